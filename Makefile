@@ -4,13 +4,11 @@ JOBS ?= 2
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 INSTALLED_REAL := .venv/.installed-real
-COMPILE := $(BIN)/python -m compileall -q simfrontier real tests
+COMPILE := $(BIN)/python -m compileall -q simfrontier simfrontier_extras real tests
 SCENARIO := scenarios/frontier-20b.toml
 OUT := reports/frontier-20b
 CROSSCHECK := reports/crosscheck
 VALIDATE := reports/validate
-LOSSES := reports/losses
-LOSS_TABLE := scenarios/losses/compressed-3d.csv
 RANKS := 8
 SEED := 0
 INPUTS := 100000
@@ -26,7 +24,7 @@ test test-all extras golden mutation bench: export OMP_NUM_THREADS := 1
 test test-all extras golden mutation bench: export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-real compare validate crosscheck losses test test-all extras exhaustive mutation mutants mutated-schedules fuzz check same bench golden clean
+.PHONY: help setup setup-real compare validate crosscheck test test-all extras exhaustive mutation mutants mutated-schedules fuzz check same bench golden clean
 
 help::
 	@echo "make setup       .venv with simfrontier and what its tests need"
@@ -34,7 +32,6 @@ help::
 	@echo "make compare     the plans of $(SCENARIO) side by side: $(OUT)/index.html"
 	@echo "make validate    the models held against every measured table: $(VALIDATE)/index.html"
 	@echo "make crosscheck  three plans simulated and run for real on this machine: $(CROSSCHECK)/index.html"
-	@echo "make losses      a small GPT trained on $(RANKS) ranks under every policy of compression (half an hour): $(LOSS_TABLE)"
 	@echo "make test        the tests (JOBS=$(JOBS) at once)"
 	@echo "make test-all    and the long ones: more ranks, more steps and more combinations on real processes"
 	@echo "make extras      the tests of the core in copies without one extra each, and without any (an hour)"
@@ -84,14 +81,6 @@ crosscheck: setup-real
 	$(BIN)/simfrontier export scenarios/crosscheck.toml --set library.calibration=$(CROSSCHECK)/box.toml --out $(CROSSCHECK)/sim
 	$(BIN)/simfrontier-real replay $(CROSSCHECK)/sim/schedule-*.json --ranks $(RANKS) --compute wait --waits $(CROSSCHECK)/sim --out $(CROSSCHECK)/real
 	$(BIN)/simfrontier crosscheck $(CROSSCHECK)/sim $(CROSSCHECK)/real --out $(CROSSCHECK)
-
-# Trains on $(RANKS) gloo ranks and rewrites the table that the page of scenarios/lassen-neox-20b.toml shows. (Exit code 1 of
-# the last line: a policy leaves the band; it is said which.)
-losses: setup-real
-	@mkdir -p $(LOSSES)
-	$(BIN)/simfrontier export scenarios/compressed-3d.toml --out $(LOSSES)
-	$(BIN)/simfrontier-real losses $(LOSSES)/schedule-*.json --ranks $(RANKS) --steps 200 --seeds 1,2,3 --out $(LOSS_TABLE)
-	$(BIN)/simfrontier losses $(LOSS_TABLE) --last 100 || [ $$? -eq 1 ]
 
 test: setup-real
 	$(BIN)/python -m pytest -n $(JOBS)

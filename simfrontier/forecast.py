@@ -1,7 +1,7 @@
 """How long a job will take and how much memory, from sizes alone: nothing is built, expanded or simulated for it.
 
 The model. A plan's schedule has some 65 ops for each layer and micro-batch (measured: 39 for Megatron-LM's tensor and
-pipeline parallelism, 40 for ZeRO-1, 64 for ZeRO-3, 115 for ZeRO++, 121 for Mugs). Time and memory grow with ops; with
+pipeline parallelism, 40 for ZeRO-1, 64 for ZeRO-3, 115 for ZeRO++, 121 at most). Time and memory grow with ops; with
 ranks, of which some arrays have an entry for each; without folding (`exact`) with ops × ranks; at fidelity chunk with
 messages. The constants were measured on two cores of a shared server (November 2026, Python 3.11). CPU seconds and peak
 memory of whole processes, `run --no-page --no-sensitivity`, measured → forecast:

@@ -129,7 +129,7 @@ OPERANDS_OF_OP: Final = Limit(
 MODEL_OPS: Final = Limit(
     most=20_000,
     what="distinct ops of the model",
-    why="layers and stages share theirs: a GPT has 60, Mugs 350; 8,000 where each of 128 layers has its own",
+    why="layers and stages share theirs: a GPT has 60, the largest 350; 8,000 where each of 128 layers has its own",
 )
 MODEL_OPERANDS: Final = Limit(
     most=256, what="tensors of one op of the model", why="ops made here touch up to 10 that they read and write"

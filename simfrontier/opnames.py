@@ -12,7 +12,7 @@ _SUMS: Final = ".sums"
 
 
 class OpName(NamedTuple):
-    """A module of a model, in streams (Mugs' student, teacher …, the outermost first), and what of it an op computes:
+    """A module of a model, in streams (student, teacher …, the outermost first), and what of it an op computes:
     the forward, or a `part` of its backward; `is_sums` of one that first forms the sums over what ranks share."""
 
     module: str

@@ -14,7 +14,6 @@ from simfrontier.scenario import RequiredTable, Scenario, SensitivityTable, scen
 from simfrontier.simulation import Fidelity, fullest
 from simfrontier.study import simulated
 from simfrontier.tuning import GridSearcher, NothingFitsError
-from simfrontier.workload import step_flops
 
 SMALLEST = 1e-2  # of the numbers in (0, 1] that are solved for
 CLOSE = 1e-2  # relative distance to a published ratio at which a solution is good enough
@@ -153,7 +152,7 @@ class _Rates:
             case = decided.case(plan, self.devices)
             built = self.searcher.schedule_cache.of_case(decided, case)
             step = simulated(decided, built, self.fidelity)
-            flops = step_flops(case.shape, case.samples, case.checkpointing)
+            flops = case.shape.step_flops(case.samples, case.checkpointing)
             capacity = scenario.machine.device.hbm_bytes
             fits = not self.weighed or fullest(step, built.peaks).peak_bytes <= capacity
             self.known[key] = flops / step.step_s / self.devices / 1e12, fits

@@ -25,10 +25,6 @@ _TINY: Final = "model.name=tiny"
 _STAGES: Final = ("pipeline=2", "tensor=2")
 _OF_CORE: Final = (
     Small(
-        scenario="lassen-neox-20b",
-        settings=(_TINY, *(f"plans.*.{key}" for key in _STAGES), "plans.*.compress_from=0"),
-    ),
-    Small(
         scenario="frontier-1t-3d",
         settings=(
             _TINY,

@@ -26,8 +26,7 @@ from tests.scenario_files import SCENARIOS
 
 B20 = ROOT / "scenarios" / "frontier-20b.toml"
 T1 = ROOT / "scenarios" / "frontier-1t-3d.toml"
-LASSEN = ROOT / "scenarios" / "lassen-neox-20b.toml"
-MUGS = ROOT / "scenarios" / "mugs-vit-l.toml"
+COMPRESSED = ROOT / "scenarios" / "compressed-3d.toml"
 
 
 def loaded(path: Path, devices: int, **settings: Any) -> Scenario:
@@ -45,8 +44,7 @@ def loaded(path: Path, devices: int, **settings: Any) -> Scenario:
         (TOY, 8, {"model__num_layers": 8, "training__grad_accum": 8}),
         (B20, 64, {}),
         (B20, 64, {"model__num_layers": 10, "training__grad_accum": 8}),
-        (LASSEN, 192, {}),
-        (MUGS, 40, {}),
+        (COMPRESSED, 8, {}),
     ],
 )
 def test_ops_are_forecast_within_a_factor_of_three(path: Path, devices: int, settings: dict[str, Any]) -> None:

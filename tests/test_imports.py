@@ -39,18 +39,21 @@ LEVEL = {part: level for level, layer in enumerate(LAYERS) for part in layer}
 SLOW = ("dask", "jinja2", "markupsafe", "pandas", "plotly", "scipy")
 # What front doors offer to `import simfrontier` and to extras, whether or not anything here uses it.
 PUBLIC: dict[str, set[str]] = {
+    "analysis": {"Softmaxes"},
     "cli": {
-        *("Plans", "SLOWED", "SWEEP", "Settings", "byte_sizes", "crosscheck_of", "json_document", "load"),
-        *("plain", "print_check", "to_write", "write_simulated"),
+        *("Plans", "SLOWED", "SWEEP", "Settings", "byte_sizes", "crosscheck_of", "finite", "json_document"),
+        *("load", "plain", "print_check", "to_write", "write_simulated"),
     },
     "explanation": {"explain"},
     "io": {"Line", "Parsed"},
     "machine": {"Device", "Matmul"},
+    "measured": {"Line", "read_lines"},
     "network": {"box"},
-    "report": {"limits_words"},
+    "report": {"CompressedPlan", "Section", "StudyView", "compressed_plans", "limits_words"},
     "scenario": {"GridOrder", "ScenarioFile", "ScenarioKeys"},
-    "schedule": {"SweepCall", "sweep"},
+    "schedule": {"KERNELS", "MemoryPasses", "ModelFacts", "OpKind", "SweepCall", "sweep"},
     "trace": {"save_slowed", "save_sweep"},
+    "workload": {"NEXT", "GraphBuilder", "Phase", "Stream", "here", "in_stream", "refuse_sizes", "without_cuts"},
     "tuning": {"tune"},
 }
 EXTRAS = ROOT / "simfrontier_extras"

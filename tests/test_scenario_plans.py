@@ -128,3 +128,16 @@ def test_a_hop_needs_axes(tmp_path: Path) -> None:
 )
 def test_plans_are_named_once_and_known(tmp_path: Path, plans: str, message: str) -> None:
     assert refusal("run", TOY, "--out", tmp_path / "out", "--plans", plans) == message
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "plans.ddp.overlap_statistics=true",
+        "plans.tp={family='megatron', tensor=2, data={family='ddp', overlap_statistics=true}}",
+    ],
+    ids=["a plan", "the plan on data axes"],
+)
+def test_only_a_model_that_gathers_for_later_steps_overlaps_that(setting: str) -> None:
+    line = refusal("run", TOY, "--set", setting)
+    assert "overlap_statistics = true: tiny gathers nothing for later steps; allowed: false" in line

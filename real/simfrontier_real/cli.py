@@ -122,39 +122,6 @@ def train(
 
 
 @app.command()
-def losses(
-    schedules: Schedules,
-    out: Annotated[Path, to_write("--out", "table (CSV) of the loss of every schedule, seed and step to write")],
-    seeds: Annotated[str, typer.Option(help="seeds of the weights, e.g. 1,2,3")] = "1,2,3",
-    data: Annotated[int, typer.Option(min=0, help="seed of the data, the same for all")] = 0,
-    steps: Annotated[int, typer.Option(min=1, help="optimizer steps")] = 200,
-    learning_rate: Annotated[float, typer.Option(help="Adam's")] = 3e-3,
-    collectives: CollectivesOption = "native",
-    backend: BackendOption = "gloo",
-    timeout: TimeoutOption = 60.0,
-    join_timeout: JoinOption = 15.0,
-    ranks: Ranks = None,
-) -> None:
-    """Train a small real model by schedules that compress messages in different ways, from several seeds, and write
-    their loss curves: `simfrontier losses` lists those that leave the band of the plain one."""
-    from simfrontier_real.loss_session import curves, parse_seeds
-    from simfrontier_real.options import refuse_collectives, refuse_number, refuse_places
-
-    refuse_collectives(collectives)
-    refuse_number("--learning-rate", learning_rate)
-    refuse_places(None, out)
-    chosen = parse_seeds(seeds)
-    launch_ranks(ranks)
-    from simfrontier_real.optimizer import Adam
-    from simfrontier_real.session import session
-    from simfrontier_real.train import TrainingSettings
-
-    training = TrainingSettings(steps=steps, data=data, adam=Adam(learning_rate=learning_rate, epsilon=1e-5, clip=1.0))
-    with session(schedules, backend, True, join_timeout, timeout, collectives) as opened:
-        curves(opened, training, chosen, out)
-
-
-@app.command()
 def measure(
     out: Annotated[
         Path, to_write("--out", "calibration file (TOML) to write; a scenario names it as library.calibration")

@@ -8,8 +8,7 @@ from typing import Any
 
 from simfrontier.errors import InputError
 from simfrontier.schedule import Schedule
-from simfrontier_real.mugs import data as mugs
-from simfrontier_real.mugs.limits import is_mugs
+from simfrontier_real.models import model_of
 
 NOISE = 0.1  # of the tokens that do not follow the rule
 
@@ -30,25 +29,28 @@ class Batch:
 
 
 def input_names(schedule: Schedule) -> tuple[str, ...]:
-    """The tensors that a model's data goes into. Raises InputError for a model that is no GPT, MLP or Mugs."""
-    if is_mugs(schedule):
-        return mugs.INPUTS
+    """The tensors that a model's data goes into. Raises InputError for a model that is no GPT, MLP or extra's."""
+    model = model_of(schedule)
+    if model is not None:
+        return model.inputs()
     for name in ("tokens", "inputs"):
         if name in schedule.tensors:
             return (name,)
     raise InputError(
-        f"model {schedule.meta.get('model')!r}: no data for it; allowed: a GPT (tokens), an MLP (inputs) or Mugs "
-        "(global/pixels)"
+        f"model {schedule.meta.get('model')!r}: no data for it; allowed: a GPT (tokens), an MLP (inputs) or a "
+        "model of an extra"
     )
 
 
 def batch(schedule: Schedule, seed: int, step: int, micro: int) -> Batch:
     """GPT: sequences whose next token follows from the last by a fixed rule, one in ten at random, and that next token
-    as label. MLP: normal features, and the class of the largest of fixed random projections. Mugs: noisy patterns."""
+    as label. MLP: normal features, and the class of the largest of fixed random projections. A model of
+    an extra: its own."""
     import numpy as np
 
-    if is_mugs(schedule):
-        return Batch(mugs.crops(schedule, seed, step, micro))
+    model = model_of(schedule)
+    if model is not None:
+        return Batch(model.batch(schedule, seed, step, micro))
     (name,) = input_names(schedule)
     tensor = schedule.tensors[name]
     numbers = np.random.default_rng([seed, 1, step, micro])

@@ -8,21 +8,19 @@ from simfrontier.schedule import Compute
 from simfrontier_real.arrays import Array
 from simfrontier_real.attention import ATTENTION_PRODUCTS, attention, by_head, softmax
 from simfrontier_real.blocks import first_index, local_shape
-from simfrontier_real.mugs.products import MUGS_PRODUCTS
 from simfrontier_real.op_runner import Kernel
 from simfrontier_real.operands import Operands
 from simfrontier_real.rank_context import RankContext
 
 NORM_EPSILON = 1e-5
 _GELU_SCALE, _GELU_CUBIC = math.sqrt(2 / math.pi), 0.044715
-_PRODUCTS = {**ATTENTION_PRODUCTS, **MUGS_PRODUCTS}  # by the names of their ops; the others are linear modules
 
 
 def _matmul(context: RankContext, index: int, op: Compute) -> None:
     operands = Operands(context, index, op)
     module, part, *_ = operands.named
-    if operands.named in _PRODUCTS:
-        _PRODUCTS[operands.named](operands)
+    if operands.named in ATTENTION_PRODUCTS:  # the others are linear modules
+        ATTENTION_PRODUCTS[operands.named](operands)
     elif part == "dgrad":
         weight = operands.weight(operands.weight_of(module))
         assert weight is not None

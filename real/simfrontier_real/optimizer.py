@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from simfrontier.schedule import Compute, Ref
 from simfrontier_real.arrays import Array
 from simfrontier_real.losses import CrossEntropy
-from simfrontier_real.mugs.settings import MugsSettings
+from simfrontier_real.models import RealModel
 from simfrontier_real.op_runner import Kernel
 from simfrontier_real.rank_context import RankContext
 
@@ -153,10 +153,10 @@ def _of_weight(context: RankContext, refs: list[Ref]) -> _OfWeight:
     return _OfWeight(by_role["optimizer"], by_role["master"], by_role["other"])
 
 
-def all_kernels(trainer: Trainer, mugs: MugsSettings) -> dict[str, Kernel]:
-    """Every kind of op that training needs."""
+def all_kernels(trainer: Trainer, model: RealModel | None, settings: object | None) -> dict[str, Kernel]:
+    """Every kind of op that training needs; `model`: an extra's, with its own settings."""
     from simfrontier_real.kernels import MODEL_KERNELS
     from simfrontier_real.local import LOCAL_KERNELS
-    from simfrontier_real.mugs.kernels import MugsKernels
 
-    return {**LOCAL_KERNELS, **MODEL_KERNELS, **trainer.kernels(), **MugsKernels(trainer, mugs).kernels()}
+    own = {} if model is None else model.kernels(trainer, settings)
+    return {**LOCAL_KERNELS, **MODEL_KERNELS, **trainer.kernels(), **own}

@@ -9,8 +9,7 @@ from simfrontier.schedule import Schedule
 from simfrontier_real.data import batch, input_names
 from simfrontier_real.gradients import whole_digests
 from simfrontier_real.kernels import NORM_EPSILON
-from simfrontier_real.mugs.limits import is_mugs
-from simfrontier_real.mugs.reference import train_mugs
+from simfrontier_real.models import model_of
 from simfrontier_real.states import initial_weights
 from simfrontier_real.train import TrainingResult, TrainingSettings
 
@@ -23,10 +22,10 @@ def train_unsharded(
     `dtype`: fp64 or fp32. Gradients are averaged over all micro-batches of a step and clipped to the settings' norm.
     Steps of the numbers in `skipped`, counted from 0, leave weights and moments as they are.
     """
+    own = model_of(schedule)
+    if own is not None:
+        return own.train_unsharded(schedule, training, dtype, skipped)
     import torch
-
-    if is_mugs(schedule):
-        return train_mugs(schedule, training, dtype, skipped)
 
     kind = {"fp64": torch.float64, "fp32": torch.float32}[dtype]
     start = initial_weights(schedule, training.seed)

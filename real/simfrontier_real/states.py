@@ -14,7 +14,7 @@ from simfrontier_real.arrays import Array, Backend
 from simfrontier_real.blocks import block_of, local_shape
 from simfrontier_real.codecs import encode
 from simfrontier_real.layout import Order, canonical, coordinates, rearranged, whole_line
-from simfrontier_real.mugs.states import followed, initial_state
+from simfrontier_real.models import model_of
 from simfrontier_real.rank_context import RankContext
 
 LASTING: tuple[TensorRole, ...] = ("weight", "state", "constant")  # roles of what a model is after a step
@@ -60,16 +60,17 @@ def own_instances(context: RankContext) -> Iterator[tuple[Tensor, Ref]]:
 def initial_weights(schedule: Schedule, seed: int) -> Weights:
     """Normal numbers around 0, or around 1 for a norm's scales; the same for every plan of a model, whatever the mesh.
 
-    No parameter is zero or equal to another, so that a mistake in any element shows; a teacher starts as the student.
+    No parameter is zero or equal to another, so that a mistake in any element shows; what follows a weight starts as
+    that.
     """
     import numpy as np
 
-    out: Weights = {}
+    model, out = model_of(schedule), Weights()
     for tensor in weights_of(schedule):
         for layer in instances(schedule, tensor):
-            name = followed(schedule, tensor.name)
+            name = tensor.name if model is None else model.followed(schedule, tensor.name)
             numbers = np.random.default_rng([seed, zlib.crc32(name.encode()), layer])
-            state = initial_state(name, tensor.shape, numbers)
+            state = None if model is None else model.initial_state(name, tensor.shape, numbers)
             is_scale = len(tensor.shape) == 1 and parameter_of(name) != "bias"
             width = 0.1 if len(tensor.shape) == 1 else 0.5 / tensor.shape[1] ** 0.5
             values = numbers.normal(1.0 if is_scale else 0.0, width, tensor.shape) if state is None else state

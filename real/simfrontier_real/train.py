@@ -19,8 +19,7 @@ from simfrontier_real.lanes import InlineLanes, LaneStep
 from simfrontier_real.layout import layouts_of
 from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.lowered import LoweredTransport
-from simfrontier_real.mugs.limits import is_mugs, refuse
-from simfrontier_real.mugs.settings import MugsSettings
+from simfrontier_real.models import model_of
 from simfrontier_real.op_runner import RealOpRunner
 from simfrontier_real.optimizer import Adam, Trainer, all_kernels
 from simfrontier_real.per_hop import refuse_per_hop
@@ -37,14 +36,14 @@ from simfrontier_real.weight_codes import WeightCodes, published
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingSettings:
     """What to train: number of optimizer steps, seed of weights and of data (where it has none of its own), settings of
-    Adam and of Mugs' losses, scale of the loss."""
+    Adam, scale of the loss, and settings of a model of an extra (None: its defaults)."""
 
     steps: int = 20
     seed: int = 0
     data: int | None = None
     adam: Adam = field(default_factory=Adam)
-    mugs: MugsSettings = field(default_factory=MugsSettings)
     loss_scale: float = 1.0
+    of_model: object | None = None
 
     @property
     def data_seed(self) -> int:
@@ -96,17 +95,17 @@ class TrainingRank:
         transport: Transport,
         training: TrainingSettings,
     ) -> None:
-        if is_mugs(schedule):
-            refuse(schedule)
+        model = model_of(schedule)
+        if model is not None:
+            model.refuse(schedule)
         self.context: RankContext = rank_context_of(schedule, program, layouts_of(schedule, program), backend, rank)
         self._training = training
         self._has_loss = any(op.kind == "loss" for op in program.ops)
         grad_accum = int(schedule.meta.get("grad_accum", 1))
         self.trainer = Trainer(training.adam, grad_accum, training.loss_scale)
         self._digests, self._weight_codes = MessageDigests(backend, schedule, rank), WeightCodes(self.context)
-        op_runner = RealOpRunner(
-            self.context, all_kernels(self.trainer, training.mugs), self._digests, self._weight_codes
-        )
+        kernels = all_kernels(self.trainer, model, training.of_model)
+        op_runner = RealOpRunner(self.context, kernels, self._digests, self._weight_codes)
         self.step = LaneStep(program, schedule.mesh, op_runner, transport, time.monotonic)
         self.inputs = input_names(schedule)
         place(self.context, initial_weights(schedule, training.seed))

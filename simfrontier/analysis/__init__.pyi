@@ -15,14 +15,7 @@ from .critical import (
 from .dimensions import SIDES as SIDES, SentBytes as SentBytes, Side as Side, sent_by_dimension as sent_by_dimension
 from .exposed_time import Exposure as Exposure, exposure as exposure
 from .links import LinkLoad as LinkLoad, NodeLinks as NodeLinks, node_links as node_links
-from .losses import (
-    NUM_SD as NUM_SD,
-    PER_HOP as PER_HOP,
-    LossCurves as LossCurves,
-    policy_of as policy_of,
-    read_losses as read_losses,
-)
-from .softmax import LossCall as LossCall, Softmaxes as Softmaxes, softmaxes as softmaxes
+from .softmax import Softmaxes as Softmaxes, softmaxes as softmaxes
 from .stages import OUTSIDE as OUTSIDE, Stages as Stages, StageSpan as StageSpan, stages_of as stages_of
 from .step_bounds import bounds as bounds
 from .uncertainty import (
@@ -38,4 +31,4 @@ from .volumes import (
     op_need as op_need,
     step_needs as step_needs,
 )
-from .weight_gathers import Gather as Gather, Gathers as Gathers, gathers as gathers
+from .weight_gathers import Gathers as Gathers, gathers as gathers

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import fsum
 
 from simfrontier.analysis.critical import WAIT, CriticalPath, PathLevel, PathPart
+from simfrontier.schedule import KINDS_OF_EXTRAS
 from simfrontier.units import written
 
 MOST_TERMS = 3  # of a sentence, either way
@@ -35,19 +36,6 @@ _PLURALS = {
     "accumulate": "accumulation of gradients",
     "adam": "the optimizer (Adam)",
     "ema": "moving averages of weights",
-    "positions": "positions of tokens",
-    "pool": "means of tokens",
-    "join": "joining of crops",
-    "unit": "normalising of features",
-    "nearest": "nearest rows of a memory",
-    "first": "first tokens",
-    "pick": "rows for a memory",
-    "weight_norm": "lengths of prototypes",
-    "contrast": "contrastive losses",
-    "cluster": "the loss of prototypes",
-    "centre_sum": "sums for the centre",
-    "centre": "the centre",
-    "enqueue": "filling of queues",
     "hook": "hooks of the host",
     "lookup": "embedding look-ups",
     "scatter": "gradients of the embedding",
@@ -66,6 +54,7 @@ _PLURALS = {
     "encode": "encoding",
     "decode": "decoding",
     "decode_sum": "decoding and adding",
+    **{kind.name: kind.words for kind in KINDS_OF_EXTRAS},
     WAIT: "waits that no op explains",
 }
 

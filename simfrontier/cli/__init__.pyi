@@ -1,4 +1,4 @@
-from .console import plain as plain
+from .console import finite as finite, plain as plain
 from .crosscheck import (
     SLOWED as SLOWED,
     SWEEP as SWEEP,

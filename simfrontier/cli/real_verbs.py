@@ -1,4 +1,4 @@
-"""Commands for what ran on real processes: `crosscheck` and `losses`, with their options."""
+"""The command for what ran on real processes, `crosscheck`, with its options."""
 
 from __future__ import annotations
 
@@ -27,15 +27,3 @@ def crosscheck(
         raise InputError(f"--tolerance: got {tolerance}; allowed: a share greater than 0, e.g. 0.25")
     agree = crosscheck_paths(sim, real, out, num_bytes("--min-bytes", min_bytes), tolerance, json)
     raise typer.Exit(0 if agree else 1)
-
-
-def losses(
-    table: Annotated[Path, typer.Argument(help="table (CSV) of loss curves, from `simfrontier-real losses`")],
-    baseline: Annotated[str, typer.Option(help="the compression that others are held against")] = "none",
-    last: Annotated[int, typer.Option(min=1, help="steps at the end that make a final loss")] = 20,
-    json: Annotated[bool, typer.Option("--json", help="print everything as JSON")] = False,
-) -> None:
-    """Say which policies of compression leave the band of the plain training's losses. Exit code 1 if one does."""
-    from simfrontier.cli.losses import print_losses
-
-    raise typer.Exit(0 if print_losses(table, baseline, last, json) else 1)

@@ -90,7 +90,7 @@ def _write_all(found: StudyFindings, view: StudyView, folder: Path, page: bool) 
         if outcome.trace is not None:
             write_perfetto(outcome.trace, folder / f"trace-{outcome.plan}-{outcome.devices}.json")
     write_results(view.study, folder / "results.csv")
-    write_findings(found, folder / "findings.json")
+    write_findings(found, view, folder / "findings.json")
     write_manifest(view.study, folder)
     if page:
         from simfrontier.report import write_page

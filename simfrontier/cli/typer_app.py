@@ -20,7 +20,7 @@ from simfrontier.cli.options import (
     load,
     to_write,
 )
-from simfrontier.cli.real_verbs import crosscheck, losses
+from simfrontier.cli.real_verbs import crosscheck
 from simfrontier.cli.schedule_verbs import check, export, replay, show
 from simfrontier.cli.search_verbs import explain, tune
 from simfrontier.ending import TRACEBACK
@@ -93,7 +93,7 @@ def doctor(json: Annotated[bool, typer.Option("--json", help="print the findings
 
 
 VERBS = (
-    *(run, show, losses, check, calibrate, export, replay, crosscheck, validate, tune, explain),
+    *(run, show, check, calibrate, export, replay, crosscheck, validate, tune, explain),
     *(algorithms, doctor),
 )
 for verb in VERBS:  # in the order of --help

@@ -1,7 +1,6 @@
 from .compression import (
     DIMENSIONS as DIMENSIONS,
     OF_PURPOSE as OF_PURPOSE,
-    Compression as Compression,
     compression_of as compression_of,
     written as written,
 )

@@ -39,8 +39,8 @@ class BucketOptions(GatherOptions):
 
 
 class DdpOptions(GatherOptions):
-    """ddp: not partitioned. `overlap_statistics`: what a model gathers of all samples for later steps (Mugs' queues and
-    centre) runs beside the rest."""
+    """ddp: not partitioned. `overlap_statistics`: what a model gathers of all samples for later steps (queues,
+    running means) runs beside the rest."""
 
     overlap_statistics: bool = False
 

@@ -2,6 +2,7 @@ from .calibration import calibration_page as calibration_page
 from .crosscheck import write_crosscheck_page as write_crosscheck_page
 from .explanation import write_explanation_page as write_explanation_page
 from .findings.calibration import calibration_findings as calibration_findings
+from .findings.compression import CompressedPlan as CompressedPlan, compressed_plans as compressed_plans
 from .findings.crosscheck import CrossCheckFindings as CrossCheckFindings, crosscheck_findings as crosscheck_findings
 from .findings.explanation import (
     LITTLE as LITTLE,
@@ -39,6 +40,7 @@ from .phrases import (
     signed_seconds as signed_seconds,
 )
 from .render import said as said
+from .sections import Section as Section
 from .table import rows_csv as rows_csv, write_results as write_results
 from .tuning import write_tuning_page as write_tuning_page
 from .validation import write_validation_page as write_validation_page

@@ -5,19 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simfrontier.report.compression import compression
 from simfrontier.report.figures.breakdown import PARTS, step_bars
 from simfrontier.report.figures.memory import areas
 from simfrontier.report.figures.scaling import efficiencies, rates, step_times, zoomed
 from simfrontier.report.figures.timeline import MOST, bars
 from simfrontier.report.figures.traffic import PARTS as TRAFFIC_PARTS, traffic_bars
+from simfrontier.report.findings.compression import compression_of
 from simfrontier.report.findings.samples import SURE
 from simfrontier.report.findings.study import StudyFindings, findings_of
-from simfrontier.report.gathers import gathers
 from simfrontier.report.manifest import scenario_digest, versions
 from simfrontier.report.node import drawing, key
 from simfrontier.report.render import as_html, macros, render, whole_page
-from simfrontier.report.softmax import softmax
+from simfrontier.report.sections import with_added
 from simfrontier.report.theme import MEMORY_COLOURS
 from simfrontier.report.view import Searches, StudyView
 from simfrontier.study import Study
@@ -30,8 +29,6 @@ CONTENTS = {
     "headline": "In short",
     "published": "Published",
     "compression": "Compression",
-    "gathers": "Queues",
-    "softmax": "Softmax",
     "earlier": "What changed",
     "ranks": "Ranks",
     "scaling": "Scaling",
@@ -67,8 +64,6 @@ def page_of(found: StudyFindings, view: StudyView) -> str:
         "headline": section("headline", found.headline, view),
         "published": _published(found, view),
         "compression": compression(view),
-        "gathers": gathers(view),
-        "softmax": softmax(view),
         "earlier": section("earlier", found.earlier, view) if found.earlier else "",
         "ranks": section("ranks", found.ranks, view) if found.ranks else "",
         "scaling": _scaling(found, view),
@@ -84,7 +79,14 @@ def page_of(found: StudyFindings, view: StudyView) -> str:
     }
     title = view.scenario.file.title
     subtitle = macros("setup.html.j2").subtitle(found.setup, view.scenario)
-    return whole_page(title, f"{title}: predicted by simfrontier", subtitle, CONTENTS, sections)
+    contents, with_extras = with_added(CONTENTS, sections, view)
+    return whole_page(title, f"{title}: predicted by simfrontier", subtitle, contents, with_extras)
+
+
+def compression(view: StudyView) -> str:
+    """The section on compressed messages, or nothing where no plan compresses or widens its messages."""
+    found = compression_of(view)
+    return "" if found is None else render("sections/compression.html.j2", found=found, marks=view.marks)
 
 
 def section(name: str, found: object, view: StudyView, **more: Any) -> str:

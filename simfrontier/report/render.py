@@ -47,6 +47,11 @@ def said(verb: str, name: str, /, *values: object) -> list[str]:
     return [line for piece in pieces if (line := re.sub(r"[ \n]+", " ", piece).strip())]
 
 
+def render_from(folder: Path, template: str, /, **values: Any) -> Markup:
+    """The same of a template of an extra's own folder, which may use those of this package."""
+    return as_html(environment(folder).get_template(template).render(values))
+
+
 def as_html(made: str) -> Markup:
     """Text that is HTML already, which templates do not escape."""
     from markupsafe import Markup
@@ -76,12 +81,12 @@ def whole_page(
 
 
 @cache
-def environment() -> Environment:
-    """Templates of this package: text in HTML is escaped, a name that is not given is an error."""
+def environment(folder: Path | None = None) -> Environment:
+    """Templates of a folder and of this package: text in HTML is escaped, a name that is not given is an error."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     made = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
+        loader=FileSystemLoader([_TEMPLATES] if folder is None else [folder, _TEMPLATES]),
         bytecode_cache=_compiled(),
         autoescape=lambda name: name is None or not name.endswith(".txt.j2"),
         auto_reload=False,

@@ -19,7 +19,7 @@ from simfrontier.plan import (
 )
 from simfrontier.scenario.form import MeshTable, ScenarioFile
 from simfrontier.schedule import Mesh
-from simfrontier.workload import Attention, MugsShape, Shape, Softmax, Workload, workload_of
+from simfrontier.workload import Attention, Shape, Softmax, Workload, workload_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,17 +66,15 @@ class Case:
 def case_of(name: str, options: Options, devices: int, file: ScenarioFile, shape: Shape, machine: Machine) -> Case:
     """A plan at a size of a scenario. Raises InputError, with the nearest that works, where the grid does not divide
     the devices, the model or the batch."""
-    if isinstance(shape, MugsShape):
-        _refuse_family(options, shape)
-    else:
-        _refuse_statistics(options, shape)
-        if isinstance(options, TensorOptions):
-            options.refuse_shape(shape)
+    _refuse_family(options, shape)
+    _refuse_statistics(options, shape)
+    if isinstance(options, TensorOptions):
+        options.refuse_shape(shape)
     mesh = mesh_of(options, devices, file.mesh, machine)
     ranks = options.batch_ranks(mesh) if isinstance(options, TensorOptions) else mesh.num_ranks
     micro_batch, grad_accum = _micro_batches(options, ranks, file)
-    if isinstance(shape, MugsShape):
-        _refuse_for_mugs(options, grad_accum, file, shape)
+    checkpointing = (options.checkpointing or file.model.checkpointing) == "full"
+    shape.refuse_step(grad_accum, file.model.precision, checkpointing)
     engine = file.engine
     if isinstance(options, TensorOptions):
         options.refuse_micro_batches(grad_accum)
@@ -91,7 +89,7 @@ def case_of(name: str, options: Options, devices: int, file: ScenarioFile, shape
         batch_ranks=ranks,
         micro_batch=micro_batch,
         grad_accum=grad_accum,
-        checkpointing=(options.checkpointing or file.model.checkpointing) == "full",
+        checkpointing=checkpointing,
         precision=file.model.precision,
         attention=options.attention or file.model.attention,
         softmax=options.softmax or file.model.softmax,
@@ -99,35 +97,17 @@ def case_of(name: str, options: Options, devices: int, file: ScenarioFile, shape
     )
 
 
-def _refuse_family(options: Options, shape: MugsShape) -> None:
-    if options.family != "ddp":
-        raise InputError(
-            f"model {shape.name}: got family = {options.family!r}; allowed: "
-            '"ddp" (weights, queues and memories are whole)'
-        )
+def _refuse_family(options: Options, shape: Shape) -> None:
+    if shape.families and options.family not in shape.families:
+        allowed = " or ".join(f'"{family}"' for family in shape.families)
+        raise InputError(f"model {shape.name}: got family = {options.family!r}; allowed: {allowed}")
 
 
 def _refuse_statistics(options: Options, shape: Shape) -> None:
     """Of a plan, or of the plan on its data axes."""
     on_data = options.data if isinstance(options, TensorOptions) else options
-    if isinstance(on_data, DdpOptions) and on_data.overlap_statistics:
+    if isinstance(on_data, DdpOptions) and on_data.overlap_statistics and not shape.gathers_statistics:
         raise InputError(f"overlap_statistics = true: {shape.name} gathers nothing for later steps; allowed: false")
-
-
-def _refuse_for_mugs(options: Options, grad_accum: int, file: ScenarioFile, shape: MugsShape) -> None:
-    """A Mugs run is data-parallel, its queues move once a step, and nothing of it is recomputed."""
-    narrow = file.model.precision in ("fp16", "bf16")
-    recomputes = (options.checkpointing or file.model.checkpointing) == "full"
-    for got, allowed in (
-        (f"grad_accum = {grad_accum}" * (grad_accum != 1), "1 (its queues move on once a step)"),
-        (
-            f'precision = "{file.model.precision}"' * narrow,
-            '"fp32" or "fp64" (teacher, queues and memories are kept in it)',
-        ),
-        ('checkpointing = "full"' * recomputes, '"none" (the teacher keeps no activations)'),
-    ):
-        if got:
-            raise InputError(f"model {shape.name}: got {got}; allowed: {allowed}")
 
 
 def mesh_of(options: Options | None, devices: int, cut: MeshTable, machine: Machine) -> Mesh:

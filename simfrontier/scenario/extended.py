@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from pydantic import create_model
@@ -22,11 +23,13 @@ class ScenarioKeys:
     """Tables that an extra adds to scenario files, by its module `scenario_keys`.
 
     `form`: has them as fields, each with a default. `machine`: the machine that a scenario means by them, out of that
-    of its table `machine`; raises InputError that names the key.
+    of its table `machine`. `read`: what they name, from the scenario's folder and checked, for `Scenario.contents`;
+    sizes with tables of their own have none. Both raise InputError that names the key.
     """
 
     form: type[Strict]
-    machine: Callable[[ScenarioFile, Machine], Machine]
+    machine: Callable[[ScenarioFile, Machine], Machine] | None = None
+    read: Callable[[ScenarioFile, Path], object] | None = None
 
 
 def extended(form: type[Form], more: Sequence[type[Strict]], name: str, owner: str) -> type[Form]:

@@ -149,17 +149,6 @@ class EarlierTable(Strict):
     tflops_per_device: Annotated[dict[str, Annotated[float, Field(gt=0)]], Field(min_length=1)]
 
 
-class LossesTable(Strict):
-    """Losses of real training under the policies of compression, that the page sets beside the speed: a CSV file (from
-    this scenario's folder) with the columns plan, compression, seed, step and loss; the policy that others are compared
-    with; and how many steps at the end make a final loss."""
-
-    file: Name
-    baseline: Text = "none"
-    source: Text
-    last: Positive = 20
-
-
 class RequiredTable(Strict):
     """A number in (0, 1] to solve for the published ratios, with other settings as `given`."""
 
@@ -204,7 +193,6 @@ class ScenarioFile(Strict):
     sensitivity: SensitivityTable | None = None
     published: PublishedTable | None = None
     earlier: EarlierTable | None = None
-    losses: LossesTable | None = None
 
 
 SCENARIO_KEYS: Final = added("scenario_keys", ScenarioKeys)

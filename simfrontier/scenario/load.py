@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from simfrontier.collectives import Library, load_calibration, load_library, machine_numbers
 from simfrontier.errors import InputError, Key, nearest, shown, unknown_key
-from simfrontier.io import read_toml, typed
+from simfrontier.io import Strict, read_toml, typed
 from simfrontier.limits import CASES
 from simfrontier.machine import Machine, SizeError, load_machine
 from simfrontier.plan import Options
@@ -25,7 +25,6 @@ from simfrontier.schedule import Mesh
 from simfrontier.workload import Precision, Shape, find_precision
 
 if TYPE_CHECKING:
-    from simfrontier.analysis import LossCurves
     from simfrontier.network import Perturbation
 
 SIZE = re.compile(r"[1-9][0-9]{0,8}")  # a number of devices, as a key
@@ -39,8 +38,8 @@ class Scenario:
     """A checked scenario: the file as read, its document (for variations) and the values that its names stand for.
 
     `searches`: what is searched for, by plan; `resolved_options`: the options that a search has found, by plan and
-    size. `sized`: the scenario as it is at sizes that have tables of their own. `losses`: the contents of the file of
-    its table `losses`.
+    size. `sized`: the scenario as it is at sizes that have tables of their own. `contents`: what extras have read by
+    their tables, by the form that has these.
     """
 
     where: str
@@ -54,7 +53,7 @@ class Scenario:
     settings: tuple[str, ...] = ()
     sized: Mapping[int, Scenario] = field(default_factory=dict)
     resolved_options: Mapping[tuple[str, int], Options] = field(default_factory=dict)
-    losses: LossCurves | None = None
+    contents: Mapping[type[Strict], object] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -197,7 +196,7 @@ def _resolve(
     _refuse_two_batches(file)
     machine, library = _machine_and_library(where, file)
     for keys in SCENARIO_KEYS:
-        machine = keys.machine(file, machine)
+        machine = machine if keys.machine is None else keys.machine(file, machine)
     tables = {name: searched(table, name) for name, table in file.plans.items()}
     scenario = Scenario(
         where=where,
@@ -208,7 +207,7 @@ def _resolve(
         shape=shape_of(file.model),
         plans={name: options_of(name, table) for name, (table, _) in tables.items()},
         searches={name: search for name, (_, search) in tables.items() if search is not None},
-        losses=_losses(where, file),
+        contents={keys.form: keys.read(file, Path(where).parent) for keys in SCENARIO_KEYS if keys.read is not None},
     )
     if fault := CASES.fault(len(scenario.plans) * len(file.run.devices)):
         raise InputError(f"plans and run.devices: {fault}")
@@ -249,9 +248,9 @@ def _sizes_of(file: ScenarioFile, named: Collection[str]) -> list[int]:
 
 def _sized(scenario: Scenario, size: int, laid_out: bool) -> Scenario:
     """The scenario with the tables of one size put over its own."""
-    rest = {
-        key: value for key, value in scenario.document.items() if key not in ("at", "sensitivity", "earlier", "losses")
-    }
+    read_once = {name for keys in SCENARIO_KEYS if keys.read is not None for name in keys.form.model_fields}
+    left_out = {"at", "sensitivity", "earlier", *read_once}
+    rest = {key: value for key, value in scenario.document.items() if key not in left_out}
     document = merged(rest, scenario.document["at"][str(size)])
     chosen = document["plans"]
     document["plans"] = {name: chosen[name] for name in scenario.plans}
@@ -294,23 +293,6 @@ def _beside(where: str, name: str) -> str:
     """A TOML file of the user's own is looked for beside the scenario first, then from the working folder."""
     beside = Path(where).parent / name
     return str(beside) if name.endswith(".toml") and beside.is_file() else name
-
-
-def _losses(where: str, file: ScenarioFile) -> LossCurves | None:
-    """The contents of the file of losses; its path is relative to the scenario's folder."""
-    table = file.losses
-    if table is None:
-        return None
-    from simfrontier.analysis import policy_of, read_losses
-
-    try:
-        policy_of(table.baseline)
-    except InputError as error:
-        raise error.within(key=("losses", "baseline")) from None
-    try:
-        return read_losses(Path(where).parent / table.file, table.baseline, table.last, table.source)
-    except InputError as error:
-        raise error.within(key=("losses", "file")) from None
 
 
 def _refuse_names(file: ScenarioFile, named: Collection[str]) -> None:

@@ -35,6 +35,7 @@ from .ir import (
 from .issuer import Issuer as Issuer
 from .kinds import (
     GRADIENT_ROLES as GRADIENT_ROLES,
+    KINDS_OF_EXTRAS as KINDS_OF_EXTRAS,
     LOSS_KINDS as LOSS_KINDS,
     LOSS_PARTS as LOSS_PARTS,
     MODEL_KINDS as MODEL_KINDS,
@@ -44,6 +45,7 @@ from .kinds import (
 from .lifetime import Peak as Peak, peak_bytes as peak_bytes
 from .mesh import Mesh as Mesh
 from .names import buffer_name as buffer_name, gathered_name as gathered_name, value_name as value_name
+from .op_kind import ModelFacts as ModelFacts, OpKind as OpKind
 from .placement import (
     REPLICATE as REPLICATE,
     PartialOp as PartialOp,

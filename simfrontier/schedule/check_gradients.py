@@ -12,12 +12,13 @@ from simfrontier.limits import MODEL_OPERANDS, MODEL_OPS
 from simfrontier.schedule.check_work import Fault
 from simfrontier.schedule.finding import Findings, ranks_of_role
 from simfrontier.schedule.ir import Compute, Ref, Role, Schedule, Tensor
-from simfrontier.schedule.kinds import LOSS_KINDS, MODEL_KINDS, MUGS_KINDS
+from simfrontier.schedule.kinds import ADDED_KINDS, KINDS_OF_EXTRAS, LOSS_KINDS, MODEL_KINDS
 from simfrontier.schedule.reachable import reachable
 
 # what workloads name the ops after that make the gradients of another's operands
 OTHER_KIND: Final = {"lookup": "scatter"}  # kinds whose gradient is of another
-ENDS: Final = frozenset({"loss", "contrast", "cluster"})  # these read a value and write its gradient
+# these read a value and write its gradient
+ENDS: Final = frozenset({"loss"}) | {kind.name for kind in KINDS_OF_EXTRAS if kind.ends}
 OF_A_LOSS: Final = frozenset({"loss_online", "loss_pairs", "loss_sum", "loss_sums"})  # a loss reads all that these read
 WITH_SUMS: Final = frozenset({"norm", "norm_sums"})  # these add gradients that come by other paths
 GRADIENT_LAST: Final = frozenset({"scatter"})
@@ -25,7 +26,8 @@ NEEDS_INPUT: Final = frozenset({"attention", "gelu", "norm", "norm_sums", "scatt
 NEEDS_WEIGHT: Final = frozenset({"norm", "norm_sums"})  # and the first weight
 NEEDS_RESULT: Final = frozenset({"attention", "softmax"})  # and what was made of it
 MAX_NAMED: Final = 6  # of ops that a finding lists
-FUSED: Final = frozenset({"weight_norm"})  # the gradient is made together with that of the product with the result
+# the gradient is made together with that of the product with the result
+FUSED: Final = frozenset(kind.name for kind in KINDS_OF_EXTRAS if kind.is_fused)
 
 
 def check_gradients(schedule: Schedule, findings: Findings) -> None:
@@ -261,7 +263,7 @@ class _Graph:
             yield f"all that {source.name} makes, {_text(source.writes)}", _text(op.reads)
         elif op.kind == "matmul":
             yield from self._factors(op, source, gradients)
-        elif op.kind not in MUGS_KINDS and not read & operands:
+        elif op.kind not in ADDED_KINDS and not read & operands:
             yield (
                 f"one of {_text(sorted(operands))}, which {source.name} reads or makes",
                 _text(op.reads),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from simfrontier.extras import added
 from simfrontier.schedule.finding import Findings
 from simfrontier.schedule.ir import Call, Compute, Op, Ref, Schedule
+from simfrontier.schedule.op_kind import ModelFacts
 
 
 def check_meta(schedule: Schedule, findings: Findings) -> None:
@@ -22,7 +24,7 @@ def check_meta(schedule: Schedule, findings: Findings) -> None:
     for axis in _idle(schedule):
         size = schedule.mesh[axis]
         findings.add("facts", f"mesh axis {axis}", "all ranks", f"work or states divided over its {size}", "none")
-    for name, wanted in (*_clip(schedule), *_images(schedule)):
+    for name, wanted in (*_clip(schedule), *_of_extras(schedule)):
         text = schedule.meta.get(name)
         findings.add("facts", f"meta {name}", "all ranks", wanted, "nothing said" if text is None else repr(text))
 
@@ -81,21 +83,7 @@ def _clip(schedule: Schedule) -> Iterator[tuple[str, str]]:
         yield "clip", "nothing: norms are of several gradients"
 
 
-def _images(schedule: Schedule) -> Iterator[tuple[str, str]]:
-    """A model of images (Mugs) sees no mask of time; how many crops an image has and how many neighbours join a query
-    is what its ops join, pick and look for."""
-    sizes = {op.kind: dict(op.iteration) for op in schedule.distinct_ops() if isinstance(op, Compute)}
-    if not {"join", "nearest", "pick"} <= sizes.keys():
-        return
-    images, crops = sizes["pick"].get("b", 1), sizes["join"].get("b", 1)
-    seen = next(op for op in schedule.distinct_ops() if op.kind == "pick").reads[0]
-    views = schedule.tensors[seen.name].shape[0] // images
-    shown = {
-        "global_crops": (views, f"those of an image in {seen.name}"),
-        "local_crops": (crops // images - views, "the others that are joined"),
-        "neighbours": (sizes["nearest"].get("s", 1) - 1, "those that join a query"),
-        "causal": (0, "an image is seen at once"),
-    }
-    for name, (counted, why) in shown.items():
-        if schedule.meta.get(name) != counted:
-            yield name, f"{counted}: {why}"
+def _of_extras(schedule: Schedule) -> Iterator[tuple[str, str]]:
+    """What schedules of extras' models state otherwise than their ops have it."""
+    for facts in added("model_facts", ModelFacts):
+        yield from facts.stated(schedule)

@@ -10,15 +10,17 @@ from typing import Any, Final
 
 from simfrontier.dtypes import INTEGERS
 from simfrontier.schedule.ir import Compute, Ref, Tensor
-from simfrontier.schedule.kinds import LOSS_KINDS, MODEL_KINDS, MUGS_KINDS
+from simfrontier.schedule.kinds import ADDED_KINDS, KINDS_OF_EXTRAS, LOSS_KINDS, MODEL_KINDS
 
 Fault = tuple[str, str]  # what was expected, what was found
 
 # A linear product of queries, keys and values at once has three times as many outputs as heads have features.
 JOINT: Final = (1, 3)
 PRODUCTS: Final = {1: 2, 3: 5}  # of fused attention, by what it writes: forward, and backward with the scores again
-# what these write has labels of its own: moments and sums, entries of a queue, positions of patches
-OWN_LABELS: Final = frozenset({"enqueue", "loss_online", "loss_pairs", "loss_sums", "norm_sums", "positions"})
+# what these write has labels of its own: moments and sums
+OWN_LABELS: Final = frozenset({"loss_online", "loss_pairs", "loss_sums", "norm_sums"}) | {
+    kind.name for kind in KINDS_OF_EXTRAS if kind.has_own_labels
+}
 
 
 def faults_of_work(op: Compute, tensors: Mapping[str, Tensor], heads: object = None) -> Iterator[Fault]:
@@ -109,8 +111,8 @@ def _other_sizes(
     op: Compute, space: dict[str, int], inside: list[str], operands: tuple[Tensor, ...]
 ) -> Iterator[Fault]:
     """Operands that have a label of the space with another size: only heads' features may be told apart or joined, and
-    Mugs' crops and queues."""
-    if op.kind in MUGS_KINDS or not all(set(each.dims) <= set(space) for each in operands if op.kind == "matmul"):
+    what kinds of extras pick or join."""
+    if op.kind in ADDED_KINDS or not all(set(each.dims) <= set(space) for each in operands if op.kind == "matmul"):
         return
     for tensor in operands:
         for label, size in zip(tensor.dims, tensor.shape, strict=False):

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Literal
+from typing import Final, Literal
 
 from simfrontier.dtypes import DTYPE_BYTES
 from simfrontier.schedule.ir import Compute, Ref, Tensor, TensorRole
-from simfrontier.schedule.kinds import GRADIENT_ROLES
+from simfrontier.schedule.kinds import GRADIENT_ROLES, KINDS_OF_EXTRAS
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.softmax import KERNELS
 
 MatmulForm = Literal["tn", "nn", "nt"]
+TRAFFIC: Final = {kind.name: kind.traffic for kind in KINDS_OF_EXTRAS}
 
 
 def traffic_bytes(op: Compute, tensors: Mapping[str, Tensor], mesh: Mesh) -> int:
@@ -43,9 +44,10 @@ def traffic_bytes(op: Compute, tensors: Mapping[str, Tensor], mesh: Mesh) -> int
         return read + total(op.writes)
     if op.kind == "adam":
         return _optimizer_bytes(op, tensors, mesh)
-    if op.kind == "enqueue":  # of a queue only the entries that are replaced
+    traffic = TRAFFIC.get(op.kind)
+    if traffic == "entries":  # of a state only those that are replaced
         return 2 * total(tuple(ref for ref in op.reads if tensors[ref.name].role != "state"))
-    if op.kind in ("pick", "first", "nearest"):  # rows of what is read; what says which is read as a whole
+    if traffic == "rows":  # of what is read; what says which is read as a whole
         searched = op.reads[:1] if any(tensors[ref.name].role == "state" for ref in op.reads) else ()
         return total(searched) + min(total(op.reads), total(op.writes)) + total(op.writes)
     reads = op.reads

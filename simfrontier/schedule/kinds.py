@@ -6,38 +6,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, get_args
 
+from simfrontier.extras import added
 from simfrontier.schedule.ir import CollectiveKind, Exchange, TensorRole
+from simfrontier.schedule.op_kind import OpKind
 from simfrontier.schedule.placement import PartialOp
 
 GRADIENT_ROLES: Final[tuple[TensorRole, ...]] = ("gradient", "accumulator")
 LASTING_ROLES: Final[tuple[TensorRole, ...]] = (  # of what lasts from step to step
     *("weight", "copy", "accumulator", "optimizer", "master", "state", "constant"),
 )
-# of Mugs (workload.mugs_model): tokens and features, losses, and what keeps queues, memories and the centre
-MUGS_KINDS: Final = frozenset(
-    {
-        "positions",
-        "pool",
-        "join",
-        "unit",
-        "nearest",
-        "first",
-        "pick",
-        "weight_norm",
-        "contrast",
-        "cluster",
-        "centre_sum",
-        "centre",
-        "enqueue",
-    }
-)
+KINDS_OF_EXTRAS: Final = added("op_kinds", OpKind)
+ADDED_KINDS: Final = frozenset(kind.name for kind in KINDS_OF_EXTRAS)
 # what ranks that have some of the classes say of their part of a loss
 LOSS_PARTS: Final = frozenset(
     {"loss_max", "loss_sums", "loss_own", "loss_exp", "loss_sum", "loss_online", "loss_pairs"}
 )
 LOSS_KINDS: Final = LOSS_PARTS | {"loss"}
 MODEL_KINDS: Final = (
-    MUGS_KINDS
+    ADDED_KINDS
     | LOSS_KINDS
     | frozenset(
         {

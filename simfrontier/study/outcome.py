@@ -32,7 +32,6 @@ from simfrontier.schedule import digest
 from simfrontier.simulation import Fidelity, MemoryTimeline, SimulatedStep, fullest
 from simfrontier.study.schedule_cache import ScheduleCache, simulated
 from simfrontier.trace import Trace
-from simfrontier.workload import step_flops
 
 Cell = str | int | float | bool
 Row = dict[str, Cell]
@@ -168,8 +167,8 @@ def _row(
 ) -> Row:
     devices, machine = case.devices, scenario.machine
     moved = traffic(step)
-    flops = step_flops(case.shape, case.samples, case.checkpointing)
-    useful = step_flops(case.shape, case.samples, recomputed=False)
+    flops = case.shape.step_flops(case.samples, case.checkpointing)
+    useful = case.shape.step_flops(case.samples, recomputed=False)
     row: Row = {
         "scenario": scenario.name,
         "plan": case.name,

@@ -20,7 +20,6 @@ from simfrontier.tuning.pins import Pins, Value, pins_of
 from simfrontier.tuning.runner import Progress, Runner, fitting_of, is_too_big, ordered, without
 from simfrontier.tuning.space import Space
 from simfrontier.tuning.workers import TuneWorkers
-from simfrontier.workload import MugsShape
 
 SHARE_SIMULATED = 0.05  # of the plans that fit
 FEWEST_SIMULATED, MOST_SIMULATED = 5, 20
@@ -122,9 +121,10 @@ def tune(
 
 def _refuse_unsearchable(here: Scenario) -> None:
     """Raise InputError for a model that has one plan only, and a fidelity that a search has not."""
-    if isinstance(here.shape, MugsShape):
+    if here.shape.families:
+        families = " or ".join(here.shape.families)
         raise InputError(
-            f"{here.where}: model {here.shape.name}: runs data-parallel only, so there is nothing to search; "
+            f"{here.where}: model {here.shape.name}: is trained by {families} only, so there is nothing to search; "
             "allowed in a search: a GPT or an MLP"
         )
     if here.file.run.fidelity == "chunk":

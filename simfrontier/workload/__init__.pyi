@@ -2,8 +2,8 @@ from .catalog import (
     MODELS as MODELS,
     GptShape as GptShape,
     MlpShape as MlpShape,
-    Shape as Shape,
     find_model as find_model,
+    known_model as known_model,
 )
 from .gpt_model import Attention as Attention, gpt as gpt
 from .graph import (
@@ -11,6 +11,7 @@ from .graph import (
     CrossEntropy as CrossEntropy,
     LossMethod as LossMethod,
     MatmulLabels as MatmulLabels,
+    Phase as Phase,
     State as State,
     Use as Use,
     Value as Value,
@@ -18,11 +19,11 @@ from .graph import (
     Workload as Workload,
     WorkOp as WorkOp,
 )
-from .graph_builder import Softmax as Softmax
-from .metric import neox_flops as neox_flops, step_flops as step_flops
+from .graph_builder import GraphBuilder as GraphBuilder, Softmax as Softmax, here as here
+from .metric import neox_flops as neox_flops
 from .mlp_model import mlp as mlp
 from .model import workload_of as workload_of
-from .mugs_model import mugs as mugs
-from .mugs_shape import MugsShape as MugsShape
 from .precision import PRECISIONS as PRECISIONS, Precision as Precision, find_precision as find_precision
-from .sizes import sizes_of as sizes_of
+from .shape import Shape as Shape
+from .sizes import refuse_sizes as refuse_sizes, sizes_of as sizes_of
+from .stream import NEXT as NEXT, Stream as Stream, in_stream as in_stream, without_cuts as without_cuts

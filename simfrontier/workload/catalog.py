@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from simfrontier.errors import InputError, nearest
-from simfrontier.workload.mugs_shape import MUGS_MODELS, MugsShape
+from simfrontier.extras import added
+from simfrontier.workload.shape import OfAnyPlan, Shape
 from simfrontier.workload.sizes import refuse_sizes
+
+if TYPE_CHECKING:
+    from simfrontier.workload.gpt_model import Attention
+    from simfrontier.workload.graph import Workload
+    from simfrontier.workload.graph_builder import Softmax
 
 Residual = Literal["parallel", "sequential"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GptShape:
+class GptShape(OfAnyPlan):
     """Shape of a decoder GPT with a feed-forward width of 4 × hidden.
 
     `residual`: attention and MLP side by side on the residual stream (`parallel`, as GPT-J and GPT-NeoX-20B), or the
@@ -45,9 +52,29 @@ class GptShape:
         h, tables = self.hidden, 1 if self.tied else 2
         return self.num_layers * (12 * h * h + 13 * h) + 2 * h + tables * self.vocabulary * h
 
+    @property
+    def sample(self) -> str:
+        return f"sequences of {self.sequence:,} tokens"
+
+    def with_settings(self, settings: Mapping[str, Any]) -> GptShape:
+        return replace(self, **settings)
+
+    def workload(
+        self, batch: int, checkpointing: bool, precision: str, attention: Attention, softmax: Softmax
+    ) -> Workload:
+        from simfrontier.workload.gpt_model import gpt
+
+        return gpt(self, batch, checkpointing, precision=precision, attention=attention, softmax=softmax)
+
+    def step_flops(self, samples: int, recomputed: bool) -> float:
+        """By the GPT-NeoX formula."""
+        from simfrontier.workload.metric import neox_flops
+
+        return neox_flops(self, samples, self.sequence, 4 if recomputed else 3)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MlpShape:
+class MlpShape(OfAnyPlan):
     """Shape of a multilayer perceptron: `inputs` features, residual layers with a feed-forward width of 4 × hidden,
     `classes` to choose from."""
 
@@ -72,8 +99,25 @@ class MlpShape:
         h = self.hidden
         return self.num_layers * (8 * h * h + 5 * h) + (self.inputs + 1 + self.classes) * h
 
+    @property
+    def sample(self) -> str:
+        return f"samples of {self.inputs:,} features"
 
-Shape = GptShape | MlpShape | MugsShape
+    def with_settings(self, settings: Mapping[str, Any]) -> MlpShape:
+        return replace(self, **settings)
+
+    def workload(
+        self, batch: int, checkpointing: bool, precision: str, attention: Attention, softmax: Softmax
+    ) -> Workload:
+        from simfrontier.workload.mlp_model import mlp
+
+        return mlp(self, batch, checkpointing, precision, softmax)
+
+    def step_flops(self, samples: int, recomputed: bool) -> float:
+        """By its own matrix products."""
+        from simfrontier.workload.mlp_model import mlp
+
+        return float(mlp(self, samples, recomputed).matmul_flops)
 
 
 _NEOX = "EleutherAI/gpt-neox configs/20B.yml; vocabulary padded to 50432"
@@ -97,7 +141,7 @@ def _axonn(name: str, num_layers: int, hidden: int, heads: int) -> GptShape:
     )
 
 
-MODELS: dict[str, Shape] = {
+MODELS: dict[str, GptShape | MlpShape] = {
     shape.name: shape
     for shape in (
         GptShape(
@@ -147,14 +191,25 @@ MODELS: dict[str, Shape] = {
         MlpShape(name="tiny-mlp", num_layers=2, inputs=32, hidden=64, classes=16, source="made for tests and examples"),
     )
 }
-MODELS.update((shape.name, shape) for shape in MUGS_MODELS)
+
+
+def known_model(name: str) -> Shape | None:
+    """The shape of that name, of the core's or an extra's; None where there is none."""
+    if name in MODELS:
+        return MODELS[name]
+    return next((shape for shape in _of_extras() if shape.name == name), None)
 
 
 def find_model(name: str) -> Shape:
     """The named shape; raises InputError with the nearest name."""
-    if name not in MODELS:
-        raise InputError(f"model {name!r}: {nearest(name, tuple(MODELS))}")
-    return MODELS[name]
+    shape = known_model(name)
+    if shape is None:
+        raise InputError(f"model {name!r}: {nearest(name, (*MODELS, *(each.name for each in _of_extras())))}")
+    return shape
+
+
+def _of_extras() -> Iterator[Shape]:
+    yield from added("models", Shape)  # type: ignore[type-abstract]
 
 
 def _nearest_divisor(number: int, wanted: int) -> int:

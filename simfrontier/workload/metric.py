@@ -1,23 +1,8 @@
-"""The training-rate metrics: useful operations of a step, recomputation counted or not (TFLOPS, and MFU)."""
+"""The GPT-NeoX metric of the training rate: useful operations of a step of a GPT, recomputation counted or not."""
 
 from __future__ import annotations
 
-from simfrontier.workload.catalog import GptShape, MlpShape, Shape
-from simfrontier.workload.mlp_model import mlp
-from simfrontier.workload.mugs_model import mugs
-from simfrontier.workload.mugs_shape import MugsShape
-
-
-def step_flops(shape: Shape, samples: int, recomputed: bool) -> float:
-    """Operations of one step of `samples` samples over all ranks, with or without recomputed forwards.
-
-    A GPT by the GPT-NeoX formula, others by their own matrix products.
-    """
-    if isinstance(shape, MugsShape):
-        return float(mugs(shape, samples).matmul_flops)
-    if isinstance(shape, MlpShape):
-        return float(mlp(shape, samples, recomputed).matmul_flops)
-    return neox_flops(shape, samples, shape.sequence, 4 if recomputed else 3)
+from simfrontier.workload.catalog import GptShape
 
 
 def neox_flops(shape: GptShape, samples: int, sequence: int, factor: int) -> float:

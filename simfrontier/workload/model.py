@@ -1,14 +1,11 @@
-"""The workload of any shape: a GPT, an MLP or a Mugs run."""
+"""The workload of any shape."""
 
 from __future__ import annotations
 
-from simfrontier.workload.catalog import MlpShape, Shape
-from simfrontier.workload.gpt_model import Attention, gpt
+from simfrontier.workload.gpt_model import Attention
 from simfrontier.workload.graph import Workload
 from simfrontier.workload.graph_builder import Softmax
-from simfrontier.workload.mlp_model import mlp
-from simfrontier.workload.mugs_model import mugs
-from simfrontier.workload.mugs_shape import MugsShape
+from simfrontier.workload.shape import Shape
 
 
 def workload_of(
@@ -20,8 +17,4 @@ def workload_of(
     softmax: Softmax = "fused",
 ) -> Workload:
     """The graph of one micro-batch of `batch` samples over all data-parallel ranks together. Raises InputError."""
-    if isinstance(shape, MugsShape):
-        return mugs(shape, batch, precision, attention, softmax)
-    if isinstance(shape, MlpShape):
-        return mlp(shape, batch, checkpointing, precision, softmax)
-    return gpt(shape, batch, checkpointing, precision=precision, attention=attention, softmax=softmax)
+    return shape.workload(batch, checkpointing, precision, attention, softmax)

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Annotated
-
-from annotated_types import Ge, Le
+from dataclasses import replace
 
 from simfrontier.errors import InputError
-from simfrontier.io import Share
-from simfrontier.limits import COUNT
 from simfrontier.machine import CodecSpeeds, Device, LinkClass, Machine, Matmul, Packets, Provenance
+from simfrontier_extras.emulation.scenario_keys import Emulation
 from simfrontier_extras.emulation.wiring import FRAME_BYTES
 
 HEADER_BYTES = FRAME_BYTES + 20 + 20 + 12  # Ethernet, IPv4, TCP and its time stamps
@@ -24,23 +20,15 @@ COUNTED = "interface counters of single gloo messages (torch 2.13) through veth 
 SOURCE = "scenario emulation"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Emulation:
-    """How a machine is scaled: `scale` on the rates of links and devices (latencies stay); packets of at most
-    `packet_bytes`, IP and all within it; and what a shaped link that was idle lets through at once."""
-
-    scale: Share
-    packet_bytes: Annotated[int, Ge(1280), Le(65535)] = 9000
-    burst_bytes: Annotated[int, Ge(1), Le(COUNT.most)] = 18200
-
-    def packets(self) -> Packets:
-        return Packets(
-            payload_bytes=self.packet_bytes - (HEADER_BYTES - FRAME_BYTES),
-            header_bytes=HEADER_BYTES,
-            message_bytes=MESSAGE_BYTES,
-            reply_bytes=REPLY_BYTES,
-            reply_message_bytes=REPLY_MESSAGE_BYTES,
-        )
+def packets_of(emulation: Emulation) -> Packets:
+    """Packets with the headers that were counted."""
+    return Packets(
+        payload_bytes=emulation.packet_bytes - (HEADER_BYTES - FRAME_BYTES),
+        header_bytes=HEADER_BYTES,
+        message_bytes=MESSAGE_BYTES,
+        reply_bytes=REPLY_BYTES,
+        reply_message_bytes=REPLY_MESSAGE_BYTES,
+    )
 
 
 def emulated(machine: Machine, emulation: Emulation) -> Machine:
@@ -53,7 +41,7 @@ def emulated(machine: Machine, emulation: Emulation) -> Machine:
     if emulation.burst_bytes < frame_bytes:
         text = f"got {emulation.burst_bytes}, allowed: at least a packet, {frame_bytes}"
         raise InputError(text, key=("emulation", "burst_bytes"))
-    packets, scale = emulation.packets(), emulation.scale
+    packets, scale = packets_of(emulation), emulation.scale
     share = packets.payload_bytes / (packets.payload_bytes + packets.header_bytes)
     classes = {name: _scaled_class(each, emulation, share) for name, each in machine.link_classes.items()}
     links = tuple(replace(link, bytes_per_s=scale * link.bytes_per_s) for link in machine.node.links)

@@ -113,10 +113,6 @@ def _lowered(path: Path, _: random.Random) -> None:
     load_lowered(path)
 
 
-def _losses(path: Path, _: random.Random) -> None:
-    command("losses", path)
-
-
 def _setting(path: Path, _: random.Random) -> None:
     text = path.read_bytes().decode("utf-8", "replace").replace("\0", "")
     command("check", TOY, "--plans", "zero3", "--devices", "8", "--set", text)
@@ -181,7 +177,6 @@ READERS: dict[str, Reader] = {
     "calibration": Reader(kind="calibration", suffix=".toml", share=8.0, read=_calibration),
     "log": Reader(kind="log", suffix=".txt", share=10.0, read=_measured),
     "table": Reader(kind="table", suffix=".csv", share=8.0, read=_measured),
-    "losses": Reader(kind="losses", suffix=".csv", share=4.0, read=_losses),
     "setting": Reader(kind="setting", suffix=".txt", share=1.0, read=_setting),
     "journal": Reader(kind="journal", suffix=".jsonl", share=8.0, read=_journal),
     "killed-run": Reader(kind="setting", suffix=".txt", share=0.02, read=_killed),

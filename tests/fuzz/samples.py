@@ -32,7 +32,6 @@ NCCL = b"""# all_gather_perf: nThread 1 nGpus 1 minBytes 1048576 maxBytes 419430
 """
 DIGEST = "d" * 64  # of the search that a journal is of
 OUTLINE = {"estimate": {"step_s": 0.1, "floor_s": 1e-3, "peak_bytes": 5e9}, "too_big": 0.0, "fault": ""}
-LOSSES = ROOT / "scenarios" / "losses" / "compressed-3d.csv"
 CASES = (  # settings of the toy scenario whose schedules are taken
     ("zero3,zeropp,zero-topo,zero2", ()),
     ("megatron", ("plans.megatron.tensor=2", "plans.megatron.pipeline=2", "training.grad_accum=2")),
@@ -69,7 +68,6 @@ def made_in(folder: Path) -> dict[str, list[bytes]]:
     assert made.code == 0, made
     out["calibration"] = [(folder / "box.toml").read_bytes()]
     out["journal"] = [_journal(folder / "tuned")]
-    out["losses"] = [b"\n".join(LOSSES.read_bytes().split(b"\n")[:60])]
     out["setting"] = [
         b"training.micro_batch=2",
         b"plans.*.softmax=two-pass",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
+from simfrontier.extras import added
 from simfrontier.schedule import Schedule
 from simfrontier_real.optimizer import Adam
 from simfrontier_real.train import TrainingSettings
-from tests.real import mugs_schedules
+from tests.mutated.case import AddedCase, Case
 from tests.real.grids import axonn, megatron
 from tests.real.schedules import ENGINES, EXACT, QUANTISED, schedule
 
@@ -18,16 +18,6 @@ INT: Final = "dp=int8:64, tp=int8:64, pp=int4:64, zero=int8:64"
 # Clipping binds, so that the norm counts, and Adam's epsilon is far above what a clipped gradient has: an update is in
 # proportion to the gradient, of which Adam would else hide the scale.
 TRAINING: Final = TrainingSettings(steps=2, adam=Adam(learning_rate=0.1, epsilon=1e-2, clip=0.05))
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """A sound schedule, and how it is trained: to what relative difference two runs of it agree, and whether its
-    collectives are lowered to explicit transfers."""
-
-    make: Callable[[], Schedule]
-    tolerance: float = 1e-8
-    lowered: bool = False
 
 
 def _zero(plan: tuple[str, dict[str, Any]], engine: str = "tight", **how: Any) -> Callable[[], Schedule]:
@@ -59,6 +49,5 @@ CASES: Final[dict[str, Case]] = {
     "compressed mpc": Case(_compressed("naive-mpc"), 1e-5),
     "lowered zero3": Case(_zero(EXACT["zero3"]), lowered=True),
     "lowered tensor": Case(lambda: megatron(2, 2, shape="parallel").schedule, lowered=True),
-    "mugs": Case(lambda: mugs_schedules.schedule()),
-    "mugs fused": Case(lambda: mugs_schedules.schedule(attention="fused", overlap_statistics=True)),
+    **{one.name: one.case for one in added("tests.mutated", AddedCase)},
 }

@@ -22,7 +22,6 @@ from simfrontier_real.executor import Executor
 from simfrontier_real.lanes import InlineLanes
 from simfrontier_real.local import in_range
 from simfrontier_real.loopback import LoopbackWorld
-from simfrontier_real.loss_session import refuse_misnamed
 from simfrontier_real.optimizer import Adam
 from simfrontier_real.per_hop import PerHopCoder
 from simfrontier_real.programs import programs_of
@@ -234,22 +233,6 @@ def test_numbers_at_the_top_of_their_range_stay_finite() -> None:
     wide = decode(numpy_backend(), encode(numpy_backend(), values, codec), codec, 400, "fp32")
     assert float(wide.max()) > 65520.0
     assert float(in_range(numpy_backend(), wide, codec, "fp16").max()) == 65504.0
-
-
-@pytest.mark.parametrize(
-    ("policies", "least", "message"),
-    [
-        (("naive-zfp:8",), 2**20, "0: compresses by 'naive-zfp:8', but codes nothing: all messages are below"),
-        (("naive-zfp:8", "dp=zfp8, tp=zfp8, pp=zfp8, zero=zfp8"), 0, "0 and 1 compress alike"),
-    ],
-)
-def test_curves_that_would_be_of_another_policy_are_refused(
-    policies: tuple[str, ...], least: int, message: str
-) -> None:
-    plans = [(str(number), made(policy, compress_from=least)) for number, policy in enumerate(policies)]
-    with pytest.raises(InputError, match=rf"^{message}"):
-        refuse_misnamed(plans)
-    refuse_misnamed([("plain", made("none")), ("naive", made("naive-zfp:8"))])
 
 
 def test_stages_code_what_they_exchange_both_ways() -> None:

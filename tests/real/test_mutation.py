@@ -33,7 +33,6 @@ SOME = {
     "megatron 2×2×2, zero1": ("exchange: halves swapped", "activations: sum left out, own × members"),
     "sequence parallel": ("activations: gather left out", "gradients: sum × members"),
     "interleaved": ("exchange: × 1.0001", "loss: not divided by micro-batches"),
-    "mugs": ("statistics: gathered pieces swapped", "teacher: does not follow", "Adam: gradients × 4"),
     "compressed, zfp:16, stages": ("gradients: sum left out, own × members", "loss: gradient × 4"),
     "zeropp int4 gradients": ("gradients: sum left out, own × members", "codec: scales doubled"),
     "compressed, int8 and int4, stages": ("weights: gather of the step before", "codec: codes of the step before"),
@@ -89,7 +88,7 @@ def test_noise_of_a_codec_is_below_its_error_bound() -> None:
 # ── clipping ──
 
 
-@pytest.mark.parametrize("case", ["ddp", "megatron 2×2×2, zero1", "mugs", "axonn 2×2×1, 2 replicas"])
+@pytest.mark.parametrize("case", ["ddp", "megatron 2×2×2, zero1", "axonn 2×2×1, 2 replicas"])
 def test_the_default_clip_binds_on_no_step(case: str) -> None:
     result, _ = Bench(case, CASES[case](), steps=4).result()
     assert result.clip == CLIP and result.clipped_steps == 0
@@ -97,7 +96,7 @@ def test_the_default_clip_binds_on_no_step(case: str) -> None:
     assert result.gradient_norms == pytest.approx(result.reference_norms, rel=1e-9)
 
 
-@pytest.mark.parametrize("case", ["zero3", "megatron 2×2×2, zero1", "mugs"])
+@pytest.mark.parametrize("case", ["zero3", "megatron 2×2×2, zero1"])
 def test_a_clip_that_binds_on_every_step_is_trained_equally(case: str) -> None:
     """And does not hide a wrong scale of the gradients, which it takes away again before Adam."""
     bench = Bench(case, CASES[case](), clip=0.05)

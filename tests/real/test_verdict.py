@@ -110,10 +110,10 @@ def test_half_of_the_steps_must_be_within_the_usual_bound() -> None:
     assert _usual("gradients of most steps", 0.5, {}).holds
 
 
-@pytest.mark.parametrize(("case", "seed"), [("compressed, zfp:16, stages", 2), ("mugs fp32", 1)])
-def test_a_step_that_makes_differences_larger_is_no_fault(case: str, seed: int) -> None:
-    """Step 11 of the one: one tensor is 0.0098 apart, of the others at most 0.0056; step 4 of the other: 1.2e-4."""
-    result, _ = Bench(case, CASES[case](), steps=12, seed=seed).result()
+def test_a_step_that_makes_differences_larger_is_no_fault() -> None:
+    """Step 11: one tensor is 0.0098 apart, of the others at most 0.0056."""
+    case = "compressed, zfp:16, stages"
+    result, _ = Bench(case, CASES[case](), steps=12, seed=2).result()
     checks = {each.name: each for each in result.checks}
     peak, usual = checks["gradient of one tensor"], checks["gradient of one tensor of most steps"]
     assert result.is_good and usual.limit < peak.seen < peak.limit, list(map(str, result.checks))

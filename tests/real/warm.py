@@ -11,7 +11,6 @@ import torch
 import torch.distributed
 
 import simfrontier_real.cli
-import simfrontier_real.loss_session
 import simfrontier_real.replay_session
 import simfrontier_real.session
 import simfrontier_real.train_session  # noqa: F401

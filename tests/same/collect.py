@@ -10,7 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.same.jobs import JOBS, Job
+from tests.same.job import Job
+from tests.same.jobs import JOBS
 
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = "cpu-seconds.json"

@@ -2,55 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
-ROOT: Final = Path(__file__).resolve().parents[2]
+from simfrontier.extras import added
+from tests.same.job import Job, Step, run
 
 PERTURBED: Final = (
     "perturbation.slow=[{device=3, factor=0.5}, {device=6, factor=0.9}]",
     'perturbation.links=[{node=0, link="nic0>net", factor=0.4}]',
 )
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """One call of the command line. `{out}` in an argument stands for the job's own folder, in which it leaves files;
-    standard output is kept beside them. `repeats`: how often it runs, so that its CPU seconds are a median."""
-
-    name: str
-    arguments: tuple[str, ...]
-    repeats: int = 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """A step that is simulated for its exact times: a plan of a scenario at a size, and how it is simulated."""
-
-    name: str
-    scenario: str
-    plan: str
-    devices: int
-    fidelity: str = "flow"
-    exact: bool = False
-    settings: tuple[str, ...] = ()
-
-
-def path_of(scenario: str) -> str:
-    """Where the scenario of that name is, from the top of the checkout: with the core's, or in the folder of an
-    extra."""
-    name = f"{scenario}.toml"
-    of_extra = ROOT.glob(f"simfrontier_extras/*/scenarios/{name}")
-    return next((str(path.relative_to(ROOT)) for path in of_extra), f"scenarios/{name}")
-
-
-def _run(name: str, scenario: str, *more: str, repeats: int = 1) -> Job:
-    return Job(name=name, arguments=("run", path_of(scenario), "--out", "{out}", *more), repeats=repeats)
-
-
-MAIN_JOB: Final = _run("main job", "frontier-20b")
-ONE_STEP: Final = _run(
+MAIN_JOB: Final = run("main job", "frontier-20b")
+ONE_STEP: Final = run(
     "one ZeRO-3 step on 384",
     "frontier-20b",
     *("--plans", "zero3", "--devices", "384", "--no-sensitivity", "--no-page"),
@@ -60,19 +23,12 @@ TIMED: Final = (MAIN_JOB, ONE_STEP)
 
 JOBS: Final = (
     *TIMED,
-    _run("toy", "toy"),
-    _run("toy, analytic", "toy", "--fidelity", "analytic", "--no-page"),
-    _run("toy, chunk", "toy", "--fidelity", "chunk", "--devices", "2,8", "--no-page"),
-    _run("10B", "frontier-10b", "--no-page", "--no-sensitivity"),
-    _run("1T in three dimensions", "frontier-1t-3d", "--no-page", "--no-sensitivity"),
-    _run("80B on Perlmutter", "axonn-perlmutter-80b", "--no-page", "--no-sensitivity"),
-    _run("weak scaling", "axonn-frontier-weak-scaling", "--devices", "512,8192", "--no-page", "--no-sensitivity"),
-    _run("Lassen", "lassen-neox-20b", "--devices", "96", "--no-page", "--no-sensitivity"),
-    *(
-        _run(name, name, "--no-page")
-        for name in ("compressed-3d", "cross-entropy", "softmax", "crosscheck", "emulate", "mugs-vit-l")
-    ),
-    _run("mugs-vit-l-frontier", "mugs-vit-l-frontier", "--devices", "8,40", "--no-page"),
+    run("toy", "toy"),
+    run("toy, analytic", "toy", "--fidelity", "analytic", "--no-page"),
+    run("toy, chunk", "toy", "--fidelity", "chunk", "--devices", "2,8", "--no-page"),
+    run("10B", "frontier-10b", "--no-page", "--no-sensitivity"),
+    run("1T in three dimensions", "frontier-1t-3d", "--no-page", "--no-sensitivity"),
+    *(run(name, name, "--no-page") for name in ("compressed-3d", "cross-entropy", "softmax", "crosscheck")),
     Job(
         name="export at chunk",
         arguments=("export", "scenarios/toy.toml", "--devices", "8", "--fidelity", "chunk", "--out", "{out}"),
@@ -90,6 +46,7 @@ JOBS: Final = (
         ),
     ),
     Job(name="validate", arguments=("validate", "--json")),
+    *added("tests.same_jobs", Job),
 )
 
 _TOY_PLANS: Final = ("zero3", "ddp", "zero1", "zero2", "hsdp", "zeropp", "zero-topo", "my-own")
@@ -144,12 +101,6 @@ STEPS: Final = (
         Step(name=f"compressed {plan}", scenario="compressed-3d", plan=plan, devices=8)
         for plan in ("plain", "naive-zfp", "MZHybrid")
     ),
-    *(
-        Step(name=f"Mugs {plan} on {devices}", scenario="mugs-vit-l", plan=plan, devices=devices)
-        for plan in ("blocking", "overlapped")
-        for devices in (8, 40)
-    ),
-    Step(name="80B megatron", scenario="axonn-perlmutter-80b", plan="megatron", devices=1024),
-    Step(name="80B axonn", scenario="axonn-perlmutter-80b", plan="axonn", devices=1024),
     Step(name="cross-entropy one-gather", scenario="cross-entropy", plan="one-gather", devices=8),
+    *added("tests.same_steps", Step),
 )

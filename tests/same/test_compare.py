@@ -9,6 +9,7 @@ import pytest
 
 from tests.same.collect import SECONDS, TIMELINES
 from tests.same.compare import differences
+from tests.same.job import ROOT, path_of
 from tests.same.jobs import JOBS, STEPS
 
 
@@ -93,3 +94,9 @@ def test_cpu_seconds_are_not_held_against_each_other(tmp_path: Path) -> None:
 def test_names_of_jobs_and_steps_are_distinct() -> None:
     assert len({job.name for job in JOBS}) == len(JOBS)
     assert len({step.name for step in STEPS}) == len(STEPS)
+
+
+def test_scenarios_of_jobs_and_steps_are_there() -> None:
+    named = {path_of(step.scenario) for step in STEPS}
+    named |= {word for job in JOBS for word in job.arguments if word.endswith(".toml")}
+    assert sorted(name for name in named if not (ROOT / name).is_file()) == []

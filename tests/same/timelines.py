@@ -12,7 +12,8 @@ from simfrontier.scenario import load_scenario, parse_setting
 from simfrontier.simulation import SimulatedStep
 from simfrontier.study import simulated
 from simfrontier.tuning import GridSearcher
-from tests.same.jobs import STEPS, Step, path_of
+from tests.same.job import Step, path_of
+from tests.same.jobs import STEPS
 
 ROOT = Path(__file__).resolve().parents[2]
 

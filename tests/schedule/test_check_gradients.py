@@ -56,24 +56,10 @@ def with_operands(case: str, name: str, reads: str = "", writes: str = "") -> Sc
         ("axonn", "ln2.backward.sums", "d.ln2 middle.again ln2.weight", "all that ln2 reads, middle, ln2.moments"),
         # scores in the place of queries and keys
         ("tensor", "scores.dkey", "d.scores scores.again", "qkv.out, of the factors of scores"),
-        # one of two keys, one of two features
-        (
-            "mugs",
-            "group.scores.dquery",
-            "d.group.scores teacher/group.key.1 group.queue",
-            "teacher/group.key.0, teacher/group.key.1, group.queue or",
-        ),
-        ("mugs", "student/join.backward", "student/d.cls", "the gradient of student/cls, student/mean by"),
         ("zero3", "ln1.backward", "d.ln1 x d.mlp_path d.x", "ln1.weight, which ln1 reads"),
         ("tensor", "loss", "loss.top logits loss.terms", "logits first, of which d.logits is the gradient"),
         ("tensor", "loss", "logits loss.terms", "loss.top, which loss.sums reads"),
         ("tensor", "loss.sums", "loss.top logits", "an operand with the labels b, s, v first"),
-        (
-            "mugs",
-            "student/similarity",
-            "student/cls student/memory",
-            "mean read in this order, as by the other similarity",
-        ),
     ],
 )
 def test_an_op_reads_all_gradients_of_what_it_made(case: str, name: str, reads: str, expected: str) -> None:
@@ -96,46 +82,12 @@ def test_an_op_is_named_after_what_it_makes_gradients_of(case: str, name: str, o
     says(mutated(schedule, changed(where(op.kind, name=name, label=label), name=other)), expected)
 
 
-def test_all_weights_of_an_op_have_gradients_or_none() -> None:
-    schedule = sound("mugs")
-    (lost, kept) = op_of(schedule, "local/ln2.backward").accumulates
-    wrong = mutated(schedule, changed(where("norm", name="local/ln2.backward"), accumulates=(kept,)))
-    says(wrong, "norm local/ln2 ", "gradients of ln2.weight, too", "found ln2.bias")
-    assert lost.name == "ln2.weight.grad"
-
-
 def test_a_gradient_that_comes_by_the_residual_is_not_left_out() -> None:
     """The attention's result goes into the MLP and past it: its gradient is the sum of both."""
     wrong = with_operands(
         "axonn zero1 pipeline", "ln2.backward", "d.ln2 middle.again ln2.moments.again d.ln2.moments ln2.weight"
     )
     says(wrong, " dense.dgrad", "the gradient of attention.out by final_norm, ln1", "found d.middle")
-
-
-@pytest.mark.parametrize(
-    ("case", "name", "writes", "expected"),
-    [
-        (
-            "mugs",
-            "teacher/instance.unit",
-            "teacher/instance.key.1 teacher/instance.key.0",
-            "in this order, as instance.scores reads them",
-        ),
-        (
-            "mugs fused",
-            "global/attention.backward",
-            "global/d.key global/d.query global/d.value",
-            "in this order, as global/qkv.dgrad reads them",
-        ),
-    ],
-)
-def test_parts_are_made_in_the_order_in_which_they_are_read(case: str, name: str, writes: str, expected: str) -> None:
-    says(with_operands(case, name, writes=writes), name, expected)
-
-
-def test_gradients_of_parts_stand_in_the_order_of_the_parts() -> None:
-    wrong = with_operands("mugs", "student/join", writes="student/mean student/cls")
-    says(wrong, "student/join.backward", "gradients in the order of student/mean, student/cls")
 
 
 def test_a_norm_is_of_gradients() -> None:
@@ -151,28 +103,9 @@ def test_a_gradient_is_made_of_the_layer_that_was_computed(case: str) -> None:
     says(wrong, "norm final_norm.backward", "x of the layers and micro-batches of final_norm", "found others")
 
 
-def test_a_product_and_a_norm_of_weights_in_one_take_the_gradient_of_the_product() -> None:
-    wrong = with_operands(
-        "mugs", "student/last.wgrad", "student/cluster.scores student/cluster.query last.weight last.norm"
-    )
-    says(wrong, "student/last.wgrad", "a gradient of student/cluster.scores, and student/cluster.query")
-
-
 def test_an_add_is_of_values_that_are_alike() -> None:
     wrong = mutated(sound("ddp"), changed(where("scatter", name="embedding.wgrad"), kind="add"))
     says(wrong, "add embedding.wgrad", "an add of values with the labels b, s", "found d.x: b, s, h")
-
-
-def test_streams_do_the_same() -> None:
-    schedule = sound("mugs fused")
-    wrong = mutated(schedule, changed(where("gelu", name="teacher/gelu"), kind="loss_exp"))
-    says(wrong, "gelu global/gelu", "kind loss_exp, as the other gelu", "found gelu")
-
-
-def test_streams_take_the_same_values_in_the_same_order() -> None:
-    """teacher/pool stands first, so the finding is about the next stream's."""
-    wrong = with_operands("mugs", "teacher/pool", writes="teacher/mean teacher/cls")
-    says(wrong, "pool global/pool", "mean, cls written in this order, as by the other pool", "found cls, mean")
 
 
 @pytest.mark.parametrize(
@@ -199,7 +132,6 @@ def test_labels_stand_in_the_order_of_the_result() -> None:
     ("case", "tensor", "fields", "expected"),
     [
         ("ddp", "probabilities.again", {"dtype": "uint8"}, "beside weights in fp64"),
-        ("mugs", "student/memory", {"per_layer": True}, "a state of no layer, as it follows no weight"),
         ("ddp", "tokens", {"dtype": "fp32"}, "whole numbers first, of type int64 or uint8"),
         ("compressed int8", "tokens", {"per_micro": False}, "a value of every micro-batch; found one that all share"),
     ],
@@ -208,9 +140,3 @@ def test_a_tensor_is_of_the_type_that_its_makers_and_readers_need(
     case: str, tensor: str, fields: dict[str, object], expected: str
 ) -> None:
     says(with_tensor(sound(case), tensor, **fields), expected)
-
-
-@pytest.mark.parametrize(("name", "value"), [("global_crops", 3), ("local_crops", 2), ("neighbours", 4), ("causal", 1)])
-def test_what_a_schedule_says_of_images_is_what_its_ops_join_and_pick(name: str, value: int) -> None:
-    schedule = sound("mugs")
-    says(replace(schedule, meta={**schedule.meta, name: value}), f"meta {name}", f"found {value}")

@@ -7,7 +7,7 @@ from functools import cache
 
 from simfrontier.schedule import Call, Compute, Op, Schedule, check
 from tests.mutated.cases import CASES
-from tests.schedule.mutations import changed, mutated, says, where, with_tensor
+from tests.schedule.mutations import changed, mutated, says, where
 
 
 @cache
@@ -70,9 +70,3 @@ def test_what_a_layer_passes_on_again_may_be_left() -> None:
     reads = {ref.name for op in schedule.distinct_ops() for ref in op.reads}
     left = {ref.name for op in schedule.distinct_ops() for ref in op.writes} - reads
     assert {name for name in left if not schedule.tensors[name].persistent} == {"x.again"}
-
-
-def test_a_value_is_written_once() -> None:
-    """Were queries, keys and values one tensor for all layers, the backward pass of a layer would find another's."""
-    schedule = sound("mugs fused")
-    says(with_tensor(schedule, "local/qkv.out", per_layer=False), "local/qkv", "written once; found written twice")

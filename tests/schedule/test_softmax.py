@@ -16,7 +16,7 @@ from simfrontier.schedule.cost import traffic_bytes
 from simfrontier.schedule.placement import REPLICATE
 from simfrontier.schedule.softmax import KERNELS
 from simfrontier.schedule.store import from_json, to_json
-from simfrontier.workload import GptShape, MlpShape, Softmax, find_model, gpt, mlp, workload_of
+from simfrontier.workload import GptShape, MlpShape, Softmax, gpt, mlp
 from tests.plan.grids import SHAPE, megatron, schedule_of
 from tests.schedule.builders import mesh_of, options_of
 from tests.schedule.mutations import changed, lines, mutated, where
@@ -121,18 +121,3 @@ def test_another_kernel_is_another_digest(name: str) -> None:
     kind = name
     other = mutated(made("two-pass"), changed(where(kind, name), kernel="three-pass-reload"))
     assert digest(other) != digest(made("two-pass"))
-
-
-def test_a_mugs_run_takes_the_kernel_in_every_stream() -> None:
-    """Student and teacher, and the relation blocks of the local-group head, have attention; the losses are others."""
-    plain, named = (
-        workload_of(find_model("tiny-mugs"), 2, False, "fp32", softmax=each) for each in get_args(Softmax)[:2]
-    )
-    kinds = {
-        (op.kind, op.kernel)
-        for phase in (named.embedding, named.layer, named.head)
-        for op in (*phase.forward, *phase.backward)
-        if op.kind == "softmax"
-    }
-    assert kinds == {("softmax", "two-pass"), ("softmax", "")}
-    assert named.traits["softmax"] == "two-pass" and "softmax" not in plain.traits

@@ -3,7 +3,7 @@
 import pytest
 
 from simfrontier.errors import InputError
-from simfrontier.workload import MlpShape, find_model, mlp, neox_flops, step_flops
+from simfrontier.workload import MlpShape, find_model, mlp, neox_flops
 
 SHAPE = MlpShape(name="mlp", num_layers=3, inputs=40, hidden=96, classes=24, source="for this test")
 
@@ -18,14 +18,14 @@ def test_matmul_flops_by_hand() -> None:
 
 
 def test_the_metric_of_an_mlp_is_its_own_operations() -> None:
-    assert step_flops(SHAPE, 7, recomputed=True) == mlp(SHAPE, 7, checkpointing=True).matmul_flops
-    assert step_flops(SHAPE, 7, recomputed=False) == mlp(SHAPE, 7, checkpointing=False).matmul_flops
+    assert SHAPE.step_flops(7, recomputed=True) == mlp(SHAPE, 7, checkpointing=True).matmul_flops
+    assert SHAPE.step_flops(7, recomputed=False) == mlp(SHAPE, 7, checkpointing=False).matmul_flops
 
 
 def test_the_metric_of_a_gpt_is_the_formula_of_gpt_neox() -> None:
     tiny = find_model("tiny")
-    assert step_flops(tiny, 7, recomputed=True) == neox_flops(tiny, 7, 32, 4)  # type: ignore[arg-type]
-    assert step_flops(tiny, 7, recomputed=False) == neox_flops(tiny, 7, 32, 3)  # type: ignore[arg-type]
+    assert tiny.step_flops(7, recomputed=True) == neox_flops(tiny, 7, 32, 4)  # type: ignore[arg-type]
+    assert tiny.step_flops(7, recomputed=False) == neox_flops(tiny, 7, 32, 3)  # type: ignore[arg-type]
 
 
 def test_values_have_rows_first_and_features_last() -> None:

@@ -16,6 +16,7 @@ from simfrontier.report.findings.scaling import ScaledPlan, scaling_of
 from simfrontier.report.findings.setup import Setup, setup_of
 from simfrontier.report.findings.timeline import CriticalRank, critical_ranks
 from simfrontier.report.findings.traffic import Traffic, traffic_of
+from simfrontier.report.sections import sections_found
 from simfrontier.report.view import StudyView
 from simfrontier.wholefile import write_json
 
@@ -64,10 +65,11 @@ def findings_of(view: StudyView) -> StudyFindings:
     )
 
 
-def write_findings(found: StudyFindings, path: Path) -> None:
-    """Write a study's findings as JSON, in the units that their names say; sizes that are keys are text there. Raises
-    InputError where the file cannot be written."""
-    write_json(asdict(found), path)
+def write_findings(found: StudyFindings, view: StudyView, path: Path) -> None:
+    """Write a study's findings as JSON, in the units that their names say, those of extras' sections by their names;
+    sizes that are keys are text there. Raises InputError where the file cannot be written."""
+    of_extras = {section.name: asdict(one) for section, one in sections_found(view)}
+    write_json({**asdict(found), **of_extras}, path)
 
 
 def _rare(view: StudyView) -> dict[str, Any]:

@@ -4,7 +4,8 @@ import pytest
 
 from simfrontier.errors import InputError
 from simfrontier.machine import CodecSpeeds, FatTree, Packets, load_machine
-from simfrontier_extras.emulation.machine import Emulation, emulated
+from simfrontier_extras.emulation.machine import emulated
+from simfrontier_extras.emulation.scenario_keys import Emulation
 
 
 def test_rates_are_scaled_and_the_graph_stays() -> None:

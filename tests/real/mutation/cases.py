@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from simfrontier.extras import added
 from simfrontier.schedule import Schedule
 from tests.real.grids import axonn, megatron
-from tests.real.mugs_schedules import schedule as mugs
+from tests.real.mutation.case import AddedCase
 from tests.real.schedules import ENGINES, EXACT, QUANTISED, STALE, schedule
 
 _FOUR: Final = (2, 1, 2)
@@ -25,6 +26,8 @@ def _compressed(policy: str, tensor: int, pipeline: int) -> Callable[[], Schedul
     return lambda: megatron(tensor, pipeline, 2, **how).schedule
 
 
+_ADDED: Final = added("tests.faults", AddedCase)
+EPSILONS: Final = {one.name: one.epsilon for one in _ADDED}  # Adam's, of cases that need another
 SAME: Final[dict[str, Callable[[], Schedule]]] = {  # equal to the unsharded model but for rounding
     **{name: _plan(name) for name in ("ddp", "zero1", "zero2", "zero3", "hsdp", "zeropp", "zero-topo")},
     "zero1 scattered": _plan("zero1 scattered"),
@@ -40,9 +43,8 @@ SAME: Final[dict[str, Callable[[], Schedule]]] = {  # equal to the unsharded mod
     "sequence parallel": lambda: megatron(2, 1, 2, sequence_parallel=True).schedule,
     "interleaved": lambda: megatron(1, 2, 1, order="interleaved", chunks=2).schedule,
     "tied stages": lambda: megatron(1, 2, 2, shape="tied").schedule,
-    "mugs": lambda: mugs(sizes=_FOUR, grad_accum=2),
-    "mugs fp32": lambda: mugs(sizes=(1, 1, 2), precision="fp32", grad_accum=2),
     "compressed, mpc": _compressed("naive-mpc", 2, 1),
+    **{one.name: one.make for one in _ADDED},
 }
 LOSSY: Final[dict[str, Callable[[], Schedule]]] = {  # codecs, a narrow type or old weights lose something
     "compressed, zfp:24": _compressed("naive-zfp:24", 2, 1),

@@ -16,6 +16,7 @@ from simfrontier_real.session import LoadedSchedule
 from simfrontier_real.train import TrainingRank, TrainingResult, TrainingSettings, run_in_one_process
 from simfrontier_real.train_session import unsharded
 from simfrontier_real.verdict import TrainingVerdict, verdict_of
+from tests.real.mutation.cases import EPSILONS
 from tests.real.mutation.seams import Fault, Memory, put_in
 
 STEPS = 2
@@ -41,7 +42,7 @@ class Bench:
     def __init__(
         self, name: str, schedule: Schedule, steps: int = STEPS, seed: int = 0, clip: float | None = None
     ) -> None:
-        epsilon = 1e-4 if name.startswith("mugs fp32") else 1e-5
+        epsilon = EPSILONS.get(name, 1e-5)
         adam = Adam(epsilon=epsilon) if clip is None else Adam(epsilon=epsilon, clip=clip)
         self.training = TrainingSettings(steps=steps, seed=seed, adam=adam)
         self.loaded = LoadedSchedule(

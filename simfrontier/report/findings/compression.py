@@ -1,0 +1,274 @@
+"""Compressed messages: what each policy gains in speed, how many bytes it sends, and what 16 bits leave of that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+from simfrontier.analysis import SIDES, SentBytes, Side, sent_by_dimension
+from simfrontier.plan import DIMENSIONS, PLAIN, MegatronOptions
+from simfrontier.report.findings.published import comparable
+from simfrontier.report.view import StudyView, rate
+from simfrontier.study import schedule_of_case
+
+_OF_CODECS: Final = ("compression", "compress_from", "compress_per_hop", "message_dtype")
+_WIDE: Final = {"fp16": 16, "bf16": 16}  # bits of the numbers that are widened before they are compressed
+_SEEN: Final = Fraction(1, 1000)  # of all bytes, below which a kind of them gets no column
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompressedPlan:
+    """A plan whose messages may be compressed.
+
+    `message_type`: of its messages where they are not compressed; `is_widened`: that is not the model's. `codecs`: by
+    parallel dimension; `relative_error`: the largest that one may make, None where nothing is compressed. `baseline`:
+    the plan that sends the same messages uncompressed (its own name if it is one); `gain_devices`: the largest size at
+    which both fit, where `gain` is its TFLOPS over the baseline's, less 1; `published_gain`: the same, published.
+    """
+
+    plan: str
+    policy: str
+    message_type: str
+    is_plain: bool
+    is_widened: bool
+    per_hop: bool
+    codecs: Mapping[str, str]
+    relative_error: float | None
+    baseline: str | None
+    gain_devices: int | None
+    gain: float | None
+    published_gain: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GainGroup:
+    """Gains of plans with one type of messages over one baseline at one size, by plan."""
+
+    message_type: str
+    baseline: str
+    devices: int
+    gains: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """Bytes that all ranks send in a step, and what they are of the same messages in the model's own type."""
+
+    num_bytes: float
+    share: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamePolicy:
+    """What a policy gains on messages of 16 bits, and on wider ones."""
+
+    policy: str
+    gain: float
+    wide_type: str
+    wide_gain: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lead:
+    """How far a plan that compresses nothing is ahead of the fastest with wider messages, in TFLOPS per device."""
+
+    plain: str
+    plain_tflops: float
+    fastest_wide: str
+    fastest_wide_tflops: float
+
+    @property
+    def ahead(self) -> float:
+        return self.plain_tflops / self.fastest_wide_tflops - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SixteenBits:
+    """What is left of a codec's gain where messages have 16 bits already. `coded_bits`: of a value, by codec;
+    `sent_shares`: of what would be sent uncompressed, by plan."""
+
+    message_type: str
+    bits: int
+    coded_bits: Mapping[str, float]
+    sent_shares: Mapping[str, float]
+    same_policies: tuple[SamePolicy, ...]
+    lead: Lead | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyCompression:
+    """The plans with tensor and pipeline parallelism of a study that compresses or widens messages, at the largest
+    size.
+
+    `idle`: plans that compress and have no gain. `least_bytes`: below which all of them send messages as they are;
+    None where they differ, or compress all. `sides`: the kinds of messages that are worth a column; `sent`: by plan
+    and kind.
+    """
+
+    device_word: str
+    devices: int
+    plans: tuple[CompressedPlan, ...]
+    gains: tuple[GainGroup, ...]
+    idle: tuple[CompressedPlan, ...]
+    least_bytes: int | None
+    sides: tuple[Side, ...]
+    sent: Mapping[str, Mapping[Side, Sent]]
+    sent_in_all: Mapping[str, Sent]
+    sixteen_bits: SixteenBits | None
+
+
+def compression_of(view: StudyView) -> StudyCompression | None:
+    """The findings, or None where no plan compresses or widens its messages."""
+    options = _options(view)
+    if all(each.compressed is None for each in options.values()):
+        return None
+    plans = compressed_plans(view)
+    cases = {plan: view.cases[plan, view.largest] for plan in options}
+    bytes_of = {plan: sent_by_dimension(schedule_of_case(view.scenario, case)) for plan, case in cases.items()}
+    in_all = {plan: sum(sent.values(), SentBytes()) for plan, sent in bytes_of.items()}
+    from_bytes = {options[one.plan].compress_from for one in plans if not one.is_plain}
+    sent_in_all = {plan: _sent(each) for plan, each in in_all.items()}
+    return StudyCompression(
+        device_word=view.device,
+        devices=view.largest,
+        plans=plans,
+        gains=tuple(_gain_groups(plans)),
+        idle=tuple(one for one in plans if not one.is_plain and one.gain is None),
+        least_bytes=(from_bytes.pop() or None) if len(from_bytes) == 1 else None,
+        sides=tuple(
+            side
+            for side in SIDES
+            if any(sent[side].num_bytes > _SEEN * in_all[plan].num_bytes for plan, sent in bytes_of.items())
+        ),
+        sent={plan: {side: _sent(sent[side]) for side in SIDES} for plan, sent in bytes_of.items()},
+        sent_in_all=sent_in_all,
+        sixteen_bits=_sixteen_bits(view, plans, options, sent_in_all),
+    )
+
+
+def compressed_plans(view: StudyView) -> tuple[CompressedPlan, ...]:
+    """The plans with tensor and pipeline parallelism that the study has, in the scenario's order."""
+    options = _options(view)
+    return tuple(_plan(view, plan, own, options) for plan, own in options.items())
+
+
+def _options(view: StudyView) -> dict[str, MegatronOptions]:
+    return {
+        plan: case.options
+        for (plan, size), case in view.cases.items()
+        if size == view.largest and isinstance(case.options, MegatronOptions)
+    }
+
+
+def _plan(view: StudyView, plan: str, options: MegatronOptions, plans: Mapping[str, MegatronOptions]) -> CompressedPlan:
+    is_plain = options.compression == "none"
+    compressed = None if is_plain else options.compressed
+    per_hop = options.compress_per_hop and not is_plain
+    baseline = plan if is_plain else _baseline(view, options, plans)
+    devices, gain = _gain(view, plan, baseline)
+    return CompressedPlan(
+        plan=plan,
+        policy=f"{options.compression}{' per hop' if per_hop else ''}",
+        message_type=_type(view, options),
+        is_plain=is_plain,
+        is_widened=options.message_dtype != "model",
+        per_hop=per_hop,
+        codecs={side: str((compressed and compressed.codec(side)) or PLAIN) for side in DIMENSIONS},
+        relative_error=None if compressed is None else compressed.relative_error,
+        baseline=baseline,
+        gain_devices=devices,
+        gain=gain,
+        published_gain=_published(view, plan, baseline),
+    )
+
+
+def _type(view: StudyView, options: MegatronOptions) -> str:
+    own = view.scenario.file.model.precision if options.message_dtype == "model" else options.message_dtype
+    return own.upper()
+
+
+def _baseline(view: StudyView, options: MegatronOptions, plans: Mapping[str, MegatronOptions]) -> str | None:
+    """The plan with the same messages uncompressed: the one that is the same in all else too, if there is one."""
+    plain = {
+        plan: other
+        for plan, other in plans.items()
+        if other.compression == "none" and _type(view, other) == _type(view, options)
+    }
+    wanted = _but_for_codecs(options)
+    return next((plan for plan, other in plain.items() if _but_for_codecs(other) == wanted), next(iter(plain), None))
+
+
+def _but_for_codecs(options: MegatronOptions) -> MegatronOptions:
+    return options.model_copy(update={key: MegatronOptions.model_fields[key].default for key in _OF_CODECS})
+
+
+def _gain(view: StudyView, plan: str, baseline: str | None) -> tuple[int | None, float | None]:
+    """(the largest size at which a plan and its baseline fit, how much faster it is there)."""
+    fitting = {(o.plan, o.devices): rate(o) for o in view.study.outcomes if o.row["fits"]}
+    for size in reversed(view.sizes):
+        if baseline is not None and (plan, size) in fitting and (baseline, size) in fitting:
+            return size, fitting[plan, size] / fitting[baseline, size] - 1
+    return None, None
+
+
+def _published(view: StudyView, plan: str, baseline: str | None) -> float | None:
+    """The published gain, if the figures are of this machine and have both plans."""
+    figures = comparable(view.scenario)
+    ratios = {} if figures is None else figures.ratios
+    return ratios[plan] / ratios[baseline] - 1 if plan != baseline and plan in ratios and baseline in ratios else None
+
+
+def _gain_groups(plans: tuple[CompressedPlan, ...]) -> Iterator[GainGroup]:
+    groups: dict[tuple[str, str, int], dict[str, float]] = {}
+    for one in plans:
+        if not one.is_plain and one.gain is not None and one.baseline is not None and one.gain_devices is not None:
+            groups.setdefault((one.message_type, one.baseline, one.gain_devices), {})[one.plan] = one.gain
+    for (message_type, baseline, devices), gains in groups.items():
+        yield GainGroup(message_type=message_type, baseline=baseline, devices=devices, gains=gains)
+
+
+def _sent(sent: SentBytes) -> Sent:
+    return Sent(num_bytes=float(sent.num_bytes), share=None if sent.share is None else float(sent.share))
+
+
+def _sixteen_bits(
+    view: StudyView,
+    plans: tuple[CompressedPlan, ...],
+    options: Mapping[str, MegatronOptions],
+    sent: Mapping[str, Sent],
+) -> SixteenBits | None:
+    """None where messages of 16 bits are not compressed."""
+    precision = view.scenario.file.model.precision
+    own = [one for one in plans if not one.is_plain and not one.is_widened]
+    if precision not in _WIDE or not own:
+        return None
+    every = [options[one.plan].compressed for one in own]
+    codecs = [codec for each in every if each for side in DIMENSIONS if (codec := each.codec(side))]
+    shares = {one.plan: sent[one.plan].share for one in own}
+    return SixteenBits(
+        message_type=precision.upper(),
+        bits=_WIDE[precision],
+        coded_bits={str(codec): float(codec.on(precision).bits_with_scales) for codec in codecs},
+        sent_shares={plan: share for plan, share in shares.items() if share is not None},
+        same_policies=tuple(
+            SamePolicy(policy=one.policy, gain=one.gain, wide_type=other.message_type, wide_gain=other.gain)
+            for one in own
+            for other in plans
+            if other.is_widened and one.policy == other.policy and one.gain is not None and other.gain is not None
+        ),
+        lead=_lead(view, plans, precision.upper()),
+    )
+
+
+def _lead(view: StudyView, plans: tuple[CompressedPlan, ...], message_type: str) -> Lead | None:
+    rates = {o.plan: rate(o) for o in view.ranked}
+    wide = [one.plan for one in plans if one.is_widened and one.plan in rates]
+    plain = next(
+        (one.plan for one in plans if one.is_plain and one.message_type == message_type and one.plan in rates), None
+    )
+    if not wide or plain is None:
+        return None
+    best = max(wide, key=rates.__getitem__)
+    return Lead(plain=plain, plain_tflops=rates[plain], fastest_wide=best, fastest_wide_tflops=rates[best])

@@ -1,0 +1,48 @@
+"""The section on losses: its template with findings and charts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from simfrontier.report import StudyView
+from simfrontier.report.render import render_from
+from simfrontier.report.theme import marks
+from simfrontier_extras.losses.curves import NUM_SD, LossCurves, policy_of
+from simfrontier_extras.losses.figures import GainLossPoint, curves, trade_off
+from simfrontier_extras.losses.findings import StudyLosses
+from simfrontier_extras.losses.scenario_keys import losses_of
+
+_TEMPLATES = Path(__file__).parent / "templates"
+
+
+def losses_section(view: StudyView, found: StudyLosses) -> str:
+    """The section of a study whose scenario names losses."""
+    losses = losses_of(view.scenario)
+    assert losses is not None, "there are findings of them"
+    points = [
+        GainLossPoint(
+            plan=one.plan, of=one.message_type, distance=one.distance, gain=one.gain, mark=view.marks[one.plan]
+        )
+        for one in found.plans
+        if one.gain is not None and one.distance is not None
+    ]
+    published = {one.plan: one.published_gain for one in found.plans if one.published_gain is not None}
+    drawn = {point.plan for point in points}
+    return render_from(
+        _TEMPLATES,
+        "section.html.j2",
+        found=found,
+        trade_off=trade_off(points, published, found.half_band) if points else None,
+        curves=curves(losses, _colours(view, found, losses)),
+        not_drawn=[one.plan for one in found.plans if one.plan not in drawn],
+        num_sd=NUM_SD,
+        marks=view.marks,
+    )
+
+
+def _colours(view: StudyView, found: StudyLosses, losses: LossCurves) -> Mapping[str, str]:
+    """Colours of policies: that of the first plan with it; of what no plan has, what is left."""
+    spare = marks([*view.plans, *losses.policies])
+    of = {policy_of(one.policy): view.marks[one.plan] for one in reversed(found.plans)}
+    return {one: of.get(policy_of(one), spare[one]).colour for one in losses.policies}

@@ -1,0 +1,65 @@
+"""The table `losses` of scenarios: the file of loss curves that the page sets beside the speed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
+
+from simfrontier.errors import InputError
+from simfrontier.io import Strict, Text
+from simfrontier.limits import COUNT
+from simfrontier.scenario import ScenarioKeys
+
+if TYPE_CHECKING:
+    from simfrontier.scenario import Scenario, ScenarioFile
+    from simfrontier_extras.losses.curves import LossCurves
+
+
+class LossesTable(Strict):
+    """Losses of real training under the policies of compression: a CSV file (from the scenario's folder) with the
+    columns plan, compression, seed, step and loss; the policy that others are compared with; and how many steps at the
+    end make a final loss."""
+
+    file: Annotated[str, Field(min_length=1, pattern=r"^[^\x00-\x1f]+$")]
+    baseline: Text = "none"
+    source: Text
+    last: Annotated[int, Field(ge=1, le=COUNT.most)] = 20
+
+
+class LossesKeys(Strict):
+    """`losses`: loss curves of real training."""
+
+    losses: LossesTable | None = None
+
+
+def losses_of(scenario: Scenario) -> LossCurves | None:
+    """The curves of the scenario's file, where it names one."""
+    known = scenario.contents.get(LossesKeys)
+    if known is None:
+        return None
+    from simfrontier_extras.losses.curves import LossCurves
+
+    assert isinstance(known, LossCurves)
+    return known
+
+
+def _read(file: ScenarioFile, folder: Path) -> LossCurves | None:
+    assert isinstance(file, LossesKeys)
+    table = file.losses
+    if table is None:
+        return None
+    from simfrontier_extras.losses.curves import policy_of, read_losses
+
+    try:
+        policy_of(table.baseline)
+    except InputError as error:
+        raise error.within(key=("losses", "baseline")) from None
+    try:
+        return read_losses(folder / table.file, table.baseline, table.last, table.source)
+    except InputError as error:
+        raise error.within(key=("losses", "file")) from None
+
+
+ADDS = (ScenarioKeys(form=LossesKeys, read=_read),)

@@ -1,0 +1,278 @@
+"""The heads of Mugs on one stream of crops: projectors, predictors, the relation block, prototypes; and backward.
+
+Labels and streams as in `mugs_heads`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from simfrontier.opnames import Part
+from simfrontier.workload import (
+    NEXT,
+    GraphBuilder,
+    Precision,
+    Stream,
+    Value,
+    Weight,
+    Workload,
+    WorkOp,
+    here,
+    without_cuts,
+)
+from simfrontier_extras.mugs.shape import MugsShape
+
+RELATION = "relation"
+MATRICES = (("1", "ph"), ("2", "qp"), ("3", "eq"))  # of a projector, with the labels of outputs and inputs
+PREDICTOR = (("predict.1", "ue"), ("predict.2", "eu"))
+
+Ops = tuple[WorkOp, ...]
+
+
+@dataclass
+class HeadDeclarations:
+    """What the heads of all streams declare. `block`: a transformer whose layer is the relation block, for so many rows
+    of every image."""
+
+    shape: MugsShape
+    batch: int
+    precision: Precision
+    block: Callable[[int], Workload]
+    weights: dict[str, Weight]
+    values: dict[str, Value] = field(default_factory=dict)
+
+    def builder(self, crops: int) -> GraphBuilder:
+        """For ops on so many rows of every image."""
+        shape = self.shape
+        sizes = {
+            "b": self.batch * crops,
+            "s": shape.neighbours + 1,
+            "h": shape.hidden,
+            "p": shape.projector,
+            "q": shape.projector,
+            "e": shape.bottleneck,
+            "u": shape.predictor,
+            "k": shape.queue,
+            "j": shape.queue + 1,
+            "w": shape.prototypes,
+        }
+        return GraphBuilder(self.precision, sizes, rows=("b",), weights=self.weights)
+
+    def declare(self, name: str, dims: str, crops: int, dtype: str | None = None, persistent: bool = False) -> None:
+        """A value of no layer, with so many rows of every image."""
+        builder = self.builder(crops)
+        shape = tuple(builder.sizes[label] for label in dims)
+        builder.value(name, tuple(dims), shape, dtype, per_layer=False, persistent=persistent)
+        self.values.update(builder.values)
+
+
+class HeadStream:
+    """The heads of one stream, written down with plain names and then given those of the stream."""
+
+    def __init__(self, declarations: HeadDeclarations, stream: Stream, crops: int) -> None:
+        self.declarations, self.stream, self.crops = declarations, stream, crops
+        self.builder = declarations.builder(crops)
+        self.is_student = not stream.follower
+
+    def features(self) -> Ops:
+        """What the losses compare: a query of each student's crop or keys of the teacher's, head by head."""
+        ops = (
+            *self._projected("instance", "cls"),
+            *self._related(),
+            *self._projected("group", "related"),
+            *self._projected("cluster", "cls"),
+            *self._prototypes(),
+        )
+        self._take()
+        return self.stream.ops(ops)
+
+    def _take(self) -> None:
+        """Register what was declared so far under the stream's names."""
+        self.declarations.values.update(self.stream.values(self.builder.values.values()))
+
+    def _value(self, name: str, dims: str, form_of: str = "") -> None:
+        shape = tuple(self.builder.sizes[label] for label in dims)
+        self.builder.value(name, tuple(dims), shape, per_layer=False, form_of=form_of)
+
+    def _parts(self, head: str) -> tuple[tuple[str, str], ...]:
+        return (*MATRICES, *PREDICTOR) if self.is_student and head != "cluster" else MATRICES
+
+    def _projected(self, head: str, source: str) -> Ops:
+        """Linear modules with GELUs between them, a predictor's input brought to length 1, and so the rows at last."""
+        out: list[WorkOp] = []
+        parts = self._parts(head)
+        for number, (part, nk) in enumerate(parts):
+            module, target = f"{head}.{part}", f"{head}.{part}.out"
+            self._value(target, f"b{nk[0]}")
+            out.append(self.builder.linear(module, nk, source, target))
+            source = target
+            if number < len(parts) - 1:
+                source = f"{module}.{_after(part)}.out"
+                self._value(source, f"b{nk[0]}")
+                out.append(self._between(module, part, nk[0], (target,), source))
+        names: tuple[str, ...] = (f"{head}.query",)
+        if self.is_student or head == "cluster":
+            self._value(names[0], "be")
+        else:
+            names = tuple(f"{head}.key.{view}" for view in range(self.declarations.shape.global_crops))
+            for name in names:
+                self.declarations.declare(f"{self.stream.name}/{name}", "be", 1)
+        out.append(self.builder.pointwise(f"{head}.unit", "unit", "be", reads=here(source), writes=here(*names)))
+        return tuple(out)
+
+    def _relation(self) -> tuple[Workload, Stream]:
+        """The relation block on this stream's rows."""
+        return self.declarations.block(self.crops), Stream(RELATION, one_layer=True)
+
+    def _related(self) -> Ops:
+        """A query's nearest rows in the memory, and what the relation block makes of its token among them."""
+        block, stream = self._relation()
+        self._value("similarity", "bk")
+        self._value("related", "bh")
+        self.builder.values.update(stream.values(block.values.values()))
+        memory = f"{self.stream.name}/memory"
+        search = self.builder.matmul(
+            "similarity",
+            ((), ("b",), ("k",), ("h",)),
+            reads=here("mean"),
+            states=(memory,),
+            writes=here("similarity"),
+        )
+        nearest = self.builder.pointwise(
+            "nearest",
+            "nearest",
+            "bsh",
+            reads=here("similarity", "mean"),
+            states=(memory,),
+            writes=here(f"{RELATION}/x"),
+        )
+        first = self.builder.pointwise(
+            "first", "first", "bsh", reads=here(f"{RELATION}/x{NEXT}"), writes=here("related")
+        )
+        return search, nearest, *self._block_ops(block, stream, block.layer.forward), first
+
+    def _block_ops(self, block: Workload, stream: Stream, ops: Ops) -> Ops:
+        """A layer's ops as the relation block's, whose weights are its own."""
+
+        def own(names: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(f"{RELATION}/{name}" for name in names)
+
+        plain = stream.ops(without_cuts(ops, dict(block.values)))
+        return tuple(replace(op, weights=own(op.weights), gradients=own(op.gradients)) for op in plain)
+
+    def _prototypes(self) -> Ops:
+        """Rows of the last matrix brought to their lengths, and every row's product with them."""
+        self._value("last.rows", "we")
+        self._value("cluster.scores", "bw")
+        trained = ("last.norm",) if self.declarations.shape.trains_norms else ()
+        held = () if trained else ("last.norm" if self.is_student else f"{self.stream.name}/last.norm",)
+        normed = self.builder.pointwise(
+            "last", "weight_norm", "we", weights=("last.weight", *trained), states=held, writes=here("last.rows")
+        )
+        scores = self.builder.matmul(
+            "cluster.scores",
+            ((), ("b",), ("w",), ("e",)),
+            reads=here("cluster.query", "last.rows"),
+            writes=here("cluster.scores"),
+        )
+        return normed, scores
+
+    # ── backward, of the student ──
+
+    def backward(self) -> Ops:
+        """From the gradients of prototypes' scores and of queries to those of class and mean tokens."""
+        self._value("d.cluster.scores", "bw")
+        self._value("d.cluster.query", "be")
+        for name in ("d.related", "d.cls", "d.mean"):
+            self._value(name, "bh")
+        for name in ("d.cls.instance", "d.cls.cluster"):
+            self._value(name, "bh", form_of="d.cls")
+        total = self.builder.pointwise(
+            "cls.sum", "add", "bh", reads=here("d.cls.instance", "d.cls.cluster"), writes=here("d.cls")
+        )
+        ops = (
+            *self._prototypes_backward(),
+            *self._projected_backward("cluster", "cls", "d.cls.cluster"),
+            *self._projected_backward("group", "related", "d.related"),
+            *self._related_backward(),
+            *self._projected_backward("instance", "cls", "d.cls.instance"),
+            total,
+        )
+        self._take()
+        return self.stream.ops(ops)
+
+    def _prototypes_backward(self) -> Ops:
+        trained = ("last.norm",) if self.declarations.shape.trains_norms else ()
+        held = () if trained else ("last.norm",)
+        labels = ((), ("b",), ("e",), ("w",)), ((), ("w",), ("e",), ("b",))
+        query = self.builder.matmul(
+            "cluster.scores",
+            labels[0],
+            part="dquery",
+            reads=here("d.cluster.scores", "last.rows"),
+            writes=here("d.cluster.query"),
+        )
+        weights = ("last.weight", *trained)
+        return query, self.builder.matmul(
+            "last",
+            labels[1],
+            part="wgrad",
+            reads=here("d.cluster.scores", "cluster.query"),
+            weights=weights,
+            states=held,
+            gradients=weights,
+        )
+
+    def _projected_backward(self, head: str, source: str, target: str) -> Ops:
+        """The head's modules in the other order, from `d.head.query` to `target`."""
+        parts = self._parts(head)
+        inputs = [source, *(f"{head}.{part}.{_after(part)}.out" for part, _ in parts[:-1])]
+        last = f"{head}.{parts[-1][0]}.out"
+        self._value(f"d.{last}", "be")
+        out: list[WorkOp] = [
+            self.builder.pointwise(
+                f"{head}.unit",
+                "unit",
+                "be",
+                part="backward",
+                reads=here(f"d.{head}.query", last),
+                writes=here(f"d.{last}"),
+            )
+        ]
+        for number in reversed(range(len(parts))):
+            (part, nk), taken = parts[number], inputs[number]
+            given = f"d.{taken}" if number else target
+            out += self.builder.linear_backward(f"{head}.{part}", nk, here(f"d.{head}.{part}.out"), taken, given)
+            if number:
+                before = f"{head}.{parts[number - 1][0]}"
+                for name in (given, f"d.{before}.out"):
+                    self._value(name, f"b{nk[1]}")
+                sources = (given, f"{before}.out")
+                out.append(self._between(before, parts[number - 1][0], nk[1], sources, f"d.{before}.out", "backward"))
+        return tuple(out)
+
+    def _between(
+        self, module: str, last: str, label: str, sources: tuple[str, ...], target: str, part: Part | None = None
+    ) -> WorkOp:
+        """What stands behind a linear module, the `last` part of whose name is given, or the backward of that."""
+        kind = _after(last)
+        return self.builder.pointwise(
+            f"{module}.{kind}", kind, f"b{label}", part=part, reads=here(*sources), writes=here(target)
+        )
+
+    def _related_backward(self) -> Ops:
+        block, stream = self._relation()
+        first = self.builder.pointwise(
+            "first", "first", "bsh", part="backward", reads=here("d.related"), writes=here(f"{RELATION}/d.x{NEXT}")
+        )
+        nearest = self.builder.pointwise(
+            "nearest", "nearest", "bsh", part="backward", reads=here(f"{RELATION}/d.x"), writes=here("d.mean")
+        )
+        return first, *self._block_ops(block, stream, block.layer.backward), nearest
+
+
+def _after(part: str) -> str:
+    """The kind of op between a linear module and the next: a projector's end is brought to length 1 before a predictor
+    takes it (norm_before_pred of sail-sg/mugs)."""
+    return "unit" if part == MATRICES[-1][0] else "gelu"

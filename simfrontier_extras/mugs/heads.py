@@ -1,0 +1,196 @@
+"""What Mugs does with the features of its crops: three heads, three losses, and the queues that they read and fill.
+
+Streams: `student` has all crops of the student, `teacher` those of the teacher; a row is a crop, image by image. The
+instance head takes class tokens; the local-group head (`group`) what the relation block makes of a mean token and its
+nearest rows in a memory; the group head (`cluster`) class tokens again. Labels: p, q projector, e bottleneck, u
+predictor, k entry of a queue, j one more (the positive first), w prototype. A row of the scores is a pair of a
+student's and a teacher's crop.
+
+Each loss gives the gradient of its scores at once, and that of its queries is formed before the queue moves on, so that
+no copy of a queue is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from simfrontier.workload import Precision, State, Stream, Weight, Workload, WorkOp, here, in_stream
+from simfrontier_extras.mugs.head_stream import MATRICES, PREDICTOR, RELATION, HeadDeclarations, HeadStream, Ops
+from simfrontier_extras.mugs.shape import MugsShape
+
+STUDENT, TEACHER, GLOBAL, LOCAL = "student", "teacher", "global", "local"
+NOT_FOLLOWED = ("instance.predict", "group.predict")  # modules that the teacher lacks
+HEADS = ("instance", "group", "cluster")
+
+
+class Heads:
+    """Declares the heads' weights and values, and gives their ops.
+
+    `block`: a transformer whose layer is the relation block, for so many rows of every image.
+    """
+
+    def __init__(
+        self,
+        shape: MugsShape,
+        batch: int,
+        precision: Precision,
+        block: Callable[[int], Workload],
+        weights: dict[str, Weight],
+    ) -> None:
+        self.shape = shape
+        self.declarations = HeadDeclarations(shape, batch, precision, block, weights)
+        self.builder, self.declare = self.declarations.builder, self.declarations.declare
+        self._declare_weights(block(1).weights)
+        self.streams = {
+            STUDENT: HeadStream(self.declarations, Stream(STUDENT), shape.crops),
+            TEACHER: HeadStream(self.declarations, Stream(TEACHER, follower=TEACHER), shape.global_crops),
+        }
+
+    # ── states ──
+
+    def states(self) -> dict[str, State]:
+        """Queues of negatives, memories, the centre; the lengths of prototypes that are not trained. Of a memory's
+        three tensors one is searched."""
+        shape = self.shape
+        sizes: dict[str, tuple[str, tuple[int, ...]]] = {
+            f"{head}.queue": ("ek", (shape.bottleneck, shape.queue)) for head in ("instance", "group")
+        }
+        for stream in (STUDENT, TEACHER):
+            sizes[f"{stream}/memory"] = ("kh", (shape.queue, shape.hidden))
+            sizes[f"{stream}/memory.others"] = ("okh", (2, shape.queue, shape.hidden))
+        sizes["cluster.centre"] = ("w", (shape.prototypes,))
+        out = {name: State(name=name, dims=tuple(dims), shape=size) for name, (dims, size) in sizes.items()}
+        if not shape.trains_norms:
+            for name in ("last.norm", f"{TEACHER}/last.norm"):
+                out[name] = State(name=name, dims=("w",), shape=(shape.prototypes,), fixed=True)
+        return out
+
+    def _declare_weights(self, block: Mapping[str, Weight]) -> None:
+        builder, shape = self.builder(1), self.shape
+        for name, weight in block.items():
+            if weight.per_layer:
+                builder.weight(f"{RELATION}/{name}", f"{RELATION}/{weight.module}", weight.dims, weight.shape, False)
+        for head in HEADS:
+            for part, nk in (*MATRICES, *(PREDICTOR if head != "cluster" else ())):
+                module, sizes = f"{head}.{part}", tuple(builder.sizes[label] for label in nk)
+                builder.weight(f"{module}.weight", module, tuple(nk), sizes, per_layer=False)
+                if head == "cluster":
+                    builder.weight(f"{module}.bias", module, (nk[0],), sizes[:1], per_layer=False)
+        builder.weight("last.weight", "last", ("w", "e"), (shape.prototypes, shape.bottleneck), per_layer=False)
+        if shape.trains_norms:
+            builder.weight("last.norm", "last", ("w",), (shape.prototypes,), per_layer=False)
+
+    # ── forward: features, losses, and the queues ──
+
+    def forward(self) -> Ops:
+        """Features of both streams, then loss by loss with its queue, then the memories."""
+        student, teacher = self.streams[STUDENT], self.streams[TEACHER]
+        return (
+            self._join(),
+            *teacher.features(),
+            *student.features(),
+            *self._contrast("instance"),
+            *self._contrast("group"),
+            *self._cluster(),
+            *self._remember(),
+        )
+
+    def _join(self) -> WorkOp:
+        """The features of all crops of the student, image by image."""
+        for name in ("cls", "mean", "d.cls", "d.mean"):
+            self.declare(f"{STUDENT}/{name}", "bh", self.shape.crops)
+        reads = here(*(f"{stream}/{name}" for stream in (GLOBAL, LOCAL) for name in ("cls", "mean")))
+        writes = here(f"{STUDENT}/cls", f"{STUDENT}/mean")
+        return in_stream(
+            STUDENT, self.builder(self.shape.crops).pointwise("join", "join", "bh", reads=reads, writes=writes)
+        )
+
+    def _contrast(self, head: str) -> Ops:
+        """Scores of every pair with its key and with the queue, the loss, the gradient of the queries; then the keys of
+        all ranks enter the queue."""
+        shape, builder, keys = self.shape, self.builder(self.shape.pairs), self._keys(head)
+        scores, gradient, query = f"{head}.scores", f"d.{head}.scores", f"{STUDENT}/{head}.query"
+        for name in (scores, gradient):
+            self.declare(name, "bj", shape.pairs)
+        self.declare(f"{STUDENT}/d.{head}.query", "be", shape.crops)
+        queue = f"{head}.queue"
+        return (
+            builder.matmul(
+                scores,
+                ((), ("b",), ("k",), ("e",)),
+                reads=here(query, *keys),
+                states=(queue,),
+                writes=here(scores),
+            ),
+            builder.pointwise(f"{head}.loss", "contrast", "bj", reads=here(scores), writes=here(gradient)),
+            builder.matmul(
+                scores,
+                ((), ("b",), ("e",), ("k",)),
+                part="dquery",
+                reads=here(gradient, *keys),
+                states=(queue,),
+                writes=here(f"{STUDENT}/d.{head}.query"),
+            ),
+            self.builder(1).pointwise(
+                f"{head}.enqueue", "enqueue", "e", reads=here(*keys), states=(queue,), written_states=(queue,)
+            ),
+        )
+
+    def _keys(self, head: str) -> tuple[str, ...]:
+        return tuple(f"{TEACHER}/{head}.key.{view}" for view in range(self.shape.global_crops))
+
+    def _cluster(self) -> Ops:
+        """Every pair's cross-entropy of prototypes, and the mean of the teacher's over all ranks, its next centre."""
+        shape, builder = self.shape, self.builder(self.shape.global_crops)
+        self.declare("cluster.sum", "w", 1)
+        scores = f"{TEACHER}/cluster.scores"
+        return (
+            self.builder(shape.crops).pointwise(
+                "cluster.loss",
+                "cluster",
+                "bw",
+                reads=here(f"{STUDENT}/cluster.scores", scores),
+                states=("cluster.centre",),
+                writes=here(f"{STUDENT}/d.cluster.scores"),
+            ),
+            builder.pointwise("cluster.sum", "centre_sum", "bw", reads=here(scores), writes=here("cluster.sum")),
+            builder.pointwise(
+                "cluster.centre",
+                "centre",
+                "w",
+                reads=here("cluster.sum"),
+                states=("cluster.centre",),
+                written_states=("cluster.centre",),
+            ),
+        )
+
+    def _remember(self) -> Ops:
+        """A row of each image enters the memories: the student's only where the image's flag is set."""
+        self.declare("flags", "b", 1, dtype="uint8", persistent=True)
+        out: list[WorkOp] = []
+        builder = self.builder(1)
+        for stream, source, flags in ((STUDENT, GLOBAL, ("flags",)), (TEACHER, TEACHER, ())):
+            row, memory = f"{stream}/row", (f"{stream}/memory", f"{stream}/memory.others")
+            self.declare(row, "bh", 1)
+            pick = builder.pointwise("pick", "pick", "bh", reads=here(f"{source}/mean"), writes=here(row))
+            enter = builder.pointwise(
+                "enqueue", "enqueue", "h", reads=here(row, *flags), states=memory, written_states=memory
+            )
+            out += [in_stream(stream, op) for op in (pick, enter)]
+        return tuple(out)
+
+    # ── backward ──
+
+    def backward(self) -> Ops:
+        """Of the student: the heads in the other order, then the joined features taken apart."""
+        student, crops = self.streams[STUDENT], self.shape.crops
+        targets = here(*(f"{stream}/d.{name}" for stream in (GLOBAL, LOCAL) for name in ("cls", "mean")))
+        parted = self.builder(crops).pointwise(
+            "join",
+            "join",
+            "bh",
+            part="backward",
+            reads=here(f"{STUDENT}/d.cls", f"{STUDENT}/d.mean"),
+            writes=targets,
+        )
+        return (*student.backward(), in_stream(STUDENT, parted))

@@ -1,0 +1,230 @@
+"""Mugs pre-training (arXiv 2203.14415) as a graph of ops: the backbones of student and teacher, and their joint parts.
+
+Three streams run through the layers: `teacher` and `global` (the large crops) and `local` (the small crops), the last
+two with the student's weights. A label b counts the rows of its stream: crops, image by image. Labels: n patch, i
+number of a patch, s token, h hidden feature. Heads and losses are in `heads`.
+
+The order of the forward is by layers, not teacher before student: nothing of either is communicated.
+"""
+
+from __future__ import annotations
+
+from simfrontier.errors import InputError
+from simfrontier.workload import (
+    Attention,
+    GptShape,
+    GraphBuilder,
+    Phase,
+    Precision,
+    Softmax,
+    State,
+    Stream,
+    Value,
+    Weight,
+    Workload,
+    WorkOp,
+    find_precision,
+    gpt,
+    here,
+    without_cuts,
+)
+from simfrontier_extras.mugs.heads import GLOBAL, LOCAL, NOT_FOLLOWED, TEACHER, Heads
+from simfrontier_extras.mugs.shape import MugsShape
+
+
+def mugs(
+    shape: MugsShape,
+    batch: int,
+    precision: str = "fp32",
+    attention: Attention = "plain",
+    softmax: Softmax = "fused",
+) -> Workload:
+    """The graph of one step on `batch` images over all ranks together; `attention` as of a GPT, `softmax` of scores in
+    memory. Raises InputError."""
+    if batch < 1:
+        raise InputError(f"model {shape.name}: batch = {batch}; allowed: 1 or more")
+    return _Mugs(shape, batch, find_precision(precision), attention, softmax).workload()
+
+
+class _Mugs:
+    """The model's phases, stream by stream."""
+
+    def __init__(
+        self, shape: MugsShape, batch: int, precision: Precision, attention: Attention, softmax: Softmax
+    ) -> None:
+        self.shape, self.batch, self.precision = shape, batch, precision
+        self.attention, self.softmax = attention, softmax
+        self.values: dict[str, Value] = {}
+        self.weights: dict[str, Weight] = {}
+
+    def workload(self) -> Workload:
+        shape = self.shape
+        self._declare_weights()
+        phases = [
+            self._backbone(TEACHER, shape.global_crops, shape.image),
+            self._backbone(GLOBAL, shape.global_crops, shape.image),
+            self._backbone(LOCAL, shape.local_crops, shape.small),
+        ]
+        embedding, layer, ends = (tuple(parts) for parts in zip(*phases, strict=True))
+        heads = Heads(shape, self.batch, self.precision, self._relation_block, self.weights)
+        head = Phase(
+            forward=(*(op for phase in ends for op in phase.forward), *heads.forward()),
+            backward=(*heads.backward(), *(op for phase in ends for op in phase.backward)),
+        )
+        both = (*embedding, *layer, head)
+        used = {
+            name for phase in both for op in (*phase.forward, *phase.backward) for name, _ in (*op.reads, *op.writes)
+        }
+        values = {**self.values, **heads.declarations.values}
+        return Workload(
+            name=shape.name,
+            batch=self.batch,
+            sequence=1,
+            num_layers=shape.num_layers,
+            checkpointing=False,
+            precision=self.precision,
+            embedding=_joined(embedding),
+            layer=_joined(layer),
+            head=head,
+            values={name: value for name, value in values.items() if name in used},
+            weights=self.weights,
+            traits={
+                "attention": self.attention,
+                "causal": 0,
+                "heads": shape.heads,
+                "clip": "each",
+                "global_crops": shape.global_crops,
+                "local_crops": shape.local_crops,
+                "neighbours": shape.neighbours,
+                **({"softmax": self.softmax} if self.softmax != "fused" else {}),
+            },
+            states={**self._followers(), **heads.states()},
+        )
+
+    # ── weights, and the teacher's, which follow them ──
+
+    def _declare_weights(self) -> None:
+        """The backbone's; heads declare their own."""
+        shape, builder = self.shape, self._builder(1, self.shape.image)
+        builder.linear_weights("patch", ("h", "i"), (shape.hidden, shape.patch_features), per_layer=False)
+        builder.weight("positions.cls", "positions", ("h",), (shape.hidden,), per_layer=False)
+        tokens = shape.num_patches(shape.image) + 1
+        builder.weight("positions.table", "positions", ("s", "h"), (tokens, shape.hidden), per_layer=False)
+        block = self._block(1, 1)
+        self.weights.update({name: weight for name, weight in block.weights.items() if weight.module != "embedding"})
+
+    def _followers(self) -> dict[str, State]:
+        """The teacher's weights: the student's, but for the predictors."""
+        return {
+            f"{TEACHER}/{name}": State(
+                name=f"{TEACHER}/{name}", dims=weight.dims, shape=weight.shape, per_layer=weight.per_layer, follows=name
+            )
+            for name, weight in self.weights.items()
+            if not weight.module.startswith(NOT_FOLLOWED)
+        }
+
+    # ── one stream ──
+
+    def _backbone(self, name: str, crops: int, pixels: int) -> tuple[Phase, Phase, Phase]:
+        """Embedding, one layer, and what turns tokens into features."""
+        stream = Stream(name, follower=TEACHER if name == TEACHER else "")
+        builder = self._builder(crops, pixels)
+        block = self._block(crops, self.shape.num_patches(pixels) + 1)
+        values = dict(block.values)
+        norm, back = (
+            without_cuts((op for op in ops if op.named.module == "final_norm"), values)
+            for ops in (block.head.forward, block.head.backward)
+        )
+        layer = Phase(
+            forward=without_cuts(block.layer.forward, values), backward=without_cuts(block.layer.backward, values)
+        )
+        pool = self._pool(builder)
+        phases = (
+            self._embedding(builder),
+            layer,
+            Phase(forward=(*norm, *pool.forward), backward=(*pool.backward, *back)),
+        )
+        self.values.update(stream.values((*builder.values.values(), *block.values.values())))
+        embedded, layered, ended = (
+            Phase(forward=stream.ops(phase.forward), backward=() if stream.follower else stream.ops(phase.backward))
+            for phase in phases
+        )
+        return embedded, layered, ended
+
+    def _builder(self, crops: int, pixels: int) -> GraphBuilder:
+        shape = self.shape
+        sizes = {
+            "b": self.batch * crops,
+            "n": shape.num_patches(pixels),
+            "s": shape.num_patches(pixels) + 1,
+            "i": shape.patch_features,
+            "h": shape.hidden,
+        }
+        return GraphBuilder(self.precision, sizes, rows=("b", "n"), weights=self.weights)
+
+    def _block(self, crops: int, tokens: int) -> Workload:
+        """A transformer that has the layers of the backbone: those of a GPT, one part after the other."""
+        shape = self.shape
+        like = GptShape(
+            name=shape.name,
+            num_layers=shape.num_layers,
+            hidden=shape.hidden,
+            heads=shape.heads,
+            vocabulary=1,
+            sequence=tokens,
+            source=shape.source,
+            residual="sequential",
+            tied=True,
+        )
+        precision, attention = self.precision.name, self.attention
+        return gpt(like, self.batch * crops, False, precision=precision, attention=attention, softmax=self.softmax)
+
+    def _relation_block(self, crops: int) -> Workload:
+        """The same on a query and its neighbours, of so many crops of every image."""
+        return self._block(crops, self.shape.neighbours + 1)
+
+    def _embedding(self, builder: GraphBuilder) -> Phase:
+        """Patches become tokens, the class token goes before them, and each gets its position's row (small crops: the
+        rows of as many first positions; the original interpolates)."""
+        rows = builder.sizes["b"]
+        for name, dims in (("pixels", "bni"), ("patch.out", "bnh"), ("d.patch", "bnh")):
+            shape = (rows, *(builder.sizes[label] for label in dims[1:]))
+            builder.value(name, tuple(dims), shape, per_layer=False, persistent=name == "pixels")
+        weights = ("positions.cls", "positions.table")
+        forward: tuple[WorkOp, ...] = (
+            builder.linear("patch", "hi", "pixels", "patch.out"),
+            builder.pointwise(
+                "positions", "positions", "bsh", reads=here("patch.out"), writes=here("x"), weights=weights
+            ),
+        )
+        backward: tuple[WorkOp, ...] = (
+            builder.pointwise(
+                "positions",
+                "positions",
+                "bsh",
+                part="backward",
+                reads=here("d.x"),
+                writes=here("d.patch"),
+                gradients=weights,
+            ),
+            builder.weight_gradient("patch", "hi", here("d.patch"), "pixels"),
+        )
+        return Phase(forward=forward, backward=backward)
+
+    def _pool(self, builder: GraphBuilder) -> Phase:
+        """The class token, and the mean of all tokens, of the normed stream."""
+        for name in ("cls", "mean", "d.cls", "d.mean"):
+            builder.value(name, ("b", "h"), (builder.sizes["b"], builder.sizes["h"]), per_layer=False)
+        forward = builder.pointwise("pool", "pool", "bsh", reads=here("final_norm.out"), writes=here("cls", "mean"))
+        backward = builder.pointwise(
+            "pool", "pool", "bsh", part="backward", reads=here("d.cls", "d.mean"), writes=here("d.final_norm")
+        )
+        return Phase(forward=(forward,), backward=(backward,))
+
+
+def _joined(phases: tuple[Phase, ...]) -> Phase:
+    """Streams one after the other; backward in the other order."""
+    return Phase(
+        forward=tuple(op for phase in phases for op in phase.forward),
+        backward=tuple(op for phase in reversed(phases) for op in phase.backward),
+    )

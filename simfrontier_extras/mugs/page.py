@@ -1,0 +1,53 @@
+"""The section on queues: its template with findings and a chart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from simfrontier.report import StudyView
+from simfrontier.report.markup import Figure, text
+from simfrontier.report.render import render_from
+from simfrontier.report.theme import axis, figure
+from simfrontier_extras.mugs.findings import StudyGathers
+
+NAMES: Final[Mapping[str, str]] = {
+    "teacher/instance.key.0": "keys of the instance head, first view",
+    "teacher/instance.key.1": "keys of the instance head, second view",
+    "teacher/group.key.0": "keys of the local-group head, first view",
+    "teacher/group.key.1": "keys of the local-group head, second view",
+    "cluster.sum": "sum for the centre of the group head",
+    "student/row": "rows for the student’s memory",
+    "flags": "flags of those rows",
+    "teacher/row": "rows for the teacher’s memory",
+}
+_TEMPLATES = Path(__file__).parent / "templates"
+
+
+def queues_section(view: StudyView, found: StudyGathers) -> str:
+    """The section of a study whose model gathers values for later steps."""
+    return render_from(
+        _TEMPLATES, "section.html.j2", found=found, figure=waits(view, found), names=NAMES, marks=view.marks
+    )
+
+
+def waits(view: StudyView, found: StudyGathers) -> Figure:
+    """Per plan, the time that a rank's work waits for the calls, over the number of devices."""
+    traces = []
+    for plan, by_size in found.waits_s.items():
+        sizes, mark = sorted(by_size), view.marks[plan]
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines+markers",
+                "name": plan,
+                "x": sizes,
+                "y": [1e3 * by_size[size] for size in sizes],
+                "line": {"color": mark.colour},
+                "marker": {"color": mark.colour, "symbol": mark.symbol, "size": 9},
+                "hovertemplate": f"<b>{text(plan)}</b><br>%{{x:,}} {view.devices}: %{{y:.3~g}} ms<extra></extra>",
+            }
+        )
+    x = axis(f"{view.devices}", type="log", tickvals=list(view.sizes), ticktext=[f"{size:,}" for size in view.sizes])
+    return figure(traces, x, axis("waited for per step (ms)", rangemode="tozero"), 320)

@@ -1,0 +1,274 @@
+"""The collectives of a Mugs step, in the order and with the bytes of the original; and what the check finds wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from simfrontier.collectives.volume import messages_of, sent_share
+from simfrontier.plan.plan import Engine
+from simfrontier.plan.rebind import rebound
+from simfrontier.plan.to_schedule import build
+from simfrontier.plan.zero import ZERO, DdpOptions
+from simfrontier.schedule import Call, Collective, Compute, Mesh, Op, Ref, Schedule, check
+from simfrontier.schedule.placement import Placement
+from simfrontier.schedule.store import digest, from_json, to_json
+from simfrontier.workload import find_model
+from simfrontier_extras.mugs.model import mugs
+from simfrontier_extras.mugs.shape import MugsShape
+from tests.schedule.mutations import Edit, changed, dropped, mutated, says, where, with_tensor
+
+DDP_BUCKET = 25 * 2**20 // 4  # elements: 25 MiB of FP32 (torch DistributedDataParallel)
+KEYS = tuple(Ref(f"teacher/instance.key.{view}.gathered.forward") for view in (0, 1))
+RUNS = [("s", 8, 64), ("s", 16, 64), ("b", 24, 42), ("l", 40, 16)]
+
+
+def ddp(mesh: Mesh, batch: int, model: str, overlapped: bool = False, bucket: int = DDP_BUCKET) -> Schedule:
+    options = DdpOptions(family="ddp", overlap_statistics=overlapped)
+    shape = find_model(model)
+    assert isinstance(shape, MugsShape)
+    plan = ZERO["ddp"][1]("ddp", options, mesh, mesh.names)
+    return build(mugs(shape, batch), plan, mesh, Engine(reduce_bucket_elements=bucket))
+
+
+@cache
+def run_of(size: str, ranks: int, per_rank: int, overlapped: bool = False) -> Schedule:
+    return ddp(Mesh((("data", ranks),)), ranks * per_rank, f"mugs-vit-{size}", overlapped)
+
+
+@cache
+def tiny(overlapped: bool = False) -> Schedule:
+    mesh = Mesh((("node", 2), ("package", 1), ("gcd", 2)))
+    return ddp(mesh, 8, "tiny-mugs", overlapped, bucket=4000)
+
+
+def calls_of(schedule: Schedule) -> list[Collective]:
+    """Every collective of a step, in program order."""
+    return [op for _, op in schedule.roles[0].instances() if isinstance(op, Collective)]
+
+
+def before_backward(schedule: Schedule) -> list[Collective]:
+    return [op for op in calls_of(schedule) if op.name == "statistic"]
+
+
+# ── order, kinds, sizes ──
+
+
+@pytest.mark.parametrize(("size", "ranks", "per_rank"), RUNS)
+def test_collectives_in_order(size: str, ranks: int, per_rank: int) -> None:
+    """sail-sg/mugs main.py, src/loss.py, src/model.py: keys of both losses (256 numbers of each of B images, two
+    views), the centre (65536), the student's rows and flags, the teacher's rows; then gradients."""
+    schedule = run_of(size, ranks, per_rank)
+    width = {"s": 384, "b": 768, "l": 1024}[size]
+    keys, rows = per_rank * 256 * 4, per_rank * width * 4
+    results = [
+        (op.kind, schedule.tensors[op.src[0].name].local_bytes(schedule.mesh), len(op.src))
+        for op in before_backward(schedule)
+    ]
+    assert results == [
+        *[("all_gather", keys, 1)] * 4,
+        ("all_reduce", 65536 * 4, 1),
+        ("all_gather", rows, 1),
+        ("all_gather", per_rank, 1),
+        ("all_gather", rows, 1),
+    ]
+    every = calls_of(schedule)
+    assert every[: len(results)] == before_backward(schedule), "all of them before the first gradient"
+    assert {op.name for op in every[len(results) :]} == {"step_reduction"}
+    assert all(op.kind == "all_reduce" for op in every[len(results) :])
+
+
+@pytest.mark.parametrize(
+    ("run", "sent_kib", "gathered_mib", "wire_mb"),
+    [(RUNS[0], 448, 3.5, 427), (RUNS[1], 448, 7.0, 457), (RUNS[2], 420, 9.8, 1018), (RUNS[3], 192, 7.5, 2787)],
+)
+def test_bytes_per_step(run: tuple[str, int, int], sent_kib: int, gathered_mib: float, wire_mb: int) -> None:
+    """All-gathers per rank: 4 × B·256·4 + 2 × B·d·4 (+ B flags); the gradient by ring, 2(W-1)/W of it. For S on 8:
+    4 × 65536 + 2 × 98304 = 458752 = 448 KiB, and 8 times that 3.5 MiB."""
+    schedule = run_of(*run)
+    gathers = [op for op in before_backward(schedule) if op.kind == "all_gather"]
+    sent = sum(schedule.tensors[op.src[0].name].local_bytes(schedule.mesh) for op in gathers)
+    assert sent - run[2] == sent_kib * 1024
+    whole = sum(m.num_bytes for op in gathers for m in messages_of(op, schedule.tensors, schedule.mesh))
+    assert whole == run[1] * sent
+    assert round(whole / 2**20, 1) == gathered_mib
+    reductions = [op for op in calls_of(schedule) if op.name == "step_reduction"]
+    gradient = sum(m.num_bytes for op in reductions for m in messages_of(op, schedule.tensors, schedule.mesh))
+    assert gradient == 4 * find_model(f"mugs-vit-{run[0]}").num_parameters
+    assert round(gradient * sent_share(reductions[0], "ring", schedule.mesh) / 10**6) == wire_mb
+
+
+@pytest.mark.parametrize(("size", "ranks", "per_rank"), [RUNS[3]])
+def test_gradients_in_buckets(size: str, ranks: int, per_rank: int) -> None:
+    """Every gradient once, in calls of at most 25 MiB unless one tensor is larger (the last matrix: 64 MiB)."""
+    schedule = run_of(size, ranks, per_rank)
+    reduced: list[Ref] = []
+    for call, op in schedule.roles[0].instances():
+        if isinstance(op, Collective) and op.name == "step_reduction":
+            assert op.lane == "reduce"
+            total = sum(schedule.tensors[ref.name].num_elements for ref in op.src)
+            assert total <= DDP_BUCKET or len(op.src) == 1
+            reduced += [Ref(ref.name, ref.layer + call.layer * schedule.tensors[ref.name].per_layer) for ref in op.src]
+    assert len(reduced) == len(set(reduced))
+    shape = find_model("mugs-vit-l")
+    assert sum(schedule.tensors[ref.name].num_elements for ref in reduced) == shape.num_parameters
+
+
+def test_blocking_or_beside_the_rest() -> None:
+    """In the original every gather stands on the rank's one lane; overlapped, they and what takes them in have one of
+    their own."""
+    for overlapped, lane in ((False, "compute"), (True, "statistic")):
+        schedule = tiny(overlapped)
+        assert {op.lane for op in before_backward(schedule)} == {lane}
+        takers = {op.lane for op in schedule.distinct_ops() if op.kind in ("enqueue", "centre")}
+        assert takers == {lane}
+        assert {op.lane for op in schedule.distinct_ops() if op.kind == "contrast"} == {"compute"}
+    kinds = [[(op.kind, op.src) for op in before_backward(tiny(flag))] for flag in (False, True)]
+    assert kinds[0] == kinds[1]
+
+
+def test_an_engine_without_overlap_has_one_lane() -> None:
+    mesh = Mesh((("gcd", 4),))
+    plan = ZERO["ddp"][1]("ddp", DdpOptions(family="ddp", overlap_statistics=True), mesh, mesh.names)
+    shape = find_model("tiny-mugs")
+    assert isinstance(shape, MugsShape)
+    schedule = build(mugs(shape, 8), plan, mesh, Engine(overlap=False))
+    assert {op.lane for op in before_backward(schedule)} == {"compute"}
+    assert {op.lane for op in schedule.distinct_ops() if op.kind in ("enqueue", "centre")} == {"compute"}
+
+
+def test_the_host_looks_at_every_gradient_norm() -> None:
+    """One norm, one clip and, for all but the predictors, one moving average per tensor: 2 layers × 12 tensors, and
+    those of patches (2), positions (2), norm (2), relation block (12), heads (5 + 5 + 6), last (2): 60."""
+    schedule = tiny()
+    ops = [op for _, op in schedule.roles[0].instances()]
+    assert sum(op.kind == "norm2" for op in ops) == sum(op.kind == "hook" and op.lane == "host" for op in ops) == 60
+    assert sum(op.kind == "ema" for op in ops) == 60 - 4
+    first_ema = next(at for at, op in enumerate(ops) if op.kind == "ema")
+    assert first_ema > max(at for at, op in enumerate(ops) if op.kind == "adam")
+
+
+def test_without_other_ranks_nothing_is_gathered() -> None:
+    schedule = ddp(Mesh((("data", 1),)), 8, "tiny-mugs")
+    assert not calls_of(schedule) and check(schedule).is_clean
+
+
+# ── sound, stored, rebound ──
+
+
+@pytest.mark.parametrize("overlapped", [False, True])
+def test_sound_and_stored(overlapped: bool) -> None:
+    schedule = tiny(overlapped)
+    assert str(check(schedule)) == "no findings"
+    assert digest(from_json(to_json(schedule), "file")) == digest(schedule)
+
+
+def test_rebound_is_built() -> None:
+    meshes = Mesh((("data", 4),)), Mesh((("data", 8),))
+    small, large = (ddp(mesh, 2 * mesh.num_ranks, "tiny-mugs") for mesh in meshes)
+    assert digest(rebound(small, meshes[1], 16)) == digest(large)
+
+
+def test_nobody_holds_a_part_of_a_queue() -> None:
+    schedule = tiny()
+    states = [tensor for tensor in schedule.tensors.values() if tensor.role == "state"]
+    assert states and all(tensor.persistent and tensor.placement == Placement() for tensor in states)
+
+
+# ── mutants ──
+
+
+def moved(matches: Callable[[Call, Op], bool], before: str) -> Schedule:
+    """The schedule with an op of the head put before another."""
+    schedule = tiny()
+    (role,) = schedule.roles
+    calls = []
+    for call in role.calls:
+        ops = list(call.ops)
+        results = [op for op in ops if matches(call, op)]
+        if results:
+            ops.remove(results[0])
+            ops.insert(next(n for n, op in enumerate(ops) if op.name == before), results[0])
+        calls.append(replace(call, ops=tuple(ops)))
+    return replace(schedule, roles=(replace(role, calls=tuple(calls)),))
+
+
+def test_a_queue_that_is_fed_with_a_rank_s_own_keys() -> None:
+    """The gather is left out and the keys are read where they were made."""
+    schedule = mutated(tiny(), dropped(where("all_gather", touches="teacher/instance.key.1")))
+    says(schedule, "teacher/instance.key.1", "written by an op before")
+
+    def own(call: object, op: object) -> list[object]:
+        if isinstance(op, Compute) and op.name == "instance.enqueue":
+            return [replace(op, reads=tuple(Ref(ref.name.split(".gathered")[0]) for ref in op.reads))]
+        return [op]
+
+    says(mutated(tiny(), own), "enqueue instance.enqueue", "teacher/instance.key.0 as [replicate]")  # type: ignore[arg-type]
+
+
+def test_a_centre_of_one_rank() -> None:
+    schedule = mutated(tiny(), dropped(where("all_reduce", touches="cluster.sum")))
+    says(schedule, "cluster.sum", "written by an op before")
+
+
+def test_a_teacher_that_follows_before_adam() -> None:
+    """The moving average of a layer's weights moved before the layer's adam."""
+    schedule = tiny()
+    (role,) = schedule.roles
+    calls = list(role.calls)
+    at = next(n for n, call in enumerate(calls) if call.label == "follow.layer" and call.layer == 1)
+    before = next(n for n, call in enumerate(calls) if call.label == "step.layer" and call.layer == 1)
+    calls.insert(before, calls.pop(at))
+    early = replace(schedule, roles=(replace(role, calls=tuple(calls)),))
+    says(early, "ema", "after its adam (version 1)", "version 0")
+
+
+def test_a_teacher_that_follows_something_else() -> None:
+    matches = where("ema", touches="teacher/patch.weight")
+    other = changed(matches, reads=(Ref("patch.weight"), Ref("teacher/patch.weight")), writes=(Ref("patch.weight"),))
+    says(mutated(tiny(), other), "ema", "reads a weight and a state, and writes that state")
+    schedule = with_tensor(tiny(), "teacher/patch.weight", shape=(8, 96))
+    says(schedule, "teacher/patch.weight with the shape of patch.weight")
+
+
+def test_a_teacher_that_follows_another_layer_or_nobody() -> None:
+    matches = where("ema", touches="teacher/qkv.weight", label="follow.layer", layer=0)
+    other = changed(matches, reads=(Ref("qkv.weight", 1), Ref("teacher/qkv.weight")))
+    says(mutated(tiny(), other), "ema", "qkv.weight of the layer of teacher/qkv.weight (+0)", "+1")
+    wrong = changed(matches, reads=(Ref("dense.weight"), Ref("teacher/qkv.weight")))
+    says(mutated(tiny(), wrong), "ema", "the weight that teacher/qkv.weight follows, qkv.weight", "dense.weight")
+    says(mutated(tiny(), dropped(matches)), "end of step: teacher/qkv.weight of layer 0", "not written")
+    twice: Edit = lambda call, op: [op, op] if matches(call, op) else [op]  # noqa: E731
+    says(mutated(tiny(), twice), "ema", "teacher/qkv.weight of layer 0 as it was before", "written anew before, by ema")
+
+
+def test_a_queue_that_moves_too_early_twice_or_never() -> None:
+    matches = where("enqueue", "instance.enqueue")
+    for before in ("instance.scores", "instance.scores.dquery"):
+        says(moved(matches, before), f"matmul {before}", "instance.queue as it was before", "enqueue instance.enqueue")
+    says(mutated(tiny(), dropped(matches)), "end of micro-batch 0: instance.queue", "not written")
+    twice: Edit = lambda call, op: [op, replace(op, reads=KEYS)] if matches(call, op) else [op]  # type: ignore[type-var]  # noqa: E731
+    says(mutated(tiny(), twice), "instance.enqueue", "instance.queue written once")
+    other = changed(matches, reads=(*KEYS, Ref("group.queue")), writes=(Ref("group.queue"),))
+    says(mutated(tiny(), other), "enqueue group.enqueue", "group.queue as it was before")
+    says(mutated(tiny(), other), "end of micro-batch 0: instance.queue", "not written")
+
+
+def test_what_is_the_same_everywhere_is_not_made_of_a_part_of_the_samples() -> None:
+    def also(call: Call, op: Op) -> list[Op]:
+        if isinstance(op, Compute) and op.name == "teacher/patch":
+            return [replace(op, writes=(*op.writes, Ref("teacher/patch.weight")))]
+        return [op]
+
+    says(mutated(tiny(), also), "teacher/patch.weight as [node:partial(sum) gcd:partial(sum)]", "[replicate]")
+
+
+def test_lengths_that_are_not_trained_never_change() -> None:
+    schedule = ddp(Mesh((("data", 2),)), 2, "mugs-vit-l")
+    assert schedule.tensors["last.norm"].role == "constant"
+    matches = where("weight_norm", "student/last")
+    also = changed(matches, writes=(Ref("student/last.rows"), Ref("last.norm")))
+    says(mutated(schedule, also), "last.norm never written")

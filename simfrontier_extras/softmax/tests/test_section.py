@@ -1,0 +1,155 @@
+"""The section on softmaxes: when it is there, and that its numbers are the study's."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from typing import Any, get_args
+
+import pytest
+
+from simfrontier.report import StudyView
+from simfrontier.report.page import page
+from simfrontier.report.phrases import quantity, signed
+from simfrontier.report.view import step_s
+from simfrontier.scenario import scenario_of
+from simfrontier.study import Study, run_study
+from simfrontier.workload import CrossEntropy, Softmax
+from simfrontier_extras.softmax.report_sections import ADDS
+from simfrontier_extras.softmax.study_figures import bars
+from simfrontier_extras.softmax.study_findings import StudySoftmaxes, study_softmaxes
+from simfrontier_extras.softmax.study_section import softmax_section
+from tests.report.studies import scenario_path, study
+from tests.report.test_page import Page
+
+WAYS, KERNELS = get_args(CrossEntropy), get_args(Softmax)
+BASE: dict[str, Any] = {
+    "name": "softmax",
+    "title": "softmax",
+    "machine": {"name": "frontier"},
+    "model": {"name": "tiny", "heads": 16, "hidden": 64, "vocabulary": 4096, "sequence": 256},
+    "training": {"micro_batch": 2},
+    "run": {"devices": [2, 16], "fidelity": "analytic"},
+    "uncertainty": {"samples": 0},
+}
+CUT: dict[str, Any] = {
+    **BASE,
+    "plans": {way: {"family": "megatron", "tensor": 2, "cross_entropy": way} for way in WAYS},
+    "at": {"16": {"plans": {way: {"tensor": 16} for way in WAYS}}},
+}
+WHOLE: dict[str, Any] = {
+    **BASE,
+    "run": {"devices": [2], "fidelity": "analytic"},
+    "plans": {
+        **{kernel: {"family": "ddp", "softmax": kernel} for kernel in KERNELS},
+        "flash": {"family": "ddp", "attention": "fused", "softmax": "two-pass"},
+    },
+}
+
+
+@cache
+def done(name: str) -> Study:
+    return run_study(scenario_of({"cut": CUT, "whole": WHOLE}[name], scenario_path()))
+
+
+def found(name: str) -> StudySoftmaxes:
+    made = study_softmaxes(StudyView(study=done(name)))
+    assert made is not None
+    return made
+
+
+def softmax(name: str) -> str:
+    """The section of a study."""
+    return softmax_section(StudyView(study=done(name)), found(name))
+
+
+def plain(html: str) -> str:
+    html = re.sub(r"<script.*?</script>", "", html, flags=re.S)
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html))
+
+
+def figures(html: str) -> dict[str, Any]:
+    return dict(json.loads(Page(html).data["fig-softmax"]))
+
+
+@pytest.mark.parametrize("name", ["cut", "whole"])
+def test_the_section_is_on_the_page(name: str) -> None:
+    html = page(done(name), None)
+    assert html.count('<section id="softmax"') == 1 and 'href="#softmax"' in html
+
+
+def test_it_is_not_there_where_no_plan_names_kernel_or_way() -> None:
+    (section,) = ADDS
+    assert section.found(StudyView(study=study())) is None
+    assert 'id="softmax"' not in page(study(), None)
+
+
+def test_the_table_has_the_studys_numbers() -> None:
+    html = softmax("cut")
+    words = plain(html)
+    for outcome in done("cut").outcomes:
+        result = outcome.softmaxes
+        assert result is not None and result.method == outcome.plan
+        for number in (
+            quantity(result.loss_bytes, "bytes"),
+            quantity(result.loss_s, "s"),
+            quantity(result.calls_s, "s"),
+        ):
+            assert plain(number) in words, (outcome.plan, outcome.devices)
+        assert plain(quantity(step_s(outcome), "s")) in words
+        if outcome.plan != "three-all-reduces":
+            assert plain(signed(float(outcome.row["speedup"]) - 1)) in words
+    # 2 sequences of 256 tokens: 512 rows, 2 KiB for each number of a row
+    for message in ("3 all-reduces of 2 KiB", "1 all-reduce of 4 KiB", "1 all-gather of 6 KiB"):
+        assert message in words
+    assert "Gain of the step over three-all-reduces, by GCDs" in words
+
+
+def test_kernels_are_told_with_their_passes_and_attention() -> None:
+    words = plain(softmax("whole"))
+    for message in (
+        "fused reads N and writes N",
+        "two-pass reads 2N and writes N",
+        "three-pass-recompute reads 3N and writes N",
+        "three-pass-reload reads 3N and writes 2N",
+        "attention fused",
+        "scores in memory",
+    ):
+        assert message in words
+    assert "collectives" not in words.partition("Memory that a GCD moves")[0]
+    assert "Buttons" not in words and "Gain of the step" not in words  # of one size
+
+
+def test_a_plan_that_takes_longer_is_said_to_lose() -> None:
+    """The first plan has the fused kernel, so that all others with scores in memory lose."""
+    words = plain(softmax("whole"))
+    assert re.search(r"Against fused: at 2 GCDs two-pass loses [\d.]+\W%, three-pass-recompute loses", words)
+
+
+def test_where_fewer_collectives_are_slower_it_says_so() -> None:
+    view, message = StudyView(study=done("cut")), plain(softmax("cut"))
+    for size in view.sizes:
+        took = {o.plan: o.softmaxes.calls_s for o in view.at(size) if o.softmaxes is not None}
+        slower = took["one-gather"] > min(took["fused-two"], took["three-all-reduces"])
+        assert (f"At {size} GCDs fewer are slower" in message) == slower
+        assert f"At {size} GCDs one-gather takes" in message or slower
+
+
+def test_bars_are_the_parts_in_order() -> None:
+    html = softmax("cut")
+    assert list(figures(html)) == ["16", "2"]
+    for size, drawn in figures(html).items():
+        assert [trace["name"] for trace in drawn["data"]] == [
+            *("softmax of attention", "kernels of the loss", "collectives of the loss"),
+        ]
+        known = {o.plan: o.softmaxes for o in done("cut").outcomes if str(o.devices) == size}
+        unit = 1e3 if "(ms)" in drawn["layout"]["xaxis"]["title"]["text"] else 1e6
+        for trace, part in zip(drawn["data"], ("scores_s", "loss_s", "calls_s"), strict=True):
+            assert trace["x"] == pytest.approx([unit * getattr(known[plan], part) for plan in trace["y"]])
+
+
+def test_parts_that_nobody_has_are_not_drawn() -> None:
+    (only,) = found("whole").sizes
+    flash = [one for one in only.plans if one.plan == "flash"]
+    assert [trace["name"] for trace in bars(flash)["data"]] == ["kernels of the loss"]

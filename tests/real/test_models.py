@@ -1,0 +1,75 @@
+"""Models that extras train for real are found by their schedules, and take the place of a GPT's parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from simfrontier.errors import InputError
+from simfrontier.schedule import Schedule
+from simfrontier_real import models
+from simfrontier_real.data import batch, input_names
+from simfrontier_real.losses import LossTargets
+from simfrontier_real.models import RealModel, model_of
+from simfrontier_real.op_runner import Kernel
+from simfrontier_real.reference import train_unsharded
+from simfrontier_real.states import initial_weights
+from simfrontier_real.train import TrainingResult, TrainingSettings, train_in_one_process
+from tests.real.schedules import EXACT, schedule, training
+
+
+class Own(RealModel):
+    """Of every schedule; its head starts from zero, and its embedding as its head's name says."""
+
+    def is_of(self, schedule: Schedule) -> bool:
+        return True
+
+    def refuse(self, schedule: Schedule) -> None:
+        raise InputError("not this one")
+
+    def inputs(self) -> tuple[str, ...]:
+        return ("tokens", "flags")
+
+    def batch(self, schedule: Schedule, seed: int, step: int, micro: int) -> Mapping[str, Any]:
+        return {"flags": (seed, step, micro)}
+
+    def followed(self, schedule: Schedule, name: str) -> str:
+        return "ln1.weight" if name == "ln2.weight" else name
+
+    def initial_state(self, name: str, shape: tuple[int, ...], numbers: Any) -> Any:
+        return np.zeros(shape) if name == "head.weight" else None
+
+    def kernels(self, targets: LossTargets, settings: object | None) -> dict[str, Kernel]:
+        return {}
+
+    def train_unsharded(
+        self, schedule: Schedule, training: TrainingSettings, dtype: str, skipped: frozenset[int]
+    ) -> TrainingResult:
+        return TrainingResult((1.5,), {})
+
+
+def made() -> Schedule:
+    return schedule(EXACT["ddp"], (1, 1, 2))
+
+
+def test_a_gpt_is_of_no_extra() -> None:
+    assert model_of(made()) is None
+
+
+def test_data_states_and_reference_are_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models, "added", lambda module, kind: (Own(),))
+    assert input_names(made()) == ("tokens", "flags")
+    assert batch(made(), 3, 1, 2).by_name == {"flags": (3, 1, 2)}
+    start = initial_weights(made(), 0)
+    assert not start["head.weight", 0].any()
+    np.testing.assert_array_equal(start["ln2.weight", 0], start["ln1.weight", 0])
+    assert train_unsharded(made(), training(1)).losses == (1.5,)
+
+
+def test_what_it_refuses_is_not_trained(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models, "added", lambda module, kind: (Own(),))
+    with pytest.raises(InputError, match=r"^not this one$"):
+        train_in_one_process(made(), training(1))
