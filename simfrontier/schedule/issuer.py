@@ -42,6 +42,10 @@ class Issuer:
         if done < len(ops):
             self._heads[lane] = ops[done]
 
+    def pass_to(self, op: int) -> None:
+        """Mark an op that was handed out, and all after it in its lane but before `op`, as done; `op` is handed out."""
+        self.done[self._program.lane[op]] = self._program.position[op]
+
     @property
     def is_finished(self) -> bool:
         return all(done == len(ops) for done, ops in zip(self.done, self._by_lane, strict=True))

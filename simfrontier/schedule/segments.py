@@ -10,10 +10,11 @@ nodes as calls.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
-from simfrontier.schedule.expansion import ExpandedProgram, expand
+from simfrontier.schedule.expansion import ExpandedProgram, Wait, expand
 from simfrontier.schedule.ir import Call, Collective, Compute, Exchange, Op, Ref, Role, Schedule
 
 LANE = "compute"
@@ -24,17 +25,20 @@ KIND = "call"  # of the op that stands for all ops of a call
 class SegmentedProgram:
     """A role's program in nodes: `program` is the expansion, in which an op of kind `call` stands for a whole call.
 
-    blocks   [num_nodes] the ops of the call that a node stands for, None where the node is an op as it is
+    blocks     [num_nodes] the ops of the call that a node stands for, None where the node is an op as it is
+    followers  [num_nodes] of a call, the equal one that begins at once when it ends: all else that this one waits for
+               is done when the first begins, and nothing else waits for the first; -1: there is none
     """
 
     role: Role
     program: ExpandedProgram
     blocks: list[tuple[Op, ...] | None]
+    followers: list[int]
 
     @classmethod
     def of_ops(cls, role: Role, program: ExpandedProgram) -> SegmentedProgram:
         """A role's expansion with every op as a node."""
-        return cls(role, program, [None] * program.num_ops)
+        return cls(role, program, [None] * program.num_ops, [-1] * program.num_ops)
 
     def block(self, node: int) -> tuple[Op, ...]:
         """The ops of the call that a node stands for."""
@@ -64,7 +68,7 @@ def segmented(schedule: Schedule, role: Role, whole: bool = True) -> SegmentedPr
         program = expand(schedule, Role(role.name, calls, role.at))
         disturbed = _disturbed(schedule, program, blocks)
         if not disturbed:
-            return SegmentedProgram(role, program, blocks)
+            return SegmentedProgram(role, program, blocks, _followers(program, blocks))
         number_of = [number for number, call in enumerate(calls) for _ in call.ops]
         apart |= {number_of[node] for node in disturbed}
 
@@ -139,20 +143,47 @@ def _is_closed(schedule: Schedule, role: Role, call: Call) -> bool:
     return True
 
 
+def _followers(program: ExpandedProgram, blocks: list[tuple[Op, ...] | None]) -> list[int]:
+    """Of each node that stands for a call, the equal call that begins at once when it ends; -1: none."""
+    out = [-1] * program.num_ops
+    if LANE not in program.lanes:
+        return out
+    compute = program.lanes.index(LANE)
+    held: set[int] = set()  # nodes that wait for something on another lane
+    awaited: set[int] = set()  # how many ops of the lane are done when an op of another lane may start
+    for node, news in _new_waits(program):
+        for lane, count in news:
+            held.add(node)
+            if lane == compute:
+                awaited.add(count)
+    nodes = program.by_lane[compute]
+    for done, (node, after) in enumerate(pairwise(nodes), start=1):
+        are_calls = blocks[node] is not None and blocks[after] is not None
+        are_equal = are_calls and program.calls[node].block == program.calls[after].block
+        if are_equal and after not in held and done not in awaited:
+            out[node] = after
+    return out
+
+
+def _new_waits(program: ExpandedProgram) -> Iterator[tuple[int, list[Wait]]]:
+    """Every node with what it waits for that none before it on its lane has waited for."""
+    known: defaultdict[int, dict[int, int]] = defaultdict(dict)  # lane → what it has waited for on others
+    for node, waits in enumerate(program.waits):
+        waited_for = known[program.lane[node]]
+        news = [(lane, count) for lane, count in waits if count > waited_for.get(lane, 0)]
+        waited_for.update(news)
+        yield node, news
+
+
 def _disturbed(schedule: Schedule, program: ExpandedProgram, blocks: list[tuple[Op, ...] | None]) -> set[int]:
     """Nodes that stand for calls but may not: an op in their middle waits, or is waited for."""
     if len(program.lanes) == 1:
         return set()
     by_lane = program.by_lane
     compute = program.lanes.index(LANE) if LANE in program.lanes else -1
-    known: defaultdict[int, dict[int, int]] = defaultdict(dict)  # lane → what it has waited for on others
     out: set[int] = set()
-    for node, waits in enumerate(program.waits):
-        waited_for = known[program.lane[node]]
-        for lane, count in waits:
-            if count <= waited_for.get(lane, 0):
-                continue
-            waited_for[lane] = count
+    for node, news in _new_waits(program):
+        for lane, count in news:
             other = by_lane[lane][count - 1]
             block = blocks[node]
             if (

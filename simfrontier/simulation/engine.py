@@ -4,12 +4,14 @@ Nodes of a rank class stand for those of all its ranks; with an exact folding ev
 communicator that spans roles, and the k-th exchange of two ends, is one call for all that take part.
 
 A node that stands for a whole call takes the times of a run of that call by itself, if all rank classes that its
-collectives couple come to it at one instant and nothing else uses a link, memory or compute units of theirs. Where
-something begins to, before the call ends, the call goes on op by op from where it is then. Both give the same times.
+collectives couple come to it at one instant and nothing else uses a link, memory or compute units of theirs. Equal
+calls that follow at once, the layers of a stage, are then run in one go. Where something else begins to use what they
+use, the call that is under way goes on op by op from where it is then. Both give the same times.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import overload
@@ -76,16 +78,18 @@ class _CallByOps:
 
 
 @dataclass(slots=True, eq=False)
-class _WholeCall:
-    """A call that runs as a whole: the links that it loads, and since when."""
+class _WholeCalls:
+    """Equal calls that run as a whole, one after another: their nodes, when each begins, the number of the last,
+    the links that each loads, and the times of its ops from its begin."""
 
     role: int
-    node: int
+    nodes: list[int]
+    begins: list[float]
     key: int
     classes: Classes
     load: int
-    since: float
-    left: set[int]  # rank classes on which it has not ended
+    times: Mapping[int, CallTimes]
+    left: set[int]  # rank classes on which the last has not ended
 
 
 class Engine(FlowEvents):
@@ -110,7 +114,7 @@ class Engine(FlowEvents):
         self.by_ops: dict[int, _CallByOps] = {}
         self.by_ops_keys: set[tuple[int, Classes]] = set()  # calls that are run op by op
         self.coming: dict[int, dict[Classes, list[int]]] = {}
-        self.whole: list[_WholeCall] = []
+        self.whole: list[_WholeCalls] = []
         self.whole_load = 0  # what any of them loads
         self.times_by_class: list[dict[tuple[int, int], CallTimes]] = [{} for _ in parts]
         self.times_by_node: list[dict[int, list[tuple[float, Mapping[int, CallTimes]]]]] = [{} for _ in parts]
@@ -231,17 +235,41 @@ class Engine(FlowEvents):
         return not self._disturb(load) and not self.under_way(load)
 
     def _run_whole(self, role: int, node: int, classes: Classes) -> None:
-        """Rank classes that begin a call together, and do not disturb each other, are run as one."""
-        now, part = self.env.now, self.parts[role]
+        """Rank classes that begin a call together, and do not disturb each other, are run as one; where they end it
+        together, so are the equal calls that follow at once."""
+        followers = self.parts[role].followers
         alone = self._alone(role, node, classes)
-        key, load = self.nodes.keys[role][node], self.context.load(part, node, classes)
-        self.whole.append(_WholeCall(role, node, key, classes, load, now, set(classes)))
+        nodes, begins = [node], [self.env.now]
+        if len(alone.ends) == 1:
+            ((length, _),) = alone.ends
+            while followers[nodes[-1]] >= 0:
+                nodes.append(followers[nodes[-1]])
+                begins.append(begins[-1] + length)
+        key, load = self.nodes.keys[role][nodes[-1]], self.context.load(self.parts[role], node, classes)
+        calls = _WholeCalls(role, nodes, begins, key, classes, load, alone.times, set(classes))
+        self.whole.append(calls)
         self.whole_load |= load
-        self.times_by_node[role].setdefault(node, []).append((now, alone.times))
-        for cls in classes:
-            self.start[cls][node] = now
+        self._enter(calls, 0)
         for delay, ending in alone.ends:
-            self._after(delay, _Ending(key, ending))
+            self._after(begins[-1] - begins[0] + delay, _Ending(key, ending))
+
+    def _enter(self, calls: _WholeCalls, number: int) -> None:
+        """Write down that one of these calls has begun."""
+        node, begin = calls.nodes[number], calls.begins[number]
+        self.times_by_node[calls.role].setdefault(node, []).append((begin, calls.times))
+        for cls in calls.classes:
+            self.start[cls][node] = begin
+
+    def _pass_to(self, calls: _WholeCalls, number: int) -> None:
+        """One of these calls is under way, or the last is over, and those before it are done."""
+        for each in range(1, number + 1):
+            begin = calls.begins[each]
+            self._enter(calls, each)
+            for cls in calls.classes:
+                self.ready[cls][calls.nodes[each]] = self.end[cls][calls.nodes[each - 1]] = begin
+        if number:
+            for cls in calls.classes:
+                self.issuers[cls].pass_to(calls.nodes[number])
 
     def _alone(self, role: int, node: int, classes: Classes) -> CallAlone:
         """When the ops of a call run on rank classes that begin it together, with nothing beside them."""
@@ -286,25 +314,29 @@ class Engine(FlowEvents):
             self._go_on_by_ops(call)
         return bool(disturbed)
 
-    def _go_on_by_ops(self, call: _WholeCall) -> None:
-        """Run a call by itself once more until now, and take over what is under way in it."""
-        self._take_out(call)
-        now, inner = self.env.now, self.context.inner(self.parts[call.role], call.node)
-        alone = Engine(self.context, [(inner.segmented, call.classes)])
-        alone.run_until(now - call.since, max(INSTANT_S, now * RESOLUTION))
-        going = {cls for cls in call.left if not alone.issuers[cls].is_finished}
+    def _go_on_by_ops(self, calls: _WholeCalls) -> None:
+        """Run the call that is under way by itself once more until now, and take over what is under way in it."""
+        self._take_out(calls)
+        now, instant = self.env.now, max(INSTANT_S, self.env.now * RESOLUTION)
+        number = bisect_right(calls.begins, now + instant) - 1
+        self._pass_to(calls, number)
+        node, since = calls.nodes[number], min(now, calls.begins[number])
+        key, inner = self.nodes.keys[calls.role][node], self.context.inner(self.parts[calls.role], node)
+        alone = Engine(self.context, [(inner.segmented, calls.classes)])
+        alone.run_until(now - since, instant)
+        going = {cls for cls in calls.left if not alone.issuers[cls].is_finished}
         for waiting in self.timers.values():
-            waiting[:] = [what for what in waiting if not _is_end_of(what, call.key, going)]
+            waiting[:] = [what for what in waiting if not _is_end_of(what, calls.key, going)]
         for cls in going:
-            times = ([at + call.since for at in table[cls]] for table in (alone.ready, alone.start, alone.end))
-            self.by_ops[cls] = _CallByOps(call.node, call.key, inner, alone.issuers[cls], *times)
+            times = ([at + since for at in table[cls]] for table in (alone.ready, alone.start, alone.end))
+            self.by_ops[cls] = _CallByOps(node, key, inner, alone.issuers[cls], *times)
         for (index, _, group), count in alone.arrived.items():
-            self.arrived[call.key, index, group] = count
+            self.arrived[key, index, group] = count
         for flow in [flow for sharing in alone.sharing for flow in sharing.flows]:
-            self.woken.append(_taken_over(flow, call.key))
+            self.woken.append(_taken_over(flow, key))
         for when, waiting in alone.timers.items():
             for what in waiting:
-                self._after(max(0.0, call.since + when - now), _taken_over(what, call.key))
+                self._after(max(0.0, since + when - now), _taken_over(what, key))
 
     # ── ending ──
 
@@ -354,10 +386,11 @@ class Engine(FlowEvents):
             if call.key == ending.key and call.left.issuperset(ending.classes):
                 call.left.difference_update(ending.classes)
                 if not call.left:
+                    self._pass_to(call, len(call.nodes) - 1)
                     self._take_out(call)
                 return
 
-    def _take_out(self, call: _WholeCall) -> None:
+    def _take_out(self, call: _WholeCalls) -> None:
         """A call does not run as a whole any more."""
         self.whole.remove(call)
         self.whole_load = 0

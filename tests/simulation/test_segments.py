@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from simfrontier.collectives import load_library
-from simfrontier.cost import price
+from simfrontier.cost import Cluster, price
 from simfrontier.machine import load_machine
 from simfrontier.schedule.expansion import expand
 from simfrontier.schedule.ir import Call, Compute, Op, Ref, Role, Schedule, Tensor
@@ -17,6 +17,7 @@ from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import REPLICATE
 from simfrontier.schedule.segments import KIND, SegmentedProgram, segmented
 from simfrontier.simulation import simulate
+from simfrontier.simulation.role_view import view_of
 from tests.simulation.pipelines import Pipeline
 from tests.some import some
 
@@ -96,11 +97,45 @@ def schedules(draw: st.DrawFn) -> Schedule:
 @given(made=schedules())
 def test_nodes_give_the_times_of_ops(made: Schedule) -> None:
     """Whatever waits for whatever: as many seconds as one rank that runs op by op, with contention for memory."""
-    cluster = price(made, load_machine("toy-pair"), load_library("rccl"))
-    (role,) = made.roles
-    by_calls, by_ops = segmented(made, role), SegmentedProgram.of_ops(role, expand(made, role))
+    compare(made, price(made, load_machine("toy-pair"), load_library("rccl")))
+
+
+def compare(schedule: Schedule, cluster: Cluster) -> None:
+    """Every op of the one role at the same time, in nodes and op by op."""
+    (role,) = schedule.roles
+    by_calls, by_ops = segmented(schedule, role), SegmentedProgram.of_ops(role, expand(schedule, role))
     (result,), (expected,) = simulate([by_calls], cluster), simulate([by_ops], cluster)
-    assert result.timeline.step_s == pytest.approx(expected.timeline.step_s, rel=1e-9)
+    times, wanted = view_of(schedule, result).timeline, expected.timeline
+    for mine, theirs in ((times.ready, wanted.ready), (times.start, wanted.start), (times.end, wanted.end)):
+        assert mine == pytest.approx(theirs, rel=1e-9, abs=1e-15)
+
+
+def test_equal_calls_follow_at_once_where_no_other_lane_comes_between() -> None:
+    layer, other = (tuple(kernel(name, adds=tensor) for name in "12") for tensor in "ab")
+    side = (kernel("3", "side", reads="a"),)
+    assert followers(of(layer, layer, layer)) == [1, 2, -1]
+    assert followers(of(layer, layer, other)) == [1, -1, -1]
+    assert followers(of(layer, side, layer)) == [-1, -1, -1]  # the side waits for the first, the second for the side
+    assert followers(of(layer, layer, side)) == [1, -1, -1]  # waits for the second
+    assert followers(of(side, layer, layer)) == [-1, 2, -1]  # only the first waits for the side
+    assert followers(of(layer, layer, (kernel("3", "side", reads="b"),))) == [1, -1, -1]
+
+
+def followers(schedule: Schedule) -> list[int]:
+    return segmented(schedule, schedule.roles[0]).followers
+
+
+@pytest.mark.parametrize("begin", [0.0, 0.25, 1.0, 1.25, 1.5, 2.0, 2.75, 3.0])
+def test_calls_in_one_go_make_way_for_a_kernel_of_another_lane(begin: float) -> None:
+    """It begins when three equal calls are `begin` lengths of one along: within one, where one ends, or after all."""
+    layer = (kernel("1", writes="a"), kernel("2", reads="a"))
+    machine, library = load_machine("toy-pair"), load_library("rccl")
+    alone = of(layer)
+    (call,) = simulate([segmented(alone, alone.roles[0])], price(alone, machine, library))
+    made = of(layer, layer, layer, (replace(kernel("0", "host"), kind="hook"),), (kernel("3", "side", reads="d"),))
+    assert followers(made)[:3] == [1, 2, -1]
+    late = replace(machine, host=replace(machine.host, hook_s=begin * call.timeline.step_s))
+    compare(made, price(made, late, library))
 
 
 def nodes(pipeline: Pipeline) -> Iterator[list[str]]:
