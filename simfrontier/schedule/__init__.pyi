@@ -60,7 +60,7 @@ from .roles import (
     members_of as members_of,
     sequence_of as sequence_of,
 )
-from .segments import SegmentedProgram as SegmentedProgram, segmented as segmented
+from .segments import SegmentedProgram as SegmentedProgram, segmented_roles as segmented_roles
 from .softmax import KERNELS as KERNELS, MemoryPasses as MemoryPasses
 from .store import digest as digest, from_json as from_json, load as load, save as save, to_json as to_json
 from .sweep_calls import SweepCall as SweepCall, sweep as sweep

@@ -1,10 +1,10 @@
 """Segments: a role's calls as single nodes, where only the lane `compute` sees their separate ops.
 
 A call may be one node if it shares no call with another role, does not block the host, takes no room in a pool, and is
-closed: its ops on other lanes begin after its first op on `compute`, and its last op there begins after them. Then an
-op of another lane may only wait for its last op, and only its first op for another lane's; where that is not so, its
-ops are nodes of their own. So the ops of a call run without interruption, and a program of thousands of ops has as many
-nodes as calls.
+closed: its ops on other lanes begin after its first op on `compute`, and its last op there begins after them, as on
+those lanes the ops of all calls do. Then an op of another lane may only wait for its last op, and only its first op for
+another lane's; where that is not so, its ops are nodes of their own. So the ops of a call run without interruption, and
+a program of thousands of ops has as many nodes as calls.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 from simfrontier.schedule.expansion import ExpandedProgram, Wait, expand
@@ -21,7 +22,7 @@ LANE = "compute"
 KIND = "call"  # of the op that stands for all ops of a call
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class SegmentedProgram:
     """A role's program in nodes: `program` is the expansion, in which an op of kind `call` stands for a whole call.
 
@@ -30,15 +31,23 @@ class SegmentedProgram:
                is done when the first begins, and nothing else waits for the first; -1: there is none
     """
 
+    schedule: Schedule
     role: Role
     program: ExpandedProgram
     blocks: list[tuple[Op, ...] | None]
     followers: list[int]
 
     @classmethod
-    def of_ops(cls, role: Role, program: ExpandedProgram) -> SegmentedProgram:
-        """A role's expansion with every op as a node."""
-        return cls(role, program, [None] * program.num_ops, [-1] * program.num_ops)
+    def of_ops(cls, schedule: Schedule, role: Role, program: ExpandedProgram | None = None) -> SegmentedProgram:
+        """A role with every op as a node; `program`: its expansion, if it is at hand."""
+        every = program or expand(schedule, role)
+        ops = every.num_ops
+        return cls(schedule=schedule, role=role, program=every, blocks=[None] * ops, followers=[-1] * ops)
+
+    @cached_property
+    def expansion(self) -> ExpandedProgram:
+        """The role's program with every op."""
+        return self.program if self.num_ops == self.program.num_ops else expand(self.schedule, self.role)
 
     def block(self, node: int) -> tuple[Op, ...]:
         """The ops of the call that a node stands for."""
@@ -68,9 +77,20 @@ def segmented(schedule: Schedule, role: Role, whole: bool = True) -> SegmentedPr
         program = expand(schedule, Role(role.name, calls, role.at))
         disturbed = _disturbed(schedule, program, blocks)
         if not disturbed:
-            return SegmentedProgram(role, program, blocks, _followers(program, blocks))
+            followers = _followers(program, blocks)
+            return SegmentedProgram(schedule=schedule, role=role, program=program, blocks=blocks, followers=followers)
         number_of = [number for number, call in enumerate(calls) for _ in call.ops]
         apart |= {number_of[node] for node in disturbed}
+
+
+def segmented_roles(
+    schedule: Schedule, program: ExpandedProgram | None = None, whole: bool = True
+) -> tuple[SegmentedProgram, ...]:
+    """All roles, their calls `whole` where that may be. Of one role none is, as its calls overlap; `program`: its
+    expansion, if it is at hand."""
+    if len(schedule.roles) == 1:
+        return (SegmentedProgram.of_ops(schedule, schedule.roles[0], program),)
+    return tuple(segmented(schedule, role, whole) for role in schedule.roles)
 
 
 def _calls(
@@ -94,8 +114,8 @@ def _calls(
 def _stand_ins(schedule: Schedule, role: Role) -> dict[int, Compute]:
     """The op that may stand for a call, by the number of its block; it touches what ops of other lanes touch too."""
     calls = {call.block: call for call in role.calls}
-    closed = {number for number, call in calls.items() if _is_closed(schedule, role, call)}
-    opened = {op.lane for number, call in calls.items() if number not in closed for op in call.ops} - {LANE}
+    open_lanes = {number: _open_lanes(schedule, role, call) for number, call in calls.items()}
+    opened = set[str]().union(*open_lanes.values())
     elsewhere = [op for call in calls.values() for op in call.ops if op.lane in opened]
     comms = {op.comm for op in elsewhere if not isinstance(op, Compute)}
     names = {ref.name for op in elsewhere for ref in (*op.reads, *op.writes, *op.accumulates)}
@@ -122,25 +142,25 @@ def _stand_ins(schedule: Schedule, role: Role) -> dict[int, Compute]:
             number=len(schedule.ops) + number,
         )
         for number, call in calls.items()
-        if number in closed and len(call.ops) > 1 and all(map(is_plain, call.ops))
+        if not open_lanes[number] and len(call.ops) > 1 and all(map(is_plain, call.ops))
     }
 
 
-def _is_closed(schedule: Schedule, role: Role, call: Call) -> bool:
-    """Whether all that a call does on other lanes lies between its first and its last op on `compute`."""
+def _open_lanes(schedule: Schedule, role: Role, call: Call) -> set[str]:
+    """The other lanes on which not all that a call does lies between its first and its last op on `compute`."""
     lanes = {op.lane for op in call.ops}
-    if LANE not in lanes or "host" in lanes:
-        return False
-    if len(lanes) == 1:
-        return True
+    others = lanes - {LANE}
+    if not others or LANE not in lanes or "host" in lanes:
+        return others
     program = expand(schedule, Role(role.name, (call,), role.at))
     by_lane, compute = program.by_lane, program.lanes.index(LANE)
-    for lane, nodes in enumerate(by_lane):
+    out = set()
+    for number, (lane, nodes) in enumerate(zip(program.lanes, by_lane, strict=True)):
         begins = any(other == compute for other, _ in program.waits[nodes[0]])
-        ends = any((lane, len(nodes)) in program.waits[node] for node in by_lane[compute])
-        if lane != compute and not (begins and ends):
-            return False
-    return True
+        ends = any((number, len(nodes)) in program.waits[node] for node in by_lane[compute])
+        if lane != LANE and not (begins and ends):
+            out.add(lane)
+    return out
 
 
 def _followers(program: ExpandedProgram, blocks: list[tuple[Op, ...] | None]) -> list[int]:

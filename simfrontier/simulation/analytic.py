@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from simfrontier.arrays import Floats
 from simfrontier.cost import Cluster
-from simfrontier.schedule import Op, Role, SegmentedProgram, expand
+from simfrontier.schedule import Op, Role, SegmentedProgram
 from simfrontier.simulation.longest_path import Node, passed
 from simfrontier.simulation.step_path import StepPath
 from simfrontier.simulation.timeline import CallTimes, RoleTimeline, Timeline
@@ -125,7 +125,7 @@ class _Uncontended(StepPath):
         if key not in self.calls:
             only = replace(part.program.calls[node], ops=part.block(node))
             one = Role(part.role.name, (only,), part.role.at)
-            program = SegmentedProgram.of_ops(one, expand(self.cluster.schedule, one))
+            program = SegmentedProgram.of_ops(self.cluster.schedule, one)
             self.calls[key] = _Uncontended([program], [classes], self.cluster)
         ((ready, start, end),) = self.calls[key].times([begin])
         return {cls: CallTimes(ready=ready[row], start=start[row], end=end[row]) for row, cls in enumerate(classes)}

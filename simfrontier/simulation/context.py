@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from simfrontier.cost import Cluster, OpWork
-from simfrontier.schedule import Compute, Op, Role, SegmentedProgram, expand
+from simfrontier.schedule import Compute, Op, Role, SegmentedProgram
 from simfrontier.simulation.flow_rates import FlowRates
 from simfrontier.simulation.timeline import CallTimes
 
@@ -81,7 +81,7 @@ class EngineContext:
         known = self._inner.get(number)
         if known is None:
             role = Role(part.role.name, (replace(part.program.calls[node], ops=block),), part.role.at)
-            segmented = SegmentedProgram.of_ops(role, expand(self.cluster.schedule, role))
+            segmented = SegmentedProgram.of_ops(self.cluster.schedule, role)
             known = self._inner[number] = InnerCall(segmented, [self.info(op) for op in block])
         return known
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.schedule import Compute, ExpandedProgram, Op, Schedule, expand
+from simfrontier.schedule import Compute, ExpandedProgram, Op
 from simfrontier.simulation.timeline import CallTimes, RoleTimeline, Timeline
 
 
@@ -30,23 +30,22 @@ def is_kernel(ops: Iterable[Op]) -> NDArray[np.bool_]:
 class RoleViews:
     """The roles of a step, op by op, each made when it is asked for."""
 
-    schedule: Schedule
     roles: Sequence[RoleTimeline]
     _known: dict[int, RoleView] = field(default_factory=dict)
 
     def of(self, role: int) -> RoleView:
         """The role of that number."""
         if role not in self._known:
-            self._known[role] = view_of(self.schedule, self.roles[role])
+            self._known[role] = view_of(self.roles[role])
         return self._known[role]
 
 
-def view_of(schedule: Schedule, role_timeline: RoleTimeline) -> RoleView:
-    """The role expanded whole, and the times of nodes and of what is inside them."""
+def view_of(role_timeline: RoleTimeline) -> RoleView:
+    """The role with every op, and the times of nodes and of what is inside them."""
     nodes, times = role_timeline.segmented, role_timeline.timeline
     if nodes.num_ops == nodes.program.num_ops:  # every op is a node
         return RoleView(program=nodes.program, timeline=times, classes=role_timeline.classes)
-    program = expand(schedule, nodes.role)
+    program = nodes.expansion
     shape = len(role_timeline.classes), program.num_ops
     ready, start, end = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     at = 0

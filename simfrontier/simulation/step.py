@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -22,8 +22,7 @@ from simfrontier.schedule import (
     Op,
     Schedule,
     SegmentedProgram,
-    expand,
-    segmented,
+    segmented_roles,
     traffic_bytes,
 )
 from simfrontier.simulation.engine import simulate
@@ -93,7 +92,7 @@ class SimulatedStep:
 
     @cached_property
     def _views(self) -> RoleViews:
-        return RoleViews(self.schedule, self.roles)
+        return RoleViews(self.roles)
 
     @cached_property
     def is_kernel(self) -> NDArray[np.bool_]:
@@ -210,9 +209,9 @@ def simulate_step(
     perturbation: Perturbation | None = None,
     exact: bool = False,
     placement: Placement = "block",
-    program: ExpandedProgram | None = None,
+    parts: Sequence[SegmentedProgram] | None = None,
 ) -> SimulatedStep:
-    """Simulate one step; `program` is the expansion of a schedule of one role, if it is at hand. `exact` gives every
+    """Simulate one step; `parts` are its roles in nodes, `segmented_roles`, if they are at hand. `exact` gives every
     rank, link and activity its own class instead of folding what is alike, and runs calls of several roles op by op;
     fidelity `chunk` always does. Raises InputError where the machine or the fidelity cannot run it."""
     if fidelity == "chunk":
@@ -221,10 +220,8 @@ def simulate_step(
         refuse_many(schedule.mesh.num_ranks)
     exact = exact or fidelity == "chunk"
     cluster = price(schedule, machine, library, perturbation, exact, placement)
-    if len(schedule.roles) == 1:  # its calls overlap: none could run as a whole
-        parts = [SegmentedProgram.of_ops(role, program or expand(schedule, role)) for role in schedule.roles]
-    else:
-        parts = [segmented(schedule, role, whole=not exact) for role in schedule.roles]
+    if parts is None or (exact and len(schedule.roles) > 1):
+        parts = segmented_roles(schedule, whole=not exact)
     link_bytes = None
     if fidelity == "chunk":
         roles, link_bytes = chunked(parts, cluster)

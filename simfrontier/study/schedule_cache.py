@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.plan import build, rebound, rebound_program, structure_of
 from simfrontier.scenario import Case, Scenario
-from simfrontier.schedule import ExpandedProgram, Peak, Schedule, check, check_sizes, expand
+from simfrontier.schedule import (
+    ExpandedProgram,
+    Peak,
+    Schedule,
+    SegmentedProgram,
+    check,
+    check_sizes,
+    expand,
+    segmented_roles,
+)
 from simfrontier.simulation import Fidelity, SimulatedStep, simulate_step
 
 
@@ -32,8 +42,13 @@ class BuiltSchedule:
     several."""
 
     schedule: Schedule
-    program: ExpandedProgram | None
+    program: ExpandedProgram | None = None
     peaks: tuple[Peak, ...] = ()
+
+    @cached_property
+    def parts(self) -> tuple[SegmentedProgram, ...]:
+        """The roles' programs in nodes."""
+        return segmented_roles(self.schedule, self.program)
 
 
 @dataclass
@@ -91,7 +106,7 @@ def simulated(scenario: Scenario, built: BuiltSchedule, fidelity: Fidelity, exac
             scenario.perturbation,
             exact,
             scenario.file.run.placement,
-            built.program,
+            built.parts,
         )
     except InputError as error:
         where = f"{scenario.where}: plans.{schedule.meta['plan']}: at {schedule.mesh.num_ranks} devices"

@@ -110,7 +110,7 @@ class PlanEvaluator:
         if checked:
             built = ScheduleCache().of_case(self.scenario, case)
         else:
-            built = BuiltSchedule(schedule=schedule_of_case(self.scenario, case), program=None)
+            built = BuiltSchedule(schedule=schedule_of_case(self.scenario, case))
         return critical_path(simulated(self.scenario, built, self.scenario.file.run.fidelity))
 
     def own(self, plan: str) -> SimulatedPlan | PlanFault:
@@ -122,7 +122,7 @@ class PlanEvaluator:
 
     def _simulate(self, case: Case, seed_of: str) -> SimulatedPlan:
         schedule = schedule_of_case(self.scenario, case)
-        step = simulated(self.scenario, BuiltSchedule(schedule=schedule, program=None), self.scenario.file.run.fidelity)
+        step = simulated(self.scenario, BuiltSchedule(schedule=schedule), self.scenario.file.run.fidelity)
         wanted = self.scenario.file.uncertainty
         samples = sampled_step_s(step, seed_of, wanted.samples, wanted.seed)
         return SimulatedPlan(

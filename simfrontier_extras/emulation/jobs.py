@@ -11,7 +11,7 @@ from typing import Any
 from simfrontier.cli import SLOWED, SWEEP, write_simulated
 from simfrontier.errors import InputError
 from simfrontier.scenario import Scenario, scenario_of
-from simfrontier.schedule import CollectiveKind, SweepCall, expand, sweep
+from simfrontier.schedule import CollectiveKind, SweepCall, sweep
 from simfrontier.simulation import SimulatedStep
 from simfrontier.study import BuiltSchedule, ScheduleCache, simulated
 from simfrontier.wholefile import MANIFEST, filled, listed, remove_files, write_whole
@@ -97,7 +97,7 @@ def _swept(
     live = dict.fromkeys(axes for axes in map(mesh.live, groups.values()) if axes)
     probes = [SweepCall(kind=kind, axes=axes, num_bytes=size) for axes in live for size in sizes for kind in KINDS]
     schedule = sweep(mesh, probes)
-    built = BuiltSchedule(schedule=schedule, program=expand(schedule, schedule.roles[0]))
+    built = BuiltSchedule(schedule=schedule)
     return {SWEEP_PLAN: simulated(scenario, built, "chunk")}
 
 

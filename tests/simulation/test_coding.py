@@ -320,7 +320,7 @@ def test_folded_is_exact(policy: str, per_hop: bool) -> None:
     for exact in (False, True):
         cluster = price(schedule, load_machine("frontier"), load_library("rccl"), FAULTS, exact)
         role_timelines = simulate([segmented(schedule, role, not exact) for role in schedule.roles], cluster, True)
-        lines = [view_of(schedule, one).timeline for one in role_timelines]
+        lines = [view_of(one).timeline for one in role_timelines]
         results.append([getattr(line, what).max(axis=0) for line in lines for what in ("ready", "start", "end")])
         assert (cluster.folding.num_rank_classes == 32) is exact
     step_s = max(ends.max() for ends in results[1])

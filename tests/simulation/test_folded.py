@@ -44,14 +44,13 @@ def test_classes_that_are_too_coarse_are_wrong() -> None:
     """A folding that lumps a slow rank with healthy ones gives other times: the comparison above can fail."""
     from simfrontier.collectives import load_library
     from simfrontier.machine import load_machine
-    from simfrontier.schedule.expansion import expand
     from simfrontier.schedule.segments import SegmentedProgram
 
     built = schedule("zero-topo", frontier_mesh(2))
     perturbation = Perturbation(slow={11: 0.7})
     right = step(built, perturbation=perturbation)
     blind: Cluster = price(built, load_machine("frontier"), load_library("rccl"))
-    (wrong,) = simulate([SegmentedProgram.of_ops(built.roles[0], expand(built, built.roles[0]))], blind)
+    (wrong,) = simulate([SegmentedProgram.of_ops(built, built.roles[0])], blind)
     assert abs(wrong.timeline.step_s / right.step_s - 1) > 0.05
 
 

@@ -48,7 +48,7 @@ def times(pipeline: Pipeline, role_timelines: tuple[RoleTimeline, ...]) -> list[
     made = pipeline.schedule()
     out = []
     for one in role_timelines:
-        line = view_of(made, one).timeline
+        line = view_of(one).timeline
         out += [line.ready.max(axis=0), line.start.max(axis=0), line.end.max(axis=0)]
     return out
 

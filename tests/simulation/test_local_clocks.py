@@ -50,7 +50,7 @@ def both(monkeypatch: pytest.MonkeyPatch, built: Schedule, cluster: Cluster) -> 
 def simulated(built: Schedule, cluster: Cluster) -> Timeline:
     """Every op a node, on whichever clocks it is to be."""
     (role,) = built.roles
-    (result,) = simulate([SegmentedProgram.of_ops(role, expand(built, role))], cluster)
+    (result,) = simulate([SegmentedProgram.of_ops(built, role)], cluster)
     return result.timeline
 
 

@@ -101,12 +101,13 @@ def by_hand() -> SimulatedStep:
     end = np.array([[1.0, 5.0, 5.0, 6.0], [2.0, 5.0, 6.0, 7.0]])
     meets = {"together": np.array([0, 0]), "alone": np.array([0, 1])}
     cluster: Any = SimpleNamespace(
+        schedule=None,
         role_of=np.array([0, 0]),
         role_assignment=SimpleNamespace(is_shared=lambda _: False),
         of=lambda op: SimpleNamespace(pattern="together" if op is b else "alone"),
         folding=SimpleNamespace(activity_of=meets.__getitem__, num_rank_classes=2),
     )
-    (role,) = [SegmentedProgram.of_ops(Role("all", ()), program)]
+    (role,) = [SegmentedProgram.of_ops(cluster.schedule, Role("all", ()), program)]
     timeline = Timeline(ready=start, start=start, end=end)
     times = RoleTimeline(segmented=role, classes=(0, 1), timeline=timeline, by_class={}, by_node={})
     return SimulatedStep(schedule=None, cluster=cluster, fidelity="flow", roles=(times,))  # type: ignore[arg-type]

@@ -103,9 +103,9 @@ def test_nodes_give_the_times_of_ops(made: Schedule) -> None:
 def compare(schedule: Schedule, cluster: Cluster) -> None:
     """Every op of the one role at the same time, in nodes and op by op."""
     (role,) = schedule.roles
-    by_calls, by_ops = segmented(schedule, role), SegmentedProgram.of_ops(role, expand(schedule, role))
+    by_calls, by_ops = segmented(schedule, role), SegmentedProgram.of_ops(schedule, role)
     (result,), (expected,) = simulate([by_calls], cluster), simulate([by_ops], cluster)
-    times, wanted = view_of(schedule, result).timeline, expected.timeline
+    times, wanted = view_of(result).timeline, expected.timeline
     for mine, theirs in ((times.ready, wanted.ready), (times.start, wanted.start), (times.end, wanted.end)):
         assert mine == pytest.approx(theirs, rel=1e-9, abs=1e-15)
 

@@ -105,10 +105,10 @@ def is_no_less_than_its_floor(made: Scenario, candidate: Candidate, devices: int
         result = estimate(candidate.case, small_schedules)
     except InputError as error:  # groups that the library cannot run, which no simulation can either
         with pytest.raises(InputError):
-            simulated(made, BuiltSchedule(schedule=schedule_of_case(made, candidate.case), program=None), "flow")
+            simulated(made, BuiltSchedule(schedule=schedule_of_case(made, candidate.case)), "flow")
         assert "unevenly" in str(error)
         return
-    built = BuiltSchedule(schedule=schedule_of_case(made, candidate.case), program=None)
+    built = BuiltSchedule(schedule=schedule_of_case(made, candidate.case))
     for fidelity in ("flow", "analytic"):
         step = simulated(made, built, fidelity)
         assert result.floor_s <= step.step_s * (1 + 1e-12), (candidate.name, fidelity)
@@ -139,7 +139,7 @@ def test_a_slow_node_that_one_stage_has_raises_no_floor(library: str, factor: fl
     case = made.case("p", 64)
     prices = Prices(made.machine, made.library, 64, made.perturbation)
     floor_s = estimate(case, SmallSchedules(prices)).floor_s
-    built = BuiltSchedule(schedule=schedule_of_case(made, case), program=None)
+    built = BuiltSchedule(schedule=schedule_of_case(made, case))
     for fidelity in ("flow", "analytic"):
         assert floor_s <= simulated(made, built, fidelity).step_s
 
@@ -163,7 +163,7 @@ def test_estimates_lie_close_to_simulations_without_contention(devices: int, lay
     apart: dict[bool, list[float]] = {False: [], True: []}
     for candidate in random.Random(3).sample(candidates, 24):
         case = candidate.case
-        built = BuiltSchedule(schedule=schedule_of_case(made, case), program=None)
+        built = BuiltSchedule(schedule=schedule_of_case(made, case))
         result = estimate(case, small_schedules).step_s / simulated(made, built, "analytic").step_s - 1.0
         apart[case.stages > 1].append(abs(result))
     alone, piped = apart[False], apart[True]
