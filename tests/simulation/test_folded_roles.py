@@ -43,9 +43,8 @@ def role_timeline(
     return simulate([segmented(made, role, whole) for role in made.roles], cluster, contended)
 
 
-def times(pipeline: Pipeline, role_timelines: tuple[RoleTimeline, ...]) -> list[np.ndarray[Any, Any]]:
+def times(role_timelines: tuple[RoleTimeline, ...]) -> list[np.ndarray[Any, Any]]:
     """Per role the starts and ends of all ops on the role's slowest rank, op by op."""
-    made = pipeline.schedule()
     out = []
     for one in role_timelines:
         line = view_of(one).timeline
@@ -60,10 +59,10 @@ def times(pipeline: Pipeline, role_timelines: tuple[RoleTimeline, ...]) -> list[
 def test_whole_calls_and_folding_are_exact(size: str, order: Order, axes: tuple[str, ...], fault: str) -> None:
     pipeline = Pipeline(order=order, axes=axes, **SIZES[size])
     exact = role_timeline(pipeline, FAULTS[fault], whole=False, exact=True)
-    expected = times(pipeline, exact)
+    expected = times(exact)
     step_s = max(one.timeline.step_s for one in exact)
     for whole in (True, False):
-        result = times(pipeline, role_timeline(pipeline, FAULTS[fault], whole, exact=False))
+        result = times(role_timeline(pipeline, FAULTS[fault], whole, exact=False))
         assert max(np.abs(a - b).max() for a, b in zip(result, expected, strict=True)) <= 1e-9 * step_s
 
 
@@ -71,8 +70,8 @@ def test_whole_calls_and_folding_are_exact(size: str, order: Order, axes: tuple[
 @pytest.mark.parametrize("size", SIZES)
 def test_whole_calls_are_exact_without_contention(size: str, fault: str) -> None:
     pipeline = Pipeline(**SIZES[size])
-    expected = times(pipeline, role_timeline(pipeline, FAULTS[fault], whole=False, exact=True, contended=False))
-    result = times(pipeline, role_timeline(pipeline, FAULTS[fault], whole=True, exact=False, contended=False))
+    expected = times(role_timeline(pipeline, FAULTS[fault], whole=False, exact=True, contended=False))
+    result = times(role_timeline(pipeline, FAULTS[fault], whole=True, exact=False, contended=False))
     assert max(np.abs(a - b).max() for a, b in zip(result, expected, strict=True)) <= 1e-9 * expected[2].max()
 
 
@@ -124,8 +123,8 @@ def test_costs_grow_with_calls_not_with_ranks_or_ops() -> None:
 def test_a_pair_that_ends_a_call_first_may_disturb_the_other() -> None:
     """Devices 1 and 3 begin the next call's sum over links that 0 and 2, one of them slow, still use in this one."""
     pipeline, slow = Crossed(micros=3, layers=3, rows=256, step=False), Perturbation(slow={0: 0.5})
-    expected = times(pipeline, role_timeline(pipeline, slow, whole=False, exact=True))
-    result = times(pipeline, role_timeline(pipeline, slow, whole=True, exact=False))
+    expected = times(role_timeline(pipeline, slow, whole=False, exact=True))
+    result = times(role_timeline(pipeline, slow, whole=True, exact=False))
     assert max(np.abs(a - b).max() for a, b in zip(result, expected, strict=True)) <= 1e-9 * expected[2].max()
     healthy = role_timeline(pipeline, None, whole=True, exact=False)
     assert all(one.by_node and not one.by_class for one in healthy)
