@@ -318,17 +318,17 @@ def packages() -> list[str]:
     return sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
 
 
-def taken(path: Path) -> Iterator[tuple[str, str]]:
+@cache
+def taken(path: Path) -> tuple[tuple[str, str], ...]:
     """(module, name) of what a file takes from modules of simfrontier; the name is empty where it takes the module."""
+    out = []
     for statement in ast.walk(parsed(path)):
         if isinstance(statement, ast.Import):
-            modules = [(alias.name, "") for alias in statement.names]
+            out += [(alias.name, "") for alias in statement.names]
         elif isinstance(statement, ast.ImportFrom):
             source = source_of(statement, package_of(path))
-            modules = [(source, alias.name) for alias in statement.names]
-        else:
-            continue
-        yield from ((module, name) for module, name in modules if module.startswith("simfrontier."))
+            out += [(source, alias.name) for alias in statement.names]
+    return tuple((module, name) for module, name in out if module.startswith("simfrontier."))
 
 
 def product() -> list[Path]:

@@ -263,7 +263,7 @@ def test_a_stopped_rank_ends_with_a_launcher_that_is_killed(files: Path, tmp_pat
         kill(launcher, ranks)
 
 
-@pytest.mark.parametrize("victim", [1, 0])
+@pytest.mark.parametrize("victim", [1, pytest.param(0, marks=pytest.mark.long)])
 def test_a_rank_that_is_stopped_between_two_steps_is_named(victim: int) -> None:
     """Where no op is waited for. Rank 0 also holds the store that the others ask who speaks."""
     ranks = Ranks.start([[str(victim), str(TIMEOUT_S)]] * 4, module="tests.real.stopped_ranks")

@@ -97,7 +97,7 @@ def train(cases: tuple[Case, ...], folder: Path, steps: int) -> tuple[list[dict[
 @pytest.mark.parametrize(
     ("cases", "steps"),
     [
-        pytest.param(TWO, 5, id="2 ranks"),
+        pytest.param(TWO, 5, id="2 ranks", marks=pytest.mark.long),
         pytest.param(FOUR, 5, id="4 ranks"),
         *(
             pytest.param(cases, 20, id=f"{math.prod(cases[0].sizes)} ranks, twenty steps", marks=pytest.mark.long)
