@@ -18,10 +18,10 @@ memory of whole processes, `run --no-page --no-sensitivity`, measured → foreca
     zero-topo, 20B, chunk on 128                         28.9 s  0.27 GB →  80.6 s  0.45 GB
     zero3, 20B with 8 layers, chunk on 128               20.9 s  0.31 GB →  15.2 s  0.14 GB
     zero-topo, 20B with 8 layers, chunk on 128            7.2 s  0.24 GB →  15.2 s  0.14 GB
-    1f1b of frontier-1t-3d on 3,072                       6.5 s  0.25 GB →  11.5 s  0.52 GB
-    the same on 24,576                                    7.4 s  0.71 GB →  21.6 s  0.95 GB
+    1f1b of frontier-1t-3d on 3,072                       6.9 s  0.24 GB →   7.2 s  0.52 GB
+    the same on 24,576                                    7.4 s  0.71 GB →  17.3 s  0.95 GB
     64 stages of a layer each, 512 GCDs                   1.5 s  0.09 GB →   1.0 s  0.09 GB
-    512 stages of a layer each, 512 GCDs                 16.0 s  0.45 GB →  17.0 s  0.48 GB
+    512 stages of a layer each, 512 GCDs                 16.0 s  0.45 GB →  16.8 s  0.48 GB
     100 tiny plans at 4 sizes                            16.5 s  0.19 GB →  23.5 s  0.19 GB
 
 and of other verbs:
@@ -32,7 +32,7 @@ and of other verbs:
     explain, toy, zero3                                   0.9 s  0.09 GB →   2.1 s  0.08 GB
     explain, 20B, zero-topo without what would help       1.1 s  0.09 GB →   0.9 s  0.09 GB
     explain, 20B, zero-topo against zero3                 6.5 s  0.13 GB →  10.3 s  0.09 GB
-    explain, 1f1b of frontier-1t-3d                     139.9 s  0.44 GB → 150.2 s  0.52 GB
+    explain, 1f1b of frontier-1t-3d                      49.8 s  0.83 GB →  93.0 s  0.52 GB
 
 All are within a factor of three, those measured with numpy's threads held to one (OMP_NUM_THREADS=1). How long several
 roles take to fold where ranks are no power of two is known least: 1f1b on 75,264 (588 data-parallel ranks; forecast
@@ -60,7 +60,7 @@ BASE_S: Final = 0.6  # to start, and read a scenario
 CASE_S: Final = 0.05  # of a plan at a size, whatever its schedule
 BUILD_S: Final = 40e-6  # of an op of a schedule with one role: built, expanded, checked
 SIMULATE_S: Final = 45e-6  # of such an op: simulation, sampling of error bars, report
-STAGED_S: Final = 20e-6  # of an op of a schedule with several roles, all of that: calls are taken as a whole
+STAGED_S: Final = 12e-6  # of an op of a schedule with several roles, all of that: calls are taken as a whole
 RANK_S: Final = 10e-6
 STAGES_S: Final = 60e-6  # of a pair of roles: every exchange is priced with the ranks of all stages
 STAGED_RANKS_S: Final = 17e-9  # of a pair of ranks where there are several roles: folding grows faster than ranks

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 
 from simfrontier.schedule.expansion import ExpandedProgram, Wait, expand
@@ -44,8 +43,7 @@ class SegmentedProgram:
         ops = every.num_ops
         return cls(schedule=schedule, role=role, program=every, blocks=[None] * ops, followers=[-1] * ops)
 
-    @cached_property
-    def expansion(self) -> ExpandedProgram:
+    def expanded(self) -> ExpandedProgram:
         """The role's program with every op."""
         return self.program if self.num_ops == self.program.num_ops else expand(self.schedule, self.role)
 

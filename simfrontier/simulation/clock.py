@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import simpy
 
@@ -15,11 +16,11 @@ def at(env: simpy.Environment, time: float, then: Callable[[object], None]) -> N
 def at_end_of_instant(env: simpy.Environment, then: Callable[[], None]) -> None:
     """Call `then` now, after everything else that happens at this time. One caller of a clock at a time: two would
     wait for each other."""
+    env.timeout(0).callbacks.append(partial(_look, env, then))
 
-    def look(_: object) -> None:
-        if env.peek() > env.now:
-            then()
-        else:
-            env.timeout(0).callbacks.append(look)
 
-    env.timeout(0).callbacks.append(look)
+def _look(env: simpy.Environment, then: Callable[[], None], _: object) -> None:
+    if env.peek() > env.now:
+        then()
+    else:
+        env.timeout(0).callbacks.append(partial(_look, env, then))
