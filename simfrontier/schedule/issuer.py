@@ -43,7 +43,7 @@ class Issuer:
             self._heads[lane] = ops[done]
 
     def pass_to(self, op: int) -> None:
-        """Mark an op that was handed out, and all after it in its lane but before `op`, as done; `op` is handed out."""
+        """Hand out `op` in place of one before it in its lane; that one and all between them are done."""
         self.done[self._program.lane[op]] = self._program.position[op]
 
     @property

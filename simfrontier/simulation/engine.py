@@ -13,8 +13,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import overload
 
 import numpy as np
 
@@ -22,10 +20,11 @@ from simfrontier.cost import Cluster
 from simfrontier.errors import SimfrontierError
 from simfrontier.schedule import Issuer, SegmentedProgram
 from simfrontier.simulation.analytic import without_contention
-from simfrontier.simulation.context import CallAlone, Classes, EngineContext, InnerCall, OpInfo
-from simfrontier.simulation.flows import INSTANT_S, RESOLUTION, FlowEvents, RunningFlow
+from simfrontier.simulation.context import CallAlone, Classes, EngineContext, OpInfo
+from simfrontier.simulation.flows import INSTANT_S, RESOLUTION, FlowEvents
 from simfrontier.simulation.nodes import number_nodes
 from simfrontier.simulation.timeline import CallTimes, RoleTimeline, Timeline
+from simfrontier.simulation.under_way import CallByOps, Ending, WholeCalls, is_end_of, taken_over
 from simfrontier.simulation.waits import blocked_lines
 
 # Speeds of devices: with more, a clock for each rank class is faster, and gives the same but for rounding. Rank classes
@@ -52,46 +51,6 @@ def _are_many(cluster: Cluster) -> bool:
     return len(np.unique(cluster.fabric.speed)) > MOST_ON_ONE_CLOCK
 
 
-@dataclass(slots=True, eq=False)
-class _Ending:
-    """What ends: a node, an op of a call that runs op by op (`inner`), or a call that runs as a whole, on rank classes.
-
-    `key` is the number of the node, counted on from role to role; calls that roles share have that of the first role.
-    """
-
-    key: int
-    classes: Classes
-    inner: int = -1
-
-
-@dataclass(slots=True)
-class _CallByOps:
-    """A call that a rank class runs op by op: its node, how far it is, and the times so far."""
-
-    node: int
-    key: int
-    inner: InnerCall
-    issuer: Issuer
-    ready: list[float]
-    start: list[float]
-    end: list[float]
-
-
-@dataclass(slots=True, eq=False)
-class _WholeCalls:
-    """Equal calls that run as a whole, one after another: their nodes, when each begins, the number of the last,
-    the links that each loads, and the times of its ops from its begin."""
-
-    role: int
-    nodes: list[int]
-    begins: list[float]
-    key: int
-    classes: Classes
-    load: int
-    times: Mapping[int, CallTimes]
-    left: set[int]  # rank classes on which the last has not ended
-
-
 class Engine(FlowEvents):
     """One step, or one call by itself, of rank classes that run programs in nodes."""
 
@@ -111,10 +70,10 @@ class Engine(FlowEvents):
             {cls: [0.0] * self.parts[role].program.num_ops for cls, role in self.role_of.items()} for _ in range(3)
         )
         self.arrived: dict[tuple[int, int, int], int] = {}  # by node, inner op and group: how many are ready
-        self.by_ops: dict[int, _CallByOps] = {}
+        self.by_ops: dict[int, CallByOps] = {}
         self.by_ops_keys: set[tuple[int, Classes]] = set()  # calls that are run op by op
         self.coming: dict[int, dict[Classes, list[int]]] = {}
-        self.whole: list[_WholeCalls] = []
+        self.whole: list[WholeCalls] = []
         self.whole_load = 0  # what any of them loads
         self.times_by_class: list[dict[tuple[int, int], CallTimes]] = [{} for _ in parts]
         self.times_by_node: list[dict[int, list[tuple[float, Mapping[int, CallTimes]]]]] = [{} for _ in parts]
@@ -196,7 +155,7 @@ class Engine(FlowEvents):
             node = key - self.nodes.first[self.role_of[cls]]
             for member in members:
                 self.start[member][node] = now
-        self._begin(info.works[group], _Ending(key, members, inner))
+        self._begin(info.works[group], Ending(key, members, inner))
 
     # ── calls ──
 
@@ -246,22 +205,22 @@ class Engine(FlowEvents):
                 nodes.append(followers[nodes[-1]])
                 begins.append(begins[-1] + length)
         key, load = self.nodes.keys[role][nodes[-1]], self.context.load(self.parts[role], node, classes)
-        calls = _WholeCalls(role, nodes, begins, key, classes, load, alone.times, set(classes))
+        calls = WholeCalls(role, nodes, begins, key, classes, load, alone.times, set(classes))
         self.whole.append(calls)
         self.whole_load |= load
         self._enter(calls, 0)
         for delay, ending in alone.ends:
-            self._after(begins[-1] - begins[0] + delay, _Ending(key, ending))
+            self._after(begins[-1] - begins[0] + delay, Ending(key, ending))
 
-    def _enter(self, calls: _WholeCalls, number: int) -> None:
+    def _enter(self, calls: WholeCalls, number: int) -> None:
         """Write down that one of these calls has begun."""
         node, begin = calls.nodes[number], calls.begins[number]
         self.times_by_node[calls.role].setdefault(node, []).append((begin, calls.times))
         for cls in calls.classes:
             self.start[cls][node] = begin
 
-    def _pass_to(self, calls: _WholeCalls, number: int) -> None:
-        """One of these calls is under way, or the last is over, and those before it are done."""
+    def _pass_to(self, calls: WholeCalls, number: int) -> None:
+        """Write down that all of these calls before one are done, and when that one has begun."""
         for each in range(1, number + 1):
             begin = calls.begins[each]
             self._enter(calls, each)
@@ -295,7 +254,7 @@ class Engine(FlowEvents):
         program = inner.segmented.program
         times = ([0.0] * program.num_ops for _ in range(3))
         issuer = Issuer(program)
-        self.by_ops[cls] = _CallByOps(node, self.nodes.keys[role][node], inner, issuer, *times)
+        self.by_ops[cls] = CallByOps(node, self.nodes.keys[role][node], inner, issuer, *times)
         self._next(cls)
 
     def _next(self, cls: int) -> None:
@@ -309,12 +268,12 @@ class Engine(FlowEvents):
         """Whether calls that run as a whole load these links: they go on op by op."""
         if not load & self.whole_load:
             return False
-        disturbed = [call for call in self.whole if call.load & load]
-        for call in disturbed:
-            self._go_on_by_ops(call)
+        disturbed = [calls for calls in self.whole if calls.load & load]
+        for calls in disturbed:
+            self._go_on_by_ops(calls)
         return bool(disturbed)
 
-    def _go_on_by_ops(self, calls: _WholeCalls) -> None:
+    def _go_on_by_ops(self, calls: WholeCalls) -> None:
         """Run the call that is under way by itself once more until now, and take over what is under way in it."""
         self._take_out(calls)
         now, instant = self.env.now, max(INSTANT_S, self.env.now * RESOLUTION)
@@ -326,21 +285,21 @@ class Engine(FlowEvents):
         alone.run_until(now - since, instant)
         going = {cls for cls in calls.left if not alone.issuers[cls].is_finished}
         for waiting in self.timers.values():
-            waiting[:] = [what for what in waiting if not _is_end_of(what, calls.key, going)]
+            waiting[:] = [what for what in waiting if not is_end_of(what, calls.key, going)]
         for cls in going:
             times = ([at + since for at in table[cls]] for table in (alone.ready, alone.start, alone.end))
-            self.by_ops[cls] = _CallByOps(node, key, inner, alone.issuers[cls], *times)
+            self.by_ops[cls] = CallByOps(node, key, inner, alone.issuers[cls], *times)
         for (index, _, group), count in alone.arrived.items():
             self.arrived[key, index, group] = count
         for flow in [flow for sharing in alone.sharing for flow in sharing.flows]:
-            self.woken.append(_taken_over(flow, key))
+            self.woken.append(taken_over(flow, key))
         for when, waiting in alone.timers.items():
             for what in waiting:
-                self._after(max(0.0, since + when - now), _taken_over(what, key))
+                self._after(max(0.0, since + when - now), taken_over(what, key))
 
     # ── ending ──
 
-    def _finish(self, ended: list[_Ending]) -> None:
+    def _finish(self, ended: list[Ending]) -> None:
         now = self.env.now
         touched: dict[int, None] = {}
         inside: dict[int, None] = {}
@@ -381,37 +340,18 @@ class Engine(FlowEvents):
         self.end[cls][node] = self.env.now
         self.issuers[cls].finish(node)
 
-    def _end_whole(self, ending: _Ending) -> None:
-        for call in self.whole:
-            if call.key == ending.key and call.left.issuperset(ending.classes):
-                call.left.difference_update(ending.classes)
-                if not call.left:
-                    self._pass_to(call, len(call.nodes) - 1)
-                    self._take_out(call)
+    def _end_whole(self, ending: Ending) -> None:
+        for calls in self.whole:
+            if calls.key == ending.key and calls.left.issuperset(ending.classes):
+                calls.left.difference_update(ending.classes)
+                if not calls.left:
+                    self._pass_to(calls, len(calls.nodes) - 1)
+                    self._take_out(calls)
                 return
 
-    def _take_out(self, call: _WholeCalls) -> None:
-        """A call does not run as a whole any more."""
-        self.whole.remove(call)
+    def _take_out(self, calls: WholeCalls) -> None:
+        """These calls do not run as a whole any more."""
+        self.whole.remove(calls)
         self.whole_load = 0
         for other in self.whole:
             self.whole_load |= other.load
-
-
-def _is_end_of(what: _Ending | RunningFlow, key: int, classes: set[int]) -> bool:
-    """Whether it is the end of a call that runs as a whole on some of these rank classes."""
-    return isinstance(what, _Ending) and what.key == key and what.inner < 0 and classes.issuperset(what.classes)
-
-
-@overload
-def _taken_over(what: RunningFlow, key: int) -> RunningFlow: ...
-@overload
-def _taken_over(what: _Ending | RunningFlow, key: int) -> _Ending | RunningFlow: ...
-def _taken_over(what: _Ending | RunningFlow, key: int) -> _Ending | RunningFlow:
-    """What is under way in a call that runs by itself, as it is in the step: nodes of the call are its inner ops."""
-    if isinstance(what, _Ending):
-        return _Ending(key, what.classes, what.key)
-    what.op, what.rate = _taken_over(what.op, key), 0.0
-    if what.then is not None:
-        what.then = _taken_over(what.then, key)
-    return what

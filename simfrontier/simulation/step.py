@@ -211,16 +211,17 @@ def simulate_step(
     placement: Placement = "block",
     parts: Sequence[SegmentedProgram] | None = None,
 ) -> SimulatedStep:
-    """Simulate one step; `parts` are its roles in nodes, `segmented_roles`, if they are at hand. `exact` gives every
-    rank, link and activity its own class instead of folding what is alike, and runs calls of several roles op by op;
-    fidelity `chunk` always does. Raises InputError where the machine or the fidelity cannot run it."""
+    """Simulate one step. `exact` gives every rank, link and activity its own class instead of folding what is alike,
+    and runs calls of several roles op by op; fidelity `chunk` always does. `parts` are the roles in nodes, as
+    `segmented_roles` makes them, if they are at hand. Raises InputError where the machine or the fidelity cannot run
+    it."""
     if fidelity == "chunk":
         from simfrontier.simulation.chunk import chunked, refuse_many
 
         refuse_many(schedule.mesh.num_ranks)
     exact = exact or fidelity == "chunk"
     cluster = price(schedule, machine, library, perturbation, exact, placement)
-    if parts is None or (exact and len(schedule.roles) > 1):
+    if parts is None:
         parts = segmented_roles(schedule, whole=not exact)
     link_bytes = None
     if fidelity == "chunk":

@@ -47,7 +47,7 @@ class BuiltSchedule:
 
     @cached_property
     def parts(self) -> tuple[SegmentedProgram, ...]:
-        """The roles' programs in nodes."""
+        """The roles' programs in nodes, calls whole where that may be."""
         return segmented_roles(self.schedule, self.program)
 
 
@@ -97,6 +97,8 @@ def simulated(scenario: Scenario, built: BuiltSchedule, fidelity: Fidelity, exac
     """One step of a schedule on the scenario's machine, as it is today. Raises InputError where the machine cannot run
     it."""
     schedule = built.schedule
+    by_ops = exact or fidelity == "chunk"
+    parts = segmented_roles(schedule, built.program, whole=False) if by_ops else built.parts
     try:
         return simulate_step(
             schedule,
@@ -106,7 +108,7 @@ def simulated(scenario: Scenario, built: BuiltSchedule, fidelity: Fidelity, exac
             scenario.perturbation,
             exact,
             scenario.file.run.placement,
-            built.parts,
+            parts,
         )
     except InputError as error:
         where = f"{scenario.where}: plans.{schedule.meta['plan']}: at {schedule.mesh.num_ranks} devices"

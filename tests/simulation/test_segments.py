@@ -59,6 +59,15 @@ def test_a_call_with_an_op_on_another_lane_is_not() -> None:
     assert kinds(of((kernel("1", writes="a"), kernel("2", "side", reads="a")))) == ["1", "2"]
 
 
+def test_a_call_with_an_open_lane_takes_apart_itself_alone() -> None:
+    """Both have a lane `beside` whose op lies between their first and last; the second also has one that does not."""
+    closed = (kernel("1", writes="a"), kernel("2", "beside", reads="a", writes="b"), kernel("3", reads="b"))
+    opened = (*closed, kernel("4", "open", reads="c"))
+    assert kinds(of(closed, opened, closed)) == [KIND, "1", "2", "3", "4", KIND]
+    crossing = (kernel("5", "beside", reads="d"),)  # where the lane is open in a call, no other has ops on it unseen
+    assert KIND not in kinds(of(closed, crossing, closed))
+
+
 def test_another_lane_may_wait_for_the_last_op_alone() -> None:
     """The same call twice: one is waited for in its middle and taken apart, where the other stays whole."""
     last = (kernel("1", writes="a"), kernel("2", writes="b"))
