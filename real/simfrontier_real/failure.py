@@ -16,6 +16,7 @@ from simfrontier_real.heartbeat import LOOK_S, print_line, silent_text
 from simfrontier_real.world import LINGER_S, ReportedElsewhereError, World
 
 COLLECT_S = 6.0  # how long the tables of other ranks are waited for; on a busy host they get stuck seconds apart
+STAY_S = 15.0  # at most, for ranks that are alive and have not asked who reports: on a busy host seconds apart
 MAX_LINES = 40
 
 
@@ -25,7 +26,7 @@ def end_run(error: BaseException, world: World | None, rank: int) -> NoReturn:
     if isinstance(error, StuckError):
         _print_tables(error.table, world, rank)
     else:
-        speaks = not isinstance(error, ReportedElsewhereError) and _is_first(world, "said")
+        speaks = not isinstance(error, ReportedElsewhereError) and _is_first(world)
         if speaks:
             print_line(_error_text(error, rank))
         if world is not None and rank == 0:
@@ -34,6 +35,8 @@ def end_run(error: BaseException, world: World | None, rank: int) -> NoReturn:
             # a launcher ends all with the first that ends, so who speaks must have spoken by then; and the others ask
             # rank 0's store who speaks, whoever it is
             time.sleep(LINGER_S)
+        if world is not None and rank == 0:
+            _stay_for_others(world)
     sys.stdout.flush()
     os._exit(code)
 
@@ -61,14 +64,31 @@ def _close_connections(port_of_store: int) -> None:
                     held.shutdown(socket.SHUT_RDWR)
 
 
-def _is_first(world: World | None, key: str) -> bool:
+def _is_first(world: World | None) -> bool:
     """Whether no rank has reported yet; where the store is gone, every rank reports."""
     if world is None:
         return True
     try:
-        return int(world.store.add(key, 1)) == 1
+        first = int(world.store.add("said", 1)) == 1
     except RuntimeError:  # the store is gone with rank 0: torch's errors of a store are RuntimeErrors
         return True
+    with suppress(RuntimeError):
+        world.store.add(_asked(world.rank), 1)
+    return first
+
+
+def _stay_for_others(world: World) -> None:
+    """Keep this process's store until every rank that is alive has asked who speaks."""
+    deadline = time.monotonic() + STAY_S
+    with suppress(RuntimeError):  # the store is a launcher's, and gone
+        while time.monotonic() < deadline:
+            missing = {rank for rank in range(world.size) if not world.store.add(_asked(rank), 0)}
+            if not missing or missing.isdisjoint(world.heartbeat.alive()):
+                return
+
+
+def _asked(rank: int) -> str:
+    return f"asked/{rank}"
 
 
 def _print_tables(table: list[str], world: World | None, rank: int) -> None:
@@ -78,7 +98,7 @@ def _print_tables(table: list[str], world: World | None, rank: int) -> None:
     if world is not None:
         try:
             world.store.set(f"stuck/{rank}", json.dumps(table))
-            if not _is_first(world, "said"):
+            if not _is_first(world):
                 time.sleep(COLLECT_S + 1.0)  # the store may be this process: stay until the first has read it
                 return
             silent = [each for each in world.heartbeat.silent() if each != rank]

@@ -51,10 +51,19 @@ class Heartbeat:
     def silent(self) -> list[int]:
         """The other ranks that give no sign of life while this one looks. Raises RuntimeError where the store is
         gone."""
+        return [rank for rank, was, now in self._look() if was == now >= 0]
+
+    def alive(self) -> list[int]:
+        """The other ranks that give a sign of life while this one looks. Raises RuntimeError where the store is
+        gone."""
+        return [rank for rank, was, now in self._look() if was != now >= 0]
+
+    def _look(self) -> list[tuple[int, int, int]]:
+        """Every other rank with its count now and a little later."""
         before = self._counts()
         time.sleep(LOOK_S)
         pairs = enumerate(zip(before, self._counts(), strict=True))
-        return [rank for rank, (was, now) in pairs if was == now >= 0 and rank != self._rank]
+        return [(rank, was, now) for rank, (was, now) in pairs if rank != self._rank]
 
     def _counts(self) -> list[int]:
         return [int(self._store.add(_key(rank), 0)) for rank in range(self._size)]
