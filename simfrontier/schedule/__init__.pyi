@@ -62,5 +62,6 @@ from .roles import (
 )
 from .segments import SegmentedProgram as SegmentedProgram, segmented_roles as segmented_roles
 from .softmax import KERNELS as KERNELS, MemoryPasses as MemoryPasses
+from .stand_ins import Segment as Segment
 from .store import digest as digest, from_json as from_json, load as load, save as save, to_json as to_json
 from .sweep_calls import SweepCall as SweepCall, sweep as sweep

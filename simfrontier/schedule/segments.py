@@ -1,10 +1,11 @@
 """Segments: a role's calls as single nodes, where only the lane `compute` sees their separate ops.
 
-A call may be one node if it shares no call with another role, does not block the host, takes no room in a pool, and is
-closed: its ops on other lanes begin after its first op on `compute`, and its last op there begins after them, as on
-those lanes the ops of all calls do. Then an op of another lane may only wait for its last op, and only its first op for
-another lane's; where that is not so, its ops are nodes of their own. So the ops of a call run without interruption, and
-a program of thousands of ops has as many nodes as calls.
+A segment, a call or a part of it, may be one node if it shares no call with another role, does not block the host,
+takes no room in a pool, and is closed: its ops on other lanes begin after its first op on `compute`, and its last op
+there begins after them, as on those lanes the ops of all calls do. Then an op of another lane may only wait for its
+last op, and only its first op for another lane's. Where that is not so, the call is cut; where its parts are not
+closed, its ops are nodes of their own.
+So the ops of a segment run without interruption, and a program of thousands of ops has as many nodes as segments.
 """
 
 from __future__ import annotations
@@ -15,24 +16,24 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from simfrontier.schedule.expansion import ExpandedProgram, Wait, expand
-from simfrontier.schedule.ir import Call, Collective, Compute, Exchange, Op, Ref, Role, Schedule
-
-LANE = "compute"
-KIND = "call"  # of the op that stands for all ops of a call
+from simfrontier.schedule.ir import Call, Op, Ref, Role, Schedule
+from simfrontier.schedule.stand_ins import LANE, Segment, StandIns
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SegmentedProgram:
-    """A role's program in nodes: `program` is the expansion, in which an op of kind `call` stands for a whole call.
+    """A role's program in nodes: `program` is the expansion, in which an op of kind `call` stands for a segment.
 
-    blocks     [num_nodes] the ops of the call that a node stands for, None where the node is an op as it is
-    followers  [num_nodes] of a call, the equal one that begins at once when it ends: all else that this one waits for
-               is done when the first begins, and nothing else waits for the first; -1: there is none
+    segments   [num_nodes] the segment that a node stands for, None where the node is an op as it is
+    blocks     [num_nodes] its ops
+    followers  [num_nodes] of a segment, the equal one that begins at once when it ends: all else that this one waits
+               for is done when the first begins, and nothing else waits for the first; -1: there is none
     """
 
     schedule: Schedule
     role: Role
     program: ExpandedProgram
+    segments: list[Segment | None]
     blocks: list[tuple[Op, ...] | None]
     followers: list[int]
 
@@ -40,22 +41,31 @@ class SegmentedProgram:
     def of_ops(cls, schedule: Schedule, role: Role, program: ExpandedProgram | None = None) -> SegmentedProgram:
         """A role with every op as a node; `program`: its expansion, if it is at hand."""
         every = program or expand(schedule, role)
-        ops = every.num_ops
-        return cls(schedule=schedule, role=role, program=every, blocks=[None] * ops, followers=[-1] * ops)
+        num = every.num_ops
+        return cls(
+            schedule=schedule,
+            role=role,
+            program=every,
+            segments=[None] * num,
+            blocks=[None] * num,
+            followers=[-1] * num,
+        )
 
     def expanded(self) -> ExpandedProgram:
         """The role's program with every op."""
         return self.program if self.num_ops == self.program.num_ops else expand(self.schedule, self.role)
 
     def block(self, node: int) -> tuple[Op, ...]:
-        """The ops of the call that a node stands for."""
+        """The ops of the segment that a node stands for."""
         block = self.blocks[node]
-        assert block is not None, f"node {node} of role {self.role.name} is an op, not a call"
+        assert block is not None, f"node {node} of role {self.role.name} is an op, not a segment"
         return block
 
-    def block_number(self, node: int) -> int:
-        """The number, in the schedule, of the block of the call that a node belongs to."""
-        return self.program.calls[node].block
+    def segment(self, node: int) -> Segment:
+        """The segment that a node stands for; equal ones have the same ops."""
+        segment = self.segments[node]
+        assert segment is not None, f"node {node} of role {self.role.name} is an op, not a segment"
+        return segment
 
     @property
     def num_ops(self) -> int:
@@ -68,17 +78,33 @@ def segmented(schedule: Schedule, role: Role, whole: bool = True) -> SegmentedPr
 
     Raises InputError as `expand`.
     """
-    stand_ins = _stand_ins(schedule, role) if whole else {}
-    apart: set[int] = set()
+    stand_ins = StandIns(schedule, role)
+    cuts: dict[int, set[int]] = {}  # by number of the call, the ops before which it is cut
+    if not whole:
+        cuts = {number: set(range(1, len(call.ops))) for number, call in enumerate(role.calls)}
     while True:
-        calls, blocks = _calls(role, stand_ins, apart)
+        parts = [stand_ins.parts(call, cuts.get(number, set())) for number, call in enumerate(role.calls)]
+        calls, segments = _nodes(role, stand_ins, parts)
         program = expand(schedule, Role(role.name, calls, role.at))
+        number_of = [number for number, each in enumerate(parts) for _ in each]
+        each_node = zip(number_of, segments, strict=True)
+        blocks = [None if one is None else role.calls[number].ops[one.begin : one.end] for number, one in each_node]
         disturbed = _disturbed(schedule, program, blocks)
         if not disturbed:
-            followers = _followers(program, blocks)
-            return SegmentedProgram(schedule=schedule, role=role, program=program, blocks=blocks, followers=followers)
-        number_of = [number for number, call in enumerate(calls) for _ in call.ops]
-        apart |= {number_of[node] for node in disturbed}
+            return SegmentedProgram(
+                schedule=schedule,
+                role=role,
+                program=program,
+                segments=segments,
+                blocks=blocks,
+                followers=_followers(program, segments),
+            )
+        for node, places in disturbed.items():
+            segment, ops = segments[node], role.calls[number_of[node]].ops
+            assert segment is not None
+            cuts.setdefault(number_of[node], set()).update(
+                {segment.begin + place for place in places} if places else range(1, len(ops))
+            )
 
 
 def segmented_roles(
@@ -91,78 +117,27 @@ def segmented_roles(
     return tuple(segmented(schedule, role, whole) for role in schedule.roles)
 
 
-def _calls(
-    role: Role, stand_ins: dict[int, Compute], separate: set[int]
-) -> tuple[tuple[Call, ...], list[tuple[Op, ...] | None]]:
-    """The role's calls with one op each where they are whole, and what the nodes stand for; `separate`: calls by number
-    that are not."""
+def _nodes(
+    role: Role, stand_ins: StandIns, parts: list[list[Segment]]
+) -> tuple[tuple[Call, ...], list[Segment | None]]:
+    """The role's calls in their parts, with one op each where that stands for a part, and what the nodes stand for."""
     calls: list[Call] = []
-    blocks: list[tuple[Op, ...] | None] = []
-    for number, call in enumerate(role.calls):
-        stand_in = stand_ins.get(call.block)
-        if stand_in is None or number in separate:
+    segments: list[Segment | None] = []
+    for call, its_parts in zip(role.calls, parts, strict=True):
+        if len(its_parts) == len(call.ops):  # each op is a node
             calls.append(call)
-            blocks.extend([None] * len(call.ops))
-        else:
-            calls.append(Call(call.label, call.layer, call.micro, (stand_in,), call.block))
-            blocks.append(call.ops)
-    return tuple(calls), blocks
+            segments += [None] * len(call.ops)
+            continue
+        for part in its_parts:
+            stand_in = stand_ins.of(call, part)
+            op = call.ops[part.begin] if stand_in is None else stand_in
+            calls.append(Call(call.label, call.layer, call.micro, (op,), call.block))
+            segments.append(None if stand_in is None else part)
+    return tuple(calls), segments
 
 
-def _stand_ins(schedule: Schedule, role: Role) -> dict[int, Compute]:
-    """The op that may stand for a call, by the number of its block; it touches what ops of other lanes touch too."""
-    calls = {call.block: call for call in role.calls}
-    open_lanes = {number: _open_lanes(schedule, role, call) for number, call in calls.items()}
-    opened = set[str]().union(*open_lanes.values())
-    elsewhere = [op for call in calls.values() for op in call.ops if op.lane in opened]
-    comms = {op.comm for op in elsewhere if not isinstance(op, Compute)}
-    names = {ref.name for op in elsewhere for ref in (*op.reads, *op.writes, *op.accumulates)}
-    axis = None if role.at is None else role.at[0]
-
-    def is_plain(op: Op) -> bool:
-        if op.lane in opened or isinstance(op, Exchange):
-            return False
-        if isinstance(op, Collective) and (op.blocking or op.comm in comms or axis in op.axes):
-            return False
-        refs = (*op.reads, *op.writes, *op.accumulates)
-        return all(schedule.tensors[ref.name].pool is None for ref in refs if ref.name in schedule.tensors)
-
-    def shared(refs: Iterable[Ref]) -> tuple[Ref, ...]:
-        return tuple(dict.fromkeys(ref for ref in refs if ref.name in names))
-
-    return {
-        number: Compute(
-            kind=KIND,
-            name=KIND,
-            reads=shared(ref for op in call.ops for ref in op.reads),
-            writes=shared(ref for op in call.ops for ref in op.writes),
-            accumulates=shared(ref for op in call.ops for ref in op.accumulates),
-            number=len(schedule.ops) + number,
-        )
-        for number, call in calls.items()
-        if not open_lanes[number] and len(call.ops) > 1 and all(map(is_plain, call.ops))
-    }
-
-
-def _open_lanes(schedule: Schedule, role: Role, call: Call) -> set[str]:
-    """The other lanes on which not all that a call does lies between its first and its last op on `compute`."""
-    lanes = {op.lane for op in call.ops}
-    others = lanes - {LANE}
-    if not others or LANE not in lanes or "host" in lanes:
-        return others
-    program = expand(schedule, Role(role.name, (call,), role.at))
-    by_lane, compute = program.by_lane, program.lanes.index(LANE)
-    out = set()
-    for number, (lane, nodes) in enumerate(zip(program.lanes, by_lane, strict=True)):
-        begins = any(other == compute for other, _ in program.waits[nodes[0]])
-        ends = any((number, len(nodes)) in program.waits[node] for node in by_lane[compute])
-        if lane != LANE and not (begins and ends):
-            out.add(lane)
-    return out
-
-
-def _followers(program: ExpandedProgram, blocks: list[tuple[Op, ...] | None]) -> list[int]:
-    """Of each node that stands for a call, the equal call that begins at once when it ends; -1: none."""
+def _followers(program: ExpandedProgram, segments: list[Segment | None]) -> list[int]:
+    """Of each node that stands for a segment, the equal one that begins at once when it ends; -1: none."""
     out = [-1] * program.num_ops
     if LANE not in program.lanes:
         return out
@@ -176,8 +151,7 @@ def _followers(program: ExpandedProgram, blocks: list[tuple[Op, ...] | None]) ->
                 awaited.add(count)
     nodes = program.by_lane[compute]
     for done, (node, after) in enumerate(pairwise(nodes), start=1):
-        are_calls = blocks[node] is not None and blocks[after] is not None
-        are_equal = are_calls and program.calls[node].block == program.calls[after].block
+        are_equal = segments[node] is not None and segments[node] == segments[after]
         if are_equal and after not in held and done not in awaited:
             out[node] = after
     return out
@@ -193,26 +167,33 @@ def _new_waits(program: ExpandedProgram) -> Iterator[tuple[int, list[Wait]]]:
         yield node, news
 
 
-def _disturbed(schedule: Schedule, program: ExpandedProgram, blocks: list[tuple[Op, ...] | None]) -> set[int]:
-    """Nodes that stand for calls but may not: an op in their middle waits, or is waited for."""
+def _disturbed(
+    schedule: Schedule, program: ExpandedProgram, blocks: list[tuple[Op, ...] | None]
+) -> dict[int, set[int]]:
+    """Nodes that stand for segments but may not, as an op in their middle waits or is waited for: the ops before which
+    they are to be cut, empty where that is before each."""
     if len(program.lanes) == 1:
-        return set()
+        return {}
     by_lane = program.by_lane
     compute = program.lanes.index(LANE) if LANE in program.lanes else -1
-    out: set[int] = set()
+    out: dict[int, set[int]] = {}
     for node, news in _new_waits(program):
         for lane, count in news:
             other = by_lane[lane][count - 1]
             block = blocks[node]
-            if (
-                block is not None
-                and not _holds_host(program, other)
-                and not _first_waits(schedule, program, node, other, block)
-            ):
-                out.add(node)
+            if block is not None and not _holds_host(program, other):
+                place = _first_that_waits(schedule, program, node, other, block)
+                if place is None:
+                    out[node] = set()
+                elif block[place] is not next(op for op in block if op.lane == LANE):
+                    out.setdefault(node, set()).add(place)
             awaited = blocks[other] if lane == compute else None
-            if awaited is not None and not _is_last(schedule, program, node, other, awaited):
-                out.add(other)
+            if awaited is not None:
+                place = _last_that_is_awaited(schedule, program, node, other, awaited)
+                if place is None:
+                    out[other] = set()
+                elif awaited[place] is not next(op for op in reversed(awaited) if op.lane == LANE):
+                    out.setdefault(other, set()).add(place + 1)
     return out
 
 
@@ -221,16 +202,22 @@ def _holds_host(program: ExpandedProgram, node: int) -> bool:
     return program.lanes[program.lane[node]] == "host" or getattr(program.ops[node], "blocking", False)
 
 
-def _first_waits(schedule: Schedule, program: ExpandedProgram, node: int, other: int, block: tuple[Op, ...]) -> bool:
-    """Whether the first op of the call at `node` has to wait for `other`."""
-    first = next(op for op in block if op.lane == LANE)
-    return _conflict(_touched(schedule, first, program.calls[node]), _touched_by(program, other))
+def _first_that_waits(
+    schedule: Schedule, program: ExpandedProgram, node: int, other: int, block: tuple[Op, ...]
+) -> int | None:
+    """The first op of the segment at `node` that has to wait for `other`; None if it is none of them alone."""
+    touched = _touched_by(program, other)
+    each = enumerate(block)
+    return next((i for i, op in each if _conflict(_touched(schedule, op, program.calls[node]), touched)), None)
 
 
-def _is_last(schedule: Schedule, program: ExpandedProgram, node: int, other: int, block: tuple[Op, ...]) -> bool:
-    """Whether what `node` waits for in the call at `other` is its last op."""
-    last = next(op for op in reversed(block) if op.lane == LANE)
-    return _conflict(_touched(schedule, last, program.calls[other]), _touched_by(program, node))
+def _last_that_is_awaited(
+    schedule: Schedule, program: ExpandedProgram, node: int, other: int, block: tuple[Op, ...]
+) -> int | None:
+    """The last op of the segment at `other` that `node` waits for; None if it is none of them alone."""
+    touched = _touched_by(program, node)
+    each = reversed(list(enumerate(block)))
+    return next((i for i, op in each if _conflict(_touched(schedule, op, program.calls[other]), touched)), None)
 
 
 Touched = tuple[set[Ref], set[Ref]]  # what is read, and what is changed

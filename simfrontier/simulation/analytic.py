@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from simfrontier.arrays import Floats
 from simfrontier.cost import Cluster
-from simfrontier.schedule import Op, Role, SegmentedProgram
+from simfrontier.schedule import Op, Role, Segment, SegmentedProgram
 from simfrontier.simulation.longest_path import Node, passed
 from simfrontier.simulation.step_path import StepPath
 from simfrontier.simulation.timeline import CallTimes, RoleTimeline, Timeline
@@ -46,8 +46,8 @@ class _Uncontended(StepPath):
         super().__init__(parts, classes, cluster)
         self.classes = classes
         self.took: dict[tuple[int, int], Floats] = {}
-        self.calls: dict[tuple[int, int, tuple[int, ...]], _Uncontended] = {}
-        self.alone: dict[tuple[int, int, tuple[int, ...]], Mapping[int, CallTimes]] = {}
+        self.calls: dict[tuple[int, Segment, tuple[int, ...]], _Uncontended] = {}
+        self.alone: dict[tuple[int, Segment, tuple[int, ...]], Mapping[int, CallTimes]] = {}
         self.by_class: list[dict[tuple[int, int], CallTimes]] = [{} for _ in parts]
         self.by_node: list[dict[int, list[tuple[float, Mapping[int, CallTimes]]]]] = [{} for _ in parts]
 
@@ -96,7 +96,7 @@ class _Uncontended(StepPath):
         out = np.empty_like(start)
         for rows in self._coupled_rows(role, node):
             classes = tuple(self.classes[role][row] for row in rows)
-            key = role, self.parts[role].block_number(node), classes
+            key = role, self.parts[role].segment(node), classes
             begin = start[rows]
             if (begin == begin[0]).all():
                 if key not in self.alone:
@@ -121,7 +121,7 @@ class _Uncontended(StepPath):
     def _inside(self, role: int, node: int, classes: tuple[int, ...], begin: Floats) -> Mapping[int, CallTimes]:
         """When the ops of a call run on rank classes that begin it then."""
         part = self.parts[role]
-        key = role, part.block_number(node), classes
+        key = role, part.segment(node), classes
         if key not in self.calls:
             only = replace(part.program.calls[node], ops=part.block(node))
             one = Role(part.role.name, (only,), part.role.at)

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from simfrontier.cost import Cluster, OpWork
-from simfrontier.schedule import Compute, Op, Role, SegmentedProgram
+from simfrontier.schedule import Compute, Op, Role, Segment, SegmentedProgram
 from simfrontier.simulation.flow_rates import FlowRates
+from simfrontier.simulation.pieces import Pieces
 from simfrontier.simulation.timeline import CallTimes
 
 Block = tuple[Op, ...]
@@ -37,10 +38,11 @@ class InnerCall:
 
 @dataclass(frozen=True, slots=True)
 class CallAlone:
-    """A call by itself: when its ops run on each rank class, and when it ends on which."""
+    """A call by itself: when its ops run on each rank class, when it ends on which, and its pieces."""
 
     times: Mapping[int, CallTimes]
     ends: tuple[tuple[float, Classes], ...]
+    pieces: Pieces
 
 
 class EngineContext:
@@ -49,12 +51,12 @@ class EngineContext:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.rates = FlowRates(cluster.flows, cluster.folding.capacity)
-        self.alone: dict[tuple[int, Classes], CallAlone] = {}
+        self.alone: dict[tuple[Segment, Classes], CallAlone] = {}
         self._groups: dict[str, tuple[list[int], tuple[Classes, ...]]] = {}
         self._infos: dict[int, OpInfo] = {}
-        self._inner: dict[int, InnerCall] = {}
-        self._coupled: dict[tuple[int, Classes], dict[int, Classes]] = {}
-        self._loads: dict[tuple[int, Classes], int] = {}
+        self._inner: dict[Segment, InnerCall] = {}
+        self._coupled: dict[tuple[Segment, Classes], dict[int, Classes]] = {}
+        self._loads: dict[tuple[Segment, Classes], int] = {}
 
     def info(self, op: Op) -> OpInfo:
         """What an engine needs of an op."""
@@ -77,7 +79,7 @@ class EngineContext:
 
     def inner(self, part: SegmentedProgram, node: int) -> InnerCall:
         """The call that a node stands for, by itself."""
-        block, number = part.block(node), part.block_number(node)
+        block, number = part.block(node), part.segment(node)
         known = self._inner.get(number)
         if known is None:
             role = Role(part.role.name, (replace(part.program.calls[node], ops=block),), part.role.at)
@@ -87,7 +89,7 @@ class EngineContext:
 
     def load(self, part: SegmentedProgram, node: int, classes: Classes) -> int:
         """The link classes that a call loads on some rank classes, as bits."""
-        key = part.block_number(node), classes
+        key = part.segment(node), classes
         if key not in self._loads:
             total = 0
             for op in {op.number: op for op in part.block(node)}.values():
@@ -100,7 +102,7 @@ class EngineContext:
 
     def coupled(self, part: SegmentedProgram, node: int, classes: Classes) -> dict[int, Classes]:
         """For each rank class of a role those that the collectives of a call couple it with, itself included."""
-        key = part.block_number(node), classes
+        key = part.segment(node), classes
         if key not in self._coupled:
             leader = {cls: cls for cls in classes}
             for op in {op.number: op for op in part.block(node) if not isinstance(op, Compute)}.values():

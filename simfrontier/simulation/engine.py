@@ -6,7 +6,8 @@ communicator that spans roles, and the k-th exchange of two ends, is one call fo
 A node that stands for a whole call takes the times of a run of that call by itself, if all rank classes that its
 collectives couple come to it at one instant and nothing else uses a link, memory or compute units of theirs. Equal
 calls that follow at once, the layers of a stage, are then run in one go. Where something else begins to use what they
-use, the call that is under way goes on op by op from where it is then. Both give the same times.
+use, the call that is under way goes on op by op from where it is then, until nothing of it is under way and nothing
+else uses what it loads: from there on it runs as a whole again. Both give the same times.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from simfrontier.simulation.analytic import without_contention
 from simfrontier.simulation.context import CallAlone, Classes, EngineContext, OpInfo
 from simfrontier.simulation.flows import INSTANT_S, RESOLUTION, FlowEvents
 from simfrontier.simulation.nodes import number_nodes
+from simfrontier.simulation.pieces import pieces_of
 from simfrontier.simulation.timeline import CallTimes, RoleTimeline, Timeline
 from simfrontier.simulation.under_way import CallByOps, Ending, WholeCalls, is_end_of, taken_over
 from simfrontier.simulation.waits import blocked_lines
@@ -54,7 +56,10 @@ def _are_many(cluster: Cluster) -> bool:
 class Engine(FlowEvents):
     """One step, or one call by itself, of rank classes that run programs in nodes."""
 
-    def __init__(self, context: EngineContext, parts: Sequence[tuple[SegmentedProgram, Classes]]) -> None:
+    def __init__(
+        self, context: EngineContext, parts: Sequence[tuple[SegmentedProgram, Classes]], done: Sequence[int] = ()
+    ) -> None:
+        """`done`: how many ops of each lane every rank class has done already, none where it is empty."""
         super().__init__(context.rates)
         self.context = context
         self.parts = [part for part, _ in parts]
@@ -65,7 +70,7 @@ class Engine(FlowEvents):
         for part, classes in parts:
             each = zip(part.program.ops, part.blocks, strict=True)
             self.infos.append([context.info(op) if block is None else None for op, block in each])
-            self.issuers.update({cls: Issuer(part.program) for cls in classes})
+            self.issuers.update({cls: Issuer(part.program, done) for cls in classes})
         self.ready, self.start, self.end = (
             {cls: [0.0] * self.parts[role].program.num_ops for cls, role in self.role_of.items()} for _ in range(3)
         )
@@ -73,6 +78,7 @@ class Engine(FlowEvents):
         self.by_ops: dict[int, CallByOps] = {}
         self.by_ops_keys: set[tuple[int, Classes]] = set()  # calls that are run op by op
         self.coming: dict[int, dict[Classes, list[int]]] = {}
+        self.returning: dict[tuple[int, Classes, int], list[int]] = {}  # by call, rank classes and piece that comes
         self.whole: list[WholeCalls] = []
         self.whole_load = 0  # what any of them loads
         self.times_by_class: list[dict[tuple[int, int], CallTimes]] = [{} for _ in parts]
@@ -184,6 +190,15 @@ class Engine(FlowEvents):
             if together:
                 self._run_whole(role, node, tuple(sorted(together)))
         self.coming.clear()
+        for (key, coupled, piece), here in self.returning.items():
+            role = self.role_of[here[0]]
+            node = self.nodes.node(key, role)
+            if len(here) == len(coupled) and self._is_clear(role, node, coupled):
+                self._run_whole(role, node, coupled, piece)
+                continue
+            for cls in here:
+                self._next(cls)
+        self.returning.clear()
         if self.whole:
             for flow in self.woken:
                 self._disturb(self.rates.load(flow.flow))
@@ -193,34 +208,41 @@ class Engine(FlowEvents):
         load = self.context.load(self.parts[role], node, coupled)
         return not self._disturb(load) and not self.under_way(load)
 
-    def _run_whole(self, role: int, node: int, classes: Classes) -> None:
-        """Rank classes that begin a call together, and do not disturb each other, are run as one; where they end it
-        together, so are the equal calls that follow at once."""
+    def _run_whole(self, role: int, node: int, classes: Classes, piece: int = 0) -> None:
+        """Rank classes that begin a call together, or a piece of it, and do not disturb each other, are run as one;
+        where they end it together, so are the equal calls that follow at once."""
         followers = self.parts[role].followers
         alone = self._alone(role, node, classes)
-        nodes, begins = [node], [self.env.now]
+        nodes, begins = [node], [self.env.now - alone.pieces.begins[piece]]
         if len(alone.ends) == 1:
             ((length, _),) = alone.ends
             while followers[nodes[-1]] >= 0:
                 nodes.append(followers[nodes[-1]])
                 begins.append(begins[-1] + length)
         key, load = self.nodes.keys[role][nodes[-1]], self.context.load(self.parts[role], node, classes)
-        calls = WholeCalls(role, nodes, begins, key, classes, load, alone.times, set(classes))
+        begun = {cls: self.by_ops.pop(cls) for cls in classes} if piece else {}
+        calls = WholeCalls(role, nodes, begins, key, classes, load, alone, set(classes), begun)
         self.whole.append(calls)
         self.whole_load |= load
-        self._enter(calls, 0)
+        if piece:
+            for cls, call in begun.items():
+                call.goes_on(begins[0], alone.times[cls])
+        else:
+            self._enter(calls, 0)
         for delay, ending in alone.ends:
-            self._after(begins[-1] - begins[0] + delay, Ending(key, ending))
+            self._after(begins[-1] + delay - self.env.now, Ending(key, ending))
 
     def _enter(self, calls: WholeCalls, number: int) -> None:
         """Write down that one of these calls has begun."""
         node, begin = calls.nodes[number], calls.begins[number]
-        self.times_by_node[calls.role].setdefault(node, []).append((begin, calls.times))
+        self.times_by_node[calls.role].setdefault(node, []).append((begin, calls.alone.times))
         for cls in calls.classes:
             self.start[cls][node] = begin
 
     def _pass_to(self, calls: WholeCalls, number: int) -> None:
         """Write down that all of these calls before one are done, and when that one has begun."""
+        if number:
+            self._write_down(calls.role, calls.begun)
         for each in range(1, number + 1):
             begin = calls.begins[each]
             self._enter(calls, each)
@@ -232,29 +254,32 @@ class Engine(FlowEvents):
 
     def _alone(self, role: int, node: int, classes: Classes) -> CallAlone:
         """When the ops of a call run on rank classes that begin it together, with nothing beside them."""
-        key, known = (self.parts[role].block_number(node), classes), self.context.alone
+        key, known = (self.parts[role].segment(node), classes), self.context.alone
         if key not in known:
             part = self.context.inner(self.parts[role], node).segmented
             (role_timeline,) = Engine(self.context, [(part, classes)]).run()
-            times, ends = role_timeline.timeline, dict[float, list[int]]()
+            table, ends = role_timeline.timeline, dict[float, list[int]]()
             for row, cls in enumerate(classes):
-                ends.setdefault(float(times.end[row].max()), []).append(cls)
+                ends.setdefault(float(table.end[row].max()), []).append(cls)
+            times = {
+                cls: CallTimes(ready=table.ready[row], start=table.start[row], end=table.end[row])
+                for row, cls in enumerate(classes)
+            }
             known[key] = CallAlone(
-                times={
-                    cls: CallTimes(ready=times.ready[row], start=times.start[row], end=times.end[row])
-                    for row, cls in enumerate(classes)
-                },
+                times=times,
                 ends=tuple((end, tuple(ending)) for end, ending in ends.items()),
+                pieces=pieces_of(part.program, list(times.values())),
             )
         return known[key]
 
     def _run_by_ops(self, cls: int, role: int, node: int) -> None:
         self.start[cls][node] = self.env.now
-        inner = self.context.inner(self.parts[role], node)
+        part = self.parts[role]
+        inner, coupled = self.context.inner(part, node), self.context.coupled(part, node, self.classes[role])[cls]
         program = inner.segmented.program
         times = ([0.0] * program.num_ops for _ in range(3))
         issuer = Issuer(program)
-        self.by_ops[cls] = CallByOps(node, self.nodes.keys[role][node], inner, issuer, *times)
+        self.by_ops[cls] = CallByOps(node, self.nodes.keys[role][node], coupled, inner, issuer, *times)
         self._next(cls)
 
     def _next(self, cls: int) -> None:
@@ -263,6 +288,17 @@ class Engine(FlowEvents):
         for index in call.issuer.startable():
             call.ready[index] = self.env.now
             self._arrive(cls, call.key, index, call.inner.infos[index])
+
+    def _next_or_return(self, cls: int) -> None:
+        """The same, but where a piece of the call begins, it may run on as a whole."""
+        call = self.by_ops[cls]
+        if call.issuer.is_idle:
+            pieces = self._alone(self.role_of[cls], call.node, call.coupled).pieces
+            piece = pieces.number_of.get(tuple(call.issuer.done))
+            if piece is not None:
+                self.returning.setdefault((call.key, call.coupled, piece), []).append(cls)
+                return
+        self._next(cls)
 
     def _disturb(self, load: int) -> bool:
         """Whether calls that run as a whole load these links: they go on op by op."""
@@ -274,28 +310,38 @@ class Engine(FlowEvents):
         return bool(disturbed)
 
     def _go_on_by_ops(self, calls: WholeCalls) -> None:
-        """Run the call that is under way by itself once more until now, and take over what is under way in it."""
+        """Run the piece that is under way by itself once more until now, and take over what is under way in it."""
         self._take_out(calls)
         now, instant = self.env.now, max(INSTANT_S, self.env.now * RESOLUTION)
         number = bisect_right(calls.begins, now + instant) - 1
         self._pass_to(calls, number)
-        node, since = calls.nodes[number], min(now, calls.begins[number])
-        key, inner = self.nodes.keys[calls.role][node], self.context.inner(self.parts[calls.role], node)
-        alone = Engine(self.context, [(inner.segmented, calls.classes)])
-        alone.run_until(now - since, instant)
+        part, node, since = self.parts[calls.role], calls.nodes[number], min(now, calls.begins[number])
+        key, inner, pieces = self.nodes.keys[calls.role][node], self.context.inner(part, node), calls.alone.pieces
+        piece = bisect_right(pieces.begins, now - since + instant) - 1
+        origin = since + pieces.begins[piece]
+        alone = Engine(self.context, [(inner.segmented, calls.classes)], pieces.done[piece])
+        alone.run_until(max(0.0, now - origin), instant)
         going = {cls for cls in calls.left if not alone.issuers[cls].is_finished}
         for waiting in self.timers.values():
             waiting[:] = [what for what in waiting if not is_end_of(what, calls.key, going)]
+        begun = calls.begun if number == 0 else {}
+        self._write_down(calls.role, {cls: call for cls, call in begun.items() if cls not in going})
+        coupled = self.context.coupled(part, node, self.classes[calls.role])
         for cls in going:
-            times = ([at + since for at in table[cls]] for table in (alone.ready, alone.start, alone.end))
-            self.by_ops[cls] = CallByOps(node, key, inner, alone.issuers[cls], *times)
+            if cls in begun:
+                self.by_ops[cls] = begun[cls]
+                begun[cls].issuer = alone.issuers[cls]
+            else:
+                times = calls.alone.times[cls]
+                tables = ((table + since).tolist() for table in (times.ready, times.start, times.end))
+                self.by_ops[cls] = CallByOps(node, key, coupled[cls], inner, alone.issuers[cls], *tables)
         for (index, _, group), count in alone.arrived.items():
             self.arrived[key, index, group] = count
         for flow in [flow for sharing in alone.sharing for flow in sharing.flows]:
             self.woken.append(taken_over(flow, key))
         for when, waiting in alone.timers.items():
             for what in waiting:
-                self._after(max(0.0, since + when - now), taken_over(what, key))
+                self._after(max(0.0, origin + when - now), taken_over(what, key))
 
     # ── ending ──
 
@@ -327,11 +373,9 @@ class Engine(FlowEvents):
         for cls in sorted(inside):
             call = self.by_ops[cls]
             if not call.issuer.is_finished:
-                self._next(cls)
+                self._next_or_return(cls)
                 continue
-            del self.by_ops[cls]
-            ready, start, end = (np.array(table, float) for table in (call.ready, call.start, call.end))
-            self.times_by_class[self.role_of[cls]][cls, call.node] = CallTimes(ready=ready, start=start, end=end)
+            self._write_down(self.role_of[cls], {cls: self.by_ops.pop(cls)})
             self._end(cls, call.node)
             touched[cls] = None
         self._start_all(sorted(touched))
@@ -340,12 +384,19 @@ class Engine(FlowEvents):
         self.end[cls][node] = self.env.now
         self.issuers[cls].finish(node)
 
+    def _write_down(self, role: int, calls: Mapping[int, CallByOps]) -> None:
+        """Keep the times of calls that have ended, by rank class."""
+        for cls, call in calls.items():
+            self.times_by_class[role][cls, call.node] = call.times()
+
     def _end_whole(self, ending: Ending) -> None:
         for calls in self.whole:
             if calls.key == ending.key and calls.left.issuperset(ending.classes):
                 calls.left.difference_update(ending.classes)
                 if not calls.left:
                     self._pass_to(calls, len(calls.nodes) - 1)
+                    if len(calls.nodes) == 1:
+                        self._write_down(calls.role, calls.begun)
                     self._take_out(calls)
                 return
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from simfrontier.arrays import Floats
-from simfrontier.schedule import Compute, Op, Role, expand
+from simfrontier.schedule import Compute, Op, Role, Segment, expand
 from simfrontier.simulation.longest_path import LongestPath, Node, alone
 from simfrontier.simulation.step import SimulatedStep
 from simfrontier.simulation.step_path import StepPath
@@ -62,7 +62,7 @@ class _Resampled(StepPath):
         self.begin = [np.zeros((len(rows), num_samples)) for rows in self.rows]
         self.took = [np.ascontiguousarray((role.timeline.end - role.timeline.start).T) for role in step.roles]
         self.without_noise: dict[tuple[int, int], Floats] = {}
-        self.calls: dict[tuple[tuple[CallTimes, ...], int], _CallPass] = {}
+        self.calls: dict[tuple[tuple[CallTimes, ...], Segment], _CallPass] = {}
 
     def start_of_call(self, role: int, node: int, ready: Floats) -> Floats:
         wait = None if self._ran_by_ops(role, node) else self.coupled(role, node)
@@ -109,7 +109,7 @@ class _Resampled(StepPath):
     def _pass(self, role: int, node: int) -> _CallPass:
         role_timeline = self.step.roles[role]
         inside = tuple(role_timeline.call_times(cls, node)[1] for cls in role_timeline.classes)
-        key = inside, role_timeline.segmented.block_number(node)
+        key = inside, role_timeline.segmented.segment(node)
         if key not in self.calls:
             self.calls[key] = _CallPass(self, role, node, inside)
         return self.calls[key]

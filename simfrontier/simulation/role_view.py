@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.schedule import Compute, ExpandedProgram, Op
+from simfrontier.schedule import Compute, ExpandedProgram, Op, Segment
 from simfrontier.simulation.timeline import CallTimes, RoleTimeline, Timeline
 
 
@@ -71,12 +71,12 @@ def busy_s(role_timeline: RoleTimeline) -> NDArray[np.float64]:
     nodes, times = role_timeline.segmented, role_timeline.timeline
     single = is_kernel(nodes.program.ops) & np.array([block is None for block in nodes.blocks], bool)
     total: NDArray[np.float64] = (times.end - times.start)[:, single].sum(axis=1)
-    kernels: dict[int, NDArray[np.bool_]] = {}
+    kernels: dict[Segment, NDArray[np.bool_]] = {}
     known: dict[CallTimes, float] = {}  # times of one call that many nodes share are one object
     for node, block in enumerate(nodes.blocks):
         if block is None:
             continue
-        number = nodes.block_number(node)
+        number = nodes.segment(node)
         if number not in kernels:
             kernels[number] = is_kernel(block)
         for row, cls in enumerate(role_timeline.classes):

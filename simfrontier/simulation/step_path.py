@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from simfrontier.arrays import Floats
 from simfrontier.cost import Cluster
-from simfrontier.schedule import Op, SegmentedProgram
+from simfrontier.schedule import Op, Segment, SegmentedProgram
 from simfrontier.simulation.longest_path import LongestPath, Node
 from simfrontier.simulation.nodes import number_nodes
 from simfrontier.simulation.waits import GroupWait, group_wait_of
@@ -26,7 +26,7 @@ class StepPath(LongestPath):
         self.rows = [np.array(each) for each in classes]
         self._waits: dict[tuple[str, int], GroupWait | None] = {}
         self._joint_waits: dict[str, GroupWait | None] = {}
-        self._coupled: dict[tuple[int, int], GroupWait | None] = {}
+        self._coupled: dict[tuple[int, Segment], GroupWait | None] = {}
 
     def start(self, takers: tuple[Node, ...], ready: list[Floats]) -> list[Floats]:
         role, node = takers[0]
@@ -63,7 +63,7 @@ class StepPath(LongestPath):
 
     def coupled(self, role: int, node: int) -> GroupWait | None:
         """Which rank classes wait for each other at some collective of a call, one after the other."""
-        key = role, self.parts[role].block_number(node)
+        key = role, self.parts[role].segment(node)
         if key not in self._coupled:
             label: NDArray[np.float64] = np.arange(len(self.rows[role]), dtype=float)
             waits = (self.group_wait(op, role) for op in self.parts[role].block(node))

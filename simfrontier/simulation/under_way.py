@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import overload
 
+import numpy as np
+
 from simfrontier.schedule import Issuer
-from simfrontier.simulation.context import Classes, InnerCall
+from simfrontier.simulation.context import CallAlone, Classes, InnerCall
 from simfrontier.simulation.flows import RunningFlow
 from simfrontier.simulation.timeline import CallTimes
 
@@ -26,21 +27,40 @@ class Ending:
 
 @dataclass(slots=True)
 class CallByOps:
-    """A call that a rank class runs op by op: its node, how far it is, and the times so far."""
+    """A call that a rank class runs op by op: its node, the rank classes that its collectives couple with this one, how
+    far it is, and the times so far."""
 
     node: int
     key: int
+    coupled: Classes
     inner: InnerCall
     issuer: Issuer
     ready: list[float]
     start: list[float]
     end: list[float]
 
+    def times(self) -> CallTimes:
+        """When its ops ran."""
+        return CallTimes(ready=np.array(self.ready), start=np.array(self.start), end=np.array(self.end))
+
+    def goes_on(self, since: float, alone: CallTimes) -> None:
+        """Write down the times of what is not done, of the call by itself since some instant."""
+        done, position, lane = (
+            self.issuer.done,
+            self.inner.segmented.program.position,
+            self.inner.segmented.program.lane,
+        )
+        later = [op for op, number in enumerate(position) if number >= done[lane[op]]]
+        for table, times in ((self.ready, alone.ready), (self.start, alone.start), (self.end, alone.end)):
+            for op in later:
+                table[op] = since + float(times[op])
+
 
 @dataclass(slots=True, eq=False)
 class WholeCalls:
     """Equal calls that run as a whole, one after another: their nodes, when each begins, the number of the last,
-    the links that each loads, and the times of its ops from its begin."""
+    the links that each loads, and the call by itself. `begun`: by rank class, where the first has run op by op before.
+    """
 
     role: int
     nodes: list[int]
@@ -48,8 +68,9 @@ class WholeCalls:
     key: int
     classes: Classes
     load: int
-    times: Mapping[int, CallTimes]
+    alone: CallAlone
     left: set[int]  # rank classes on which the last has not ended
+    begun: dict[int, CallByOps]
 
 
 def is_end_of(what: Ending | RunningFlow, key: int, classes: set[int]) -> bool:

@@ -15,7 +15,8 @@ from simfrontier.schedule.expansion import expand
 from simfrontier.schedule.ir import Call, Compute, Op, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import REPLICATE
-from simfrontier.schedule.segments import KIND, SegmentedProgram, segmented
+from simfrontier.schedule.segments import SegmentedProgram, segmented
+from simfrontier.schedule.stand_ins import KIND
 from simfrontier.simulation import simulate
 from simfrontier.simulation.role_view import view_of
 from tests.simulation.pipelines import Pipeline
