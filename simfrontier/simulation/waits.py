@@ -20,6 +20,11 @@ class GroupWait:
     first: NDArray[np.int64]
     group: NDArray[np.integer]
 
+    @property
+    def groups(self) -> tuple[list[int], ...]:
+        """The rank classes of each group."""
+        return tuple(each.tolist() for each in np.split(self.order, self.first[1:]))
+
     def after(self, ready: NDArray[np.float64]) -> NDArray[np.float64]:
         """The times at which the groups are ready of classes that are at these [num_rank_classes, ...]."""
         if len(self.first) == 1:
