@@ -72,7 +72,7 @@ def run_scenario(
             scenario, tried = searcher.complete(scenario, report_progress), searcher.tried
         study = run_study(scenario, fidelity, exact, jobs, report_progress, schedule_cache)
         sensitivity: Sensitivity | None = None
-        if vary:
+        if table is not None:
             from simfrontier.sensitivity import run_sensitivity
 
             known = () if exact else study.outcomes
