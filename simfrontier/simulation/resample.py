@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from simfrontier.arrays import Floats
+from simfrontier.records import dataclass
 from simfrontier.schedule import Compute, Op, Role, expand
 from simfrontier.simulation.longest_path import LongestPath, Node, alone
 from simfrontier.simulation.step import SimulatedStep

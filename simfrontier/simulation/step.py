@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
@@ -14,6 +13,7 @@ from simfrontier.collectives import Library, exchanged_bytes, messages_of
 from simfrontier.cost import Cluster, Placement, price
 from simfrontier.machine import Machine
 from simfrontier.network import Perturbation, ends, joining_links
+from simfrontier.records import dataclass
 from simfrontier.schedule import (
     Collective,
     Compute,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 
 from simfrontier.analysis import (
     BOUNDARIES,
@@ -27,6 +27,7 @@ from simfrontier.analysis import (
 )
 from simfrontier.arrays import Floats
 from simfrontier.errors import InputError
+from simfrontier.records import dataclass
 from simfrontier.scenario import Case, Scenario
 from simfrontier.schedule import digest
 from simfrontier.simulation import Fidelity, MemoryTimeline, SimulatedStep, fullest
