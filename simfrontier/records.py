@@ -36,8 +36,8 @@ else:
                 cls.__eq__ = _is_equal
             if eq and new_hash:
                 cls.__hash__ = _hash
-            compared = [field.name for field in each if field.compare]
-            cls.__compared__ = staticmethod(attrgetter(*compared) if compared else _nothing)
+            cls.__compared__ = _getter([field.name for field in each if field.compare])
+            cls.__hashed__ = _getter([field.name for field in each if _is_hashed(field)])
             cls.__setattr__, cls.__delattr__ = _refuse_set, _refuse_delete
             if slots:
                 cls.__getstate__, cls.__setstate__ = _state_of, _set_state
@@ -87,7 +87,15 @@ def _is_equal(self: Any, other: Any) -> Any:
 
 
 def _hash(self: Any) -> int:
-    return hash(self.__compared__(self))
+    return hash(self.__hashed__(self))
+
+
+def _is_hashed(field: Field[Any]) -> bool:
+    return field.compare if field.hash is None else field.hash
+
+
+def _getter(names: list[str]) -> staticmethod[[Any], Any]:
+    return staticmethod(attrgetter(*names) if names else _nothing)
 
 
 def _nothing(_: Any) -> tuple[()]:

@@ -23,6 +23,7 @@ def point(decorator: Any) -> Any:
         x: int
         y: float = 2.0
         names: list[str] = field(default_factory=list, compare=False)
+        kept: dict[str, int] = field(default_factory=dict, hash=False)
         length: float = field(init=False, repr=False, default=0.0)
 
         def __post_init__(self) -> None:
@@ -85,6 +86,7 @@ OURS, THEIRS = point(dataclass), point(dataclasses.dataclass)
         lambda Point: Point(x=1) == Point(x=2),
         lambda Point: Point(x=1) == 1,
         lambda Point: hash(Point(x=1)) == hash(Point(x=1, names=["a"])),
+        lambda Point: hash(Point(x=1)) == hash(Point(x=1, kept={"a": 1})) and Point(x=1) == Point(x=1, kept={"a": 1}),
         lambda Point: len({Point(x=1), Point(x=1), Point(x=2)}),
         lambda Point: dataclasses.asdict(Point(x=1)),
         lambda Point: dataclasses.replace(Point(x=1), y=5.0).length,
