@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Final, TypeVar
+
+from simfrontier.records import dataclass
 
 PACKAGE: Final = "simfrontier_extras"
 Added = TypeVar("Added")

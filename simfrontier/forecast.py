@@ -42,11 +42,12 @@ roles take to fold where ranks are no power of two is known least: 1f1b on 75,26
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from simfrontier.errors import InputError
 from simfrontier.plan import MOST_MICRO_BATCHES, TensorOptions
+from simfrontier.records import dataclass
 
 if TYPE_CHECKING:
     from simfrontier.scenario import Scenario

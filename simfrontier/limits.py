@@ -5,9 +5,10 @@ A reader counts first and expands afterwards, so that a small file cannot ask fo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from simfrontier.records import dataclass
 
 _MAX_WRITTEN: Final = 10**18  # larger counts are not written out
 

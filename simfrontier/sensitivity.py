@@ -4,7 +4,7 @@ and which value of a number would make a published ratio true."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from simfrontier.io import frozen
 from simfrontier.scenario import RequiredTable, Scenario, SensitivityTable, scenario_of
 from simfrontier.simulation import Fidelity, fullest
-from simfrontier.study import simulated
+from simfrontier.study import PlanOutcome, ScheduleCache, simulated
 from simfrontier.tuning import GridSearcher, NothingFitsError
 
 SMALLEST = 1e-2  # of the numbers in (0, 1] that are solved for
@@ -61,16 +61,21 @@ class Sensitivity:
 
 
 def run_sensitivity(
-    scenario: Scenario, fidelity: Fidelity, progress: Callable[[str], None] = lambda _: None
+    scenario: Scenario,
+    fidelity: Fidelity,
+    progress: Callable[[str], None] = lambda _: None,
+    known: Sequence[PlanOutcome] = (),
+    schedule_cache: ScheduleCache | None = None,
 ) -> Sensitivity | None:
-    """All variations of the scenario's `sensitivity` table; None if it has none."""
+    """All variations of the scenario's `sensitivity` table; None if it has none. `known`: outcomes of this scenario at
+    this fidelity, folded, which are not simulated again; `schedule_cache`: what is built already."""
     table = scenario.file.sensitivity
     if table is None:
         return None
-    searcher = GridSearcher()
+    searcher = GridSearcher(schedule_cache=schedule_cache or ScheduleCache())
     largest, *others = sorted(table.sizes, reverse=True)
-    smaller = tuple(_at_size(scenario, table, size, (), fidelity, searcher, progress) for size in others)
-    sensitivity = _at_size(scenario, table, largest, tuple(table.required), fidelity, searcher, progress)
+    smaller = tuple(_at_size(scenario, table, size, (), fidelity, searcher, known, progress) for size in others)
+    sensitivity = _at_size(scenario, table, largest, tuple(table.required), fidelity, searcher, known, progress)
     return replace(sensitivity, smaller=smaller)
 
 
@@ -81,10 +86,12 @@ def _at_size(
     solved: tuple[RequiredTable, ...],
     fidelity: Fidelity,
     searcher: GridSearcher,
+    known: Sequence[PlanOutcome],
     progress: Callable[[str], None],
 ) -> Sensitivity:
     """All variations at one size, and the values that would make published ratios true."""
     rates = _Rates(fidelity, devices, tuple(table.plans), searcher)
+    rates.take(scenario, known)
     default, _ = rates.of(scenario)
     varied = []
     for variation in table.vary:
@@ -135,14 +142,26 @@ class _Rates:
         rates = {plan: rate if fits else math.nan for plan, (rate, fits) in known.items()}
         return rates, {plan: fits for plan, (_, fits) in known.items()}
 
-    def one(self, scenario: Scenario, plan: str) -> tuple[float, bool]:
+    def take(self, scenario: Scenario, outcomes: Sequence[PlanOutcome]) -> None:
+        """Note outcomes of a scenario, as far as they are of these plans at this size."""
+        for outcome in outcomes:
+            if outcome.plan in self.plans and outcome.devices == self.devices:
+                fits = bool(outcome.row["fits"])
+                rate = float(outcome.row["tflops_per_device"]) if fits else math.nan
+                self.known[self._key(scenario, outcome.plan)] = rate, fits
+
+    def _key(self, scenario: Scenario, plan: str) -> Hashable:
+        """What a rate depends on."""
         file = scenario.file
         given = file.model_dump(
             include={"tune", "at", "model", "training", "engine", "machine", "library", "perturbation"}
         )
         search = scenario.searches.get(plan)
         searched = None if search is None else frozen(search.model_dump())
-        key = plan, scenario.plans[plan], searched, file.run.placement, frozen(given)
+        return plan, scenario.plans[plan], searched, file.run.placement, frozen(given)
+
+    def one(self, scenario: Scenario, plan: str) -> tuple[float, bool]:
+        key = self._key(scenario, plan)
         if key not in self.known:
             try:
                 decided = self.searcher.resolved(scenario, (self.devices,), (plan,))

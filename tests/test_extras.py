@@ -83,8 +83,8 @@ def test_the_core_names_nothing_of_any(tmp_path: Path) -> None:
 def test_a_run_loads_of_extras_only_what_says_what_they_add(tmp_path: Path) -> None:
     """Modules with `ADDS`: the others are imported when what is added is used."""
     program = (
-        "import sys\nfrom simfrontier.cli import app\n"
-        f"app(['run', 'scenarios/toy.toml', '--out', {str(tmp_path)!r}], standalone_mode=False)\n"
+        "import sys\nfrom simfrontier.cli import app_of\n"
+        f"app_of('run')(['run', 'scenarios/toy.toml', '--out', {str(tmp_path)!r}], standalone_mode=False)\n"
         f"names = [name for name in sys.modules if name.startswith('{PACKAGE}.') and name.count('.') > 1]\n"
         "print([name for name in names if not hasattr(sys.modules[name], 'ADDS')], file=sys.stderr)"
     )

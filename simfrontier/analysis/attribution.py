@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import fsum
 
 from simfrontier.analysis.critical import WAIT, CriticalPath, PathLevel, PathPart
+from simfrontier.records import dataclass
 from simfrontier.schedule import KINDS_OF_EXTRAS
 from simfrontier.units import written
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -15,6 +15,7 @@ from simfrontier.analysis.volumes import MessageParts, op_need
 from simfrontier.collectives import exchanged_bytes, messages_of, sent_share
 from simfrontier.cost import Cluster
 from simfrontier.network import Pattern, ResourceKind
+from simfrontier.records import dataclass
 from simfrontier.schedule import DIRECT, Collective, Compute, Exchange, Op, members_of
 from simfrontier.simulation import SimulatedStep
 

@@ -4,11 +4,12 @@ ended, that lasts exactly as long as the step."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import fsum
 from typing import Literal
 
 from simfrontier.analysis.predecessors import OpOnClass, Predecessors
+from simfrontier.records import dataclass
 from simfrontier.schedule import Collective, Compute, Op
 from simfrontier.simulation import Level, SimulatedStep
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Final, Literal, get_args
 
 from simfrontier.codecs import Plain
 from simfrontier.collectives import exchanged_bytes, messages_of, sent_part, whole_side, wire_of
 from simfrontier.plan import OF_PURPOSE
+from simfrontier.records import dataclass
 from simfrontier.schedule import RING, Collective, Compute, Exchange, Schedule, axis_of_roles, members_of
 
 Side = Literal["dp", "tp", "pp", "zero", "other"]

@@ -3,10 +3,9 @@ rest."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from simfrontier.records import dataclass
 from simfrontier.schedule import Compute
 from simfrontier.simulation import LEVELS, SimulatedStep
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from simfrontier.analysis.bytes_moved import traffic
+from simfrontier.records import dataclass
 from simfrontier.simulation import SimulatedStep
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.cost import OpWork
+from simfrontier.records import dataclass
 from simfrontier.schedule import Call, Compute, Op, Role, expand
 from simfrontier.simulation import RoleTimeline, SimulatedStep, number_nodes
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import Final
 
 from simfrontier.collectives import brought_bytes
+from simfrontier.records import dataclass
 from simfrontier.schedule import (
     LOSS_KINDS,
     LOSS_PARTS,

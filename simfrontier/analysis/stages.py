@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
 
+from simfrontier.records import dataclass
 from simfrontier.schedule import Call, Collective, Exchange, Op, Peak, Role, Schedule
 from simfrontier.simulation import KINDS, RoleTimeline, SimulatedStep
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from simfrontier.analysis.bytes_moved import instances
 from simfrontier.network import ResourceKind
+from simfrontier.records import dataclass
 from simfrontier.schedule import Compute, members_of
 from simfrontier.simulation import SimulatedStep
 

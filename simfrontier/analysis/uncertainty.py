@@ -7,7 +7,6 @@ of the library's law for the same kind of call. Only the noise of single calls i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from hashlib import sha256
 from statistics import NormalDist
 
@@ -18,6 +17,7 @@ from simfrontier.arrays import Floats
 from simfrontier.collectives import Library, Residual, call_of, messages_of
 from simfrontier.cost import pair_shape
 from simfrontier.machine import Machine
+from simfrontier.records import dataclass
 from simfrontier.schedule import DIRECT, Compute, Exchange, SegmentedProgram
 from simfrontier.simulation import DurationFactors, SimulatedStep, resampled_s
 

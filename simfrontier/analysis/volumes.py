@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 
 from simfrontier.collectives import Part, exchanged_bytes, messages_of, padding_of, whole_side, wire_of
+from simfrontier.records import dataclass
 from simfrontier.schedule import Collective, Compute, Exchange, Mesh, Schedule, axis_of_roles, members_of
 
 GRADIENTS = ("gradient", "step_reduction")  # the moves of gradients, to the accumulator and to the optimizer

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from simfrontier.collectives import brought_bytes, messages_of, sent_share
+from simfrontier.records import dataclass
 from simfrontier.schedule import RING, Collective, CollectiveKind
 from simfrontier.simulation import SimulatedStep
 

@@ -9,4 +9,4 @@ from .crosscheck import (
 from .entry_point import main as main
 from .export import write_simulated as write_simulated
 from .options import Plans as Plans, Settings as Settings, byte_sizes as byte_sizes, load as load, to_write as to_write
-from .typer_app import app as app
+from .typer_app import app_of as app_of

@@ -28,7 +28,7 @@ from simfrontier.report import (
 )
 from simfrontier.scenario import Scenario
 from simfrontier.simulation import Fidelity
-from simfrontier.study import Study, run_study
+from simfrontier.study import ScheduleCache, Study, run_study
 from simfrontier.trace import write_perfetto
 from simfrontier.wholefile import MANIFEST, ensure_writable, filled
 
@@ -63,18 +63,20 @@ def run_scenario(
         def report_progress(stage: str) -> None:
             bar.update(task, advance=1, description=stage)
 
+        schedule_cache = ScheduleCache()
         tried: dict[tuple[str, int], tuple[TriedGrid, ...]] = {}
         if any(scenario.at(size).searches for size in sizes):
             from simfrontier.tuning import GridSearcher
 
-            searcher = GridSearcher()
+            searcher = GridSearcher(schedule_cache=schedule_cache)
             scenario, tried = searcher.complete(scenario, report_progress), searcher.tried
-        study = run_study(scenario, fidelity, exact, jobs, report_progress)
+        study = run_study(scenario, fidelity, exact, jobs, report_progress, schedule_cache)
         sensitivity: Sensitivity | None = None
-        if vary:
+        if table is not None:
             from simfrontier.sensitivity import run_sensitivity
 
-            sensitivity = run_sensitivity(scenario, study.fidelity, report_progress)
+            known = () if exact else study.outcomes
+            sensitivity = run_sensitivity(scenario, study.fidelity, report_progress, known, schedule_cache)
     view = StudyView(study=study, sensitivity=sensitivity, searches=tried)
     found = findings_of(view)
     with filled(folder, "run", MANIFEST) as new:

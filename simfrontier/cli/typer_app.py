@@ -4,7 +4,7 @@ not go on."""
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -26,16 +26,7 @@ from simfrontier.cli.search_verbs import explain, tune
 from simfrontier.ending import TRACEBACK
 from simfrontier.extras import Verb, added
 
-app = typer.Typer(
-    name="simfrontier",
-    help="Simulate how a training plan runs on Frontier's node fabric, and say why one plan wins.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
 
-
-@app.callback()
 def about(
     version: Annotated[bool, typer.Option("--version", is_eager=True, help="print the version and stop")] = False,
     traceback: Annotated[
@@ -92,11 +83,31 @@ def doctor(json: Annotated[bool, typer.Option("--json", help="print the findings
     raise typer.Exit(0 if diagnose(json) else 1)
 
 
-VERBS = (
-    *(run, show, check, calibrate, export, replay, crosscheck, validate, tune, explain),
-    *(algorithms, doctor),
-)
-for verb in VERBS:  # in the order of --help
-    app.command()(verb)
-for each in added("verbs", Verb):
-    app.command(each.name, hidden=each.hidden)(each.function)
+VERBS: Final = {
+    verb.__name__: verb
+    for verb in (
+        *(run, show, check, calibrate, export, replay, crosscheck, validate, tune, explain),
+        *(algorithms, doctor),
+    )
+}  # in the order of --help
+
+
+def app_of(named: str | None = None) -> typer.Typer:
+    """The command line with the verb of that name alone, or with all verbs where there is none of that name: to make
+    all of them ready takes longer than to start Python."""
+    app = typer.Typer(
+        name="simfrontier",
+        help="Simulate how a training plan runs on Frontier's node fabric, and say why one plan wins.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+    )
+    app.callback()(about)
+    if named in VERBS:
+        app.command()(VERBS[named])
+        return app
+    for verb in VERBS.values():
+        app.command()(verb)
+    for each in added("verbs", Verb):
+        app.command(each.name, hidden=each.hidden)(each.function)
+    return app

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fractions import Fraction
 from typing import ClassVar, Final
 
@@ -10,6 +10,7 @@ from simfrontier.codecs.codec import Codec
 from simfrontier.codecs.numbers import decimal
 from simfrontier.dtypes import DTYPE_BYTES, FLOATS
 from simfrontier.errors import InputError
+from simfrontier.records import dataclass
 
 WORD_BYTES: Final = 4
 _RATIOS: Final = {"fp32": 1.10, "fp16": 1.03, "bf16": 1.03, "fp64": 1.0}

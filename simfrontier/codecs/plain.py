@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Final
 
 from simfrontier.codecs.codec import Codec
 from simfrontier.dtypes import DTYPE_BYTES, FLOATS
 from simfrontier.errors import InputError
+from simfrontier.records import dataclass
 
 NAMES: Final = FLOATS
 TIMED: Final = ()

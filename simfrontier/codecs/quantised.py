@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Final
 
 from simfrontier.codecs.codec import SCALE_BYTES, Codec
 from simfrontier.errors import InputError
+from simfrontier.records import dataclass
 
 _BITS: Final = {"int8": 8, "int4": 4}
 NAMES: Final = tuple(_BITS)

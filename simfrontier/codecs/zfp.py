@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from typing import ClassVar, Final
 
 from simfrontier.codecs.codec import Codec
 from simfrontier.codecs.numbers import decimal
 from simfrontier.errors import InputError
+from simfrontier.records import dataclass
 
 BLOCK: Final = 4  # values of a block of one dimension (LLNL/zfp, algorithm)
 _WORD_BYTES: Final = 8  # a stream ends with a whole word of 64 bits (LLNL/zfp, stream_flush)

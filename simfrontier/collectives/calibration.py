@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -21,6 +21,7 @@ from simfrontier.errors import InputError, nearest
 from simfrontier.io import NotNegative, Positive, Text, read_toml, toml_number, toml_of, toml_value, typed
 from simfrontier.limits import LARGEST_S, RANKS, SIZE
 from simfrontier.machine import Provenance
+from simfrontier.records import dataclass
 from simfrontier.schedule import CollectiveKind
 from simfrontier.units import unit_of, written
 from simfrontier.wholefile import write_whole

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Annotated
 
 from simfrontier.collectives.algorithms import algorithm, in_plans
@@ -15,6 +15,7 @@ from simfrontier.collectives.two_level import TwoLevel
 from simfrontier.errors import InputError
 from simfrontier.io import SOURCED, Deviation, NotNegative, Part
 from simfrontier.machine import Machine, Provenance
+from simfrontier.records import dataclass
 from simfrontier.schedule import DIRECT, LIBRARY, TREE, CollectiveKind
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Annotated, Final, Literal
 
@@ -16,6 +16,7 @@ from simfrontier.collectives.ring_law import HopTimes, LowLatency, RingTimes, Tr
 from simfrontier.collectives.tuning import TuningModel
 from simfrontier.io import SOURCED, Kind, Names, NotNegative, Positive, Rule, Share, Text
 from simfrontier.limits import CHANNELS, COUNT
+from simfrontier.records import dataclass
 
 Count = Annotated[int, Ge(1), Le(COUNT.most), SOURCED]
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Annotated
 
 from annotated_types import Ge, Le
 
 from simfrontier.io import SOURCED, NotNegative, Part, Positive, Share
 from simfrontier.limits import CHANNELS, COUNT, SLICES
+from simfrontier.records import dataclass
 
 Slices = Annotated[int, Ge(1), Le(SLICES.most), SOURCED]
 

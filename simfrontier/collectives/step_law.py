@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from simfrontier.collectives.ring_law import HopTimes
+from simfrontier.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Final, Literal, get_args
 
 from annotated_types import Ge, Le, Len
 
 from simfrontier.collectives.ring_law import GroupShape, HopTimes
 from simfrontier.io import SOURCED, Kind, Names, NotNegative, Positive, Text
+from simfrontier.records import dataclass
 from simfrontier.schedule import RING, TREE, CollectiveKind
 
 Protocol = Literal["simple", "ll"]

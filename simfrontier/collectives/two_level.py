@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from simfrontier.collectives.ring_law import GroupShape
+from simfrontier.records import dataclass
 from simfrontier.schedule import RING, CollectiveKind
 
 if TYPE_CHECKING:

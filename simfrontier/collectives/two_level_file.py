@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from simfrontier.collectives.library import Residual
 from simfrontier.io import SOURCED, Kind, NotNegative, Part, Positive, Share, Text
+from simfrontier.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

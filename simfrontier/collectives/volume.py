@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
 from simfrontier.collectives.algorithms import algorithm
+from simfrontier.records import dataclass
 from simfrontier.schedule import LIBRARY, Collective, CollectiveKind, Exchange, Mesh, Ref, Tensor
 
 Part = Literal["data", "scales", "padding", "fallback", "persisted"]

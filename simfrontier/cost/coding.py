@@ -4,13 +4,13 @@ every hop."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from simfrontier.codecs import Codec
 from simfrontier.dtypes import DTYPE_BYTES
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine
+from simfrontier.records import dataclass
 from simfrontier.schedule import Collective, Compute, Mesh, Tensor
 
 _WORD_BYTES: Final = 4  # speeds count uncompressed 32-bit values

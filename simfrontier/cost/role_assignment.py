@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.errors import InputError
+from simfrontier.records import dataclass
 from simfrontier.schedule import Collective, Exchange, Op, Schedule, members_of
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
+
+from simfrontier.records import dataclass
 
 LOCAL = "local"  # key of the pattern of ranks by themselves
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from simfrontier.analysis import traffic
 from simfrontier.collectives import all_algorithms
 from simfrontier.explanation.options import option_changes
 from simfrontier.machine import Provenance
+from simfrontier.records import dataclass
 from simfrontier.scenario import Scenario
 from simfrontier.schedule import Compute
 from simfrontier.simulation import SimulatedStep

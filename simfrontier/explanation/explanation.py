@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simfrontier.analysis import CriticalPath, PathDifference, part_words
 from simfrontier.errors import SimfrontierError
 from simfrontier.explanation.changes import Kind
+from simfrontier.records import dataclass
 from simfrontier.simulation import Fidelity
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from simfrontier.codecs import Quantised
@@ -18,6 +17,7 @@ from simfrontier.plan import (
     TopoOptions,
     ZeroppOptions,
 )
+from simfrontier.records import dataclass
 from simfrontier.scenario import Scenario
 
 BLOCK = 6144  # elements per scale where the plan has no block of its own: that of the ZeRO++ and ZeRO-topo defaults

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 from simfrontier.analysis import critical_path, differences, why_faster
 from simfrontier.errors import InputError, SimfrontierError
@@ -12,6 +11,7 @@ from simfrontier.explanation.changes import RESCHEDULED, WhatIf, what_ifs
 from simfrontier.explanation.decided import decided, only
 from simfrontier.explanation.explanation import DoesNotFitError, Explanation, PlanComparison, TriedChange
 from simfrontier.explanation.settings_text import setting_text
+from simfrontier.records import dataclass
 from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.schedule import digest
 from simfrontier.simulation import Fidelity, SimulatedStep, fullest

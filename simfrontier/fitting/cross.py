@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from simfrontier.arrays import Floats
 from simfrontier.errors import InputError
 from simfrontier.fitting.least_squares import FitProblem, FitResult, fit, shown
+from simfrontier.records import dataclass
 from simfrontier.validation import was_fitted
 
 Where = tuple[str, int]  # machine, devices

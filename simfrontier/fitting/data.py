@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from simfrontier.errors import InputError, nearest
 from simfrontier.measured import CallRow, Pathology, call_faults
+from simfrontier.records import dataclass
 from simfrontier.validation import NotCovered, lacking, other_place, shown_fault
 
 

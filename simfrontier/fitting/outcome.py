@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -14,6 +14,7 @@ from simfrontier.fitting.cross import CrossValidation, Where
 from simfrontier.fitting.data import FitRows
 from simfrontier.fitting.least_squares import FitProblem, FitResult
 from simfrontier.fitting.parameters import free_parameters, with_partners
+from simfrontier.records import dataclass
 from simfrontier.units import unit_of
 from simfrontier.validation import KINDS, NORMAL_90
 

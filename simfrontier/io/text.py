@@ -3,10 +3,12 @@ terminal would not show. Whatever is wrong is one InputError that names the file
 
 from __future__ import annotations
 
+import copy
 import datetime
 import json
 import tomllib
 from collections.abc import Callable, Hashable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, Never
 
@@ -35,15 +37,21 @@ def read_json(path: Path, title: str, limit: FileLimit = JSON_FILE) -> Any:
 def toml_of(text: str, where: str) -> dict[str, Any]:
     """The document that a text of the file `where` describes. Raises InputError."""
     try:
-        _refuse_long(text)
-        document = tomllib.loads(text)
-        refuse_unfit(document)
+        return copy.deepcopy(_toml(text))
     except RecursionError:
         raise InputError(f"not a TOML file: {DEEP}", where=where) from None
     except (_Refused, tomllib.TOMLDecodeError) as error:
         raise InputError(f"not a TOML file: {error}", where=where) from None
     except ValueError:
         raise InputError(f"not a TOML file: {DIGITS}", where=where) from None
+
+
+@lru_cache(maxsize=8)  # variations of a scenario read the same machine and library
+def _toml(text: str) -> dict[str, Any]:
+    """The document, which is nobody's own. Raises ValueError or RecursionError."""
+    _refuse_long(text)
+    document = tomllib.loads(text)
+    refuse_unfit(document)
     return document
 
 

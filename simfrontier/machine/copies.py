@@ -5,10 +5,11 @@ lack: pairs without a link of their own, copy engines, and messages between node
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
 from simfrontier.io import SOURCED, NotNegative, Positive, Share
+from simfrontier.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

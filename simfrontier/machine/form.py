@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated
 
 from annotated_types import Ge, Le, Len
@@ -12,6 +11,7 @@ from simfrontier.io import SOURCED, Kind, Text
 from simfrontier.limits import DEVICES_OF_NODE
 from simfrontier.machine.copies import Copies
 from simfrontier.machine.hardware import Device, Dragonfly, FatTree, Host, LinkClass, Nodes
+from simfrontier.records import dataclass
 
 Devices = Annotated[int, Ge(1), Le(DEVICES_OF_NODE.most), SOURCED]
 Pair = Annotated[tuple[int, ...], Len(2, 2)]

@@ -7,7 +7,7 @@ name; the annotations say what it may hold, and which numbers carry a source the
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Literal
 
 from annotated_types import Ge, Le
@@ -17,6 +17,7 @@ from simfrontier.errors import InputError
 from simfrontier.io import SOURCED, AtLeastOne, Derived, Names, NotNegative, Part, Positive, Share, Switch
 from simfrontier.limits import COMPUTE_UNITS, GROUPS, NODES
 from simfrontier.machine.copies import Copies
+from simfrontier.records import dataclass
 
 End = int | str  # a device's local number, "nic0" .., "net", or "bus"
 UPLINK = "uplink"  # the link class that every fat tree has, of its leaves' uplinks

@@ -5,7 +5,7 @@ Whatever is wrong with a file is one InputError: file, key, what was got, what i
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from simfrontier.machine.build import build
 from simfrontier.machine.form import MachineFile
 from simfrontier.machine.hardware import CodecSpeeds, Machine, MatmulForms, Provenance
 from simfrontier.machine.sources import sources_of
+from simfrontier.records import dataclass
 from simfrontier.units import unit_of
 
 CATALOG = Path(__file__).parent / "catalog"

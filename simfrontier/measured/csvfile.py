@@ -7,7 +7,6 @@ import io
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
@@ -15,6 +14,7 @@ from simfrontier.errors import InputError, near, unknown, wrong
 from simfrontier.limits import CELLS, LARGEST, LINE, LINES, SMALLEST, TABLE_FILE
 from simfrontier.measured.place import NOWHERE, RowPlace
 from simfrontier.plaintext import control_in, without_controls
+from simfrontier.records import dataclass
 
 MAX_SHOWN: Final = 40
 OTHER_SIGNS: Final = {";": "semicolons", "\t": "tabs", "|": "bars"}  # that separate cells elsewhere

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -13,6 +12,7 @@ from simfrontier.measured.csv_calls import read_calls
 from simfrontier.measured.csv_copies import read_copies
 from simfrontier.measured.csv_rates import read_rates
 from simfrontier.measured.rows import CallRow, CopyRow, Form, RateRow
+from simfrontier.records import dataclass
 
 if TYPE_CHECKING:
     from simfrontier.measured.schema import IndexFile, TableFile

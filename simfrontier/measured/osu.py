@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +19,7 @@ from simfrontier.measured.csvfile import read_text
 from simfrontier.measured.place import RowPlace
 from simfrontier.measured.rows import CallKind, CallRow
 from simfrontier.measured.setup import Setup
+from simfrontier.records import dataclass
 
 COLLECTIVES: Final[dict[str, CallKind]] = {
     "Allgather Latency Test": "all_gather",

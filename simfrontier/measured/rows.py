@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Literal, get_args
 
 from simfrontier.errors import InputError
 from simfrontier.measured.place import NOWHERE, RowPlace
+from simfrontier.records import dataclass
 
 CallKind = Literal["all_gather", "reduce_scatter", "all_reduce", "all_to_all", "broadcast"]
 CALL_KINDS: Final[tuple[CallKind, ...]] = get_args(CallKind)

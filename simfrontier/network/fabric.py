@@ -1,6 +1,5 @@
 """Every resource of a job as one flat list of links: wires, memories, compute units, global pools."""
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Self
 
@@ -12,6 +11,7 @@ from simfrontier.errors import InputError, nearest
 from simfrontier.machine import Machine
 from simfrontier.network.perturbation import Perturbation
 from simfrontier.network.pools import Pools, pools_of
+from simfrontier.records import dataclass
 
 
 class ResourceKind(IntEnum):

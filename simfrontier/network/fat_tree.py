@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -11,6 +10,7 @@ from simfrontier.arrays import Floats, Ints
 from simfrontier.errors import InputError
 from simfrontier.machine import UPLINK, FatTree
 from simfrontier.network.summed import summed
+from simfrontier.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

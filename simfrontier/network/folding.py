@@ -6,7 +6,6 @@ Reduction via Colour Refinement, ESA 2014). Ranks belong to the relation: equal 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +14,7 @@ from simfrontier.arrays import Floats, Ints
 from simfrontier.network.fabric import Fabric, ResourceKind
 from simfrontier.network.pattern import Pattern
 from simfrontier.network.refine import combine, mix, number, number_hash, refine
+from simfrontier.records import dataclass
 
 Classes = NDArray[np.int32]
 

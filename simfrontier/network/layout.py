@@ -1,12 +1,11 @@
 """Where the members of groups sit: one visit per (group, node), found without a loop over ranks."""
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.arrays import Ints
 from simfrontier.network.fabric import Fabric
+from simfrontier.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

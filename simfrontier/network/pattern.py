@@ -5,7 +5,6 @@ built from templates of one node, written out over arrays of nodes.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +14,7 @@ from simfrontier.errors import InputError, nearest
 from simfrontier.network.fabric import Fabric
 from simfrontier.network.layout import GroupLayout, lay_out
 from simfrontier.network.template import Template
+from simfrontier.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from simfrontier.errors import InputError
+from simfrontier.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

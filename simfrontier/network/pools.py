@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -12,6 +11,7 @@ from simfrontier.errors import InputError
 from simfrontier.machine import Machine
 from simfrontier.network.dragonfly import GLOBAL_CLASS, DragonflyPools
 from simfrontier.network.fat_tree import FatTreePools
+from simfrontier.records import dataclass
 
 
 class Pools(Protocol):

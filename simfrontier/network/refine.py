@@ -1,13 +1,13 @@
 """Colour refinement of ranks, links and activities by 64-bit multiset hashes, for all patterns at once."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.arrays import Floats, Ints
 from simfrontier.network.pattern import Pattern
+from simfrontier.records import dataclass
 
 Hashes = NDArray[np.uint64]
 

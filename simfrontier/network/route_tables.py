@@ -3,12 +3,13 @@ rank."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
 from simfrontier.machine import Link, LinkClass, Machine
 from simfrontier.network.pools import Pools, pools_of
+from simfrontier.records import dataclass
 from simfrontier.wholefile import write_json
 
 FORMAT: Final = "simfrontier.routes"

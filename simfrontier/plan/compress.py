@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from simfrontier.plan.program import CallItems, Hook, Item, Move, Program, StreamWait
+from simfrontier.records import dataclass
 from simfrontier.schedule import Call, Compute, Exchange, Op, Ref, Tensor
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, Literal, get_args
 
 from simfrontier.codecs import Codec, Plain
@@ -11,6 +11,7 @@ from simfrontier.errors import InputError, nearest, wrong
 from simfrontier.plan.moves import Hop
 from simfrontier.plan.options import PLAIN, codec_of
 from simfrontier.plan.plan import Purpose
+from simfrontier.records import dataclass
 
 Dimension = Literal["dp", "tp", "pp", "zero"]
 DIMENSIONS: Final[tuple[Dimension, ...]] = get_args(Dimension)

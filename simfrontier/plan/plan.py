@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Annotated, Literal
 
 from annotated_types import Ge, Le
@@ -11,6 +11,7 @@ from annotated_types import Ge, Le
 from simfrontier.codecs import Codec
 from simfrontier.limits import COUNT
 from simfrontier.plan.moves import Hop
+from simfrontier.records import dataclass
 from simfrontier.schedule import Placement, Stage
 from simfrontier.workload import USUAL_CROSS_ENTROPY, CrossEntropy, Weight
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from simfrontier.plan.moves import Hop
 from simfrontier.plan.plan import Purpose
+from simfrontier.records import dataclass
 from simfrontier.schedule import REPLICATE, Collective, Compute, Exchange, Ref, Tensor
 
 

@@ -7,10 +7,11 @@ same calls as their neighbours, which make as much as they need, so have all tha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from simfrontier.plan.compress import Compressor
 from simfrontier.plan.repeat import Built, Calls, hooks_wait, is_whole
+from simfrontier.records import dataclass
 from simfrontier.schedule import Call, Collective, Compute, Op, Ref, Tensor
 
 FEW_LAYERS = 14  # those that differ at either end, and two periods

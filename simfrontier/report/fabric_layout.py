@@ -11,9 +11,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
+
+from simfrontier.records import dataclass
 
 Point = tuple[float, float]
 Ends = tuple[str, str]

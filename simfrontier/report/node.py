@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 
 from simfrontier.analysis import LinkLoad, NodeLinks
 from simfrontier.machine import BUS, Machine
+from simfrontier.records import dataclass
 from simfrontier.report.markup import text
 from simfrontier.report.phrases import percent, quantity
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from simfrontier.extras import added
+from simfrontier.records import dataclass
 from simfrontier.report.view import StudyView
 
 Found = TypeVar("Found")

@@ -7,9 +7,10 @@ warm ramp, the darker the farther. The page's script puts in text and grid colou
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import ceil, floor, log2, log10
 from typing import Any
+
+from simfrontier.records import dataclass
 
 Figure = dict[str, Any]
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"

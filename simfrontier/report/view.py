@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from simfrontier.plan import TensorOptions
+from simfrontier.records import dataclass
 from simfrontier.report.phrases import NOT_RUN, TOO_BIG, device_word
 from simfrontier.report.theme import PlanMark, marks
 from simfrontier.scenario import Case, Scenario

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine, mesh_sizes
 from simfrontier.plan import (
@@ -17,6 +15,7 @@ from simfrontier.plan import (
     listed,
     make_plan,
 )
+from simfrontier.records import dataclass
 from simfrontier.scenario.form import MeshTable, ScenarioFile
 from simfrontier.schedule import Mesh
 from simfrontier.workload import Attention, Shape, Softmax, Workload, workload_of

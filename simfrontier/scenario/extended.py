@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from pydantic import create_model
 
 from simfrontier.io import Strict
+from simfrontier.records import dataclass
 
 if TYPE_CHECKING:
     from simfrontier.machine import Machine

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
 from simfrontier.extras import added
+from simfrontier.records import dataclass
 
 if TYPE_CHECKING:
     from simfrontier.scenario.load import Scenario

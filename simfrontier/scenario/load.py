@@ -6,7 +6,7 @@ import copy
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from simfrontier.io import Strict, read_toml, typed
 from simfrontier.limits import CASES
 from simfrontier.machine import Machine, SizeError, load_machine
 from simfrontier.plan import Options
+from simfrontier.records import dataclass
 from simfrontier.scenario.case import Case, case_of, mesh_of
 from simfrontier.scenario.form import SCENARIO_KEYS, FileForm, ScenarioFile
 from simfrontier.scenario.plans import SearchTable, choose_plans, name_plans, names_softmax, options_of, searched

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 
+from simfrontier.records import dataclass
 from simfrontier.schedule.expansion import AbsoluteRefs, UnrolledProgram
 from simfrontier.schedule.ir import Collective, Compute, Exchange, Op, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.kinds import ADD_KINDS, COPY_KINDS

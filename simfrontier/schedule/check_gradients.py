@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from simfrontier.limits import MODEL_OPERANDS, MODEL_OPS
+from simfrontier.records import dataclass
 from simfrontier.schedule.check_work import Fault
 from simfrontier.schedule.finding import Findings, ranks_of_role
 from simfrontier.schedule.ir import Compute, Ref, Role, Schedule, Tensor

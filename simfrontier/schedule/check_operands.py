@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from simfrontier.codecs import Codec
 from simfrontier.errors import nearest
+from simfrontier.records import dataclass
 from simfrontier.schedule.check_roles import roles_of_pair
 from simfrontier.schedule.finding import Rule
 from simfrontier.schedule.ir import Collective, Exchange, Op, Ref, Schedule, Tensor

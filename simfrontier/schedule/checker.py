@@ -7,9 +7,9 @@ what was found.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
+from simfrontier.records import dataclass
 from simfrontier.schedule.alike import one_of_each_kind
 from simfrontier.schedule.check_families import check_families
 from simfrontier.schedule.check_gradients import check_gradients

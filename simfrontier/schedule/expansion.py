@@ -10,10 +10,11 @@ import gc
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from simfrontier.errors import InputError, nearest
+from simfrontier.records import dataclass
 from simfrontier.schedule.ir import Call, Compute, Exchange, Op, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.roles import Sequence, sequence_of
 

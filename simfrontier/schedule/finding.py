@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
+from simfrontier.records import dataclass
 from simfrontier.schedule.ir import Call, Collective, Compute, Exchange, Op, Ref, Role
 from simfrontier.schedule.kinds import ADD_KINDS, COPY_KINDS
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import count
 from operator import is_
 from typing import Literal, NamedTuple
@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 from simfrontier.codecs import Codec
 from simfrontier.dtypes import DTYPE_BYTES
 from simfrontier.opnames import NO_MODULE, OpName
+from simfrontier.records import dataclass
 from simfrontier.schedule.algorithms import LIBRARY
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import Placement, local_elements

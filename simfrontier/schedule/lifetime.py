@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from simfrontier.records import dataclass
 from simfrontier.schedule.expansion import AbsoluteRefs
 from simfrontier.schedule.finding import title_of
 from simfrontier.schedule.ir import Op, Ref, Role, Schedule

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from simfrontier.errors import InputError, nearest
+from simfrontier.records import dataclass
 
 if TYPE_CHECKING:
     import numpy as np

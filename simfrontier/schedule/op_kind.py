@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
+
+from simfrontier.records import dataclass
 
 if TYPE_CHECKING:
     from simfrontier.schedule.ir import Schedule

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Literal, cast
 
 from simfrontier.errors import InputError
+from simfrontier.records import dataclass
 from simfrontier.schedule.mesh import Mesh
 
 PartialOp = Literal["sum", "max", "merge"]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from simfrontier.records import dataclass
 from simfrontier.schedule.ir import Call, Op, Ref
 
 

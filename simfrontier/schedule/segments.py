@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 
+from simfrontier.records import dataclass
 from simfrontier.schedule.expansion import ExpandedProgram, Wait, expand
 from simfrontier.schedule.ir import Call, Op, Ref, Role, Schedule
 from simfrontier.schedule.stand_ins import LANE, Segment, StandIns

@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 from simfrontier.arrays import Floats
 from simfrontier.cost import Cluster
 from simfrontier.schedule import Op, Role, Segment, SegmentedProgram
-from simfrontier.simulation.longest_path import Node, passed
+from simfrontier.simulation.longest_path import Node, passed_together
 from simfrontier.simulation.step_path import StepPath
 from simfrontier.simulation.timeline import CallTimes, RoleTimeline, Timeline
+from simfrontier.simulation.waits import group_wait_of
 
+FEW_ROWS = 16  # rank classes; with more, arrays of their times take less than lists of them
 AT_ONCE = 1e-12  # rank classes that come to a call closer than this, relative to the time, come to it at once
 
 
@@ -22,13 +24,29 @@ def without_contention(
     parts: Sequence[SegmentedProgram], classes: Sequence[tuple[int, ...]], cluster: Cluster
 ) -> tuple[RoleTimeline, ...]:
     """Run one step of all roles, one result for each."""
-    if len(parts) == 1 and len(classes[0]) == 1 and not any(parts[0].blocks):
-        ops = {op.number: op for op in parts[0].program.ops}
-        took = {number: float(alone_s(op, cluster, classes[0])[0]) for number, op in ops.items()}
-        start, end = passed(parts[0].program.before, [took[op.number] for op in parts[0].program.ops])
-        timeline = Timeline(ready=np.array([start]), start=np.array([start]), end=np.array([end]))
-        return (RoleTimeline(segmented=parts[0], classes=classes[0], timeline=timeline, by_class={}, by_node={}),)
+    if len(parts) == 1 and len(classes[0]) <= FEW_ROWS and not any(parts[0].blocks):
+        return (_of_few(parts[0], classes[0], cluster),)
     return _Uncontended(parts, classes, cluster).run()
+
+
+def _of_few(part: SegmentedProgram, classes: tuple[int, ...], cluster: Cluster) -> RoleTimeline:
+    """The only role, op by op on few rank classes, in plain numbers: numpy takes longer for a few of them."""
+    took: dict[int, list[float]] = {}
+    pattern_of: dict[int, str] = {}
+    groups: dict[str, Sequence[list[int]]] = {}
+    for op in {op.number: op for op in part.program.ops}.values():
+        took[op.number] = alone_s(op, cluster, classes).tolist()
+        pattern = pattern_of[op.number] = cluster.of(op).pattern
+        if pattern not in groups:
+            wait = group_wait_of(cluster.folding.activity_of(pattern)[np.array(classes)])
+            groups[pattern] = () if wait is None else wait.groups
+    numbers = [op.number for op in part.program.ops]
+    times = passed_together(
+        part.program.before, [took[number] for number in numbers], [groups[pattern_of[number]] for number in numbers]
+    )
+    ready, start, end = (np.array(each, float).reshape(len(numbers), len(classes)).T for each in times)
+    timeline = Timeline(ready=ready, start=start, end=end)
+    return RoleTimeline(segmented=part, classes=classes, timeline=timeline, by_class={}, by_node={})
 
 
 def alone_s(op: Op, cluster: Cluster, classes: Sequence[int]) -> Floats:

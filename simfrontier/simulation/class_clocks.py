@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from simfrontier.arrays import Floats, Ints
+from simfrontier.records import dataclass
 
 IDLE, RUNS, WAITS, MEETS = range(4)  # a lane: nothing started, a kernel, a collective that lacks ranks, one under way
 

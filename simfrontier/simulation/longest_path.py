@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Iterator, Sequence
+from operator import add
 
 import numpy as np
 
@@ -26,6 +26,28 @@ def passed(before: Sequence[Sequence[int]], took: Sequence[float]) -> tuple[list
         start.append(begin)
         end.append(begin + own)
     return start, end
+
+
+def passed_together(
+    before: Sequence[Sequence[int]], took: Sequence[Sequence[float]], groups: Sequence[Sequence[Sequence[int]]]
+) -> tuple[list[list[float]], list[list[float]], list[list[float]]]:
+    """When each node of one role is ready, starts and ends on a few rows, in seconds, each [num_nodes][num_rows].
+    `took`: how long each takes there; `groups`: of each, the rows that start when the last of them is ready."""
+    ready, start, end = list[list[float]](), list[list[float]](), list[list[float]]()
+    for others, own, together in zip(before, took, groups, strict=True):
+        begin = end[others[0]] if others else [0.0] * len(own)
+        for other in others[1:]:
+            begin = list(map(max, begin, end[other]))
+        ready.append(begin)
+        if together:
+            begin = list(begin)
+            for group in together:
+                last = max([begin[row] for row in group])
+                for row in group:
+                    begin[row] = last
+        start.append(begin)
+        end.append(list(map(add, begin, own)))
+    return ready, start, end
 
 
 class LongestPath(ABC):
@@ -50,26 +72,34 @@ class LongestPath(ABC):
     def ends(self, begin: Sequence[Floats]) -> Iterator[tuple[Node, Floats, Floats, Floats]]:
         """(node, when it is ready, its start, its end) in order; `begin`: per role, from when on its rows are ready, in
         seconds [num_rows, ...]. An end is kept for as long as a node waits for it."""
-        left = [Counter(other for nodes in before for other in nodes) for before in self.before]
-        known: dict[Node, Floats] = {}
-
-        def ready_of(role: int, node: int) -> Floats:
-            out = begin[role]
-            for other in self.before[role][node]:
-                end = known[role, other]
-                out = end if out is begin[role] else np.maximum(out, end)
-                left[role][other] -= 1
-                if not left[role][other]:
-                    del known[role, other]
-            return out
-
+        left = [_num_waiting(nodes) for nodes in self.before]
+        known: list[dict[int, Floats]] = [{} for _ in self.before]
         for takers in self.order:
-            ready = [ready_of(*each) for each in takers]
+            ready = []
+            for role, node in takers:
+                ends, waiting = known[role], left[role]
+                out = begin[role]
+                for other in self.before[role][node]:
+                    end = ends[other]
+                    out = end if out is begin[role] else np.maximum(out, end)
+                    waiting[other] -= 1
+                    if not waiting[other]:
+                        del ends[other]
+                ready.append(out)
             for each, own, start in zip(takers, ready, self.start(takers, ready), strict=True):
                 end = self.end(each, start)
                 if left[each[0]][each[1]]:
-                    known[each] = end
+                    known[each[0]][each[1]] = end
                 yield each, own, start, end
+
+
+def _num_waiting(before: Sequence[Sequence[int]]) -> list[int]:
+    """How many nodes wait for each."""
+    out = [0] * len(before)
+    for others in before:
+        for other in others:
+            out[other] += 1
+    return out
 
 
 def alone(num_nodes: int) -> list[tuple[Node, ...]]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from simfrontier.arrays import Floats
+from simfrontier.records import dataclass
 from simfrontier.schedule import Peak
 from simfrontier.simulation.step import SimulatedStep
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from simfrontier.cost import Cluster
+from simfrontier.records import dataclass
 from simfrontier.schedule import Compute, SegmentedProgram, Sequence as CallSequence, sequence_of
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.arrays import Floats, Ints
 from simfrontier.cost import LOCAL, Cluster, OpWork, PricedOp
+from simfrontier.records import dataclass
 from simfrontier.schedule import Compute, ExpandedProgram, Op
 
 KERNEL_LINKS = 2  # a kernel loads the memory and the compute units of its rank, in this order, and nothing else

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from simfrontier.arrays import Floats
+from simfrontier.records import dataclass
 from simfrontier.schedule import Compute, Op, Role, Segment, expand
 from simfrontier.simulation.longest_path import LongestPath, Node, alone
 from simfrontier.simulation.step import SimulatedStep
@@ -46,10 +47,11 @@ def resampled_s(step: SimulatedStep, factors: DurationFactors) -> Floats:
     their sum.
     """
     path = _Resampled(step, factors)
-    last = np.zeros(factors.of_class.shape[1])
-    for *_, end in path.ends(path.begin):
-        np.maximum(last, end.max(axis=0), out=last)
-    return last
+    last = [begin.copy() for begin in path.begin]
+    for (role, _), *_, end in path.ends(path.begin):
+        np.maximum(last[role], end, out=last[role])
+    longest: Floats = np.concatenate(last).max(axis=0)
+    return longest
 
 
 class _Resampled(StepPath):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +13,7 @@ from simfrontier.collectives import Library, exchanged_bytes, messages_of
 from simfrontier.cost import Cluster, Placement, price
 from simfrontier.machine import Machine
 from simfrontier.network import Perturbation, ends, joining_links
+from simfrontier.records import dataclass
 from simfrontier.schedule import (
     Collective,
     Compute,
@@ -28,7 +28,10 @@ from simfrontier.schedule import (
 from simfrontier.simulation.engine import simulate
 from simfrontier.simulation.role_view import RoleView, RoleViews, busy_s, is_kernel
 from simfrontier.simulation.timeline import RoleTimeline, Timeline
-from simfrontier.trace import LinkBytes, LinkTable, Span, Trace
+from simfrontier.trace import Span, Trace
+
+if TYPE_CHECKING:
+    from simfrontier.trace import LinkTable
 
 Fidelity = Literal["analytic", "flow", "chunk"]
 Level = Literal["inter_node", "intra_node", "package"]
@@ -140,6 +143,8 @@ class SimulatedStep:
 
     def link_table(self, digest: str, title: str) -> LinkTable:
         """What every wire and pool carried in the step; fidelity `chunk` only."""
+        from simfrontier.trace import LinkBytes, LinkTable
+
         assert self.link_bytes is not None, f"fidelity {self.fidelity} counts no bytes of links"
         fabric, links = self.cluster.fabric, []
         for link in joining_links(fabric):

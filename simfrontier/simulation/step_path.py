@@ -25,6 +25,7 @@ class StepPath(LongestPath):
         self.parts, self.cluster = parts, cluster
         self.rows = [np.array(each) for each in classes]
         self._waits: dict[tuple[str, int], GroupWait | None] = {}
+        self._waits_of: list[dict[int, GroupWait | None]] = [{} for _ in parts]  # per role, by number of the op
         self._joint_waits: dict[str, GroupWait | None] = {}
         self._coupled: dict[tuple[int, Segment], GroupWait | None] = {}
 
@@ -56,10 +57,13 @@ class StepPath(LongestPath):
 
     def group_wait(self, op: Op, role: int) -> GroupWait | None:
         """Who waits for whom at an op, of the role's rank classes."""
-        key = self.cluster.of(op).pattern, role
-        if key not in self._waits:
-            self._waits[key] = group_wait_of(self.cluster.folding.activity_of(key[0])[self.rows[role]])
-        return self._waits[key]
+        known = self._waits_of[role]
+        if op.number not in known:
+            key = self.cluster.of(op).pattern, role
+            if key not in self._waits:
+                self._waits[key] = group_wait_of(self.cluster.folding.activity_of(key[0])[self.rows[role]])
+            known[op.number] = self._waits[key]
+        return known[op.number]
 
     def coupled(self, role: int, node: int) -> GroupWait | None:
         """Which rank classes wait for each other at some collective of a call, one after the other."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simfrontier.records import dataclass
 from simfrontier.schedule import SegmentedProgram
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from simfrontier.collectives import Lowered
+from simfrontier.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

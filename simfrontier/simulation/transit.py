@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import simpy
 
 from simfrontier.network import Server
+from simfrontier.records import dataclass
 from simfrontier.simulation.clock import at
 
 

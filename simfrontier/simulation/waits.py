@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simfrontier.records import dataclass
 from simfrontier.schedule import Issuer, Op
 
 
@@ -19,6 +19,11 @@ class GroupWait:
     order: NDArray[np.int64]
     first: NDArray[np.int64]
     group: NDArray[np.integer]
+
+    @property
+    def groups(self) -> tuple[list[int], ...]:
+        """The rank classes of each group."""
+        return tuple(each.tolist() for each in np.split(self.order, self.first[1:]))
 
     def after(self, ready: NDArray[np.float64]) -> NDArray[np.float64]:
         """The times at which the groups are ready of classes that are at these [num_rank_classes, ...]."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
+from typing import TYPE_CHECKING
 
 from simfrontier.analysis import (
     BOUNDARIES,
@@ -12,26 +13,26 @@ from simfrontier.analysis import (
     Exposure,
     Gathers,
     NodeLinks,
-    Softmaxes,
-    Stages,
     band_of,
     bounds,
     exposure,
     gathers,
     node_links,
     sampled_step_s,
-    softmaxes,
-    stages_of,
     step_needs,
     traffic,
 )
 from simfrontier.arrays import Floats
 from simfrontier.errors import InputError
+from simfrontier.records import dataclass
 from simfrontier.scenario import Case, Scenario
 from simfrontier.schedule import digest
 from simfrontier.simulation import Fidelity, MemoryTimeline, SimulatedStep, fullest
-from simfrontier.study.schedule_cache import ScheduleCache, simulated
+from simfrontier.study.schedule_cache import BuiltSchedule, ScheduleCache, simulated
 from simfrontier.trace import Trace
+
+if TYPE_CHECKING:
+    from simfrontier.analysis import Softmaxes, Stages
 
 Cell = str | int | float | bool
 Row = dict[str, Cell]
@@ -139,11 +140,23 @@ def run_case(
         at_peak=memory.at_peak,
         trace=trace,
         links=node_links(step) if drawn else None,
-        stages=stages_of(step, built.peaks, case.chunks) if drawn else None,
+        stages=_stages(step, built, case.chunks) if drawn and len(step.roles) > 1 else None,
         gathers=gathers(step),
-        softmaxes=softmaxes(step) if scenario.names_softmaxes else None,
+        softmaxes=_softmaxes(step) if scenario.names_softmaxes else None,
         samples_s=samples_s,
     )
+
+
+def _stages(step: SimulatedStep, built: BuiltSchedule, chunks: int) -> Stages | None:
+    from simfrontier.analysis import stages_of
+
+    return stages_of(step, built.peaks, chunks)
+
+
+def _softmaxes(step: SimulatedStep) -> Softmaxes | None:
+    from simfrontier.analysis import softmaxes
+
+    return softmaxes(step)
 
 
 def _refuse_endless(row: Row) -> None:

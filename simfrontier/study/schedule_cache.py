@@ -89,7 +89,7 @@ class ScheduleCache:
             where = f"{scenario.where}: plans.{case.name}: at {case.devices} devices"
             raise SimfrontierError(f"{where}: the schedule is not sound: {report.findings[0]}")
         built = BuiltSchedule(schedule=schedule, program=program, peaks=peaks)
-        self.known.setdefault(structure, built)
+        self.known[structure] = built  # the size that is asked for next is most often the same
         return built
 
 

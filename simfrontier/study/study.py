@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from simfrontier.records import dataclass
 from simfrontier.scenario import Scenario
 from simfrontier.simulation import Fidelity
 from simfrontier.study.outcome import COLUMNS, MORE_COLUMNS, TIMES, PlanOutcome, run_case
@@ -45,25 +45,28 @@ def run_study(
     exact: bool = False,
     jobs: int = 1,
     progress: Callable[[str], None] = lambda _: None,
+    schedule_cache: ScheduleCache | None = None,
 ) -> Study:
-    """Simulate every plan at every size. `progress` is called with a short text as each case ends."""
+    """Simulate every plan at every size. `progress` is called with a short text as each case ends. `schedule_cache`:
+    what is built by this process is taken from it and kept in it."""
     chosen = fidelity or scenario.file.run.fidelity
+    schedule_cache = schedule_cache or ScheduleCache()
     outcomes: list[PlanOutcome] = []
-    for several in _mapped([(scenario, plan, chosen, exact) for plan in scenario.plans], jobs, progress):
+    plans = [(scenario, plan, chosen, exact) for plan in scenario.plans]
+    for several in _mapped(plans, jobs, schedule_cache, progress):
         outcomes += several
     return Study(scenario=scenario, fidelity=chosen, outcomes=tuple(_completed(scenario, outcomes)))
 
 
-def _stocked(scenario: Scenario, plan: str) -> ScheduleCache:
-    """A cache in which a plan was built once for every structure that it has: what cannot be built is refused here."""
-    schedule_cache, built = ScheduleCache(), set()
+def _stock(schedule_cache: ScheduleCache, scenario: Scenario, plan: str) -> None:
+    """Build a plan once for every structure that it has: what cannot be built is refused here."""
+    built = set()
     for devices in scenario.file.run.devices:
         case = scenario.case(plan, devices)
         structure = (case.shape.name, case.grad_accum, case.mesh.live(case.mesh.names))
         if structure not in built:
             schedule_cache.of_case(scenario, case)
             built.add(structure)
-    return schedule_cache
 
 
 def _run_plan(
@@ -71,11 +74,10 @@ def _run_plan(
     plan: str,
     fidelity: Fidelity,
     exact: bool,
-    schedule_cache: ScheduleCache | None = None,
+    schedule_cache: ScheduleCache,
     progress: Callable[[str], None] = lambda _: None,
 ) -> list[PlanOutcome]:
     """One plan at every size; the largest is drawn."""
-    schedule_cache = schedule_cache or _stocked(scenario, plan)
     sizes, outcomes = scenario.file.run.devices, []
     for devices in sizes:
         outcomes.append(run_case(scenario, plan, devices, fidelity, exact, devices == max(sizes), schedule_cache))
@@ -83,22 +85,30 @@ def _run_plan(
     return outcomes
 
 
+def _run_plan_apart(scenario: Scenario, plan: str, fidelity: Fidelity, exact: bool) -> list[PlanOutcome]:
+    """The same in a process of its own."""
+    schedule_cache = ScheduleCache()
+    _stock(schedule_cache, scenario, plan)
+    return _run_plan(scenario, plan, fidelity, exact, schedule_cache)
+
+
 def _mapped(
-    plans: list[tuple[Scenario, str, Fidelity, bool]], jobs: int, progress: Callable[[str], None]
+    plans: list[tuple[Scenario, str, Fidelity, bool]],
+    jobs: int,
+    schedule_cache: ScheduleCache,
+    progress: Callable[[str], None],
 ) -> Iterator[list[PlanOutcome]]:
     """The plans' outcomes in order, one process per plan where there are several jobs."""
     if min(jobs, len(plans)) <= 1:
         # Every plan is built before the first is simulated, so that one that cannot be built is refused at once.
-        schedule_caches = [_stocked(scenario, plan) for scenario, plan, _, _ in plans]
-        yield from (
-            _run_plan(*plan, schedule_cache, progress)
-            for plan, schedule_cache in zip(plans, schedule_caches, strict=True)
-        )
+        for scenario, plan, _, _ in plans:
+            _stock(schedule_cache, scenario, plan)
+        yield from (_run_plan(*plan, schedule_cache, progress) for plan in plans)
         return
     from simfrontier.pool import Pool
 
     with Pool(min(jobs, len(plans))) as pool:
-        for outcomes in pool.in_order(_run_plan, plans):
+        for outcomes in pool.in_order(_run_plan_apart, plans):
             for outcome in outcomes:
                 progress(f"{outcome.plan} on {outcome.devices}")
             yield outcomes

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
 from simfrontier.errors import InputError
+from simfrontier.records import dataclass
 from simfrontier.trace.ranges import ranges_text
 from simfrontier.trace.table import SHOWN_DIGITS, Span, Trace
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from statistics import median
 from typing import Final, Literal
 
+from simfrontier.records import dataclass
 from simfrontier.trace.comparison import Comparison, OpPair
 from simfrontier.trace.links import LinkCheck
 from simfrontier.trace.slowed import SlowLinkEffect

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
+from simfrontier.records import dataclass
 from simfrontier.trace.delta import CrossCheck, step_times
 from simfrontier.trace.links import WITHIN
 from simfrontier.trace.sweep import ALLOWED, sweep_medians

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import Final
@@ -12,6 +12,7 @@ from typing import Final
 from simfrontier.errors import InputError, shown
 from simfrontier.io import NotNegative, read_json, typed
 from simfrontier.limits import TRACE_FILE
+from simfrontier.records import dataclass
 from simfrontier.trace.table import SHOWN_DIGITS
 from simfrontier.wholefile import write_json
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Final, Literal
@@ -12,6 +12,7 @@ from annotated_types import Ge, Le
 
 from simfrontier.io import read_json, typed
 from simfrontier.limits import TRACE_FILE
+from simfrontier.records import dataclass
 from simfrontier.wholefile import write_json
 
 Implementation = Literal["lowered", "native"]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
+
+from simfrontier.records import dataclass
 
 SHOWN_DIGITS: Final = 16  # of a digest
 

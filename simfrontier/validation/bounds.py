@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from simfrontier.io import read_toml, typed
+from simfrontier.records import dataclass
 from simfrontier.validation.outcome import AVERAGED, ComparedRow, Use
 from simfrontier.validation.summary import Errors, errors_of
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from simfrontier.errors import InputError, nearest
 from simfrontier.io import SOURCED, Derived, NotNegative, Positive, Text, read_toml, typed
 from simfrontier.machine import Provenance, sources_of
+from simfrontier.records import dataclass
 
 if TYPE_CHECKING:
     from simfrontier.measured import CallRow

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simfrontier.measured import CallRow, CopyRow, RateRow
+from simfrontier.records import dataclass
 from simfrontier.validation.calls import CallPredictor, predict_call
 from simfrontier.validation.copies import copy_fitted, predict_copy
 from simfrontier.validation.fits import was_fitted

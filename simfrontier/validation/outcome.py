@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from simfrontier.errors import near, nearest
+from simfrontier.records import dataclass
 
 if TYPE_CHECKING:
     from simfrontier.measured import Row

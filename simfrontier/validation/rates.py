@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +15,7 @@ from simfrontier.cost import price
 from simfrontier.dtypes import DTYPE_BYTES
 from simfrontier.machine import Machine, catalog
 from simfrontier.plan import FAMILIES, Engine, build, make_plan
+from simfrontier.records import dataclass
 from simfrontier.schedule import Compute, Mesh
 from simfrontier.validation.machines import shipped_machine
 from simfrontier.validation.outcome import NotCovered, Prediction, around, unknown_name

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from simfrontier.records import dataclass
 from simfrontier.validation.bounds import ErrorBound, JudgedBound, judge
 from simfrontier.validation.models import Models
 from simfrontier.validation.outcome import ONLY_BOUNDED, ComparedRow, NotCovered, Prediction, Use

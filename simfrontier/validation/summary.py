@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean, median, quantiles
 
+from simfrontier.records import dataclass
 from simfrontier.validation.outcome import AVERAGED, ONLY_BOUNDED, UNSEEN, ComparedRow, Use
 
 EVERYTHING = "all tables"

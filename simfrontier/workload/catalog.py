@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from simfrontier.errors import InputError, nearest
 from simfrontier.extras import added
+from simfrontier.records import dataclass
 from simfrontier.workload.shape import OfAnyPlan, Shape
 from simfrontier.workload.sizes import refuse_sizes
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Literal
 
 from simfrontier.opnames import OpName
+from simfrontier.records import dataclass
 from simfrontier.workload.precision import Precision
 
 Use = tuple[str, int]  # a value and the layer it belongs to, counted from the op's own layer

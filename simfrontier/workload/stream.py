@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from simfrontier.records import dataclass
 from simfrontier.workload.graph import Use, Value, WorkOp
 
 NEXT = ".next"  # the end of the name of a value of the layer after, in a part that has one layer

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import typer.main
 
-from simfrontier.cli import app as simfrontier
+from simfrontier.cli import app_of
 from simfrontier.schedule.store import digest, load
 from simfrontier.trace import read_perfetto
 from simfrontier_real.cli import app as simfrontier_real
@@ -25,7 +25,7 @@ SLURM = ROOT / "real" / "slurm"
 SITES = ("frontier", "perlmutter", "generic")
 SCRIPTS = [*(f"{site}.sbatch" for site in SITES), "common.sh"]
 APPS = {
-    "simfrontier": typer.main.get_command(simfrontier),
+    "simfrontier": typer.main.get_command(app_of()),
     "simfrontier-real": typer.main.get_command(simfrontier_real),
 }
 INPUTS = {"SCENARIO": "/scenarios/mine.toml", "PLANS": "zero3,zero-topo", "OUT": "/results"}

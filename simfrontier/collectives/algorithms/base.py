@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 from simfrontier.collectives.ring_law import GroupShape
 from simfrontier.collectives.step_law import StepLaw
+from simfrontier.records import dataclass
 from simfrontier.schedule import CollectiveKind
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,6 +31,7 @@ from simfrontier.network import (
     positions,
     send,
 )
+from simfrontier.records import dataclass
 from simfrontier.schedule import DIRECT, CollectiveKind
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +13,7 @@ from simfrontier.collectives.lowering.stages import cut, mirrored
 from simfrontier.collectives.lowering.transfers import Lowered, Transfer
 from simfrontier.collectives.ring_law import GroupShape
 from simfrontier.errors import InputError
+from simfrontier.records import dataclass
 from simfrontier.schedule import DIRECT, HALVING, CollectiveKind
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -31,6 +30,7 @@ from simfrontier.network import (
     pool_loads,
     send,
 )
+from simfrontier.records import dataclass
 from simfrontier.schedule import RING, CollectiveKind
 
 if TYPE_CHECKING:

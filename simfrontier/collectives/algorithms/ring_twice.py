@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from simfrontier.collectives.algorithms.ring import Ring, ring
 from simfrontier.collectives.lowering.recipe import Recipe
 from simfrontier.collectives.lowering.transfers import Lowered
+from simfrontier.records import dataclass
 from simfrontier.schedule import RING_TWICE, CollectiveKind
 
 

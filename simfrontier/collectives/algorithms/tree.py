@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -35,6 +35,7 @@ from simfrontier.network import (
     pool_loads,
     send,
 )
+from simfrontier.records import dataclass
 from simfrontier.schedule import TREE, CollectiveKind
 
 if TYPE_CHECKING:

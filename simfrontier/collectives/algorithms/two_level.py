@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simfrontier.collectives.algorithms.base import COPIED, Algorithm, CallsAlone
@@ -20,6 +19,7 @@ from simfrontier.collectives.lowering.stages import in_time, mirrored
 from simfrontier.collectives.lowering.transfers import Lowered, Transfer
 from simfrontier.collectives.ring_law import GroupShape
 from simfrontier.collectives.two_level import LevelRates
+from simfrontier.records import dataclass
 from simfrontier.schedule import RING, TWO_LEVEL, CollectiveKind
 
 if TYPE_CHECKING:

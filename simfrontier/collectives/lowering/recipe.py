@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from simfrontier.errors import nearest
 from simfrontier.io import Names
+from simfrontier.records import dataclass
 from simfrontier.schedule import ALGORITHMS
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -13,6 +13,7 @@ from simfrontier.collectives.lowering.recipe import Recipe
 from simfrontier.errors import InputError, wrong
 from simfrontier.io import Rule, headed, read_json, typed
 from simfrontier.limits import LOWERED_FILE
+from simfrontier.records import dataclass
 from simfrontier.wholefile import write_whole
 
 FORMAT: Final = "simfrontier.lowered"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from simfrontier.records import dataclass
 from simfrontier.report.findings.breakdown import StepParts
 from simfrontier.report.phrases import TOO_BIG
 from simfrontier.report.theme import (

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from html import escape as text
 from typing import Any
 
+from simfrontier.records import dataclass
 from simfrontier.report.figures.breakdown import PARTS
 from simfrontier.report.findings.tuning import KINDS, TuningFindings, kind_of
 from simfrontier.report.markup import Figure

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from simfrontier.machine import Provenance
 from simfrontier.plan import HopOptions, Options
+from simfrontier.records import dataclass
 from simfrontier.report.view import StudyView
 from simfrontier.scenario import Scenario
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
+from simfrontier.records import dataclass
 from simfrontier.report.view import StudyView, step_s
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal
 
 from simfrontier.arrays import Floats
 from simfrontier.collectives import ErrorSummary, FitRecord
 from simfrontier.fitting import FitOutcome, far_of
+from simfrontier.records import dataclass
 from simfrontier.validation import NORMAL_90, ComparedRow, Prediction, Use, was_fitted
 
 HARDLY = 9.0  # times its lower end is the upper end of an interval of which there is something to say

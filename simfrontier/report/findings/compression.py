@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
 from simfrontier.analysis import SIDES, SentBytes, Side, sent_by_dimension
 from simfrontier.plan import DIMENSIONS, PLAIN, MegatronOptions
+from simfrontier.records import dataclass
 from simfrontier.report.findings.published import comparable
 from simfrontier.report.view import StudyView, rate
 from simfrontier.study import schedule_of_case

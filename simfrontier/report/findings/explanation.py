@@ -4,10 +4,10 @@ that move a step."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from simfrontier.analysis import PathDifference, PathPart, part_words
 from simfrontier.explanation import TriedChange
+from simfrontier.records import dataclass
 
 LISTED_SHARE = 0.99  # of the critical path is listed part by part
 LITTLE = 1e-3  # of a step: changes that move it less are only named

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from simfrontier.records import dataclass
 from simfrontier.report.findings.samples import SURE, Sampled, sampled_share, sampled_step_s, sampled_tflops
 from simfrontier.report.view import StudyView, rate, step_s
 from simfrontier.study import PlanOutcome

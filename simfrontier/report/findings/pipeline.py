@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from simfrontier.analysis import Stages
+from simfrontier.records import dataclass
 from simfrontier.report.view import StudyView
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from simfrontier.analysis import band_of
+from simfrontier.records import dataclass
 from simfrontier.report.findings.samples import sampled_tflops
 from simfrontier.report.phrases import NOT_RUN, TOO_BIG
 from simfrontier.report.view import StudyView, rate, rate_among

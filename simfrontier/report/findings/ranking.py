@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from simfrontier.analysis import Spread, spread_of
+from simfrontier.records import dataclass
 from simfrontier.report.findings.samples import Sampled, num_samples, sampled_share, sampled_step_s
 from simfrontier.report.view import StudyView, step_s
 from simfrontier.study import PlanOutcome

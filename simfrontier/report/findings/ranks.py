@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simfrontier.plan import Options, TensorOptions
+from simfrontier.records import dataclass
 from simfrontier.report.view import StudyView
 from simfrontier.scenario import Case
 

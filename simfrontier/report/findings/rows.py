@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from simfrontier.measured import CallRow, CopyRow, RateRow, Row
+from simfrontier.records import dataclass
 from simfrontier.report.phrases import binary
 from simfrontier.validation import ComparedRow, harnesses_of, shipped_harnesses
 

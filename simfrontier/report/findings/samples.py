@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from simfrontier.analysis import probability_faster
+from simfrontier.records import dataclass
 from simfrontier.report.view import rate, step_s
 from simfrontier.study import BAND, PlanOutcome
 

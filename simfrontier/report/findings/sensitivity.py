@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from simfrontier.records import dataclass
 from simfrontier.report.findings.published import comparable
 from simfrontier.report.phrases import exactly
 from simfrontier.report.view import StudyView

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from simfrontier.records import dataclass
 from simfrontier.report.view import StudyView
 from simfrontier.scenario import Scenario
 from simfrontier.workload import Shape

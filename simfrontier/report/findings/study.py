@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from simfrontier.records import dataclass
 from simfrontier.report.findings.assumptions import Assumptions, assumptions_of
 from simfrontier.report.findings.breakdown import Breakdown, breakdown_of
 from simfrontier.report.findings.headline import Headline, headline_of

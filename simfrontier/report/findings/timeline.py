@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from simfrontier.records import dataclass
 from simfrontier.report.view import StudyView
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from simfrontier.analysis import LinkLoad
 from simfrontier.machine import Machine
+from simfrontier.records import dataclass
 from simfrontier.report.view import StudyView
 from simfrontier.study import PlanOutcome
 

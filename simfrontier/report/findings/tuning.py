@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from simfrontier.records import dataclass
 from simfrontier.tuning import Candidate, OwnPlan, TuningOutcome
 
 SURE = 0.9  # a winner in fewer samples is too close to call

@@ -6,11 +6,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
 from simfrontier.measured import CallRow, Row
+from simfrontier.records import dataclass
 from simfrontier.report.findings.rows import row_name
 from simfrontier.validation import (
     AVERAGED,
