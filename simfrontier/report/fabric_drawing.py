@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from html import escape as text
 
 from simfrontier.report.fabric_layout import FabricLayout, Point, layout
-from simfrontier.report.markup import text
 from simfrontier.report.node import colour
 from simfrontier.report.phrases import quantity, signed
 from simfrontier.trace import LinkPair

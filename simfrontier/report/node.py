@@ -6,11 +6,11 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from html import escape as text
 from itertools import pairwise
 
 from simfrontier.analysis import LinkLoad, NodeLinks
 from simfrontier.machine import BUS, Machine
-from simfrontier.report.markup import text
 from simfrontier.report.phrases import percent, quantity
 
 _WIDTH, _HEIGHT, _CENTRE_X, _CENTRE_Y = 720, 600, 360, 300

@@ -15,7 +15,7 @@ from simfrontier.report.findings.samples import SURE
 from simfrontier.report.findings.study import StudyFindings, findings_of
 from simfrontier.report.manifest import scenario_digest, versions
 from simfrontier.report.node import drawing, key
-from simfrontier.report.render import as_html, macros, render, whole_page
+from simfrontier.report.render import as_html, macros, page_of, render
 from simfrontier.report.sections import with_added
 from simfrontier.report.theme import MEMORY_COLOURS
 from simfrontier.report.view import Searches, StudyView
@@ -50,15 +50,15 @@ def page(study: Study, sensitivity: Sensitivity | None = None, searches: Searche
     """The page as text; the same study gives the same text. `searches`: the candidates that were compared for plans
     that leave options open, by plan and size."""
     view = StudyView(study=study, sensitivity=sensitivity, searches=searches or {})
-    return page_of(findings_of(view), view)
+    return study_page(findings_of(view), view)
 
 
 def write_page(found: StudyFindings, view: StudyView, path: Path) -> None:
     """Write the page of a study's findings. Raises InputError where the file cannot be written."""
-    write_whole(path, page_of(found, view))
+    write_whole(path, study_page(found, view))
 
 
-def page_of(found: StudyFindings, view: StudyView) -> str:
+def study_page(found: StudyFindings, view: StudyView) -> str:
     """The page of a study's findings; a section for each name of CONTENTS that has something to say."""
     sections = {
         "headline": section("headline", found.headline, view),
@@ -80,7 +80,7 @@ def page_of(found: StudyFindings, view: StudyView) -> str:
     title = view.scenario.file.title
     subtitle = macros("setup.html.j2").subtitle(found.setup, view.scenario)
     contents, with_extras = with_added(CONTENTS, sections, view)
-    return whole_page(title, f"{title}: predicted by simfrontier", subtitle, contents, with_extras)
+    return page_of("run", heading=title, subtitle=subtitle, contents=contents, made=with_extras)
 
 
 def compression(view: StudyView) -> str:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape as text
 from typing import Any, Final
 
 import numpy as np
 
 from simfrontier.arrays import Floats
-from simfrontier.report.markup import Figure, text
 from simfrontier.report.phrases import number, signed
-from simfrontier.report.theme import PlanMark, axis, figure
+from simfrontier.report.theme import Figure, PlanMark, axis, figure
 from simfrontier_extras.losses.curves import LossCurves
 
 SHADE: Final = "rgba(125,135,145,0.25)"  # the band of the baseline

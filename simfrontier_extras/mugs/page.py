@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from html import escape as text
 from pathlib import Path
 from typing import Final
 
 from simfrontier.report import StudyView
-from simfrontier.report.markup import Figure, text
-from simfrontier.report.render import render_from
-from simfrontier.report.theme import axis, figure
+from simfrontier.report.render import render
+from simfrontier.report.theme import Figure, axis, figure
 from simfrontier_extras.mugs.findings import StudyGathers
 
 NAMES: Final[Mapping[str, str]] = {
@@ -27,9 +27,7 @@ _TEMPLATES = Path(__file__).parent / "templates"
 
 def queues_section(view: StudyView, found: StudyGathers) -> str:
     """The section of a study whose model gathers values for later steps."""
-    return render_from(
-        _TEMPLATES, "section.html.j2", found=found, figure=waits(view, found), names=NAMES, marks=view.marks
-    )
+    return render("section.html.j2", _TEMPLATES, found=found, figure=waits(view, found), names=NAMES, marks=view.marks)
 
 
 def waits(view: StudyView, found: StudyGathers) -> Figure:

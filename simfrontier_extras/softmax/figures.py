@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from html import escape as text
 from math import log10
 from typing import Any, Final
 
-from simfrontier.report.markup import Figure, text
 from simfrontier.report.phrases import binary, number
-from simfrontier.report.theme import PlanMark, axis, decades, figure, marks
+from simfrontier.report.theme import Figure, PlanMark, axis, decades, figure, marks
 from simfrontier_extras.softmax.algorithms import IN_MEMORY
 from simfrontier_extras.softmax.rates import CACHED, FLOAT_BYTES, STARTS, TWO_PASS, Rates
 

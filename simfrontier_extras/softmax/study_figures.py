@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from html import escape as text
 from typing import Any, Final
 
-from simfrontier.report.markup import Figure, text
-from simfrontier.report.theme import COMPUTE, LEVEL_COLOURS, axis, figure
+from simfrontier.report.theme import COMPUTE, LEVEL_COLOURS, Figure, axis, figure
 from simfrontier_extras.softmax.study_findings import PlanSoftmaxes
 
 PARTS: Final[Mapping[str, tuple[str, str]]] = {

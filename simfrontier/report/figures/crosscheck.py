@@ -8,13 +8,13 @@ from statistics import median
 from typing import Any
 
 from simfrontier.report.figures.timeline import WAIT, lane_bars, lanes_of
-from simfrontier.report.markup import Figure
 from simfrontier.report.phrases import quantity
 from simfrontier.report.theme import (
     CODEC,
     COMPUTE,
     INK,
     LINE,
+    Figure,
     PlanMark,
     axis,
     decades,

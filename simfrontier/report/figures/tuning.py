@@ -9,9 +9,8 @@ from typing import Any
 
 from simfrontier.report.figures.breakdown import PARTS
 from simfrontier.report.findings.tuning import KINDS, TuningFindings, kind_of
-from simfrontier.report.markup import Figure
 from simfrontier.report.phrases import as_percent, between, percent, quantity
-from simfrontier.report.theme import INK, LINE, axis, figure, line, marks, points, rows, time_scale, told_bars
+from simfrontier.report.theme import INK, LINE, Figure, axis, figure, line, marks, points, rows, time_scale, told_bars
 from simfrontier.tuning import OwnPlan, SimulatedPlan, TunedPlan
 
 COLOURS = {kind: mark.colour for kind, mark in marks(KINDS).items()}

@@ -8,9 +8,8 @@ from math import floor, isfinite, log10
 from typing import Any
 
 from simfrontier.report.findings.rows import BYTES, RowPosition, row_name, standing
-from simfrontier.report.markup import Figure
 from simfrontier.report.phrases import binary, number, quantity, signed
-from simfrontier.report.theme import LINE, PlanMark, axis, decades, figure, line, points, powers_of_two
+from simfrontier.report.theme import LINE, Figure, PlanMark, axis, decades, figure, line, points, powers_of_two
 from simfrontier.validation import ComparedRow, Prediction, Use
 
 USE_MARKS: Mapping[Use, PlanMark] = {
