@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from simfrontier.report.drawing import key
 from simfrontier.report.figures.breakdown import PARTS, step_bars
 from simfrontier.report.figures.memory import areas
 from simfrontier.report.figures.scaling import efficiencies, rates, step_times, zoomed
@@ -14,8 +15,8 @@ from simfrontier.report.findings.compression import compression_of
 from simfrontier.report.findings.samples import SURE
 from simfrontier.report.findings.study import StudyFindings, findings_of
 from simfrontier.report.manifest import scenario_digest, versions
-from simfrontier.report.node import drawing, key
-from simfrontier.report.render import as_html, macros, page_of, render
+from simfrontier.report.node import drawing
+from simfrontier.report.render import macros, page_of, render
 from simfrontier.report.sections import with_added
 from simfrontier.report.theme import MEMORY_COLOURS
 from simfrontier.report.view import Searches, StudyView
@@ -210,8 +211,8 @@ def _traffic(found: StudyFindings, view: StudyView) -> str:
             for part in TRAFFIC_PARTS
             if part in BOUNDARIES or any(plan.sent_bytes[part] for plan in traffic.plans)
         },
-        drawings={plan: as_html(drawing(machine, links, full, titles[plan])) for plan, links in loads.items()},
-        key=as_html(key(full)),
+        drawings={plan: drawing(machine, links, full, titles[plan]) for plan, links in loads.items()},
+        key=key("utilisation", "utilisation of a link", "colour scale of utilisation", "0 %", f"{100 * full:.0f} %"),
         shown=view.ranked[0].plan if view.ranked else None,
         left_out=[o.plan for o in view.drawn if o.plan not in loads],
     )
