@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _TEMPLATES = Path(__file__).parent / "templates"
 _CHARTS_LEVEL = 1  # of gzip: level 6 takes twice the time for a seventh of the size
 _LIBRARY_LEVEL = 6  # compressed once
+# plotly.js is one function, which V8 parses twice, first to skip it, unless it is in parentheses.
+_FUNCTION = re.compile(rb"(: this, )(\(\) => \{.*\})(\)\);?\s*)", re.DOTALL)
 _GZIP = 31  # zlib's number for the gzip format with the largest window; it writes no time of day
 
 
@@ -136,10 +138,10 @@ def _library() -> str:
     a page. Where that folder cannot be written it is compressed each time."""
     source = _plotly_js()
     status = source.stat()
-    kept = cache_folder() / f"plotly-{status.st_size}-{status.st_mtime_ns}.gz.txt"
+    kept = cache_folder() / f"plotly-js-{status.st_size}-{status.st_mtime_ns}.gz.txt"
     with suppress(OSError):
         return kept.read_text(encoding="ascii")
-    packed = _packed(source.read_bytes(), _LIBRARY_LEVEL)
+    packed = _packed(_FUNCTION.sub(rb"\1(\2)\3", source.read_bytes(), count=1), _LIBRARY_LEVEL)
     with suppress(OSError, InputError):
         kept.parent.mkdir(parents=True, exist_ok=True)
         write_whole(kept, packed)

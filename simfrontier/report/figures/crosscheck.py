@@ -34,7 +34,7 @@ COLOURS = {
     "codec and reordering": CODEC,
     **{kind.replace("_", "-"): colour for kind, colour in KINDS.items()},
     OTHER: OTHER_COLOUR,
-    "host": "#4B4B4B",
+    "host": "#8C6D4F",
     WAIT: "#D9D9D9",
 }
 FAINT = 0.3  # of collectives that are too small to be judged

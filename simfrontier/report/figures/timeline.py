@@ -15,7 +15,7 @@ COLOURS = {
     "other kernels": "#A9BACB",
     "codec and reordering": CODEC,
     **{f"communication {LEVEL_NAMES[level]}": colour for level, colour in LEVEL_COLOURS.items()},
-    "host": "#4B4B4B",
+    "host": "#8C6D4F",
     WAIT: "#D9D9D9",
 }
 MOST = 12_000  # operations that a browser draws without delay
