@@ -6,7 +6,7 @@ from pathlib import Path
 
 from simfrontier.report import StudyView
 from simfrontier.report.render import render
-from simfrontier_extras.softmax.study_figures import bars
+from simfrontier_extras.softmax.study_figures import softmax_bars
 from simfrontier_extras.softmax.study_findings import StudySoftmaxes
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -20,7 +20,7 @@ def softmax_section(view: StudyView, found: StudySoftmaxes) -> str:
         _TEMPLATES,
         found=found,
         largest_first=largest_first,
-        figures={name: bars(each.plans) for name, each in largest_first.items()},
+        figures={name: softmax_bars(each.plans) for name, each in largest_first.items()},
         plans=view.plans,
         marks=view.marks,
     )
