@@ -16,7 +16,7 @@ from simfrontier.report.findings.samples import SURE
 from simfrontier.report.findings.study import StudyFindings, findings_of
 from simfrontier.report.manifest import scenario_digest, versions
 from simfrontier.report.node import drawing
-from simfrontier.report.render import macros, page_of, render
+from simfrontier.report.render import page_of, render
 from simfrontier.report.sections import with_added
 from simfrontier.report.theme import MEMORY_COLOURS
 from simfrontier.report.view import Searches, StudyView
@@ -78,10 +78,8 @@ def study_page(found: StudyFindings, view: StudyView) -> str:
         "assumptions": section("assumptions", found.assumptions, view, setup=found.setup, scenario=view.scenario),
         "reading": _reading(found, view),
     }
-    title = view.scenario.file.title
-    subtitle = macros("setup.html.j2").subtitle(found.setup, view.scenario)
     contents, with_extras = with_added(CONTENTS, sections, view)
-    return page_of("run", heading=title, subtitle=subtitle, contents=contents, made=with_extras)
+    return page_of("run", setup=found.setup, scenario=view.scenario, contents=contents, made=with_extras)
 
 
 def compression(view: StudyView) -> str:

@@ -56,11 +56,6 @@ def as_html(made: str) -> Markup:
     return Markup(made)
 
 
-def macros(template: str = "macros.html.j2") -> Any:
-    """The macros of a template, those that all sections share by default, as functions that give HTML."""
-    return environment(None).get_template(template).module
-
-
 @cache
 def environment(folder: Path | None) -> Environment:
     """Templates of a folder and of this package: text in HTML is escaped, a name that is not given is an error."""

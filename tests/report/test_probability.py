@@ -22,7 +22,7 @@ from simfrontier.report.findings.scaling import scaling_of
 from simfrontier.report.findings.study import findings_of
 from simfrontier.report.page import page, section, study_page
 from simfrontier.report.phrases import as_percent, in_samples, number, percent
-from simfrontier.report.render import macros
+from simfrontier.report.render import environment
 from simfrontier.report.view import StudyView
 from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.study import PlanOutcome, Study, run_study
@@ -185,7 +185,9 @@ def test_where_devices_are_not_known_to_differ_none_is_typical_or_the_slowest() 
 
 def listed_errors(scenario: Scenario) -> str:
     spread = spread_of(scenario.machine, scenario.library)
-    return plain(str(macros("errors.html.j2").errors(spread, scenario.library.title, "GCD")))
+    return plain(
+        str(environment(None).get_template("errors.html.j2").module.errors(spread, scenario.library.title, "GCD"))
+    )
 
 
 def test_what_is_sampled_and_what_is_not_known_are_listed() -> None:
