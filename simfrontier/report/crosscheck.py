@@ -11,9 +11,8 @@ from simfrontier.report.figures.sweep import ratios_figure
 from simfrontier.report.findings.crosscheck import crosscheck_findings, swept_ways
 from simfrontier.report.limits import limits_section, slowed_section
 from simfrontier.report.manifest import versions
-from simfrontier.report.markup import Figure
 from simfrontier.report.render import as_html, page_of, render
-from simfrontier.report.theme import marks
+from simfrontier.report.theme import Figure, marks
 from simfrontier.trace import Comparison, CrossCheck, SweepPoint, deltas, sweep_medians
 from simfrontier.wholefile import write_whole
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from simfrontier.report.fabric_drawing import drawing, key
+from simfrontier.report.drawing import key
+from simfrontier.report.fabric_drawing import drawing
 from simfrontier.report.findings.crosscheck import links_found
-from simfrontier.report.render import as_html, render
+from simfrontier.report.phrases import quantity
+from simfrontier.report.render import render
 from simfrontier.trace import LinkCheck
 
 
@@ -21,8 +23,8 @@ def fabric_section(checks: Sequence[LinkCheck]) -> str:
         "sections/fabric.html.j2",
         found=links_found(checks),
         checks={each.plan: each for each in checks},
-        drawings={each.plan: as_html(drawing(each.pairs, full, title.format(each.plan))) for each in checks},
-        key=as_html(key(full)),
+        drawings={each.plan: drawing(each.pairs, full, title.format(each.plan)) for each in checks},
+        key=key("link-bytes", "counted bytes per step", "colour scale of bytes per link", "0", quantity(full, "bytes")),
     )
 
 

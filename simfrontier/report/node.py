@@ -4,34 +4,54 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
-from itertools import pairwise
 
 from simfrontier.analysis import LinkLoad, NodeLinks
 from simfrontier.machine import BUS, Machine
 from simfrontier.records import dataclass
-from simfrontier.report.markup import text
+from simfrontier.report.drawing import DrawnLine, Label, Point, across, colour
 from simfrontier.report.phrases import percent, quantity
+from simfrontier.report.render import render
 
-_WIDTH, _HEIGHT, _CENTRE_X, _CENTRE_Y = 720, 600, 360, 300
+_CENTRE_X, _CENTRE_Y = _CENTRE = 360, 300
 _NET_Y = (22, 578)
 _NIC_Y = (82.0, 518.0)
 _WIDER = 1.35
-_STOPS = ((0.0, (190, 198, 208)), (0.35, (242, 193, 78)), (0.7, (224, 90, 50)), (1.0, (140, 18, 48)))
-Point = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeLayout:
-    """Where the devices and NICs of a node are drawn, and the radius of a device."""
+    """Where the devices and NICs of a node are drawn, and the radius of a device. `packages`: their devices, where they
+    have several; `network`: the heights of its bars."""
 
     devices: tuple[Point, ...]
     nics: tuple[Point, ...]
+    packages: tuple[tuple[Point, ...], ...]
+    network: tuple[int, ...]
     radius: float
+    width: int = 2 * _CENTRE_X
+    height: int = 2 * _CENTRE_Y
+    centre: tuple[int, int] = _CENTRE
 
-    def at(self, end: str) -> Point:
-        """The point of a link's end; the network's is straight beyond the NIC and found by the caller."""
+    def line(self, a: str, b: str) -> tuple[Point, Point]:
+        """The ends of a link; the network is straight beyond the NIC."""
+        if "net" not in (a, b):
+            return self._at(a), self._at(b)
+        nic = self._at(b if a == "net" else a)
+        return nic, (nic[0], float(_beyond(nic)))
+
+    def _at(self, end: str) -> Point:
         return self.nics[int(end.removeprefix("nic"))] if end.startswith("nic") else self.devices[int(end)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawnBus:
+    """What all devices share: a box in the middle with a line from each of them."""
+
+    name: str
+    colour: str
+    width: float
+    utilisation: float
+    words: str
 
 
 def layout(machine: Machine) -> NodeLayout:
@@ -50,7 +70,14 @@ def layout(machine: Machine) -> NodeLayout:
             direction = out if packages > 2 and per == 2 else (-along[0], -along[1])
             x, y = _WIDER * (ring * out[0] + shift * direction[0]), ring * out[1] + shift * direction[1]
             points.append((round(_CENTRE_X + x, 1), round(_CENTRE_Y + y, 1)))
-    return NodeLayout(devices=tuple(points), nics=_nics(machine, points), radius=radius)
+    nics = _nics(machine, points)
+    return NodeLayout(
+        devices=tuple(points),
+        nics=nics,
+        packages=tuple(tuple(points[at : at + per]) for at in range(0, len(points), per)) if per > 1 else (),
+        network=tuple(sorted({_beyond(nic) for nic in nics})),
+        radius=radius,
+    )
 
 
 def _nics(machine: Machine, points: list[Point]) -> tuple[Point, ...]:
@@ -65,144 +92,56 @@ def _nics(machine: Machine, points: list[Point]) -> tuple[Point, ...]:
 
 def drawing(machine: Machine, loads: NodeLinks, full: float, title: str) -> str:
     """The SVG of one node. `full` is the utilisation at the dark end of the colour scale."""
-    where = layout(machine)
+    where, bus = layout(machine), None
     pairs: dict[tuple[str, str], list[LinkLoad]] = {}
     for load in loads.links:
         pairs.setdefault((min(load.src, load.dst), max(load.src, load.dst)), []).append(load)
     widest = max((link.bytes_per_s for link in machine.node.links), default=1.0)
     widths = {link.link_class: 2.0 + 6.0 * math.sqrt(link.bytes_per_s / widest) for link in machine.node.links}
-    lines, labels = [], []
+    links, labels = [], []
     for (a, b), both in pairs.items():
+        width = widths[both[0].link_class]
         if a == BUS:
-            lines += _bus(both[0], where, widths[BUS], full)
+            bus = _bus(both[0], width, full)
             continue
-        start, end = _ends(where, a, b)
-        lines += _lines(both, start, end, where, widths, full)
+        start, end = where.line(a, b)
+        for number, load in enumerate(both):
+            x, y = across(start, end, (number - (len(both) - 1) / 2) * (width + 1.6))
+            links.append(
+                DrawnLine(
+                    start=(start[0] + x, start[1] + y),
+                    end=(end[0] + x, end[1] + y),
+                    colour=_shade(load, full),
+                    width=width,
+                    words=_words(load),
+                )
+            )
         labels.append(_label(both, start, end))
-    parts = [
-        f'<svg class="node" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{text(title)}">',
-        _network(machine),
-        *_packages(machine, where),
-        *lines,
-        *_devices(where),
-        *labels,
-        "</svg>",
-    ]
-    return "\n".join(part for part in parts if part)
+    return render("drawings/node.svg.j2", title=title, where=where, links=links, labels=labels, bus=bus)
 
 
-def key(full: float) -> str:
-    """The legend of the drawings: their common colour scale."""
-    stops = "".join(f'<stop offset="{share:.0%}" stop-color="{_rgb(colour)}"/>' for share, colour in _STOPS)
-    return (
-        '<svg class="key" viewBox="0 0 320 34" role="img" aria-label="colour scale of utilisation">'
-        f'<defs><linearGradient id="utilisation">{stops}</linearGradient></defs>'
-        '<rect x="1" y="2" width="318" height="12" rx="3" fill="url(#utilisation)"/>'
-        f'<text x="1" y="29">0 %</text><text x="160" y="29" text-anchor="middle">utilisation of a link</text>'
-        f'<text x="319" y="29" text-anchor="end">{100 * full:.0f} %</text></svg>'
-    )
+def _bus(load: LinkLoad, width: float, full: float) -> DrawnBus:
+    shade, words = _shade(load, full), _words(load)
+    return DrawnBus(name=load.name, colour=shade, width=width, utilisation=load.utilisation, words=words)
 
 
-def colour(share: float) -> str:
-    """Colour of a share (0..1) of the scale, between its stops."""
-    share = min(max(share, 0.0), 1.0)
-    for (low, before), (high, after) in pairwise(_STOPS):
-        if share <= high:
-            part = (share - low) / (high - low)
-            return _rgb(tuple(round(a + part * (b - a)) for a, b in zip(before, after, strict=True)))
-    return _rgb(_STOPS[-1][1])
+def _shade(load: LinkLoad, full: float) -> str:
+    return colour(load.utilisation / full if full else 0.0)
 
 
-def _rgb(value: tuple[int, ...]) -> str:
-    return "#" + "".join(f"{part:02x}" for part in value)
+def _words(load: LinkLoad) -> str:
+    carried = f"{quantity(load.num_bytes, 'bytes')} per step, {percent(load.utilisation)} of its capacity"
+    return f"{load.name} ({load.link_class}): {carried}"
 
 
-def _ends(where: NodeLayout, a: str, b: str) -> tuple[Point, Point]:
-    if "net" in (a, b):
-        nic = where.at(b if a == "net" else a)
-        return nic, (nic[0], float(_NET_Y[0] if nic[1] < _CENTRE_Y else _NET_Y[1]))
-    return where.at(a), where.at(b)
-
-
-def _lines(
-    both: list[LinkLoad], start: Point, end: Point, where: NodeLayout, widths: Mapping[str, float], full: float
-) -> list[str]:
-    """One line per direction, side by side; pointing at it shows its numbers."""
-    length = math.dist(start, end) or 1.0
-    across = (-(end[1] - start[1]) / length, (end[0] - start[0]) / length)
-    made = []
-    for number, load in enumerate(both):
-        width = widths[load.link_class]
-        shift = (number - (len(both) - 1) / 2) * (width + 1.6)
-        x, y = across[0] * shift, across[1] * shift
-        shade = colour(load.utilisation / full if full else 0.0)
-        carried = f"{quantity(load.num_bytes, 'bytes')} per step, {percent(load.utilisation)} of its capacity"
-        words = f"{load.name} ({load.link_class}): {carried}"
-        made.append(
-            f'<line x1="{start[0] + x:.1f}" y1="{start[1] + y:.1f}" x2="{end[0] + x:.1f}" y2="{end[1] + y:.1f}" '
-            f'stroke="{shade}" stroke-width="{width:.1f}"><title>{text(words)}</title></line>'
-        )
-    return made
-
-
-def _bus(load: LinkLoad, where: NodeLayout, width: float, full: float) -> list[str]:
-    """What all devices share: a box in the middle with a line from each of them."""
-    shade, busy = colour(load.utilisation / full if full else 0.0), percent(load.utilisation)
-    carried = f"{quantity(load.num_bytes, 'bytes')} per step, {busy} of its capacity"
-    lines = [
-        f'<line x1="{x}" y1="{y}" x2="{_CENTRE_X}" y2="{_CENTRE_Y}" stroke="{shade}" stroke-width="{width:.1f}"/>'
-        for x, y in where.devices
-    ]
-    return [
-        *lines,
-        f'<rect class="nic" x="{_CENTRE_X - 42}" y="{_CENTRE_Y - 24}" width="84" height="48" rx="6">'
-        f"<title>{text(f'{load.name} ({load.link_class}): {carried}')}</title></rect>"
-        f'<text class="nic" x="{_CENTRE_X}" y="{_CENTRE_Y - 5}" text-anchor="middle">{text(load.name)}</text>'
-        f'<text class="load" x="{_CENTRE_X}" y="{_CENTRE_Y + 14}" text-anchor="middle">{busy}</text>',
-    ]
-
-
-def _label(both: list[LinkLoad], start: Point, end: Point) -> str:
+def _label(both: list[LinkLoad], start: Point, end: Point) -> Label:
     """The busier direction's utilisation; off the middle where lines cross: on diagonals, and on the route to a NIC."""
     diagonal = abs(start[0] - end[0]) > 1 and abs(start[1] - end[1]) > 1 and math.dist(start, end) > 150
     share = 0.3 if diagonal or both[0].link_class == "pcie" else 0.5
-    x, y = start[0] + share * (end[0] - start[0]), start[1] + share * (end[1] - start[1])
-    busiest = max(load.utilisation for load in both)
-    return f'<text class="load" x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle">{percent(busiest)}</text>'
+    at = start[0] + share * (end[0] - start[0]), start[1] + share * (end[1] - start[1])
+    return Label(at=at, words=percent(max(load.utilisation for load in both)))
 
 
-def _devices(where: NodeLayout) -> list[str]:
-    made = []
-    for number, (x, y) in enumerate(where.devices):
-        made.append(f'<circle class="device" cx="{x}" cy="{y}" r="{where.radius}"/>')
-        made.append(f'<text class="device" x="{x}" y="{y + 5}" text-anchor="middle">{number}</text>')
-    for number, (x, y) in enumerate(where.nics):
-        made.append(f'<rect class="nic" x="{x - 22}" y="{y - 12}" width="44" height="24" rx="4"/>')
-        made.append(f'<text class="nic" x="{x}" y="{y + 4}" text-anchor="middle">NIC {number}</text>')
-    return made
-
-
-def _packages(machine: Machine, where: NodeLayout) -> list[str]:
-    """A rounded outline around the devices of each package."""
-    per, margin = machine.devices_per_package, where.radius + 9
-    if per < 2:
-        return []
-    made = []
-    for first in range(0, machine.devices_per_node, per):
-        mine = where.devices[first : first + per]
-        path = " ".join(f"{x},{y}" for x, y in mine)
-        made.append(f'<polyline class="package" points="{path}" stroke-width="{2 * margin}"/>')
-        made.append(f'<polyline class="inner" points="{path}" stroke-width="{2 * margin - 2}"/>')
-    return made
-
-
-def _network(machine: Machine) -> str:
-    if not machine.node.nic_device:
-        return ""
-    where = layout(machine)
-    rows = sorted({_NET_Y[0] if y < _CENTRE_Y else _NET_Y[1] for _, y in where.nics})
-    return "".join(
-        f'<rect class="network" x="60" y="{y - 16}" width="600" height="32" rx="6"/>'
-        f'<text class="network" x="{_CENTRE_X}" y="{y + 5}" text-anchor="middle">network</text>'
-        for y in rows
-    )
+def _beyond(nic: Point) -> int:
+    """The height of the bar of the network that a NIC is next to."""
+    return _NET_Y[0] if nic[1] < _CENTRE_Y else _NET_Y[1]

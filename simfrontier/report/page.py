@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from simfrontier.report.drawing import key
 from simfrontier.report.figures.breakdown import PARTS, step_bars
 from simfrontier.report.figures.memory import areas
 from simfrontier.report.figures.scaling import efficiencies, rates, step_times, zoomed
@@ -14,8 +15,8 @@ from simfrontier.report.findings.compression import compression_of
 from simfrontier.report.findings.samples import SURE
 from simfrontier.report.findings.study import StudyFindings, findings_of
 from simfrontier.report.manifest import scenario_digest, versions
-from simfrontier.report.node import drawing, key
-from simfrontier.report.render import as_html, macros, render, whole_page
+from simfrontier.report.node import drawing
+from simfrontier.report.render import page_of, render
 from simfrontier.report.sections import with_added
 from simfrontier.report.theme import MEMORY_COLOURS
 from simfrontier.report.view import Searches, StudyView
@@ -50,15 +51,15 @@ def page(study: Study, sensitivity: Sensitivity | None = None, searches: Searche
     """The page as text; the same study gives the same text. `searches`: the candidates that were compared for plans
     that leave options open, by plan and size."""
     view = StudyView(study=study, sensitivity=sensitivity, searches=searches or {})
-    return page_of(findings_of(view), view)
+    return study_page(findings_of(view), view)
 
 
 def write_page(found: StudyFindings, view: StudyView, path: Path) -> None:
     """Write the page of a study's findings. Raises InputError where the file cannot be written."""
-    write_whole(path, page_of(found, view))
+    write_whole(path, study_page(found, view))
 
 
-def page_of(found: StudyFindings, view: StudyView) -> str:
+def study_page(found: StudyFindings, view: StudyView) -> str:
     """The page of a study's findings; a section for each name of CONTENTS that has something to say."""
     sections = {
         "headline": section("headline", found.headline, view),
@@ -77,10 +78,8 @@ def page_of(found: StudyFindings, view: StudyView) -> str:
         "assumptions": section("assumptions", found.assumptions, view, setup=found.setup, scenario=view.scenario),
         "reading": _reading(found, view),
     }
-    title = view.scenario.file.title
-    subtitle = macros("setup.html.j2").subtitle(found.setup, view.scenario)
     contents, with_extras = with_added(CONTENTS, sections, view)
-    return whole_page(title, f"{title}: predicted by simfrontier", subtitle, contents, with_extras)
+    return page_of("run", setup=found.setup, scenario=view.scenario, contents=contents, made=with_extras)
 
 
 def compression(view: StudyView) -> str:
@@ -210,8 +209,8 @@ def _traffic(found: StudyFindings, view: StudyView) -> str:
             for part in TRAFFIC_PARTS
             if part in BOUNDARIES or any(plan.sent_bytes[part] for plan in traffic.plans)
         },
-        drawings={plan: as_html(drawing(machine, links, full, titles[plan])) for plan, links in loads.items()},
-        key=as_html(key(full)),
+        drawings={plan: drawing(machine, links, full, titles[plan]) for plan, links in loads.items()},
+        key=key("utilisation", "utilisation of a link", "colour scale of utilisation", "0 %", f"{100 * full:.0f} %"),
         shown=view.ranked[0].plan if view.ranked else None,
         left_out=[o.plan for o in view.drawn if o.plan not in loads],
     )

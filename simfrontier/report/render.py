@@ -8,9 +8,8 @@ import os
 import re
 import zlib
 from base64 import b64encode
-from collections.abc import Mapping
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,30 +25,28 @@ if TYPE_CHECKING:
 _TEMPLATES = Path(__file__).parent / "templates"
 _CHARTS_LEVEL = 1  # of gzip: level 6 takes twice the time for a seventh of the size
 _LIBRARY_LEVEL = 6  # compressed once
+# plotly.js is one function, which V8 parses twice, first to skip it, unless it is in parentheses.
+_FUNCTION = re.compile(rb"(: this, )(\(\) => \{.*\})(\)\);?\s*)", re.DOTALL)
 _GZIP = 31  # zlib's number for the gzip format with the largest window; it writes no time of day
 
 
-def render(template: str, /, **values: Any) -> Markup:
-    """A template of this package filled in, as HTML that later templates do not escape again."""
-    return as_html(environment().get_template(template).render(values))
+def render(template: str, folder: Path | None = None, /, **values: Any) -> Markup:
+    """A template filled in, as HTML that later templates do not escape again. `folder`: of an extra's templates, which
+    may use those of this package."""
+    return as_html(environment(folder).get_template(template).render(values))
 
 
-def page_of(verb: str, /, **values: Any) -> str:
+def page_of(verb: str, folder: Path | None = None, /, **values: Any) -> Markup:
     """The page of a verb: `pages/VERB.html.j2` filled in, whose blocks are the sections."""
-    return render(f"pages/{verb}.html.j2", library=_library(), **values)
+    return render(f"pages/{verb}.html.j2", folder, library=_library(), **values)
 
 
-def said(verb: str, name: str, /, *values: object) -> list[str]:
+def said(verb: str, name: str, /, *values: object, folder: Path | None = None) -> list[str]:
     """The sentences for people, without markup, that the macro `name` of `terminal/VERB.txt.j2` makes of findings: the
     pieces that blank lines part, each on one line."""
-    module = environment().get_template(f"terminal/{verb}.txt.j2").module
+    module = environment(folder).get_template(f"terminal/{verb}.txt.j2").module
     pieces = re.split(r"\n[ \n]*\n", str(getattr(module, name)(*values)))
     return [line for piece in pieces if (line := re.sub(r"[ \n]+", " ", piece).strip())]
-
-
-def render_from(folder: Path, template: str, /, **values: Any) -> Markup:
-    """The same of a template of an extra's own folder, which may use those of this package."""
-    return as_html(environment(folder).get_template(template).render(values))
 
 
 def as_html(made: str) -> Markup:
@@ -59,29 +56,8 @@ def as_html(made: str) -> Markup:
     return Markup(made)
 
 
-def macros(template: str = "macros.html.j2") -> Any:
-    """The macros of a template, those that all sections share by default, as functions that give HTML."""
-    return environment().get_template(template).module
-
-
-def whole_page(
-    heading: str, title: str, subtitle: str, contents: Mapping[str, str], sections: Mapping[str, str]
-) -> str:
-    """A page. `contents`: the short name of every section; `sections`: their HTML, left out where it is empty."""
-    made = {name: as_html(section) for name, section in sections.items() if section}
-    return render(
-        "page.html.j2",
-        heading=heading,
-        title=title,
-        subtitle=subtitle,
-        contents=contents,
-        sections=made,
-        library=_library(),
-    )
-
-
 @cache
-def environment(folder: Path | None = None) -> Environment:
+def environment(folder: Path | None) -> Environment:
     """Templates of a folder and of this package: text in HTML is escaped, a name that is not given is an error."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -94,7 +70,7 @@ def environment(folder: Path | None = None) -> Environment:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    made.globals["said"] = said
+    made.globals["said"] = partial(said, folder=folder)
     made.globals["asset"] = lambda name: as_html((_TEMPLATES / name).read_text(encoding="utf-8"))
     made.filters |= {
         "sizes": lambda shape: {name: getattr(shape, name) for name in sizes_of(shape)},
@@ -157,10 +133,10 @@ def _library() -> str:
     a page. Where that folder cannot be written it is compressed each time."""
     source = _plotly_js()
     status = source.stat()
-    kept = cache_folder() / f"plotly-{status.st_size}-{status.st_mtime_ns}.gz.txt"
+    kept = cache_folder() / f"plotly-js-{status.st_size}-{status.st_mtime_ns}.gz.txt"
     with suppress(OSError):
         return kept.read_text(encoding="ascii")
-    packed = _packed(source.read_bytes(), _LIBRARY_LEVEL)
+    packed = _packed(_FUNCTION.sub(rb"\1(\2)\3", source.read_bytes(), count=1), _LIBRARY_LEVEL)
     with suppress(OSError, InputError):
         kept.parent.mkdir(parents=True, exist_ok=True)
         write_whole(kept, packed)

@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from simfrontier.extras import added
 from simfrontier.records import dataclass
+from simfrontier.report.render import as_html
 from simfrontier.report.view import StudyView
 
 Found = TypeVar("Found")
@@ -40,7 +41,7 @@ def with_added(
     """The titles and the HTML of a page's sections, with those of extras behind what they follow."""
     for section, found in sections_found(view):
         contents = _put(contents, section, section.title)
-        sections = _put(sections, section, section.html(view, found))
+        sections = _put(sections, section, as_html(section.html(view, found)))
     return contents, sections
 
 

@@ -13,12 +13,14 @@ from typing import Any
 from simfrontier.records import dataclass
 
 Figure = dict[str, Any]
+PlotTrace = dict[str, Any]
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 _PLANS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#7A5195", "#8C8C00", "#7F7F7F")
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "pentagon", "star", "hexagon", "cross")
 
 INK = "#111111"  # the page's script puts in the colour of its text
 LINE = "#8A8A8A"  # of what marks are compared with
+CAPACITY = "#B22222"
 COMPUTE, CODEC, IDLE = "#54708C", "#8E6BBF", "#C9C9C4"
 LEVEL_COLOURS = {"inter_node": "#A4243B", "intra_node": "#E07A3F", "package": "#F2C14E"}
 LEVEL_NAMES = {"inter_node": "between nodes", "intra_node": "inside a node", "package": "inside a package"}
@@ -62,34 +64,29 @@ def rows(labels: Sequence[str]) -> dict[str, Any]:
     return {"autorange": "reversed", "type": "category", "categoryorder": "array", "categoryarray": list(labels)}
 
 
-def bars(name: str, labels: Sequence[str], values: Sequence[float | None], colour: str, unit: str) -> dict[str, Any]:
-    """Horizontal bars of one colour, a row for each label."""
-    return {
-        "type": "bar",
-        "orientation": "h",
-        "name": name,
-        "y": list(labels),
-        "x": list(values),
-        "marker": {"color": colour},
-        "hovertemplate": f"<b>%{{y}}</b><br>{name}: %{{x:.4~g}} {unit}<extra></extra>",
-    }
+def bar(name: str, labels: Sequence[Any], values: Sequence[float | None], colour: object, **more: Any) -> PlotTrace:
+    """Horizontal bars, a row for each label."""
+    fixed = {"type": "bar", "orientation": "h", "name": name}
+    return {**fixed, "y": list(labels), "x": list(values), "marker": {"color": colour}, **more}
+
+
+def bars(name: str, labels: Sequence[str], values: Sequence[float | None], colour: str, unit: str) -> PlotTrace:
+    """Horizontal bars with their value at the pointer."""
+    return bar(
+        name, labels, values, colour, hovertemplate=f"<b>%{{y}}</b><br>{name}: %{{x:.4~g}} {unit}<extra></extra>"
+    )
 
 
 def told_bars(
     name: str, labels: Sequence[str], values: Sequence[float], colour: object, hover: Sequence[str], **more: Any
-) -> dict[str, Any]:
+) -> PlotTrace:
     """Horizontal bars, each with a text of its own at the pointer."""
-    return {
-        "type": "bar",
-        "orientation": "h",
-        "name": name,
-        "y": list(labels),
-        "x": list(values),
-        "marker": {"color": colour},
-        "hovertext": list(hover),
-        "hovertemplate": "%{hovertext}<extra></extra>",
-        **more,
-    }
+    return bar(name, labels, values, colour, hovertext=list(hover), hovertemplate="%{hovertext}<extra></extra>") | more
+
+
+def scatter(name: str, x: Sequence[Any], y: Sequence[Any], mode: str = "markers", **more: Any) -> PlotTrace:
+    """Marks, lines or words in a plane, with what plotly calls their other traits."""
+    return {"type": "scatter", "mode": mode, "name": name, "x": list(x), "y": list(y), **more}
 
 
 def points(
@@ -101,34 +98,35 @@ def points(
     hover: Sequence[str],
     marker: Mapping[str, Any] | None = None,
     **more: Any,
-) -> dict[str, Any]:
+) -> PlotTrace:
     """Marks, each with a text at the pointer; `marker` adds to their look."""
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": name,
-        "x": list(x),
-        "y": list(y),
-        "marker": {"color": colour, "symbol": symbol, "size": 8, **(marker or {})},
-        "hovertext": list(hover),
-        "hovertemplate": f"%{{hovertext}}<extra>{name}</extra>",
-        **more,
-    }
+    look = {"color": colour, "symbol": symbol, "size": 8, **(marker or {})}
+    told = {"hovertext": list(hover), "hovertemplate": f"%{{hovertext}}<extra>{name}</extra>"}
+    return scatter(name, x, y, marker=look) | told | more
 
 
-def line(name: str, x: Sequence[float], y: Sequence[float], dash: str = "solid", **more: Any) -> dict[str, Any]:
+def line(name: str, x: Sequence[float], y: Sequence[float], dash: str = "solid", **more: Any) -> PlotTrace:
     """A grey line to compare with, without a text at the pointer; in the legend where it has a name."""
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": name,
-        "showlegend": bool(name),
-        "x": list(x),
-        "y": list(y),
-        "line": {"color": LINE, "width": 1.4, "dash": dash},
-        "hoverinfo": "skip",
-        **more,
-    }
+    look = {"color": LINE, "width": 1.4, "dash": dash}
+    return scatter(name, x, y, "lines", showlegend=bool(name), line=look, hoverinfo="skip") | more
+
+
+def capacity(x: Sequence[Any], value: float) -> PlotTrace:
+    """A dashed line at the memory of a device."""
+    look = {"dash": "dash", "width": 2, "color": CAPACITY}
+    return scatter("capacity", x, [value] * len(x), "lines", line=look, hoverinfo="skip")
+
+
+def error_bars(bands: Sequence[tuple[float, float, float]], **more: Any) -> dict[str, Any]:
+    """What reaches from the middle of each (low, middle, high) to its ends."""
+    above, below = [high - middle for _, middle, high in bands], [middle - low for low, middle, _ in bands]
+    return {"type": "data", "symmetric": False, "array": above, "arrayminus": below, **more}
+
+
+def lanes_axis(title: str, lanes: Sequence[object], **more: Any) -> dict[str, Any]:
+    """A vertical axis of rows numbered from 0 on top, with their names."""
+    names = {"tickvals": list(range(len(lanes))), "ticktext": list(lanes)}
+    return axis(title, **names, range=[len(lanes) - 0.5, -0.5], fixedrange=True, **more)
 
 
 def time_scale(longest_s: float) -> tuple[float, str]:
@@ -149,7 +147,7 @@ def powers_of_two(low: float, high: float, most: int) -> list[float]:
     return [2.0**power for power in powers[:: max(1, -(-len(powers) // most))]]
 
 
-def figure(traces: list[dict[str, Any]], x: dict[str, Any], y: dict[str, Any], height: int, **more: Any) -> Figure:
+def figure(traces: list[PlotTrace], x: dict[str, Any], y: dict[str, Any], height: int, **more: Any) -> Figure:
     """A chart of the page: transparent, its legend above, clickable."""
     layout = {
         "height": height,

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape as text
 from typing import Any, Final
 
 import numpy as np
 
 from simfrontier.arrays import Floats
-from simfrontier.report.markup import Figure, text
 from simfrontier.report.phrases import number, signed
-from simfrontier.report.theme import PlanMark, axis, figure
+from simfrontier.report.theme import Figure, PlanMark, axis, figure, scatter
 from simfrontier_extras.losses.curves import LossCurves
 
 SHADE: Final = "rgba(125,135,145,0.25)"  # the band of the baseline
@@ -101,15 +101,7 @@ def _sides(at: Mapping[str, tuple[float, float]]) -> dict[str, str]:
 
 
 def _marked(name: str, x: list[float], y: list[float], marker: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": name,
-        "x": x,
-        "y": y,
-        "marker": marker,
-        "hovertemplate": f"<b>{text(name)}</b><extra></extra>",
-    }
+    return scatter(name, x, y, marker=marker, hovertemplate=f"<b>{text(name)}</b><extra></extra>")
 
 
 def _published(
@@ -196,15 +188,9 @@ def _band(steps: list[int], middle: Floats, half: Floats | None) -> Iterator[dic
 
 
 def _line(name: str, steps: list[int], values: Floats, colour: str) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": text(name),
-        "x": steps,
-        "y": _values(values),
-        "line": {"width": 2, "color": colour},
-        "hovertemplate": f"<b>{text(name)}</b><br>step %{{x}}: %{{y:.4~g}}<extra></extra>",
-    }
+    hover = f"<b>{text(name)}</b><br>step %{{x}}: %{{y:.4~g}}<extra></extra>"
+    look = {"width": 2, "color": colour}
+    return scatter(text(name), steps, _values(values), "lines", line=look, hovertemplate=hover)
 
 
 def _values(values: Floats) -> list[float | None]:

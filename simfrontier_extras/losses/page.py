@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from simfrontier.report import StudyView
-from simfrontier.report.render import render_from
+from simfrontier.report.render import render
 from simfrontier.report.theme import marks
 from simfrontier_extras.losses.curves import NUM_SD, LossCurves, policy_of
 from simfrontier_extras.losses.figures import GainLossPoint, curves, trade_off
@@ -29,9 +29,9 @@ def losses_section(view: StudyView, found: StudyLosses) -> str:
     ]
     published = {one.plan: one.published_gain for one in found.plans if one.published_gain is not None}
     drawn = {point.plan for point in points}
-    return render_from(
-        _TEMPLATES,
+    return render(
         "section.html.j2",
+        _TEMPLATES,
         found=found,
         trade_off=trade_off(points, published, found.half_band) if points else None,
         curves=curves(losses, _colours(view, found, losses)),

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from html import escape as text
 from pathlib import Path
 from typing import Final
 
 from simfrontier.report import StudyView
-from simfrontier.report.markup import Figure, text
-from simfrontier.report.render import render_from
-from simfrontier.report.theme import axis, figure
+from simfrontier.report.render import render
+from simfrontier.report.theme import Figure, axis, figure, scatter
 from simfrontier_extras.mugs.findings import StudyGathers
 
 NAMES: Final[Mapping[str, str]] = {
@@ -27,9 +27,7 @@ _TEMPLATES = Path(__file__).parent / "templates"
 
 def queues_section(view: StudyView, found: StudyGathers) -> str:
     """The section of a study whose model gathers values for later steps."""
-    return render_from(
-        _TEMPLATES, "section.html.j2", found=found, figure=waits(view, found), names=NAMES, marks=view.marks
-    )
+    return render("section.html.j2", _TEMPLATES, found=found, figure=waits(view, found), names=NAMES, marks=view.marks)
 
 
 def waits(view: StudyView, found: StudyGathers) -> Figure:
@@ -37,17 +35,9 @@ def waits(view: StudyView, found: StudyGathers) -> Figure:
     traces = []
     for plan, by_size in found.waits_s.items():
         sizes, mark = sorted(by_size), view.marks[plan]
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "lines+markers",
-                "name": plan,
-                "x": sizes,
-                "y": [1e3 * by_size[size] for size in sizes],
-                "line": {"color": mark.colour},
-                "marker": {"color": mark.colour, "symbol": mark.symbol, "size": 9},
-                "hovertemplate": f"<b>{text(plan)}</b><br>%{{x:,}} {view.devices}: %{{y:.3~g}} ms<extra></extra>",
-            }
-        )
+        look = {"color": mark.colour, "symbol": mark.symbol, "size": 9}
+        hover = f"<b>{text(plan)}</b><br>%{{x:,}} {view.devices}: %{{y:.3~g}} ms<extra></extra>"
+        own = {"line": {"color": mark.colour}, "marker": look, "hovertemplate": hover}
+        traces.append(scatter(plan, sizes, [1e3 * by_size[size] for size in sizes], "lines+markers", **own))
     x = axis(f"{view.devices}", type="log", tickvals=list(view.sizes), ticktext=[f"{size:,}" for size in view.sizes])
     return figure(traces, x, axis("waited for per step (ms)", rangemode="tozero"), 320)

@@ -9,11 +9,12 @@ from typing import Any, Final
 import typer
 
 from simfrontier.cli import plain
-from simfrontier.report import rows_csv
+from simfrontier.report import rows_csv, said
 from simfrontier.wholefile import MANIFEST, ensure_writable, filled, write_whole
 from simfrontier_extras.softmax.algorithms import IN_MEMORY
-from simfrontier_extras.softmax.page import outside_ratio, softmax_findings, softmax_lead, write_softmax_rates_page
-from simfrontier_extras.softmax.rates import OTHERS, Rates, limit_of, read_rates
+from simfrontier_extras.softmax.findings import SoftmaxRatesFindings, softmax_rates_findings
+from simfrontier_extras.softmax.page import TEMPLATES, write_softmax_rates_page
+from simfrontier_extras.softmax.rates import OTHERS, Rates, read_rates
 
 _SHORT: Final = tuple(name.removeprefix("three-pass-") for name in IN_MEMORY)
 
@@ -22,16 +23,17 @@ def print_softmax(path: Path, out: Path | None, as_json: bool) -> bool:
     """Print how the algorithms compare by the length of a row, and write the page; whether two passes are the fastest
     wherever a row is larger than the last cache. Raises InputError."""
     rates = read_rates(path)
+    found = softmax_rates_findings(rates)
     rows = [_row(rates, elements, starts) for elements, starts in rates.kinds]
     if out is not None:
         ensure_writable(out, "results.csv", "index.html", MANIFEST)
         with filled(out, "softmax", MANIFEST) as new:
-            write_softmax_rates_page(rates, new / "index.html")
+            write_softmax_rates_page(found, new / "index.html")
             write_whole(new / "results.csv", rows_csv(list(rows[0]), rows))
     if as_json:
-        typer.echo(json.dumps(_document(rates, rows), indent=1))
+        typer.echo(json.dumps(_document(found, rows), indent=1))
     else:
-        _print(rates, rows, out)
+        _print(found, rows, out)
     return rates.wins
 
 
@@ -49,18 +51,18 @@ def _key(algorithm: str) -> str:
     return algorithm.replace("-", "_")
 
 
-def _document(rates: Rates, rows: list[dict[str, Any]]) -> dict[str, Any]:
+def _document(found: SoftmaxRatesFindings, rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {
-        "cpu": rates.cpu,
-        "cache_bytes": rates.cache_bytes,
-        "wins": rates.wins,
-        "ratios": {name: outside_ratio(rates, name) for name in OTHERS},
-        "limits": {name: limit_of(name) for name in OTHERS},
+        "cpu": found.rates.cpu,
+        "cache_bytes": found.rates.cache_bytes,
+        "wins": found.rates.wins,
+        "ratios": {each.algorithm: each.ratio for each in found.against},
+        "limits": {each.algorithm: each.limit for each in found.against},
         "rows": rows,
     }
 
 
-def _print(rates: Rates, rows: list[dict[str, Any]], out: Path | None) -> None:
+def _print(found: SoftmaxRatesFindings, rows: list[dict[str, Any]], out: Path | None) -> None:
     head = ["elements", "row", *(f"{name} ns" for name in _SHORT), *(f"{name} ×" for name in _SHORT[1:])]
     table = [head]
     for row in rows:
@@ -71,8 +73,8 @@ def _print(rates: Rates, rows: list[dict[str, Any]], out: Path | None) -> None:
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for cells in table:
         typer.echo("  ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True)))
-    typer.echo(plain(softmax_lead(rates)))
-    for text in softmax_findings(rates):
-        typer.echo(plain(f"– {text}"))
+    for name, before in (("lead", ""), ("findings", "– ")):
+        for sentence in said("softmax", name, found, folder=TEMPLATES):
+            typer.echo(plain(before + sentence))
     if out is not None:
         typer.echo(f"Written: {out / 'index.html'} (open it in a browser)")

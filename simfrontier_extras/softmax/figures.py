@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from html import escape as text
 from math import log10
 from typing import Any, Final
 
-from simfrontier.report.markup import Figure, text
 from simfrontier.report.phrases import binary, number
-from simfrontier.report.theme import PlanMark, axis, decades, figure, marks
+from simfrontier.report.theme import LINE, Figure, PlanMark, axis, decades, figure, marks, points
 from simfrontier_extras.softmax.algorithms import IN_MEMORY
 from simfrontier_extras.softmax.rates import CACHED, FLOAT_BYTES, STARTS, TWO_PASS, Rates
 
-LINE: Final = "#8A8A8A"
 MARKS: Final[Mapping[str, PlanMark]] = marks(IN_MEMORY)
 NAMES: Final = {"cached": "row in the cache", "uncached": "row in memory"}
 _DASHES: Final = {"cached": "dot", "uncached": "solid"}
@@ -69,21 +68,17 @@ def _lines(result: Rates, name: str, starts: str, relative: bool) -> list[dict[s
     ]
     mark = MARKS[name]
     return [
-        {
-            "type": "scatter",
-            "mode": "lines+markers",
-            "name": f"{text(name)}, {NAMES[starts]}",
-            "x": sizes,
-            "y": ratios if relative else each,
-            "line": {"color": mark.colour, "width": 1.8, "dash": _DASHES[starts]},
-            "marker": {
-                "color": mark.colour,
-                "symbol": mark.symbol + ("-open" if starts == CACHED else ""),
-                "size": 8,
-            },
-            "hovertext": hover,
-            "hovertemplate": "%{hovertext}<extra></extra>",
-        }
+        points(
+            f"{text(name)}, {NAMES[starts]}",
+            sizes,
+            ratios if relative else each,
+            mark.colour,
+            mark.symbol + ("-open" if starts == CACHED else ""),
+            hover,
+            mode="lines+markers",
+            line={"color": mark.colour, "width": 1.8, "dash": _DASHES[starts]},
+            hovertemplate="%{hovertext}<extra></extra>",
+        )
     ]
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from html import escape as text
+from typing import Final
 
-from simfrontier.report.markup import Figure, text
-from simfrontier.report.theme import COMPUTE, LEVEL_COLOURS, axis, figure
+from simfrontier.report.theme import COMPUTE, LEVEL_COLOURS, Figure, PlotTrace, axis, bars, figure, rows
 from simfrontier_extras.softmax.study_findings import PlanSoftmaxes
 
 PARTS: Final[Mapping[str, tuple[str, str]]] = {
@@ -16,30 +16,15 @@ PARTS: Final[Mapping[str, tuple[str, str]]] = {
 }
 
 
-def bars(plans: Sequence[PlanSoftmaxes]) -> Figure:
+def softmax_bars(plans: Sequence[PlanSoftmaxes]) -> Figure:
     """Stacked horizontal bars, the scenario's first plan on top; parts that no plan has are left out."""
     longest = max((one.spent.seconds for one in plans), default=1.0)
     scale, unit = (1e3, "ms") if longest >= 1e-3 else (1e6, "µs")
-    traces: list[dict[str, Any]] = []
+    traces: list[PlotTrace] = []
     for part, (name, colour) in PARTS.items():
         values = [scale * getattr(one.spent, part) for one in plans]
         if any(values):
-            traces.append(
-                {
-                    "type": "bar",
-                    "orientation": "h",
-                    "name": name,
-                    "y": [text(one.plan) for one in plans],
-                    "x": values,
-                    "marker": {"color": colour},
-                    "hovertemplate": f"<b>%{{y}}</b><br>{name}: %{{x:.4~g}} {unit}<extra></extra>",
-                }
-            )
-    rows = {
-        "autorange": "reversed",
-        "type": "category",
-        "categoryorder": "array",
-        "categoryarray": [one.plan for one in plans],
-    }
+            traces.append(bars(name, [text(one.plan) for one in plans], values, colour, unit))
     height = 130 + 40 * len(plans)
-    return figure(traces, axis(f"time per step ({unit})"), {**axis(""), **rows}, height, barmode="stack")
+    y = axis("", **rows([one.plan for one in plans]))
+    return figure(traces, axis(f"time per step ({unit})"), y, height, barmode="stack")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from simfrontier.machine import Provenance
 from simfrontier.report.findings.assumptions import KINDS, assumptions_of, numbers_of
-from simfrontier.report.render import macros
+from simfrontier.report.render import environment
 from simfrontier.report.view import StudyView
 from tests.report.studies import study
 
@@ -16,7 +16,11 @@ def table(interval: tuple[float, float] | None, key: str, value: float, unit: st
     number = Provenance(key=key, value=value, unit=unit, kind="fitted", source="a fit", interval=interval)
     scenario = study().scenario
     scenario = replace(scenario, library=replace(scenario.library, sources=(number,)))
-    made = macros("assumptions.html.j2").numbers(numbers_of(scenario), scenario.machine, scenario.library)
+    made = (
+        environment(None)
+        .get_template("assumptions.html.j2")
+        .module.numbers(numbers_of(scenario), scenario.machine, scenario.library)
+    )
     return str(made).replace("\u00a0", " ")
 
 

@@ -7,7 +7,8 @@ from xml.etree import ElementTree
 
 from simfrontier.analysis.links import LinkLoad, NodeLinks
 from simfrontier.machine import load_machine
-from simfrontier.report.node import colour, drawing, layout
+from simfrontier.report.drawing import colour
+from simfrontier.report.node import drawing, layout
 
 
 def test_a_bus_is_drawn_once_with_a_line_from_every_device() -> None:

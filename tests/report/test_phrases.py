@@ -5,7 +5,8 @@ import math
 import pytest
 
 from simfrontier.machine import load_machine
-from simfrontier.report.node import colour, drawing, layout
+from simfrontier.report.drawing import colour
+from simfrontier.report.node import drawing, layout
 from simfrontier.report.phrases import (
     device_word,
     distance,

@@ -20,9 +20,9 @@ from simfrontier.report.findings.ranking import Ranking, ranking_of
 from simfrontier.report.findings.samples import SURE, Sampled, sampled_share, sampled_step_s, sampled_tflops
 from simfrontier.report.findings.scaling import scaling_of
 from simfrontier.report.findings.study import findings_of
-from simfrontier.report.page import page, page_of, section
+from simfrontier.report.page import page, section, study_page
 from simfrontier.report.phrases import as_percent, in_samples, number, percent
-from simfrontier.report.render import macros
+from simfrontier.report.render import environment
 from simfrontier.report.view import StudyView
 from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.study import PlanOutcome, Study, run_study
@@ -178,13 +178,16 @@ def test_where_devices_are_not_known_to_differ_none_is_typical_or_the_slowest() 
     for view, differ in ((StudyView(study=study()), False), (slow_devices(), True)):
         found = findings_of(view)
         assert (
-            bool(re.search("typical|slowest device", page_of(found, view).partition("sampled. Settings")[0])) == differ
+            bool(re.search("typical|slowest device", study_page(found, view).partition("sampled. Settings")[0]))
+            == differ
         )
 
 
 def listed_errors(scenario: Scenario) -> str:
     spread = spread_of(scenario.machine, scenario.library)
-    return plain(str(macros("errors.html.j2").errors(spread, scenario.library.title, "GCD")))
+    return plain(
+        str(environment(None).get_template("errors.html.j2").module.errors(spread, scenario.library.title, "GCD"))
+    )
 
 
 def test_what_is_sampled_and_what_is_not_known_are_listed() -> None:
@@ -216,7 +219,7 @@ def test_where_there_are_no_error_bars_the_findings_say_why(
     assert (found.ranked, found.any_fits, found.num_samples) == ({}, any_fits, num_samples)
     assert found.example_s is None and found.example_sampled_s is None
     assert sampled_share(*view().study.outcomes[:2]) is None
-    drawn = json.loads(Page(page_of(findings_of(view()), view())).data.get("fig-rate", "{}"))
+    drawn = json.loads(Page(study_page(findings_of(view()), view())).data.get("fig-rate", "{}"))
     assert not any("error_y" in trace for figure in drawn.values() for trace in figure["data"])
 
 

@@ -54,11 +54,11 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     words = "{% macro both(name) %}\n{{ name }} is\n  in one\u00a0line.\n \n\n\nAnd another.\n{% endmacro %}"
     own = DictLoader({"pages/made-up.html.j2": page, "terminal/made-up.txt.j2": words})
-    loader = environment().loader
+    loader = environment(None).loader
     assert loader is not None
-    monkeypatch.setattr(environment(), "loader", ChoiceLoader([own, loader]))
-    monkeypatch.setattr(environment(), "bytecode_cache", None)
-    monkeypatch.setattr(environment(), "cache", {})
+    monkeypatch.setattr(environment(None), "loader", ChoiceLoader([own, loader]))
+    monkeypatch.setattr(environment(None), "bytecode_cache", None)
+    monkeypatch.setattr(environment(None), "cache", {})
 
 
 @pytest.mark.usefixtures("made_up")

@@ -19,6 +19,7 @@ from simfrontier.report.theme import (
     bars,
     figure,
     rows,
+    scatter,
 )
 
 
@@ -57,17 +58,10 @@ def step_bars(steps: Sequence[StepParts]) -> Figure:
         )
         for key, part in PARTS.items()
     ]
-    traces.append(
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "name": "lower bound",
-            "y": labels,
-            "x": [None if step.bound_s is None else scale * step.bound_s for step in steps],
-            "marker": {"symbol": "line-ns-open", "size": 22, "color": INK, "line": {"width": 2.5, "color": INK}},
-            "hovertemplate": f"<b>%{{y}}</b><br>lower bound: %{{x:.4~g}} {unit}<extra></extra>",
-        }
-    )
+    bounds = [None if step.bound_s is None else scale * step.bound_s for step in steps]
+    mark = {"symbol": "line-ns-open", "size": 22, "color": INK, "line": {"width": 2.5, "color": INK}}
+    hover = f"<b>%{{y}}</b><br>lower bound: %{{x:.4~g}} {unit}<extra></extra>"
+    traces.append(scatter("lower bound", bounds, labels, marker=mark, hovertemplate=hover))
     return figure(
         traces,
         axis(f"time of one step ({unit})"),

@@ -8,9 +8,8 @@ from html import escape as text
 from simfrontier.measured import CallRow
 from simfrontier.report.figures.validation import USE_MARKS, USE_NAMES, clipped
 from simfrontier.report.findings.rows import row_name
-from simfrontier.report.markup import Figure
 from simfrontier.report.phrases import binary, signed
-from simfrontier.report.theme import LINE, axis, figure, points, powers_of_two
+from simfrontier.report.theme import LINE, Figure, axis, figure, points, powers_of_two
 from simfrontier.validation import ComparedRow
 
 FAR = 60.0  # per cent that the chart shows at most; farther points lie on its edge

@@ -8,19 +8,21 @@ from statistics import median
 from typing import Any
 
 from simfrontier.report.figures.timeline import WAIT, lane_bars, lanes_of
-from simfrontier.report.markup import Figure
 from simfrontier.report.phrases import quantity
 from simfrontier.report.theme import (
     CODEC,
     COMPUTE,
     INK,
     LINE,
+    Figure,
     PlanMark,
     axis,
     decades,
     figure,
+    lanes_axis,
     line,
     points,
+    scatter,
     time_scale,
 )
 from simfrontier.trace import Comparison, CrossCheck, OpPair, PlanStepTimes, Span, duration
@@ -34,7 +36,7 @@ COLOURS = {
     "codec and reordering": CODEC,
     **{kind.replace("_", "-"): colour for kind, colour in KINDS.items()},
     OTHER: OTHER_COLOUR,
-    "host": "#4B4B4B",
+    "host": "#8C6D4F",
     WAIT: "#D9D9D9",
 }
 FAINT = 0.3  # of collectives that are too small to be judged
@@ -137,15 +139,8 @@ def _lines(low: float, high: float, tolerance: float) -> list[dict[str, Any]]:
 
 def _entry(name: str, colour: str, symbol: str, group: str = "") -> dict[str, Any]:
     """An entry of the legend; with a group it is the entry of that group's points."""
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": name,
-        "legendgroup": group or f"plan {name}",
-        "x": [None],
-        "y": [None],
-        "marker": {"color": colour, "line": {"color": colour}, "symbol": symbol, "size": 8},
-    }
+    mark = {"color": colour, "line": {"color": colour}, "symbol": symbol, "size": 8}
+    return scatter(name, [None], [None], legendgroup=group or f"plan {name}", marker=mark)
 
 
 def timelines_figure(comparison: Comparison, rank: int) -> Figure:
@@ -164,19 +159,13 @@ def timelines_figure(comparison: Comparison, rank: int) -> Figure:
             if kind in bars:
                 traces.append({**bars[kind], "yaxis": y, "legendgroup": kind, "showlegend": first})
                 first = False
-    rows = {
-        "tickvals": list(range(len(lanes))),
-        "ticktext": lanes,
-        "range": [len(lanes) - 0.5, -0.5],
-        "fixedrange": True,
-    }
     x = axis(f"time since the start of the step ({unit})", range=[0, scale * longest], anchor="y2")
     return figure(
         traces,
         x,
-        axis("simulated", **rows, domain=[0.53, 1.0]),
+        lanes_axis("simulated", lanes, domain=[0.53, 1.0]),
         200 + 104 * len(lanes),
-        yaxis2=axis("real", **rows, domain=[0.0, 0.47], anchor="x"),
+        yaxis2=lanes_axis("real", lanes, domain=[0.0, 0.47], anchor="x"),
         barmode="overlay",
         dragmode="zoom",
     )

@@ -12,9 +12,8 @@ from simfrontier.analysis import WAIT, CriticalPath, PathLevel, part_words
 from simfrontier.arrays import Floats
 from simfrontier.explanation import Explanation, PlanComparison, TriedChange
 from simfrontier.report.findings.explanation import OTHER, shown_differences
-from simfrontier.report.markup import Figure
 from simfrontier.report.phrases import percent, quantity, signed_seconds
-from simfrontier.report.theme import CODEC, IDLE, axis, figure, rows, time_scale, told_bars
+from simfrontier.report.theme import CODEC, IDLE, Figure, axis, figure, rows, time_scale, told_bars
 
 NUM_BINS = 600  # of the strip: a third of a pixel more or less
 MOST_PARTS = 9  # with a colour of their own

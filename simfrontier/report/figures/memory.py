@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.report.theme import INK, MEMORY_COLOURS, Figure, axis, figure
+from simfrontier.report.theme import INK, MEMORY_COLOURS, Figure, PlotTrace, axis, capacity, figure, scatter
 from simfrontier.simulation import MemoryTimeline
 
 
@@ -18,47 +17,20 @@ def areas(held: MemoryTimeline, capacity_bytes: float) -> Figure:
     scale, unit = (1.0, "s") if last >= 1.0 else (1e3, "ms")
     giga, size = (1e9, "GB") if held.peak_bytes >= 1e8 else (1e6, "MB")
     times = _packed(held.times * scale)
-    traces: list[dict[str, Any]] = []
+    traces: list[PlotTrace] = []
     for kind in [*MEMORY_COLOURS, *sorted(set(held.held) - set(MEMORY_COLOURS))]:
         values = held.held.get(kind)
         if values is None or not values.any():
             continue
         colour = MEMORY_COLOURS.get(kind, MEMORY_COLOURS["other"])
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "name": kind,
-                "stackgroup": "held",
-                "x": times,
-                "y": _packed(values / giga),
-                "line": {"shape": "hv", "width": 0, "color": colour},
-                "fillcolor": colour,
-                "hovertemplate": f"{kind}: %{{y:.2f}} {size}<extra></extra>",
-            }
-        )
-    traces.append(
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": "capacity",
-            "x": [0, last * scale],
-            "y": [capacity_bytes / giga] * 2,
-            "line": {"dash": "dash", "width": 2, "color": "#B22222"},
-            "hoverinfo": "skip",
-        }
-    )
-    traces.append(
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "name": "peak",
-            "x": [held.peak_s * scale],
-            "y": [held.peak_bytes / giga],
-            "marker": {"symbol": "circle-open", "size": 11, "color": INK, "line": {"width": 2}},
-            "hovertemplate": f"peak: %{{y:.2f}} {size}<extra></extra>",
-        }
-    )
+        hover = f"{kind}: %{{y:.2f}} {size}<extra></extra>"
+        look = {"line": {"shape": "hv", "width": 0, "color": colour}, "fillcolor": colour, "hovertemplate": hover}
+        area = scatter(kind, (), (), "lines", stackgroup="held", **look)
+        traces.append(area | {"x": times, "y": _packed(values / giga)})
+    traces.append(capacity([0, last * scale], capacity_bytes / giga))
+    mark = {"symbol": "circle-open", "size": 11, "color": INK, "line": {"width": 2}}
+    hover = f"peak: %{{y:.2f}} {size}<extra></extra>"
+    traces.append(scatter("peak", [held.peak_s * scale], [held.peak_bytes / giga], marker=mark, hovertemplate=hover))
     x = axis(f"time since the start of the step ({unit})", range=[0, last * scale], hoverformat=".4~g")
     return figure(traces, x, axis(f"memory ({size})", rangemode="tozero"), 440, hovermode="x unified")
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
-from typing import Any
 
 from simfrontier.analysis import OUTSIDE, Stages, StageSpan
 from simfrontier.report.phrases import quantity
-from simfrontier.report.theme import IDLE, MEMORY_COLOURS, Figure, axis, figure
+from simfrontier.report.theme import IDLE, MEMORY_COLOURS, Figure, PlotTrace, axis, bar, capacity, figure, lanes_axis
 
 IDLE_NAME = "idle (bubble)"
 COLOURS = {"forward": "#3D7EA6", "backward": "#C66B3D", "exchange": "#8E1230", "end": "#7D8B96"}
@@ -26,27 +25,15 @@ def lanes(stages: Stages) -> Figure:
     """A row per stage, one trace per colour; behind them the pipeline's time, grey where nothing covers it."""
     scale, unit = (1.0, "s") if stages.step_s >= 1.0 else (1e3, "ms")
     rows = [stage.stage for stage in stages.stages]
-    behind: dict[str, Any] = {
-        **_trace(IDLE_NAME, IDLE, _BAR),
-        "base": [0.0] * len(rows),
-        "x": [round(scale * stages.pipeline_s, 9)] * len(rows),
-        "y": rows,
-        "hoverinfo": "skip",
-    }
-    traces = [behind, *_bars(stages, scale)]
-    names = {
-        "tickvals": rows,
-        "ticktext": [f"stage {row}" for row in rows],
-        "range": [len(rows) - 0.5, -0.5],
-        "fixedrange": True,
-    }
+    whole = [(row, 0.0, stages.pipeline_s) for row in rows]
+    traces = [_trace(IDLE_NAME, IDLE, _BAR, whole, scale) | {"hoverinfo": "skip"}, *_bars(stages, scale)]
     x = axis(f"time since the start of the step ({unit})", range=[0, scale * stages.step_s])
     height = 150 + max(22, min(46, 480 // len(rows))) * len(rows)
     more = {"barmode": "overlay", "dragmode": "zoom", "uniformtext": {"minsize": 8, "mode": "hide"}}
-    return figure(traces, x, axis("", **names), height, **more)
+    return figure(traces, x, lanes_axis("", [f"stage {row}" for row in rows]), height, **more)
 
 
-def _bars(stages: Stages, scale: float) -> Iterator[dict[str, Any]]:
+def _bars(stages: Stages, scale: float) -> Iterator[PlotTrace]:
     for kind, name in NAMES.items():
         for beside in (False, True):
             spans = [
@@ -57,25 +44,23 @@ def _bars(stages: Stages, scale: float) -> Iterator[dict[str, Any]]:
             ]
             if not spans:
                 continue
-            numbered = kind in ("forward", "backward")
-            words = {"text": [str(span.micro) for _, span in spans], "textposition": "inside"} if numbered else {}
-            yield {
-                **_trace(f"{name}, beside the rest" if beside else name, COLOURS[kind], _BESIDE if beside else _BAR),
-                "base": [round(scale * span.start_s, 9) for _, span in spans],
-                "x": [round(scale * (span.end_s - span.start_s), 9) for _, span in spans],
-                "y": [stage for stage, _ in spans],
-                "hovertext": [_hover(stage, span) for stage, span in spans],
-                "hovertemplate": f"%{{hovertext}}<extra>{name}</extra>",
-                **words,
-            }
+            words: PlotTrace = {"hovertext": [_hover(*each) for each in spans]}
+            words["hovertemplate"] = f"%{{hovertext}}<extra>{name}</extra>"
+            if kind in ("forward", "backward"):
+                words |= {"text": [str(span.micro) for _, span in spans], "textposition": "inside"}
+            title, place = (f"{name}, beside the rest", _BESIDE) if beside else (name, _BAR)
+            times = [(stage, span.start_s, span.end_s) for stage, span in spans]
+            yield _trace(title, COLOURS[kind], place, times, scale) | words
 
 
-def _trace(name: str, colour: str, place: tuple[float, float]) -> dict[str, Any]:
+def _trace(
+    name: str, colour: str, place: tuple[float, float], times: Sequence[tuple[int, float, float]], scale: float
+) -> PlotTrace:
+    """Bars of (stage, start, end)."""
     width, offset = place
-    return {
-        "type": "bar",
-        "orientation": "h",
-        "name": name,
+    lengths = [round(scale * (end_s - start_s), 9) for _, start_s, end_s in times]
+    return bar(name, [stage for stage, _, _ in times], lengths, colour) | {
+        "base": [round(scale * start_s, 9) for _, start_s, _ in times],
         "width": width,
         "offset": offset,
         "marker": {"color": colour, "line": {"width": 0}},
@@ -100,7 +85,7 @@ def memory_bars(stages: Stages, capacity_bytes: float) -> Figure:
     giga, unit = (1e9, "GB") if most >= 1e8 else (1e6, "MB")
     labels = [f"{stage.stage}" for stage in stages.stages]
     colours = {**MEMORY_COLOURS, OUTSIDE: _OUTSIDE_COLOUR}
-    traces: list[dict[str, Any]] = [
+    traces: list[PlotTrace] = [
         {
             "type": "bar",
             "name": kind,
@@ -113,16 +98,6 @@ def memory_bars(stages: Stages, capacity_bytes: float) -> Figure:
         if any(stage.held.get(kind) for stage in stages.stages)
     ]
     if capacity_bytes <= 3 * most:  # a line far above the bars would only make them small
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "name": "capacity",
-                "x": labels,
-                "y": [capacity_bytes / giga] * len(labels),
-                "line": {"dash": "dash", "width": 2, "color": "#B22222"},
-                "hoverinfo": "skip",
-            }
-        )
+        traces.append(capacity(labels, capacity_bytes / giga))
     x = axis("stage", type="category")
     return figure(traces, x, axis(f"memory at the peak ({unit})", rangemode="tozero"), 420, barmode="stack", bargap=0.3)

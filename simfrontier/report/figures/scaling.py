@@ -10,7 +10,7 @@ from typing import Any
 
 from simfrontier.report.findings.scaling import ScaledPlan
 from simfrontier.report.phrases import number
-from simfrontier.report.theme import Figure, PlanMark, axis, figure
+from simfrontier.report.theme import Figure, PlanMark, axis, error_bars, figure, points, scatter
 
 Scaling = Mapping[str, Sequence[ScaledPlan]]
 _HEIGHT, _HEIGHT_WITH_BARS = 400, 500
@@ -61,17 +61,16 @@ def _lines(
             continue
         mark = marks[plan]
         traces.append(
-            {
-                "type": "scatter",
-                "mode": "lines+markers",
-                "name": plan,
-                "legendgroup": plan,
-                "x": [one.devices for one in fitting],
-                "y": [scale * getattr(one, column) for one in fitting],
-                "line": {"color": mark.colour, "width": 2.5},
-                "marker": {"symbol": mark.symbol, "size": 9, "color": mark.colour},
-                "hovertemplate": f"<b>{escape(plan)}</b><br>%{{x:,}} {device}s<br>{hover}<extra></extra>",
-            }
+            scatter(
+                plan,
+                [one.devices for one in fitting],
+                [scale * getattr(one, column) for one in fitting],
+                "lines+markers",
+                legendgroup=plan,
+                line={"color": mark.colour, "width": 2.5},
+                marker={"symbol": mark.symbol, "size": 9, "color": mark.colour},
+                hovertemplate=f"<b>{escape(plan)}</b><br>%{{x:,}} {device}s<br>{hover}<extra></extra>",
+            )
         )
     sizes = _sizes(found)
     ticks: dict[str, Any] = {"type": "log", "tickvals": sizes, "ticktext": [f"{size:,}" for size in sizes]}
@@ -90,32 +89,25 @@ def _banded(
     bars = []
     for (plan, outcomes), shift in zip(shown.items(), _dodged(_sizes(found), len(shown)), strict=True):
         bands = [getattr(one, column) for one in outcomes]
+        ends = [(band.low, band.median, band.high) for band in bands]
+        words = [
+            f"{one.devices:,} {device}s, samples: {number(middle)} ({number(low)} to {number(high)}) {unit}"
+            for one, (low, middle, high) in zip(outcomes, ends, strict=True)
+        ]
         bars.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "name": plan,
-                "legendgroup": plan,
-                "showlegend": False,
-                "x": [shift * one.devices for one in outcomes],
-                "y": [band.median for band in bands],
-                "error_y": {
-                    "type": "data",
-                    "symmetric": False,
-                    "array": [band.high - band.median for band in bands],
-                    "arrayminus": [band.median - band.low for band in bands],
-                    "thickness": 2,
-                    "width": 2,
-                    "color": marks[plan].colour,
-                },
-                "marker": {"symbol": "circle", "size": 5, "color": marks[plan].colour},
-                "hovertext": [
-                    f"{one.devices:,} {device}s, samples: {number(band.median)} "
-                    f"({number(band.low)} to {number(band.high)}) {unit}"
-                    for one, band in zip(outcomes, bands, strict=True)
-                ],
-                "hovertemplate": f"<b>{escape(plan)}</b><br>%{{hovertext}}<extra></extra>",
-            }
+            points(
+                plan,
+                [shift * one.devices for one in outcomes],
+                [band.median for band in bands],
+                marks[plan].colour,
+                "circle",
+                words,
+                {"size": 5},
+                legendgroup=plan,
+                showlegend=False,
+                error_y=error_bars(ends, thickness=2, width=2, color=marks[plan].colour),
+                hovertemplate=f"<b>{escape(plan)}</b><br>%{{hovertext}}<extra></extra>",
+            )
         )
     height = _HEIGHT_WITH_BARS if bars else _HEIGHT
     return {"data": [*lines["data"], *bars], "layout": {**lines["layout"], "height": height}}

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from simfrontier.report.findings.sensitivity import Variations, Varied, VariedAtSize
-from simfrontier.report.theme import Figure, PlanMark, axis, figure
+from simfrontier.report.theme import Figure, PlanMark, PlotTrace, axis, figure, scatter
 
 _WRAP = 26  # characters of a line beside the chart
 _LINE = 16  # pixels that it takes
@@ -21,42 +21,25 @@ def dots(found: Variations, at_size: VariedAtSize, marks: Mapping[str, PlanMark]
     varied = sorted(at_size.varied, key=lambda one: -_moved(found, at_size.default, one))
     rows = {_DEFAULT: at_size.default, **{_wrapped(one): one for one in varied}}
     names = [*([_PUBLISHED] if published else []), *rows]
-    traces: list[dict[str, object]] = []
+    traces: list[PlotTrace] = []
     shapes = []
     for plan in found.compared:
         mark, base = marks[plan], at_size.default.compared[plan]
         title = plan if is_one else f"{plan} : {found.plans[0]}"
         known = {name: one.compared[plan] for name, one in rows.items() if one.compared[plan] is not None}
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "name": title,
-                "legendgroup": plan,
-                "y": list(known),
-                "x": list(known.values()),
-                "marker": {"color": mark.colour, "symbol": mark.symbol, "size": 11},
-                "hovertemplate": f"%{{y}}<br>{escape(title)} = %{{x:.4~g}}<extra></extra>",
-            }
-        )
+        look = {"color": mark.colour, "symbol": mark.symbol, "size": 11}
+        hover = f"%{{y}}<br>{escape(title)} = %{{x:.4~g}}<extra></extra>"
+        own = {"legendgroup": plan, "hovertemplate": hover}
+        traces.append(scatter(title, list(known.values()), list(known), marker=look, **own))
         if base is not None:
             line = {"color": mark.colour, "width": 1.5, "dash": "dot"}
             shapes.append(
                 {"type": "line", "xref": "x", "yref": "paper", "x0": base, "x1": base, "y0": 0, "y1": 1, "line": line}
             )
         if plan in published:
-            traces.append(
-                {
-                    "type": "scatter",
-                    "mode": "markers",
-                    "name": f"{title}, published",
-                    "legendgroup": plan,
-                    "y": [_PUBLISHED],
-                    "x": [published[plan]],
-                    "marker": {"color": mark.colour, "symbol": "star", "size": 15},
-                    "hovertemplate": f"published {escape(title)} = %{{x:.4~g}}<extra></extra>",
-                }
-            )
+            look = {"color": mark.colour, "symbol": "star", "size": 15}
+            own["hovertemplate"] = f"published {escape(title)} = %{{x:.4~g}}<extra></extra>"
+            traces.append(scatter(f"{title}, published", [published[plan]], [_PUBLISHED], marker=look, **own))
     y = axis(
         "", type="category", categoryorder="array", categoryarray=names, range=[len(names) - 0.5, -0.5], showgrid=True
     )

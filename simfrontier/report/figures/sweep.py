@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from simfrontier.report.figures.crosscheck import KINDS, OTHER_COLOUR
-from simfrontier.report.markup import Figure
 from simfrontier.report.phrases import binary, quantity
-from simfrontier.report.theme import axis, figure, line, points as marks, powers_of_two
+from simfrontier.report.theme import Figure, axis, figure, line, points as marks, powers_of_two
 from simfrontier.trace import ALLOWED, LEAST_JUDGED_BYTES, Implementation, SweepPoint
 
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "star")

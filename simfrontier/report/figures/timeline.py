@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 from simfrontier.report.phrases import number, quantity
-from simfrontier.report.theme import CODEC, COMPUTE, LEVEL_COLOURS, LEVEL_NAMES, Figure, axis, figure
+from simfrontier.report.theme import (
+    CODEC,
+    COMPUTE,
+    LEVEL_COLOURS,
+    LEVEL_NAMES,
+    Figure,
+    PlotTrace,
+    axis,
+    bar,
+    figure,
+    lanes_axis,
+)
 from simfrontier.trace import Span, Trace
 
 WAIT = "waiting for other ranks"
@@ -15,7 +25,7 @@ COLOURS = {
     "other kernels": "#A9BACB",
     "codec and reordering": CODEC,
     **{f"communication {LEVEL_NAMES[level]}": colour for level, colour in LEVEL_COLOURS.items()},
-    "host": "#4B4B4B",
+    "host": "#8C6D4F",
     WAIT: "#D9D9D9",
 }
 MOST = 12_000  # operations that a browser draws without delay
@@ -40,19 +50,13 @@ def bars(trace: Trace) -> Figure:
     scale, unit = (1.0, "s") if longest >= 1.0 else (1e3, "ms")
     lanes = lanes_of(spans)
     traces = list(lane_bars(spans, lanes, scale, kind_of, COLOURS).values())
-    names = {
-        "tickvals": list(range(len(lanes))),
-        "ticktext": lanes,
-        "range": [len(lanes) - 0.5, -0.5],
-        "fixedrange": True,
-    }
     whole = max((span.end_s for span in trace.spans[0]), default=0.0)
     cut = (
         f"; the first {number(scale * longest)} of {number(scale * whole)} {unit}" if len(trace.spans[0]) > MOST else ""
     )
     x = axis(f"time since the start of the step ({unit}){cut}", range=[0, scale * longest])
     height = 150 + 72 * len(lanes)
-    return figure(traces, x, axis("", **names), height, barmode="overlay", bargap=0.2, dragmode="zoom")
+    return figure(traces, x, lanes_axis("", lanes), height, barmode="overlay", bargap=0.2, dragmode="zoom")
 
 
 def lanes_of(spans: Iterable[Span]) -> list[str]:
@@ -64,7 +68,7 @@ def lanes_of(spans: Iterable[Span]) -> list[str]:
 
 def lane_bars(
     spans: Iterable[Span], lanes: Sequence[str], scale: float, kind: Callable[[Span], str], colours: Mapping[str, str]
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, PlotTrace]:
     """Bars from start to end in rows of lanes, and one for each wait, by colour; times in units of 1/scale seconds."""
     parts: dict[str, tuple[list[float], list[float], list[int], list[str]]] = {
         name: ([], [], [], []) for name in colours
@@ -83,15 +87,8 @@ def lane_bars(
             add(WAIT, span, span.ready_s, span.start_s)
         add(kind(span), span, span.start_s, span.end_s)
     return {
-        name: {
-            "type": "bar",
-            "orientation": "h",
-            "name": name,
-            "base": bases,
-            "x": lengths,
-            "y": rows,
-            "width": 0.78,
-            "offset": -0.39,
+        name: bar(name, rows, lengths, colours[name], base=bases, width=0.78, offset=-0.39)
+        | {
             "marker": {"color": _true_to_width(colours[name]), "line": {"width": 0}},
             "hovertext": words,
             "hovertemplate": f"%{{hovertext}}<extra>{name}</extra>",

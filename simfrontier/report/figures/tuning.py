@@ -9,17 +9,28 @@ from typing import Any
 from simfrontier.records import dataclass
 from simfrontier.report.figures.breakdown import PARTS
 from simfrontier.report.findings.tuning import KINDS, TuningFindings, kind_of
-from simfrontier.report.markup import Figure
 from simfrontier.report.phrases import as_percent, between, percent, quantity
-from simfrontier.report.theme import INK, LINE, axis, figure, line, marks, points, rows, time_scale, told_bars
+from simfrontier.report.theme import (
+    CAPACITY,
+    INK,
+    LINE,
+    Figure,
+    PlotTrace,
+    axis,
+    figure,
+    line,
+    marks,
+    points,
+    rows,
+    time_scale,
+    told_bars,
+)
 from simfrontier.tuning import OwnPlan, SimulatedPlan, TunedPlan
 
 COLOURS = {kind: mark.colour for kind, mark in marks(KINDS).items()}
 FAR = 4.0  # of the fullest plan: a capacity above that would press all marks down
 MOST = 2.5  # of the best step: what is slower is beyond the first view
-_CAPACITY = "#B22222"
 
-Trace = dict[str, Any]
 Band = tuple[float, float, float]  # low, median and high, seconds
 
 
@@ -66,7 +77,7 @@ def scatter(found: TuningFindings) -> Figure:
     return figure(traces, x, y, 620, hovermode="closest", **limit)
 
 
-def _cloud(plans: Sequence[TunedPlan], kind: str, scales: _Scales, is_simulated: bool) -> Trace:
+def _cloud(plans: Sequence[TunedPlan], kind: str, scales: _Scales, is_simulated: bool) -> PlotTrace:
     colour, known = COLOURS[kind], "simulated" if is_simulated else "estimated"
     return points(
         f"{kind}, {known}",
@@ -83,7 +94,7 @@ def _cloud(plans: Sequence[TunedPlan], kind: str, scales: _Scales, is_simulated:
     )
 
 
-def _spreads(known: Sequence[tuple[TunedPlan, Band]], scales: _Scales) -> Trace:
+def _spreads(known: Sequence[tuple[TunedPlan, Band]], scales: _Scales) -> PlotTrace:
     """What nine samples of ten lie within, as bars about the medians."""
     middles, peaks = scales.place((band[1], plan.peak_bytes) for plan, band in known)
     bars = {"color": "rgba(127,127,127,0.75)", "thickness": 1.2, "width": 3}
@@ -92,7 +103,7 @@ def _spreads(known: Sequence[tuple[TunedPlan, Band]], scales: _Scales) -> Trace:
     return line("nine samples of ten", middles, peaks, mode="markers", marker=marker, error_x=error_x)
 
 
-def _stars(own: Sequence[tuple[OwnPlan, SimulatedPlan]], scales: _Scales) -> Trace:
+def _stars(own: Sequence[tuple[OwnPlan, SimulatedPlan]], scales: _Scales) -> PlotTrace:
     """The scenario's own plans with their names."""
     return points(
         "the scenario's own",
@@ -122,9 +133,9 @@ def _capacity(capacity_bytes: float, at: float, is_far: bool) -> dict[str, Any]:
         **({"yref": "paper", "y": 1, "yanchor": "top"} if is_far else {"y": at, "yanchor": "bottom"}),
         "text": f"{words}, far above" if is_far else words,
         "showarrow": False,
-        "font": {"color": _CAPACITY, "size": 12},
+        "font": {"color": CAPACITY, "size": 12},
     }
-    dashes = {"dash": "dash", "width": 2, "color": _CAPACITY}
+    dashes = {"dash": "dash", "width": 2, "color": CAPACITY}
     drawn = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": at, "y1": at, "line": dashes}
     return {"shapes": [] if is_far else [drawn], "annotations": [label]}
 
@@ -153,7 +164,7 @@ def order(found: TuningFindings) -> Figure:
     return figure(traces, x, _rows(labels), 120 + 40 * len(labels), annotations=notes, hovermode="closest")
 
 
-def _medians(bands: Sequence[tuple[str, Band]], scale: float) -> Trace:
+def _medians(bands: Sequence[tuple[str, Band]], scale: float) -> PlotTrace:
     words = [
         f"{label}<br>{quantity(middle, 's')} in the median, {between(low, high, 's')} in nine samples of ten"
         for label, (low, middle, high) in bands

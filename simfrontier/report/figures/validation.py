@@ -8,9 +8,20 @@ from math import floor, isfinite, log10
 from typing import Any
 
 from simfrontier.report.findings.rows import BYTES, RowPosition, row_name, standing
-from simfrontier.report.markup import Figure
 from simfrontier.report.phrases import binary, number, quantity, signed
-from simfrontier.report.theme import LINE, PlanMark, axis, decades, figure, line, points, powers_of_two
+from simfrontier.report.theme import (
+    LINE,
+    Figure,
+    PlanMark,
+    PlotTrace,
+    axis,
+    decades,
+    error_bars,
+    figure,
+    line,
+    points,
+    powers_of_two,
+)
 from simfrontier.validation import ComparedRow, Prediction, Use
 
 USE_MARKS: Mapping[Use, PlanMark] = {
@@ -33,8 +44,6 @@ COLOURS = ("#56B4E9", "#0072B2", "#009E73", "#8C8C00", "#E69F00", "#D55E00", "#C
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "pentagon", "hexagon", "star")
 BAND, BAR = "29", "59"  # opacity of a band and of a bar, as the last digits of a colour
 MAX_TICKS = 8
-
-Trace = dict[str, Any]
 
 
 def agreement_figure(rows: Sequence[ComparedRow]) -> Figure:
@@ -106,12 +115,14 @@ def _lines(rows: Sequence[ComparedRow]) -> dict[str, list[tuple[RowPosition, Com
     return out
 
 
-def _series(name: str, several: Sequence[tuple[RowPosition, ComparedRow]], mark: PlanMark, far: float) -> list[Trace]:
+def _series(
+    name: str, several: Sequence[tuple[RowPosition, ComparedRow]], mark: PlanMark, far: float
+) -> list[PlotTrace]:
     """A band, a line of predictions, points of measurements (open where known pathologies), and their errors, those
     beyond `far` at the edge."""
     made = {stands.size: row.prediction for stands, row in several if row.prediction is not None}
     name = name if made else f"{name} (no model)"
-    common: Trace = {"type": "scatter", "legendgroup": name, "showlegend": False, "name": name}
+    common: PlotTrace = {"type": "scatter", "legendgroup": name, "showlegend": False, "name": name}
     traces = [common | each for each in _predicted(made, mark.colour)]
     for is_open in (False, True):
         shown = [(stands.size, row) for stands, row in several if (row.use == "pathology") == is_open]
@@ -127,7 +138,7 @@ def _series(name: str, several: Sequence[tuple[RowPosition, ComparedRow]], mark:
     return traces
 
 
-def _predicted(made: Mapping[float, Prediction], colour: str) -> list[Trace]:
+def _predicted(made: Mapping[float, Prediction], colour: str) -> list[PlotTrace]:
     """The line of predictions by size, above its band."""
     known = [(size, each) for size, each in made.items() if isfinite(each.low_s) and isfinite(each.high_s)]
     if len(made) == 1:
@@ -152,17 +163,9 @@ def _predicted(made: Mapping[float, Prediction], colour: str) -> list[Trace]:
     return [*([band] if len(known) > 1 else []), *([line] if made else [])]
 
 
-def _dash(size: float, made: Prediction, colour: str, has_interval: bool) -> Trace:
+def _dash(size: float, made: Prediction, colour: str, has_interval: bool) -> PlotTrace:
     """A single prediction: a short dash, and its interval as an error bar."""
-    bar = {
-        "type": "data",
-        "symmetric": False,
-        "array": [made.high_s - made.predicted_s],
-        "arrayminus": [made.predicted_s - made.low_s],
-        "color": colour + BAR,
-        "thickness": 6,
-        "width": 0,
-    }
+    bar = error_bars([(made.low_s, made.predicted_s, made.high_s)], color=colour + BAR, thickness=6, width=0)
     return {
         "mode": "markers",
         "x": [size],
@@ -198,7 +201,7 @@ def _wrapped(words: str, width: int = 70) -> str:
     return "<br>".join(lines)
 
 
-def _bars(name: str, colour: str, counts: Sequence[int], last: int) -> Trace:
+def _bars(name: str, colour: str, counts: Sequence[int], last: int) -> PlotTrace:
     step = 100 * STEP
     lows = [round(step * (place - last)) for place in range(len(counts))]
     return {

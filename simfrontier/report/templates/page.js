@@ -12,26 +12,54 @@
   const plots = [...document.querySelectorAll(".plot")];
   const known = {}; // figures by the name of their chart
   let ready; // the library, once a chart has asked for it
+  let turn = Promise.resolve(); // of the chart that is drawn last
 
-  async function unpacked(id) {
+  function unpacked(id) {
     const packed = atob(document.getElementById(id).textContent);
     const bytes = new Uint8Array(packed.length);
     for (let at = 0; at < packed.length; at++) bytes[at] = packed.charCodeAt(at);
-    return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+    return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip")));
   }
 
+  // A script of its own address is decoded and parsed beside this thread, which one with its text in it is not.
   async function loadLibrary() {
     const script = document.createElement("script");
-    script.textContent = await unpacked("library");
-    document.head.append(script);
+    script.src = URL.createObjectURL(await unpacked("library").blob());
+    await new Promise((loaded, failed) => {
+      script.onload = loaded;
+      script.onerror = failed;
+      document.head.append(script);
+    });
+    URL.revokeObjectURL(script.src);
   }
 
   async function figuresOf(box) {
     const name = box.dataset.figures;
-    return (known[name] ??= JSON.parse(await unpacked(name)));
+    return (known[name] ??= await unpacked(name).json());
   }
 
-  function themed(figure) {
+  // Lines of about so many characters, apart from those that there are.
+  function wrapped(text, width) {
+    const lines = [];
+    for (const line of text.split("<br>")) {
+      lines.push("");
+      for (const word of line.split(" ")) {
+        if (lines.at(-1) && lines.at(-1).length + word.length >= width) lines.push("");
+        lines.push(`${lines.pop()} ${word}`.trim());
+      }
+    }
+    return lines.join("<br>");
+  }
+
+  // Pixels by which a chart is higher for the lines of its legend beyond the first two, which have as many columns as
+  // the longest name leaves room for.
+  function legendRoom(data, width) {
+    const names = data.filter((trace) => trace.name && trace.showlegend !== false).map((trace) => trace.name.length);
+    const columns = Math.max(1, Math.floor(width / (7 * Math.max(0, ...names) + 50)));
+    return 19 * Math.max(0, Math.ceil(names.length / columns) - 2);
+  }
+
+  function themed(figure, width) {
     const style = getComputedStyle(document.documentElement);
     const colour = (name) => style.getPropertyValue(name).trim();
     const { data, layout } = structuredClone(figure);
@@ -46,10 +74,18 @@
         layout[key].linecolor = colour("--line");
       }
     }
+    layout.height += legendRoom(data, width);
+    layout.legend.maxheight = 0.9; // of the chart: it is never scrolled
     if (narrow.matches) {
       layout.font.size = 11;
       layout.legend.font = { size: 11 };
-      layout.height += 70; // the legend takes more lines
+      layout.xaxis.title.text = wrapped(layout.xaxis.title.text, 30);
+      const rows = layout.yaxis.categoryarray;
+      if (rows) {
+        const ticktext = rows.map((row) => wrapped(row, 26));
+        Object.assign(layout.yaxis, { tickmode: "array", tickvals: rows, ticktext });
+        layout.height += 13 * (ticktext.join("").split("<br>").length - rows.join("").split("<br>").length);
+      }
     }
     for (const trace of data) {
       if (trace.marker && trace.marker.color === "#111111") {
@@ -60,16 +96,21 @@
   }
 
   function draw(box) {
-    const { data, layout } = themed(known[box.dataset.figures][box.dataset.shown]);
-    box.style.setProperty("--height", layout.height - (narrow.matches ? 70 : 0) + "px");
+    const { data, layout } = themed(known[box.dataset.figures][box.dataset.shown], box.clientWidth);
+    box.style.setProperty("--height", layout.height + "px");
     Plotly.react(box, data, layout, { ...config, displayModeBar: narrow.matches ? false : "hover" });
     box.dataset.drawn = "";
   }
 
-  async function show(box) {
-    ready ??= loadLibrary();
-    await Promise.all([ready, figuresOf(box)]);
-    draw(box);
+  const onScreen = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+
+  // One after another: a chart is on the screen before the next is drawn.
+  function show(box) {
+    turn = turn
+      .then(() => Promise.all([(ready ??= loadLibrary()), figuresOf(box)]))
+      .then(() => draw(box))
+      .then(onScreen)
+      .catch(console.error);
   }
 
   const redraw = () => plots.filter((box) => "drawn" in box.dataset).forEach(draw);

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from simfrontier.report import said
 from simfrontier_extras.softmax.algorithms import IN_MEMORY
-from simfrontier_extras.softmax.page import reasons, softmax_findings, softmax_lead, softmax_rates_page
+from simfrontier_extras.softmax.findings import softmax_rates_findings
+from simfrontier_extras.softmax.page import TEMPLATES, softmax_rates_page
 from simfrontier_extras.softmax.rates import bytes_per_element, limit_of, read_rates
 from tests.facts import says
 from tests.invoke import invoke, refusal
@@ -39,9 +41,12 @@ def table(tmp_path: Path, rows: list[str]) -> Path:
     return path
 
 
-def said(path: Path) -> str:
-    result = read_rates(path)
-    return " ".join([softmax_lead(result), *softmax_findings(result), *reasons(result)]).replace("\u00a0", " ")
+def told(path: Path) -> str:
+    found = softmax_rates_findings(read_rates(path))
+    every = [
+        text for name in ("lead", "findings", "reasons") for text in said("softmax", name, found, folder=TEMPLATES)
+    ]
+    return " ".join(every).replace("\u00a0", " ")
 
 
 def test_counts_of_bytes() -> None:
@@ -84,7 +89,7 @@ def test_the_page_and_its_table_are_written(tmp_path: Path) -> None:
     path = table(tmp_path, lines(IN_CACHE, LARGE, LARGER))
     assert invoke("softmax", path, "--out", tmp_path / "page").code == 0
     page = (tmp_path / "page" / "index.html").read_text(encoding="utf-8")
-    assert page == softmax_rates_page(read_rates(path))
+    assert page == softmax_rates_page(softmax_rates_findings(read_rates(path)))
     for part in ("two passes are the fastest", "A CPU"):
         assert part in page
     assert "a row fills the last cache (32" in Page(page).data["fig-softmax-rates"]
@@ -95,18 +100,18 @@ def test_the_page_and_its_table_are_written(tmp_path: Path) -> None:
 
 
 def test_reasons_follow_the_data(tmp_path: Path) -> None:
-    assert "all three move bytes at about the same rate, 3 GB/s (two-pass) to" in said(table(tmp_path, lines(LARGE)))
+    assert "all three move bytes at about the same rate, 3 GB/s (two-pass) to" in told(table(tmp_path, lines(LARGE)))
     # 12 / 4 = 3, 16 / 5 = 3.2, 20 / 5 = 4 GB/s: rates fall with exponentials per pass, 2/3, 2/4, 1/5
-    given = said(table(tmp_path, lines((100_000, "uncached", (4.0, 5.0, 5.0)))))
+    given = told(table(tmp_path, lines((100_000, "uncached", (4.0, 5.0, 5.0)))))
     assert "but rates differ: 3 GB/s (two-pass) to 4 GB/s (three-pass-reload)" in given
     assert "the more exponentials there are to a pass" in given
     # 12 / 3 = 4, 16 / 5 = 3.2 and 20 / 10 = 2 GB/s: the other way round
-    given = said(table(tmp_path, lines((100_000, "uncached", (3.0, 5.0, 10.0)))))
+    given = told(table(tmp_path, lines((100_000, "uncached", (3.0, 5.0, 10.0)))))
     assert "these rates do not follow the exponentials" in given
-    given = said(table(tmp_path, lines(IN_CACHE, LARGE)))
+    given = told(table(tmp_path, lines(IN_CACHE, LARGE)))
     assert "Reload, which computes them once, takes 0.800 × the time of two passes there" in given
     assert "In the cache two passes take 50.0 % of their time out of it" in given
-    given = said(table(tmp_path, lines((1000, "cached", (2.0, 1.0, 3.0)), LARGE)))
+    given = told(table(tmp_path, lines((1000, "cached", (2.0, 1.0, 3.0)), LARGE)))
     assert "In the cache recompute is faster than two passes at every length." in given
     assert "Reload computes them once and yet takes 1.50 × the time" in given
 
@@ -121,7 +126,7 @@ def test_exit_1_where_two_passes_are_not_the_fastest(tmp_path: Path, slow: tuple
 
 
 def test_no_gain_is_said_as_none(tmp_path: Path) -> None:
-    assert "none of that gain is reached" in said(table(tmp_path, lines((100_000, "uncached", (5.0, 4.0, 6.0)))))
+    assert "none of that gain is reached" in told(table(tmp_path, lines((100_000, "uncached", (5.0, 4.0, 6.0)))))
 
 
 GOOD = lines(IN_CACHE, LARGE)
@@ -168,7 +173,7 @@ def test_a_row_that_fills_the_cache_is_not_larger_than_it(tmp_path: Path) -> Non
 
 
 def test_one_length_is_not_told_as_a_range(tmp_path: Path) -> None:
-    assert "Against recompute: 1.25 × at 100,000 elements; bytes alone" in said(table(tmp_path, lines(IN_CACHE, LARGE)))
+    assert "Against recompute: 1.25 × at 100,000 elements; bytes alone" in told(table(tmp_path, lines(IN_CACHE, LARGE)))
 
 
 def test_a_table_is_bounded(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from simfrontier.scenario import scenario_of
 from simfrontier.study import Study, run_study
 from simfrontier.workload import CrossEntropy, Softmax
 from simfrontier_extras.softmax.report_sections import ADDS
-from simfrontier_extras.softmax.study_figures import bars
+from simfrontier_extras.softmax.study_figures import softmax_bars
 from simfrontier_extras.softmax.study_findings import StudySoftmaxes, study_softmaxes
 from simfrontier_extras.softmax.study_section import softmax_section
 from tests.report.studies import scenario_path, study
@@ -152,4 +152,4 @@ def test_bars_are_the_parts_in_order() -> None:
 def test_parts_that_nobody_has_are_not_drawn() -> None:
     (only,) = found("whole").sizes
     flash = [one for one in only.plans if one.plan == "flash"]
-    assert [trace["name"] for trace in bars(flash)["data"]] == ["kernels of the loss"]
+    assert [trace["name"] for trace in softmax_bars(flash)["data"]] == ["kernels of the loss"]
