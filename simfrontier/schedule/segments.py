@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from itertools import pairwise
 
 from simfrontier.records import dataclass
@@ -51,6 +52,7 @@ class SegmentedProgram:
             followers=[-1] * num,
         )
 
+    @cached_property
     def expanded(self) -> ExpandedProgram:
         """The role's program with every op."""
         return self.program if self.num_ops == self.program.num_ops else expand(self.schedule, self.role)

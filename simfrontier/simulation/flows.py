@@ -99,8 +99,13 @@ class FlowEvents(ABC):
         self._settle_soon()
 
     def _settle_soon(self, _: object = None) -> None:
-        """Settle once, after everything else that happens at this time."""
-        if not self.settling:
+        """Settle once, after everything else that happens at this time: now, where nothing more does. The last that a
+        callback does."""
+        if self.settling:
+            return
+        if self.env.peek() > self.env.now:
+            self._settle()
+        else:
             self.settling = True
             at_end_of_instant(self.env, self._settle)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from simfrontier.arrays import Floats
 from simfrontier.records import dataclass
-from simfrontier.schedule import Compute, Op, Role, Segment, expand
+from simfrontier.schedule import Compute, Op, Role, Segment, SegmentedProgram, expand
 from simfrontier.simulation.longest_path import LongestPath, Node, alone
 from simfrontier.simulation.step import SimulatedStep
 from simfrontier.simulation.step_path import StepPath
@@ -65,6 +65,7 @@ class _Resampled(StepPath):
         self.took = [np.ascontiguousarray((role.timeline.end - role.timeline.start).T) for role in step.roles]
         self.without_noise: dict[tuple[int, int], Floats] = {}
         self.calls: dict[tuple[tuple[CallTimes, ...], Segment], _CallPass] = {}
+        self.waits_in: dict[Segment, list[list[int]]] = {}
 
     def start_of_call(self, role: int, node: int, ready: Floats) -> Floats:
         wait = None if self._ran_by_ops(role, node) else self.coupled(role, node)
@@ -116,6 +117,14 @@ class _Resampled(StepPath):
             self.calls[key] = _CallPass(self, role, node, inside)
         return self.calls[key]
 
+    def before_in_call(self, part: SegmentedProgram, node: int) -> list[list[int]]:
+        """Of each op of a call the ops that it waits for."""
+        segment = part.segment(node)
+        if segment not in self.waits_in:
+            only = replace(part.program.calls[node], ops=part.block(node))
+            self.waits_in[segment] = expand(part.schedule, Role(part.role.name, (only,), part.role.at)).before
+        return self.waits_in[segment]
+
 
 class _CallPass(LongestPath):
     """A call op by op, without noise. `in_messages_s`: the simulated time in messages on each rank class of its role;
@@ -124,8 +133,7 @@ class _CallPass(LongestPath):
     def __init__(self, whole: _Resampled, role: int, node: int, inside: Sequence[CallTimes]) -> None:
         part = whole.step.roles[role].segmented
         self.whole, self.role, self.block = whole, role, part.block(node)
-        call = Role(part.role.name, (replace(part.program.calls[node], ops=self.block),), part.role.at)
-        super().__init__([expand(whole.step.schedule, call).before], alone(len(self.block)))
+        super().__init__([whole.before_in_call(part, node)], alone(len(self.block)))
         self.took = np.stack([times.end - times.start for times in inside], axis=1)
         messages = self.took[np.array([not isinstance(op, Compute) for op in self.block], bool)]
         self.in_messages_s: Floats = messages.sum(axis=0)

@@ -45,7 +45,7 @@ def view_of(role_timeline: RoleTimeline) -> RoleView:
     nodes, times = role_timeline.segmented, role_timeline.timeline
     if nodes.num_ops == nodes.program.num_ops:  # every op is a node
         return RoleView(program=nodes.program, timeline=times, classes=role_timeline.classes)
-    program = nodes.expanded()
+    program = nodes.expanded
     shape = len(role_timeline.classes), program.num_ops
     ready, start, end = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     at = 0
