@@ -233,7 +233,7 @@ def kill(process: subprocess.Popen[str], ranks: list[int]) -> None:
 def test_a_stopped_rank_is_named_and_killed(files: Path, tmp_path: Path) -> None:
     """Stopped at work, in an op or between two steps: where it strikes is chance."""
     arguments = training(files, "first", "long", out=tmp_path)
-    launcher = launch([*arguments, "--timeout", str(TIMEOUT_S), "--steps", "200"])
+    launcher = launch([*arguments, "--timeout", str(TIMEOUT_S)])
     ranks: list[int] = []
     try:
         wait_for(tmp_path / "trace-first.json", FROM_START_S + PATIENCE_S)
@@ -251,7 +251,7 @@ def test_a_stopped_rank_is_named_and_killed(files: Path, tmp_path: Path) -> None
 
 
 def test_a_stopped_rank_ends_with_a_launcher_that_is_killed(files: Path, tmp_path: Path) -> None:
-    launcher = launch([*training(files, "first", "long", out=tmp_path), "--steps", "200"])
+    launcher = launch(training(files, "first", "long", out=tmp_path))
     ranks: list[int] = []
     try:
         wait_for(tmp_path / "trace-first.json", FROM_START_S + PATIENCE_S)
