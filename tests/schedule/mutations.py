@@ -67,8 +67,9 @@ def lines(schedule: Schedule) -> list[str]:
 
 
 def says(schedule: Schedule, *parts: str) -> None:
-    """One of the findings holds all these parts, and each is a single line that begins with a rule."""
+    """One of the findings holds all these parts. Each is a single line, begins with a rule and leaves nothing out."""
     result = lines(schedule)
     assert {line.partition(":")[0] for line in result} <= RULES
+    assert not any("None" in line for line in result)
     assert all("\n" not in line for line in result)
     assert any(all(part in line for part in parts) for line in result), "\n".join(result) or "no findings"
