@@ -14,7 +14,7 @@ SEED := 0
 INPUTS := 100000
 SECONDS := 0
 FUZZ_SEED :=
-SAMPLE := 500
+SAMPLE := 520
 REF := HEAD
 
 # Bytecode is written even where a machine forbids it: without, each start takes 0.3 s longer.
@@ -36,7 +36,7 @@ help::
 	@echo "make test-all    and the long ones: more ranks, more steps and more combinations on real processes"
 	@echo "make extras      the tests of the core in copies without one extra each, and without any (an hour)"
 	@echo "make exhaustive  the search of tune held against every plan of seven spaces (some ten minutes)"
-	@echo "make mutation    SAMPLE=$(SAMPLE) mutants of schedule, plan and network, by the tests that reach them (SEED=$(SEED))"
+	@echo "make mutation    SAMPLE=$(SAMPLE) mutants of schedule, plan, network and simulation, by the tests that reach them (SEED=$(SEED))"
 	@echo "make mutants     faults put into the executor, in every family, by the verdict of train (some twenty minutes)"
 	@echo "make mutated-schedules  one stored fact of a schedule changed at a time: refused, or trained alike (SEED=$(SEED), half an hour)"
 	@echo "make fuzz        $(INPUTS) changed files for every reader (SECONDS=$(SECONDS), 0: until all are read; some half an hour)"

@@ -15,7 +15,7 @@ from simfrontier.extras import PACKAGE, Verb, added
 from tests.invoke import ROOT
 
 EXTRAS = sorted(path.parent.name for path in (ROOT / PACKAGE).glob("*/__init__.py"))
-LEFT_OUT = (".*", "*.egg-info", "__pycache__", "build", "reports")
+LEFT_OUT = (".*", "*.egg-info", "build", "reports")
 QUICK = ("tests/test_imports.py", "tests/workload/test_catalog.py", "tests/test_scenario.py")
 TEXTS = ("*.py", "*.pyi", "*.toml", "Makefile", "*.sbatch", "*.sh")
 LOAD = """
@@ -27,7 +27,8 @@ for path in sorted(Path("scenarios").glob("*.toml")):
 
 
 def copy_without(names: list[str], folder: Path) -> Path:
-    """The repository, less generated files and the folders of these extras."""
+    """The repository, less reports and the folders of these extras. Bytecode is copied too, as it holds for files of
+    the same times: else every start would compile what it imports."""
     copied = folder / "copy"
     shutil.copytree(ROOT, copied, ignore=shutil.ignore_patterns(*LEFT_OUT))
     for name in names:

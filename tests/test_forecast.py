@@ -23,6 +23,7 @@ from simfrontier.study import schedule_of
 from tests.invoke import ROOT, TOY, invoke, refusal
 from tests.limited import limited_refusal
 from tests.scenario_files import SCENARIOS
+from tests.some import some
 
 B20 = ROOT / "scenarios" / "frontier-20b.toml"
 T1 = ROOT / "scenarios" / "frontier-1t-3d.toml"
@@ -49,7 +50,7 @@ def loaded(path: Path, devices: int, **settings: Any) -> Scenario:
 )
 def test_ops_are_forecast_within_a_factor_of_three(path: Path, devices: int, settings: dict[str, Any]) -> None:
     scenario = loaded(path, devices, **settings)
-    for plan in scenario.plans:
+    for plan in some(scenario.plans):
         schedule = schedule_of(scenario, plan, devices)
         counted = sum(len(call.ops) for role in schedule.roles for call in role.calls)
         given = sized(scenario, plan, devices)

@@ -127,7 +127,7 @@ def test_rows_stand_in_the_order_of_plans_and_sizes_and_of_the_columns() -> None
 def test_efficiency_is_against_the_smallest_size_in_whatever_order() -> None:
     study = run_study(toy(None, "ddp", "zero3", devices=(8, 2, 4)))
     rate = {(o.plan, o.devices): float(o.row["tflops_per_device"]) for o in study.outcomes}
-    for o in study.outcomes:
+    for o in some(study.outcomes):
         assert o.row["scaling_efficiency"] == pytest.approx(rate[o.plan, o.devices] / rate[o.plan, 2], rel=1e-12)
         assert o.row["speedup"] == pytest.approx(rate[o.plan, o.devices] / rate["ddp", o.devices], rel=1e-12)
 
@@ -168,7 +168,7 @@ def test_only_the_largest_size_is_drawn() -> None:
 
 def test_what_does_not_fit_has_empty_times_but_bytes_and_a_digest() -> None:
     study = run_study(toy({"machine.overrides.device.hbm_bytes": 1e3}, "ddp"))
-    for o in study.outcomes:
+    for o in some(study.outcomes):
         assert o.row["fits"] is False
         assert {o.row[key] for key in (*TIMES, "scaling_efficiency", "speedup")} == {""}
         assert float(o.row["bytes_package"]) > 0 and o.row["schedule_digest"]
@@ -231,7 +231,7 @@ def test_bands_are_the_same_every_time_in_any_process_and_beside_any_plan() -> N
 
 def test_another_seed_gives_other_bands_and_the_same_step() -> None:
     one, other = run_study(toy(None, "zero3")), run_study(toy({"uncertainty.seed": 2}, "zero3"))
-    for a, b in zip(one.outcomes, other.outcomes, strict=True):
+    for a, b in some(zip(one.outcomes, other.outcomes, strict=True)):
         assert a.row["step_time_p05_s"] != b.row["step_time_p05_s"]
         assert a.row["step_time_s"] == b.row["step_time_s"]
 
@@ -284,5 +284,5 @@ def test_cyclic_placement_is_block_placement_on_one_node_and_for_whole_machine_g
 def test_cyclic_placement_folds_to_the_same_times(exact: bool) -> None:
     scenario = toy({"run.placement": "cyclic"}, "zero-topo", "hsdp", devices=(8,))
     folded, other = run_study(scenario), run_study(scenario, exact=exact)
-    for a, b in zip(folded.outcomes, other.outcomes, strict=True):
+    for a, b in some(zip(folded.outcomes, other.outcomes, strict=True)):
         assert float(a.row["step_time_s"]) == pytest.approx(float(b.row["step_time_s"]), rel=1e-9)

@@ -8,7 +8,7 @@ import json
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from itertools import zip_longest
 from pathlib import Path
 
@@ -17,14 +17,17 @@ SURVIVED, UNREACHED = 0, 33  # exit codes of pytest and of mutmut's own; others 
 
 @dataclass(frozen=True, kw_only=True)
 class Mutant:
-    """A change of one function: its name with mutmut, its package, the lines that differ, and the code that its tests
-    ended with."""
+    """A change of one function: its name with mutmut, its package, and the code that its tests ended with."""
 
     name: str
     package: str
     meta: Path
-    change: str
     exit_code: int | None = None
+
+    @property
+    def change(self) -> str:
+        """The lines that are taken away and put in."""
+        return difference(*_pair(self.meta, self.name))
 
     @property
     def is_killed(self) -> bool:
@@ -42,19 +45,15 @@ def mutants_of(tree: Path, package: str) -> list[Mutant]:
     """All mutants of a package but those of texts for people and of guards, by name."""
     out = []
     for meta in sorted((tree / "mutants" / "simfrontier" / package).rglob("*.py.meta")):
-        functions = _functions(meta.with_suffix(""))
         for name in _codes(meta):
-            mangled = name.rpartition(".")[2]
-            original = functions[f"{mangled.rpartition('__mutmut_')[0]}__mutmut_orig"]
-            mutated = functions[mangled]
-            if not is_of_text(original, mutated):
-                out.append(Mutant(name=name, package=package, meta=meta, change=difference(original, mutated)))
+            if not is_of_text(*_pair(meta, name)):
+                out.append(Mutant(name=name, package=package, meta=meta))
     return sorted(out, key=lambda each: each.name)
 
 
 def is_of_text(original: ast.AST, mutated: ast.AST) -> bool:
     """Whether only what an error says, a text of several words, or a guard differs."""
-    return ast.dump(_without_texts(original)) == ast.dump(_without_texts(mutated))
+    return _without_texts(original) == _without_texts(mutated)
 
 
 def difference(original: ast.AST, mutated: ast.AST) -> str:
@@ -94,14 +93,22 @@ class _Texts(ast.NodeTransformer):
         return ast.Constant("") if isinstance(node.value, str) and " " in node.value.strip() else node
 
 
-def _without_texts(function: ast.AST) -> ast.AST:
+@lru_cache(maxsize=2)  # what mutants of one function have in common
+def _without_texts(function: ast.AST) -> str:
     copy = ast.parse(ast.unparse(function)).body[0]
     assert isinstance(copy, ast.FunctionDef)
     copy.name = ""
     copy.decorator_list = []
-    return _Texts().visit(copy)
+    return ast.dump(_Texts().visit(copy))
 
 
+def _pair(meta: Path, name: str) -> tuple[ast.FunctionDef, ast.FunctionDef]:
+    """A function as it is, and as its mutant."""
+    functions, mangled = _functions(meta.with_suffix("")), name.rpartition(".")[2]
+    return functions[f"{mangled.rpartition('__mutmut_')[0]}__mutmut_orig"], functions[mangled]
+
+
+@lru_cache(maxsize=1)
 def _functions(path: Path) -> dict[str, ast.FunctionDef]:
     """Every function of a file by its name, which mutmut makes one of a kind."""
     tree = ast.parse(path.read_text(encoding="utf-8"))

@@ -16,7 +16,7 @@ import pytest
 
 from simfrontier.schedule import save
 from simfrontier.trace import read_perfetto
-from tests.real.ranks import ROOT, Ended, Ranks, free_port, run_ranks
+from tests.real.ranks import ROOT, Ended, WarmRanks, free_port, run_ranks
 from tests.real.schedules import EXACT, schedule
 
 LIMIT_S = 30.0  # from the fault
@@ -71,7 +71,7 @@ def only_the_first_trace(out: Path) -> None:
 def test_a_killed_rank_ends_all(files: Path, tmp_path: Path, victim: int) -> None:
     """In an op or at the barrier between two steps: where it strikes is chance. Rank 0 also holds the store that the
     others ask who speaks, so without it they may all speak."""
-    ranks = Ranks.start([training(files, "first", "long", out=tmp_path)] * 4)
+    ranks = WarmRanks.start([training(files, "first", "long", out=tmp_path)] * 4)
     wait_for(tmp_path / "trace-first.json")
     time.sleep(0.3)
     ranks.kill(victim)
@@ -233,7 +233,7 @@ def kill(process: subprocess.Popen[str], ranks: list[int]) -> None:
 def test_a_stopped_rank_is_named_and_killed(files: Path, tmp_path: Path) -> None:
     """Stopped at work, in an op or between two steps: where it strikes is chance."""
     arguments = training(files, "first", "long", out=tmp_path)
-    launcher = launch([*arguments, "--timeout", str(TIMEOUT_S), "--steps", "200"])
+    launcher = launch([*arguments, "--timeout", str(TIMEOUT_S)])
     ranks: list[int] = []
     try:
         wait_for(tmp_path / "trace-first.json", FROM_START_S + PATIENCE_S)
@@ -251,7 +251,7 @@ def test_a_stopped_rank_is_named_and_killed(files: Path, tmp_path: Path) -> None
 
 
 def test_a_stopped_rank_ends_with_a_launcher_that_is_killed(files: Path, tmp_path: Path) -> None:
-    launcher = launch([*training(files, "first", "long", out=tmp_path), "--steps", "200"])
+    launcher = launch(training(files, "first", "long", out=tmp_path))
     ranks: list[int] = []
     try:
         wait_for(tmp_path / "trace-first.json", FROM_START_S + PATIENCE_S)
@@ -266,14 +266,14 @@ def test_a_stopped_rank_ends_with_a_launcher_that_is_killed(files: Path, tmp_pat
 @pytest.mark.parametrize("victim", [1, pytest.param(0, marks=pytest.mark.long)])
 def test_a_rank_that_is_stopped_between_two_steps_is_named(victim: int) -> None:
     """Where no op is waited for. Rank 0 also holds the store that the others ask who speaks."""
-    ranks = Ranks.start([[str(victim), str(TIMEOUT_S)]] * 4, module="tests.real.stopped_ranks")
+    ranks = WarmRanks.start([[str(victim), str(TIMEOUT_S)]] * 4, module="tests.real.stopped_ranks")
     try:
         others = [process for rank, process in enumerate(ranks.processes) if rank != victim]
         deadline = time.monotonic() + FROM_START_S + STOPPED_S + PATIENCE_S
-        while any(process.poll() is None for process in others):
+        while any(process.is_alive() for process in others):
             assert time.monotonic() < deadline
             time.sleep(0.05)
-        assert ranks.processes[victim].poll() is None
+        assert ranks.processes[victim].is_alive()
     finally:
         ranks.kill(victim)
         ended = ranks.wait(LIMIT_S)

@@ -27,6 +27,7 @@ from simfrontier_real.verdict import scheduled_bytes
 from simfrontier_real.world import RankAddress, place_of
 from tests.real.schedules import ENGINES, EXACT, FAMILIES, QUANTISED, schedule, training
 from tests.real.test_record import two_collectives
+from tests.some import some
 
 # ── sizes and places ──
 
@@ -260,7 +261,7 @@ def test_replay_moves_what_training_moves(plan: str, sizes: tuple[int, int, int]
     run_together([inline(rank.step) for rank in trained])
     replayed = replaying(made, LoopbackWorld(made.mesh), "real")
     run_together([executor for executor, _ in replayed])
-    for rank, (_, step) in zip(trained, replayed, strict=True):
+    for rank, (_, step) in some(zip(trained, replayed, strict=True)):
         assert rank.step.message_bytes == step.message_bytes
 
 
@@ -271,7 +272,7 @@ def test_waiting_ops_last_as_long_as_they_are_told() -> None:
     waits = [0.002] * program.num_ops
     ((executor, _),) = replaying(made, LoopbackWorld(made.mesh), "wait", waits)
     times = executor.run_step(0.0)
-    for ready, end in zip(times.ready_s, times.end_s, strict=True):
+    for ready, end in some(zip(times.ready_s, times.end_s, strict=True)):
         assert end - ready >= 0.002
 
 

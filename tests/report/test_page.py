@@ -16,6 +16,7 @@ from simfrontier.report.page import CONTENTS, page
 from simfrontier.sensitivity import Sensitivity
 from simfrontier.study import Study
 from tests.report.studies import full, mlp, piped, sized, study
+from tests.some import some
 
 LITTLE, NOTHING = 2e6, 1e3  # bytes of memory in which ddp does not fit, in which no plan does
 CASES: dict[str, Callable[[], tuple[Study, Sensitivity | None]]] = {
@@ -123,7 +124,7 @@ def test_charts_are_valid_plotly_figures(made: Made) -> None:
 
 
 def test_axes_of_numbers_have_titles(made: Made) -> None:
-    for text in made[2].data.values():
+    for text in some(made[2].data.values()):
         for figure in json.loads(text).values():
             layout = figure["layout"]
             named = {name: layout[name]["title"]["text"] for name in ("xaxis", "yaxis")}

@@ -29,6 +29,7 @@ from simfrontier.study import PlanOutcome, Study, run_study
 from tests.facts import says
 from tests.report.studies import SCENARIO, scenario_path, study
 from tests.report.test_page import Page
+from tests.some import some
 
 
 def plain(text: str) -> str:
@@ -243,7 +244,7 @@ def test_a_plan_that_does_not_fit_is_compared_with_none() -> None:
 
 def test_bars_hold_nine_samples_of_ten_around_their_median_and_go_away_with_their_line() -> None:
     view = StudyView(study=study())
-    for plan in view.plans:
+    for plan in some(view.plans):
         found = scaling_of(view), view.marks, view.device
         for figure, is_rate in ((rates(*found), True), (step_times(*found), False)):
             line, bars = (trace for trace in figure["data"] if trace["name"] == plan)

@@ -17,6 +17,7 @@ from simfrontier.report.tuning import tuning_page
 from simfrontier.tuning import OwnPlan, TunedPlan, TuningOutcome
 from tests.facts import says
 from tests.report.test_page import Page
+from tests.some import some
 from tests.tuning.toys import toy_tuning
 
 
@@ -78,7 +79,7 @@ def test_bars_hold_nine_samples_of_ten() -> None:
     outcome = toy_tuning()
     drawn = figures(tuning_page(outcome))
     band, steps = drawn["fig-order"]["data"]
-    for place, plan in enumerate(outcome.simulated):
+    for place, plan in some(enumerate(outcome.simulated)):
         assert plan.simulated is not None and plan.simulated.band_s is not None
         low, middle, high = plan.simulated.band_s
         assert band["x"][place] == pytest.approx(1e3 * middle, rel=1e-5)

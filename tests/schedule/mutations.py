@@ -2,11 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import get_args
 
 from simfrontier.schedule import Call, Compute, Op, Schedule, check
+from simfrontier.schedule.finding import Rule
 from simfrontier.schedule.names import named_op
 
 Edit = Callable[[Call, Op], list[Op]]
+RULES = {*get_args(Rule)}
 
 
 def mutated(schedule: Schedule, edit: Edit) -> Schedule:
@@ -64,7 +67,9 @@ def lines(schedule: Schedule) -> list[str]:
 
 
 def says(schedule: Schedule, *parts: str) -> None:
-    """One of the findings holds all these parts, and each is a single line."""
+    """One of the findings holds all these parts. Each is a single line, begins with a rule and leaves nothing out."""
     result = lines(schedule)
+    assert {line.partition(":")[0] for line in result} <= RULES
+    assert not any("None" in line for line in result)
     assert all("\n" not in line for line in result)
     assert any(all(part in line for part in parts) for line in result), "\n".join(result) or "no findings"

@@ -4,6 +4,7 @@ import pytest
 
 from simfrontier.errors import InputError
 from simfrontier.schedule import Schedule, digest, render
+from simfrontier.schedule.as_text import _count
 from tests.conftest import Golden
 from tests.schedule.builders import ENGINES, frontier_20b, mesh_of, options_of, schedule_of
 
@@ -55,3 +56,17 @@ def test_everything_is_the_outline_and_each_block_once() -> None:
 def test_a_block_that_is_not_there_is_named() -> None:
     with pytest.raises(InputError, match=r"block 99: the schedule has the blocks 0 to \d+"):
         render(small(), block=99)
+
+
+def test_counts_have_decimal_prefixes() -> None:
+    """Four digits; the largest prefix is T."""
+    known = {
+        999: "999",
+        1000: "1 k",
+        12_345: "12.35 k",
+        10**6: "1 M",
+        10**12: "1 T",
+        10**15: "1000 T",
+        10**19: "1e+07 T",
+    }
+    assert {number: _count(number) for number in known} == known

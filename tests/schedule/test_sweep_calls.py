@@ -27,6 +27,7 @@ def test_a_sweep_is_sound_and_has_the_messages_asked_for() -> None:
         assert isinstance(op, Collective) and op.axes == probe.axes
         (message,) = messages_of(op, made.tensors, MESH)
         assert message.num_bytes == probe.num_bytes
+        assert made.tensors[op.src[0].name].persistent and not made.tensors[op.dst[0].name].persistent
 
 
 def test_sizes_are_rounded_down_to_whole_pieces() -> None:

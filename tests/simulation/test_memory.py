@@ -9,9 +9,11 @@ import pytest
 
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.simulation import SimulatedStep
-from simfrontier.simulation.memory import memory_timeline
+from simfrontier.simulation.memory import memory_of_role, memory_timeline
 from simfrontier.workload import find_model
+from tests.simulation.pipelines import Pipeline
 from tests.simulation.steps import NAMED, schedule, step
+from tests.simulation.test_pipelines import run
 
 TINY = find_model("tiny")  # 2 layers, hidden 64, 4 heads, vocabulary 256, sequence 32
 PSI = 2 * (12 * 64 * 64 + 13 * 64) + 2 * 64 + 2 * 256 * 64  # 132,864 parameters
@@ -110,3 +112,13 @@ def test_the_analytic_fidelity_has_a_timeline_too() -> None:
     result = memory_timeline(one)
     assert result.peak_bytes >= sum(persistent(one).values())
     assert result.times[-1] == one.step_s
+
+
+def test_the_rank_of_a_role_is_the_critical_one_or_else_its_first() -> None:
+    one = run(Pipeline())
+    here = int(one.cluster.role_of[one.critical])
+    there = 1 - here
+    mine, theirs = (memory_of_role(one, role).peak_bytes for role in (here, there))
+    assert mine == memory_timeline(one, one.critical).peak_bytes
+    assert theirs == memory_timeline(one, one.roles[there].classes[0]).peak_bytes
+    assert mine != theirs

@@ -69,6 +69,12 @@ def test_a_call_with_an_open_lane_takes_apart_itself_alone() -> None:
     assert KIND not in kinds(of(closed, crossing, closed))
 
 
+def test_a_call_with_work_of_the_host_is_not() -> None:
+    """Though it lies between the first and the last op."""
+    ops = (kernel("1", writes="a"), kernel("2", "host", reads="a", writes="b"), kernel("3", reads="b"))
+    assert kinds(of(ops)) == ["1", "2", "3"]
+
+
 def test_another_lane_may_wait_for_the_last_op_alone() -> None:
     """The same call twice: one is waited for in its middle and taken apart, where the other stays whole."""
     last = (kernel("1", writes="a"), kernel("2", writes="b"))

@@ -10,6 +10,7 @@ from simfrontier.errors import InputError
 from simfrontier.io import read_toml
 from simfrontier_extras.axonn_model.bandwidth import CATALOG, load_bandwidths
 from simfrontier_extras.axonn_model.versions import VERSIONS, VersionName
+from tests.some import some
 
 # As get_bw(ip, my) of the source has them: (inner, size) -> GB/s.
 VERSION_A = {
@@ -39,7 +40,7 @@ VERSION_B = {
 def test_bandwidths_are_those_of_the_source(
     version: VersionName, tables: dict[str, dict[tuple[int, int], float]]
 ) -> None:
-    for machine, expected in tables.items():
+    for machine, expected in some(tables.items()):
         bandwidths = load_bandwidths(version, machine)
         got = {key: bandwidths.gib_per_s(*key) for key in expected}
         assert got == pytest.approx(expected, rel=1e-12), machine
@@ -57,7 +58,7 @@ def test_latencies_are_those_of_the_source() -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_table_names_its_public_source(version: VersionName) -> None:
-    for tables in read_toml(CATALOG / f"{version}.toml", "table")["machines"].values():
+    for tables in some(read_toml(CATALOG / f"{version}.toml", "table")["machines"].values()):
         for key in ("latency_s_per_rank", "in_node", "between_nodes"):
             part = tables[key]
             assert part["source"].startswith("axonn-ai/") and "comm_model.py" in part["source"]
