@@ -18,6 +18,8 @@ from simfrontier.schedule.placement import REPLICATE
 from simfrontier.schedule.segments import SegmentedProgram, segmented
 from simfrontier.schedule.stand_ins import KIND
 from simfrontier.simulation import simulate
+from simfrontier.simulation.context import Classes
+from simfrontier.simulation.engine import Engine
 from simfrontier.simulation.role_view import view_of
 from tests.simulation.pipelines import Pipeline
 from tests.some import some
@@ -96,16 +98,38 @@ def test_only_the_first_op_may_wait_for_another_lane() -> None:
     ]
 
 
+def test_a_call_is_cut_where_an_op_in_its_middle_waits_or_is_waited_for() -> None:
+    before, after = (kernel("0", "side", writes="c"),), (kernel("9", "side", reads="b"),)
+    call = (kernel("1", writes="a"), kernel("2", reads="a", writes="b"), kernel("3", reads="c"), kernel("4", reads="a"))
+    made = of(before, call)
+    cut = segmented(made, made.roles[0])
+    assert cut.blocks == [None, call[:2], call[2:]]  # before the third op, which waits for the side
+    assert [each[1:] for each in cut.segments if each is not None] == [(0, 2), (2, 4)]
+    assert cut.segment(1).block == cut.segment(2).block and cut.segment(1) != cut.segment(2)
+    made = of(call, after)
+    assert segmented(made, made.roles[0]).blocks == [call[:2], call[2:], None]  # behind the second, which writes b
+    made = of(before, (*call, kernel("5"), kernel("6", writes="b"), kernel("7")), after)
+    assert kinds(made) == ["0", KIND, KIND, "7", "9"]  # cut twice; what is one op is that op
+
+
+def test_a_call_whose_parts_would_not_be_closed_is_taken_apart() -> None:
+    """The second op lies on another lane, and what waits for it is behind the cut."""
+    closed = kernel("1", writes="a"), kernel("2", "beside", reads="a", writes="b"), kernel("3", reads="c")
+    call = (*closed, kernel("4", reads="b"))
+    assert kinds(of(call)) == [KIND]
+    assert kinds(of((kernel("0", "side", writes="c"),), call)) == ["0", "1", "2", "3", "4"]
+
+
 @st.composite
 def schedules(draw: st.DrawFn) -> Schedule:
-    """Calls of one to four kernels on two lanes, mostly on `compute`, with any operands."""
+    """Calls of one to six kernels on two lanes, mostly on `compute`, with any operands."""
     some = st.text(alphabet=NAMES, max_size=2).map(lambda text: "".join(sorted(set(text))))
 
     def op(number: int) -> Compute:
         lane = draw(st.sampled_from(("compute", "compute", "compute", "side")))
         return kernel(str(number), lane, draw(some), draw(some), draw(some))
 
-    blocks = [tuple(op(10 * i + j) for j in range(draw(st.integers(1, 4)))) for i in range(draw(st.integers(1, 3)))]
+    blocks = [tuple(op(10 * i + j) for j in range(draw(st.integers(1, 6)))) for i in range(draw(st.integers(1, 3)))]
     return of(*draw(st.lists(st.sampled_from(blocks), min_size=1, max_size=6)))
 
 
@@ -152,6 +176,28 @@ def test_calls_in_one_go_make_way_for_a_kernel_of_another_lane(begin: float) -> 
     assert followers(made)[:3] == [1, 2, -1]
     late = replace(machine, host=replace(machine.host, hook_s=begin * call.timeline.step_s))
     compare(made, price(made, late, library))
+
+
+def test_a_call_is_whole_again_behind_what_disturbed_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight equal kernels, and one of another lane that begins with the second: it shares the memory with two or three
+    of them, and what is left runs as a whole."""
+    pieces = []
+    run_whole = Engine._run_whole
+
+    def spied(self: Engine, role: int, node: int, classes: Classes, piece: int = 0) -> None:
+        pieces.append(piece)
+        run_whole(self, role, node, classes, piece)
+
+    monkeypatch.setattr(Engine, "_run_whole", spied)
+    call = tuple(kernel(str(number), reads="a", writes="a") for number in range(8))
+    machine, library = load_machine("toy-pair"), load_library("rccl")
+    alone = of(call)
+    (result,) = simulate([segmented(alone, alone.roles[0])], price(alone, machine, library))
+    late = replace(machine, host=replace(machine.host, hook_s=result.timeline.step_s / 8))
+    made = of(call, (replace(kernel("8", "host"), kind="hook"),), (kernel("9", "side", reads="b"),))
+    pieces.clear()
+    compare(made, price(made, late, library))
+    assert pieces[0] == 0 and 2 <= pieces[-1] < 8
 
 
 def nodes(pipeline: Pipeline) -> Iterator[list[str]]:
