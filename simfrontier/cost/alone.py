@@ -15,6 +15,8 @@ from simfrontier.machine import Machine
 from simfrontier.network import Fabric, Pattern, equal_parts
 from simfrontier.schedule import LIBRARY, CollectiveKind
 
+ALIKE = 1e-12  # rates closer than this, relative to each other, are the same
+
 
 @dataclass(eq=False)
 class EqualGroups:
@@ -29,6 +31,7 @@ class EqualGroups:
     num_devices: int
     stride: int = 1
     _limits: dict[tuple[str, str], Mapping[str, float]] = field(default_factory=dict)
+    _held: dict[tuple[str, str], frozenset[str]] = field(default_factory=dict)  # classes of links that hold all alike
     _split: dict[str, list[EqualGroups]] = field(default_factory=dict)  # by the algorithm that splits its calls so
     _sent: dict[str, tuple[Library, float]] = field(default_factory=dict)  # by the library that last asked
 
@@ -56,7 +59,7 @@ class EqualGroups:
         made = cls.__new__(cls)
         made.machine, made.fabric = fabric.machine, fabric
         made.num_devices, made.num_nodes = groups.size, fabric.num_nodes
-        made._limits, made._split, made._sent = {}, {}, {}
+        made._limits, made._held, made._split, made._sent = {}, {}, {}, {}
         made._take(groups)
         return made
 
@@ -90,8 +93,20 @@ class EqualGroups:
         key = (name, library.ring_order)
         if key not in self._limits:
             whole = dict.fromkeys(self.machine.link_classes, 1.0)
-            self._limits[key] = self._limits_of(algorithm(name).loads(self.fabric, self.groups, library, whole))
+            pattern = algorithm(name).loads(self.fabric, self.groups, library, whole)
+            self._limits[key], self._held[key] = self._limits_of(pattern)
         return self._limits[key]
+
+    def is_even(self, name: str, library: Library) -> bool:
+        """Whether all groups are known to send at that rate: the library's cap holds them all, or each has a link of
+        the class that holds up the slowest, and gets as little of it."""
+        if library.two_level is not None:
+            return False
+        rate, limits = self.sent_per_s(name, library), self.limits(name, library)
+        if rate == library.cap_bytes_per_s(name, self.shape):
+            return True
+        shares, held = library.shares_on(self.machine, name), self._held[name, library.ring_order]
+        return any(shares[link] * limit == rate and link in held for link, limit in limits.items())
 
     def split(
         self, name: str, into: Callable[[Fabric, NDArray[np.integer]], Iterable[NDArray[np.integer]]]
@@ -101,7 +116,16 @@ class EqualGroups:
             self._split[name] = [EqualGroups.over(self.fabric, groups) for groups in into(self.fabric, self.groups)]
         return self._split[name]
 
-    def _limits_of(self, pattern: Pattern) -> Mapping[str, float]:
+    def _limits_of(self, pattern: Pattern) -> tuple[Mapping[str, float], frozenset[str]]:
+        """The limits, and the classes of links of which every group has one that is as full as any."""
         fabric, (used, rate) = self.fabric, equal_parts(self.fabric, pattern)
-        classes = fabric.link_class[used]
-        return {fabric.class_names[number]: float(rate[classes == number].min()) for number in np.unique(classes)}
+        classes, limits, held = fabric.link_class[used], dict[str, float](), set[str]()
+        act, link = pattern.act[: pattern.num_wire_loads], pattern.link[: pattern.num_wire_loads]
+        for number in np.unique(classes):
+            mine = classes == number
+            least = limits[fabric.class_names[number]] = float(rate[mine].min())
+            is_full = np.zeros(len(fabric.capacity), bool)
+            is_full[used[mine & (rate <= least * (1.0 + ALIKE))]] = True
+            if np.bincount(act[is_full[link]], minlength=pattern.num).all() and np.ptp(pattern.peak) == 0.0:
+                held.add(fabric.class_names[number])
+        return limits, frozenset(held)

@@ -58,7 +58,7 @@ class Prices:
     perturbation: Perturbation | None = None
     placement: Placement = "block"
     _groups: dict[Strides, EqualGroups] = field(default_factory=dict)
-    _seconds: dict[_PricedCall, float] = field(default_factory=dict)
+    _seconds: dict[_PricedCall, tuple[float, str]] = field(default_factory=dict)  # and the algorithm that carries it
     _floors: dict[_PricedCall, float] = field(default_factory=dict)
     _pairs: dict[tuple[int, int, tuple[int, int]], tuple[GroupShape, float]] = field(default_factory=dict)
 
@@ -73,6 +73,12 @@ class Prices:
         )
         self.slowest, self.fastest = float(self.fabric.speed.min()), float(self.fabric.speed.max())
 
+    def by(self, library: Library) -> Prices:
+        """Those of another library on the same devices, where groups stay laid out."""
+        return Prices(
+            self.machine, library, self.num_devices, self.perturbation, self.placement, self._groups, _pairs=self._pairs
+        )
+
     def seconds(self, op: Op, schedule: Schedule) -> float:
         """Time of an op. Raises InputError where groups lie unevenly on the nodes."""
         match op:
@@ -83,6 +89,20 @@ class Prices:
             case Exchange():
                 size = max(exchanged_bytes(op, schedule.tensors, schedule.mesh))
                 return self._exchange_s(schedule.mesh, op.axis, op.ends, float(size))
+
+    def is_even(self, op: Op, schedule: Schedule) -> bool:
+        """Whether an op is known to take as long on all devices, or in all groups, as on the slowest."""
+        if isinstance(op, Compute):
+            return self.slowest == self.fastest
+        if isinstance(op, Exchange):
+            return False
+        call = self._call(op, schedule)
+        groups = self._groups[call.groups]
+        if self._table(op, groups) is not None:
+            return False
+        if call not in self._seconds:
+            self._collective_s(op, schedule)
+        return groups.is_even(self._seconds[call][1], self.library)
 
     def floor_s(self, op: Compute | Collective, schedule: Schedule) -> float:
         """What no simulation of an op (fidelities `flow` and `analytic`) falls below, whatever runs beside it, however
@@ -122,9 +142,9 @@ class Prices:
         if table is not None:
             return sum(map(table.seconds, sizes))
         if call not in self._seconds:
-            by = (self._by(name, op.kind, sizes, groups) for name in self._algorithms(op, sizes, groups))
-            self._seconds[call] = min(by)
-        seconds = self._seconds[call]
+            by = ((self._by(name, op.kind, sizes, groups), name) for name in self._algorithms(op, sizes, groups))
+            self._seconds[call] = min(by, key=lambda each: each[0])
+        seconds, _ = self._seconds[call]
         hops = PerHopCoding.of(op, schedule.tensors, schedule.mesh, self.machine)
         if hops is None:
             return seconds
@@ -133,7 +153,7 @@ class Prices:
 
     def _call(self, op: Collective, schedule: Schedule) -> _PricedCall:
         sizes = tuple([message.num_bytes for message in messages_of(op, schedule.tensors, schedule.mesh)])
-        return _PricedCall(op.kind, op.is_added_later, op.via, sizes, self._over(schedule.mesh, op.axes))
+        return _PricedCall(op.kind, op.is_added_later, op.via, sizes, self.over(schedule.mesh, op.axes))
 
     def _table(self, op: Collective, groups: EqualGroups) -> CallTable | None:
         """The times measured of a call, if there are any."""
@@ -165,8 +185,9 @@ class Prices:
         farthest = int(np.flatnonzero(pattern.edges.sum(axis=0)).max())
         return pair_shape([boundary == farthest for boundary in range(3)]), float(rates.min())
 
-    def _over(self, mesh: Mesh, axes: tuple[str, ...]) -> Strides:
-        """Where the ranks of the groups over some axes stand; the groups are laid out then."""
+    def over(self, mesh: Mesh, axes: tuple[str, ...]) -> Strides:
+        """Where the ranks of the groups over some axes stand; the groups are laid out then. Raises InputError where
+        they lie unevenly on the nodes."""
         key = tuple((_stride(mesh, axis), mesh[axis]) for axis in axes if mesh[axis] > 1)
         if key not in self._groups:
             group_shape(self.fabric, mesh, axes)

@@ -6,6 +6,7 @@ from .memory import (
     MemoryTimeline as MemoryTimeline,
     fullest as fullest,
     memory_of_role as memory_of_role,
+    timeline_of as timeline_of,
 )
 from .nodes import number_nodes as number_nodes
 from .resample import DurationFactors as DurationFactors, resampled_s as resampled_s

@@ -8,7 +8,7 @@ import numpy as np
 
 from simfrontier.arrays import Floats
 from simfrontier.records import dataclass
-from simfrontier.schedule import Peak
+from simfrontier.schedule import ExpandedProgram, Peak, Schedule
 from simfrontier.simulation.step import SimulatedStep
 
 
@@ -48,18 +48,26 @@ def memory_timeline(step: SimulatedStep, cls: int | None = None) -> MemoryTimeli
     chosen = step.critical if cls is None else cls
     view = step.view(chosen)
     row = view.classes.index(chosen)
-    schedule, mesh = step.schedule, step.schedule.mesh
+    times = view.timeline
+    return timeline_of(step.schedule, view.program, times.start[row], times.end[row], step.step_s)
+
+
+def timeline_of(
+    schedule: Schedule, program: ExpandedProgram, start: Floats, end: Floats, step_s: float
+) -> MemoryTimeline:
+    """The same of a rank that runs a program whose ops start and end then [num_ops], in a step that takes `step_s`."""
+    mesh = schedule.mesh
     tensors = list(schedule.tensors.values())
     number = {tensor.name: index for index, tensor in enumerate(tensors)}
     size = np.array([tensor.held_bytes(mesh) for tensor in tensors], float)
     stays = np.array([tensor.persistent for tensor in tensors], bool)
     kind = np.array([KINDS.get(tensor.role, "other") for tensor in tensors])
-    lives = view.program.lifetimes
+    lives = program.lifetimes
     tensor_of = np.array([number[ref.name] for ref, _, _ in lives], int)
-    comes = view.timeline.start[row, [first for _, first, _ in lives]]
-    goes = view.timeline.end[row, [last for _, _, last in lives]]
+    comes = start[[first for _, first, _ in lives]]
+    goes = end[[last for _, _, last in lives]]
     is_buffer = ~stays[tensor_of] & (size[tensor_of] > 0.0)
-    times = np.unique(np.concatenate([[0.0, step.step_s], comes[is_buffer], goes[is_buffer]]))
+    times = np.unique(np.concatenate([[0.0, step_s], comes[is_buffer], goes[is_buffer]]))
     held = {}
     for name in sorted({*kind[tensor_of[is_buffer]].tolist(), *kind[tensor_of[stays[tensor_of]]].tolist()}):
         mine = kind[tensor_of] == name

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from simfrontier.plan import tensors_of
 from simfrontier.scenario import Case
 from simfrontier.tuning.small_steps import SmallSchedules, SmallStep, SmallSteps
 
@@ -116,14 +115,3 @@ def _pipeline_bytes(case: Case, pair: SmallSteps, layers: float) -> float:
     first = kept + embedding + max(layers_bytes + (under_way - 1) * saved, end_bytes)
     last = kept + head + max(layers_bytes, stage(lambda small: small.head_bytes), end_bytes)
     return max(first, last)
-
-
-def states_bytes(case: Case) -> int:
-    """Weights, gradients and optimizer states of the layers of one stage, on one rank: a lower bound on its memory."""
-    tensors = tensors_of(case.workload, case.plan, case.mesh, case.engine)
-    layers = case.shape.num_layers // case.stages
-    return sum(
-        layers * tensor.held_bytes(case.mesh)
-        for tensor in tensors.by_name.values()
-        if tensor.persistent and tensor.per_layer
-    )

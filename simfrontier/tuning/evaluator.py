@@ -16,7 +16,8 @@ from simfrontier.scenario import Case, Scenario, options_of
 from simfrontier.schedule import peak_bytes
 from simfrontier.simulation import SimulatedStep, memory_of_role
 from simfrontier.study import BuiltSchedule, ScheduleCache, schedule_of_case, simulated
-from simfrontier.tuning.estimate import Estimate, estimate, states_bytes
+from simfrontier.tuning.estimate import Estimate, estimate
+from simfrontier.tuning.layer_states import LayerStates
 from simfrontier.tuning.small_steps import SmallSchedules
 
 Table = Mapping[str, Any]
@@ -66,6 +67,7 @@ class PlanEvaluator:
     original: Scenario
     size: int
     states: dict[Hashable, float] = field(default_factory=dict)
+    layer_states: LayerStates = field(default_factory=LayerStates)
     _small_schedules: SmallSchedules | None = None
 
     def case(self, table: Table, name: str) -> Case:
@@ -89,10 +91,10 @@ class PlanEvaluator:
             return PlanOutline(estimate=None, fault=str(error))
 
     def _states_bytes(self, case: Case, table: Table) -> float:
-        """Weights, gradients and optimizer states of one stage's layers: a lower bound on memory."""
+        """What the layers of a stage keep, whatever their activations."""
         key = frozen({name: value for name, value in table.items() if name not in ("micro_batch", "checkpointing")})
         if key not in self.states:
-            self.states[key] = states_bytes(case)
+            self.states[key] = self.layer_states.num_bytes(case)
         return self.states[key]
 
     def simulate(self, table: Table, name: str, seed_of: str) -> SimulatedPlan | PlanFault:

@@ -16,6 +16,7 @@ from simfrontier.plan import STREAM, build, resized, structure_of
 from simfrontier.scenario import Case
 from simfrontier.schedule import MODEL_KINDS, Collective, Compute, ExpandedProgram, Op, Schedule, Tensor, expand
 from simfrontier.simulation import passed
+from simfrontier.tuning.op_times import OpForm, OpTimes
 from simfrontier.workload import Workload, workload_of
 
 FEW_LAYERS = (2, 3)
@@ -82,13 +83,14 @@ class StepForm:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepForms:
-    """Both small steps of a structure, their distinct ops, which of these are of the `chain`, and the schedule that has
-    all of their tensors."""
+    """Both small steps of a structure, their distinct ops, what all plans have in common of these, the schedule that
+    has all of their tensors, and those that hold the weights of the embedding, and of the head."""
 
     schedule: Schedule
     ops: list[Op]
-    inside: list[bool]
+    op_forms: list[OpForm]
     both: tuple[StepForm, StepForm]
+    ends: tuple[list[str], list[str]]
     _resized: dict[int, tuple[list[Op], dict[str, Tensor]]] = field(default_factory=dict)
 
     def resized(self, batch: int) -> tuple[list[Op], dict[str, Tensor]]:
@@ -106,26 +108,25 @@ class SmallSchedules:
     forms: dict[Hashable, StepForms] = field(default_factory=dict)
     works: dict[tuple[object, ...], Workload] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.op_times = OpTimes(self.prices)
+
     def pair(self, case: Case) -> SmallSteps:
         """The two small steps of a case. Raises InputError where one of its moves cannot be made."""
         num_micro = 1
         if case.stages > 1 or case.grad_accum > 1:
             num_micro = 3 if case.engine.step_reduction == "overlap" else 2  # then the last is like those before it
         forms = self._forms(case, num_micro)
-        mesh, prices = case.mesh, self.prices
+        mesh = case.mesh
         ops, tensors = forms.resized(case.micro_batch * case.batch_ranks)
         schedule = replace(forms.schedule, mesh=mesh, tensors=tensors)
-        took = [prices.seconds(op, schedule) for op in ops]
-        floor = [
-            prices.floor_s(op, schedule) if inside else 0.0  # type: ignore[arg-type]
-            for op, inside in zip(ops, forms.inside, strict=True)
-        ]
-        size = {name: tensor.held_bytes(mesh) for name, tensor in schedule.tensors.items()}
+        local = {name: tensor.local_bytes(mesh) for name, tensor in tensors.items()}
+        took, floor = self.op_times.of(ops, forms.op_forms, schedule, local)
+        size = {name: 0 if tensors[name].shares else num_bytes for name, num_bytes in local.items()}
         each = zip(forms.both, FEW_LAYERS, strict=True)
         first, second = (_small(form, schedule, layers, size, took, floor) for form, layers in each)
-        return SmallSteps(
-            small=(first, second), ends_bytes=_ends_bytes(case, schedule, size), stream_bytes=size.get(STREAM, 0)
-        )
+        embedding, head = (sum([size[name] for name in names]) for names in forms.ends)
+        return SmallSteps(small=(first, second), ends_bytes=(embedding, head), stream_bytes=size.get(STREAM, 0))
 
     def _forms(self, case: Case, num_micro: int) -> StepForms:
         plan = replace(case.plan, pipeline=None)
@@ -135,7 +136,7 @@ class SmallSchedules:
             two, three = (
                 build(self._work(case, layers, batch), plan, case.mesh, case.engine, num_micro) for layers in FEW_LAYERS
             )
-            self.forms[key] = _forms_of(two, three, case)
+            self.forms[key] = _forms_of(two, three, case, self.op_times)
         return self.forms[key]
 
     def _work(self, case: Case, num_layers: int, batch: int) -> Workload:
@@ -155,7 +156,7 @@ def _is_inside(op: Op, case: Case) -> bool:
     return isinstance(op, Collective) and not set(op.axes) & set(case.plan.axes)
 
 
-def _forms_of(two: Schedule, three: Schedule, case: Case) -> StepForms:
+def _forms_of(two: Schedule, three: Schedule, case: Case, op_times: OpTimes) -> StepForms:
     known: dict[Op, int] = {}
     ops: list[Op] = []
 
@@ -198,7 +199,13 @@ def _forms_of(two: Schedule, three: Schedule, case: Case) -> StepForms:
             )
         )
     whole = replace(three, tensors={**two.tensors, **three.tensors}, roles=(*two.roles, *three.roles))
-    return StepForms(schedule=whole, ops=ops, inside=[_is_inside(op, case) for op in ops], both=(forms[0], forms[1]))
+    return StepForms(
+        schedule=whole,
+        ops=ops,
+        op_forms=[op_times.form(op, whole.tensors, _is_inside(op, case)) for op in ops],
+        both=(forms[0], forms[1]),
+        ends=_ends(case, whole),
+    )
 
 
 def _chained(program: ExpandedProgram, before: list[list[int]], chain: list[int]) -> list[list[int]]:
@@ -265,12 +272,12 @@ def _peaks_in_order(form: StepForm, size: Mapping[str, int]) -> list[int]:
     return most
 
 
-def _ends_bytes(case: Case, schedule: Schedule, size: Mapping[str, int]) -> tuple[int, int]:
-    """Persistent bytes of the weights that the embedding uses, and the head."""
+def _ends(case: Case, schedule: Schedule) -> tuple[list[str], list[str]]:
+    """The persistent tensors of the weights that the embedding uses, and the head."""
     work = case.workload
     out = []
     for phase in (work.embedding, work.head):
         used = {weight for op in (*phase.forward, *phase.backward) for weight in (*op.weights, *op.gradients)}
         mine = [t for t in schedule.tensors.values() if t.persistent and not t.per_layer and t.weight in used]
-        out.append(sum(size[tensor.name] for tensor in mine))
+        out.append([tensor.name for tensor in mine])
     return out[0], out[1]
