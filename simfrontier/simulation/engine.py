@@ -230,7 +230,7 @@ class Engine(FlowEvents):
         else:
             self._enter(calls, 0)
         for delay, ending in alone.ends:
-            self._after(begins[-1] + delay - self.env.now, Ending(key, ending))
+            self._after(begins[-1] - self.env.now + delay, Ending(key, ending))
 
     def _enter(self, calls: WholeCalls, number: int) -> None:
         """Write down that one of these calls has begun."""
