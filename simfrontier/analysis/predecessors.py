@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.cost import OpWork
 from simfrontier.records import dataclass
-from simfrontier.schedule import Call, Compute, Op, Role, expand
+from simfrontier.schedule import Call, Compute, Op, Role, Segment, expand
 from simfrontier.simulation import RoleTimeline, SimulatedStep, number_nodes
 
 
@@ -48,7 +50,7 @@ class Predecessors:
     def __init__(self, step: SimulatedStep) -> None:
         self.step, self.cluster = step, step.cluster
         self._roles: dict[int, _Role] = {}
-        self._inner: dict[int, list[list[int]]] = {}
+        self._inner: dict[Segment, list[list[int]]] = {}
         self._groups: dict[str, tuple[list[int], list[tuple[int, ...]]]] = {}
         self._role_of: list[int] = step.cluster.role_of.tolist()
         self._nodes = number_nodes([role.segmented for role in step.roles], step.cluster)
@@ -139,10 +141,10 @@ class Predecessors:
 
     def _before_inside(self, role: _Role, place: OpOnClass) -> list[list[int]]:
         """What the ops of a call wait for inside it; the same wherever the call stands."""
-        block = role.role_timeline.segmented.block(place.node)
-        call = self.call(place)
-        if call.block not in self._inner:
+        part = role.role_timeline.segmented
+        segment = part.segment(place.node)
+        if segment not in self._inner:
             mine = self.step.schedule.roles[place.role]
-            only = Role(mine.name, (Call(call.label, call.layer, call.micro, block, call.block),), mine.at)
-            self._inner[call.block] = expand(self.step.schedule, only).before
-        return self._inner[call.block]
+            only = Role(mine.name, (replace(self.call(place), ops=part.block(place.node)),), mine.at)
+            self._inner[segment] = expand(self.step.schedule, only).before
+        return self._inner[segment]
