@@ -4,8 +4,8 @@ A segment, a call or a part of it, may be one node if it shares no call with ano
 takes no room in a pool, and is closed: its ops on other lanes begin after its first op on `compute`, and its last op
 there begins after them, as on those lanes the ops of all calls do. Then an op of another lane may only wait for its
 last op, and only its first op for another lane's. Where that is not so, the call is cut; where its parts are not
-closed, its ops are nodes of their own.
-So the ops of a segment run without interruption, and a program of thousands of ops has as many nodes as segments.
+closed, its ops are nodes of their own. So the ops of a segment run without interruption, and a program of thousands of
+ops has as many nodes as segments.
 """
 
 from __future__ import annotations
@@ -80,10 +80,10 @@ def segmented(schedule: Schedule, role: Role, whole: bool = True) -> SegmentedPr
 
     Raises InputError as `expand`.
     """
+    if not whole:
+        return SegmentedProgram.of_ops(schedule, role)
     stand_ins = StandIns(schedule, role)
     cuts: dict[int, set[int]] = {}  # by number of the call, the ops before which it is cut
-    if not whole:
-        cuts = {number: set(range(1, len(call.ops))) for number, call in enumerate(role.calls)}
     while True:
         parts = [stand_ins.parts(call, cuts.get(number, set())) for number, call in enumerate(role.calls)]
         calls, segments = _nodes(role, stand_ins, parts)
@@ -102,11 +102,9 @@ def segmented(schedule: Schedule, role: Role, whole: bool = True) -> SegmentedPr
                 followers=_followers(program, segments),
             )
         for node, places in disturbed.items():
-            segment, ops = segments[node], role.calls[number_of[node]].ops
+            segment = segments[node]
             assert segment is not None
-            cuts.setdefault(number_of[node], set()).update(
-                {segment.begin + place for place in places} if places else range(1, len(ops))
-            )
+            cuts.setdefault(number_of[node], set()).update(segment.begin + place for place in places)
 
 
 def segmented_roles(
@@ -173,7 +171,7 @@ def _disturbed(
     schedule: Schedule, program: ExpandedProgram, blocks: list[tuple[Op, ...] | None]
 ) -> dict[int, set[int]]:
     """Nodes that stand for segments but may not, as an op in their middle waits or is waited for: the ops before which
-    they are to be cut, empty where that is before each."""
+    they are to be cut."""
     if len(program.lanes) == 1:
         return {}
     by_lane = program.by_lane
@@ -186,14 +184,14 @@ def _disturbed(
             if block is not None and not _holds_host(program, other):
                 place = _first_that_waits(schedule, program, node, other, block)
                 if place is None:
-                    out[node] = set()
+                    out.setdefault(node, set()).update(range(1, len(block)))
                 elif block[place] is not next(op for op in block if op.lane == LANE):
                     out.setdefault(node, set()).add(place)
             awaited = blocks[other] if lane == compute else None
             if awaited is not None:
                 place = _last_that_is_awaited(schedule, program, node, other, awaited)
                 if place is None:
-                    out[other] = set()
+                    out.setdefault(other, set()).update(range(1, len(awaited)))
                 elif awaited[place] is not next(op for op in reversed(awaited) if op.lane == LANE):
                     out.setdefault(other, set()).add(place + 1)
     return out
