@@ -206,7 +206,7 @@ def test_volumes_leave_out_what_is_not_known(tmp_path: Path) -> None:
 def test_a_perturbation_is_of_the_machines_nodes() -> None:
     broken = {"links": [{"node": 0, "link": "bus", "factor": 0.5}]}
     cut = {"devices_per_node": 4, "devices_per_package": 2}
-    assert scenario_of(document("box", 8, mesh=cut, perturbation=broken), "cut.toml").perturbation is not None
+    assert scenario_of(document("box", 8, mesh=cut, perturbation=broken), "cut.toml").file.perturbation
     broken["links"][0]["node"] = 1  # the mesh has two nodes, the machine one
     with pytest.raises(InputError) as caught:
         scenario_of(document("box", 8, mesh=cut, perturbation=broken), "cut.toml")

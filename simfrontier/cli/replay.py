@@ -74,7 +74,7 @@ def _simulated(path: Path, schedule: Schedule, scenario: Scenario, fidelity: Fid
             machine,
             scenario.library,
             fidelity,
-            scenario.perturbation,
+            scenario.file.perturbation,
             exact,
             scenario.file.run.placement,
         )

@@ -14,8 +14,8 @@ from simfrontier.cost.exchange import pattern_of_pairs
 from simfrontier.cost.role_assignment import exchange_key, role_assignment_of, users_of
 from simfrontier.cost.work import LOCAL
 from simfrontier.errors import InputError
-from simfrontier.machine import Machine
-from simfrontier.network import Fabric, Perturbation, fold, local
+from simfrontier.machine import HEALTHY, Machine, Perturbation
+from simfrontier.network import Fabric, fold, local
 from simfrontier.schedule import Collective, Exchange, Schedule
 
 # Assumed: a message up to this size takes its time alone and no bandwidth (0.04 us on a NIC of 25 GB/s, far below the
@@ -28,7 +28,7 @@ def price(
     schedule: Schedule,
     machine: Machine,
     library: Library,
-    perturbation: Perturbation | None = None,
+    perturbation: Perturbation = HEALTHY,
     exact: bool = False,
     placement: Placement = "block",
 ) -> Cluster:
@@ -64,7 +64,7 @@ def price(
     patterns = {key: patterns[key] for key in sorted(patterns)} | {LOCAL: local(fabric)}
     folding = fold(fabric, patterns, None if assignment.is_one else assignment.of_rank, exact=exact)
     healthy = fabric
-    if perturbation is not None and library.tables:
+    if perturbation and library.tables:
         healthy = Fabric.build(machine, num_nodes, num_devices=mesh.num_ranks, placement=device_of)
     return Cluster(
         schedule=schedule,

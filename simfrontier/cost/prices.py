@@ -28,8 +28,8 @@ from simfrontier.cost.compute import arithmetic_s, compute_s
 from simfrontier.cost.exchange import pair_shape
 from simfrontier.cost.on_machine import Placement, placed
 from simfrontier.cost.rates import group_shape
-from simfrontier.machine import Machine
-from simfrontier.network import Fabric, Perturbation, equal_parts, paired
+from simfrontier.machine import HEALTHY, Machine, Perturbation
+from simfrontier.network import Fabric, equal_parts, paired
 from simfrontier.schedule import DIRECT, RING, Collective, CollectiveKind, Compute, Exchange, Mesh, Op, Schedule
 
 MOST_BOUNDARIES = 12  # between stages that are priced, where there are more
@@ -55,7 +55,7 @@ class Prices:
     machine: Machine
     library: Library
     num_devices: int
-    perturbation: Perturbation | None = None
+    perturbation: Perturbation = HEALTHY
     placement: Placement = "block"
     _groups: dict[Strides, EqualGroups] = field(default_factory=dict)
     _seconds: dict[_PricedCall, tuple[float, str]] = field(default_factory=dict)  # and the algorithm that carries it

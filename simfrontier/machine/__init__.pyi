@@ -17,5 +17,12 @@ from .hardware import (
     Provenance as Provenance,
 )
 from .load import MeasuredNumbers as MeasuredNumbers, catalog as catalog, load_machine as load_machine
+from .perturbation import (
+    HEALTHY as HEALTHY,
+    DegradedLink as DegradedLink,
+    DegradedPool as DegradedPool,
+    Perturbation as Perturbation,
+    SlowDevice as SlowDevice,
+)
 from .sizes import SizeError as SizeError, mesh_sizes as mesh_sizes
 from .sources import sources_of as sources_of

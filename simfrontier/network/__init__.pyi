@@ -15,7 +15,6 @@ from .pattern import (
     pool_loads as pool_loads,
     wait_pattern as wait_pattern,
 )
-from .perturbation import Perturbation as Perturbation
 from .route_tables import route_table as route_table, save_routes as save_routes
 from .routes import route as route
 from .servers import Server as Server, servers_of as servers_of

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from simfrontier.arrays import Floats, Ints
 from simfrontier.errors import InputError, nearest
-from simfrontier.machine import Machine
-from simfrontier.network.perturbation import Perturbation
+from simfrontier.machine import HEALTHY, Machine, Perturbation
+from simfrontier.network.hashes import Hashes, combine, number_hash
 from simfrontier.network.pools import Pools, pools_of
 from simfrontier.records import dataclass
 
@@ -53,7 +53,7 @@ class Fabric:
         cls,
         machine: Machine,
         num_nodes: int,
-        perturbation: Perturbation | None = None,
+        perturbation: Perturbation = HEALTHY,
         *,
         num_devices: int | None = None,
         placement: NDArray[np.integer] | None = None,
@@ -107,17 +107,16 @@ class Fabric:
             device_of=device_of,
             speed=_speeds(num_slots, perturbation)[device_of],
         )
-        if perturbation is not None:
-            fabric._degrade(perturbation)
+        fabric._degrade(perturbation)
         for array in (capacity, kind, link_class, device_of, fabric.speed):
             array.flags.writeable = False
         return fabric
 
     def _degrade(self, perturbation: Perturbation) -> None:
-        for (node, name), factor in perturbation.links.items():
-            self.capacity[self.link_named(node, name)] *= factor
-        for (a, b), factor in perturbation.pools.items():
-            self.capacity[self.pool_base + self.pools.degraded(a, b)] *= factor
+        for wire in perturbation.links:
+            self.capacity[self.link_named(wire.node, wire.link)] *= wire.factor
+        for pool in perturbation.pools:
+            self.capacity[self.pool_base + self.pools.degraded(pool.source, pool.target)] *= pool.factor
 
     @property
     def wires_per_node(self) -> int:
@@ -164,6 +163,16 @@ class Fabric:
         """[num_ranks] link id of each rank's compute units."""
         return self.units_base + self.device_of
 
+    def link_hashes(self) -> Hashes:
+        """[num_links] what tells links apart before their loads do: class and capacity."""
+        return combine(number_hash(self.capacity), self.link_class.astype(np.uint64))
+
+    def rank_hashes(self) -> Hashes:
+        """[num_ranks] what tells ranks apart before their loads do: speed, memory and compute units."""
+        own = number_hash(self.capacity[self.hbm_base : self.pool_base])
+        memories, units = own[: self.num_devices], own[self.num_devices :]
+        return combine(number_hash(self.speed), memories[self.device_of], units[self.device_of])
+
     def link_named(self, node: int, name: str) -> int:
         """Link id of a wire of a node, or of "hbm <position>" or "compute units <position>" of one of its devices.
 
@@ -193,12 +202,12 @@ class Fabric:
         return f"node {node} {what} {position}"
 
 
-def _speeds(num_devices: int, perturbation: Perturbation | None) -> Floats:
+def _speeds(num_devices: int, perturbation: Perturbation) -> Floats:
     speed = np.ones(num_devices)
-    for device, factor in perturbation.slow.items() if perturbation is not None else ():
-        if not 0 <= device < num_devices:
+    for slow in perturbation.slow:
+        if not 0 <= slow.device < num_devices:
             raise InputError(
-                f"slow device: got {device}; this job has devices 0 to {num_devices - 1}", key=("perturbation",)
+                f"slow device: got {slow.device}; this job has devices 0 to {num_devices - 1}", key=("perturbation",)
             )
-        speed[device] *= factor
+        speed[slow.device] *= slow.factor
     return speed

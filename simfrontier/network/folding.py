@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from simfrontier.arrays import Floats, Ints
 from simfrontier.network.fabric import Fabric, ResourceKind
+from simfrontier.network.hashes import combine, mix
 from simfrontier.network.pattern import Pattern
-from simfrontier.network.refine import combine, mix, number, number_hash, refine
+from simfrontier.network.refine import number, refine
 from simfrontier.records import dataclass
 
 Classes = NDArray[np.int32]
@@ -117,8 +118,10 @@ def fold(
         links, link_representative = _each(fabric.num_links)
         numbered = [_each(pattern.num) for pattern in patterns.values()]
     else:
-        given, own = _initial(fabric, rank_colour)
-        colours = refine(list(patterns.values()), given, own)
+        own = fabric.rank_hashes()
+        if rank_colour is not None:
+            own = combine(rank_colour.astype(np.uint64), own)
+        colours = refine(list(patterns.values()), fabric.link_hashes(), own)
         link_colours = colours.links
         link_colours[fabric.hbm_of] = mix(colours.ranks ^ HBM_SALT)
         link_colours[fabric.units_of] = mix(colours.ranks ^ UNITS_SALT)
@@ -141,15 +144,6 @@ def fold(
         _kind=fabric.kind[link_representative],
         _quotients=quotients,
     )
-
-
-def _initial(fabric: Fabric, rank_colour: NDArray[np.integer] | None) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """Colours before refinement: links by (class, capacity); ranks by (given colour, speed, memory, compute units)."""
-    capacity = number_hash(fabric.capacity)
-    given = np.zeros(fabric.num_ranks, np.uint64) if rank_colour is None else rank_colour.astype(np.uint64)
-    links = combine(capacity, fabric.link_class.astype(np.uint64))
-    ranks = combine(given, number_hash(fabric.speed), capacity[fabric.hbm_of], capacity[fabric.units_of])
-    return links, ranks
 
 
 def _each(count: int) -> tuple[Classes, Ints]:

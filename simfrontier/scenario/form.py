@@ -8,7 +8,8 @@ from pydantic import ConfigDict, Field
 
 from simfrontier.extras import added
 from simfrontier.io import Strict, Text
-from simfrontier.limits import COUNT, ENTRIES, PLANS, RANKS, SIZES
+from simfrontier.limits import COUNT, PLANS, RANKS, SIZES
+from simfrontier.machine import HEALTHY, Perturbation
 from simfrontier.plan import Engine
 from simfrontier.scenario.extended import ScenarioKeys, extended
 from simfrontier.scenario.tuning import TuneTable
@@ -26,7 +27,6 @@ Count = Annotated[int, Field(ge=1, le=1000)]  # of what is laid out one by one: 
 NotNegative = Annotated[int, Field(ge=0, le=COUNT.most)]
 Name = Annotated[str, Field(min_length=1, pattern=r"^[^\x00-\x1f]+$")]  # may be a path
 SizeText = Annotated[str, Field(pattern=r"^[1-9][0-9]{0,8}$")]  # a number of devices, as a key
-Factor = Annotated[float, Field(gt=0, le=1)]
 
 
 class MachineTable(Strict):
@@ -89,28 +89,6 @@ class RunTable(Strict):
     devices: Annotated[list[Ranks], Field(min_length=1, max_length=SIZES.most)]
     fidelity: Literal["analytic", "flow", "chunk"] = "flow"
     placement: Literal["block", "cyclic"] = "block"
-
-
-class DegradedLink(Strict):
-    """A link of a node that has only a part of its capacity; link names as `simfrontier show --links` prints them."""
-
-    node: NotNegative
-    link: Text
-    factor: Factor
-
-
-class SlowDevice(Strict):
-    """A device that computes at a part of its speed."""
-
-    device: NotNegative
-    factor: Factor
-
-
-class PerturbationTable(Strict):
-    """What is wrong with the machine today."""
-
-    slow: Annotated[list[SlowDevice], Field(max_length=ENTRIES.most)] = Field(default_factory=list)
-    links: Annotated[list[DegradedLink], Field(max_length=ENTRIES.most)] = Field(default_factory=list)
 
 
 class UncertaintyTable(Strict):
@@ -187,7 +165,7 @@ class ScenarioFile(Strict):
     engine: Engine = Engine()  # defaults are DeepSpeed's
     plans: Annotated[dict[str, dict[str, Any]], Field(min_length=1, max_length=PLANS.most)]
     at: dict[str, dict[str, dict[str, Any]]] = Field(default_factory=dict)  # tables that a size puts over these
-    perturbation: PerturbationTable = PerturbationTable()
+    perturbation: Perturbation = HEALTHY
     uncertainty: UncertaintyTable = UncertaintyTable()
     tune: Tune = Tune()
     sensitivity: SensitivityTable | None = None

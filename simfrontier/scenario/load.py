@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from simfrontier.collectives import Library, load_calibration, load_library, machine_numbers
 from simfrontier.errors import InputError, Key, nearest, shown, unknown_key
@@ -24,9 +24,6 @@ from simfrontier.scenario.settings import hold_everywhere, is_of_every_plan, pat
 from simfrontier.scenario.shape import shape_of
 from simfrontier.schedule import Mesh
 from simfrontier.workload import Precision, Shape, find_precision
-
-if TYPE_CHECKING:
-    from simfrontier.network import Perturbation
 
 SIZE = re.compile(r"[1-9][0-9]{0,8}")  # a number of devices, as a key
 SIZED = ("model", "training", "engine", "plans")  # tables that may differ from size to size
@@ -83,18 +80,6 @@ class Scenario:
         plans = [plan for here in (self, *self.sized.values()) for plan in here.plans.values()]
         named = any(names_softmax(plan) for plan in (*plans, *self.resolved_options.values()))
         return named or self.file.model.softmax != "fused"
-
-    @property
-    def perturbation(self) -> Perturbation | None:
-        table = self.file.perturbation
-        if not table.slow and not table.links:
-            return None
-        from simfrontier.network import Perturbation
-
-        return Perturbation(
-            slow={slow.device: slow.factor for slow in table.slow},
-            links={(link.node, link.link): link.factor for link in table.links},
-        )
 
     def mesh(self, num_devices: int) -> Mesh:
         """The machine's mesh (node, package, gcd) of a size; raises InputError naming the nearest sizes that work."""
@@ -307,15 +292,7 @@ def _refuse_names(file: ScenarioFile, named: Collection[str]) -> None:
     for size, times in Counter(sizes).items():
         if times > 1:
             raise InputError(f"got {size} twice, allowed: every size once", key=("run", "devices"))
-    slow = [entry.device for entry in file.perturbation.slow]
-    links = [(entry.node, entry.link) for entry in file.perturbation.links]
-    for device, times in Counter(slow).items():
-        if times > 1:
-            raise InputError(f"got device {device} twice, allowed: every device once", key=("perturbation", "slow"))
-    for (node, link), times in Counter(links).items():
-        if times > 1:
-            text = f"got {shown(link)} of node {node} twice, allowed: every link once"
-            raise InputError(text, key=("perturbation", "links"))
+    file.perturbation.refuse_twice()
     for key, names in _plan_names(file):
         _refuse_strangers(names, named, file, key)
 
@@ -359,8 +336,8 @@ def _mesh(scenario: Scenario, size: int, table: str) -> Mesh:
 
 def _refuse_perturbation(scenario: Scenario, mesh: Mesh) -> None:
     """A perturbation must name what is there, at every size."""
-    perturbation = scenario.perturbation
-    if perturbation is None:
+    perturbation = scenario.file.perturbation
+    if not perturbation:
         return
     from simfrontier.network import Fabric
 

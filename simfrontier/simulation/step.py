@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from simfrontier.collectives import Library, exchanged_bytes, messages_of
 from simfrontier.cost import Cluster, Placement, price
-from simfrontier.machine import Machine
-from simfrontier.network import Perturbation, ends, joining_links
+from simfrontier.machine import HEALTHY, Machine, Perturbation
+from simfrontier.network import ends, joining_links
 from simfrontier.records import dataclass
 from simfrontier.schedule import (
     Collective,
@@ -211,7 +211,7 @@ def simulate_step(
     machine: Machine,
     library: Library,
     fidelity: Fidelity = "flow",
-    perturbation: Perturbation | None = None,
+    perturbation: Perturbation = HEALTHY,
     exact: bool = False,
     placement: Placement = "block",
     parts: Sequence[SegmentedProgram] | None = None,

@@ -105,7 +105,7 @@ def simulated(scenario: Scenario, built: BuiltSchedule, fidelity: Fidelity, exac
             scenario.machine,
             scenario.library,
             fidelity,
-            scenario.perturbation,
+            scenario.file.perturbation,
             exact,
             scenario.file.run.placement,
             parts,

@@ -83,7 +83,7 @@ class PlanEvaluator:
         if self._small_schedules is None:
             here = self.scenario
             self._small_schedules = SmallSchedules(
-                Prices(here.machine, here.library, self.size, here.perturbation, here.file.run.placement)
+                Prices(here.machine, here.library, self.size, here.file.perturbation, here.file.run.placement)
             )
         try:
             return PlanOutline(estimate=estimate(case, self._small_schedules))

@@ -92,11 +92,11 @@ class GridSearcher:
 
     def _prices_of(self, scenario: Scenario, size: int) -> Prices | None:
         """Prices at a size; None where something is perturbed, so that devices differ."""
-        if scenario.perturbation is not None:
+        if scenario.file.perturbation:
             return None
         key = scenario.machine, size, scenario.file.run.placement
         if key not in self._prices:
-            self._prices[key] = Prices(scenario.machine, scenario.library, size, None, scenario.file.run.placement)
+            self._prices[key] = Prices(scenario.machine, scenario.library, size, placement=scenario.file.run.placement)
         return self._prices[key].by(scenario.library)
 
     def _rate(self, scenario: Scenario, case: Case, prices: Prices | None) -> float | None:

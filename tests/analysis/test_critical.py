@@ -13,10 +13,10 @@ from hypothesis import given, settings, strategies as st
 
 from simfrontier.analysis.critical import WAIT, CriticalPath, critical_path
 from simfrontier.collectives import load_library
-from simfrontier.machine import load_machine
-from simfrontier.network import Perturbation
+from simfrontier.machine import HEALTHY, Perturbation, load_machine
 from simfrontier.schedule.ir import Schedule
 from simfrontier.simulation import Fidelity, SimulatedStep, simulate_step
+from tests.perturbed import perturbed
 from tests.plan.grids import axonn, megatron, schedule_of
 from tests.simulation.pipelines import Crossed, Interleaved, Order, Pipeline
 from tests.simulation.steps import NAMED, frontier_mesh, schedule, step
@@ -24,14 +24,14 @@ from tests.simulation.test_pipelines import library, run
 from tests.some import some
 
 FAULTS = {
-    "healthy": None,
-    "slow device": Perturbation(slow={3: 0.7}),
-    "degraded links": Perturbation(links={(1, "xgmi 0>1"): 0.3, (0, "nic1>net"): 0.5}),
+    "healthy": HEALTHY,
+    "slow device": perturbed(slow={3: 0.7}),
+    "degraded links": perturbed(links={(1, "xgmi 0>1"): 0.3, (0, "nic1>net"): 0.5}),
 }
 
 
 def on_toy(
-    made: Schedule, fidelity: Fidelity = "flow", perturbation: Perturbation | None = None, exact: bool = False
+    made: Schedule, fidelity: Fidelity = "flow", perturbation: Perturbation = HEALTHY, exact: bool = False
 ) -> SimulatedStep:
     return simulate_step(made, load_machine("toy-cluster"), load_library("rccl"), fidelity, perturbation, exact)
 
@@ -91,10 +91,10 @@ def test_the_path_goes_by_the_rank_that_comes_last() -> None:
     """Two ranks that add up after each product: the slow one is always the later, so all work of a rank by itself that
     stands before a sum is its own; what follows the last sum is the slow rank's, too, for it ends last."""
     made = Pipeline(stages=1, micros=2, tensor=2, step=False).schedule()
-    path = whole(on_toy(made, perturbation=Perturbation(slow={1: 0.5})))
+    path = whole(on_toy(made, perturbation=perturbed(slow={1: 0.5})))
     assert {link.rank for link in path.links if link.kind != "all_reduce"} == {1}
     assert [part.kind for part in path.parts()].count("all_reduce") == 1
-    swapped = whole(on_toy(made, perturbation=Perturbation(slow={0: 0.5})))
+    swapped = whole(on_toy(made, perturbation=perturbed(slow={0: 0.5})))
     assert {link.rank for link in swapped.links if link.kind != "all_reduce"} == {0}
     assert swapped.step_s == pytest.approx(path.step_s, rel=1e-9)
 
@@ -126,7 +126,7 @@ def test_the_families_of_zero(family: str, fidelity: Fidelity) -> None:
 
 
 @pytest.mark.parametrize("exact", [False, True])
-@pytest.mark.parametrize("perturbation", [Perturbation(slow={5: 0.6}), Perturbation(links={(1, "nic2>net"): 0.4})])
+@pytest.mark.parametrize("perturbation", [perturbed(slow={5: 0.6}), perturbed(links={(1, "nic2>net"): 0.4})])
 @pytest.mark.parametrize("family", ["zero3", "zero-topo"])
 def test_faults_and_every_rank_by_itself(family: str, perturbation: Perturbation, exact: bool) -> None:
     whole(step(schedule(family, frontier_mesh(2)), perturbation=perturbation, exact=exact))
@@ -234,7 +234,7 @@ def test_small_pipelines_of_all_sizes(
         stages=stages, micros=micros, tensor=tensor, data=data, layers=layers, order=order, apart=apart and stages > 1
     )
     ranks = stages * tensor * data
-    ill = None if slow is None or slow[0] >= ranks else Perturbation(slow=dict([slow]))
+    ill = HEALTHY if slow is None or slow[0] >= ranks else perturbed(slow=dict([slow]))
     whole(on_toy(one.schedule(), fidelity, ill))
 
 

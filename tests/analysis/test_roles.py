@@ -14,11 +14,11 @@ from simfrontier.analysis.exposed_time import exposure
 from simfrontier.analysis.links import node_links
 from simfrontier.analysis.uncertainty import Spread, factors, sampled_step_s, spread_of
 from simfrontier.collectives import Residual, load_library
-from simfrontier.machine import load_machine
-from simfrontier.network import Perturbation
+from simfrontier.machine import HEALTHY, Perturbation, load_machine
 from simfrontier.simulation import SimulatedStep, simulate_step
 from simfrontier.simulation.memory import memory_timeline
 from simfrontier.simulation.resample import resampled_s
+from tests.perturbed import perturbed
 from tests.simulation.pipelines import Pipeline
 
 KNOWN = Residual(model_sd=0.2, run_sd=0.1)
@@ -26,7 +26,7 @@ ACTIVATION = 512 * 256 * 2  # bytes
 WEIGHT = 256 * 256 * 2
 
 
-def run(pipeline: Pipeline, perturbation: Perturbation | None = None, fidelity: str = "flow") -> SimulatedStep:
+def run(pipeline: Pipeline, perturbation: Perturbation = HEALTHY, fidelity: str = "flow") -> SimulatedStep:
     library = replace(load_library("rccl"), residual=KNOWN)
     return simulate_step(pipeline.schedule(), load_machine("toy-cluster"), library, fidelity, perturbation)  # type: ignore[arg-type]
 
@@ -95,10 +95,10 @@ def test_a_role_holds_what_it_touches() -> None:
     assert held("gpipe", False)[1] > held("1f1b", False)[1] > held("1f1b", True)[1]
 
 
-@pytest.mark.parametrize("fault", [None, Perturbation(slow={3: 0.7})])
+@pytest.mark.parametrize("fault", [HEALTHY, perturbed(slow={3: 0.7})])
 @pytest.mark.parametrize("fidelity", ["flow", "analytic"])
 @pytest.mark.parametrize("apart", [False, True])
-def test_factors_of_one_give_the_simulated_step(apart: bool, fidelity: str, fault: Perturbation | None) -> None:
+def test_factors_of_one_give_the_simulated_step(apart: bool, fidelity: str, fault: Perturbation) -> None:
     one = run(Pipeline(stages=4, micros=4, tensor=2, data=2, apart=apart, reduce_lane="reduce"), fault, fidelity)
     spread = Spread(law=Residual(model_sd=0.0, run_sd=0.0), speed_sd=0.0, matmul_sd=0.0)
     result = resampled_s(one, factors(one, spread, "any", 3, 1))

@@ -8,8 +8,9 @@ import pytest
 from simfrontier.collectives.algorithms.direct import direct_loads as direct
 from simfrontier.collectives.algorithms.ring import ring_loads as ring
 from simfrontier.machine import load_machine
-from simfrontier.network import Fabric, Pattern, Perturbation, fold, solve
+from simfrontier.network import Fabric, Pattern, fold, solve
 from tests.network.brute import wire_loads
+from tests.perturbed import perturbed
 
 BOX = load_machine("box")  # 8 devices, one bus of 2 GB/s
 PAIRS, QUADS, WORLD = (np.arange(8).reshape(-1, size) for size in (2, 4, 8))
@@ -60,6 +61,6 @@ def test_three_pairs_share_the_bus_fairly() -> None:
 
 
 def test_the_bus_can_be_degraded_by_name() -> None:
-    worse = Fabric.build(BOX, 1, Perturbation(links={(0, "bus"): 0.25}))
+    worse = Fabric.build(BOX, 1, perturbed(links={(0, "bus"): 0.25}))
     assert worse.capacity[worse.link_named(0, "bus")] == 0.5e9
     assert worse.describe(0) == "node 0 bus"

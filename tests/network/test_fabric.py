@@ -5,7 +5,8 @@ import pytest
 
 from simfrontier.errors import InputError
 from simfrontier.machine import load_machine
-from simfrontier.network import Fabric, Perturbation, ResourceKind
+from simfrontier.network import Fabric, ResourceKind
+from tests.perturbed import perturbed
 
 CLUSTER = load_machine("toy-cluster")  # nodes of 4 devices and 16 wires, 4 groups of 4 nodes
 FRONTIER = load_machine("frontier")
@@ -61,7 +62,7 @@ def test_perturbation_scales_speed_wires_memories_and_pools() -> None:
     fabric = Fabric.build(
         CLUSTER,
         5,
-        Perturbation(slow={3: 0.5}, links={(1, "net>nic0"): 0.25, (2, "hbm 1"): 0.5}, pools={(0, 2): 0.1}),
+        perturbed(slow={3: 0.5}, links={(1, "net>nic0"): 0.25, (2, "hbm 1"): 0.5}, pools={(0, 2): 0.1}),
         placement=np.arange(20)[::-1],
     )
     assert fabric.speed[16] == 0.5 and fabric.speed.sum() == 19.5  # rank 16 sits on device 3
@@ -92,10 +93,10 @@ def test_perturbation_scales_speed_wires_memories_and_pools() -> None:
 )
 def test_wrong_perturbations_are_named(perturbation: dict[str, dict[object, float]], message: str) -> None:
     with pytest.raises(InputError) as caught:
-        Fabric.build(CLUSTER, 5, Perturbation(**perturbation))  # type: ignore[arg-type]
+        Fabric.build(CLUSTER, 5, perturbed(**perturbation))  # type: ignore[arg-type]
     assert str(caught.value) == message
 
 
 def test_a_pool_of_a_job_without_pools_is_named() -> None:
     with pytest.raises(InputError, match="got 0>1; this job has no global pools"):
-        Fabric.build(CLUSTER, 2, Perturbation(pools={(0, 1): 0.5}))
+        Fabric.build(CLUSTER, 2, perturbed(pools={(0, 1): 0.5}))

@@ -18,11 +18,12 @@ from simfrontier.collectives.algorithms.ring import ring_loads as ring
 from simfrontier.collectives.algorithms.tree import tree_loads as tree
 from simfrontier.cost import EqualGroups
 from simfrontier.errors import InputError
-from simfrontier.machine import load_machine
-from simfrontier.network import Fabric, Pattern, Perturbation, fold, paired
+from simfrontier.machine import HEALTHY, Perturbation, load_machine
+from simfrontier.network import Fabric, Pattern, fold, paired
 from simfrontier.schedule import Mesh
 from tests.network.brute import brute, folded_rates, full_rates, wire_loads
 from tests.network.fold_timing import six_patterns
+from tests.perturbed import perturbed
 from tests.simulation.singles import single
 from tests.simulation.steps import schedule, step
 
@@ -71,10 +72,10 @@ def test_a_job_below_one_leaf_has_no_pools() -> None:
 
 def test_pools_of_a_tree_are_not_degraded_by_pairs_of_groups() -> None:
     with pytest.raises(InputError) as caught:
-        Fabric.build(TREE, 8, Perturbation(pools={(0, 1): 0.5}))
+        Fabric.build(TREE, 8, perturbed(pools={(0, 1): 0.5}))
     assert str(caught.value) == ("perturbation: global pool: got 0>1; a fat tree has none; allowed: links of nodes")
     with pytest.raises(InputError, match="got 0>1; this job has no global pools"):
-        Fabric.build(TREE, 2, Perturbation(pools={(0, 1): 0.5}))
+        Fabric.build(TREE, 2, perturbed(pools={(0, 1): 0.5}))
 
 
 def test_a_library_may_reach_another_share_of_the_uplinks() -> None:
@@ -181,11 +182,11 @@ def test_what_goes_up_comes_down_and_is_what_crosses(data: st.DataObject) -> Non
 
 @pytest.mark.parametrize(
     "fault",
-    [None, Perturbation(slow={9: 0.5}), Perturbation(links={(3, "nic1>net"): 0.5, (0, "xgmi 0>1"): 0.5})],
+    [HEALTHY, perturbed(slow={9: 0.5}), perturbed(links={(3, "nic1>net"): 0.5, (0, "xgmi 0>1"): 0.5})],
     ids=["healthy", "slow device", "links"],
 )
 @pytest.mark.parametrize("num_nodes", [5, 8])
-def test_folded_rates_equal_full_rates(num_nodes: int, fault: Perturbation | None) -> None:
+def test_folded_rates_equal_full_rates(num_nodes: int, fault: Perturbation) -> None:
     fabric = Fabric.build(TREE, num_nodes, fault)
     patterns = six_patterns(fabric) | {"tree": tree(fabric, world(fabric), {})}
     for keys in [*combinations(patterns, 2), tuple(patterns)]:
@@ -196,13 +197,13 @@ def test_folded_rates_equal_full_rates(num_nodes: int, fault: Perturbation | Non
 
 
 @pytest.mark.parametrize("family", ["zero3", "zero-topo"])
-@pytest.mark.parametrize("fault", [None, Perturbation(slow={9: 0.7}, links={(5, "net>nic0"): 0.5})])
-def test_folded_steps_are_exact(family: str, fault: Perturbation | None) -> None:
+@pytest.mark.parametrize("fault", [HEALTHY, perturbed(slow={9: 0.7}, links={(5, "net>nic0"): 0.5})])
+def test_folded_steps_are_exact(family: str, fault: Perturbation) -> None:
     built = schedule(family, Mesh((("node", 8), ("package", 2), ("gcd", 2))))
     folded, exact = (step(built, "toy-tree", perturbation=fault, exact=one) for one in (False, True))
     of_rank = folded.cluster.folding.rank_class
     assert exact.cluster.folding.num_rank_classes == 32
-    assert fault is not None or folded.cluster.folding.num_rank_classes < 32
+    assert fault or folded.cluster.folding.num_rank_classes < 32
     for name in ("ready", "start", "end"):
         ours, theirs = getattr(folded.timeline, name)[of_rank], getattr(exact.timeline, name)
         assert np.abs(ours - theirs).max() <= 1e-9 * exact.step_s

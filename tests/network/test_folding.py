@@ -10,22 +10,24 @@ from numpy.typing import NDArray
 from simfrontier.collectives.algorithms.direct import direct_loads as direct
 from simfrontier.collectives.algorithms.ring import ring_loads as ring
 from simfrontier.collectives.algorithms.tree import tree_loads as tree
-from simfrontier.machine import load_machine
-from simfrontier.network import Fabric, Pattern, Perturbation, fold, local
-from simfrontier.network.refine import number, number_hash
+from simfrontier.machine import HEALTHY, Perturbation, load_machine
+from simfrontier.network import Fabric, Pattern, fold, local
+from simfrontier.network.hashes import number_hash
+from simfrontier.network.refine import number
 from tests.network.brute import folded_rates, full_rates
 from tests.network.fold_timing import six_patterns, time_fold
+from tests.perturbed import perturbed
 
 FRONTIER = load_machine("frontier")
 CLUSTER = load_machine("toy-cluster")
 
-FAULTS: dict[str, Perturbation | None] = {
-    "healthy": None,
-    "slow device": Perturbation(slow={5: 0.5}),
-    "wire in a package": Perturbation(links={(1, "xgmi 0>1"): 0.5}),
-    "nic": Perturbation(links={(1, "nic1>net"): 0.5}),
-    "memory": Perturbation(links={(0, "hbm 2"): 0.5}),
-    "slow device and wire": Perturbation(slow={3: 0.7}, links={(1, "xgmi 2>1"): 0.4}),
+FAULTS: dict[str, Perturbation] = {
+    "healthy": HEALTHY,
+    "slow device": perturbed(slow={5: 0.5}),
+    "wire in a package": perturbed(links={(1, "xgmi 0>1"): 0.5}),
+    "nic": perturbed(links={(1, "nic1>net"): 0.5}),
+    "memory": perturbed(links={(0, "hbm 2"): 0.5}),
+    "slow device and wire": perturbed(slow={3: 0.7}, links={(1, "xgmi 2>1"): 0.4}),
 }
 HBM = {"world": 2.0, "node": 30.0, "package": 2.0, "cross": 60.0, "cross direct": 2.0, "tree": 3.0, "local": 1.0}
 
@@ -48,7 +50,7 @@ def assert_same_rates(fabric: Fabric, patterns: dict[str, Pattern], colour: NDAr
 def test_folded_rates_equal_full_rates(name: str, num_nodes: int, fault: str) -> None:
     perturbation = FAULTS[fault]
     if name == "frontier" and fault.endswith("wire"):
-        perturbation = Perturbation(slow={3: 0.7}, links={(1, "xgmi 2>3"): 0.4})
+        perturbation = perturbed(slow={3: 0.7}, links={(1, "xgmi 2>3"): 0.4})
     fabric = Fabric.build(load_machine(name), num_nodes, perturbation)
     patterns = patterns_of(fabric)
     sizes = (1, 2, len(patterns)) if num_nodes < 8 else (2, len(patterns))
@@ -59,7 +61,7 @@ def test_folded_rates_equal_full_rates(name: str, num_nodes: int, fault: str) ->
 
 def test_folding_holds_for_any_set_of_running_patterns() -> None:
     """Folded once over all patterns, every subset of them gets the right rates."""
-    fabric = Fabric.build(CLUSTER, 6, Perturbation(slow={9: 0.5}, pools={(0, 1): 0.01}))
+    fabric = Fabric.build(CLUSTER, 6, perturbed(slow={9: 0.5}, pools={(0, 1): 0.01}))
     patterns = patterns_of(fabric)
     folding = fold(fabric, patterns)
     for keys in combinations(patterns, 3):
@@ -72,7 +74,7 @@ def test_folding_holds_for_any_set_of_running_patterns() -> None:
 @given(st.lists(st.integers(0, 2), min_size=24, max_size=24), st.sampled_from(sorted(HBM)))
 @settings(deadline=None, max_examples=25)
 def test_any_colouring_of_ranks_keeps_the_rates(colours: list[int], dropped: str) -> None:
-    fabric = Fabric.build(CLUSTER, 6, Perturbation(links={(2, "xgmi 3>0"): 0.5}))
+    fabric = Fabric.build(CLUSTER, 6, perturbed(links={(2, "xgmi 3>0"): 0.5}))
     patterns = {key: pattern for key, pattern in patterns_of(fabric).items() if key != dropped}
     assert_same_rates(fabric, patterns, np.array(colours))
 
@@ -103,7 +105,7 @@ def test_frontier_has_four_rank_classes_at_every_size() -> None:
 
 
 def test_a_slow_rank_splits_its_partners_from_the_rest() -> None:
-    fabric = Fabric.build(FRONTIER, 4, Perturbation(slow={9: 0.5}))
+    fabric = Fabric.build(FRONTIER, 4, perturbed(slow={9: 0.5}))
     ranks = np.arange(32)
     folding = fold(fabric, {"package": ring(fabric, ranks.reshape(-1, 2), {}), "local": local(fabric)})
     assert np.flatnonzero(folding.rank_class == folding.rank_class[9]).tolist() == [9]
@@ -115,7 +117,7 @@ def test_a_slow_rank_splits_its_partners_from_the_rest() -> None:
 
 def test_without_the_rank_relation_a_slow_rank_would_not_show_in_its_ring() -> None:
     """Loads alone are the same for all packages, so only ranks can tell the ring that waits for a slow one."""
-    fabric = Fabric.build(FRONTIER, 4, Perturbation(slow={9: 0.5}))
+    fabric = Fabric.build(FRONTIER, 4, perturbed(slow={9: 0.5}))
     pairs = {"package": ring(fabric, np.arange(32).reshape(-1, 2), {})}
     rates = full_rates(fabric, pairs, HBM)["package"]
     assert rates == pytest.approx(rates[0])
@@ -123,7 +125,7 @@ def test_without_the_rank_relation_a_slow_rank_would_not_show_in_its_ring() -> N
 
 
 def test_classes_are_numbered_by_first_occurrence() -> None:
-    fabric = Fabric.build(FRONTIER, 8, Perturbation(slow={40: 0.5}))
+    fabric = Fabric.build(FRONTIER, 8, perturbed(slow={40: 0.5}))
     patterns = patterns_of(fabric)
     folding = fold(fabric, patterns)
     for classes in (folding.rank_class, folding.link_class, *folding.activity_class.values()):

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from simfrontier.machine import Packets, load_machine
-from simfrontier.network import Fabric, Perturbation
+from simfrontier.network import Fabric
 from simfrontier.network.servers import Server, servers_of
+from tests.perturbed import perturbed
 from tests.simulation.singles import with_links
 
 PACKETS = Packets(payload_bytes=1000, header_bytes=66, message_bytes=0, reply_bytes=66, reply_message_bytes=0)
@@ -99,7 +100,7 @@ def test_a_share_takes_time_but_no_bytes() -> None:
 
 def test_every_link_of_a_fabric_has_its_server() -> None:
     machine = with_links(load_machine("toy-cluster"), latency_s=1e-6, burst_bytes=512.0, cut_through=False)
-    slow = Perturbation(links={(1, "xgmi 0>1"): 0.5})
+    slow = perturbed(links={(1, "xgmi 0>1"): 0.5})
     fabric = Fabric.build(machine, 2, slow)
     servers = servers_of(fabric)
     assert len(servers) == fabric.num_links

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from simfrontier.collectives import load_library
-from simfrontier.machine import load_machine
-from simfrontier.network import Perturbation
+from simfrontier.machine import HEALTHY, Perturbation, load_machine
 from simfrontier.plan.families import FAMILIES, make_plan
 from simfrontier.plan.plan import Engine
 from simfrontier.plan.to_schedule import build
@@ -50,7 +49,7 @@ def step(
     built: Schedule,
     machine: str = "frontier",
     fidelity: Fidelity = "flow",
-    perturbation: Perturbation | None = None,
+    perturbation: Perturbation = HEALTHY,
     exact: bool = False,
     overrides: Mapping[str, float] | None = None,
 ) -> SimulatedStep:

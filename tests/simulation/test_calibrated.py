@@ -20,11 +20,12 @@ from simfrontier.collectives import (
 )
 from simfrontier.cost import Cluster, price
 from simfrontier.machine import Machine, load_machine
-from simfrontier.network import Perturbation, solve
+from simfrontier.network import solve
 from simfrontier.schedule.ir import Collective, CollectiveKind, Schedule
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.simulation import simulate_step
 from simfrontier.workload import find_model
+from tests.perturbed import perturbed
 from tests.simulation.steps import NAMED, schedule
 
 MESH = Mesh((("node", 2), ("package", 2), ("gcd", 2)))
@@ -175,7 +176,7 @@ def test_a_degraded_bus_slows_what_was_measured_on_a_healthy_one() -> None:
     built = tiny("zero3")
     machine, library = calibrated(table("all_gather", 8, (1000, 1.5e-3), (2000, 2e-3)))
     healthy = price(built, machine, library)
-    worse = price(built, machine, library, Perturbation(links={(0, "bus"): 0.25}))
+    worse = price(built, machine, library, perturbed(links={(0, "bus"): 0.25}))
     op = next(op for op in collectives(built) if op.name == "weight_gather")
     (good,), (bad,) = healthy.of(op).works, worse.of(op).works
     assert good.latency_s == bad.latency_s == 0.0

@@ -6,16 +6,17 @@ import numpy as np
 import pytest
 
 from simfrontier.collectives import load_library
-from simfrontier.machine import load_machine
-from simfrontier.network import Perturbation, ResourceKind
+from simfrontier.machine import HEALTHY, Perturbation, load_machine
+from simfrontier.network import ResourceKind
 from simfrontier.schedule.ir import Exchange
 from simfrontier.simulation import SimulatedStep, simulate_step
+from tests.perturbed import perturbed
 from tests.simulation.pipelines import Order, Pipeline
 
 MACHINE, LIBRARY = load_machine("toy-cluster"), load_library("rccl")
 
 
-def run(pipeline: Pipeline, fidelity: str, fault: Perturbation | None = None) -> SimulatedStep:
+def run(pipeline: Pipeline, fidelity: str, fault: Perturbation = HEALTHY) -> SimulatedStep:
     return simulate_step(pipeline.schedule(), MACHINE, LIBRARY, fidelity, fault)  # type: ignore[arg-type]
 
 
@@ -72,8 +73,8 @@ def test_links_carry_what_ranks_send() -> None:
 
 def test_a_slow_stage_holds_up_its_neighbours() -> None:
     """Where exchanges do not matter, messages one by one are the closed form, with a stage of half the speed too."""
-    pipeline, fault = Pipeline(stages=4, micros=8, rows=10**7, message=1, step=False), Perturbation(slow={2: 0.5})
-    healthy, slow = (run(pipeline, "chunk", each).step_s for each in (None, fault))
+    pipeline, fault = Pipeline(stages=4, micros=8, rows=10**7, message=1, step=False), perturbed(slow={2: 0.5})
+    healthy, slow = (run(pipeline, "chunk", each).step_s for each in (HEALTHY, fault))
     assert healthy == pytest.approx(run(pipeline, "analytic").step_s, rel=1e-4)
     assert slow == pytest.approx(run(pipeline, "analytic", fault).step_s, rel=1e-4)
     assert slow > 1.6 * healthy  # of 8 micro-batches through 4 stages 8 take up to twice as long: up to 19 / 11

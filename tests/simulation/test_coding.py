@@ -15,7 +15,6 @@ from simfrontier.collectives.ring_law import RingTimes
 from simfrontier.cost import Prices, price
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine, load_machine
-from simfrontier.network import Perturbation
 from simfrontier.schedule.ir import Call, Collective, CollectiveKind, Compute, Exchange, Op, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import REPLICATE
@@ -23,6 +22,7 @@ from simfrontier.schedule.segments import segmented
 from simfrontier.simulation import Fidelity, simulate_step
 from simfrontier.simulation.engine import simulate
 from simfrontier.simulation.role_view import view_of
+from tests.perturbed import perturbed
 from tests.plan.grids import megatron, other, schedule_of
 
 TOY = load_machine("toy-cluster")
@@ -309,7 +309,7 @@ def test_prices_are_those_of_the_ops_alone(policy: str, keys: dict[str, Any]) ->
     assert coded > 3
 
 
-FAULTS = Perturbation(slow={11: 0.7}, links={(3, "xgmi 0>2"): 0.4, (0, "nic1>net"): 0.5})
+FAULTS = perturbed(slow={11: 0.7}, links={(3, "xgmi 0>2"): 0.4, (0, "nic1>net"): 0.5})
 
 
 @pytest.mark.parametrize(("policy", "per_hop"), [("MZHybrid:8", False), ("naive-zfp:8", True)])

@@ -4,15 +4,16 @@ import numpy as np
 import pytest
 
 from simfrontier.cost import Cluster, price
-from simfrontier.network import Perturbation
+from simfrontier.machine import HEALTHY
 from simfrontier.simulation import simulate
+from tests.perturbed import perturbed
 from tests.simulation.steps import NAMED, frontier_mesh, schedule, step
 
 FAULTS = {
-    "healthy": lambda nodes: None,
-    "slow GCD": lambda nodes: Perturbation(slow={11: 0.7}),
-    "degraded link": lambda nodes: Perturbation(links={(nodes - 1, "xgmi 0>2"): 0.4, (0, "nic1>net"): 0.5}),
-    "both": lambda nodes: Perturbation(slow={3: 0.8}, links={(nodes - 1, "net>nic2"): 0.5}),
+    "healthy": lambda nodes: HEALTHY,
+    "slow GCD": lambda nodes: perturbed(slow={11: 0.7}),
+    "degraded link": lambda nodes: perturbed(links={(nodes - 1, "xgmi 0>2"): 0.4, (0, "nic1>net"): 0.5}),
+    "both": lambda nodes: perturbed(slow={3: 0.8}, links={(nodes - 1, "net>nic2"): 0.5}),
 }
 
 
@@ -47,7 +48,7 @@ def test_classes_that_are_too_coarse_are_wrong() -> None:
     from simfrontier.schedule.segments import SegmentedProgram
 
     built = schedule("zero-topo", frontier_mesh(2))
-    perturbation = Perturbation(slow={11: 0.7})
+    perturbation = perturbed(slow={11: 0.7})
     right = step(built, perturbation=perturbation)
     blind: Cluster = price(built, load_machine("frontier"), load_library("rccl"))
     (wrong,) = simulate([SegmentedProgram.of_ops(built, built.roles[0])], blind)

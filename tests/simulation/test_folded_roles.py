@@ -11,20 +11,20 @@ import pytest
 from simfrontier.analysis.step_bounds import bounds
 from simfrontier.collectives import load_library
 from simfrontier.cost import price
-from simfrontier.machine import load_machine
-from simfrontier.network import Perturbation
+from simfrontier.machine import HEALTHY, Perturbation, load_machine
 from simfrontier.schedule.ir import Call, Collective
 from simfrontier.schedule.segments import segmented
 from simfrontier.simulation import simulate, simulate_step
 from simfrontier.simulation.role_view import view_of
 from simfrontier.simulation.timeline import RoleTimeline
+from tests.perturbed import perturbed
 from tests.simulation.pipelines import Crossed, Order, Pipeline
 from tests.some import some
 
 FAULTS = {
-    "healthy": None,
-    "slow device": Perturbation(slow={3: 0.7}),
-    "degraded links": Perturbation(links={(1, "xgmi 0>1"): 0.3, (0, "nic1>net"): 0.5}),
+    "healthy": HEALTHY,
+    "slow device": perturbed(slow={3: 0.7}),
+    "degraded links": perturbed(links={(1, "xgmi 0>1"): 0.3, (0, "nic1>net"): 0.5}),
 }
 SIZES: dict[str, dict[str, Any]] = {
     "tensor in half a node": {"stages": 4, "micros": 6, "tensor": 2, "data": 2},
@@ -37,7 +37,7 @@ AXES = (("stage", "data", "tensor"), ("data", "stage", "tensor"))
 
 
 def role_timeline(
-    pipeline: Pipeline, perturbation: Perturbation | None, whole: bool, exact: bool, contended: bool = True
+    pipeline: Pipeline, perturbation: Perturbation, whole: bool, exact: bool, contended: bool = True
 ) -> tuple[RoleTimeline, ...]:
     made = pipeline.schedule()
     cluster = price(made, load_machine("toy-cluster"), load_library("rccl"), perturbation, exact)
@@ -79,10 +79,10 @@ def test_whole_calls_are_exact_without_contention(size: str, fault: str) -> None
 def test_calls_do_run_as_a_whole_and_op_by_op_where_ranks_are_apart() -> None:
     """The comparison above is not one of a path with itself."""
     pipeline = Pipeline(**SIZES["a node each"])
-    for one in role_timeline(pipeline, None, whole=True, exact=False):
+    for one in role_timeline(pipeline, HEALTHY, whole=True, exact=False):
         assert one.by_node and not one.by_class
     disturbed = Pipeline(**SIZES["exchanges apart"])
-    assert any(one.by_class for one in role_timeline(disturbed, None, whole=True, exact=False))
+    assert any(one.by_class for one in role_timeline(disturbed, HEALTHY, whole=True, exact=False))
     skewed = Pipeline(**SIZES["tensor over nodes"], axes=("data", "stage", "tensor"))
     assert any(one.by_class for one in role_timeline(skewed, FAULTS["slow device"], whole=True, exact=False))
 
@@ -112,7 +112,7 @@ def test_costs_grow_with_calls_not_with_ranks_or_ops() -> None:
 
     def sizes(data: int) -> list[tuple[int, int]]:
         role_timelines = role_timeline(
-            Pipeline(stages=2, micros=8, tensor=4, data=data, layers=4), None, whole=True, exact=False
+            Pipeline(stages=2, micros=8, tensor=4, data=data, layers=4), HEALTHY, whole=True, exact=False
         )
         return [(one.segmented.program.num_ops, len(one.classes)) for one in role_timelines]
 
@@ -123,11 +123,11 @@ def test_costs_grow_with_calls_not_with_ranks_or_ops() -> None:
 
 def test_a_pair_that_ends_a_call_first_may_disturb_the_other() -> None:
     """Devices 1 and 3 begin the next call's sum over links that 0 and 2, one of them slow, still use in this one."""
-    pipeline, slow = Crossed(micros=3, layers=3, rows=256, step=False), Perturbation(slow={0: 0.5})
+    pipeline, slow = Crossed(micros=3, layers=3, rows=256, step=False), perturbed(slow={0: 0.5})
     expected = times(role_timeline(pipeline, slow, whole=False, exact=True))
     result = times(role_timeline(pipeline, slow, whole=True, exact=False))
     assert max(np.abs(a - b).max() for a, b in zip(result, expected, strict=True)) <= 1e-9 * expected[2].max()
-    healthy = role_timeline(pipeline, None, whole=True, exact=False)
+    healthy = role_timeline(pipeline, HEALTHY, whole=True, exact=False)
     assert all(one.by_node and not one.by_class for one in healthy)
 
 

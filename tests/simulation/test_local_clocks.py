@@ -12,14 +12,14 @@ from hypothesis import given, settings, strategies as st
 from simfrontier.collectives import load_library
 from simfrontier.cost import Cluster, price
 from simfrontier.errors import SimfrontierError
-from simfrontier.machine import load_machine
-from simfrontier.network import Perturbation
+from simfrontier.machine import Perturbation, load_machine
 from simfrontier.schedule import Compute, Ref, Schedule, SegmentedProgram, expand
 from simfrontier.simulation import Timeline, engine, simulate
 from simfrontier.simulation.flow_rates import FlowRates
 from simfrontier.simulation.local_clocks import simulate_many
 from simfrontier.simulation.op_tables import op_tables
 from simfrontier.workload import find_model
+from tests.perturbed import perturbed
 from tests.simulation.singles import calls
 from tests.simulation.steps import NAMED, frontier_mesh, schedule
 from tests.simulation.test_units_held import MESH, made
@@ -30,11 +30,11 @@ TINY = find_model("tiny")
 
 def slow(num_devices: int, worst: float = 0.7) -> Perturbation:
     """Every device at a speed of its own."""
-    return Perturbation(slow={number: 1.0 - (1.0 - worst) * number / num_devices for number in range(num_devices)})
+    return perturbed(slow={number: 1.0 - (1.0 - worst) * number / num_devices for number in range(num_devices)})
 
 
 def priced(
-    built: Schedule, perturbation: Perturbation | None, machine: str = "frontier", exact: bool = False, **overrides: Any
+    built: Schedule, perturbation: Perturbation, machine: str = "frontier", exact: bool = False, **overrides: Any
 ) -> Cluster:
     return price(built, load_machine(machine, overrides), load_library("rccl"), perturbation, exact)
 
@@ -91,7 +91,7 @@ def test_kernels_that_slow_collectives(family: str, hbm_share: float, monkeypatc
     """With a part of the memory's bandwidth, kernels leave a collective less than its wires carry: at 0.08 all of them,
     at 0.2 those that copy. Its rate then depends on what each rank does, and is solved for together with that."""
     built = schedule(family, frontier_mesh(2))
-    cluster = priced(built, Perturbation(slow={3: 0.7, 12: 0.9}), **{"device.hbm_share": hbm_share})
+    cluster = priced(built, perturbed(slow={3: 0.7, 12: 0.9}), **{"device.hbm_share": hbm_share})
     solved, program = solved_sets(monkeypatch), expand(built, built.roles[0])
     first = simulate_many(program, cluster)
     kernels = set(op_tables(program, cluster).flow.ravel().tolist()) - {-1}
@@ -138,9 +138,7 @@ def test_as_on_one_clock_whatever_is_slow(
     exact: bool,
 ) -> None:
     built = schedule(family, frontier_mesh(nodes), shape=TINY, grad_accum=grad_accum)
-    ill = Perturbation(
-        slow=dict(enumerate(speeds[: 8 * nodes])), links={} if link is None else {(nodes - 1, link): 0.4}
-    )
+    ill = perturbed(slow=dict(enumerate(speeds[: 8 * nodes])), links={} if link is None else {(nodes - 1, link): 0.4})
     cluster = priced(built, ill, exact=exact, **{"device.hbm_share": hbm_share, "host.hook_s": hook_s})
     with pytest.MonkeyPatch.context() as patch:
         many, one = both(patch, built, cluster)
@@ -150,7 +148,7 @@ def test_as_on_one_clock_whatever_is_slow(
 def test_many_classes_are_simulated_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """More than `MOST_ON_ONE_CLOCK`. No kernel of 48 different GCDs is solved for together with a collective."""
     built = schedule("zero3", frontier_mesh(6))
-    one_slow, all_slow = priced(built, Perturbation(slow={0: 0.7})), priced(built, slow(48))
+    one_slow, all_slow = priced(built, perturbed(slow={0: 0.7})), priced(built, slow(48))
     solved = solved_sets(monkeypatch)
     assert len(simulated(built, one_slow).end) <= engine.MOST_ON_ONE_CLOCK
     assert len(solved) > 50

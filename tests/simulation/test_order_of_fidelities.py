@@ -15,13 +15,13 @@ import pytest
 from simfrontier.analysis.step_bounds import bounds
 from simfrontier.collectives import Library, load_library
 from simfrontier.cost import Prices
-from simfrontier.machine import Machine, load_machine
-from simfrontier.network import Perturbation
+from simfrontier.machine import HEALTHY, Machine, Perturbation, load_machine
 from simfrontier.schedule.ir import Call, Compute, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import REPLICATE
 from simfrontier.simulation import SimulatedStep, simulate_step
 from simfrontier.workload import GptShape
+from tests.perturbed import perturbed
 from tests.simulation.pipelines import Pipeline
 from tests.simulation.singles import calls
 from tests.simulation.steps import NAMED, schedule
@@ -57,9 +57,7 @@ def check(flow: SimulatedStep, alone: SimulatedStep) -> bool:
     return alike
 
 
-def on(
-    made: Schedule, machine: Machine, library: Library, fault: Perturbation | None
-) -> tuple[SimulatedStep, SimulatedStep]:
+def on(made: Schedule, machine: Machine, library: Library, fault: Perturbation) -> tuple[SimulatedStep, SimulatedStep]:
     return simulate_step(made, machine, library, "flow", fault), simulate_step(
         made, machine, library, "analytic", fault
     )
@@ -98,7 +96,7 @@ def random_step(draw: Random) -> tuple[SimulatedStep, SimulatedStep]:
         granularity=draw.choice(["module", "layer"]),
     )
     slow = {draw.randrange(mesh.num_ranks): draw.choice([0.3, 0.7])}
-    fault = Perturbation(slow=slow) if draw.random() < 0.4 else None
+    fault = perturbed(slow=slow) if draw.random() < 0.4 else HEALTHY
     library = load_library(draw.choice(["rccl", "nccl", "cray-mpich"]))
     flow, alone = on(built, machine, library, fault)
     _no_op_is_below_its_floor(flow, Prices(machine, library, mesh.num_ranks, fault))
@@ -137,7 +135,7 @@ def test_random_pipelines_keep_to_the_order(seed: int) -> None:
             reduce_lane=draw.choice(["compute", "reduce"]),
             axes=draw.choice([("stage", "data", "tensor"), ("data", "stage", "tensor"), ("tensor", "data", "stage")]),
         ).schedule()
-        fault = Perturbation(slow={1: 0.5}) if draw.random() < 0.4 else None
+        fault = perturbed(slow={1: 0.5}) if draw.random() < 0.4 else HEALTHY
         alike.append(check(*both(made, fault)))
     assert any(alike)
 
@@ -164,7 +162,7 @@ def test_analytic_may_be_longer_than_flow() -> None:
     groups are done by the time that device 0's starts, so it has its NIC to itself: 8 MB / 0.864 GB/s = 9.26 ms.
     `analytic` takes what a group takes when all four start at once, twice as long, after the same start-up."""
     made = after_a_kernel(calls(TOY, ("all_gather", ("node",), 16_000_000, "compute", "ring")))
-    flow, alone = both(made, Perturbation(slow={0: 0.2}))
+    flow, alone = both(made, perturbed(slow={0: 0.2}))
     assert alone.step_s - flow.step_s == pytest.approx(8e-3 / 0.864, rel=1e-9)
     assert alone.step_s > 1.15 * flow.step_s
     assert not check(flow, alone)
@@ -183,6 +181,6 @@ def test_analytic_may_be_shorter_than_the_fullest_link() -> None:
     assert flow.step_s >= lowest.link_s > alone.step_s
 
 
-def both(made: Schedule, fault: Perturbation | None = None) -> tuple[SimulatedStep, SimulatedStep]:
+def both(made: Schedule, fault: Perturbation = HEALTHY) -> tuple[SimulatedStep, SimulatedStep]:
     """A schedule on the toy: flow and analytic."""
     return on(made, load_machine("toy-cluster"), load_library("rccl"), fault)

@@ -28,8 +28,8 @@ def test_every_op_takes_what_the_slowest_of_its_groups_takes_alone(
 ) -> None:
     made = load_scenario(f"scenarios/{scenario}.toml", settings, (plan,), (devices,))
     schedule = schedule_of(made, plan, devices)
-    cluster = price(schedule, made.machine, made.library, made.perturbation, placement=made.file.run.placement)
-    prices = Prices(made.machine, made.library, devices, made.perturbation, made.file.run.placement)
+    cluster = price(schedule, made.machine, made.library, made.file.perturbation, placement=made.file.run.placement)
+    prices = Prices(made.machine, made.library, devices, made.file.perturbation, made.file.run.placement)
     ops = list(schedule.distinct_ops())
     assert len(ops) > 20
     for op in ops:
@@ -52,8 +52,8 @@ def test_what_is_even_takes_as_long_in_all_groups(
 ) -> None:
     made = load_scenario("scenarios/frontier-20b.toml", settings, (plan,), (devices,))
     schedule = schedule_of(made, plan, devices)
-    cluster = price(schedule, made.machine, made.library, made.perturbation)
-    prices = Prices(made.machine, made.library, devices, made.perturbation)
+    cluster = price(schedule, made.machine, made.library, made.file.perturbation)
+    prices = Prices(made.machine, made.library, devices, made.file.perturbation)
     uneven = set()
     for op in schedule.distinct_ops():
         took = [work.alone_s for work in cluster.of(op).works]

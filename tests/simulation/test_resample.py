@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from simfrontier.collectives import load_library
 from simfrontier.machine import load_machine
-from simfrontier.network import Perturbation
 from simfrontier.schedule.expansion import ExpandedProgram
 from simfrontier.schedule.ir import Compute, Role
 from simfrontier.schedule.mesh import Mesh
@@ -21,6 +20,7 @@ from simfrontier.schedule.segments import SegmentedProgram
 from simfrontier.simulation import Fidelity, RoleTimeline, SimulatedStep, Timeline, simulate_step
 from simfrontier.simulation.resample import DurationFactors, resampled_s
 from simfrontier.workload import find_model
+from tests.perturbed import perturbed
 from tests.simulation.steps import NAMED, frontier_mesh, schedule, step
 
 
@@ -57,7 +57,7 @@ def test_without_errors_it_is_the_simulated_step(family: str, nodes: int, overla
 
 @pytest.mark.parametrize("family", ["zero3", "zeropp", "zero-topo"])
 def test_without_errors_it_is_the_simulated_step_of_several_micro_batches_on_an_ill_machine(family: str) -> None:
-    ill = Perturbation(slow={3: 0.7}, links={(1, "nic0>net"): 0.25})
+    ill = perturbed(slow={3: 0.7}, links={(1, "nic0>net"): 0.25})
     done = step(schedule(family, frontier_mesh(2), grad_accum=2), perturbation=ill)
     assert done.cluster.folding.num_rank_classes > 1
     assert resampled_s(done, ones(done)) == pytest.approx(done.step_s, rel=1e-9)
@@ -69,7 +69,7 @@ def test_without_errors_it_is_the_simulated_step_rank_by_rank_at_every_fidelity(
     family: str, fidelity: Fidelity
 ) -> None:
     built = schedule(family, Mesh((("node", 2), ("package", 2), ("gcd", 2))), find_model("tiny"))
-    ill = Perturbation(slow={1: 0.5})
+    ill = perturbed(slow={1: 0.5})
     done = simulate_step(built, load_machine("toy-cluster"), load_library("rccl"), fidelity, ill, exact=True)
     assert done.cluster.folding.num_rank_classes == 8
     assert resampled_s(done, ones(done)) == pytest.approx(done.step_s, rel=1e-9)

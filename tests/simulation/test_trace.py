@@ -6,19 +6,19 @@ import pytest
 
 from simfrontier.collectives import load_library, messages_of
 from simfrontier.errors import InputError
-from simfrontier.machine import load_machine
-from simfrontier.network import Perturbation
+from simfrontier.machine import HEALTHY, Perturbation, load_machine
 from simfrontier.schedule import Collective, Mesh, digest
 from simfrontier.simulation import simulate_step
 from simfrontier.trace import Trace
 from simfrontier.trace.comparison import compare
 from simfrontier.workload import GptShape
+from tests.perturbed import perturbed
 from tests.simulation.steps import frontier_mesh, schedule, step
 
 TINY = GptShape(name="tiny", num_layers=1, hidden=60, heads=5, vocabulary=60, sequence=8, source="by hand")
 
 
-def traced(exact: bool = False, perturbation: Perturbation | None = None) -> Trace:
+def traced(exact: bool = False, perturbation: Perturbation = HEALTHY) -> Trace:
     built = schedule("zero-topo", frontier_mesh(2))
     done = step(built, exact=exact, perturbation=perturbation)
     return done.trace(digest(built), "t", notes={"scenario": "s"})
@@ -33,7 +33,7 @@ def test_every_rank_stands_in_one_class() -> None:
 
 
 def test_a_slow_rank_stands_alone() -> None:
-    made = traced(perturbation=Perturbation(slow={3: 0.5}))
+    made = traced(perturbation=perturbed(slow={3: 0.5}))
     assert (3,) in made.members
 
 

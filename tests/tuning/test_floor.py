@@ -164,7 +164,7 @@ def test_a_slow_node_that_one_stage_has_raises_no_floor(library: str, factor: fl
     }
     made = scenario_of(document, "slow.toml")
     case = made.case("p", 64)
-    prices = Prices(made.machine, made.library, 64, made.perturbation)
+    prices = Prices(made.machine, made.library, 64, made.file.perturbation)
     floor_s = estimate(case, SmallSchedules(prices)).floor_s
     built = BuiltSchedule(schedule=schedule_of_case(made, case))
     for fidelity in ("flow", "analytic"):

@@ -10,12 +10,13 @@ import pytest
 
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine, Packets, load_machine
-from simfrontier.network import Fabric, Perturbation
+from simfrontier.network import Fabric
 from simfrontier.network.routes import route
 from simfrontier_extras.emulation.machine import emulated
 from simfrontier_extras.emulation.scenario_keys import Emulation
 from simfrontier_extras.emulation.wiring import load_wiring, save_wiring
 from simfrontier_extras.emulation.wiring_of import wiring_of
+from tests.perturbed import perturbed
 
 # 1434 bytes of a message and 66 around them are 1500 on the wire, 1486 of them IP's
 PACKETS = Packets(payload_bytes=1434, header_bytes=66, message_bytes=0, reply_bytes=0, reply_message_bytes=0)
@@ -67,8 +68,8 @@ def test_routes_are_the_simulators(tmp_path: Path) -> None:
 def test_a_slow_link_is_slow_and_a_burst_is_the_classs() -> None:
     classes = {name: replace(each, burst_bytes=9000.0) for name, each in FRONTIER.link_classes.items()}
     machine = replace(FRONTIER, link_classes=classes)
-    slow = Perturbation(links={(1, "nic3>net"): 0.5})
-    well, ill = (wiring_of(Fabric.build(machine, 2, each), "x") for each in (None, slow))
+    slow = perturbed(links={(1, "nic3>net"): 0.5})
+    well, ill = (wiring_of(Fabric.build(machine, 2, *each), "x") for each in ((), (slow,)))
     differing = [
         (a.name, b.bytes_per_s / a.bytes_per_s) for a, b in zip(well.cables, ill.cables, strict=True) if a != b
     ]

@@ -11,11 +11,11 @@ import pytest
 from simfrontier.analysis.weight_gathers import Gathers, gathers
 from simfrontier.collectives import load_library
 from simfrontier.machine import load_machine
-from simfrontier.network import Perturbation
 from simfrontier.schedule import Collective
 from simfrontier.simulation import SimulatedStep, simulate_step
 from simfrontier.simulation.timeline import Timeline
 from simfrontier_extras.mugs.tests.test_plan import tiny
+from tests.perturbed import perturbed
 
 APART = ((0.0, 2.0), (2.0, 3.0), (5.0, 6.0), (8.0, 12.0), (20.0, 21.0))
 
@@ -24,7 +24,7 @@ APART = ((0.0, 2.0), (2.0, 3.0), (5.0, 6.0), (8.0, 12.0), (20.0, 21.0))
 def simulated(overlapped: bool = False, slow: int = 0) -> SimulatedStep:
     """Four ranks, one of which computes at half speed: the others wait for it, so that there are two rank classes."""
     machine, library = load_machine("toy-cluster"), load_library("transfers")
-    return simulate_step(tiny(overlapped), machine, library, "analytic", Perturbation(slow={slow: 0.5}))
+    return simulate_step(tiny(overlapped), machine, library, "analytic", perturbed(slow={slow: 0.5}))
 
 
 def calls_of(step: SimulatedStep, name: str) -> list[int]:
