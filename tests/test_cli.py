@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import simfrontier
 from simfrontier.errors import SimfrontierError
 from tests.invoke import ROOT, TOY, invoke, refusal
 
@@ -33,6 +34,17 @@ def test_a_run_ends_with_0_and_writes_its_folder(tmp_path: Path) -> None:
     assert "results.csv" in out and "0." in out
     files = ["findings.json", "index.html", "manifest.json", "results.csv", "trace-zero3-2.json"]
     assert sorted(os.listdir(tmp_path)) == files
+
+
+@pytest.mark.parametrize(
+    ("program", "code"),
+    [
+        ("simfrontier", "from simfrontier.cli import main; main()"),
+        ("simfrontier-real", "from simfrontier_real.cli import app; app()"),
+    ],
+)
+def test_both_programs_say_their_version(program: str, code: str) -> None:
+    assert in_a_process("--version", code=code) == (0, f"{program} {simfrontier.__version__}\n", "")
 
 
 def test_a_mistake_ends_with_2_and_one_line(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from simfrontier import __version__
 from simfrontier.ending import TRACEBACK, run_to_end
 from simfrontier.extras import Verb, added
 from simfrontier_real.cli_options import (
@@ -32,8 +33,17 @@ app = typer.Typer(
 )
 
 
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"simfrontier-real {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
 def about(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_say_version, help="print the version and stop")
+    ] = False,
     traceback: Annotated[
         bool, typer.Option(TRACEBACK, help="before the verb: show where a fault of simfrontier itself comes from")
     ] = False,

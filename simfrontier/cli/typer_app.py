@@ -8,6 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
+from simfrontier import __version__
 from simfrontier.cli.measured_verbs import calibrate, validate
 from simfrontier.cli.options import (
     Devices,
@@ -27,8 +28,16 @@ from simfrontier.ending import TRACEBACK
 from simfrontier.extras import Verb, added
 
 
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"simfrontier {__version__}")
+        raise typer.Exit
+
+
 def about(
-    version: Annotated[bool, typer.Option("--version", is_eager=True, help="print the version and stop")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_say_version, help="print the version and stop")
+    ] = False,
     traceback: Annotated[
         bool, typer.Option(TRACEBACK, help="before the verb: show where a fault of simfrontier itself comes from")
     ] = False,
@@ -37,12 +46,6 @@ def about(
 
     Exit codes: 0 good; 1 the answer is no; 2 wrong input; 3 simfrontier could not go on (out of memory, output that
     cannot be written, a fault of its own). Errors are one line."""
-    if version:
-        from simfrontier import __version__
-
-        typer.echo(f"simfrontier {__version__}")
-        raise typer.Exit
-
 
 def run(
     scenario: ScenarioArgument,
