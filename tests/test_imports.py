@@ -41,7 +41,7 @@ SLOW = ("dask", "jinja2", "markupsafe", "pandas", "plotly", "scipy")
 PUBLIC: dict[str, set[str]] = {
     "analysis": {"Softmaxes"},
     "cli": {
-        *("Plans", "SLOWED", "SWEEP", "Settings", "byte_sizes", "crosscheck_of", "finite", "json_document"),
+        *("Plans", "Settings", "byte_sizes", "crosscheck_of", "finite", "json_document"),
         *("load", "plain", "print_check", "to_write", "write_simulated"),
     },
     "explanation": {"explain"},
@@ -49,16 +49,16 @@ PUBLIC: dict[str, set[str]] = {
     "machine": {"Device", "Matmul"},
     "measured": {"Line", "read_lines"},
     "network": {"box"},
-    "report": {"CompressedPlan", "Section", "StudyView", "compressed_plans", "limits_words"},
+    "report": {"CompressedPlan", "Section", "StudyView", "compressed_plans"},
     "scenario": {"GridOrder", "ScenarioFile", "ScenarioKeys"},
     "schedule": {"KERNELS", "MemoryPasses", "ModelFacts", "OpKind", "SweepCall", "sweep"},
-    "trace": {"save_slowed", "save_sweep"},
     "workload": {"NEXT", "GraphBuilder", "Phase", "Stream", "here", "in_stream", "refuse_sizes", "without_cuts"},
+    "trace": {"AddedCheck"},
     "tuning": {"tune"},
 }
 EXTRAS = ROOT / "simfrontier_extras"
 # Modules that extras may import beside the front doors: what sections of pages and verbs of real runs are made of.
-FOR_EXTRAS = {f"simfrontier.report.{name}" for name in ("phrases", "render", "theme", "view")}
+FOR_EXTRAS = {f"simfrontier.report.{name}" for name in ("drawing", "phrases", "render", "theme", "view")}
 REAL_MAY_IMPORT = {
     "extras",
     "codecs",
@@ -75,6 +75,7 @@ REAL_MAY_IMPORT = {
     "wholefile",
     "parent",
     "ending",
+    "__version__",
 }
 
 

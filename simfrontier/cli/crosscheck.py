@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,29 +13,23 @@ from rich.table import Table
 
 from simfrontier.cli.console import console, grid, plain, say, say_written
 from simfrontier.errors import InputError
-from simfrontier.report import CrossCheckFindings, crosscheck_findings, number, quantity, said
+from simfrontier.extras import added
+from simfrontier.report import crosscheck_findings, number, quantity, said
 from simfrontier.trace import (
-    SHOWN_DIGITS,
+    AddedCheckReader,
     Comparison,
     CrossCheck,
     Delta,
-    LinkCheck,
-    LinkPair,
+    TracePaths,
     compare,
-    compare_links,
     deltas,
     judge,
-    load_links,
-    load_slowed,
-    load_sweep,
     read_perfetto,
     step_times,
-    sweep_medians,
 )
 from simfrontier.wholefile import ensure_writable, filled, refuse_unfinished
 
 PREFIX, SUFFIX = "trace-", ".json"
-LINKS, SWEEP, SLOWED = "links-", "sweep.json", "slowed.json"  # beside the traces, where a fabric was emulated
 MAX_ROWS, MAX_LOCAL = 10, 4  # of a plan's collectives and local work on the console
 
 
@@ -70,17 +64,14 @@ def crosscheck_of(sim: Path, real: Path, min_bytes: int, tolerance: float) -> Cr
         raise InputError(f"{folder} is a folder and {file} a file; allowed: two folders, or two traces")
     pairs, only_sim, only_real = _paired(sim, real) if sim.is_dir() else ({_plan(sim): (sim, real)}, (), ())
     comparisons = tuple(_compared(plan, *paths) for plan, paths in pairs.items())
-    links = {each.plan: _links(each, *pairs[each.plan]) for each in comparisons}
-    return CrossCheck(
+    check = CrossCheck(
         comparisons=comparisons,
         verdict=judge(comparisons, min_bytes, tolerance),
         only_sim=only_sim,
         only_real=only_real,
-        links=tuple(each for each in links.values() if each is not None),
-        only_counted=tuple(plan for plan, each in links.items() if each is None and _beside(pairs[plan][1]).exists()),
-        sweep=load_sweep(real / SWEEP) if (real / SWEEP).exists() else (),
-        slowed=load_slowed(real / SLOWED) if (real / SLOWED).exists() else (),
     )
+    paths = TracePaths(sim=sim, real=real, of_plan=pairs)
+    return replace(check, added=tuple(each.read(check, paths) for each in added("added_checks", AddedCheckReader)))
 
 
 Names = tuple[str, ...]
@@ -117,29 +108,6 @@ def _compared(plan: str, sim: Path, real: Path) -> Comparison:
         raise (error if error.where else error.within(f"{sim}, {real}")) from None
 
 
-def _beside(trace: Path) -> Path:
-    return trace.with_name(LINKS + _plan(trace) + SUFFIX)
-
-
-def _links(comparison: Comparison, sim: Path, real: Path) -> LinkCheck | None:
-    """Bytes per link of a plan, where both sides have them beside their traces."""
-    sim_links, real_links = _beside(sim), _beside(real)
-    if not (sim_links.exists() and real_links.exists()):
-        return None
-    tables = load_links(sim_links), load_links(real_links)
-    for path, table in zip((sim_links, real_links), tables, strict=True):
-        if table.digest != comparison.sim.digest:
-            raise InputError(
-                f"the links are of the schedule {table.digest[:SHOWN_DIGITS]}, the trace beside them of "
-                f"{comparison.sim.digest[:SHOWN_DIGITS]}; allowed: both of one schedule",
-                where=str(path),
-            )
-    try:
-        return compare_links(comparison.plan, *tables)
-    except InputError as error:
-        raise InputError(f"{sim_links}, {real_links}: {error}") from None
-
-
 # ── for a program ──
 
 
@@ -155,36 +123,7 @@ def as_document(check: CrossCheck) -> dict[str, Any]:
         "only_simulated": check.only_sim,
         "only_real": check.only_real,
         "plans": {each.plan: _plan_document(each) for each in check.comparisons},
-        "links": _links_document(found) if found.links else None,
-        "sweep": _sweep_document(found) if check.sweep else None,
-    }
-
-
-def _links_document(found: CrossCheckFindings) -> dict[str, Any]:
-    return {
-        "said": "".join(said("crosscheck", "links", found.links)),
-        "plans": {
-            each.plan: {
-                "num_judged": len(each.judged),
-                "num_missed": each.num_missed,
-                "worst": _link_document(each.judged[0]) if each.judged else None,
-                "links": [_link_document(pair) for pair in each.pairs],
-            }
-            for each in found.check.links
-        },
-    }
-
-
-def _link_document(pair: LinkPair) -> dict[str, Any]:
-    return asdict(pair) | {"ratio": pair.ratio, "judged": pair.is_judged, "missed": pair.is_missed}
-
-
-def _sweep_document(found: CrossCheckFindings) -> dict[str, Any]:
-    points = found.check.sweep
-    return {
-        "said": "".join(said("crosscheck", "swept", found.swept)),
-        "medians": [asdict(each) | {"near": each.is_near} for each in sweep_medians(points)],
-        "points": [asdict(point) | {"ratio": point.ratio} for point in points],
+        **{key: value for each in check.added for key, value in each.document().items()},
     }
 
 

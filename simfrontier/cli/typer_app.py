@@ -47,6 +47,7 @@ def about(
     Exit codes: 0 good; 1 the answer is no; 2 wrong input; 3 simfrontier could not go on (out of memory, output that
     cannot be written, a fault of its own). Errors are one line."""
 
+
 def run(
     scenario: ScenarioArgument,
     out: Annotated[Path | None, to_write("--out", "folder for the results (default: reports/NAME)")] = None,

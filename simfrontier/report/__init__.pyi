@@ -3,7 +3,7 @@ from .crosscheck import write_crosscheck_page as write_crosscheck_page
 from .explanation import write_explanation_page as write_explanation_page
 from .findings.calibration import calibration_findings as calibration_findings
 from .findings.compression import CompressedPlan as CompressedPlan, compressed_plans as compressed_plans
-from .findings.crosscheck import CrossCheckFindings as CrossCheckFindings, crosscheck_findings as crosscheck_findings
+from .findings.crosscheck import crosscheck_findings as crosscheck_findings
 from .findings.explanation import (
     LITTLE as LITTLE,
     first_that_fits as first_that_fits,
@@ -21,7 +21,6 @@ from .findings.validation import (
     validation_findings as validation_findings,
     wrong_units as wrong_units,
 )
-from .limits import limits_words as limits_words
 from .manifest import inputs as inputs, versions as versions, write_manifest as write_manifest
 from .page import write_page as write_page
 from .phrases import (

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
-from simfrontier.report.fabric import fabric_section
 from simfrontier.report.figures.crosscheck import scatter_figure, steps_figure, timelines_figure
-from simfrontier.report.figures.sweep import ratios_figure
-from simfrontier.report.findings.crosscheck import crosscheck_findings, swept_ways
-from simfrontier.report.limits import limits_section, slowed_section
+from simfrontier.report.findings.crosscheck import crosscheck_findings
 from simfrontier.report.manifest import versions
-from simfrontier.report.render import as_html, page_of, render
+from simfrontier.report.render import as_html, page_of
 from simfrontier.report.theme import Figure, marks
-from simfrontier.trace import Comparison, CrossCheck, SweepPoint, deltas, sweep_medians
+from simfrontier.trace import Comparison, CrossCheck, deltas
 from simfrontier.wholefile import write_whole
 
 MAX_BARS = 24_000  # on all timelines: more ranks are drawn while there are fewer
@@ -22,6 +18,7 @@ MAX_BARS = 24_000  # on all timelines: more ranks are drawn while there are fewe
 def crosscheck_page(check: CrossCheck) -> str:
     """The page as text; the same traces give the same text."""
     found = crosscheck_findings(check)
+    added = {name: section for each in check.added for name, section in each.sections().items()}
     return page_of(
         "crosscheck",
         found=found,
@@ -29,10 +26,8 @@ def crosscheck_page(check: CrossCheck) -> str:
         calls=scatter_figure(check, marks([each.plan for each in check.comparisons])),
         timelines={each.plan: _timelines(each, MAX_BARS // len(check.comparisons)) for each in check.comparisons},
         deltas={each.plan: deltas(each) for each in check.comparisons},
-        limits=as_html(limits_section(found.limits)),
-        links=as_html(fabric_section(check.links)),
-        sweep=as_html(sweep_section(check.sweep)),
-        slowed=as_html(slowed_section(check.slowed)),
+        titles={name: (title, "") for name, (title, _) in added.items()},
+        added={name: as_html(section) for name, (_, section) in added.items()},
         versions=versions(),
     )
 
@@ -40,25 +35,6 @@ def crosscheck_page(check: CrossCheck) -> str:
 def write_crosscheck_page(check: CrossCheck, path: Path) -> None:
     """Write the page. Raises InputError where the file cannot be written."""
     write_whole(path, crosscheck_page(check))
-
-
-def sweep_section(points: Sequence[SweepPoint]) -> str:
-    """The chart of collectives that were measured alone, one implementation at a time, and the medians of both; empty
-    where nothing was measured."""
-    if not points:
-        return ""
-    ways = swept_ways(points)
-    medians = {(each.kind, each.group, each.collectives): each for each in sweep_medians(points)}
-    return render(
-        "sections/sweep.html.j2",
-        ways=ways,
-        figures={way.collectives: ratios_figure(way.collectives, points) for way in ways},
-        rows={
-            (kind, group): [medians.get((kind, group, way.collectives)) for way in ways]
-            for kind, group in dict.fromkeys((point.kind, point.group) for point in points)
-        },
-        points=points,
-    )
 
 
 def _timelines(comparison: Comparison, max_bars: int) -> dict[str, Figure]:

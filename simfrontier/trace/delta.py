@@ -10,10 +10,8 @@ from statistics import median
 from typing import Final, Literal
 
 from simfrontier.records import dataclass
+from simfrontier.trace.added_check import AddedCheck
 from simfrontier.trace.comparison import Comparison, OpPair
-from simfrontier.trace.links import LinkCheck
-from simfrontier.trace.slowed import SlowLinkEffect
-from simfrontier.trace.sweep import SweepPoint
 from simfrontier.trace.table import Span, Trace
 
 SAME: Final = 1e-9  # relative: step times closer than this are equal
@@ -99,25 +97,19 @@ class Verdict:
 
 @dataclass(frozen=True, kw_only=True)
 class CrossCheck:
-    """Everything that was compared: a comparison per plan, the verdict, and the plans that only one side has.
-
-    `links` are the plans whose bytes per link are known on both sides, `only_counted` those whose are only counted;
-    `sweep` are collectives measured alone, `slowed` what a slowed link did.
-    """
+    """Everything that was compared: a comparison per plan, the verdict, the plans that only one side has, and what
+    extras compared besides."""
 
     comparisons: tuple[Comparison, ...]
     verdict: Verdict
     only_sim: tuple[str, ...] = ()
     only_real: tuple[str, ...] = ()
-    links: tuple[LinkCheck, ...] = ()
-    only_counted: tuple[str, ...] = ()
-    sweep: tuple[SweepPoint, ...] = ()
-    slowed: tuple[SlowLinkEffect, ...] = ()
+    added: tuple[AddedCheck, ...] = ()
 
     @property
     def agree(self) -> bool:
-        """The verdict on operations and times, and no link whose bytes are too far apart."""
-        return self.verdict.agree and not any(each.num_missed for each in self.links)
+        """The verdict on operations and times, and on what extras compared."""
+        return self.verdict.agree and not any(each.fault for each in self.added)
 
 
 def deltas(comparison: Comparison) -> tuple[Delta, ...]:

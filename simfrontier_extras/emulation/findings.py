@@ -8,25 +8,14 @@ from pathlib import Path
 
 import typer
 
-from simfrontier.cli import SLOWED, SWEEP, crosscheck_of, json_document, print_check
-from simfrontier.report import limits_words
-from simfrontier.trace import (
-    AgreementLimit,
-    Comparison,
-    Delta,
-    Implementation,
-    SlowLinkEffect,
-    SweepPoint,
-    compare,
-    deltas,
-    duration,
-    limits_of,
-    read_perfetto,
-    save_slowed,
-    save_sweep,
-    step_times,
-)
+from simfrontier.cli import crosscheck_of, json_document, print_check
+from simfrontier.trace import Comparison, Delta, compare, deltas, duration, read_perfetto, step_times
 from simfrontier.wholefile import filled, listed
+from simfrontier_extras.emulation.crosscheck.check import EmulatedCheck
+from simfrontier_extras.emulation.crosscheck.limits import AgreementLimit, limits_of
+from simfrontier_extras.emulation.crosscheck.sections import limits_words
+from simfrontier_extras.emulation.crosscheck.slowed import SLOWED, SlowLinkEffect, save_slowed
+from simfrontier_extras.emulation.crosscheck.sweep import SWEEP, Implementation, SweepPoint, save_sweep
 from simfrontier_extras.emulation.jobs import LOWERED, NATIVE, PLANS, SLOW, SLOW_FACTOR, SWEEP_PLAN, EmulateSettings
 
 MIN_BYTES, TOLERANCE = 1 << 20, 0.15
@@ -40,7 +29,8 @@ def report(settings: EmulateSettings, out: Path, as_json: bool) -> bool:
     save_sweep([*_points(out, LOWERED, "lowered"), *_points(out, NATIVE, "native")], real / SWEEP)
     save_slowed(_effects(out, f"node 0 {settings.slow_wire}"), real / SLOWED)
     check = crosscheck_of(out / PLANS / "sim", real, MIN_BYTES, TOLERANCE)
-    limits = limits_of(check)
+    (emulated,) = [each for each in check.added if isinstance(each, EmulatedCheck)]
+    limits = limits_of(check, emulated.links, emulated.sweep, emulated.slowed)
     with filled(out, "emulate") as new:
         write_crosscheck_page(check, new / "index.html")
     if as_json:

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from simfrontier.cli import SLOWED, SWEEP, write_simulated
+from simfrontier.cli import write_simulated
 from simfrontier.errors import InputError
 from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.schedule import CollectiveKind, SweepCall, sweep
 from simfrontier.simulation import SimulatedStep
 from simfrontier.study import BuiltSchedule, ScheduleCache, simulated
 from simfrontier.wholefile import MANIFEST, filled, listed, remove_files, write_whole
+from simfrontier_extras.emulation.crosscheck.slowed import SLOWED
+from simfrontier_extras.emulation.crosscheck.sweep import SWEEP
 from simfrontier_extras.emulation.wiring import save_wiring
 from simfrontier_extras.emulation.wiring_of import wiring_of
 

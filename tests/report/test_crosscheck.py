@@ -9,7 +9,6 @@ from dataclasses import replace
 import pytest
 
 from simfrontier.report.crosscheck import MAX_BARS, crosscheck_page
-from simfrontier.report.fabric_drawing import tooltip
 from simfrontier.report.figures.crosscheck import COLOURS, scatter_figure, steps_figure, timelines_figure
 from simfrontier.report.findings.crosscheck import crosscheck_findings
 from simfrontier.report.render import said
@@ -17,14 +16,12 @@ from simfrontier.report.theme import marks
 from simfrontier.trace import Trace
 from simfrontier.trace.comparison import compare
 from simfrontier.trace.delta import CrossCheck, judge
-from simfrontier.trace.links import LinkPair
 from tests.facts import says
 from tests.report.test_page import Page
 from tests.trace.fakes import measured, span, trace
 
 MB = 1e6
-SECTIONS = ["headline", "differences", "steps", "limits", "links", "sweep", "slowed", "calls", "timelines", "deltas"]
-SECTIONS += ["measured", "reading"]
+SECTIONS = ["headline", "differences", "steps", "calls", "timelines", "deltas", "measured", "reading"]
 
 
 def simulated(scale: float, num_ranks: int = 2) -> Trace:
@@ -60,7 +57,7 @@ AGREE, SLOW, DROPPED = checked(), checked(factor=3.0), checked(drop=True)
 @pytest.mark.parametrize("check", [AGREE, SLOW, DROPPED], ids=["agree", "slow", "dropped"])
 def test_the_page_has_its_sections_and_loads_nothing(check: CrossCheck) -> None:
     read = Page(crosscheck_page(check))
-    lacking = {"limits", "links", "sweep", "slowed"} | (set() if check is DROPPED else {"differences"})
+    lacking = set() if check is DROPPED else {"differences"}
     assert [name for name in SECTIONS if name in read.ids] == [name for name in SECTIONS if name not in lacking]
     assert sorted(read.ids) == sorted(set(read.ids))
     assert all(target.startswith(("#", "data:")) for target in read.loaded)
@@ -112,7 +109,6 @@ def test_the_verdict_says_on_what_it_rests() -> None:
     found = crosscheck_findings(AGREE)
     assert (found.num_operations, AGREE.verdict.judged) == (28, 8)
     assert found.sim_order == found.real_order == ("zero3", "a<b>")
-    assert (found.links, found.limits, found.swept) == (None, (), ())
     same, times, order = said("crosscheck", "findings", found)
     assert says(same, "same", 28) and says(times, 8, "1\u00a0MB") and says(order, "alike", "zero3", "a<b>")
     (lead,) = said("crosscheck", "lead", found)
@@ -176,12 +172,6 @@ def test_the_slowest_rank_is_drawn_first_and_as_many_as_there_is_room_for() -> N
     many = MAX_BARS // (2 * 7 * 2) + 10  # ranks whose 7 ops, twice, fill half of the bars (there are two plans)
     figures = json.loads(Page(crosscheck_page(checked(num_ranks=many))).data["fig-timeline-0"])
     assert 1 < len(figures) <= many - 10
-
-
-@pytest.mark.parametrize(("counted", "message"), [(1.99e6, "−0.5 %"), (2.01e6, "+0.5 %"), (2e6 + 1, "0.0 %")])
-def test_how_far_a_link_is_off_has_the_sign_of_all_pages(counted: float, message: str) -> None:
-    pair = LinkPair(name="a", link_class="b", src="c", dst="d", sim_bytes=2e6, real_bytes=counted)
-    assert tooltip(pair).replace("\u00a0", " ").endswith(f" counted ({message}) per step")
 
 
 def test_only_the_first_differences_are_listed() -> None:

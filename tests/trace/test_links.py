@@ -1,11 +1,9 @@
-"""Bytes per link: the file comes back as it was, what is wrong in it is named, and two tables compare by hand."""
+"""Bytes per link: the file comes back as it was, and what is wrong in it is named."""
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +11,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from simfrontier.errors import InputError
-from simfrontier.trace.links import LinkBytes, LinkPair, LinkTable, compare_links, load_links, save_links
-from tests.report.fabrics import DIGEST, table
+from simfrontier.trace import LinkBytes, LinkTable, load_links, save_links
+from tests.trace.fabrics import DIGEST, table
 
 TEXT = st.text(st.characters(exclude_categories=("Cs", "Cc", "Cf")), max_size=12)
 BYTES = st.floats(0, 1e15) | st.integers(0, 1 << 50).map(float)
@@ -122,63 +120,3 @@ def test_what_is_no_table_is_refused(tmp_path: Path, content: bytes, message: st
     assert str(caught.value).startswith(f"{path}: {message}")
     with pytest.raises(InputError, match="cannot read this table of links"):
         load_links(tmp_path / "none")
-
-
-def pair(sim: float, real: float) -> LinkPair:
-    return LinkPair(name="l", link_class="c", src="a", dst="b", sim_bytes=sim, real_bytes=real)
-
-
-@pytest.mark.parametrize(
-    ("sim", "real", "judged", "missed"),
-    [
-        (100e6, 103e6, True, False),  # 3 % exactly is within
-        (100e6, 103.1e6, True, True),
-        (100e6, 97e6, True, False),
-        (100e6, 96.9e6, True, True),
-        (1e6, 1e6, False, False),  # no more than 1 MB
-        (0.5e6, 1e6, False, False),
-        (0.5e6, 1.1e6, True, True),  # carries it on one side
-        (1.1e6, 0.0, True, True),
-        (0.0, 1.1e6, True, True),
-        (0.0, 0.0, False, False),
-    ],
-)
-def test_a_link_is_judged_above_1_mb_and_missed_beyond_3_percent(
-    sim: float, real: float, judged: bool, missed: bool
-) -> None:
-    assert (pair(sim, real).is_judged, pair(sim, real).is_missed) == (judged, missed)
-
-
-def test_ratios_where_one_side_is_idle() -> None:
-    assert pair(2.0, 3.0).ratio == 1.5 and pair(2.0, 1.0).apart == 0.5
-    assert pair(0.0, 3.0).ratio == pair(0.0, 3.0).apart == math.inf
-    assert pair(3.0, 0.0).ratio == 0.0 and pair(3.0, 0.0).apart == 1.0
-    assert math.isnan(pair(0.0, 0.0).ratio) and pair(0.0, 0.0).apart == 0.0
-
-
-def test_tables_are_joined_by_name_and_the_worst_link_comes_first() -> None:
-    """b: +2 %, c: -5 %, a idle, d and e each on one side alone."""
-    sim = of(link("a", 0.0), link("b", 100e6), link("c", 10e6), link("d", 4e6))
-    real = of(link("c", 9.5e6), link("b", 102e6), link("a", 0.0), link("e", 7.0, link_class="nic"))
-    check = compare_links("p", sim, real)
-    assert [pair.name for pair in check.pairs] == ["a", "b", "c", "d", "e"]
-    assert [(pair.name, round(pair.apart, 6)) for pair in check.judged] == [("d", 1.0), ("c", 0.05), ("b", 0.02)]
-    assert check.num_missed == 2
-    assert {name: len(pairs) for name, pairs in check.by_class.items()} == {"xgmi1": 4, "nic": 1}
-
-
-def test_tables_of_other_schedules_or_fabrics_are_refused() -> None:
-    with pytest.raises(InputError, match=r"p: the simulated links are of the schedule 0123456789abcdef, the counted "):
-        compare_links("p", of(), of(digest="f" * 64))
-    here, there = of(link("a", 1.0)), of(link("a", 1.0, dst="switch"))
-    with pytest.raises(
-        InputError, match=r"link 'a': simulated xgmi1 from node 0 gcd 0 to node 0 gcd 1, counted .*switch"
-    ):
-        compare_links("p", here, there)
-
-
-def test_a_table_agrees_with_itself() -> None:
-    made = table()
-    check = compare_links("p", made, replace(made, title="counted"))
-    assert check.num_missed == 0 and {pair.apart for pair in check.pairs} == {0.0}
-    assert len(check.pairs) == 2 * (24 + 4 * 4)  # per node 24 links between GCDs, and 4 at each of 4 NICs

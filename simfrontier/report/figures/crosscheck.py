@@ -11,9 +11,11 @@ from simfrontier.report.figures.timeline import WAIT, lane_bars, lanes_of
 from simfrontier.report.phrases import quantity
 from simfrontier.report.theme import (
     CODEC,
+    COLLECTIVES,
     COMPUTE,
     INK,
     LINE,
+    OTHER_COLLECTIVES,
     Figure,
     PlanMark,
     axis,
@@ -28,14 +30,13 @@ from simfrontier.report.theme import (
 from simfrontier.trace import Comparison, CrossCheck, OpPair, PlanStepTimes, Span, duration
 
 SIM, REAL = "#8FB4D0", "#1F5F8B"
-KINDS = {"all_gather": "#0072B2", "reduce_scatter": "#D55E00", "all_reduce": "#CC79A7", "all_to_all": "#009E73"}
-OTHER, OTHER_COLOUR = "other collectives", "#7F7F7F"
+OTHER = "other collectives"
 COLOURS = {
     "matrix products": COMPUTE,
     "other kernels": "#A9BACB",
     "codec and reordering": CODEC,
-    **{kind.replace("_", "-"): colour for kind, colour in KINDS.items()},
-    OTHER: OTHER_COLOUR,
+    **{kind.replace("_", "-"): colour for kind, colour in COLLECTIVES.items()},
+    OTHER: OTHER_COLLECTIVES,
     "host": "#8C6D4F",
     WAIT: "#D9D9D9",
 }
@@ -45,7 +46,7 @@ FAINT = 0.3  # of collectives that are too small to be judged
 def kind_of(span: Span) -> str:
     """Which colour an operation has."""
     if span.axes:
-        return span.kind.replace("_", "-") if span.kind in KINDS else OTHER
+        return span.kind.replace("_", "-") if span.kind in COLLECTIVES else OTHER
     if span.lane == "host":
         return "host"
     if span.lane != "compute":

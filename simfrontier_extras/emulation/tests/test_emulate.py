@@ -7,18 +7,17 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.trace.test_limits import check, link, point
 
-from simfrontier.trace import read_perfetto
-from simfrontier.trace.links import load_links
-from simfrontier.trace.slowed import load_slowed
-from simfrontier.trace.sweep import load_sweep
+from simfrontier.trace import load_links, read_perfetto
+from simfrontier_extras.emulation.crosscheck.slowed import load_slowed
+from simfrontier_extras.emulation.crosscheck.sweep import load_sweep
 from simfrontier_extras.emulation.jobs import EmulateSettings
 from simfrontier_extras.emulation.real import probe
 from simfrontier_extras.emulation.real.jobs import load_jobs
 from simfrontier_extras.emulation.tests.emulations import QUICK, command, tiny
 from simfrontier_extras.emulation.wiring import load_wiring
 from tests.invoke import TOY, invoke, refusal
-from tests.trace.test_limits import check, link, point
 
 LACKING = probe.missing()
 in_fabric = pytest.mark.skipif(bool(LACKING), reason=f"no emulated fabric here: {'; '.join(LACKING)}")

@@ -14,8 +14,7 @@ from simfrontier.errors import InputError
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.store import digest, save
 from simfrontier.schedule.sweep_calls import SweepCall, sweep
-from simfrontier.trace import Span, Trace, read_perfetto, write_perfetto
-from simfrontier.trace.links import load_links
+from simfrontier.trace import Span, Trace, load_links, read_perfetto, write_perfetto
 from simfrontier_extras.emulation.real import probe
 from simfrontier_extras.emulation.real.jobs import ReplayJob, load_jobs
 from simfrontier_extras.emulation.tests.wirings import wired

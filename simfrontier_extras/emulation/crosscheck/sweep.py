@@ -1,4 +1,5 @@
-"""Collectives by message size, simulated and measured alone: the points, their file, and medians over large sizes."""
+"""Collectives by message size, simulated and measured alone: the points, their file, medians over large sizes, and what
+follows from them."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from simfrontier.limits import TRACE_FILE
 from simfrontier.records import dataclass
 from simfrontier.wholefile import write_json
 
+SWEEP: Final = "sweep.json"  # beside the real traces
 Implementation = Literal["lowered", "native"]
 ALLOWED: Final[dict[Implementation, float]] = {
     "lowered": 0.10,
@@ -93,3 +95,34 @@ def sweep_medians(points: Sequence[SweepPoint]) -> tuple[SweepMedian, ...]:
         )
         for (way, kind, group), ratios in alike.items()
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweptWay:
+    """Collectives that were measured alone by one implementation: kinds and groups with messages of `least_bytes` or
+    more, how many are near enough, and the one that is farthest."""
+
+    collectives: Implementation
+    allowed: float
+    num_judged: int
+    num_near: int
+    worst: SweepMedian | None
+    least_bytes: int = LEAST_JUDGED_BYTES
+
+
+def swept_ways(points: Sequence[SweepPoint]) -> tuple[SweptWay, ...]:
+    """What follows from collectives that were measured alone, by implementation."""
+    ways = []
+    for way, allowed in ALLOWED.items():
+        if any(point.collectives == way for point in points):
+            medians = [each for each in sweep_medians(points) if each.collectives == way]
+            ways.append(
+                SweptWay(
+                    collectives=way,
+                    allowed=allowed,
+                    num_judged=len(medians),
+                    num_near=sum(each.is_near for each in medians),
+                    worst=max(medians, key=lambda each: each.apart, default=None),
+                )
+            )
+    return tuple(ways)

@@ -9,10 +9,11 @@ import pytest
 
 from simfrontier.trace.comparison import Comparison, compare
 from simfrontier.trace.delta import CrossCheck, judge
-from simfrontier.trace.limits import AgreementLimit, limits_of
-from simfrontier.trace.links import LinkCheck, LinkPair
-from simfrontier.trace.slowed import SlowLinkEffect
-from simfrontier.trace.sweep import Implementation, SweepPoint
+from simfrontier_extras.emulation.crosscheck.check import EmulatedCheck
+from simfrontier_extras.emulation.crosscheck.limits import AgreementLimit, limits_of
+from simfrontier_extras.emulation.crosscheck.links import LinkCheck, LinkPair
+from simfrontier_extras.emulation.crosscheck.slowed import SlowLinkEffect
+from simfrontier_extras.emulation.crosscheck.sweep import Implementation, SweepPoint
 from tests.trace.fakes import span, trace
 
 MIB = float(1 << 20)
@@ -58,20 +59,29 @@ def check(
     links: tuple[LinkPair, ...] = (),
     sweep: tuple[SweepPoint, ...] = (),
     effects: tuple[SlowLinkEffect, ...] = (),
-) -> CrossCheck:
+) -> EmulatedCheck:
     made = plans or (plan("a", 1.0, 1.0),)
     tables = LinkCheck(plan="a", sim_title="s", real_title="r", pairs=links)
-    return CrossCheck(comparisons=made, verdict=judge(made, MIB, 0.15), links=(tables,), sweep=sweep, slowed=effects)
+    operations = CrossCheck(comparisons=made, verdict=judge(made, MIB, 0.15))
+    return EmulatedCheck(operations=operations, links=(tables,), sweep=sweep, slowed=effects)
 
 
-def found(checked: CrossCheck) -> dict[str, AgreementLimit]:
-    limits = limits_of(checked)
+def held_to(checked: EmulatedCheck) -> tuple[AgreementLimit, ...]:
+    return limits_of(checked.operations, checked.links, checked.sweep, checked.slowed)
+
+
+def found(checked: EmulatedCheck) -> dict[str, AgreementLimit]:
+    limits = held_to(checked)
     assert len({limit.what for limit in limits}) == len(limits)
     return {limit.what: limit for limit in limits}
 
 
-def missed(checked: CrossCheck) -> list[str]:
-    return [limit.what for limit in limits_of(checked) if not limit.holds]
+def missed(checked: EmulatedCheck) -> list[str]:
+    return [
+        limit.what
+        for limit in limits_of(checked.operations, checked.links, checked.sweep, checked.slowed)
+        if not limit.holds
+    ]
 
 
 def test_all_there_is_to_hold_is_listed_once() -> None:
@@ -107,7 +117,8 @@ def test_other_operations_are_missed_whatever_the_times_say() -> None:
 
 @pytest.mark.parametrize("only", [{"only_sim": ("b",)}, {"only_real": ("b",)}])
 def test_a_plan_that_one_side_lacks_is_missed(only: dict[str, tuple[str, ...]]) -> None:
-    assert missed(replace(check(), **only)) == [SAME]
+    made = check()
+    assert missed(replace(made, operations=replace(made.operations, **only))) == [SAME]
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,11 @@ import math
 from collections.abc import Iterator, Sequence
 
 from simfrontier.report.drawing import DrawnLine, Label, Point, across, colour
-from simfrontier.report.fabric_layout import FabricLayout, layout
 from simfrontier.report.phrases import quantity, signed
 from simfrontier.report.render import render
-from simfrontier.trace import LinkPair
+from simfrontier_extras.emulation.crosscheck import TEMPLATES
+from simfrontier_extras.emulation.crosscheck.fabric_layout import FabricLayout, layout
+from simfrontier_extras.emulation.crosscheck.links import LinkPair
 
 _THIN, _THICK = 1.4, 8.6
 _HUBS = {"net": "switch"}  # label of a hub, if not its name
@@ -24,6 +25,7 @@ def drawing(pairs: Sequence[LinkPair], full: float, title: str) -> str:
         cables.setdefault((min(pair.src, pair.dst), max(pair.src, pair.dst)), []).append(pair)
     return render(
         "drawings/fabric.svg.j2",
+        TEMPLATES,
         title=title,
         where=where,
         links=[line for both in cables.values() for line in _lines(both, where, full)],

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from simfrontier.records import dataclass
-from simfrontier.trace.delta import CrossCheck, step_times
-from simfrontier.trace.links import WITHIN
-from simfrontier.trace.sweep import ALLOWED, sweep_medians
+from simfrontier.trace import CrossCheck, step_times
+from simfrontier_extras.emulation.crosscheck.links import WITHIN, LinkCheck
+from simfrontier_extras.emulation.crosscheck.slowed import SlowLinkEffect
+from simfrontier_extras.emulation.crosscheck.sweep import ALLOWED, SweepPoint, sweep_medians
 
 STEP_WITHIN: Final = 0.15
 
@@ -23,10 +24,12 @@ class AgreementLimit:
     holds: bool
 
 
-def limits_of(check: CrossCheck) -> tuple[AgreementLimit, ...]:
+def limits_of(
+    check: CrossCheck, links: Sequence[LinkCheck], sweep: Sequence[SweepPoint], slowed: Sequence[SlowLinkEffect]
+) -> tuple[AgreementLimit, ...]:
     """The limits of an emulated run: that both sides did the same, bytes of links, collectives alone,
     steps and their order, and what a slowed link does."""
-    return (*_operations(check), *_links(check), *_collectives(check), *_steps(check), *_slowed(check))
+    return (*_operations(check), *_links(links), *_collectives(sweep), *_steps(check), *_slowed(slowed))
 
 
 def _operations(check: CrossCheck) -> Iterator[AgreementLimit]:
@@ -34,19 +37,19 @@ def _operations(check: CrossCheck) -> Iterator[AgreementLimit]:
     yield AgreementLimit(what="the same operations ran in both", allowed=None, seen=None, holds=same)
 
 
-def _links(check: CrossCheck) -> Iterator[AgreementLimit]:
-    judged = [pair.apart for each in check.links for pair in each.judged]
+def _links(links: Sequence[LinkCheck]) -> Iterator[AgreementLimit]:
+    judged = [pair.apart for each in links for pair in each.judged]
     if judged:
-        num_missed = sum(each.num_missed for each in check.links)
+        num_missed = sum(each.num_missed for each in links)
         what = f"bytes of {len(judged)} link directions, the worst"
         yield AgreementLimit(what=what, allowed=WITHIN, seen=max(judged), holds=not num_missed)
     else:
-        what = "bytes of links were counted" + (", none enough to judge" if check.links else "")
-        yield AgreementLimit(what=what, allowed=None, seen=None, holds=bool(check.links))
+        what = "bytes of links were counted" + (", none enough to judge" if links else "")
+        yield AgreementLimit(what=what, allowed=None, seen=None, holds=bool(links))
 
 
-def _collectives(check: CrossCheck) -> Iterator[AgreementLimit]:
-    for each in sweep_medians(check.sweep):
+def _collectives(sweep: Sequence[SweepPoint]) -> Iterator[AgreementLimit]:
+    for each in sweep_medians(sweep):
         kind = each.kind.replace("_", "-")
         yield AgreementLimit(
             what=f"{kind} over {each.group}, {each.collectives}",
@@ -66,9 +69,9 @@ def _steps(check: CrossCheck) -> Iterator[AgreementLimit]:
         )
 
 
-def _slowed(check: CrossCheck) -> Iterator[AgreementLimit]:
+def _slowed(slowed: Sequence[SlowLinkEffect]) -> Iterator[AgreementLimit]:
     """Both must be slower by more than steps may be apart, and by factors that are as near as steps must be."""
-    for each in check.slowed:
+    for each in slowed:
         apart = abs(each.real_effect / each.sim_effect - 1.0)
         shown = min(each.sim_effect, each.real_effect) > 1.0 + STEP_WITHIN
         what = f"{each.what} with {each.link} at {each.factor:g} of its rate"

@@ -10,7 +10,13 @@ import pytest
 from hypothesis import given, strategies as st
 
 from simfrontier.errors import InputError
-from simfrontier.trace.sweep import Implementation, SweepPoint, load_sweep, save_sweep, sweep_medians
+from simfrontier_extras.emulation.crosscheck.sweep import (
+    Implementation,
+    SweepPoint,
+    load_sweep,
+    save_sweep,
+    sweep_medians,
+)
 
 TEXT = st.text(st.characters(exclude_categories=("Cs", "Cc", "Cf")), max_size=12)
 POINTS = st.builds(

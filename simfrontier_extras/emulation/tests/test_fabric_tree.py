@@ -7,12 +7,13 @@ from xml.etree import ElementTree
 from simfrontier.machine import load_machine
 from simfrontier.network import Fabric
 from simfrontier.network.boxes import ends, joining_links
-from simfrontier.report.fabric import fabric_section
-from simfrontier.report.fabric_drawing import drawing
-from simfrontier.report.fabric_layout import layout
-from simfrontier.trace.links import LinkBytes, LinkCheck, LinkTable, compare_links
-from tests.report.fabrics import DIGEST
+from simfrontier.trace import LinkBytes, LinkTable
+from simfrontier_extras.emulation.crosscheck.fabric_drawing import drawing
+from simfrontier_extras.emulation.crosscheck.fabric_layout import layout
+from simfrontier_extras.emulation.crosscheck.links import LinkCheck, compare_links
+from simfrontier_extras.emulation.crosscheck.sections import fabric_section
 from tests.report.test_page import Page
+from tests.trace.fabrics import DIGEST
 
 FABRIC = Fabric.build(load_machine("toy-tree"), 3)  # two nodes under leaf 0, one under leaf 1
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 from annotated_types import Ge, Le
 
@@ -14,6 +14,7 @@ from simfrontier.limits import TRACE_FILE
 from simfrontier.records import dataclass
 from simfrontier.wholefile import write_json
 
+SLOWED: Final = "slowed.json"  # beside the real traces
 Seconds = Annotated[float, Ge(1e-12), Le(1e9)]
 
 

@@ -12,18 +12,17 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given, strategies as st
 
-from simfrontier.report.crosscheck import sweep_section
-from simfrontier.report.fabric import fabric_section
-from simfrontier.report.fabric_drawing import drawing, tooltip
-from simfrontier.report.fabric_layout import FabricLayout, layout
-from simfrontier.report.figures.sweep import ratios_figure
-from simfrontier.report.findings.crosscheck import links_found, swept_ways
-from simfrontier.trace.links import LinkBytes, LinkCheck, LinkPair, compare_links
-from simfrontier.trace.sweep import Implementation, SweepPoint
+from simfrontier.trace import LinkBytes
+from simfrontier_extras.emulation.crosscheck.fabric_drawing import drawing, tooltip
+from simfrontier_extras.emulation.crosscheck.fabric_layout import FabricLayout, layout
+from simfrontier_extras.emulation.crosscheck.links import LinkCheck, LinkPair, compare_links, links_found
+from simfrontier_extras.emulation.crosscheck.sections import fabric_section, sweep_section
+from simfrontier_extras.emulation.crosscheck.sweep import Implementation, SweepPoint, swept_ways
+from simfrontier_extras.emulation.crosscheck.sweep_figure import ratios_figure
 from tests.facts import says
-from tests.report.fabrics import table
 from tests.report.test_page import Page
 from tests.some import some
+from tests.trace.fabrics import table
 
 Off = Callable[[LinkBytes], float]
 FABRICS = [("frontier", 1), ("frontier", 2), ("frontier", 3), ("frontier", 4), ("toy-cluster", 2), ("toy-quad", 1)]
@@ -275,3 +274,9 @@ def test_a_sweep_of_one_size_is_drawn(size: float) -> None:
     assert all(math.isfinite(tick) for tick in figure["layout"]["xaxis"]["tickvals"])
     assert len(figure["layout"]["xaxis"]["ticktext"]) <= 9
     assert 'id="sweep"' in sweep_section([one])
+
+
+@pytest.mark.parametrize(("counted", "message"), [(1.99e6, "−0.5 %"), (2.01e6, "+0.5 %"), (2e6 + 1, "0.0 %")])
+def test_how_far_a_link_is_off_has_the_sign_of_all_pages(counted: float, message: str) -> None:
+    pair = LinkPair(name="a", link_class="b", src="c", dst="d", sim_bytes=2e6, real_bytes=counted)
+    assert tooltip(pair).replace("\u00a0", " ").endswith(f" counted ({message}) per step")

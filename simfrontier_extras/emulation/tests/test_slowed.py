@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from simfrontier.errors import InputError
-from simfrontier.trace.slowed import SlowLinkEffect, load_slowed, save_slowed
+from simfrontier_extras.emulation.crosscheck.slowed import SlowLinkEffect, load_slowed, save_slowed
 
 TEXT = st.text(st.characters(exclude_categories=("Cs", "Cc", "Cf")), max_size=12)
 SECONDS = st.floats(1e-9, 1e3)

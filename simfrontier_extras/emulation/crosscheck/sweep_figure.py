@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from simfrontier.report.figures.crosscheck import KINDS, OTHER_COLOUR
 from simfrontier.report.phrases import binary, quantity
-from simfrontier.report.theme import Figure, axis, figure, line, points as marks, powers_of_two
-from simfrontier.trace import ALLOWED, LEAST_JUDGED_BYTES, Implementation, SweepPoint
+from simfrontier.report.theme import (
+    COLLECTIVES,
+    OTHER_COLLECTIVES,
+    Figure,
+    axis,
+    figure,
+    line,
+    points as marks,
+    powers_of_two,
+)
+from simfrontier_extras.emulation.crosscheck.sweep import ALLOWED, LEAST_JUDGED_BYTES, Implementation, SweepPoint
 
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "star")
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
@@ -29,7 +37,7 @@ def ratios_figure(variant: Implementation, points: Sequence[SweepPoint]) -> Figu
         line("", ends, [1 - allowed] * 2, "dot"),
     ]
     for (kind, group), several in lines.items():
-        colour, place = KINDS.get(kind, OTHER_COLOUR), groups.index(group)
+        colour, place = COLLECTIVES.get(kind, OTHER_COLLECTIVES), groups.index(group)
         words = [
             f"{binary(point.message_bytes)}: simulated {quantity(point.sim_s, 's')}, "
             f"real {quantity(point.real_s, 's')} (× {point.ratio:.3g})"

@@ -1,0 +1,60 @@
+"""What extras compare in a cross-check, besides its operations."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from simfrontier.records import dataclass
+
+if TYPE_CHECKING:
+    from simfrontier.trace.delta import CrossCheck
+
+
+class AddedCheck(ABC):
+    """What an extra found besides; its texts are for people, without markup."""
+
+    @property
+    @abstractmethod
+    def fault(self) -> str:
+        """What does not agree, as "the bytes of links"; empty where all does."""
+
+    @property
+    @abstractmethod
+    def remark(self) -> str:
+        """What an agreement lacks, as "2 of 14 limits of the emulated run"; empty where that is nothing."""
+
+    @abstractmethod
+    def sentences(self) -> Sequence[str]:
+        """What was found."""
+
+    @abstractmethod
+    def cards(self) -> Sequence[tuple[str, str, str]]:
+        """Key numbers of the page: the number, what it is, and a remark."""
+
+    @abstractmethod
+    def document(self) -> Mapping[str, Any]:
+        """Its keys of --json."""
+
+    @abstractmethod
+    def sections(self) -> Mapping[str, tuple[str, str]]:
+        """Sections of the page by their anchors: the short title, and the HTML, empty where there is nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TracePaths:
+    """Where the traces of both sides are: two folders or two files, and the two files of every plan."""
+
+    sim: Path
+    real: Path
+    of_plan: Mapping[str, tuple[Path, Path]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddedCheckReader:
+    """A check of an extra, by its module `added_checks`: `read` takes the comparison of the operations and the traces'
+    paths, and raises InputError for a file that cannot be read."""
+
+    read: Callable[[CrossCheck, TracePaths], AddedCheck]
