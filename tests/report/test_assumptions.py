@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from simfrontier.machine import Provenance
+from simfrontier.machine import HEALTHY, Provenance
 from simfrontier.report.findings.assumptions import KINDS, assumptions_of, numbers_of
 from simfrontier.report.render import environment
 from simfrontier.report.view import StudyView
+from tests.perturbed import perturbed
 from tests.report.studies import study
 
 
@@ -47,3 +48,15 @@ def test_settings_hold_the_engine_and_what_plans_have_instead() -> None:
     assert found.engine["persistence_elements"] == 128 and not any(found.engine_of_plans.values())
     assert found.options["zeropp"]["weight_codec"] == "int8:64"
     assert found.rank_classes == {o.plan: o.row["rank_classes"] for o in study().outcomes if o.devices == 8}
+
+
+def test_whatever_is_slower_than_it_should_be_is_said_below_the_title_and_among_the_settings() -> None:
+    wrong = perturbed({3: 0.5}, {(1, "nic0>net"): 0.25, (0, "hbm 1"): 0.75}, {(0, 1): 0.2})
+    words = environment(None).get_template("setup.html.j2").module.slower(wrong, "GCD")  # type: ignore[attr-defined]
+    assert [part.strip() for part in words.split(",")] == [
+        "GCD 3 at 50 % of its speed",
+        "nic0&gt;net of node 1 at 25 %",
+        "hbm 1 of node 0 at 75 %",
+        "global links from group 0 to 1 at 20 %",
+    ]
+    assert environment(None).get_template("setup.html.j2").module.slower(HEALTHY, "GCD").strip() == ""  # type: ignore[attr-defined]
