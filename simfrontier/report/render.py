@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import os
 import re
-import zlib
-from base64 import b64encode
-from contextlib import suppress
 from functools import cache, partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simfrontier.errors import InputError, SimfrontierError
+from simfrontier.extras import PACKAGE, extras
 from simfrontier.report import phrases
-from simfrontier.wholefile import write_whole
+from simfrontier.report.kept import compiled_templates, library, packed
 from simfrontier.workload import sizes_of
 
 if TYPE_CHECKING:
-    from jinja2 import Environment, FileSystemBytecodeCache
+    from jinja2 import Environment
     from markupsafe import Markup
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _CHARTS_LEVEL = 1  # of gzip: level 6 takes twice the time for a seventh of the size
-_LIBRARY_LEVEL = 6  # compressed once
-# plotly.js is one function, which V8 parses twice, first to skip it, unless it is in parentheses.
-_FUNCTION = re.compile(rb"(: this, )(\(\) => \{.*\})(\)\);?\s*)", re.DOTALL)
-_GZIP = 31  # zlib's number for the gzip format with the largest window; it writes no time of day
 
 
 def render(template: str, folder: Path | None = None, /, **values: Any) -> Markup:
@@ -38,7 +30,7 @@ def render(template: str, folder: Path | None = None, /, **values: Any) -> Marku
 
 def page_of(verb: str, folder: Path | None = None, /, **values: Any) -> Markup:
     """The page of a verb: `pages/VERB.html.j2` filled in, whose blocks are the sections."""
-    return render(f"pages/{verb}.html.j2", folder, library=_library(), **values)
+    return render(f"pages/{verb}.html.j2", folder, library=library(), **values)
 
 
 def said(verb: str, name: str, /, *values: object, folder: Path | None = None) -> list[str]:
@@ -63,7 +55,7 @@ def environment(folder: Path | None) -> Environment:
 
     made = Environment(
         loader=FileSystemLoader([_TEMPLATES] if folder is None else [folder, _TEMPLATES]),
-        bytecode_cache=_compiled(),
+        bytecode_cache=compiled_templates(),
         autoescape=lambda name: name is None or not name.endswith(".txt.j2"),
         auto_reload=False,
         trim_blocks=True,
@@ -105,58 +97,17 @@ def environment(folder: Path | None) -> Environment:
     return made
 
 
-def _compiled() -> FileSystemBytecodeCache | None:
-    """Compiled templates, kept in the user's cache folder: to compile them takes longer than to fill them in."""
-    from jinja2 import FileSystemBytecodeCache
-
-    folder = cache_folder() / "templates"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return None
-    return FileSystemBytecodeCache(str(folder)) if os.access(folder, os.W_OK) else None
-
-
 def packed_json(value: object) -> str:
     """A value as JSON, compressed, as text for the script of the page."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return _packed(text.encode(), _CHARTS_LEVEL)
+    return packed(text.encode(), _CHARTS_LEVEL)
 
 
-def _packed(content: bytes, level: int) -> str:
-    return b64encode(zlib.compress(content, level, _GZIP)).decode()
-
-
-@cache
-def _library() -> str:
-    """plotly.js, compressed: kept in the user's cache folder, because compressing it takes longer than all the rest of
-    a page. Where that folder cannot be written it is compressed each time."""
-    source = _plotly_js()
-    status = source.stat()
-    kept = cache_folder() / f"plotly-js-{status.st_size}-{status.st_mtime_ns}.gz.txt"
-    with suppress(OSError):
-        return kept.read_text(encoding="ascii")
-    packed = _packed(_FUNCTION.sub(rb"\1(\2)\3", source.read_bytes(), count=1), _LIBRARY_LEVEL)
-    with suppress(OSError, InputError):
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(kept, packed)
-    return packed
-
-
-def cache_folder() -> Path:
-    """Where this user's programs keep what they can make again. Raises no error where there is no home."""
-    given = os.environ.get("XDG_CACHE_HOME", "")
-    home = Path(given) if os.path.isabs(given) else Path(os.path.expanduser("~")) / ".cache"
-    return home / "simfrontier"
-
-
-def _plotly_js() -> Path:
-    """plotly.js of the installed package, which is found without the cost of importing it."""
-    package = importlib.util.find_spec("plotly")
-    for folder in (package.submodule_search_locations or ()) if package else ():
-        source = Path(folder) / "package_data" / "plotly.min.js"
-        if source.is_file():
-            return source
-    raise SimfrontierError(
-        "the page needs plotly.min.js of the Python package plotly, which is not installed; pip install plotly"
-    )
+def prepare() -> None:
+    """Make all that pages keep, of extras too, so that the first page takes no longer than the next."""
+    library()
+    package = import_module(PACKAGE).__path__ if extras() else ()
+    own = [folder for path in package for name in extras() if (folder := Path(path) / name / "templates").is_dir()]
+    for made in map(environment, (None, *own)):
+        for name in made.list_templates(extensions=["j2"]):
+            made.get_template(name)
