@@ -7,6 +7,7 @@ from simfrontier.schedule import check
 from tests.schedule.builders import ENGINES, frontier_20b, mesh_of, options_of, schedule_of, zero3
 
 MESHES = ((1, 1, 2), (1, 2, 2), (1, 4, 2), (2, 4, 2), (3, 4, 2), (48, 4, 2))
+LONG = ((1, 4, 2), (48, 4, 2))  # larger than others of as many axes
 VARIANTS = {
     **{family: options_of(family) for family in ("ddp", "zero1", "zero2", "zero3", "hsdp")},
     **{f"zeropp {v}": options_of("zeropp", hpz_version=v) for v in ("0.10.0", "0.10.2", "0.13.2")},
@@ -24,7 +25,9 @@ VARIANTS = {
 }
 
 
-@pytest.mark.parametrize("sizes", MESHES, ids=str)
+@pytest.mark.parametrize(
+    "sizes", [pytest.param(each, marks=[pytest.mark.long] * (each in LONG)) for each in MESHES], ids=str
+)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_every_plan_is_clean(variant: str, sizes: tuple[int, int, int]) -> None:
     """With every engine; any three of variant, mesh, engine and checkpointing meet."""
