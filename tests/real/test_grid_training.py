@@ -43,7 +43,7 @@ def unsharded(grid: Grid, steps: int) -> TrainingResult:
 
 def agrees(grid: Grid, steps: int = 2) -> TrainingResult:
     """The schedule is sound, need not excuse itself, and trains to the unsharded model's weights and losses: two steps,
-    because the second reads the weights and moments of the first, and shows all faults (`make mutants`)."""
+    as `make mutants` takes, because the second reads the weights and moments of the first."""
     made = grid.schedule
     assert str(check(made)) == "no findings"
     assert {why_inexact(made, program) for program in programs_of(made).of_roles} == {""}

@@ -44,7 +44,7 @@ EQUAL = 1e-10  # the largest relative difference of a parameter tensor in float6
 
 def agrees(made: Schedule, steps: int = 2, clip: float = 1.0) -> None:
     """The schedule is sound, need not excuse itself, and trains to the unsharded model's weights and losses: two steps,
-    because the second reads the weights and moments of the first, and shows all faults (`make mutants`)."""
+    as `make mutants` takes, because the second reads the weights and moments of the first."""
     program = expand(made, made.roles[0])
     assert str(check(made)) == "no findings"
     assert why_inexact(made, program) == ""
