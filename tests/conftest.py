@@ -1,6 +1,7 @@
-"""What all tests share: settings of hypothesis, and golden texts, which `--golden` rewrites, so that a review sees what
-changed."""
+"""What all tests share: settings of hypothesis, rare looks for cycles, and golden texts, which `--golden` rewrites, so
+that a review sees what changed."""
 
+import gc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,9 @@ from hypothesis import settings
 # How long an example takes says nothing on a busy box; tests of cost count what is done.
 settings.register_profile("tests", deadline=None)
 settings.load_profile("tests")
+gc.set_threshold(
+    100_000, 20, 20
+)  # schedules are many objects and few cycles: looking often takes up to a tenth of the time
 
 GOLDEN = Path(__file__).parent / "golden"
 Golden = Callable[[str, str], None]

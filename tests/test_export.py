@@ -57,7 +57,10 @@ def test_export_takes_the_largest_size(tmp_path: Path) -> None:
     assert load(tmp_path / "schedule-ddp.json").mesh.num_ranks == 16
 
 
-@pytest.mark.parametrize(("verb", "stages"), [("export", 264), ("show", 1_000)])
+@pytest.mark.parametrize(
+    ("verb", "stages"),
+    [("export", 40), pytest.param("export", 264, marks=pytest.mark.long), ("show", 1_000)],
+)
 def test_a_pipeline_that_is_written_can_be_read(tmp_path: Path, verb: str, stages: int) -> None:
     """1,000 stages are the most: one of each layer that a scenario's model may have."""
     scenario = tmp_path / "deep.toml"

@@ -71,14 +71,15 @@ def test_the_core_works_without(names: list[str], tmp_path: Path) -> None:
     assert {words[1] for words in lines if len(words) > 1} & verbs == left
     ran_in(copied, "-m", "simfrontier_real", "--help")
     ran_in(copied, "-c", LOAD)
-    ran_in(copied, "-m", "simfrontier", "run", "scenarios/toy.toml", "--out", str(tmp_path / "toy"))
+    ran_in(copied, "-m", "simfrontier", "run", "scenarios/toy.toml", "--devices", "8", "--out", str(tmp_path / "toy"))
 
 
 def test_the_core_names_nothing_of_any(tmp_path: Path) -> None:
     """Every module of its tests can be imported, and every front door lists what is there and used."""
     copied = copy_without(EXTRAS, tmp_path)
-    pytest_in(copied, *QUICK)
-    pytest_in(copied, "--collect-only", "tests")
+    plain = "--assert=plain"  # or pytest would compile every module of tests anew
+    pytest_in(copied, plain, *QUICK)
+    pytest_in(copied, plain, "--collect-only", "tests")
 
 
 def test_a_run_loads_of_extras_only_what_says_what_they_add(tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ _DTYPES: Final = {
     "moments64": "float64",
     "uint8": "uint8",
 }
-_NARROW: Final = ("float16", "bfloat16")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +45,7 @@ class Backend:
 
     def wide(self, values: Array) -> Array:
         """16-bit numbers as float32, in which sums and exponentials are formed; others as they are."""
-        narrow = str(values.dtype).rpartition(".")[2] in _NARROW
-        return self.xp.astype(values, self.xp.float32) if narrow else values
+        return self.xp.astype(values, self.xp.float32) if values.dtype.itemsize == 2 else values
 
     def concat(self, parts: list[Array], axis: int = 0) -> Array:
         return parts[0] if len(parts) == 1 else self.xp.concat(parts, axis=axis)

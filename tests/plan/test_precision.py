@@ -73,15 +73,21 @@ def codecs(schedule: Schedule, move: str) -> set[str]:
 # ── every family in every precision ──
 
 
-@pytest.mark.parametrize("model", ["tiny", "tiny-mlp"])
+SOME_MODELS = ("tiny", "tiny-mlp")
+WAYS = tuple(product(((1, 1, 2), (2, 2, 2), (3, 4, 2)), (1, 2), (True, False)))
+
+
+@pytest.mark.parametrize("model", SOME_MODELS)
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("family", FAMILY_NAMES)
 def test_every_family_is_sound_and_unquantised_moves_are_sent_as_they_are(
     family: str, precision: str, model: str
 ) -> None:
+    """In a quarter of all ways each, so that any two of family, precision, model, mesh, micro-batches and checkpointing
+    meet."""
     some_whole = Engine(persistence_elements=300, prefetch_elements=20_000, live_elements=100_000)
-    sizes = ((1, 1, 2), (2, 2, 2), (3, 4, 2))
-    for mesh, grad_accum, checkpointing in product(sizes, (1, 2), (True, False)):
+    quarter = (FAMILY_NAMES.index(family) + [*PRECISIONS].index(precision) + SOME_MODELS.index(model)) % 4
+    for mesh, grad_accum, checkpointing in WAYS[quarter::4]:
         case = (mesh, grad_accum, checkpointing)
         schedule = built(
             family,

@@ -33,7 +33,7 @@ cli.main()
 """
 
 
-@pytest.mark.parametrize("code", [0, 1, 2])
+@pytest.mark.parametrize("code", [0, pytest.param(2, marks=pytest.mark.long)])
 def test_threads_at_the_store_do_not_change_the_exit_code(code: int) -> None:
     """The interpreter ends threads that come back from C++ by unwinding it, which aborts the process."""
     done = subprocess.run(

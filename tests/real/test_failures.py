@@ -25,11 +25,12 @@ FROM_START_S = LIMIT_S + 15.0  # where it is there from the start: four processe
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Schedules of four ranks: `first` is quick, `long` is not; `pair` is of two ranks."""
+    """Schedules of four ranks: `first` is quick, `long` is not; the same of two and of three, for the launcher, whose
+    ranks each import torch."""
     folder = tmp_path_factory.mktemp("schedules")
-    save(schedule(EXACT["ddp"], (2, 1, 2), model="mlp"), folder / "schedule-first.json")
-    save(schedule(EXACT["zero3"], (2, 1, 2), grad_accum=12), folder / "schedule-long.json")
-    save(schedule(EXACT["zero3"], (1, 1, 2), model="mlp"), folder / "schedule-pair.json")
+    for words, sizes in (("", (2, 1, 2)), ("-of-two", (1, 1, 2)), ("-of-three", (3, 1, 1))):
+        save(schedule(EXACT["ddp"], sizes, model="mlp"), folder / f"schedule-first{words}.json")
+        save(schedule(EXACT["zero3"], sizes, grad_accum=12), folder / f"schedule-long{words}.json")
     whole = (folder / "schedule-first.json").read_text(encoding="utf-8")
     (folder / "schedule-broken.json").write_text(whole[:500], encoding="utf-8")
     return folder
@@ -62,9 +63,9 @@ def wait_for(path: Path, limit_s: float = 60.0) -> None:
         time.sleep(0.05)
 
 
-def only_the_first_trace(out: Path) -> None:
-    assert sorted(path.name for path in out.iterdir()) == ["trace-first.json"]
-    assert read_perfetto(out / "trace-first.json").step_s > 0
+def only_the_first_trace(out: Path, name: str = "trace-first.json") -> None:
+    assert sorted(path.name for path in out.iterdir()) == [name]
+    assert read_perfetto(out / name).step_s > 0
 
 
 @pytest.mark.parametrize("victim", [2, 0])
@@ -120,8 +121,8 @@ def test_waits_that_one_rank_cannot_read_end_all(files: Path, tmp_path: Path) ->
 
 
 def test_a_world_size_that_is_not_the_schedules_is_refused(files: Path) -> None:
-    ended = run_ranks([training(files, "pair")] * 4, FROM_START_S)
-    ended_badly(ended, r"schedule-pair\.json: is for 2 ranks \(.*gcd 2\), but 4 were started", code=2)
+    ended = run_ranks([training(files, "first-of-two")] * 4, FROM_START_S)
+    ended_badly(ended, r"schedule-first-of-two\.json: is for 2 ranks \(.*gcd 2\), but 4 were started", code=2)
 
 
 def test_ranks_that_were_told_different_sizes_end(files: Path) -> None:
@@ -178,9 +179,9 @@ def until_gone(pids: list[int], limit_s: float) -> None:
         time.sleep(0.05)
 
 
-def launch(arguments: list[str]) -> subprocess.Popen[str]:
+def launch(arguments: list[str], num_ranks: int = 2) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "simfrontier_real", *arguments, "--ranks", "4"],
+        [sys.executable, "-m", "simfrontier_real", *arguments, "--ranks", str(num_ranks)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -189,30 +190,30 @@ def launch(arguments: list[str]) -> subprocess.Popen[str]:
 
 
 def test_the_launcher_ends_all_ranks_when_one_is_killed(files: Path, tmp_path: Path) -> None:
-    launcher = launch(training(files, "first", "long", out=tmp_path))
+    launcher = launch(training(files, "first-of-three", "long-of-three", out=tmp_path), num_ranks=3)
     try:
-        wait_for(tmp_path / "trace-first.json")
+        wait_for(tmp_path / "trace-first-of-three.json")
         ranks = children_of(launcher.pid)
-        assert len(ranks) == 4
+        assert len(ranks) == 3
         os.kill(ranks[1], signal.SIGKILL)
         message, warned = launcher.communicate(timeout=LIMIT_S)
     finally:
         launcher.kill()
     assert launcher.returncode == 1
     assert re.search(
-        r"^simfrontier-real: rank \d (was killed by signal 9|ended with 1); all 4 ranks are stopped$", warned, re.M
+        r"^simfrontier-real: rank \d (was killed by signal 9|ended with 1); all 3 ranks are stopped$", warned, re.M
     ), warned
     assert "Traceback" not in warned and message == ""
     assert not any(runs(pid) for pid in ranks)
-    only_the_first_trace(tmp_path)
+    only_the_first_trace(tmp_path, "trace-first-of-three.json")
 
 
 def test_the_launcher_gives_the_exit_code_of_the_rank_that_failed(files: Path) -> None:
-    launcher = launch(training(files, "pair"))
+    launcher = launch(training(files, "first"))
     _, warned = launcher.communicate(timeout=FROM_START_S)
     assert launcher.returncode == 2, warned
-    assert re.search(r"^simfrontier-real: .*schedule-pair\.json: is for 2 ranks", warned, re.M), warned
-    assert re.search(r"^simfrontier-real: rank \d ended with 2; all 4 ranks are stopped$", warned, re.M), warned
+    assert re.search(r"^simfrontier-real: .*schedule-first\.json: is for 4 ranks", warned, re.M), warned
+    assert re.search(r"^simfrontier-real: rank \d ended with 2; all 2 ranks are stopped$", warned, re.M), warned
     assert "Traceback" not in warned and len(warned.strip().splitlines()) == 2, warned
 
 
@@ -232,18 +233,18 @@ def kill(process: subprocess.Popen[str], ranks: list[int]) -> None:
 
 def test_a_stopped_rank_is_named_and_killed(files: Path, tmp_path: Path) -> None:
     """Stopped at work, in an op or between two steps: where it strikes is chance."""
-    arguments = training(files, "first", "long", out=tmp_path)
+    arguments = training(files, "first-of-two", "long-of-two", out=tmp_path)
     launcher = launch([*arguments, "--timeout", str(TIMEOUT_S)])
     ranks: list[int] = []
     try:
-        wait_for(tmp_path / "trace-first.json", FROM_START_S + PATIENCE_S)
+        wait_for(tmp_path / "trace-first-of-two.json", FROM_START_S + PATIENCE_S)
         ranks = children_of(launcher.pid)
-        (victim,) = [pid for pid in ranks if rank_of(pid) == "2"]
+        (victim,) = [pid for pid in ranks if rank_of(pid) == "1"]
         os.kill(victim, signal.SIGSTOP)
         _, warned = launcher.communicate(timeout=STOPPED_S + PATIENCE_S)
         assert launcher.returncode == 1
-        assert re.search(r"rank 2 gives no sign of life \(stopped, or lost with its host\)", warned), warned
-        assert re.search(r"^simfrontier-real: rank \d ended with 1; all 4 ranks are stopped$", warned, re.M), warned
+        assert re.search(r"rank 1 gives no sign of life \(stopped, or lost with its host\)", warned), warned
+        assert re.search(r"^simfrontier-real: rank \d ended with 1; all 2 ranks are stopped$", warned, re.M), warned
         assert "Traceback" not in warned
         assert not any(runs(pid) for pid in ranks)
     finally:
@@ -251,10 +252,10 @@ def test_a_stopped_rank_is_named_and_killed(files: Path, tmp_path: Path) -> None
 
 
 def test_a_stopped_rank_ends_with_a_launcher_that_is_killed(files: Path, tmp_path: Path) -> None:
-    launcher = launch(training(files, "first", "long", out=tmp_path))
+    launcher = launch(training(files, "first-of-two", "long-of-two", out=tmp_path))
     ranks: list[int] = []
     try:
-        wait_for(tmp_path / "trace-first.json", FROM_START_S + PATIENCE_S)
+        wait_for(tmp_path / "trace-first-of-two.json", FROM_START_S + PATIENCE_S)
         ranks = children_of(launcher.pid)
         os.kill(ranks[1], signal.SIGSTOP)
         launcher.kill()

@@ -63,7 +63,8 @@ FOUR = (
     case("zero-topo", (2, 1, 2), grad_accum=2),
     case("copy", (2, 2, 1), grad_accum=2, checkpointing=False),
     case("hierarchical", (2, 1, 2), engine=BY_LAYER),
-    case("zero-topo", (4, 1, 1), model="mlp", grad_accum=2),
+    case("zero-topo", (4, 1, 1), model="mlp", grad_accum=2, precision="bf16"),
+    case("zero2", (1, 2, 2), model="mlp", precision="fp16"),
     case("zeropp", (2, 1, 2), precision="fp32"),
     case("qwz and qgz", (2, 1, 2), precision="fp32"),
     case("stale", (2, 1, 2), grad_accum=2),
@@ -97,12 +98,9 @@ def train(cases: tuple[Case, ...], folder: Path, steps: int) -> tuple[list[dict[
 @pytest.mark.parametrize(
     ("cases", "steps"),
     [
-        pytest.param(TWO, 5, id="2 ranks", marks=pytest.mark.long),
-        pytest.param(FOUR, 5, id="4 ranks"),
-        *(
-            pytest.param(cases, 20, id=f"{math.prod(cases[0].sizes)} ranks, twenty steps", marks=pytest.mark.long)
-            for cases in (TWO, FOUR, EIGHT)
-        ),
+        pytest.param(FOUR, 3, id="4 ranks"),
+        pytest.param(TWO, 20, id="2 ranks, twenty steps", marks=pytest.mark.long),
+        pytest.param(EIGHT, 3, id="8 ranks", marks=pytest.mark.long),
     ],
 )
 def test_real_ranks_train_like_the_unsharded_model(cases: tuple[Case, ...], steps: int, tmp_path: Path) -> None:
@@ -137,10 +135,8 @@ def test_real_ranks_train_like_the_unsharded_model(cases: tuple[Case, ...], step
         assert moved == result["scheduled_bytes"], each
 
 
-def test_every_family_and_codec_of_integers_is_among_those_of_two_and_four_ranks() -> None:
+def test_every_family_codec_of_integers_and_precision_is_among_those_of_four_ranks() -> None:
     """So that each is trained on real ranks without the long tests."""
-    plans = {each.plan for each in (*TWO, *FOUR)}
-    assert plans >= set(FAMILIES)
-    assert {each.options[0] for each in (*TWO, *FOUR)} >= {"lattice", *FAMILIES}
-    assert {"qwz and qgz", "stale"} <= plans  # int8 and int4
-    assert {each.how.get("precision", "fp64") for each in (*TWO, *FOUR)} == {"fp64", "fp32", "bf16", "fp16"}
+    assert {each.plan for each in FOUR} >= {*FAMILIES, "qwz and qgz", "stale"}  # int8 and int4
+    assert {each.options[0] for each in FOUR} >= {"lattice", *FAMILIES}
+    assert {each.how.get("precision", "fp64") for each in FOUR} == {"fp64", "fp32", "bf16", "fp16"}

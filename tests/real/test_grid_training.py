@@ -41,8 +41,9 @@ def unsharded(grid: Grid, steps: int) -> TrainingResult:
     return reference(grid.schedule, training(steps), grid.precision)
 
 
-def agrees(grid: Grid, steps: int = 3) -> TrainingResult:
-    """The schedule is sound, need not excuse itself, and trains to the unsharded model's weights and losses."""
+def agrees(grid: Grid, steps: int = 2) -> TrainingResult:
+    """The schedule is sound, need not excuse itself, and trains to the unsharded model's weights and losses: two steps,
+    as `make mutants` takes, because the second reads the weights and moments of the first."""
     made = grid.schedule
     assert str(check(made)) == "no findings"
     assert {why_inexact(made, program) for program in programs_of(made).of_roles} == {""}
@@ -57,7 +58,7 @@ def agrees(grid: Grid, steps: int = 3) -> TrainingResult:
     "sizes", [(2, 1, 1, 1), (1, 2, 1, 1), (1, 1, 2, 1), (2, 2, 1, 1), (2, 2, 2, 1), (2, 2, 2, 2)], ids=str
 )
 def test_every_grid_of_axonn_trains_like_the_unsharded_model(sizes: tuple[int, int, int, int]) -> None:
-    agrees(axonn(*sizes), steps=3 if sizes != (2, 2, 2, 2) else 2)
+    agrees(axonn(*sizes))
 
 
 def test_a_step_of_one_micro_batch_trains_like_the_unsharded_model() -> None:
@@ -67,7 +68,7 @@ def test_a_step_of_one_micro_batch_trains_like_the_unsharded_model() -> None:
 
 def test_a_grid_of_four_by_four_trains_like_the_unsharded_model() -> None:
     """Every rank has one head, four features of the stream and eight words."""
-    agrees(axonn(4, 4, 1), steps=2)
+    agrees(axonn(4, 4, 1))
 
 
 @pytest.mark.parametrize("shape", ["parallel", "sequential", "tied"])
@@ -88,14 +89,14 @@ def test_pipelines_train_like_the_unsharded_model(stages: int, order: str, chunk
 
 def test_four_stages_of_two_chunks_train_like_the_unsharded_model() -> None:
     """Eight layers: the first chunks' last stage hands over to the second chunks' first, so messages go in a circle."""
-    agrees(megatron(1, 4, order="interleaved", chunks=2, grad_accum=4, shape="deep"), steps=2)
+    agrees(megatron(1, 4, order="interleaved", chunks=2, grad_accum=4, shape="deep"))
 
 
 @pytest.mark.parametrize("stages", [2, 4])
 def test_1f1b_gives_the_same_bits_as_gpipe(stages: int) -> None:
     """Both run the backwards of a stage from the first micro-batch to the last, so every sum has the same order."""
     ours, theirs = (
-        train_in_one_process(megatron(1, stages, order=order, grad_accum=4).schedule, training(4))
+        train_in_one_process(megatron(1, stages, order=order, grad_accum=4).schedule, training(2))
         for order in ("1f1b", "gpipe")
     )
     assert ours.losses == theirs.losses
@@ -106,7 +107,7 @@ def test_1f1b_gives_the_same_bits_as_gpipe(stages: int) -> None:
 def test_interleaved_stages_differ_from_gpipe_by_rounding_only() -> None:
     """A stage holds other layers, so the squares of the gradient's norm are summed in another order."""
     ours, theirs = (
-        train_in_one_process(megatron(1, 2, order=order, chunks=chunks, grad_accum=4).schedule, training(4))
+        train_in_one_process(megatron(1, 2, order=order, chunks=chunks, grad_accum=4).schedule, training(2))
         for order, chunks in (("interleaved", 2), ("gpipe", 1))
     )
     assert distance(ours.weights, theirs.weights) <= 1e-13
@@ -151,7 +152,7 @@ def test_other_points_train_like_the_unsharded_model(grid: Grid) -> None:
 
 @pytest.mark.parametrize("grid", [axonn(2, 2, 2, precision="fp32"), megatron(2, 2, 2, precision="fp32")], ids=str)
 def test_float32_agrees_to_its_precision(grid: Grid) -> None:
-    agrees(grid, steps=6)
+    agrees(grid, steps=3)
 
 
 def test_float16_on_a_grid_stays_near_the_unsharded_model() -> None:

@@ -42,8 +42,9 @@ Lines = Mapping[tuple[str, int], Any]
 EQUAL = 1e-10  # the largest relative difference of a parameter tensor in float64
 
 
-def agrees(made: Schedule, steps: int, clip: float = 1.0) -> None:
-    """The schedule is sound, need not excuse itself, and trains to the unsharded model's weights and losses."""
+def agrees(made: Schedule, steps: int = 2, clip: float = 1.0) -> None:
+    """The schedule is sound, need not excuse itself, and trains to the unsharded model's weights and losses: two steps,
+    as `make mutants` takes, because the second reads the weights and moments of the first."""
     program = expand(made, made.roles[0])
     assert str(check(made)) == "no findings"
     assert why_inexact(made, program) == ""
@@ -56,13 +57,18 @@ def agrees(made: Schedule, steps: int, clip: float = 1.0) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_family_trains_like_the_unsharded_model_for_twenty_steps(family: str) -> None:
-    agrees(schedule(FAMILIES[family], (2, 2, 2), grad_accum=2, engine=ENGINES["tight"]), steps=20)
+def test_every_family_trains_like_the_unsharded_model(family: str) -> None:
+    agrees(schedule(FAMILIES[family], (2, 2, 2), grad_accum=2, engine=ENGINES["tight"]))
+
+
+def test_twenty_steps_are_as_exact_as_two() -> None:
+    """Real ranks train as many by every family (`make test-all`)."""
+    agrees(schedule(FAMILIES["hsdp"], (2, 1, 2), grad_accum=2, engine=ENGINES["tight"]), steps=20)
 
 
 @pytest.mark.parametrize("point", POINTS)
 def test_points_of_the_lattice_train_like_the_unsharded_model(point: str) -> None:
-    agrees(schedule(POINTS[point], (2, 2, 2), grad_accum=2, checkpointing=point != "copy"), steps=6)
+    agrees(schedule(POINTS[point], (2, 2, 2), grad_accum=2, checkpointing=point != "copy"))
 
 
 @settings(max_examples=20, deadline=None)
@@ -78,7 +84,7 @@ def test_any_plan_on_any_mesh_with_any_engine_trains_like_the_unsharded_model(
     plan: str, sizes: tuple[int, int, int], grad_accum: int, checkpointing: bool, engine: str, model: str
 ) -> None:
     made = schedule(EXACT[plan], sizes, grad_accum, checkpointing, ENGINES[engine], model=model)
-    agrees(made, steps=4)
+    agrees(made)
 
 
 SUBSETS = st.lists(st.sampled_from(ALL), unique=True).map(tuple)
@@ -118,7 +124,7 @@ def test_any_point_of_the_lattice_trains_like_the_unsharded_model(
         "copy_rule": rule,
     }
     made = schedule(("lattice", options), sizes, grad_accum, checkpointing, ENGINES[engine], model="mlp")
-    agrees(made, steps=3)
+    agrees(made)
 
 
 def test_clipping_works_on_the_norm_of_all_ranks() -> None:
@@ -142,16 +148,21 @@ def test_the_stale_copy_of_deepspeed_need_not_agree_and_does_not() -> None:
     assert 1e-4 < distance(ours.weights, theirs.weights) < 0.1
 
 
-@pytest.mark.parametrize("sizes", [(2, 1, 2), (2, 2, 2)], ids=str)
 @pytest.mark.parametrize("plan", QUANTISED)
-def test_quantised_moves_cost_a_little_accuracy_and_no_reproducibility(plan: str, sizes: tuple[int, int, int]) -> None:
-    made = schedule(QUANTISED[plan], sizes, grad_accum=2, precision="fp32")
+def test_quantised_moves_cost_a_little_accuracy(plan: str) -> None:
+    made = schedule(QUANTISED[plan], (2, 2, 2), grad_accum=2, precision="fp32")
     assert why_inexact(made, expand(made, made.roles[0])).startswith("moves are coded as int")
-    how = training(8)
-    ours, again, theirs = train_in_one_process(made, how), train_in_one_process(made, how), unsharded(made, how)
+    how = training(4)
+    ours, theirs = train_in_one_process(made, how), unsharded(made, how)
     assert distance(ours.weights, theirs.weights) > 1e-6
     assert loss_distance(ours.losses, theirs.losses) < 0.05
     assert ours.losses[-1] < ours.losses[0]
+
+
+@pytest.mark.parametrize("plan", QUANTISED)
+def test_quantised_moves_cost_no_reproducibility(plan: str) -> None:
+    made = schedule(QUANTISED[plan], (2, 1, 2), grad_accum=2, precision="fp32")
+    ours, again = (train_in_one_process(made, training(2)) for _ in range(2))
     assert ours.losses == again.losses
     for key, values in ours.weights.items():
         assert np.array_equal(values, again.weights[key]), key
@@ -238,7 +249,7 @@ def test_what_is_placed_is_put_together_again(plan: str, model: str) -> None:
 def test_a_master_of_any_name_is_found_by_its_weight() -> None:
     made = from_json(to_json(schedule(FAMILIES["zero3"], (2, 2, 2))).replace('.master"', '.master2"'), "file")
     assert {name.rpartition(".")[2] for name, each in made.tensors.items() if each.role == "master"} == {"master2"}
-    agrees(made, 2)
+    agrees(made)
 
 
 def test_copies_that_have_parted_are_refused() -> None:

@@ -65,7 +65,7 @@ def test_every_algorithm_over_gloo_is_exactly_the_library(tmp_path: Path) -> Non
 def test_real_ranks_with_lowered_collectives_train_like_the_unsharded_model(files: Path, tmp_path: Path) -> None:
     report = tmp_path / "trained.json"
     names = ("zero3", "topo", "order", "quantised")
-    arguments = [*train(files, *names), "--steps", "6", "--json", str(report), "--out", str(tmp_path / "traces")]
+    arguments = [*train(files, *names), "--steps", "2", "--json", str(report), "--out", str(tmp_path / "traces")]
     ended = run(*[arguments] * 4)
     assert set(ended.codes) == {0}, ended.err
     results = json.loads(report.read_text(encoding="utf-8"))
@@ -134,7 +134,7 @@ def backwards(recipe: Recipe) -> Recipe:
 
 def test_a_killed_rank_ends_all(files: Path, tmp_path: Path) -> None:
     """The others lose a connection in the middle of a transfer, or wait for one who does."""
-    arguments = [*train(files, "order", "long"), "--steps", "20", "--no-reference", "--timeout", "8"]
+    arguments = [*train(files, "order", "long"), "--steps", "6", "--no-reference", "--timeout", "8"]
     ranks = WarmRanks.start([[*arguments, "--out", str(tmp_path)]] * 4)
     wait_for(tmp_path / "trace-order.json")  # so they are at work on the second
     time.sleep(0.5)

@@ -54,7 +54,7 @@ ByKind = Mapping[CollectiveKind, str]
 )
 def test_lowered_training_equals_the_unsharded_model(plan: str, sizes: Sizes, by_kind: ByKind) -> None:
     made = schedule(EXACT[plan], sizes, grad_accum=2, engine=ENGINES["tight"])
-    how = training(3)
+    how = training(2)
     ours = train_in_one_process(made, how, lowered=lowered_of(made, by_kind))
     theirs = unsharded(made, how)
     assert distance(ours.weights, theirs.weights) <= EQUAL

@@ -18,7 +18,7 @@ from tests.real.mutants import MUTANTS, swapped_on_one_rank
 from tests.real.ranks import run_ranks
 from tests.real.schedules import distance, training
 
-STEPS = 4
+STEPS = 2
 LIMIT_S = 30.0 + 15.0  # from the fault; and four processes with torch to start, on a busy box
 
 
@@ -38,8 +38,8 @@ def test_without_the_check_the_run_shows_it(name: str) -> None:
         with pytest.raises(SimfrontierError, match=re.escape(mutant.shows)):
             train_in_one_process(mutant.wrong, training(STEPS))
         return
-    sound, wrong = (train_in_one_process(each, training(STEPS)) for each in (mutant.base, mutant.wrong))
     if mutant.shows == "weights":
+        sound, wrong = (train_in_one_process(each, training(STEPS)) for each in (mutant.base, mutant.wrong))
         assert distance(wrong.weights, sound.weights) > 1e-4
     else:
         assert _moved(mutant.wrong) != _scheduled(mutant.wrong)

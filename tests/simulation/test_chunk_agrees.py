@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from _pytest.mark.structures import ParameterSet
 from numpy.typing import NDArray
 
 from simfrontier.analysis.step_bounds import bounds
@@ -67,13 +68,17 @@ def test_large_collectives_alone_take_what_flow_says_within_5_percent(
         assert chunk == pytest.approx(flow, rel=0.05), f"{size >> 20} MiB"
 
 
+def _long(*values: float) -> ParameterSet:
+    return pytest.param(*values, marks=pytest.mark.long)
+
+
 @pytest.mark.parametrize(
     ("per_node", "nodes", "within"),
     [
-        *((1, 2, 0.01), (1, 4, 0.09), (1, 8, 0.08), (1, 16, 0.07)),
-        *((2, 2, 0.11), (2, 4, 0.09), (2, 8, 0.07), (4, 4, 0.08)),
-        *((8, 2, 0.17), (8, 4, 0.14)),  # a connection's 8 messages do not keep links busy while hops start up
-        *((1, 3, 0.25), (2, 3, 0.25), (1, 6, 0.06), (2, 6, 0.06)),
+        *((1, 2, 0.01), (1, 4, 0.09), (1, 8, 0.08), _long(1, 16, 0.07)),
+        *((2, 2, 0.11), (2, 4, 0.09), _long(2, 8, 0.07), (4, 4, 0.08)),
+        *((8, 2, 0.17), _long(8, 4, 0.14)),  # a connection's 8 messages do not keep links busy while hops start up
+        *((1, 3, 0.25), (2, 3, 0.25), (1, 6, 0.06), _long(2, 6, 0.06)),
     ],
 )
 def test_trees_of_strided_groups_take_what_flow_says(per_node: int, nodes: int, within: float) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -36,6 +38,12 @@ class Outcome:
     why: str = ""
 
 
+@cache
+def _known(training: TrainingSettings) -> dict[tuple[Any, ...], TrainingResult]:
+    """The unsharded models that have been trained so, for all schedules of one model."""
+    return {}
+
+
 class Bench:
     """One schedule, ready to be trained with faults in it; the unsharded model is trained once."""
 
@@ -48,7 +56,6 @@ class Bench:
         self.loaded = LoadedSchedule(
             name=name, path=Path(name), schedule=schedule, programs=programs_of(schedule), digest=""
         )
-        self._known: dict[tuple[object, ...], TrainingResult] = {}
 
     def result(self, fault: Fault | None = None) -> tuple[TrainingVerdict, int]:
         """(the verdict, how often the fault changed a value). Raises what the run raises."""
@@ -64,7 +71,7 @@ class Bench:
                 given, clocks = run_in_one_process(
                     loaded.schedule, self.training, programs=loaded.programs, adjust=adjust
                 )
-                reference = unsharded(loaded.schedule, self.training, self._known, given[0].skipped)
+                reference = unsharded(loaded.schedule, self.training, _known(self.training), given[0].skipped)
                 return verdict_of(loaded, given, clocks, self.training, reference), sum(each.fired for each in memories)
         finally:
             self.fired = sum(each.fired for each in memories)
