@@ -11,9 +11,8 @@ from hypothesis import settings
 # How long an example takes says nothing on a busy box; tests of cost count what is done.
 settings.register_profile("tests", deadline=None)
 settings.load_profile("tests")
-gc.set_threshold(
-    100_000, 20, 20
-)  # schedules are many objects and few cycles: looking often takes up to a tenth of the time
+# Schedules are many objects and few cycles: looking often takes up to a tenth of the time.
+gc.set_threshold(100_000, 20, 20)
 
 GOLDEN = Path(__file__).parent / "golden"
 Golden = Callable[[str, str], None]
