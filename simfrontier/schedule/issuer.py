@@ -50,6 +50,19 @@ class Issuer:
         """Hand out `op` in place of one before it in its lane; that one and all between them are done."""
         self.done[self._program.lane[op]] = self._program.position[op]
 
+    def skip(self, step: Sequence[int]) -> None:
+        """Go on by so many ops in each lane; what was handed out is then the op so much further on."""
+        for lane, (ops, more) in enumerate(zip(self._by_lane, step, strict=True)):
+            done = self.done[lane] = self.done[lane] + more
+            if self._heads[lane] >= 0:
+                self._heads[lane] = ops[done]
+
+    @property
+    def ready(self) -> list[int]:
+        """How many ops of each lane were handed out, done or not."""
+        each = zip(self._heads, self.done, self._by_lane, strict=True)
+        return [done + (head < 0 and done < len(ops)) for head, done, ops in each]
+
     @property
     def is_finished(self) -> bool:
         return all(done == len(ops) for done, ops in zip(self.done, self._by_lane, strict=True))

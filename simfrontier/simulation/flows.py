@@ -43,6 +43,16 @@ class _Sharing:
     since: float
 
 
+@dataclass(frozen=True, slots=True)
+class Remaining:
+    """What is under way: a flow that runs (`is_running`), one that begins later, or an op that ends then, and the
+    seconds until that."""
+
+    what: Any
+    is_running: bool
+    seconds: float
+
+
 class FlowEvents(ABC):
     """What is under way: works that are begun come back by `_finish` when they end; whoever inherits says what an op
     is."""
@@ -131,6 +141,15 @@ class FlowEvents(ABC):
         return any(load & sharing.load for sharing in self.sharing) or any(
             load & load_of(flow.flow) for flow in (*self.loose, *self.woken)
         )
+
+    def remaining(self) -> list[Remaining]:
+        """All that is under way, when rates are set."""
+        now = self.env.now
+        return [
+            Remaining(flow, True, flow.left / flow.rate - (now - sharing.since))
+            for sharing in self.sharing
+            for flow in sharing.flows
+        ] + [Remaining(what, False, when - now) for when, waiting in self.timers.items() for what in waiting]
 
     def _stop(self, sharing: _Sharing) -> None:
         """Bring flows up to now; what has not ended is to have a new rate."""

@@ -61,7 +61,7 @@ def timeline_of(
     number = {tensor.name: index for index, tensor in enumerate(tensors)}
     size = np.array([tensor.held_bytes(mesh) for tensor in tensors], float)
     stays = np.array([tensor.persistent for tensor in tensors], bool)
-    kind = np.array([KINDS.get(tensor.role, "other") for tensor in tensors])
+    kinds, kind = np.unique([KINDS.get(tensor.role, "other") for tensor in tensors], return_inverse=True)
     lives = program.lifetimes
     tensor_of = np.array([number[ref.name] for ref, _, _ in lives], int)
     comes = start[[first for _, first, _ in lives]]
@@ -69,12 +69,13 @@ def timeline_of(
     is_buffer = ~stays[tensor_of] & (size[tensor_of] > 0.0)
     times = np.unique(np.concatenate([[0.0, step_s], comes[is_buffer], goes[is_buffer]]))
     held = {}
-    for name in sorted({*kind[tensor_of[is_buffer]].tolist(), *kind[tensor_of[stays[tensor_of]]].tolist()}):
-        mine = kind[tensor_of] == name
+    counted = is_buffer | stays[tensor_of]
+    for each in np.unique(kind[tensor_of[counted]]).tolist():
+        mine = kind[tensor_of] == each
         buffers, lasting = tensor_of[mine & is_buffer], tensor_of[mine & stays[tensor_of]]
         when = np.searchsorted(times, np.concatenate([comes[mine & is_buffer], goes[mine & is_buffer]]))
         change = np.bincount(when, np.concatenate([size[buffers], -size[buffers]]), len(times))
-        held[name] = size[lasting].sum() + np.cumsum(change)
+        held[str(kinds[each])] = size[lasting].sum() + np.cumsum(change)
     total = np.sum(list(held.values()), axis=0)
     peak = int(np.argmax(total))
     return MemoryTimeline(

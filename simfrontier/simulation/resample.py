@@ -47,10 +47,9 @@ def resampled_s(step: SimulatedStep, factors: DurationFactors) -> Floats:
     their sum.
     """
     path = _Resampled(step, factors)
-    last = [begin.copy() for begin in path.begin]
-    for (role, _), *_, end in path.ends(path.begin):
-        np.maximum(last[role], end, out=last[role])
-    longest: Floats = np.concatenate(last).max(axis=0)
+    last_of_lanes = {(role, nodes[-1]) for role, part in enumerate(path.parts) for nodes in part.program.by_lane}
+    ends = [end.max(axis=0) for node, *_, end in path.ends(path.begin) if node in last_of_lanes]
+    longest: Floats = np.max(ends, axis=0)
     return longest
 
 

@@ -12,38 +12,16 @@ from simfrontier.collectives import load_library
 from simfrontier.cost import Cluster, price
 from simfrontier.machine import load_machine
 from simfrontier.schedule.expansion import expand
-from simfrontier.schedule.ir import Call, Compute, Op, Ref, Role, Schedule, Tensor
-from simfrontier.schedule.mesh import Mesh
-from simfrontier.schedule.placement import REPLICATE
+from simfrontier.schedule.ir import Compute, Role, Schedule
 from simfrontier.schedule.segments import SegmentedProgram, segmented
 from simfrontier.schedule.stand_ins import KIND
 from simfrontier.simulation import simulate
 from simfrontier.simulation.context import Classes
 from simfrontier.simulation.engine import Engine
 from simfrontier.simulation.role_view import view_of
+from tests.simulation.kernels import NAMES, kernel, of
 from tests.simulation.pipelines import Pipeline
 from tests.some import some
-
-NAMES = ("a", "b", "c", "d")
-
-
-def kernel(name: str, lane: str = "compute", reads: str = "", writes: str = "", adds: str = "") -> Compute:
-    def refs(names: str) -> tuple[Ref, ...]:
-        return tuple(map(Ref, names))
-
-    return Compute(kind="add", name=name, reads=refs(reads), writes=refs(writes), accumulates=refs(adds), lane=lane)
-
-
-def of(*calls: tuple[Op, ...]) -> Schedule:
-    """One role on two devices; tensors of one name each, of different sizes."""
-    tensors = {
-        name: Tensor(name=name, shape=(10_000 * 3**i,), dtype="fp32", role="activation", placement=REPLICATE)
-        for i, name in enumerate(NAMES)
-    }
-    blocks: dict[tuple[Op, ...], tuple[Op, ...]] = {}
-    made = tuple(Call("call", 0, 0, blocks.setdefault(ops, ops)) for ops in calls)
-    mesh = Mesh((("gcd", 2),))
-    return Schedule(mesh=mesh, tensors=tensors, roles=(Role("all", made),), pools={}, meta={"num_layers": 1})
 
 
 def kinds(schedule: Schedule) -> list[str]:
