@@ -172,8 +172,8 @@ def _changes(
     """What each change comes to; those that cannot be run, or leave the schedule as it is where they are to change it,
     are left out. What saves most comes first."""
     changes = []
-    seen = {ours.digest}
-    given = (ours.plan, ours.devices, ours.fidelity)
+    seen = set[str]()
+    given = (ours.plan, ours.devices, ours.fidelity, ours.digest)
     for (each, _), ran in zip(tries, _all(given, tries, jobs, schedule_cache, text), strict=True):
         if ran is None or (each.kind in RESCHEDULED and ran[2] in seen):
             continue
@@ -200,7 +200,7 @@ def _change(each: WhatIf, step_s: float, peak_bytes: int, before_s: float, capac
     )
 
 
-_Told = tuple[str, int, Fidelity]
+_Told = tuple[str, int, Fidelity, str]  # plan, devices, fidelity, digest of the schedule without a change
 _Result = tuple[float, int, str]  # step in seconds, bytes on the fullest rank, digest of the schedule
 
 
@@ -211,7 +211,7 @@ def _all(
     parts = min(jobs, len(tries))
     if parts <= 1:
         for each, scenario in tries:
-            yield _try(given, scenario, schedule_cache)
+            yield _try(given, each, scenario, schedule_cache)
             text(each.label)
         return
     from simfrontier.pool import Pool
@@ -228,15 +228,19 @@ def _all(
 
 def _try_all(given: _Told, tries: Sequence[_Try]) -> list[_Result | None]:
     schedule_cache = ScheduleCache()
-    return [_try(given, scenario, schedule_cache) for _, scenario in tries]
+    return [_try(given, each, scenario, schedule_cache) for each, scenario in tries]
 
 
-def _try(given: _Told, scenario: Scenario, schedule_cache: ScheduleCache) -> _Result | None:
-    """None where the plan cannot be built, or the machine cannot run it, with the change."""
-    plan, devices, fidelity = given
+def _try(given: _Told, change: WhatIf, scenario: Scenario, schedule_cache: ScheduleCache) -> _Result | None:
+    """None where the plan cannot be built, or the machine cannot run it, with the change, or where the schedule stays
+    as it is and the change is to one of it."""
+    plan, devices, fidelity, before = given
     try:
         built = schedule_cache.of_case(scenario, scenario.case(plan, devices))
+        digested = digest(built.schedule)
+        if change.kind in RESCHEDULED and digested == before:
+            return None
         step = simulated(scenario, built, fidelity)
     except SimfrontierError:
         return None
-    return step.step_s, fullest(step, built.peaks).peak_bytes, digest(built.schedule)
+    return step.step_s, fullest(step, built.peaks).peak_bytes, digested
