@@ -19,6 +19,7 @@ from simfrontier.records import dataclass
 
 Classes = NDArray[np.int32]
 
+KINDS = np.array([[ResourceKind.WIRE], [ResourceKind.HBM], [ResourceKind.UNITS]], np.int8)
 HBM_SALT, UNITS_SALT = np.uint64(0x48424D), np.uint64(0x554E4954)
 
 
@@ -80,13 +81,8 @@ class Folding:
         quotient = self._quotients[key]
         low, high = np.searchsorted(quotient.cls, (cls, cls + 1))
         rows, load = quotient.row[low:high], quotient.load[low:high]
-        kind = self._kind[rows]
-        return LoadColumn(
-            rows=rows,
-            wire=np.where(kind == ResourceKind.WIRE, load, 0.0),
-            hbm=np.where(kind == ResourceKind.HBM, load, 0.0),
-            units=np.where(kind == ResourceKind.UNITS, load, 0.0),
-        )
+        wire, hbm, units = (self._kind[rows] == KINDS) * load
+        return LoadColumn(rows=rows, wire=wire, hbm=hbm, units=units)
 
     def activity_of(self, key: str) -> Classes:
         """[num_rank_classes] class of the activity that a rank of each class belongs to."""
