@@ -147,6 +147,9 @@ def main() -> None:
         steps = ["run", PIPELINE, *rest, "--plans"]
         line("  1T, 3,072 GCDs: 16 stages, 64 micro-batches, tensor 8", median([*steps, "1f1b"], runs=3), "10 s")
         line("  the same, sequence-parallel", median([*steps, "sequence-parallel"], runs=3), "10 s")
+        interleaved = ["--set", "plans.1f1b.order=interleaved", "--set", "plans.1f1b.chunks=2"]
+        line("  the same, interleaved in two chunks", measure([*steps, "1f1b", *interleaved]), "10 s")
+        line("  explain", measure(["explain", PIPELINE, "--plan", "1f1b", "--jobs", "1"]), "20 s")
         sys.stdout.write("\nsearches over plans, one process (aims are wall time on two cores):\n")
         for what, file, aim in (
             ("20B, 384 GCDs", SCENARIO, "60 s"),

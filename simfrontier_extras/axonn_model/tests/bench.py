@@ -8,7 +8,9 @@ from pathlib import Path
 
 from tests.bench import line, measure, median
 
-GRIDS = str(Path(__file__).resolve().parents[1] / "scenarios" / "axonn-perlmutter-80b.toml")
+SCENARIOS = Path(__file__).resolve().parents[1] / "scenarios"
+GRIDS = str(SCENARIOS / "axonn-perlmutter-80b.toml")
+WEAK = str(SCENARIOS / "axonn-frontier-weak-scaling.toml")
 
 
 def _run() -> None:
@@ -19,6 +21,7 @@ def _run() -> None:
             line(what, median(["run", GRIDS, *rest, "--plans", plan], runs=3), "")
         line("tune: 230 grids by AxoNN's model", median(["tune", GRIDS, "--fidelity", "axonn-a"], runs=3), "")
         searched = measure(["tune", GRIDS, "--jobs", "1", "--fresh", "--out", folder])
+        line("weak scaling to 32,768 GCDs with its variations", measure(["run", WEAK, "--out", folder]), "90 s")
         line("tune: 80B, 1,024 A100, one process", searched, "120 s of wall time on two cores")
     sys.stdout.write("\n")
 
