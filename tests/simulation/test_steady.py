@@ -11,8 +11,7 @@ from hypothesis import given, settings, strategies as st
 from simfrontier.codecs import parse_codec
 from simfrontier.collectives import load_library
 from simfrontier.cost import price
-from simfrontier.machine import load_machine
-from simfrontier.network import Perturbation
+from simfrontier.machine import HEALTHY, Perturbation, load_machine
 from simfrontier.schedule.expansion import expand
 from simfrontier.schedule.ir import Collective, Op, Ref, Role, Schedule
 from simfrontier.schedule.issuer import Issuer
@@ -21,6 +20,7 @@ from simfrontier.simulation.context import EngineContext
 from simfrontier.simulation.engine import Engine
 from simfrontier.simulation.steady import Repetition, SteadyState
 from simfrontier.simulation.timeline import RoleTimeline
+from tests.perturbed import perturbed
 from tests.simulation.kernels import NAMES, kernel, of
 from tests.simulation.steps import FOUR_LAYERS, frontier_mesh, schedule
 
@@ -29,7 +29,7 @@ Calls = tuple[Op, ...]
 
 
 def runs(
-    built: Schedule, exact: bool = False, perturbation: Perturbation | None = None
+    built: Schedule, exact: bool = False, perturbation: Perturbation = HEALTHY
 ) -> tuple[RoleTimeline, RoleTimeline, list[Repetition]]:
     """The step with copied times, without, and what was copied."""
     cluster = price(built, load_machine("frontier"), load_library("rccl"), perturbation, exact)
@@ -100,7 +100,7 @@ def test_any_calls_again_and_again_with_others_between(call: Calls, odd: list[tu
     calls = [call] * 20
     for place, other in odd:
         calls.insert(place, other)
-    one, other_times, repetitions = runs(of(*calls), perturbation=Perturbation(slow={1: slow}))
+    one, other_times, repetitions = runs(of(*calls), perturbation=perturbed(slow={1: slow}))
     assert_equal(one, other_times)
     if not odd and slow == 1.0 and {op.lane for op in call} == {"compute"}:
         assert repetitions
@@ -128,7 +128,7 @@ def test_an_op_that_waits_beside_for_calls_in_the_middle_begins_when_it_may(read
 
 def test_rank_classes_that_are_not_equally_far() -> None:
     built = schedule("zero3", frontier_mesh(2), LAYERS)
-    one, other, repetitions = runs(built, perturbation=Perturbation(slow={3: 0.8}))
+    one, other, repetitions = runs(built, perturbation=perturbed(slow={3: 0.8}))
     assert_equal(one, other)
     assert any(np.ptp(each.counts[2], axis=0).any() for each in repetitions)
 

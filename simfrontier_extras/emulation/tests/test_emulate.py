@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.trace.test_limits import check, link, point
 
 from simfrontier.trace import load_links, read_perfetto
 from simfrontier_extras.emulation.crosscheck.slowed import load_slowed
@@ -16,6 +16,7 @@ from simfrontier_extras.emulation.jobs import EmulateSettings
 from simfrontier_extras.emulation.real import probe
 from simfrontier_extras.emulation.real.jobs import load_jobs
 from simfrontier_extras.emulation.tests.emulations import QUICK, command, tiny
+from simfrontier_extras.emulation.tests.test_limits_of_emulation import check, link, point
 from simfrontier_extras.emulation.wiring import load_wiring
 from tests.invoke import TOY, invoke, refusal
 
@@ -257,7 +258,8 @@ def test_bytes_that_nobody_simulated_are_reported(
     (tmp_path / "plans" / "real").mkdir(parents=True)
     monkeypatch.setattr(findings, "_points", lambda *_: [])
     monkeypatch.setattr(findings, "_effects", lambda *_: [])
-    monkeypatch.setattr(findings, "crosscheck_of", lambda *_: check(links=(link(0.0, 2e6),), sweep=(point(1.0),)))
+    made = check(links=(link(0.0, 2e6),), sweep=(point(1.0),))
+    monkeypatch.setattr(findings, "crosscheck_of", lambda *_: replace(made.operations, added=(made,)))
     how = EmulateSettings(iterations=1, lowered_sizes=(1,), native_sizes=(1,), slow_wire="nic0>net")
     assert findings.report(how, tmp_path, as_json) is False
     message = capsys.readouterr().out
