@@ -75,7 +75,6 @@ REAL_MAY_IMPORT = {
     "wholefile",
     "parent",
     "ending",
-    "__version__",
 }
 
 

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from simfrontier import __version__
-from simfrontier.ending import TRACEBACK, run_to_end
+from simfrontier.ending import TRACEBACK, run_to_end, version_of
 from simfrontier.extras import Verb, added
 from simfrontier_real.cli_options import (
     BackendOption,
@@ -33,16 +32,13 @@ app = typer.Typer(
 )
 
 
-def _say_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"simfrontier-real {__version__}")
-        raise typer.Exit
-
-
 @app.callback()
 def about(
     version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_say_version, help="print the version and stop")
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=version_of("simfrontier-real"), help="print the version and stop"
+        ),
     ] = False,
     traceback: Annotated[
         bool, typer.Option(TRACEBACK, help="before the verb: show where a fault of simfrontier itself comes from")

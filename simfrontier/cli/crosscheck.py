@@ -70,7 +70,7 @@ def crosscheck_of(sim: Path, real: Path, min_bytes: int, tolerance: float) -> Cr
         only_sim=only_sim,
         only_real=only_real,
     )
-    paths = TracePaths(sim=sim, real=real, of_plan=pairs)
+    paths = TracePaths(real=real, of_plan=pairs)
     return replace(check, added=tuple(each.read(check, paths) for each in added("added_checks", AddedCheckReader)))
 
 

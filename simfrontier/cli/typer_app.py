@@ -8,7 +8,6 @@ from typing import Annotated, Final
 
 import typer
 
-from simfrontier import __version__
 from simfrontier.cli.measured_verbs import calibrate, validate
 from simfrontier.cli.options import (
     Devices,
@@ -24,19 +23,14 @@ from simfrontier.cli.options import (
 from simfrontier.cli.real_verbs import crosscheck
 from simfrontier.cli.schedule_verbs import check, export, replay, show
 from simfrontier.cli.search_verbs import explain, tune
-from simfrontier.ending import TRACEBACK
+from simfrontier.ending import TRACEBACK, version_of
 from simfrontier.extras import Verb, added
-
-
-def _say_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"simfrontier {__version__}")
-        raise typer.Exit
 
 
 def about(
     version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_say_version, help="print the version and stop")
+        bool,
+        typer.Option("--version", is_eager=True, callback=version_of("simfrontier"), help="print the version and stop"),
     ] = False,
     traceback: Annotated[
         bool, typer.Option(TRACEBACK, help="before the verb: show where a fault of simfrontier itself comes from")

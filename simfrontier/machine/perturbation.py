@@ -22,9 +22,6 @@ class SlowDevice:
     device: Number
     factor: Factor
 
-    def __post_init__(self) -> None:
-        _refuse_factor(self.factor, f"slow device {self.device}")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DegradedLink:
@@ -33,9 +30,6 @@ class DegradedLink:
     node: Number
     link: Text
     factor: Factor
-
-    def __post_init__(self) -> None:
-        _refuse_factor(self.factor, f"link {self.link!r} of node {self.node}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +40,6 @@ class DegradedPool:
     target: Number
     factor: Factor
 
-    def __post_init__(self) -> None:
-        _refuse_factor(self.factor, f"global pool {self.source}>{self.target}")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Perturbation:
@@ -57,6 +48,14 @@ class Perturbation:
     slow: Annotated[tuple[SlowDevice, ...], MaxLen(ENTRIES.most)] = ()
     links: Annotated[tuple[DegradedLink, ...], MaxLen(ENTRIES.most)] = ()
     pools: Annotated[tuple[DegradedPool, ...], MaxLen(ENTRIES.most)] = ()
+
+    def __post_init__(self) -> None:
+        factors = [(f"slow device {each.device}", each.factor) for each in self.slow]
+        factors += [(f"link {each.link!r} of node {each.node}", each.factor) for each in self.links]
+        factors += [(f"global pool {each.source}>{each.target}", each.factor) for each in self.pools]
+        for what, factor in factors:
+            if not 0.0 < factor <= 1.0:
+                raise InputError(f"{what}: got factor {factor}; allowed: 0 < factor <= 1", key=("perturbation",))
 
     def __bool__(self) -> bool:
         return bool(self.slow or self.links or self.pools)
@@ -69,11 +68,6 @@ class Perturbation:
 
 
 HEALTHY = Perturbation()
-
-
-def _refuse_factor(factor: float, what: str) -> None:
-    if not 0.0 < factor <= 1.0:
-        raise InputError(f"{what}: got factor {factor}; allowed: 0 < factor <= 1", key=("perturbation",))
 
 
 def _refuse_twice(key: str, named: Iterable[str], what: str) -> None:

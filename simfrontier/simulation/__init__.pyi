@@ -1,4 +1,3 @@
-from .engine import simulate as simulate
 from .longest_path import passed as passed
 from .lowering import lowered_schedule as lowered_schedule
 from .memory import (
@@ -19,3 +18,4 @@ from .step import (
     simulate_step as simulate_step,
 )
 from .timeline import RoleTimeline as RoleTimeline, Timeline as Timeline
+from .which_engine import simulate as simulate

@@ -8,8 +8,6 @@ collectives couple come to it at one instant and nothing else uses a link, memor
 calls that follow at once, the layers of a stage, are then run in one go. Where something else begins to use what they
 use, the call that is under way goes on op by op from where it is then, until nothing of it is under way and nothing
 else uses what it loads: from there on it runs as a whole again. Both give the same times.
-
-A step of one role that repeats itself, by layer or micro-batch, goes on after the repetitions, whose times are copied.
 """
 
 from __future__ import annotations
@@ -19,41 +17,16 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from simfrontier.cost import Cluster
+from simfrontier.arrays import Floats
 from simfrontier.errors import SimfrontierError
 from simfrontier.schedule import Issuer, SegmentedProgram
-from simfrontier.simulation.analytic import without_contention
 from simfrontier.simulation.context import CallAlone, Classes, EngineContext, OpInfo
-from simfrontier.simulation.flows import INSTANT_S, RESOLUTION, FlowEvents, RunningFlow
+from simfrontier.simulation.flows import INSTANT_S, RESOLUTION, FlowEvents
 from simfrontier.simulation.nodes import number_nodes
 from simfrontier.simulation.pieces import pieces_of
-from simfrontier.simulation.steady import Repetition, SteadyState
 from simfrontier.simulation.timeline import CallTimes, RoleTimeline, Timeline
 from simfrontier.simulation.under_way import CallByOps, Ending, WholeCalls, is_end_of, taken_over
 from simfrontier.simulation.waits import blocked_lines
-
-# Speeds of devices: with more, a clock for each rank class is faster, and gives the same but for rounding. Rank classes
-# of one speed keep step.
-MOST_ON_ONE_CLOCK = 16
-
-
-def simulate(parts: Sequence[SegmentedProgram], cluster: Cluster, contended: bool = True) -> tuple[RoleTimeline, ...]:
-    """Run one step of all roles, one result for each; not `contended`, every op takes its time alone (fidelity
-    `analytic`)."""
-    classes = [tuple(np.flatnonzero(cluster.role_of == number).tolist()) for number in range(len(parts))]
-    if not contended:
-        return without_contention(parts, classes, cluster)
-    if len(parts) == 1 and _are_many(cluster):
-        from simfrontier.simulation.local_clocks import simulate_many
-
-        timeline = simulate_many(parts[0].program, cluster)
-        return (RoleTimeline(segmented=parts[0], classes=classes[0], timeline=timeline, by_class={}, by_node={}),)
-    return Engine(EngineContext(cluster), list(zip(parts, classes, strict=True))).run()
-
-
-def _are_many(cluster: Cluster) -> bool:
-    """Whether kernels end at many instants."""
-    return len(np.unique(cluster.fabric.speed)) > MOST_ON_ONE_CLOCK
 
 
 class Engine(FlowEvents):
@@ -87,17 +60,11 @@ class Engine(FlowEvents):
         self.times_by_class: list[dict[tuple[int, int], CallTimes]] = [{} for _ in parts]
         self.times_by_node: list[dict[int, list[tuple[float, Mapping[int, CallTimes]]]]] = [{} for _ in parts]
         self.nodes = number_nodes(self.parts, context.cluster)
-        self.steady: SteadyState | None = None
-        self.repetitions: list[Repetition] = []
-        self.skipped_s = 0.0  # of repetitions: the clock goes without them
-        first = self.parts[0]
-        if len(parts) == 1 and first.num_ops == first.program.num_ops:
-            self.steady = SteadyState(first.program, self.issuers)
 
     @property
     def now(self) -> float:
         """Seconds since the step began."""
-        return float(self.env.now) + self.skipped_s
+        return float(self.env.now)
 
     def run(self) -> tuple[RoleTimeline, ...]:
         """The times of all roles."""
@@ -118,12 +85,7 @@ class Engine(FlowEvents):
                 flow.left = max(0.0, flow.left - flow.rate * (time - sharing.since))
 
     def _role_timeline(self, role: int) -> RoleTimeline:
-        tables = np.array(
-            [[table[cls] for cls in self.classes[role]] for table in (self.ready, self.start, self.end)], float
-        )
-        for repetition in self.repetitions:
-            repetition.copy(self.parts[role].program, tables)
-        ready, start, end = tables
+        ready, start, end = self._tables(role)
         return RoleTimeline(
             segmented=self.parts[role],
             classes=self.classes[role],
@@ -131,6 +93,11 @@ class Engine(FlowEvents):
             by_class=self.times_by_class[role],
             by_node=self.times_by_node[role],
         )
+
+    def _tables(self, role: int) -> Floats:
+        """When its ops were ready, started and ended [3, num_classes, num_ops]."""
+        tables = (self.ready, self.start, self.end)
+        return np.array([[table[cls] for cls in self.classes[role]] for table in tables], float)
 
     def _stuck(self) -> str:
         lines = []
@@ -179,33 +146,6 @@ class Engine(FlowEvents):
             for member in members:
                 self.start[member][node] = now
         self._begin(info.works[group], Ending(key, members, inner))
-
-    # ── repeating ──
-
-    def _settle(self) -> None:
-        super()._settle()
-        if self.steady is not None and self.steady.is_at_call():
-            repetition = self.steady.repetition(self.now, self.remaining(), max(INSTANT_S, self.env.now * RESOLUTION))
-            if repetition is not None:
-                self._skip(repetition)
-
-    def _skip(self, repetition: Repetition) -> None:
-        """Go on after the repetitions: what is under way is then that of ops further on."""
-        self.repetitions.append(repetition)
-        self.skipped_s += repetition.seconds * repetition.times
-        program = self.parts[0].program
-        step: list[int] = (repetition.step * repetition.times).tolist()
-
-        def further(node: int) -> int:
-            lane = program.lane[node]
-            return program.by_lane[lane][program.position[node] + step[lane]]
-
-        for issuer in self.issuers.values():
-            issuer.skip(step)
-        self.arrived = {(further(node), inner, group): count for (node, inner, group), count in self.arrived.items()}
-        for each in self.remaining():
-            ending = each.what.op if isinstance(each.what, RunningFlow) else each.what
-            ending.key = further(ending.key)
 
     # ── calls ──
 

@@ -29,7 +29,7 @@ TIE = 1e-12  # relative: rates closer than this are equal
 
 
 def simulate_many(program: ExpandedProgram, cluster: Cluster) -> Timeline:
-    """Run one step of a schedule of one role, every op a node: the times of `engine.simulate`, but for rounding."""
+    """Run one step of a schedule of one role, every op a node: the times of `Engine`, but for rounding."""
     return _Engine(program, cluster).run()
 
 

@@ -25,9 +25,9 @@ from simfrontier.schedule import (
     segmented_roles,
     traffic_bytes,
 )
-from simfrontier.simulation.engine import simulate
 from simfrontier.simulation.role_view import RoleView, RoleViews, busy_s, is_kernel
 from simfrontier.simulation.timeline import RoleTimeline, Timeline
+from simfrontier.simulation.which_engine import simulate
 from simfrontier.trace import Span, Trace
 
 if TYPE_CHECKING:

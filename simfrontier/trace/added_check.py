@@ -45,9 +45,8 @@ class AddedCheck(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracePaths:
-    """Where the traces of both sides are: two folders or two files, and the two files of every plan."""
+    """Where the traces are: the real side's folder, or its one file, and the two files of every plan."""
 
-    sim: Path
     real: Path
     of_plan: Mapping[str, tuple[Path, Path]]
 

@@ -12,7 +12,7 @@ from simfrontier.cli import crosscheck_of, json_document, print_check
 from simfrontier.trace import Comparison, Delta, compare, deltas, duration, read_perfetto, step_times
 from simfrontier.wholefile import filled, listed
 from simfrontier_extras.emulation.crosscheck.check import EmulatedCheck
-from simfrontier_extras.emulation.crosscheck.limits import AgreementLimit, limits_of
+from simfrontier_extras.emulation.crosscheck.limits import AgreementLimit
 from simfrontier_extras.emulation.crosscheck.sections import limits_words
 from simfrontier_extras.emulation.crosscheck.slowed import SLOWED, SlowLinkEffect, save_slowed
 from simfrontier_extras.emulation.crosscheck.sweep import SWEEP, Implementation, SweepPoint, save_sweep
@@ -30,7 +30,7 @@ def report(settings: EmulateSettings, out: Path, as_json: bool) -> bool:
     save_slowed(_effects(out, f"node 0 {settings.slow_wire}"), real / SLOWED)
     check = crosscheck_of(out / PLANS / "sim", real, MIN_BYTES, TOLERANCE)
     (emulated,) = [each for each in check.added if isinstance(each, EmulatedCheck)]
-    limits = limits_of(check, emulated.links, emulated.sweep, emulated.slowed)
+    limits = emulated.limits
     with filled(out, "emulate") as new:
         write_crosscheck_page(check, new / "index.html")
     if as_json:

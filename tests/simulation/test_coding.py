@@ -20,8 +20,8 @@ from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import REPLICATE
 from simfrontier.schedule.segments import segmented
 from simfrontier.simulation import Fidelity, simulate_step
-from simfrontier.simulation.engine import simulate
 from simfrontier.simulation.role_view import view_of
+from simfrontier.simulation.which_engine import simulate
 from tests.perturbed import perturbed
 from tests.plan.grids import megatron, other, schedule_of
 

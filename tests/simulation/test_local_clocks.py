@@ -14,7 +14,7 @@ from simfrontier.cost import Cluster, price
 from simfrontier.errors import SimfrontierError
 from simfrontier.machine import Perturbation, load_machine
 from simfrontier.schedule import Compute, Ref, Schedule, SegmentedProgram, expand
-from simfrontier.simulation import Timeline, engine, simulate
+from simfrontier.simulation import Timeline, simulate, which_engine
 from simfrontier.simulation.flow_rates import FlowRates
 from simfrontier.simulation.local_clocks import simulate_many
 from simfrontier.simulation.op_tables import op_tables
@@ -43,7 +43,7 @@ def both(monkeypatch: pytest.MonkeyPatch, built: Schedule, cluster: Cluster) -> 
     """A step on local clocks, and on one."""
     program = expand(built, built.roles[0])
     many = simulate_many(program, cluster)
-    monkeypatch.setattr(engine, "MOST_ON_ONE_CLOCK", 10**9)
+    monkeypatch.setattr(which_engine, "MOST_ON_ONE_CLOCK", 10**9)
     return many, simulated(built, cluster)
 
 
@@ -150,10 +150,10 @@ def test_many_classes_are_simulated_so(monkeypatch: pytest.MonkeyPatch) -> None:
     built = schedule("zero3", frontier_mesh(6))
     one_slow, all_slow = priced(built, perturbed(slow={0: 0.7})), priced(built, slow(48))
     solved = solved_sets(monkeypatch)
-    assert len(simulated(built, one_slow).end) <= engine.MOST_ON_ONE_CLOCK
+    assert len(simulated(built, one_slow).end) <= which_engine.MOST_ON_ONE_CLOCK
     assert len(solved) > 50
     solved.clear()
-    assert len(simulated(built, all_slow).end) == 48 > engine.MOST_ON_ONE_CLOCK
+    assert len(simulated(built, all_slow).end) == 48 > which_engine.MOST_ON_ONE_CLOCK
     assert len(solved) <= 5
 
 

@@ -18,6 +18,7 @@ from simfrontier.schedule.issuer import Issuer
 from simfrontier.schedule.segments import segmented_roles
 from simfrontier.simulation.context import EngineContext
 from simfrontier.simulation.engine import Engine
+from simfrontier.simulation.repeating import RepeatingEngine
 from simfrontier.simulation.steady import Repetition, SteadyState
 from simfrontier.simulation.timeline import RoleTimeline
 from tests.perturbed import perturbed
@@ -35,8 +36,8 @@ def runs(
     cluster = price(built, load_machine("frontier"), load_library("rccl"), perturbation, exact)
     parts = segmented_roles(built)
     every = tuple(range(cluster.folding.num_rank_classes))
-    copying, plain = (Engine(EngineContext(cluster), [(parts[0], every)]) for _ in range(2))
-    plain.steady = None
+    copying = RepeatingEngine(EngineContext(cluster), parts[0], every)
+    plain = Engine(EngineContext(cluster), [(parts[0], every)])
     (one,), (other,) = copying.run(), plain.run()
     return one, other, copying.repetitions
 

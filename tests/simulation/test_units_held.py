@@ -16,7 +16,7 @@ from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import REPLICATE
 from simfrontier.schedule.segments import segmented
 from simfrontier.simulation import Fidelity, simulate_step
-from simfrontier.simulation.engine import simulate
+from simfrontier.simulation.which_engine import simulate
 from tests.simulation.singles import calls
 
 MESH = Mesh((("package", 8), ("gcd", 2)))  # two nodes

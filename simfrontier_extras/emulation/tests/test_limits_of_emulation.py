@@ -10,7 +10,7 @@ import pytest
 from simfrontier.trace.comparison import Comparison, compare
 from simfrontier.trace.delta import CrossCheck, judge
 from simfrontier_extras.emulation.crosscheck.check import EmulatedCheck
-from simfrontier_extras.emulation.crosscheck.limits import AgreementLimit, limits_of
+from simfrontier_extras.emulation.crosscheck.limits import AgreementLimit
 from simfrontier_extras.emulation.crosscheck.links import LinkCheck, LinkPair
 from simfrontier_extras.emulation.crosscheck.slowed import SlowLinkEffect
 from simfrontier_extras.emulation.crosscheck.sweep import Implementation, SweepPoint
@@ -66,22 +66,14 @@ def check(
     return EmulatedCheck(operations=operations, links=(tables,), sweep=sweep, slowed=effects)
 
 
-def held_to(checked: EmulatedCheck) -> tuple[AgreementLimit, ...]:
-    return limits_of(checked.operations, checked.links, checked.sweep, checked.slowed)
-
-
 def found(checked: EmulatedCheck) -> dict[str, AgreementLimit]:
-    limits = held_to(checked)
+    limits = checked.limits
     assert len({limit.what for limit in limits}) == len(limits)
     return {limit.what: limit for limit in limits}
 
 
 def missed(checked: EmulatedCheck) -> list[str]:
-    return [
-        limit.what
-        for limit in limits_of(checked.operations, checked.links, checked.sweep, checked.slowed)
-        if not limit.holds
-    ]
+    return [limit.what for limit in checked.limits if not limit.holds]
 
 
 def test_all_there_is_to_hold_is_listed_once() -> None:

@@ -1,0 +1,41 @@
+"""Which engine runs a step: by its fidelity, its roles, and the speeds of its devices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from simfrontier.cost import Cluster
+from simfrontier.schedule import SegmentedProgram
+from simfrontier.simulation.analytic import without_contention
+from simfrontier.simulation.context import EngineContext
+from simfrontier.simulation.engine import Engine
+from simfrontier.simulation.repeating import RepeatingEngine
+from simfrontier.simulation.timeline import RoleTimeline
+
+# Speeds of devices: with more, a clock for each rank class is faster, and gives the same but for rounding. Rank classes
+# of one speed keep step.
+MOST_ON_ONE_CLOCK = 16
+
+
+def simulate(parts: Sequence[SegmentedProgram], cluster: Cluster, contended: bool = True) -> tuple[RoleTimeline, ...]:
+    """Run one step of all roles, one result for each; not `contended`, every op takes its time alone (fidelity
+    `analytic`)."""
+    classes = [tuple(np.flatnonzero(cluster.role_of == number).tolist()) for number in range(len(parts))]
+    if not contended:
+        return without_contention(parts, classes, cluster)
+    if len(parts) == 1 and _are_many(cluster):
+        from simfrontier.simulation.local_clocks import simulate_many
+
+        timeline = simulate_many(parts[0].program, cluster)
+        return (RoleTimeline(segmented=parts[0], classes=classes[0], timeline=timeline, by_class={}, by_node={}),)
+    context = EngineContext(cluster)
+    if len(parts) == 1 and parts[0].num_ops == parts[0].program.num_ops:
+        return RepeatingEngine(context, parts[0], classes[0]).run()
+    return Engine(context, list(zip(parts, classes, strict=True))).run()
+
+
+def _are_many(cluster: Cluster) -> bool:
+    """Whether kernels end at many instants."""
+    return len(np.unique(cluster.fabric.speed)) > MOST_ON_ONE_CLOCK
