@@ -17,6 +17,7 @@ from tests.invoke import ROOT
 EXTRAS = sorted(path.parent.name for path in (ROOT / PACKAGE).glob("*/__init__.py"))
 LEFT_OUT = (".*", "*.egg-info", "build", "reports")
 QUICK = ("tests/test_imports.py", "tests/workload/test_catalog.py", "tests/test_scenario.py")
+PLAIN = "--assert=plain"  # or pytest would compile every module of tests anew
 TEXTS = ("*.py", "*.pyi", "*.toml", "Makefile", "*.sbatch", "*.sh")
 LOAD = """
 from pathlib import Path
@@ -75,11 +76,13 @@ def test_the_core_works_without(names: list[str], tmp_path: Path) -> None:
 
 
 def test_the_core_names_nothing_of_any(tmp_path: Path) -> None:
-    """Every module of its tests can be imported, and every front door lists what is there and used."""
-    copied = copy_without(EXTRAS, tmp_path)
-    plain = "--assert=plain"  # or pytest would compile every module of tests anew
-    pytest_in(copied, plain, *QUICK)
-    pytest_in(copied, plain, "--collect-only", "tests")
+    """Every front door lists what is there and used."""
+    pytest_in(copy_without(EXTRAS, tmp_path), PLAIN, *QUICK)
+
+
+@pytest.mark.long
+def test_every_module_of_the_tests_of_the_core_can_be_imported_without_any(tmp_path: Path) -> None:
+    pytest_in(copy_without(EXTRAS, tmp_path), PLAIN, "--collect-only", "tests")
 
 
 def test_a_run_loads_of_extras_only_what_says_what_they_add(tmp_path: Path) -> None:

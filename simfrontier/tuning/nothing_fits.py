@@ -58,21 +58,22 @@ def refuse_empty(
 
 def _advice(space: Space) -> str:
     """The smallest change that opens the space: one pin held to its nearest other value, or more devices."""
+    evaluator = PlanEvaluator(space.scenario, space.scenario, space.size)
     for name in space.pins.values:
-        value = _nearest_value(space, name)
+        value = _nearest_value(space, name, evaluator)
         if value is not None:
             return f"; smallest change that opens the space: {name} = {written(value)}"
     for _, other in zip(range(MOST_DOUBLINGS), _larger(space), strict=False):
-        if _first_that_fits(other) is not None:
+        if _first_that_fits(other, PlanEvaluator(other.scenario, other.scenario, other.size)) is not None:
             return f"; smallest change that opens the space: {other.size:,} devices"
     if space.pins.values:
         free = Space(space.scenario, space.size, space.batch, Pins({}), space.loss)
-        if _first_that_fits(free) is not None:
+        if _first_that_fits(free, evaluator) is not None:
             return "; no single pin opens the space, all pins left out do"
     return "; no single change of a pin or of the number of devices opens it"
 
 
-def _nearest_value(space: Space, name: str) -> Value | None:
+def _nearest_value(space: Space, name: str, evaluator: PlanEvaluator) -> Value | None:
     """The value of a dimension nearest to those it is held to with which a plan fits."""
     free = Space(space.scenario, space.size, space.batch, space.pins.without(name), space.loss)
     held = space.pins.values[name]
@@ -82,7 +83,7 @@ def _nearest_value(space: Space, name: str) -> Value | None:
             return 0.0
         return min(abs(math.log(value / one)) for one in held if isinstance(one, int) and not isinstance(one, bool))
 
-    fitting = _first_that_fits(free, lambda candidate: distance(candidate.value(name)))
+    fitting = _first_that_fits(free, evaluator, lambda candidate: distance(candidate.value(name)))
     return None if fitting is None else fitting.value(name)
 
 
@@ -101,10 +102,12 @@ def _at(scenario: Scenario, size: int) -> Scenario:
     return scenario_of(scenario.document, scenario.where, devices=(size,), laid_out=False)
 
 
-def _first_that_fits(space: Space, distance: Callable[[Candidate], float] = lambda _: 0.0) -> Candidate | None:
-    """The plan that fits with the least distance, the leanest first; of so many that are tried."""
+def _first_that_fits(
+    space: Space, evaluator: PlanEvaluator, distance: Callable[[Candidate], float] = lambda _: 0.0
+) -> Candidate | None:
+    """The plan that fits with the least distance, the leanest first; of so many that are tried. `evaluator`: of the
+    space's scenario and size."""
     candidates = sorted(space.candidates(), key=lambda candidate: (distance(candidate), *_lean(candidate)))
-    evaluator = PlanEvaluator(space.scenario, space.scenario, space.size)
     capacity = space.scenario.machine.device.hbm_bytes
     for candidate in candidates[:MOST_TRIED]:
         outline = evaluator.outline(candidate.table, TUNED)

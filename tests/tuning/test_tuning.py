@@ -128,7 +128,7 @@ class Stopped(Exception):
     pass
 
 
-@pytest.mark.parametrize("after", [3, 40, 48])
+@pytest.mark.parametrize("after", [3, pytest.param(40, marks=pytest.mark.long), 48])
 def test_a_stopped_search_goes_on_to_the_same_answer(outcome: TuningOutcome, tmp_path: Path, after: int) -> None:
     made = scenario(16, 32, samples=40, plans={"zero3": {}, "zero-topo": {}})
     results: list[tuple[str, int]] = []
