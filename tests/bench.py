@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -37,19 +38,29 @@ env.run()
 """
 
 
+# Run by a process that is small: the peak memory of a process counts what whoever started it held then.
+MEASURED = """
+import os, sys
+pid = os.fork()
+if pid == 0:
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.dup2(null, 2)
+    os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+_, status, usage = os.wait4(pid, 0)
+print(status, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+"""
+
+
 def measure(arguments: list[str], program: tuple[str, ...] = ("-m", "simfrontier")) -> tuple[float, float]:
     """(user + system CPU seconds, peak MB) of one process of Python, by default `simfrontier`, its output thrown
     away."""
-    pid = os.fork()
-    if pid == 0:
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, 1)
-        os.dup2(null, 2)
-        os.execv(sys.executable, [sys.executable, *program, *arguments])
-    _, status, usage = os.wait4(pid, 0)
-    if status:
+    command = [sys.executable, "-S", "-c", MEASURED, *program, *arguments]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    status, seconds, megabytes = done.stdout.split()
+    if status != "0":
         raise SystemExit(f"bench: simfrontier {' '.join(arguments)} failed")
-    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+    return float(seconds), float(megabytes)
 
 
 def median(arguments: list[str], runs: int = 5) -> tuple[float, float]:
