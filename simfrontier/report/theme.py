@@ -49,9 +49,9 @@ class PlanMark:
 
 
 def marks(plans: Sequence[str]) -> dict[str, PlanMark]:
-    """A mark for each plan, by its place in the scenario."""
+    """A mark for each plan, by its place in the scenario. Plans that share a colour differ in their symbol."""
     return {
-        plan: PlanMark(colour=_PLANS[i % len(_PLANS)], symbol=_SYMBOLS[i % len(_SYMBOLS)])
+        plan: PlanMark(colour=_PLANS[i % len(_PLANS)], symbol=_SYMBOLS[(i + i // len(_PLANS)) % len(_SYMBOLS)])
         for i, plan in enumerate(plans)
     }
 
