@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
@@ -122,6 +123,17 @@ def test_a_step_worked_by_hand() -> None:
     done = by_hand()
     samples = resampled_s(done, factors(done, of_op, of_class, [True, False, True, True]))
     assert samples.tolist() == pytest.approx([7.0, 9.0, 18.0, 14.0, 6.0], rel=1e-12)
+
+
+def test_noise_of_single_calls_comes_on_top_of_what_all_calls_of_an_op_share() -> None:
+    """b takes 3 s; twice as long in all its calls and 1.5 times in this one: 2 to 11, so d 11 to 12. The noise of c, a
+    kernel, is not looked at."""
+    done, of_op = by_hand(), np.ones((4, 1))
+    of_op[1] = 2.0
+    noise = np.zeros((4, 1))
+    noise[1], noise[2] = np.log(1.5) / 0.25, 8.0
+    noisy = replace(factors(done, of_op, np.ones((2, 1))), run_sd=0.25, noise=[noise])
+    assert resampled_s(done, noisy).tolist() == pytest.approx([12.0], rel=1e-12)
 
 
 def test_what_is_not_done_by_a_device_is_not_slowed_by_it() -> None:
