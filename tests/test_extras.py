@@ -75,8 +75,7 @@ def test_the_core_works_without(names: list[str], tmp_path: Path) -> None:
     ran_in(copied, "-m", "simfrontier", "run", "scenarios/toy.toml", "--devices", "8", "--out", str(tmp_path / "toy"))
 
 
-def test_the_core_names_nothing_of_any(tmp_path: Path) -> None:
-    """Every front door lists what is there and used."""
+def test_front_doors_list_what_is_there_without_any(tmp_path: Path) -> None:
     pytest_in(copy_without(EXTRAS, tmp_path), PLAIN, *QUICK)
 
 

@@ -58,13 +58,13 @@ def refuse_empty(
 
 def _advice(space: Space) -> str:
     """The smallest change that opens the space: one pin held to its nearest other value, or more devices."""
-    evaluator = PlanEvaluator(space.scenario, space.scenario, space.size)
+    evaluator = _evaluator_of(space)
     for name in space.pins.values:
         value = _nearest_value(space, name, evaluator)
         if value is not None:
             return f"; smallest change that opens the space: {name} = {written(value)}"
     for _, other in zip(range(MOST_DOUBLINGS), _larger(space), strict=False):
-        if _first_that_fits(other, PlanEvaluator(other.scenario, other.scenario, other.size)) is not None:
+        if _first_that_fits(other, _evaluator_of(other)) is not None:
             return f"; smallest change that opens the space: {other.size:,} devices"
     if space.pins.values:
         free = Space(space.scenario, space.size, space.batch, Pins({}), space.loss)
@@ -100,6 +100,10 @@ def _larger(space: Space) -> Iterator[Space]:
 
 def _at(scenario: Scenario, size: int) -> Scenario:
     return scenario_of(scenario.document, scenario.where, devices=(size,), laid_out=False)
+
+
+def _evaluator_of(space: Space) -> PlanEvaluator:
+    return PlanEvaluator(space.scenario, space.scenario, space.size)
 
 
 def _first_that_fits(
