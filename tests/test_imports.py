@@ -20,7 +20,7 @@ LAYERS = (
     ("ending", "io", "parent", "wholefile"),
     ("codecs", "pool"),
     ("machine", "workload", "schedule", "trace"),
-    ("network",),  # links and rates; what an algorithm loads on them stands in the algorithm's file
+    ("network", "stack"),  # links and rates; what an algorithm loads on them stands in the algorithm's file
     ("plan", "collectives"),
     ("measured",),
     ("cost",),
@@ -28,6 +28,7 @@ LAYERS = (
     ("scenario",),
     ("forecast", "study"),
     ("sensitivity", "tuning", "explanation"),
+    ("runs",),
     ("validation",),
     ("fitting",),
     ("report",),

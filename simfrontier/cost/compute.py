@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from simfrontier.cost.coding import coding_s
 from simfrontier.cost.work import LOCAL, NO_WORK, OpWork, PricedOp
 from simfrontier.machine import Machine
-from simfrontier.schedule import Compute, Schedule, matmul_dtype, matmul_form, matmul_shape, traffic_bytes
+from simfrontier.schedule import MODEL_KINDS, Compute, Schedule, matmul_dtype, matmul_form, matmul_shape, traffic_bytes
 
 if TYPE_CHECKING:
     from simfrontier.cost.cluster import Cluster
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def compute_s(op: Compute, schedule: Schedule, machine: Machine, speed: float = 1.0) -> float:
     """Roofline time of local work on a device of that relative speed."""
-    traffic = float(traffic_bytes(op, schedule.tensors, schedule.mesh))
+    traffic = _moved_bytes(op, schedule, machine)
     if op.kind == "hook" or traffic == 0.0:
         return waiting_s(op, machine)
     return machine.device.kernel_s(arithmetic_s(op, schedule, machine), traffic, speed)
@@ -34,15 +34,24 @@ def arithmetic_s(op: Compute, schedule: Schedule, machine: Machine) -> float:
     if op.matmul is None:
         return coding_s(op, schedule.tensors, schedule.mesh, machine)
     batch, m, n, k = matmul_shape(op, schedule.mesh)
+    if op.kind == "attention" and machine.kernels.attention is not None:
+        return op.local_flops(schedule.mesh) / machine.kernels.attention.rate(k)
     matmul = machine.matmul(matmul_dtype(op, schedule.tensors))
     factor = machine.device.matmul_forms.factor(matmul_form(op, schedule.tensors))
     return op.local_flops(schedule.mesh) / (matmul.rate(m, n, k, batch) * factor)
 
 
+def _moved_bytes(op: Compute, schedule: Schedule, machine: Machine) -> float:
+    """Bytes through memory: of the model's kernels without products, as many more as the stack's are less fused."""
+    traffic = float(traffic_bytes(op, schedule.tensors, schedule.mesh))
+    is_pointwise = op.matmul is None and op.kind in MODEL_KINDS
+    return traffic * machine.kernels.pointwise_traffic if is_pointwise else traffic
+
+
 def priced_compute(cluster: Cluster, op: Compute) -> PricedOp:
     """A kernel: its memory traffic, capped so that alone it takes its roofline time on a device of that speed."""
-    device, mesh = cluster.machine.device, cluster.schedule.mesh
-    traffic = float(traffic_bytes(op, cluster.schedule.tensors, mesh))
+    device = cluster.machine.device
+    traffic = _moved_bytes(op, cluster.schedule, cluster.machine)
     speeds = cluster.fabric.speed[cluster.folding.representative]
     if op.kind == "hook" or traffic == 0.0:
         wait = OpWork(waiting_s(op, cluster.machine), 0.0, 1.0, -1)

@@ -17,6 +17,8 @@ from simfrontier.errors import InputError
 from simfrontier.io import SOURCED, AtLeastOne, Derived, Names, NotNegative, Part, Positive, Share, Switch
 from simfrontier.limits import COMPUTE_UNITS, GROUPS, NODES
 from simfrontier.machine.copies import Copies
+from simfrontier.machine.kernels import PLAIN_KERNELS, AttentionKernel, AttentionSpeed, Kernels
+from simfrontier.machine.tiles import Tiles
 from simfrontier.records import dataclass
 
 End = int | str  # a device's local number, "nic0" .., "net", or "bus"
@@ -163,15 +165,20 @@ class Matmul:
 
     They run at rate(m, n, k, batch) = R * x / (x + x0) with the square-equivalent edge x = (batch * m * n * k)^(1/3),
     R = `matmul_flops_per_s` and x0 = `matmul_half_edge` (the edge that gets half of R). R and x0 are fitted on square
-    products; that other shapes run like the square of equal work is assumed.
+    products; that other shapes run like the square of equal work is assumed. Where the device has `tiles`, they take
+    the place of x0: R is then the rate of full waves, of `num_compute_units` tiles each.
     """
 
     peak_flops_per_s: Annotated[Positive, SOURCED]
     matmul_flops_per_s: Annotated[Positive, SOURCED]
     matmul_half_edge: Annotated[NotNegative, SOURCED]
+    tiles: Annotated[Tiles | None, Derived(None)] = None
+    num_compute_units: Annotated[int, Derived(1)] = 1
 
     def rate(self, m: int, n: int, k: int, batch: int = 1) -> float:
         """Achieved flop/s of `batch` products (m x k)(k x n), 2*m*n*k flops each."""
+        if self.tiles is not None:
+            return self.matmul_flops_per_s / self.tiles.slowdown(m, n, k, batch, self.num_compute_units)
         edge = math.cbrt(batch * m * n * k)
         return self.matmul_flops_per_s * edge / (edge + self.matmul_half_edge)
 
@@ -230,6 +237,8 @@ class Device:
     fp32: Matmul | None = None
     fp64: Matmul | None = None
     matmul_forms: MatmulForms = MatmulForms()
+    tiles: Tiles | None = None
+    attention: Mapping[AttentionKernel, AttentionSpeed] = field(default_factory=dict, hash=False)
     codecs: Mapping[Annotated[str, Names(timed_codecs)], CodecSpeeds] = field(default_factory=dict, hash=False)
 
     def matmuls(self) -> dict[str, Matmul]:
@@ -238,6 +247,8 @@ class Device:
             peak_flops_per_s=self.peak_flops_per_s,
             matmul_flops_per_s=self.matmul_flops_per_s,
             matmul_half_edge=self.matmul_half_edge,
+            tiles=self.tiles,
+            num_compute_units=self.num_compute_units,
         )
         every = {"fp16": narrow, "bf16": narrow, "fp32": self.fp32, "fp64": self.fp64}
         return {name: one for name, one in every.items() if one is not None}
@@ -282,6 +293,7 @@ class Machine:
     copies: Copies | None = None  # where single copies were measured
     fat_tree: FatTree | None = None
     device_word: str = "device"  # what people call one
+    kernels: Kernels = PLAIN_KERNELS  # of the software stack
 
     @property
     def packages_per_node(self) -> int:

@@ -158,6 +158,7 @@ class ScenarioFile(Strict):
     title: Text
     machine: MachineTable
     library: LibraryTable = LibraryTable()
+    stack: Name | None = None  # what engine and kernels do; without one, what the other tables say
     mesh: MeshTable = MeshTable()
     model: ModelTable
     training: TrainingTable = TrainingTable()

@@ -23,6 +23,7 @@ from simfrontier.scenario.plans import SearchTable, choose_plans, name_plans, na
 from simfrontier.scenario.settings import hold_everywhere, is_of_every_plan, path_of, put
 from simfrontier.scenario.shape import shape_of
 from simfrontier.schedule import Mesh
+from simfrontier.stack import Stack, load_stack
 from simfrontier.workload import Precision, Shape, find_precision
 
 SIZE = re.compile(r"[1-9][0-9]{0,8}")  # a number of devices, as a key
@@ -165,6 +166,9 @@ def scenario_of(
         put(changed, ("run", "devices"), list(devices), where)
     if plans:
         choose_plans(changed, plans, where)
+    stack = _stack(changed, where)
+    if stack is not None and stack.engine:
+        changed["engine"] = {**stack.engine, **changed.get("engine", {})}
     file = typed(changed, FileForm, where)
     try:
         scenario = _resolve(changed, where, file, named, laid_out)
@@ -181,6 +185,7 @@ def _resolve(
     _refuse_few_samples(file)
     _refuse_two_batches(file)
     machine, library = _machine_and_library(where, file)
+    machine = machine if (stack := _stack(document, where)) is None else stack.on(machine)
     for keys in SCENARIO_KEYS:
         machine = machine if keys.machine is None else keys.machine(file, machine)
     tables = {name: searched(table, name) for name, table in file.plans.items()}
@@ -273,6 +278,17 @@ def _machine_and_library(where: str, file: ScenarioFile) -> tuple[Machine, Libra
         return load_machine(machine_name, file.machine.overrides, measured), library
     except InputError as error:
         raise error.within(path).within(key=("library", "calibration")) from None
+
+
+def _stack(document: Mapping[str, Any], where: str) -> Stack | None:
+    """The software stack that a document names."""
+    name = document.get("stack")
+    if not isinstance(name, str):
+        return None
+    try:
+        return load_stack(_beside(where, name))
+    except InputError as error:
+        raise error.within(where, key=("stack",)) from None
 
 
 def _beside(where: str, name: str) -> str:

@@ -1,0 +1,36 @@
+"""What the kernels of a software stack make of a device: attention in one kernel, and how fused the others are."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from simfrontier.io import SOURCED, NotNegative, Positive
+from simfrontier.records import dataclass
+
+AttentionKernel = Literal["flash1", "flash2"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttentionSpeed:
+    """How fast attention in one kernel runs, forward and backward together: at flops_per_s · d / (d + half_head), d the
+    features of a head, of the products that it makes (with causal attention, those of half of the square)."""
+
+    flops_per_s: Annotated[Positive, SOURCED]
+    half_head: Annotated[NotNegative, SOURCED] = 0.0
+
+    def rate(self, head_size: int) -> float:
+        """Achieved flop/s."""
+        return self.flops_per_s * head_size / (head_size + self.half_head)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernels:
+    """What a stack launches. `attention`: the speed of its fused attention (None: as products of that shape).
+    `pointwise_traffic`: bytes that kernels without products move for each byte of the graph's ops, which are as fused
+    as they can be (1: as the graph says)."""
+
+    attention: AttentionSpeed | None = None
+    pointwise_traffic: float = 1.0
+
+
+PLAIN_KERNELS = Kernels()

@@ -1,0 +1,46 @@
+"""How matrix products fill a device: in tiles, in waves of as many tiles as there are compute units."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Final
+
+from simfrontier.io import SOURCED, NotNegative
+from simfrontier.records import dataclass
+
+# Rows × columns of what one block of threads makes (NVIDIA, Matrix Multiplication Background User's Guide, section 3).
+SHAPES: Final = ((256, 128), (128, 256), (128, 128), (256, 64), (64, 256), (128, 64), (64, 128), (64, 64))
+ALIGNED: Final = 64  # elements of 16 bits: 128 bytes, from where on products are fastest (same guide, section 2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tiles:
+    """Products in waves: all units make one tile each, and a wave takes as long however few of them have work.
+
+    A tile of r × c takes as long as r·c·(k + `start`)·(1 + `loads`·(1/r + 1/c)) multiplications at full rate:
+    `start`, in elements of k, is what filling the pipeline and writing the result cost; `loads` what reading
+    operands for small tiles does. The fastest shape is taken. Each halving below 64 elements of what sizes divide by
+    makes a product slower by `misaligned`.
+    """
+
+    start: Annotated[NotNegative, SOURCED]
+    loads: Annotated[NotNegative, SOURCED]
+    misaligned: Annotated[NotNegative, SOURCED] = 0.0
+
+    def slowdown(self, m: int, n: int, k: int, batch: int, units: int) -> float:
+        """Time of `batch` products (m x k)(k x n) over what 2·m·n·k flops each take at full rate."""
+        work = batch * float(m) * n * k
+        best = min(self._work(m, n, k, batch, units, rows, columns) for rows, columns in SHAPES)
+        return best / work * misaligned(self.misaligned, m, n, k)
+
+    def _work(self, m: int, n: int, k: int, batch: int, units: int, rows: int, columns: int) -> float:
+        """Multiplications, of a shape of tiles, in whose time at full rate all waves pass."""
+        tiles = batch * -(-m // rows) * -(-n // columns)
+        each = rows * columns * (k + self.start) * (1.0 + self.loads * (1.0 / rows + 1.0 / columns))
+        return -(-tiles // units) * units * each
+
+
+def misaligned(loss: float, m: int, n: int, k: int) -> float:
+    """Factor on the time of a product whose sizes do not divide by 64 elements, at a `loss` per halving."""
+    divisor = math.gcd(math.gcd(m, n, k), ALIGNED)
+    return 1.0 + loss * math.log2(ALIGNED / (divisor & -divisor))

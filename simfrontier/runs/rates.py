@@ -1,0 +1,82 @@
+"""What the value of a published run counts: seconds of a step as a number of the row's own unit, and back."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from simfrontier.errors import InputError, nearest
+from simfrontier.records import dataclass
+from simfrontier.workload import GptShape
+
+Measure = Literal[
+    "step_s",
+    "step_ms",
+    "tokens_per_s_per_device",
+    "tokens_per_s",
+    "samples_per_s",
+    "samples_per_s_per_device",
+    "tflops_per_device",
+    "percent_of_peak",
+]
+Flops = Literal["model", "recomputed", "hardware"]
+MEASURES: Final = Measure.__args__  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """What a value counts. `flops`, of rates: the model's (`model`), with a recomputed forward whatever is recomputed
+    (`recomputed`), or with what the run recomputes (`hardware`). `devices`: of how many devices one rate is."""
+
+    measure: Measure
+    flops: Flops = "model"
+    devices: int = 1
+
+    def __post_init__(self) -> None:
+        if self.measure not in MEASURES:
+            raise InputError(f"rate.measure: {self.measure!r}; {nearest(self.measure, MEASURES)}")
+
+    @property
+    def rises_with_time(self) -> bool:
+        """Whether a slower step has a larger value."""
+        return self.measure in ("step_s", "step_ms")
+
+
+def step_flops(shape: GptShape, samples: int, flops: Flops, recomputes: bool) -> float:
+    """FLOPs of a step by arXiv 2104.04473 eq. 3, with the widths of this shape: products of layers and attention, of
+    every position with every other, and the head; twice as many in the backward as in the forward, and a recomputed
+    forward of the layers."""
+    tokens = float(samples * shape.sequence)
+    layers = 2.0 * shape.num_layers * (layer_matrix_elements(shape) + 2.0 * shape.sequence * shape.hidden)
+    head = 2.0 * shape.vocabulary * shape.hidden
+    passes = 4 if flops == "recomputed" or (flops == "hardware" and recomputes) else 3
+    return tokens * (passes * layers + 3 * head)
+
+
+def layer_matrix_elements(shape: GptShape) -> float:
+    """Elements of the matrices of one layer."""
+    h, ffn = shape.hidden, getattr(shape, "ffn_hidden", None) or 4 * shape.hidden
+    kv = (getattr(shape, "kv_heads", None) or shape.heads) * (h // shape.heads)
+    return float(h * (2 * h + 2 * kv) + (3 if getattr(shape, "gated", False) else 2) * h * ffn)
+
+
+def value_of(
+    rate: Rate, step_s: float, shape: GptShape, samples: int, devices: int, recomputes: bool, peak_flops_per_s: float
+) -> float:
+    """The value of a step of so many sequences on so many devices, in the unit of the row."""
+    match rate.measure:
+        case "step_s":
+            return step_s
+        case "step_ms":
+            return 1e3 * step_s
+        case "tokens_per_s_per_device":
+            return samples * shape.sequence / step_s / devices * rate.devices
+        case "tokens_per_s":
+            return samples * shape.sequence / step_s
+        case "samples_per_s":
+            return samples / step_s
+        case "samples_per_s_per_device":
+            return samples / step_s / devices * rate.devices
+    flops = step_flops(shape, samples, rate.flops, recomputes) / step_s / devices
+    if rate.measure == "percent_of_peak":
+        return 100.0 * flops / peak_flops_per_s
+    return flops * rate.devices / 1e12

@@ -1,0 +1,67 @@
+"""A table of training runs that people published: one line a run, as its source tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from simfrontier.measured import Line, read_lines
+from simfrontier.records import dataclass
+
+COLUMNS: Final = (
+    *("machine", "system", "model_shape", "plan", "devices", "batch", "seq", "micro_batch", "checkpointing"),
+    *("precision", "value", "unit", "notes"),
+)
+OPTIONAL: Final = ("status", "machine_as_told", "source")
+TABLE: Final = Path(__file__).parent / "end_to_end.csv"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One published run: `value` is what was measured, in the row's own `unit`; the rest is text of the source.
+
+    `number` counts the rows of the file from 0, `where` names file and line.
+    """
+
+    number: int
+    where: str
+    value: float
+    cells: Mapping[str, str]
+
+    def __getitem__(self, column: str) -> str:
+        """The text of a column; empty where the table has no such column."""
+        return self.cells.get(column, "")
+
+    @property
+    def unit(self) -> str:
+        return self["unit"]
+
+    @property
+    def title(self) -> str:
+        """What people call the run: machine, model, plan, devices."""
+        model = self["model_shape"].split(" L=")[0]
+        return f"{self['machine']}: {model}, {self['plan']}, {self['devices']} devices"
+
+
+def read_runs(path: Path = TABLE) -> tuple[Run, ...]:
+    """The runs of a CSV file that has `COLUMNS`. Raises InputError, one line that names file, line and column."""
+    return tuple(_run(number, line) for number, line in enumerate(read_lines(path, COLUMNS)))
+
+
+def _run(number: int, line: Line) -> Run:
+    line.text("machine")
+    line.integer("devices")
+    value = line.above_zero("value", "what was measured, a number above 0 in the row's unit")
+    return Run(number=number, where=str(line.place), value=value, cells=line.cells)
+
+
+def is_of_runs(path: Path) -> bool:
+    """Whether a CSV file has the columns of runs and not those of collectives."""
+    try:
+        with path.open(encoding="utf-8-sig", errors="replace") as file:
+            first = file.readline()
+    except OSError:
+        return False
+    names = {name.strip().strip('"') for name in first.split(",")}
+    return {"model_shape", "plan", "unit"} <= names

@@ -1,0 +1,86 @@
+"""A software stack: what a training engine and the kernels under it do, as numbers and keys of a TOML file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field, replace
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Final
+
+from simfrontier.errors import InputError, nearest
+from simfrontier.io import SOURCED, AtLeastOne, NotNegative, Text, read_toml, typed
+from simfrontier.machine import AttentionKernel, Kernels, Machine
+from simfrontier.records import dataclass
+
+CATALOG: Final = Path(__file__).parent / "catalog"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackKernels:
+    """`attention`: which of the device's fused attentions it calls, where a model's attention is fused.
+    `pointwise_traffic`: as `machine.Kernels`. `kernel_gap_s`: between two kernels of one stream, where the host keeps
+    up."""
+
+    attention: AttentionKernel | None = None
+    pointwise_traffic: Annotated[AtLeastOne, SOURCED] = 1.0
+    kernel_gap_s: Annotated[NotNegative, SOURCED] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackHost:
+    """`hook_s`: host time per module hook, on the machines' host processors."""
+
+    hook_s: Annotated[NotNegative, SOURCED]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackMemory:
+    """`reserved_bytes` of a device that no tensor of the schedule has: contexts, communicators' buffers, workspaces."""
+
+    reserved_bytes: Annotated[NotNegative, SOURCED] = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stack:
+    """A stack's file. `engine`: keys of a scenario's engine that it has by default."""
+
+    name: Text
+    title: Text
+    kernels: StackKernels = StackKernels()
+    host: StackHost | None = None
+    memory: StackMemory = StackMemory()
+    engine: Mapping[str, bool | int | float | str] = field(default_factory=dict, hash=False)
+
+    def on(self, machine: Machine) -> Machine:
+        """The machine as this stack uses it."""
+        attention = None if self.kernels.attention is None else machine.device.attention.get(self.kernels.attention)
+        device, host = machine.device, machine.host
+        if self.kernels.kernel_gap_s is not None:
+            device = replace(device, kernel_gap_s=self.kernels.kernel_gap_s)
+        if self.host is not None:
+            host = replace(host, hook_s=self.host.hook_s)
+        kernels = Kernels(attention=attention, pointwise_traffic=self.kernels.pointwise_traffic)
+        return replace(machine, device=device, host=host, kernels=kernels)
+
+
+def stacks() -> tuple[str, ...]:
+    """Names of the catalog."""
+    return tuple(sorted(path.stem for path in CATALOG.glob("*.toml")))
+
+
+@cache
+def load_stack(name_or_path: str) -> Stack:
+    """The stack of that name in the catalog, or of the TOML file at that path (anything with a "/" or ".toml"). Raises
+    InputError."""
+    if "/" in name_or_path or name_or_path.endswith(".toml"):
+        path = Path(name_or_path)
+    elif name_or_path in stacks():
+        path = CATALOG / f"{name_or_path}.toml"
+    else:
+        raise InputError(
+            f'stack "{name_or_path}" is not in the catalog; {nearest(name_or_path, stacks())} '
+            "(a file of your own: give its path, ending in .toml)"
+        )
+    where = path.name if path.parent == CATALOG else str(path)
+    return typed(read_toml(path, "stack file"), Stack, where)
