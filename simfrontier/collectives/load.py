@@ -13,7 +13,7 @@ from simfrontier.collectives.library_file import LibraryFile, ranks_and_packages
 from simfrontier.collectives.load_two_level import two_level_library
 from simfrontier.collectives.tuning import TuningModel
 from simfrontier.errors import InputError, nearest
-from simfrontier.io import read_toml, typed
+from simfrontier.io import on_base, read_toml, typed
 from simfrontier.machine import Provenance, sources_of
 from simfrontier.schedule import DIRECT, RING, TREE, CollectiveKind
 
@@ -42,7 +42,7 @@ def load_library(
     """
     path = _path(name_or_path)
     where = path.name if path.parent == CATALOG else str(path)
-    document = read_toml(path, "library file")
+    document = _document(path, where)
     library = _library(document, where)
     if calibration is not None:
         calibration.refuse_other_library(library.name)
@@ -62,10 +62,19 @@ def load_library(
 def _one_level(name_or_path: str) -> Library:
     """A library that is a level of another one: its file may have none itself, or loading might never end."""
     path = _path(name_or_path)
-    document = read_toml(path, "library file")
+    where = path.name if path.parent == CATALOG else str(path)
+    document = _document(path, where)
     if "levels" in document:
         raise InputError(f"got {name_or_path!r}, which has levels itself; allowed: a library of one level")
-    return _library(document, path.name if path.parent == CATALOG else str(path))
+    return _library(document, where)
+
+
+def _document(path: Path, where: str) -> dict[str, Any]:
+    """A file with all that it leaves to its base."""
+    try:
+        return on_base(read_toml(path, "library file"), CATALOG, libraries(), "library")
+    except InputError as error:
+        raise error.within(where) from None
 
 
 def _path(name_or_path: str) -> Path:

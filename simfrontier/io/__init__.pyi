@@ -1,3 +1,4 @@
+from .based import on_base as on_base
 from .bounds import (
     SOURCED as SOURCED,
     AtLeastOne as AtLeastOne,

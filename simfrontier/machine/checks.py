@@ -2,7 +2,7 @@
 
 from simfrontier.errors import InputError, Key, dotted, nearest
 from simfrontier.machine.form import MachineFile
-from simfrontier.machine.graph import NIC, PCIE
+from simfrontier.machine.graph import NIC, PCIE, PORT
 from simfrontier.machine.hardware import BUS, UPLINK, Device, Matmul, MatmulForms
 
 GLOBAL = "global"  # the link class of a dragonfly's links between groups
@@ -39,12 +39,15 @@ def _refuse_sizes(file: MachineFile) -> None:
 def _refuse_parts(file: MachineFile) -> None:
     """Parts that a machine needs, or cannot have, because of others."""
     inside: dict[str, object] = {"links": file.node.links, "rings": file.node.rings}
+    joined = [name for name, part in (("switch", file.node.switch), ("bus", file.node.bus)) if part is not None]
+    if len(joined) > 1:
+        raise InputError("not allowed beside node.bus, which joins all devices", key=("node", "switch"))
     for name, part in inside.items():
-        if file.node.bus is None and part is None:
-            text = "missing, needed because there is no node.bus, which would join all devices"
+        if not joined and part is None:
+            text = "missing, needed because there is no node.switch or node.bus, which would join all devices"
             raise InputError(text, key=("node", name))
-        if file.node.bus is not None and part is not None:
-            raise InputError("not allowed beside node.bus, which joins all devices", key=("node", name))
+        if joined and part is not None:
+            raise InputError(f"not allowed beside node.{joined[0]}, which joins all devices", key=("node", name))
     outside: dict[Key, object] = {("node", "nics"): file.node.nics, ("node", "chains"): file.node.chains}
     for key, part in outside.items():
         if file.num_nodes > 1 and part is None:
@@ -78,12 +81,14 @@ def _refuse_forms(key: str, rates: Device | Matmul, forms: MatmulForms) -> None:
 
 def _refuse_link_classes(file: MachineFile) -> None:
     used = dict.fromkeys(file.node.links.pairs if file.node.links is not None else (), "node.links")
-    for reserved in (PCIE, NIC, GLOBAL, BUS, UPLINK):
+    for reserved in (PCIE, NIC, PORT, GLOBAL, BUS, UPLINK):
         if reserved in used:
             text = f'got "{reserved}", which never joins two devices'
             raise InputError(text, key=("node", "links", "pairs", reserved))
     if file.node.bus is not None:
         used |= {BUS: "node.bus"}
+    if file.node.switch is not None:
+        used |= {PORT: "node.switch"}
     if file.node.nics is not None:
         used |= {PCIE: "node.nics", NIC: "node.nics"}
     if file.dragonfly is not None:

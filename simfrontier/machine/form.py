@@ -27,6 +27,15 @@ class Bus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Switch:
+    """A switch inside the node that holds nobody up (NVSwitch): every device has a link of class `port` to it, and one
+    from it. Any order of the devices is a ring that fills all ports."""
+
+    kind: Kind
+    source: Text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Links:
     """Which pairs of devices are joined both ways, by link class."""
 
@@ -55,10 +64,11 @@ class Orders:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeTable:
-    """A node has links and rings, or a bus."""
+    """A node has links and rings, or a switch, or a bus."""
 
     links: Links | None = None
     rings: Orders | None = None
+    switch: Switch | None = None
     bus: Bus | None = None
     nics: Nics | None = None
     chains: Orders | None = None

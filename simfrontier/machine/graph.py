@@ -7,10 +7,11 @@ from itertools import permutations
 
 from simfrontier.errors import InputError, Key
 from simfrontier.machine.form import MachineFile
-from simfrontier.machine.hardware import BUS, End, Link, LinkClass, Node
+from simfrontier.machine.hardware import BUS, SWITCH, End, Link, LinkClass, Node
 from simfrontier.machine.routing import routes
 
 PCIE, NIC = "pcie", "nic"  # link classes of the route from a device to the network
+PORT = "port"  # link class between a device and the switch of its node
 LINKS: Key = ("node", "links")
 NICS: Key = ("node", "nics", "device")
 
@@ -26,6 +27,12 @@ def node_of(file: MachineFile, classes: Mapping[str, LinkClass]) -> Node:
             text = f"device {b} cannot be reached from device {a}, allowed: every pair has a route"
             raise InputError(text, key=LINKS)
         rings = _orders(("node", "rings"), file.node.rings.orders, pairs, num_devices, closed=True)
+    elif file.node.switch is not None:
+        around = tuple(range(num_devices))
+        pairs = dict.fromkeys(permutations(around, 2), PORT)
+        links = [link for a in around for link in (_link(classes[PORT], a, SWITCH), _link(classes[PORT], SWITCH, a))]
+        paths = tuple(tuple((2 * a, 2 * b + 1) if a != b else () for b in around) for a in around)
+        rings = (around, around[::-1])
     else:
         around = tuple(range(num_devices))
         pairs = dict.fromkeys(permutations(around, 2), BUS)

@@ -24,6 +24,7 @@ from simfrontier.records import dataclass
 End = int | str  # a device's local number, "nic0" .., "net", or "bus"
 UPLINK = "uplink"  # the link class that every fat tree has, of its leaves' uplinks
 Nodes = Annotated[int, Ge(1), Le(NODES.most), SOURCED]
+SWITCH = "switch"  # the far end of every device's link in a node with a switch inside
 BUS = "bus"  # both ends of the one link of a node whose devices share it
 
 
@@ -98,7 +99,8 @@ class Link:
 class Node:
     """One node's directed link graph; a link's local id is its index in `links`.
 
-    Links between devices come first, sorted by (src, dst), or the one `bus` that they share; then for each NIC its
+    Links between devices come first, sorted by (src, dst), or, of a node with a switch inside, those of each device to
+    and from the switch, or the one `bus` that they share; then for each NIC its
     pcie up, pcie down, tx (`nic0>net`) and rx (`net>nic0`).
     """
 
@@ -115,6 +117,11 @@ class Node:
     def has_bus(self) -> bool:
         """Whether all devices of the node share one resource, so that it is the route of every pair."""
         return any(link.src == BUS for link in self.links)
+
+    @property
+    def has_switch(self) -> bool:
+        """Whether all devices of the node hang on one switch."""
+        return any(link.dst == SWITCH for link in self.links)
 
     def route(self, a: int, b: int) -> tuple[int, ...]:
         """Local link ids from device a to b: fewest hops, then widest, then lowest ids; () from a device to itself."""

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from simfrontier.codecs import timed_codecs
-from simfrontier.errors import InputError, Key, nearest, shown
-from simfrontier.io import read_toml, typed
+from simfrontier.errors import InputError, Key, nearest
+from simfrontier.io import on_base, read_toml, typed
 from simfrontier.machine.build import build
 from simfrontier.machine.form import MachineFile
 from simfrontier.machine.hardware import CodecSpeeds, Machine, MatmulForms, Provenance
@@ -51,7 +51,7 @@ def load_machine(
     document = read_toml(path, "machine file")
     where = path.name if path.parent == CATALOG else str(path)
     try:
-        document = _on_base(document)
+        document = on_base(document, CATALOG, catalog(), "machine")
         machine = _made(document)
         if measured is not None and measured.numbers:
             where += ", with a calibration"
@@ -75,28 +75,6 @@ def _path(name_or_path: str) -> Path:
             "(a file of your own: give its path, ending in .toml)"
         )
     return CATALOG / f"{name_or_path}.toml"
-
-
-def _on_base(document: dict[str, Any]) -> dict[str, Any]:
-    """A document with all that it leaves to its base."""
-    if "base" not in document:
-        return document
-    own = {key: part for key, part in document.items() if key != "base"}
-    base = document["base"]
-    if base not in catalog():
-        raise InputError(
-            f"got {shown(base)}, which is no machine of the catalog; {nearest(str(base), catalog())}", key=("base",)
-        )
-    return _merged(_on_base(read_toml(CATALOG / f"{base}.toml", "machine file")), own)
-
-
-def _merged(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-    """Table by table; what has a source is taken as a whole, with its own source."""
-    merged = dict(base)
-    for key, part in own.items():
-        tables = [each for each in (base.get(key), part) if isinstance(each, dict) and "source" not in each]
-        merged[key] = _merged(base[key], part) if len(tables) == 2 else part
-    return merged
 
 
 def _made(document: dict[str, Any]) -> Machine:

@@ -58,7 +58,7 @@ def orders(node: Node, mask: int, spans_nodes: bool, ring_order: RingOrder = "li
 def best_cycle(node: Node, members: Sequence[int]) -> list[int]:
     """The cycle that, run both ways at once, moves most over its narrowest link; then the fewest links, then the
     lowest order."""
-    if node.has_bus:  # every order is as good as any other
+    if node.has_bus or node.has_switch:  # every order is as good as any other
         return list(members)
     first, *rest = members
 

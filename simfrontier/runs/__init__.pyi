@@ -1,3 +1,9 @@
-from .forecast import Predicted as Predicted, predict as predict
 from .job import Job as Job, Unread as Unread, job_of as job_of
-from .table import Run as Run, is_of_runs as is_of_runs, read_runs as read_runs
+from .table import TABLE as TABLE, Run as Run, is_of_runs as is_of_runs, read_runs as read_runs
+from .validation import (
+    HeldRun as HeldRun,
+    RunErrors as RunErrors,
+    RunsValidation as RunsValidation,
+    validate_runs as validate_runs,
+    validate_shipped_runs as validate_shipped_runs,
+)

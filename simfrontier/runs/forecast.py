@@ -2,45 +2,59 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 
 from simfrontier.cost import Prices
 from simfrontier.errors import InputError
+from simfrontier.machine import Machine
 from simfrontier.records import dataclass
-from simfrontier.runs.job import PLAN, Job, Unread, job_of
+from simfrontier.runs.job import PLAN, Job, Unread
 from simfrontier.runs.rates import value_of
-from simfrontier.runs.table import Run
-from simfrontier.tuning.estimate import estimate
+from simfrontier.scenario import Case
+from simfrontier.tuning.estimate import Estimate, estimate
 from simfrontier.tuning.small_steps import SmallSchedules
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Predicted:
-    """A run and what is predicted for it: seconds of a step, the value in the row's unit, bytes on the fullest
-    device."""
+class Step:
+    """The step of a job, built once and timed on any variant of its machine with the same links."""
 
-    job: Job
-    step_s: float
-    value: float
-    peak_bytes: float
+    def __init__(self, job: Job) -> None:
+        """Raises InputError where its schedule cannot be made."""
+        scenario = job.scenario
+        self.job, self.devices = job, scenario.file.run.devices[0]
+        self.case: Case = scenario.case(PLAN, self.devices)
+        self._small = SmallSchedules(Prices(scenario.machine, scenario.library, self.devices))
+
+    @property
+    def machine(self) -> Machine:
+        """As the job's files say."""
+        return self.job.scenario.machine
+
+    @cached_property
+    def estimate(self) -> Estimate:
+        """On the machine of its files."""
+        return self.on(self.machine)
+
+    def on(self, machine: Machine) -> Estimate:
+        """On another variant of the machine: devices and kernels may differ, links may not. Raises InputError."""
+        self._small.prices.machine = machine
+        self._small.op_times.known.clear()
+        return estimate(self.case, self._small)
+
+    def value(self, step_s: float) -> float:
+        """What a step of that time is in the unit of the row."""
+        job = self.job
+        peak = job.scenario.peak_flops_per_s
+        return value_of(
+            job.rate, step_s, self.case.shape, self.case.samples, self.devices, self.case.checkpointing, peak
+        )
 
 
-def predict(run: Run) -> Predicted | Unread:
-    """The prediction of one run, by itself."""
-    job = job_of(run)
-    return job if isinstance(job, Unread) else predicted(job)
-
-
-def predicted(job: Job) -> Predicted | Unread:
-    """The prediction of a job."""
-    scenario = job.scenario
-    devices = scenario.file.run.devices[0]
+def step_of(job: Job) -> Step | Unread:
+    """The step of a job, or why it cannot be built or priced."""
     try:
-        case = scenario.case(PLAN, devices)
-        prices = Prices(scenario.machine, scenario.library, devices)
-        whole = estimate(case, SmallSchedules(prices))
+        step = Step(job)
+        _ = step.estimate
     except InputError as error:
         return Unread(run=job.run, why=str(error))
-    value = value_of(
-        job.rate, whole.step_s, case.shape, case.samples, devices, case.checkpointing, scenario.peak_flops_per_s
-    )
-    return Predicted(job=job, step_s=whole.step_s, value=value, peak_bytes=whole.peak_bytes)
+    return step

@@ -9,7 +9,7 @@ from typing import Any, Final
 from simfrontier.errors import InputError
 from simfrontier.records import dataclass
 from simfrontier.runs.rates import Rate
-from simfrontier.runs.rules import Rule, Told, load_rules, told
+from simfrontier.runs.rules import Rule, Told, Unknown, load_rules, told
 from simfrontier.runs.table import Run
 from simfrontier.scenario import Scenario, scenario_of
 
@@ -21,14 +21,14 @@ PADDED: Final = 128  # vocabularies are padded to multiples of this on each rank
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A published run as a scenario of one plan at one size, what its value counts, and what was assumed of it, in
-    words. `document` is the scenario's file; what is stated beside the rate: `stated_bytes` of memory on a device."""
+    """A published run as a scenario of one plan at one size, what its value counts, and what its source does
+    not tell of it. `document` is the scenario's file."""
 
     run: Run
     scenario: Scenario
     document: Mapping[str, Any]
     rate: Rate
-    assumed: tuple[str, ...]
+    unknown: tuple[Unknown, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ def job_of(run: Run, rules: Sequence[Rule] | None = None) -> Job | Unread:
     try:
         document = _document(run, said, assumed)
         scenario = scenario_of(document, run.where, laid_out=False)
-        return Job(run=run, scenario=scenario, document=document, rate=_rate(said), assumed=tuple(assumed))
+        return Job(run=run, scenario=scenario, document=document, rate=_rate(said), unknown=tuple(assumed))
     except InputError as error:
         return Unread(run=run, why=str(error))
 
@@ -65,7 +65,7 @@ def _table(said: Told, name: str) -> dict[str, Any]:
     return {key.split(".", 1)[1]: value for key, value in said.values.items() if key.startswith(f"{name}.")}
 
 
-def _document(run: Run, said: Told, assumed: list[str]) -> dict[str, Any]:
+def _document(run: Run, said: Told, assumed: list[Unknown]) -> dict[str, Any]:
     devices = int(run["devices"])
     grid, model = _table(said, "grid"), _table(said, "model")
     if "name" not in _table(said, "machine"):
@@ -75,14 +75,14 @@ def _document(run: Run, said: Told, assumed: list[str]) -> dict[str, Any]:
             raise InputError(f"model_shape {run['model_shape']!r}: no rule finds model.{key}")
     if "heads" not in model:
         model["heads"] = _usual_heads(model["hidden"], grid.get("tensor", 1))
-        assumed.append(f"heads: {model['heads']}")
+        assumed.append(Unknown(text=f"heads: {model['heads']}"))
     model["name"] = run["model_shape"].split(" L=")[0]
     tensor, pipeline = grid.get("tensor", 1), grid.get("pipeline", 1)
     if tensor > 1:
         model["vocabulary"] = _up(model["vocabulary"], PADDED * tensor)
     if model["num_layers"] % pipeline:
         model["num_layers"] = _up(model["num_layers"], pipeline)
-        assumed.append(f"stages of {model['num_layers'] // pipeline} layers, some of one less")
+        assumed.append(Unknown(text=f"stages of {model['num_layers'] // pipeline} layers, some of one less"))
     return {
         "name": "run",
         "title": run.title,
@@ -125,7 +125,7 @@ def _network(said: Told) -> dict[str, float]:
 
 
 def _training(
-    said: Told, grid: Mapping[str, Any], devices: int, sequence: int, assumed: list[str]
+    said: Told, grid: Mapping[str, Any], devices: int, sequence: int, assumed: list[Unknown]
 ) -> dict[str, int]:
     """Batch and micro-batch, which are told in sequences or in tokens, of the step or of a device."""
     known = _table(said, "training")
@@ -140,17 +140,17 @@ def _training(
         known["batch"] = known["micro_batch"] * ranks
     if "micro_batch" not in known:
         known["micro_batch"] = 1
-        assumed.append("micro-batch: 1")
+        assumed.append(Unknown(text="micro-batch: 1"))
     if "batch" not in known:
         known["batch"] = ranks * known["micro_batch"] * grid.get("grad_accum", 16)
-        assumed.append(f"batch: {known['batch']} sequences")
+        assumed.append(Unknown(text=f"batch: {known['batch']} sequences"))
     if known["batch"] % (ranks * known["micro_batch"]):
         per_rank = known["batch"] / ranks
         if per_rank < 1:
             raise InputError(f"batch = {known['batch']} over {ranks} data-parallel ranks: less than a sequence each")
         known["micro_batch"] = math.gcd(round(per_rank), known["micro_batch"])
         known["batch"] = round(per_rank / known["micro_batch"]) * known["micro_batch"] * ranks
-        assumed.append(f"batch: {known['batch']} sequences, micro-batch {known['micro_batch']}, so that they divide")
+        assumed.append(Unknown(text=f"batch: {known['batch']} sequences, micro-batch {known['micro_batch']}, so that they divide"))
     return known
 
 

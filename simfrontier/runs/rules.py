@@ -15,6 +15,7 @@ from simfrontier.records import dataclass
 from simfrontier.runs.table import COLUMNS, OPTIONAL, Run
 
 RULES: Final = Path(__file__).parent / "readings.toml"
+UNKNOWN: Final = 0.05  # spread of a step by one thing that is not told, where a rule says nothing else
 _NUMBER: Final = re.compile(r"[0-9][0-9,]*")
 _FRACTION: Final = re.compile(r"[0-9]+\.[0-9]+|[0-9.]+e[0-9]+")
 
@@ -33,11 +34,13 @@ Pattern = Annotated[str, AfterValidator(_pattern)]
 class Rule(Strict):
     """Where every pattern of `where` (column → regular expression) is found in a run, `set` gives values to keys of a
     scenario; named groups of the patterns stand in braces. `assumed`: what the source does not tell and this rule
-    takes as given. `refused`: why such a run cannot be expressed."""
+    takes as given, with the standard deviation of the logarithm of the step that this means (`spread`). `refused`: why
+    such a run cannot be expressed."""
 
     where: dict[str, Pattern] = Field(default_factory=dict)
     set: dict[str, str | int | float | bool] = Field(default_factory=dict)
     assumed: Text | None = None
+    spread: Annotated[float, Field(gt=0)] = UNKNOWN
     refused: Text | None = None
 
     @model_validator(mode="after")
@@ -65,12 +68,21 @@ class RulesFile(Strict):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unknown:
+    """What a source does not tell of a run and is taken as given, in words, and the standard deviation of the logarithm
+    of the step that this means."""
+
+    text: str
+    spread: float = UNKNOWN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
     """What rules make of a run: values of keys, what of them is assumed, and why it cannot be expressed (empty: it
     can)."""
 
     values: Mapping[str, Any]
-    assumed: tuple[str, ...]
+    assumed: tuple[Unknown, ...]
     refused: str = ""
 
 
@@ -83,7 +95,7 @@ def load_rules(path: Path = RULES) -> tuple[Rule, ...]:
 def told(run: Run, rules: Sequence[Rule]) -> Told:
     """What rules make of a run."""
     values: dict[str, Any] = {}
-    assumed: list[str] = []
+    assumed: list[Unknown] = []
     for rule in rules:
         groups = rule.found(run)
         if groups is None:
@@ -96,7 +108,7 @@ def told(run: Run, rules: Sequence[Rule]) -> Told:
         for key, value in new.items():
             values[key] = _value(value.format(**groups)) if isinstance(value, str) else value
         if rule.assumed is not None:
-            assumed.append(rule.assumed)
+            assumed.append(Unknown(text=rule.assumed, spread=rule.spread))
     return Told(values=values, assumed=tuple(assumed))
 
 

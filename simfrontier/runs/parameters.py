@@ -1,0 +1,72 @@
+"""Numbers of machines and stacks that are fitted to whole steps: what they are, what is known of them, and to what."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from pydantic import Field
+
+from simfrontier.io import Strict, Text, read_toml, typed
+from simfrontier.machine import Machine
+from simfrontier.runs.forecast import Step
+
+PARAMETERS: Final = Path(__file__).parent / "parameters.toml"
+
+
+class Parameter(Strict):
+    """One number of `machine.Machine` (dotted `key`), the same for jobs on these machines and stacks (None: all). What
+    is known without the steps: `prior`, give or take `prior_sd` of its natural logarithm, and from where (`source`).
+    """
+
+    name: Text
+    key: Text
+    machines: list[str] | None = None
+    stacks: list[str] | None = None
+    prior: Annotated[float, Field(gt=0)]
+    prior_sd: Annotated[float, Field(gt=0)]
+    source: Text
+
+    def applies(self, step: Step) -> bool:
+        """Whether the job has this number."""
+        file = step.job.scenario.file
+        return (
+            (self.machines is None or file.machine.name in self.machines)
+            and (self.stacks is None or file.stack in self.stacks)
+            and self.of(step.machine) is not None
+        )
+
+    def of(self, machine: Machine) -> float | None:
+        """The number of a machine; None where it has none."""
+        here: Any = machine
+        for name in self.key.split("."):
+            here = here.get(name) if isinstance(here, dict) else getattr(here, name)
+            if here is None:
+                return None
+        return float(here) or None
+
+    def times(self, machine: Machine, factor: float) -> Machine:
+        """The machine with the number times `factor`."""
+        changed: Machine = _times(machine, self.key.split("."), factor)
+        return changed
+
+
+def _times(value: Any, names: Sequence[str], factor: float) -> Any:
+    inner = getattr(value, names[0])
+    return replace(value, **{names[0]: inner * factor if len(names) == 1 else _times(inner, names[1:], factor)})
+
+
+class ParametersFile(Strict):
+    """`spread`: standard deviation of the natural logarithm of steps around the fit, of runs that it has not seen."""
+
+    spread: Annotated[float, Field(gt=0)]
+    parameters: list[Parameter]
+
+
+@cache
+def load_parameters(path: Path = PARAMETERS) -> ParametersFile:
+    """The file of parameters. Raises InputError."""
+    return typed(read_toml(path, "parameters"), ParametersFile, str(path))

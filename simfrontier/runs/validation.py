@@ -1,0 +1,198 @@
+"""Published runs held against their predictions: by the shipped numbers, and by fits that have not seen them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Final, Literal
+
+import numpy as np
+
+from simfrontier.records import dataclass
+from simfrontier.runs.fit import sensitivities
+from simfrontier.runs.forecast import Step, step_of
+from simfrontier.runs.job import Job, Unread, job_of
+from simfrontier.runs.parameters import load_parameters
+from simfrontier.runs.table import TABLE, Run, read_runs
+
+NORMAL_90: Final = 1.6448536269514722  # half the width of a normal's central 90 %, in standard deviations
+Use = Literal["left out", "held"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldRun:
+    """A run and its prediction, in the unit of the row: `predicted`, and `low` to `high`, which hold nine of ten.
+
+    `use`: "left out" where the prediction comes from a fit without the runs of `without`, "held" where no fit has seen
+    the run. `sd`: of the logarithm. `assumed`: what its source does not tell. `peak_bytes`: on the fullest device.
+    """
+
+    run: Run
+    predicted: float
+    low: float
+    high: float
+    sd: float
+    use: Use
+    without: str
+    job: Job
+    step_s: float
+    peak_bytes: float
+
+    @property
+    def error(self) -> float:
+        """predicted / measured − 1."""
+        return self.predicted / self.run.value - 1.0
+
+    @property
+    def is_covered(self) -> bool:
+        """Whether the value lies inside the interval."""
+        return self.low <= self.run.value <= self.high
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunErrors:
+    """Of some runs: how many, mean and median of the absolute error, its mean with sign, the share inside the
+    intervals, and the median half width of these, relative to the prediction."""
+
+    name: str
+    count: int
+    mean: float
+    median: float
+    bias: float
+    covered: float
+    width: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunsValidation:
+    """Runs with their predictions, in the order of the table, and those that could not be expressed."""
+
+    title: str
+    held: tuple[HeldRun, ...]
+    unread: tuple[Unread, ...]
+
+    @property
+    def count(self) -> int:
+        """Rows of the table."""
+        return len(self.held) + len(self.unread)
+
+    @cached_property
+    def overall(self) -> RunErrors | None:
+        """Errors of all runs that have a prediction; None where none has."""
+        return errors_of("all", self.held) if self.held else None
+
+    def by(self, column: str) -> tuple[RunErrors, ...]:
+        """Errors by the text of a column, in the order of the table."""
+        names = dict.fromkeys(each.run[column] for each in self.held)
+        return tuple(errors_of(name, [each for each in self.held if each.run[column] == name]) for name in names)
+
+    def by_size(self) -> tuple[RunErrors, ...]:
+        """Errors by the number of devices."""
+        bins = ((1, 8), (9, 64), (65, 256), (257, 512), (513, 10**9))
+        out = []
+        for low, high in bins:
+            some = [each for each in self.held if low <= int(each.run["devices"]) <= high]
+            if some:
+                name = f"{low} to {high} devices" if high < 10**9 else f"{low} devices and more"
+                out.append(errors_of(name, some))
+        return tuple(out)
+
+    def worst(self, count: int = 10) -> tuple[HeldRun, ...]:
+        """The runs that lie farthest off, by the logarithm."""
+        return tuple(sorted(self.held, key=lambda each: -abs(math.log(each.predicted / each.run.value)))[:count])
+
+
+def errors_of(name: str, held: Sequence[HeldRun]) -> RunErrors:
+    """The errors of some runs, at least one."""
+    errors = np.array([each.error for each in held])
+    widths = [(each.high - each.low) / 2 / each.predicted for each in held]
+    return RunErrors(
+        name=name,
+        count=len(held),
+        mean=float(np.abs(errors).mean()),
+        median=float(np.median(np.abs(errors))),
+        bias=float(errors.mean()),
+        covered=sum(each.is_covered for each in held) / len(held),
+        width=float(np.median(widths)),
+    )
+
+
+def validate_runs(runs: Sequence[Run], title: str) -> RunsValidation:
+    """Runs that no fit has seen, by the shipped numbers."""
+    steps, unread = _steps(runs)
+    held = tuple(_held(step, 0.0, "held", "") for step in steps)
+    return RunsValidation(title=title, held=held, unread=tuple(unread))
+
+
+def validate_shipped_runs() -> RunsValidation:
+    """The shipped table, each run by a fit that has seen no run of its machine or, where no other machine of the table
+    has its device, of its system."""
+    steps, unread = _steps(read_runs(TABLE))
+    measured = [measured_s(step) for step in steps]
+    law = sensitivities(steps, measured, load_parameters().parameters)
+    groups = _groups(steps)
+    held: dict[int, HeldRun] = {}
+    for name in dict.fromkeys(groups):
+        change = law.fitted([row for row, group in enumerate(groups) if group != name])
+        for row, group in enumerate(groups):
+            if group == name:
+                held[row] = _held(steps[row], float(law.moves[row] @ change), "left out", name)
+    return RunsValidation(
+        title="End-to-end training runs", held=tuple(held[row] for row in sorted(held)), unread=tuple(unread)
+    )
+
+
+def _steps(runs: Sequence[Run]) -> tuple[list[Step], list[Unread]]:
+    steps: list[Step] = []
+    unread: list[Unread] = []
+    for run in runs:
+        job = job_of(run)
+        made = job if isinstance(job, Unread) else step_of(job)
+        if isinstance(made, Unread):
+            unread.append(made)
+        else:
+            steps.append(made)
+    return steps, unread
+
+
+def measured_s(step: Step) -> float:
+    """Seconds of the step that a run's value means."""
+    at_one = step.value(1.0)
+    value = step.job.run.value
+    return value / at_one if step.job.rate.rises_with_time else at_one / value
+
+
+def _groups(steps: Sequence[Step]) -> list[str]:
+    """What is left out with each run: the rows of its machine, where others of the table have its device, else of its
+    system."""
+    machines: dict[float, set[str]] = {}
+    for step in steps:
+        machines.setdefault(step.machine.device.peak_flops_per_s, set()).add(step.job.run["machine"])
+    out = []
+    for step in steps:
+        run = step.job.run
+        has_like = len(machines[step.machine.device.peak_flops_per_s]) > 1
+        out.append(run["machine"] if has_like else run["system"])
+    return out
+
+
+def _held(step: Step, change: float, use: Use, without: str) -> HeldRun:
+    """`change`: of the logarithm of the step by the fit."""
+    job = step.job
+    step_s = step.estimate.step_s * math.exp(change)
+    value = step.value(step_s)
+    sd = math.hypot(load_parameters().spread, *(each.spread for each in job.unknown))
+    factor = math.exp(NORMAL_90 * sd)
+    return HeldRun(
+        run=job.run,
+        predicted=value,
+        low=value / factor,
+        high=value * factor,
+        sd=sd,
+        use=use,
+        without=without,
+        job=job,
+        step_s=step_s,
+        peak_bytes=step.estimate.peak_bytes,
+    )
