@@ -4,7 +4,7 @@ family on their data axes."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Annotated, Literal
 
@@ -117,6 +117,8 @@ class AxonnOptions(TensorOptions):
         squares = 1 if isinstance(shape, GptShape) else 4  # in a layer's smallest matrix, of which others are multiples
         product = "hidden²" if squares == 1 else f"{squares} hidden²"
         refuse_remainder(f"{product} / (x y)", squares * shape.hidden**2 // (self.x * self.y), "z", self.z)
+        for name, features in _other_matrices(shape):
+            refuse_remainder(f"hidden {name} / (x y)", shape.hidden * features // (self.x * self.y), "z", self.z)
 
 
 class MegatronOptions(TensorOptions):
@@ -192,13 +194,27 @@ def refuse_stages(options: TensorOptions, shape: Shape) -> None:
 
 
 def refuse_columns(shape: Shape, key: str, parts: int) -> None:
-    """Refuse sizes that do not divide by columns: heads and vocabulary of a GPT, features and classes of an MLP."""
+    """Refuse sizes that do not divide by columns: heads, heads of keys, feed-forward features and vocabulary of a GPT,
+    features and classes of an MLP."""
     if isinstance(shape, GptShape):
         refuse_remainder("heads", shape.heads, key, parts)
-        refuse_remainder("vocabulary", shape.vocabulary, key, parts)
+        if shape.kv_heads is not None:
+            refuse_remainder("kv_heads", shape.kv_heads, key, parts)
+        if shape.ffn_hidden is not None:
+            refuse_remainder("ffn_hidden", shape.ffn_hidden, key, parts)
+        refuse_remainder("vocabulary", shape.padded_vocabulary, key, parts)
     elif isinstance(shape, MlpShape):
         refuse_remainder("4 hidden", 4 * shape.hidden, key, parts)
         refuse_remainder("classes", shape.classes, key, parts)
+
+
+def _other_matrices(shape: Shape) -> Iterator[tuple[str, int]]:
+    """Widths of a layer's matrices that are no multiples of the hidden size, by name."""
+    if isinstance(shape, GptShape):
+        if shape.kv_heads is not None:
+            yield "2 keys", 2 * shape.key_features  # beside the queries' hidden²
+        if shape.ffn_hidden is not None:
+            yield "ffn_hidden", shape.ffn_hidden
 
 
 def _on_data(name: str, options: TensorOptions, mesh: Mesh) -> Plan:

@@ -20,10 +20,14 @@ OTHER_KIND: Final = {"lookup": "scatter"}  # kinds whose gradient is of another
 # these read a value and write its gradient
 ENDS: Final = frozenset({"loss"}) | {kind.name for kind in KINDS_OF_EXTRAS if kind.ends}
 OF_A_LOSS: Final = frozenset({"loss_online", "loss_pairs", "loss_sum", "loss_sums"})  # a loss reads all that these read
-WITH_SUMS: Final = frozenset({"norm", "norm_sums"})  # these add gradients that come by other paths
+WITH_SUMS: Final = frozenset(
+    {"norm", "norm_sums", "rmsnorm", "rmsnorm_sums"}
+)  # these add gradients that come by other paths
+SUMS: Final = frozenset({"add", "add_positions"})  # what makes the gradient of a sum that of each part
 GRADIENT_LAST: Final = frozenset({"scatter"})
-NEEDS_INPUT: Final = frozenset({"attention", "gelu", "norm", "norm_sums", "scatter"})  # and all that was read forward
-NEEDS_WEIGHT: Final = frozenset({"norm", "norm_sums"})  # and the first weight
+NEEDS_INPUT: Final = WITH_SUMS | {"attention", "gelu", "scatter", "swiglu"}  # and all that was read forward
+NEEDS_NOTHING: Final = frozenset({"add_positions", "rotary"})  # but gradients
+NEEDS_WEIGHT: Final = WITH_SUMS  # and the first weight
 NEEDS_RESULT: Final = frozenset({"attention", "softmax"})  # and what was made of it
 MAX_NAMED: Final = 6  # of ops that a finding lists
 # the gradient is made together with that of the product with the result
@@ -158,13 +162,11 @@ class _Graph:
                 self.makers[value].append(op)
             for value in op.reads:
                 self.users[value].append(op)
-        sums = {
-            value: [v for op in users if op.kind == "add" for v in op.writes] for value, users in self.users.items()
-        }
+        sums = {value: [v for op in users if op.kind in SUMS for v in op.writes] for value, users in self.users.items()}
         self.summed = reachable(sums, self.bit)  # each value and the sums that it is a part of
         self.inputs = {op.name: self._inputs(op) for op in self.forward.values() if op.kind in ENDS}
         self.gradients = self._gradients()
-        backward = {op.source for op in ops if op.kind != "add"}
+        backward = {op.source for op in ops if op.kind not in SUMS}
         with_gradient = backward & self.forward.keys() | self.inputs.keys()
         read = {
             value: _any(self.bit_of_op[op.name] for op in users if op.name in with_gradient)
@@ -263,7 +265,7 @@ class _Graph:
             yield f"all that {source.name} makes, {_text(source.writes)}", _text(op.reads)
         elif op.kind == "matmul":
             yield from self._factors(op, source, gradients)
-        elif op.kind not in ADDED_KINDS and not read & operands:
+        elif op.kind not in ADDED_KINDS | NEEDS_NOTHING and not read & operands:
             yield (
                 f"one of {_text(sorted(operands))}, which {source.name} reads or makes",
                 _text(op.reads),

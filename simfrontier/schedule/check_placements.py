@@ -11,7 +11,7 @@ from simfrontier.errors import InputError
 from simfrontier.schedule.check_moves import MoveRules
 from simfrontier.schedule.check_operands import Report, coded_text, stacked_text, text_of
 from simfrontier.schedule.check_roles import roles_of_adam, roles_of_work
-from simfrontier.schedule.check_work import OpsByName, faults_of_adam, faults_of_work
+from simfrontier.schedule.check_work import OpsByName, Stated, faults_of_adam, faults_of_work
 from simfrontier.schedule.finding import Findings, Rule, ranks_of, ranks_of_role, title_of
 from simfrontier.schedule.ir import Call, Collective, Compute, Exchange, Op, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.kinds import ADD_KINDS, COPY_KINDS, MODEL_KINDS, NOT_SUMS
@@ -125,7 +125,7 @@ class _Rules(MoveRules):
 
     def work(self, op: Compute, report: Report) -> None:
         """The sizes, flops and operands of an op, and those of the others of its name."""
-        faults = [*faults_of_work(op, self.schedule.tensors, self.schedule.meta.get("heads"))]
+        faults = [*faults_of_work(op, self.schedule.tensors, Stated.of(self.schedule.meta))]
         if op.kind in MODEL_KINDS:
             faults += [*roles_of_work(op, self.schedule.tensors), *self.names.faults(op)]
         for expected, got in faults:

@@ -11,7 +11,9 @@ from simfrontier.schedule.finding import Findings
 from simfrontier.schedule.ir import Compute, Schedule, Tensor
 from simfrontier.schedule.kinds import MODEL_KINDS
 
-SAME = frozenset({"matmul", "norm"})  # kinds that read the same in all streams; heads end in units of other values
+SAME = frozenset(
+    {"matmul", "norm", "rmsnorm"}
+)  # kinds that read the same in all streams; heads end in units of other values
 
 
 def check_streams(schedule: Schedule, findings: Findings) -> None:

@@ -9,22 +9,48 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from simfrontier.dtypes import INTEGERS
+from simfrontier.records import dataclass
 from simfrontier.schedule.ir import Compute, Ref, Tensor
 from simfrontier.schedule.kinds import ADDED_KINDS, KINDS_OF_EXTRAS, LOSS_KINDS, MODEL_KINDS
 
 Fault = tuple[str, str]  # what was expected, what was found
 
-# A linear product of queries, keys and values at once has three times as many outputs as heads have features.
-JOINT: Final = (1, 3)
+GATED: Final = frozenset({"swiglu"})  # read gate and up side by side: twice the features that they make
 PRODUCTS: Final = {1: 2, 3: 5}  # of fused attention, by what it writes: forward, and backward with the scores again
 # what these write has labels of its own: moments and sums
-OWN_LABELS: Final = frozenset({"loss_online", "loss_pairs", "loss_sums", "norm_sums"}) | {
+OWN_LABELS: Final = frozenset({"loss_online", "loss_pairs", "loss_sums", "norm_sums", "rmsnorm_sums"}) | {
     kind.name for kind in KINDS_OF_EXTRAS if kind.has_own_labels
 }
 
 
-def faults_of_work(op: Compute, tensors: Mapping[str, Tensor], heads: object = None) -> Iterator[Fault]:
-    """What is wrong with an op's sizes and operands, by itself; `heads` is what the schedule says of attention's."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stated:
+    """What a schedule's meta says of its attention: heads, those of keys and values (None: as many), and whether a
+    fused one leaves later positions out."""
+
+    heads: object = None
+    kv_heads: object = None
+    causal: object = None
+
+    @classmethod
+    def of(cls, meta: Mapping[str, object]) -> Stated:
+        return cls(heads=meta.get("heads"), kv_heads=meta.get("kv_heads"), causal=meta.get("causal"))
+
+    @property
+    def joined(self) -> tuple[tuple[int, int], ...]:
+        """Features of one size for those of another, as fractions: as many; those of queries, keys and values at once
+        for a part of them; and those of queries for those of keys, or the other way round."""
+        heads, keys = self.heads, self.kv_heads
+        if not (isinstance(heads, int) and isinstance(keys, int) and 0 < keys <= heads):
+            return ((1, 1), (3, 1))
+        return ((1, 1), (heads + 2 * keys, heads), (heads + 2 * keys, keys), (heads, keys), (keys, heads))
+
+
+NOTHING_STATED: Final = Stated()
+
+
+def faults_of_work(op: Compute, tensors: Mapping[str, Tensor], stated: Stated = NOTHING_STATED) -> Iterator[Fault]:
+    """What is wrong with an op's sizes and operands, by itself and by what the schedule states."""
     if op.kind not in MODEL_KINDS and (op.flops or op.matmul):
         yield f"a {op.kind} of 0 flops, without a product", str(op.flops)
     if op.kind == "hook":
@@ -49,8 +75,8 @@ def faults_of_work(op: Compute, tensors: Mapping[str, Tensor], heads: object = N
         yield f"an add of values with the labels {', '.join(read[0].dims)}", f"{unlike.name}: {', '.join(unlike.dims)}"
     yield from _space(op)
     yield from _order(op, read, made)
-    yield from _sizes(op, read, made, heads)
-    yield from _product(op, read, made)
+    yield from _sizes(op, read, made, stated)
+    yield from _product(op, read, made, stated)
 
 
 def _space(op: Compute) -> Iterator[Fault]:
@@ -77,28 +103,28 @@ def _order(op: Compute, read: list[Tensor], written: list[Tensor]) -> Iterator[F
             yield f"the labels {', '.join(wanted)} in the order of {tensor.name}", ", ".join(ordered)
 
 
-def _sizes(op: Compute, read: list[Tensor], written: list[Tensor], heads: object) -> Iterator[Fault]:
+def _sizes(op: Compute, read: list[Tensor], written: list[Tensor], stated: Stated) -> Iterator[Fault]:
     """Every label of the iteration space is as long as an operand says; one whose features a product takes apart into
     heads has as many as there are heads."""
-    sizes = _sizes_by_label(read, written)
+    sizes, joined, heads = _sizes_by_label(read, written), stated.joined, stated.heads
     space = dict(op.iteration)
     inside = [label for label in space if label not in sizes]  # features of a head: no operand tells them apart
     for label, size in space.items():
-        is_split = any(size * space[other] * k in sizes[label] for other in inside for k in JOINT)
+        is_split = any(_is_times(one, size * space[other], joined) for other in inside for one in sizes[label])
         if is_split and op.matmul is not None and size != heads:
             yield f"meta heads to be {size}, as {label} of this op", "nothing said" if heads is None else str(heads)
         if size in sizes[label] or is_split:
             continue
         text = " or ".join(map(str, sorted(sizes[label])))
         if label in inside:
-            by = {n for other in space for n in sizes[other] for k in JOINT if size * space[other] * k == n}
+            by = {n for other in space for n in sizes[other] if _is_times(n, size * space[other], joined)}
             rows = op.matmul[1] if op.matmul is not None else ()
             columns = op.matmul is not None and label in op.matmul[2]
             if not by and not (columns and size == math.prod(space.get(row, 1) for row in rows)):
                 yield f"{label} of a size that its operands have, or that divides one of theirs", str(size)
         else:
             yield f"{label} of size {text}, as its operands have it", str(size)
-    yield from _other_sizes(op, space, inside, (*read, *written))
+    yield from _other_sizes(op, space, inside, (*read, *written), joined)
     if op.kind in OWN_LABELS or op.matmul is not None:
         return
     for tensor in written:
@@ -108,18 +134,28 @@ def _sizes(op: Compute, read: list[Tensor], written: list[Tensor], heads: object
 
 
 def _other_sizes(
-    op: Compute, space: dict[str, int], inside: list[str], operands: tuple[Tensor, ...]
+    op: Compute,
+    space: dict[str, int],
+    inside: list[str],
+    operands: tuple[Tensor, ...],
+    joined: tuple[tuple[int, int], ...],
 ) -> Iterator[Fault]:
-    """Operands that have a label of the space with another size: only heads' features may be told apart or joined, and
-    what kinds of extras pick or join."""
+    """Operands that have a label of the space with another size: only heads' features may be told apart or joined, gate
+    and up joined, and what kinds of extras pick or join."""
     if op.kind in ADDED_KINDS or not all(set(each.dims) <= set(space) for each in operands if op.kind == "matmul"):
         return
     for tensor in operands:
         for label, size in zip(tensor.dims, tensor.shape, strict=False):
             one = space.get(label, size)
-            apart = any(one * space[other] * k == size for other in inside for k in JOINT)
-            if size != one and not apart and one not in [k * size for k in JOINT]:
+            apart = any(_is_times(size, one * space[other], joined) for other in inside)
+            gated = op.kind in GATED and size == 2 * one
+            if size != one and not apart and not gated and not _is_times(one, size, joined):
                 yield f"{tensor.name} with {label} of size {one}, as the op has it", str(size)
+
+
+def _is_times(one: int, other: int, factors: tuple[tuple[int, int], ...]) -> bool:
+    """Whether one size is another times one of these fractions."""
+    return any(one * of == other * times for times, of in factors)
 
 
 def _sizes_by_label(read: list[Tensor], written: list[Tensor]) -> defaultdict[str, set[int]]:
@@ -130,7 +166,7 @@ def _sizes_by_label(read: list[Tensor], written: list[Tensor]) -> defaultdict[st
     return sizes
 
 
-def _product(op: Compute, read: list[Tensor], written: list[Tensor]) -> Iterator[Fault]:
+def _product(op: Compute, read: list[Tensor], written: list[Tensor], stated: Stated) -> Iterator[Fault]:
     """Products name all labels once, multiply what they read, and take two operations each; other work takes none."""
     is_product = op.kind in ("matmul", "attention")
     if op.matmul is None or not is_product:
@@ -147,6 +183,9 @@ def _product(op: Compute, read: list[Tensor], written: list[Tensor]) -> Iterator
         yield f"(batch, m, n, k) that name {', '.join(space)} once", ", ".join(labels) or "nothing"
         return
     flops = 2 * math.prod(space.values()) * (PRODUCTS.get(_values(written), 1) if op.kind == "attention" else 1)
+    rows, seen_by = (math.prod(space.get(label, 1) for label in group) for group in op.matmul[1:3])
+    if op.kind == "attention" and stated.causal == 1 and rows == seen_by:
+        flops = flops // (2 * rows) * (rows + 1)  # s (s + 1) / 2 of s² pairs
     if op.flops != flops:
         yield f"{flops} flops, of its iteration space", str(op.flops)
     _, m, n, k = op.matmul

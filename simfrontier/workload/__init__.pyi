@@ -1,11 +1,6 @@
-from .catalog import (
-    MODELS as MODELS,
-    GptShape as GptShape,
-    MlpShape as MlpShape,
-    find_model as find_model,
-    known_model as known_model,
-)
+from .catalog import MODELS as MODELS, MlpShape as MlpShape, find_model as find_model, known_model as known_model
 from .gpt_model import Attention as Attention, gpt as gpt
+from .gpt_shape import GptShape as GptShape
 from .graph import (
     USUAL_CROSS_ENTROPY as USUAL_CROSS_ENTROPY,
     CrossEntropy as CrossEntropy,

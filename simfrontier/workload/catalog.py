@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from simfrontier.errors import InputError, nearest
 from simfrontier.extras import added
 from simfrontier.records import dataclass
+from simfrontier.workload.gpt_shape import GptShape
 from simfrontier.workload.shape import OfAnyPlan, Shape
 from simfrontier.workload.sizes import refuse_sizes
 
@@ -16,62 +17,6 @@ if TYPE_CHECKING:
     from simfrontier.workload.gpt_model import Attention
     from simfrontier.workload.graph import Workload
     from simfrontier.workload.graph_builder import Softmax
-
-Residual = Literal["parallel", "sequential"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GptShape(OfAnyPlan):
-    """Shape of a decoder GPT with a feed-forward width of 4 × hidden.
-
-    `residual`: attention and MLP side by side on the residual stream (`parallel`, as GPT-J and GPT-NeoX-20B), or the
-    MLP after the attention (`sequential`). `tied`: the head reads the embedding's table.
-    """
-
-    name: str
-    num_layers: int
-    hidden: int
-    heads: int
-    vocabulary: int
-    sequence: int
-    source: str
-    residual: Residual = "parallel"
-    tied: bool = False
-
-    def __post_init__(self) -> None:
-        refuse_sizes(self.name, self)
-        if self.hidden % self.heads:
-            raise InputError(
-                f"model {self.name}: hidden = {self.hidden} does not divide into heads = {self.heads}; "
-                f"nearest that does: heads = {_nearest_divisor(self.hidden, self.heads)}"
-            )
-
-    @property
-    def num_parameters(self) -> int:
-        """ψ = L(12h² + 13h) + 2h + 2Vh: weights, biases and norms of L layers, final norm, both embeddings (one, Vh,
-        where they are tied)."""
-        h, tables = self.hidden, 1 if self.tied else 2
-        return self.num_layers * (12 * h * h + 13 * h) + 2 * h + tables * self.vocabulary * h
-
-    @property
-    def sample(self) -> str:
-        return f"sequences of {self.sequence:,} tokens"
-
-    def with_settings(self, settings: Mapping[str, Any]) -> GptShape:
-        return replace(self, **settings)
-
-    def workload(
-        self, batch: int, checkpointing: bool, precision: str, attention: Attention, softmax: Softmax
-    ) -> Workload:
-        from simfrontier.workload.gpt_model import gpt
-
-        return gpt(self, batch, checkpointing, precision=precision, attention=attention, softmax=softmax)
-
-    def step_flops(self, samples: int, recomputed: bool) -> float:
-        """By the GPT-NeoX formula."""
-        from simfrontier.workload.metric import neox_flops
-
-        return neox_flops(self, samples, self.sequence, 4 if recomputed else 3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +87,78 @@ def _axonn(name: str, num_layers: int, hidden: int, heads: int) -> GptShape:
     )
 
 
+_GPT_2 = "Radford et al. 2019, table 2; openai/gpt-2 1558M hparams.json; 1,557,611,200 parameters"
+_GPT_3 = "arXiv 2005.14165, table 2.1; vocabulary of 50,257 padded to 51,200 as in arXiv 2104.04473"
+_MPT = "mosaicml/llm-foundry scripts/train/yamls/pretrain/mpt-{0}.yaml: learned positions and biases, vocabulary 50,368"
+_MPT_RELEASED = "huggingface.co/mosaicml/mpt-{0} config.json: alibi, no_bias, vocabulary 50,432"
+_BLOOM = "huggingface.co/bigscience/bloom config.json, arXiv 2211.05100; 176,247,271,424 parameters"
+_LLAMA_2 = "arXiv 2307.09288; huggingface.co/meta-llama/Llama-2-{0}-hf config.json"
+_LLAMA_3 = "arXiv 2407.21783, table 3; meta-llama/Llama-3.1 model cards; pre-trained with sequences of 8,192 tokens"
+_FORGE = (
+    "at-aaims/forge train/configs/forge-{0}.yml; vocabulary of 52,000 assumed: the files name a tokenizer, not its size"
+)
+
+
+def _gpt_3(
+    name: str, num_layers: int, hidden: int, heads: int, vocabulary: int, sequence: int, source: str
+) -> GptShape:
+    """Of the family of GPT-2 and GPT-3, and of MPT's pre-training files: learned positions, a tied head."""
+    return GptShape(
+        name=name,
+        num_layers=num_layers,
+        hidden=hidden,
+        heads=heads,
+        vocabulary=vocabulary,
+        sequence=sequence,
+        source=source,
+        residual="sequential",
+        tied=True,
+        positions="learned",
+        causal=True,
+    )
+
+
+def _mpt(size: str, num_layers: int, hidden: int, heads: int) -> GptShape:
+    shape = _gpt_3(f"mpt-{size}", num_layers, hidden, heads, 50432, 2048, _MPT_RELEASED.format(size))
+    return replace(shape, positions="alibi", biases=False)
+
+
+def _llama(
+    name: str,
+    num_layers: int,
+    hidden: int,
+    heads: int,
+    kv_heads: int,
+    ffn: int,
+    vocabulary: int,
+    sequence: int,
+    source: str,
+) -> GptShape:
+    return GptShape(
+        name=name,
+        num_layers=num_layers,
+        hidden=hidden,
+        heads=heads,
+        vocabulary=vocabulary,
+        sequence=sequence,
+        source=source,
+        residual="sequential",
+        ffn_hidden=ffn,
+        gated=True,
+        kv_heads=kv_heads,
+        norm="rmsnorm",
+        biases=False,
+        positions="rotary",
+        causal=True,
+    )
+
+
+def _forge(name: str, letter: str, num_layers: int, hidden: int, heads: int) -> GptShape:
+    return replace(
+        _gpt_3(name, num_layers, hidden, heads, 52000, 2048, _FORGE.format(letter)), tied=False, positions="rotary"
+    )
+
+
 MODELS: dict[str, GptShape | MlpShape] = {
     shape.name: shape
     for shape in (
@@ -180,6 +197,21 @@ MODELS: dict[str, GptShape | MlpShape] = {
             residual="sequential",
             tied=True,
         ),
+        _gpt_3("gpt2-xl", 48, 1600, 25, 50257, 1024, _GPT_2),
+        _gpt_3("gpt3-175b", 96, 12288, 96, 51200, 2048, _GPT_3),
+        _mpt("7b", 32, 4096, 32),
+        _gpt_3("mpt-13b", 40, 5120, 40, 50368, 2048, _MPT.format("13b")),
+        _mpt("30b", 48, 7168, 64),
+        _gpt_3("mpt-70b", 80, 8192, 64, 50368, 2048, _MPT.format("70b")),
+        replace(_gpt_3("bloom-176b", 70, 14336, 112, 250880, 2048, _BLOOM), positions="alibi", embedding_norm=True),
+        _llama("llama-2-7b", 32, 4096, 32, 32, 11008, 32000, 4096, _LLAMA_2.format("7b")),
+        _llama("llama-2-13b", 40, 5120, 40, 40, 13824, 32000, 4096, _LLAMA_2.format("13b")),
+        _llama("llama-2-70b", 80, 8192, 64, 8, 28672, 32000, 4096, _LLAMA_2.format("70b")),
+        _llama("llama-3-8b", 32, 4096, 32, 8, 14336, 128256, 8192, _LLAMA_3),
+        _llama("llama-3-70b", 80, 8192, 64, 8, 28672, 128256, 8192, _LLAMA_3),
+        _llama("llama-3-405b", 126, 16384, 128, 8, 53248, 128256, 8192, _LLAMA_3),
+        _forge("forge-13b", "m", 40, 5120, 40),
+        _forge("forge-22b", "l", 48, 6144, 48),
         GptShape(
             name="tiny",
             num_layers=2,
@@ -211,7 +243,3 @@ def find_model(name: str) -> Shape:
 
 def _of_extras() -> Iterator[Shape]:
     yield from added("models", Shape)  # type: ignore[type-abstract]
-
-
-def _nearest_divisor(number: int, wanted: int) -> int:
-    return min((d for d in range(1, number + 1) if number % d == 0), key=lambda d: (abs(d - wanted), d))

@@ -1,10 +1,12 @@
 """The decoder GPT as a graph of ops: attention and MLP side by side on the residual stream, as in GPT-NeoX-20B, or one
 after the other, as in Megatron-LM.
 
-Labels: b sample, s position, t position attended to, h hidden feature, a feature of a head (heads × something), d
-feature inside a head, f feed-forward feature, v vocabulary entry, e one of two entries. A head dimension is labelled a
-wherever heads may be split. Dropout is off, as in the published 20B configuration; the rotary embedding of a quarter of
-the query and key features (under 0.5 % of a layer's traffic) is left out.
+Labels: b sample, s position, t position attended to, p row of a table of positions, h hidden feature, a feature of a
+head (heads × something), d feature inside a head, f feed-forward feature, v vocabulary entry, e one of two entries. A
+head dimension is labelled a wherever heads may be split; where several heads share a key and a value (GQA), the
+features of qkv lie by groups: the queries of a group, its key, its value. A gated MLP's first product has the feature f
+twice, gate and up side by side. Dropout is off, as in the published 20B configuration; the rotary embedding of a
+quarter of the query and key features of GPT-NeoX (under 0.5 % of a layer's traffic) is left out.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import Literal
 
 from simfrontier.errors import InputError
 from simfrontier.opnames import Part
-from simfrontier.workload.catalog import GptShape
+from simfrontier.workload.gpt_shape import GptShape
 from simfrontier.workload.graph import Phase, Use, Workload, WorkOp
 from simfrontier.workload.graph_builder import GraphBuilder, Softmax, here
 from simfrontier.workload.precision import Precision, find_precision
@@ -40,6 +42,10 @@ def gpt(
     for key, value in (("batch", batch), ("sequence", length)):
         if value < 1:
             raise InputError(f"model {shape.name}: {key} = {value}; allowed: 1 or more")
+    if shape.positions == "learned" and length > shape.sequence:
+        raise InputError(
+            f"model {shape.name}: sequence = {length}; allowed: up to {shape.sequence}, which have learned positions"
+        )
     return _Gpt(shape, batch, length, find_precision(precision), attention, softmax).workload(checkpointing)
 
 
@@ -61,13 +67,24 @@ class _Gpt(GraphBuilder):
             "s": sequence,
             "t": sequence,
             "h": shape.hidden,
-            "d": shape.hidden // shape.heads,
-            "f": 4 * shape.hidden,
-            "v": shape.vocabulary,
+            "p": shape.sequence,
+            "d": shape.head_features,
+            "f": shape.feed_forward,
+            "v": shape.padded_vocabulary,
         }
         self.is_parallel = shape.residual == "parallel"
         self.before_mlp = "x" if self.is_parallel else "middle"  # the stream that the MLP starts from
         self.table = "embedding" if shape.tied else "head"
+        self.norm_kind = "norm" if shape.norm == "layernorm" else "rmsnorm"
+        self.bend = "swiglu" if shape.gated else "gelu"  # what is not linear in the MLP
+        self.is_rotary = shape.positions == "rotary"
+        query_key_value = "query.out", "key.out", "value.out"
+        self.projected = query_key_value if self.is_rotary else ("qkv.out",)
+        """What qkv makes: queries, keys and values apart where the first two are rotated."""
+        self.query, self.key, self.of_value = (
+            ("rotary.query", "rotary.key", "value.out") if self.is_rotary else ("qkv.out",) * 3
+        )
+        self.unrotated = ("d.rotary.query", "d.rotary.key") if self.is_rotary else ("d.query", "d.key")
         super().__init__(precision, sizes, rows=("b", "s"), softmax=softmax)
 
     def workload(self, checkpointing: bool) -> Workload:
@@ -89,26 +106,52 @@ class _Gpt(GraphBuilder):
                 "tied": int(self.shape.tied),
                 "attention": self.attention,
                 "heads": self.shape.heads,
+                **self._other_traits(),
                 **self.softmax_trait,
             },
         )
 
+    def _other_traits(self) -> dict[str, str | int]:
+        """What differs from a GPT's usual traits."""
+        shape = self.shape
+        given: dict[str, tuple[str | int, str | int]] = {
+            "kv_heads": (shape.key_heads, shape.heads),
+            "gated": (int(shape.gated), 0),
+            "norm": (shape.norm, "layernorm"),
+            "biases": (int(shape.biases), 1),
+            "positions": (shape.positions, "none"),
+            "embedding_norm": (int(shape.embedding_norm), 0),
+            "causal": (int(shape.causal), 0),
+        }
+        return {key: value for key, (value, usual) in given.items() if value != usual}
+
     # ── tensors ──
 
     def _declare(self) -> None:
-        h, f, v, heads = self.shape.hidden, 4 * self.shape.hidden, self.shape.vocabulary, self.shape.heads
+        h, f, v, heads = self.sizes["h"], self.sizes["f"], self.sizes["v"], self.shape.heads
+        joint, rise = self._joint, self._rise
+        of_keys = (self.batch, self.sequence, self.shape.key_features)
         stream = ("b", "s", "h")
         hidden = (self.batch, self.sequence, h)
         for name in ("x", "ln1.out", "attention.out", "ln2.out", "mlp.out"):
             self.value(name, stream, hidden)
-        self.value("qkv.out", ("b", "s", "a"), (self.batch, self.sequence, 3 * h))
+        if self.is_rotary:
+            for name in ("query.out", "rotary.query", "d.rotary.query"):
+                self.value(name, ("b", "s", "a"), hidden)
+            for name in ("key.out", "value.out", "rotary.key", "d.rotary.key"):
+                self.value(name, ("b", "s", "a"), of_keys)
+        else:
+            self.value("qkv.out", ("b", "s", "a"), (self.batch, self.sequence, joint))
         squares = () if self.attention == "fused" else ("scores", "probabilities", "d.probabilities", "d.scores")
         for name in squares:
             self.value(name, ("b", "a", "s", "t"), (self.batch, heads, self.sequence, self.sequence))
-        for name in ("context", "d.context", "d.query", "d.key", "d.value"):
+        for name in ("context", "d.context", "d.query"):
             self.value(name, ("b", "s", "a"), hidden)
-        for name in ("h_to_4h.out", "gelu.out", "d.gelu", "d.h_to_4h"):
-            self.value(name, ("b", "s", "f"), (self.batch, self.sequence, f))
+        for name in ("d.key", "d.value"):
+            self.value(name, ("b", "s", "a"), of_keys)
+        bend = self.bend
+        for name, width in (("h_to_4h.out", rise), (f"{bend}.out", f), (f"d.{bend}", f), ("d.h_to_4h", rise)):
+            self.value(name, ("b", "s", "f"), (self.batch, self.sequence, width))
         for name in ("d.x", "d.ln1", "d.ln2", "d.mlp_path" if self.is_parallel else "d.middle"):
             self.value(name, stream, hidden)
         if not self.is_parallel:
@@ -116,33 +159,47 @@ class _Gpt(GraphBuilder):
         for norm in ("ln1", "ln2"):
             self._norm_values(norm, per_layer=True)
         self.value("tokens", ("b", "s"), hidden[:2], dtype="int64", per_layer=False, persistent=True)
+        for name in self._embedded():
+            self.value(name, stream, hidden, per_layer=False)
+        if self.shape.embedding_norm:
+            self.value("d.embedding", stream, hidden, per_layer=False)
+            self._norm_values("embedding_norm", per_layer=False)
         for name in ("final_norm.out", "d.final_norm"):
             self.value(name, stream, hidden, per_layer=False)
         self._norm_values("final_norm", per_layer=False)
         self.logits("v")
 
         self.weight("embedding.weight", "embedding", ("v", "h"), (v, h), per_layer=False)
+        if self.shape.positions == "learned":
+            self.weight("positions.weight", "positions", ("p", "h"), (self.sizes["p"], h), per_layer=False)
+        if self.shape.embedding_norm:
+            self._norm_weights("embedding_norm", per_layer=False)
         for module, dims, rows, columns in (
-            ("qkv", ("a", "h"), 3 * h, h),
+            ("qkv", ("a", "h"), joint, h),
             ("dense", ("h", "a"), h, h),
-            ("h_to_4h", ("f", "h"), f, h),
+            ("h_to_4h", ("f", "h"), rise, h),
             ("4h_to_h", ("h", "f"), h, f),
         ):
-            self.linear_weights(module, dims, (rows, columns))
+            self.linear_weights(module, dims, (rows, columns), has_bias=self.shape.biases)
         for module in ("ln1", "ln2"):
             self._norm_weights(module, per_layer=True)
         self._norm_weights("final_norm", per_layer=False)
         if not self.shape.tied:
             self.weight("head.weight", "head", ("v", "h"), (v, h), per_layer=False)
 
+    def _embedded(self) -> tuple[str, ...]:
+        """The values between the look-up and the residual stream, in order."""
+        after = (self.shape.positions == "learned", self.shape.embedding_norm)
+        return ("embedding.out", "positions.out")[: sum(after)] if after[0] else ("embedding.out",)[: sum(after)]
+
     def _norm_values(self, module: str, per_layer: bool) -> None:
-        """What a norm sums over its features first where they are cut."""
+        """What a norm sums over its features first where they are cut: two sums, or, without a mean, one."""
         for name in (f"{module}.moments", f"d.{module}.moments"):
-            shape, wide = (self.batch, self.sequence, 2), self.precision.wide
+            shape, wide = (self.batch, self.sequence, 2 if self.norm_kind == "norm" else 1), self.precision.wide
             self.value(name, ("b", "s", "e"), shape, dtype=wide, per_layer=per_layer, where_cut="h")
 
     def _norm_weights(self, module: str, per_layer: bool) -> None:
-        for part in ("weight", "bias"):
+        for part in ("weight", "bias") if self.shape.norms_have_biases else ("weight",):
             self.weight(f"{module}.{part}", module, ("h",), (self.shape.hidden,), per_layer)
 
     # ── ops ──
@@ -159,9 +216,9 @@ class _Gpt(GraphBuilder):
         )
         mlp = (
             *self._norm("ln2", self.before_mlp),
-            self.linear("h_to_4h", "fh", "ln2.out", "h_to_4h.out"),
-            self.pointwise("gelu", "gelu", "bsf", reads=here("h_to_4h.out"), writes=here("gelu.out")),
-            self.linear("4h_to_h", "hf", "gelu.out", "mlp.out"),
+            self.linear("h_to_4h", "fh", "ln2.out", "h_to_4h.out", {"f": self._rise}),
+            self.pointwise(self.bend, self.bend, "bsf", reads=here("h_to_4h.out"), writes=here(f"{self.bend}.out")),
+            self.linear("4h_to_h", "hf", f"{self.bend}.out", "mlp.out"),
         )
         if self.is_parallel:
             return *attention, *mlp, self._add("residual", here("x", "attention.out", "mlp.out"), (("x", 1),))
@@ -172,21 +229,50 @@ class _Gpt(GraphBuilder):
         return self.pointwise(name, "add", "bsh", reads=reads, writes=writes)
 
     def _attention(self) -> tuple[WorkOp, ...]:
-        qkv = self.linear("qkv", "ah", "ln1.out", "qkv.out", {"a": 3 * self.shape.hidden})
-        return qkv, *(self._fused() if self.attention == "fused" else self._unfused())
+        qkv = self.linear("qkv", "ah", "ln1.out", self.projected[0], {"a": self._joint})
+        core = self._fused() if self.attention == "fused" else self._unfused()
+        if not self.is_rotary:
+            return qkv, *core
+        rotary = self.pointwise(
+            "rotary",
+            "rotary",
+            "bsa",
+            {"a": self.shape.hidden},
+            reads=here("query.out", "key.out"),
+            writes=here(self.query, self.key),
+        )
+        return replace(qkv, writes=here(*self.projected)), rotary, *core
+
+    @property
+    def _joint(self) -> int:
+        """Features of queries, keys and values together."""
+        return self.shape.hidden + 2 * self.shape.key_features
+
+    @property
+    def _rise(self) -> int:
+        """Features that the MLP's first product makes."""
+        return self.shape.feed_forward * (2 if self.shape.gated else 1)
+
+    @property
+    def _attended(self) -> tuple[Use, ...]:
+        """What attention reads."""
+        return here(*dict.fromkeys((self.query, self.key, self.of_value)))
 
     def _fused(self) -> tuple[WorkOp, ...]:
         """Two products of every position with every other, nothing of which reaches memory."""
-        return (self._fused_op(None, 2, here("qkv.out"), here("context")),)
+        return (self._fused_op(None, 2, self._attended, here("context")),)
 
     def _fused_op(self, part: Part | None, products: int, reads: tuple[Use, ...], writes: tuple[Use, ...]) -> WorkOp:
         op = self.matmul("attention", _PER_HEAD, {"a": self.shape.heads}, part, reads=reads, writes=writes)
-        return replace(op, kind="attention", flops=products * op.flops)
+        flops = products * op.flops
+        if self.shape.causal:  # s (s + 1) / 2 of s² pairs
+            flops = flops // (2 * self.sequence) * (self.sequence + 1)
+        return replace(op, kind="attention", flops=flops)
 
     def _unfused(self) -> tuple[WorkOp, ...]:
         heads = {"a": self.shape.heads}
         return (
-            self.matmul("scores", _PER_HEAD, heads, reads=here("qkv.out"), writes=here("scores")),
+            self.matmul("scores", _PER_HEAD, heads, reads=self._query_and_key, writes=here("scores")),
             self.pointwise(
                 "softmax",
                 "softmax",
@@ -200,38 +286,43 @@ class _Gpt(GraphBuilder):
                 "context",
                 (("b", "a"), ("s",), ("d",), ("t",)),
                 heads,
-                reads=here("probabilities", "qkv.out"),
+                reads=here("probabilities", self.of_value),
                 writes=here("context"),
             ),
         )
 
-    def _norm(self, module: str, source: str) -> tuple[WorkOp, ...]:
-        """A norm, after its sums over cut features."""
-        out = "final_norm.out" if module == "final_norm" else f"{module}.out"
-        moments = f"{module}.moments"
+    @property
+    def _query_and_key(self) -> tuple[Use, ...]:
+        return here(*dict.fromkeys((self.query, self.key)))
+
+    def _norm(self, module: str, source: str, target: str = "") -> tuple[WorkOp, ...]:
+        """A norm into `target` (default: its own output), after its sums over cut features."""
+        out = target or f"{module}.out"
+        moments, sums = f"{module}.moments", f"{self.norm_kind}_sums"
         return (
-            self.pointwise(
-                module, "norm_sums", "bsh", is_sums=True, where_cut="h", reads=here(source), writes=here(moments)
-            ),
+            self.pointwise(module, sums, "bsh", is_sums=True, where_cut="h", reads=here(source), writes=here(moments)),
             self.pointwise(
                 module,
-                "norm",
+                self.norm_kind,
                 "bsh",
                 reads=here(source, moments),
                 writes=here(out),
-                weights=(f"{module}.weight", f"{module}.bias"),
+                weights=self._weights_of(module),
             ),
         )
 
-    def _norm_backward(self, module: str, source: str, target: str, others: tuple[Use, ...] = ()) -> tuple[WorkOp, ...]:
-        """A norm's backward from `d.module`; `others` are gradients of the same stream, added to its input's."""
-        weight, bias = f"{module}.weight", f"{module}.bias"
-        before = here(f"d.{module}", source, f"{module}.moments")
+    def _norm_backward(
+        self, module: str, source: str, target: str, others: tuple[Use, ...] = (), gradient: str = ""
+    ) -> tuple[WorkOp, ...]:
+        """A norm's backward from `gradient` (default: `d.module`); `others` are gradients of the same stream, added to
+        its input's."""
+        weight = f"{module}.weight"
+        before = here(gradient or f"d.{module}", source, f"{module}.moments")
         sums = f"d.{module}.moments"
         return (
             self.pointwise(
                 module,
-                "norm_sums",
+                f"{self.norm_kind}_sums",
                 "bsh",
                 part="backward",
                 is_sums=True,
@@ -242,26 +333,26 @@ class _Gpt(GraphBuilder):
             ),
             self.pointwise(
                 module,
-                "norm",
+                self.norm_kind,
                 "bsh",
                 part="backward",
                 reads=(*before, *here(sums), *others),
                 writes=here(target),
                 weights=(weight,),
-                gradients=(weight, bias),
+                gradients=self._weights_of(module),
             ),
         )
 
     def _layer_backward(self) -> tuple[WorkOp, ...]:
-        h = self.shape.hidden
+        h, bend = self.shape.hidden, self.bend
         out = (("d.x", 1),)
         after_attention = out if self.is_parallel else here("d.middle")
         mlp = (
-            *self.linear_backward("4h_to_h", "hf", out, "gelu.out", "d.gelu"),
+            *self.linear_backward("4h_to_h", "hf", out, f"{bend}.out", f"d.{bend}"),
             self.pointwise(
-                "gelu", "gelu", "bsf", part="backward", reads=here("d.gelu", "h_to_4h.out"), writes=here("d.h_to_4h")
+                bend, bend, "bsf", part="backward", reads=here(f"d.{bend}", "h_to_4h.out"), writes=here("d.h_to_4h")
             ),
-            *self.linear_backward("h_to_4h", "fh", here("d.h_to_4h"), "ln2.out", "d.ln2"),
+            *self.linear_backward("h_to_4h", "fh", here("d.h_to_4h"), "ln2.out", "d.ln2", {"f": self._rise}),
         )
         if self.is_parallel:
             norm = self._norm_backward("ln2", "x", "d.mlp_path")
@@ -274,13 +365,24 @@ class _Gpt(GraphBuilder):
             *norm,
             *self.linear_backward("dense", "ha", after_attention, "context", "d.context", {"a": h}),
             *self._attention_backward(),
-            *self.linear_backward("qkv", "ah", here("d.query", "d.key", "d.value"), "ln1.out", "d.ln1", {"a": 3 * h}),
+            *self._rotary_backward(),
+            *self.linear_backward(
+                "qkv", "ah", here(*self.unrotated, "d.value"), "ln1.out", "d.ln1", {"a": self._joint}
+            ),
             *self._norm_backward("ln1", "x", "d.x", others),
         )
 
+    def _rotary_backward(self) -> tuple[WorkOp, ...]:
+        if not self.is_rotary:
+            return ()
+        reads, writes = here("d.query", "d.key"), here(*self.unrotated)
+        features = {"a": self.shape.hidden}
+        return (self.pointwise("rotary", "rotary", "bsa", features, part="backward", reads=reads, writes=writes),)
+
     def _attention_backward(self) -> tuple[WorkOp, ...]:
         if self.attention == "fused":  # scores again, then the gradients of probabilities, queries, keys and values
-            reads, writes = here("d.context", "qkv.out", "context"), here("d.query", "d.key", "d.value")
+            reads = (*here("d.context"), *self._attended, *here("context"))
+            writes = here("d.query", "d.key", "d.value")
             return (self._fused_op("backward", 5, reads, writes),)
         heads, per_head = {"a": self.shape.heads}, ("b", "a")
         return (
@@ -289,7 +391,7 @@ class _Gpt(GraphBuilder):
                 (per_head, ("s",), ("t",), ("d",)),
                 heads,
                 part="dprobabilities",
-                reads=here("d.context", "qkv.out"),
+                reads=here("d.context", self.of_value),
                 writes=here("d.probabilities"),
             ),
             self.matmul(
@@ -314,7 +416,7 @@ class _Gpt(GraphBuilder):
                 (per_head, ("s",), ("d",), ("t",)),
                 heads,
                 part="dquery",
-                reads=here("d.scores", "qkv.out"),
+                reads=here("d.scores", self.key),
                 writes=here("d.query"),
             ),
             self.matmul(
@@ -322,23 +424,32 @@ class _Gpt(GraphBuilder):
                 (per_head, ("t",), ("d",), ("s",)),
                 heads,
                 part="dkey",
-                reads=here("d.scores", "qkv.out"),
+                reads=here("d.scores", self.query),
                 writes=here("d.key"),
             ),
         )
 
     def _embedding(self) -> Phase:
-        table = ("embedding.weight",)
-        return Phase(
-            forward=(
-                self.pointwise("embedding", "lookup", "bshv", reads=here("tokens"), writes=here("x"), weights=table),
-            ),
-            backward=(
-                self.pointwise(
-                    "embedding", "scatter", "bshv", part="wgrad", reads=here("tokens", "d.x"), gradients=table
-                ),
-            ),
+        """Rows of the table; then what a model adds: its positions' rows, a norm."""
+        table, shape = ("embedding.weight",), self.shape
+        outs = (*self._embedded(), "x")
+        gradient = "d.embedding" if shape.embedding_norm else "d.x"  # of what the tables give
+        lookup = self.pointwise(
+            "embedding", "lookup", "bshv", reads=here("tokens"), writes=here(outs[0]), weights=table
         )
+        scatter = self.pointwise(
+            "embedding", "scatter", "bshv", part="wgrad", reads=here("tokens", gradient), gradients=table
+        )
+        forward: tuple[WorkOp, ...] = (lookup,)
+        backward: tuple[WorkOp, ...] = (scatter,)
+        if shape.positions == "learned":
+            rows, how = ("positions.weight",), ("positions", "add_positions", "bshp")
+            forward = (*forward, self.pointwise(*how, reads=here(outs[0]), writes=here(outs[1]), weights=rows))
+            backward = (self.pointwise(*how, part="wgrad", reads=here(gradient), gradients=rows), *backward)
+        if shape.embedding_norm:
+            forward = (*forward, *self._norm("embedding_norm", outs[-2], "x"))
+            backward = (*self._norm_backward("embedding_norm", outs[-2], gradient, gradient="d.x"), *backward)
+        return Phase(forward=forward, backward=backward)
 
     def _head(self) -> Phase:
         return Phase(

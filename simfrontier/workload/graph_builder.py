@@ -81,10 +81,13 @@ class GraphBuilder:
         """Declare a weight of a module."""
         self.weights[name] = Weight(name=name, module=module, dims=dims, shape=shape, per_layer=per_layer)
 
-    def linear_weights(self, module: str, dims: Labels, shape: tuple[int, int], per_layer: bool = True) -> None:
-        """Declare the matrix (outputs × inputs) of a linear module, and its bias."""
+    def linear_weights(
+        self, module: str, dims: Labels, shape: tuple[int, int], per_layer: bool = True, has_bias: bool = True
+    ) -> None:
+        """Declare the matrix (outputs × inputs) of a linear module, and its bias if it has one."""
         self.weight(f"{module}.weight", module, dims, shape, per_layer)
-        self.weight(f"{module}.bias", module, dims[:1], shape[:1], per_layer)
+        if has_bias:
+            self.weight(f"{module}.bias", module, dims[:1], shape[:1], per_layer)
 
     # ── ops ──
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simfrontier.workload.catalog import GptShape
+from simfrontier.workload.gpt_shape import GptShape
 
 
 def neox_flops(shape: GptShape, samples: int, sequence: int, factor: int) -> float:

@@ -1,0 +1,139 @@
+"""Shapes of GPTs with everything that models differ in: their parameters to the last one, and their operations."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from simfrontier.errors import InputError
+from simfrontier.workload import Attention, GptShape, find_model, gpt
+from tests.workload.gpt_shapes import BASE, NAMED, shapes
+
+# As the weights that were published, or the file of the run, count them.
+PUBLISHED = {
+    "gpt2-xl": 1_557_611_200,
+    "mpt-7b": 6_649_286_656,
+    "mpt-13b": 12_853_954_560,
+    "mpt-70b": 64_862_437_376,
+    "bloom-176b": 176_247_271_424,
+    "llama-2-7b": 6_738_415_616,
+    "llama-2-13b": 13_015_864_320,
+    "llama-2-70b": 68_976_648_192,
+    "llama-3-8b": 8_030_261_248,
+    "llama-3-70b": 70_553_706_496,
+    "llama-3-405b": 405_853_388_800,
+}
+
+
+@pytest.mark.parametrize(("name", "number"), PUBLISHED.items())
+def test_parameters_of_published_models(name: str, number: int) -> None:
+    assert find_model(name).num_parameters == number
+
+
+@given(shapes())
+def test_the_formula_counts_the_weights_of_the_graph(shape: GptShape) -> None:
+    assert gpt(shape, 1, False).num_parameters == shape.num_parameters
+
+
+@given(shapes(), st.integers(1, 3), st.sampled_from(["plain", "fused"]))
+def test_matrix_products_of_any_shape(shape: GptShape, batch: int, attention: Attention) -> None:
+    """2 b s for each element of a matrix, forward, and twice that backward; attention makes 2 products of all pairs of
+    positions forward and 4 backward, fused 5, of which it then needs only those that are not later, if it is causal."""
+    h, s, tokens = shape.hidden, shape.sequence, batch * shape.sequence
+    keys = shape.hidden // shape.heads * (shape.kv_heads or shape.heads)
+    inner = shape.ffn_hidden or 4 * h
+    elements = h * (h + 2 * keys) + h * h + (3 if shape.gated else 2) * h * inner
+    rows = -(-shape.vocabulary // shape.vocabulary_multiple) * shape.vocabulary_multiple
+    pairs = s * (s + 1) // 2 if attention == "fused" and shape.causal else s * s
+    products = 7 if attention == "fused" else 6
+    layer = 6 * tokens * elements + products * 2 * batch * pairs * h
+    assert gpt(shape, batch, False, attention=attention).matmul_flops == (
+        shape.num_layers * layer + 6 * tokens * rows * h
+    )
+
+
+@given(shapes())
+def test_useful_operations_of_a_token_are_those_of_the_graph(shape: GptShape) -> None:
+    """Plain attention computes every pair, three times (forward, and two gradients), as the count by all positions
+    does; half as many and those of a position with itself where only what is not later counts."""
+    whole = replace(shape, causal=False)
+    assert whole.model_flops_per_token * shape.sequence == gpt(whole, 1, False).matmul_flops
+    # 12 L h s for all pairs, 6 L h (s + 1) for those
+    saved = 12 * shape.num_layers * shape.hidden * shape.sequence
+    saved -= 6 * shape.num_layers * shape.hidden * (shape.sequence + 1)
+    assert whole.model_flops_per_token - replace(shape, causal=True).model_flops_per_token == saved
+
+
+def test_a_llama_layer_by_hand() -> None:
+    """Llama 3 8B: qkv 4096 · (4096 + 2 · 1024), dense 4096², gate, up and down 3 · 4096 · 14336, two norms of 4096."""
+    work = gpt(find_model("llama-3-8b"), 1, False)  # type: ignore[arg-type]
+    sizes = {name: weight.num_elements for name, weight in work.weights.items() if weight.per_layer}
+    assert sizes == {
+        "qkv.weight": 4096 * 6144,
+        "dense.weight": 4096 * 4096,
+        "h_to_4h.weight": 2 * 4096 * 14336,
+        "4h_to_h.weight": 4096 * 14336,
+        "ln1.weight": 4096,
+        "ln2.weight": 4096,
+    }
+    assert not [name for name in work.weights if name.endswith(".bias")]
+
+
+def test_what_rotation_takes_of_memory() -> None:
+    """Queries and keys in, rotated ones out, and the same for their gradients; values are not touched."""
+    work = gpt(NAMED["llama-like"], 1, False)
+    used = {op.name: (op.reads, op.writes) for op in (*work.layer.forward, *work.layer.backward)}
+    assert used["rotary"] == (
+        (("query.out", 0), ("key.out", 0)),
+        (("rotary.query", 0), ("rotary.key", 0)),
+    )
+    assert used["rotary.backward"] == (
+        (("d.query", 0), ("d.key", 0)),
+        (("d.rotary.query", 0), ("d.rotary.key", 0)),
+    )
+    assert work.values["key.out"].shape == (1, 24, 16)  # 8 of 24 heads, of 2 features each
+
+
+def test_defaults_leave_the_usual_graph() -> None:
+    """What says the same as a default makes the same graph."""
+    same = replace(BASE, ffn_hidden=4 * BASE.hidden, kv_heads=BASE.heads)
+    assert gpt(same, 2, True) == gpt(BASE, 2, True)
+
+
+def test_vocabularies_are_rounded_up() -> None:
+    """140 up to a multiple of 16: 144 rows."""
+    work = gpt(NAMED["gpt-2-like"], 1, False)
+    assert work.weights["embedding.weight"].shape == (144, 48)
+    assert work.values["logits"].shape[-1] == 144
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"ffn_hidden": 0}, "model base: ffn_hidden = 0; allowed: 1 or more"),
+        ({"kv_heads": -1}, "model base: kv_heads = -1; allowed: 1 or more"),
+        ({"vocabulary_multiple": 0}, "model base: vocabulary_multiple = 0; allowed: 1 or more"),
+        (
+            {"kv_heads": 7},
+            "model base: heads = 24 does not divide into kv_heads = 7; nearest that does: kv_heads = 6",
+        ),
+        (
+            {"hidden": 72, "positions": "rotary"},
+            'model base: positions = "rotary" rotates pairs of features, got 3 of a head; '
+            "allowed: hidden / heads that is even",
+        ),
+    ],
+)
+def test_shapes_that_cannot_be(changes: dict[str, Any], text: str) -> None:
+    with pytest.raises(InputError) as caught:
+        replace(BASE, **changes)
+    assert str(caught.value) == text
+
+
+def test_learned_positions_end_with_their_table() -> None:
+    with pytest.raises(
+        InputError, match=r"^model base: sequence = 25; allowed: up to 24, which have learned positions$"
+    ):
+        gpt(NAMED["gpt-2-like"], 1, False, sequence=25)
+    assert gpt(NAMED["gpt-2-like"], 1, False, sequence=12).weights["positions.weight"].shape == (24, 48)
