@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final, Literal
 
 from simfrontier.errors import InputError, nearest
@@ -45,18 +46,12 @@ def step_flops(shape: GptShape, samples: int, flops: Flops, recomputes: bool) ->
     """FLOPs of a step by arXiv 2104.04473 eq. 3, with the widths of this shape: products of layers and attention, of
     every position with every other, and the head; twice as many in the backward as in the forward, and a recomputed
     forward of the layers."""
-    tokens = float(samples * shape.sequence)
-    layers = 2.0 * shape.num_layers * (layer_matrix_elements(shape) + 2.0 * shape.sequence * shape.hidden)
-    head = 2.0 * shape.vocabulary * shape.hidden
-    passes = 4 if flops == "recomputed" or (flops == "hardware" and recomputes) else 3
-    return tokens * (passes * layers + 3 * head)
-
-
-def layer_matrix_elements(shape: GptShape) -> float:
-    """Elements of the matrices of one layer."""
-    h, ffn = shape.hidden, getattr(shape, "ffn_hidden", None) or 4 * shape.hidden
-    kv = (getattr(shape, "kv_heads", None) or shape.heads) * (h // shape.heads)
-    return float(h * (2 * h + 2 * kv) + (3 if getattr(shape, "gated", False) else 2) * h * ffn)
+    whole = replace(shape, causal=False)
+    model = float(samples * shape.sequence) * whole.model_flops_per_token
+    if flops == "model" or (flops == "hardware" and not recomputes):
+        return model
+    head = 6.0 * samples * shape.sequence * shape.padded_vocabulary * shape.hidden
+    return model + (model - head) / 3.0
 
 
 def value_of(
