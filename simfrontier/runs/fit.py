@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 
 from simfrontier.records import dataclass
 from simfrontier.runs.forecast import Step
-from simfrontier.runs.parameters import Parameter
+from simfrontier.runs.parameters import Parameter, step_s
 
 STEP: Final = 1.05  # factor by which a number is moved to see what it does
 NOISE: Final = 0.06  # of the logarithm of one published value
+ROUNDS: Final = 5  # of a fit
+MOST: Final = 0.4  # by which the logarithm of a parameter moves in one of them
 FAR: Final = 1.0  # deviations from which a residual counts linearly (Huber)
 
 
@@ -48,23 +50,38 @@ class Sensitivities:
         return change
 
 
-def sensitivities(steps: Sequence[Step], measured_s: Sequence[float], parameters: Sequence[Parameter]) -> Sensitivities:
-    """How these steps move with these parameters; `measured_s`: seconds of each, as published."""
+def sensitivities(
+    steps: Sequence[Step],
+    measured_s: Sequence[float],
+    parameters: Sequence[Parameter],
+    at: Sequence[float] | None = None,
+) -> Sensitivities:
+    """How these steps move with these parameters; `measured_s`: seconds of each, as published; `at`: with the
+    parameters times these factors (None: as their files say)."""
+    here = dict(zip(parameters, [1.0] * len(parameters) if at is None else at, strict=True))
     moves = np.zeros((len(steps), len(parameters)))
     off = np.zeros(len(steps))
     start = np.zeros(len(parameters))
     for row, (step, seconds) in enumerate(zip(steps, measured_s, strict=True)):
-        own = step.estimate.step_s
+        own = step_s(step, here)
         off[row] = math.log(own / seconds)
         for column, parameter in enumerate(parameters):
             if not parameter.applies(step):
                 continue
-            now = parameter.of(step.machine)
-            assert now is not None
-            start[column] = math.log(now / parameter.prior)
-            moved = step.on(parameter.times(step.machine, STEP)).step_s
+            if parameter.machines is None or step.machine.name == parameter.machines[0]:
+                now = parameter.of(step)
+                assert now is not None
+                start[column] = math.log(now * here[parameter] / parameter.prior)
+            moved = step_s(step, {**here, parameter: here[parameter] * STEP})
             moves[row, column] = math.log(moved / own) / math.log(STEP)
     prior_sd = np.array([each.prior_sd for each in parameters])
-    return Sensitivities(
-        parameters=tuple(parameters), off=off, moves=moves, from_prior=start, prior_sd=prior_sd
-    )
+    return Sensitivities(parameters=tuple(parameters), off=off, moves=moves, from_prior=start, prior_sd=prior_sd)
+
+
+def refitted(steps: Sequence[Step], measured_s: Sequence[float], parameters: Sequence[Parameter]) -> list[float]:
+    """Factors on the parameters that fit all of these runs best (Gauss-Newton, a few rounds)."""
+    at = np.zeros(len(parameters))
+    for _ in range(ROUNDS):
+        law = sensitivities(steps, measured_s, parameters, np.exp(at).tolist())
+        at = at + np.clip(law.fitted(range(len(steps))), -MOST, MOST)
+    return np.exp(at).tolist()

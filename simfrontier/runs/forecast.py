@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 
+from simfrontier.collectives import Library
 from simfrontier.cost import Prices
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine
@@ -23,23 +25,49 @@ class Step:
         scenario = job.scenario
         self.job, self.devices = job, scenario.file.run.devices[0]
         self.case: Case = scenario.case(PLAN, self.devices)
-        self._small = SmallSchedules(Prices(scenario.machine, scenario.library, self.devices))
+        self._without: Case | None = None
+        if job.checkpointed_share < 1.0:
+            self._without = replace(self.case, checkpointing=False)
+        self._prices = Prices(scenario.machine, scenario.library, self.devices)
+        self._small = SmallSchedules(self._prices)
 
     @property
     def machine(self) -> Machine:
         """As the job's files say."""
         return self.job.scenario.machine
 
+    @property
+    def library(self) -> Library:
+        """As the job's files say."""
+        return self.job.scenario.library
+
     @cached_property
     def estimate(self) -> Estimate:
         """On the machine of its files."""
         return self.on(self.machine)
 
-    def on(self, machine: Machine) -> Estimate:
-        """On another variant of the machine: devices and kernels may differ, links may not. Raises InputError."""
-        self._small.prices.machine = machine
+    def on(self, machine: Machine, library: Library | None = None) -> Estimate:
+        """On another variant of the machine, where devices and kernels may differ and links may not, and of the
+        library. Raises InputError."""
+        prices = self._prices if library is None else self._prices.by(library)
+        self._small.prices = self._small.op_times.prices = prices
+        prices.machine = machine
         self._small.op_times.known.clear()
-        return estimate(self.case, self._small)
+        whole = estimate(self.case, self._small)
+        return whole if self._without is None else self._mixed(whole, estimate(self._without, self._small))
+
+    def _mixed(self, checkpointed: Estimate, without: Estimate) -> Estimate:
+        """Of layers of both kinds, in turn: each adds what it adds alone."""
+        share = self.job.checkpointed_share
+
+        def mean(a: float, b: float) -> float:
+            return share * a + (1.0 - share) * b
+
+        return Estimate(
+            step_s=mean(checkpointed.step_s, without.step_s),
+            floor_s=mean(checkpointed.floor_s, without.floor_s),
+            peak_bytes=mean(checkpointed.peak_bytes, without.peak_bytes),
+        )
 
     def value(self, step_s: float) -> float:
         """What a step of that time is in the unit of the row."""

@@ -22,13 +22,15 @@ PADDED: Final = 128  # vocabularies are padded to multiples of this on each rank
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """A published run as a scenario of one plan at one size, what its value counts, and what its source does
-    not tell of it. `document` is the scenario's file."""
+    not tell of it. `document` is the scenario's file; `checkpointed_share`: of the layers, how many are checkpointed
+    where the scenario says that all are."""
 
     run: Run
     scenario: Scenario
     document: Mapping[str, Any]
     rate: Rate
     unknown: tuple[Unknown, ...]
+    checkpointed_share: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +50,15 @@ def job_of(run: Run, rules: Sequence[Rule] | None = None) -> Job | Unread:
     try:
         document = _document(run, said, assumed)
         scenario = scenario_of(document, run.where, laid_out=False)
-        return Job(run=run, scenario=scenario, document=document, rate=_rate(said), unknown=tuple(assumed))
+        share = float(said.values.get("grid.checkpointed_share", 1.0))
+        return Job(
+            run=run,
+            scenario=scenario,
+            document=document,
+            rate=_rate(said),
+            unknown=tuple(assumed),
+            checkpointed_share=share,
+        )
     except InputError as error:
         return Unread(run=run, why=str(error))
 
@@ -156,11 +166,11 @@ def _training(
 
 def _plan(grid: Mapping[str, Any], own: Mapping[str, Any], num_layers: int) -> dict[str, Any]:
     data: dict[str, Any] = {"family": grid["data"]}
-    data |= {key.split(".", 1)[1]: value for key, value in own.items() if key.startswith("data.")}
-    rest = {key: value for key, value in own.items() if not key.startswith("data.")}
+    data |= {key: value for key, value in own.items() if key == "gradient_codec"}
+    rest = {key: value for key, value in own.items() if key not in data}
     tensor, pipeline = grid.get("tensor", 1), grid.get("pipeline", 1)
     if tensor == pipeline == 1:
-        return data | {key: value for key, value in rest.items() if key in ("softmax", "gradient_codec")}
+        return data | rest
     plan: dict[str, Any] = {"family": "megatron", "tensor": tensor, "pipeline": pipeline, "data": data, **rest}
     if pipeline > 1 and grid.get("order") == "interleaved":
         chunks = max((n for n in range(1, MOST_CHUNKS + 1) if num_layers % (pipeline * n) == 0), default=1)

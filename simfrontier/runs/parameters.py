@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -11,21 +11,20 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from simfrontier.io import Strict, Text, read_toml, typed
-from simfrontier.machine import Machine
 from simfrontier.runs.forecast import Step
 
 PARAMETERS: Final = Path(__file__).parent / "parameters.toml"
 
 
-class Parameter(Strict):
-    """One number of `machine.Machine` (dotted `key`), the same for jobs on these machines and stacks (None: all). What
+class Parameter(Strict, frozen=True):
+    """One number of a machine or a library (dotted `key` of `Step`), the same for jobs on these machines and stacks (None: all). What
     is known without the steps: `prior`, give or take `prior_sd` of its natural logarithm, and from where (`source`).
     """
 
     name: Text
     key: Text
-    machines: list[str] | None = None
-    stacks: list[str] | None = None
+    machines: tuple[str, ...] | None = None
+    stacks: tuple[str, ...] | None = None
     prior: Annotated[float, Field(gt=0)]
     prior_sd: Annotated[float, Field(gt=0)]
     source: Text
@@ -36,25 +35,36 @@ class Parameter(Strict):
         return (
             (self.machines is None or file.machine.name in self.machines)
             and (self.stacks is None or file.stack in self.stacks)
-            and self.of(step.machine) is not None
+            and self.of(step) is not None
         )
 
-    def of(self, machine: Machine) -> float | None:
-        """The number of a machine; None where it has none."""
-        here: Any = machine
+    def of(self, step: Step) -> float | None:
+        """The number of a step's machine or library; None where it has none."""
+        here: Any = step
         for name in self.key.split("."):
-            here = here.get(name) if isinstance(here, dict) else getattr(here, name)
+            here = here.get(name) if isinstance(here, Mapping) else getattr(here, name)
             if here is None:
                 return None
         return float(here) or None
 
-    def times(self, machine: Machine, factor: float) -> Machine:
-        """The machine with the number times `factor`."""
-        changed: Machine = _times(machine, self.key.split("."), factor)
-        return changed
+
+def step_s(step: Step, factors: Mapping[Parameter, float]) -> float:
+    """Seconds of the step with numbers times these factors, where it has them."""
+    machine, library = step.machine, step.library
+    for parameter, factor in factors.items():
+        if factor == 1.0 or not parameter.applies(step):
+            continue
+        root, *names = parameter.key.split(".")
+        if root == "library":
+            library = _times(library, names, factor)
+        else:
+            machine = _times(machine, names, factor)
+    return step.on(machine, None if library is step.library else library).step_s
 
 
 def _times(value: Any, names: Sequence[str], factor: float) -> Any:
+    if isinstance(value, Mapping):
+        return {**value, names[0]: value[names[0]] * factor}
     inner = getattr(value, names[0])
     return replace(value, **{names[0]: inner * factor if len(names) == 1 else _times(inner, names[1:], factor)})
 

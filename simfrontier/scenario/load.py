@@ -167,8 +167,8 @@ def scenario_of(
     if plans:
         choose_plans(changed, plans, where)
     stack = _stack(changed, where)
-    if stack is not None and stack.engine:
-        changed["engine"] = {**stack.engine, **changed.get("engine", {})}
+    if stack is not None:
+        changed = stack.under(changed)
     file = typed(changed, FileForm, where)
     try:
         scenario = _resolve(changed, where, file, named, laid_out)

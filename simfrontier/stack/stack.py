@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from simfrontier.errors import InputError, nearest
-from simfrontier.io import SOURCED, AtLeastOne, NotNegative, Text, read_toml, typed
+from simfrontier.io import SOURCED, AtLeastOne, NotNegative, Text, on_base, read_toml, typed
 from simfrontier.machine import AttentionKernel, Kernels, Machine
 from simfrontier.records import dataclass
 
@@ -19,11 +19,12 @@ CATALOG: Final = Path(__file__).parent / "catalog"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackKernels:
     """`attention`: which of the device's fused attentions it calls, where a model's attention is fused.
-    `pointwise_traffic`: as `machine.Kernels`. `kernel_gap_s`: between two kernels of one stream, where the host keeps
+    `pointwise_traffic`, `slowdown`: as `machine.Kernels`. `kernel_gap_s`: between two kernels of one stream, where the host keeps
     up."""
 
     attention: AttentionKernel | None = None
     pointwise_traffic: Annotated[AtLeastOne, SOURCED] = 1.0
+    slowdown: Annotated[AtLeastOne, SOURCED] = 1.0
     kernel_gap_s: Annotated[NotNegative, SOURCED] | None = None
 
 
@@ -43,7 +44,8 @@ class StackMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stack:
-    """A stack's file. `engine`: keys of a scenario's engine that it has by default."""
+    """A stack's file, which may name another one as its `base` and then says what differs. `engine`: keys of a
+    scenario's engine that it has by default; `plans`: those of plans, by family."""
 
     name: Text
     title: Text
@@ -51,6 +53,22 @@ class Stack:
     host: StackHost | None = None
     memory: StackMemory = StackMemory()
     engine: Mapping[str, bool | int | float | str] = field(default_factory=dict, hash=False)
+    plans: Mapping[str, Mapping[str, bool | int | float | str]] = field(default_factory=dict, hash=False)
+
+    def under(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        """A scenario's document with what this stack has by default where the document is silent."""
+        plans = document.get("plans")
+        out = {**document, "engine": {**self.engine, **document.get("engine", {})}}
+        if isinstance(plans, dict):
+            out["plans"] = {name: self._plan(table) for name, table in plans.items()}
+        return out
+
+    def _plan(self, table: Any) -> Any:
+        """A plan's table, and that of the plan on its data axes, with this stack's defaults."""
+        if not isinstance(table, dict):
+            return table
+        own = {**self.plans.get(str(table.get("family")), {}), **table}
+        return {**own, "data": self._plan(own["data"])} if "data" in own else own
 
     def on(self, machine: Machine) -> Machine:
         """The machine as this stack uses it."""
@@ -60,7 +78,11 @@ class Stack:
             device = replace(device, kernel_gap_s=self.kernels.kernel_gap_s)
         if self.host is not None:
             host = replace(host, hook_s=self.host.hook_s)
-        kernels = Kernels(attention=attention, pointwise_traffic=self.kernels.pointwise_traffic)
+        kernels = Kernels(
+            attention=attention,
+            pointwise_traffic=self.kernels.pointwise_traffic,
+            slowdown=self.kernels.slowdown,
+        )
         return replace(machine, device=device, host=host, kernels=kernels)
 
 
@@ -83,4 +105,8 @@ def load_stack(name_or_path: str) -> Stack:
             "(a file of your own: give its path, ending in .toml)"
         )
     where = path.name if path.parent == CATALOG else str(path)
-    return typed(read_toml(path, "stack file"), Stack, where)
+    try:
+        document = on_base(read_toml(path, "stack file"), CATALOG, stacks(), "stack")
+    except InputError as error:
+        raise error.within(where) from None
+    return typed(document, Stack, where)
