@@ -215,6 +215,18 @@ SHAPE = ["model.name=own", "model.num_layers=2", "model.hidden=64", "model.vocab
             ["model.name=tiny-mlp", "model.sequence=8"],
             "model.sequence: tiny-mlp is an MLP, whose sizes are num_layers, inputs, hidden, classes",
         ),
+        (
+            ["model.name=tiny-mlp", "model.gated=true"],
+            "model.gated: tiny-mlp is an MLP, which has none; allowed: a GPT",
+        ),
+        (
+            ["model.name=tiny", "model.kv_heads=3"],
+            "model tiny: heads = 4 does not divide into kv_heads = 3; nearest that does: kv_heads = 2",
+        ),
+        (
+            ["model.name=tiny", "model.positions=rope"],
+            'model.positions: got "rope", allowed: "none", "learned", "rotary" or "alibi"',
+        ),
     ],
 )
 def test_shapes_of_ones_own_are_whole(tmp_path: Path, settings: list[str], message: str) -> None:

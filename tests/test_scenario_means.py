@@ -45,6 +45,24 @@ def test_an_mlp_is_named_or_of_ones_own() -> None:
     assert own == MlpShape(name="own", source="scenario", **sizes)
 
 
+def test_a_model_differs_in_what_is_set() -> None:
+    settings = {
+        "ffn_hidden": 96,
+        "gated": True,
+        "kv_heads": 2,
+        "norm": "rmsnorm",
+        "biases": False,
+        "positions": "rotary",
+        "embedding_norm": True,
+        "causal": True,
+        "vocabulary_multiple": 128,
+    }
+    scenario = load_scenario(TOY, {"model.name": "tiny", **{f"model.{key}": value for key, value in settings.items()}})
+    assert scenario.shape == replace(find_model("tiny"), **settings)  # type: ignore[type-var]
+    back = load_scenario(TOY, {"model.name": "llama-3-8b", "model.gated": False, "model.biases": True})
+    assert back.shape == replace(find_model("llama-3-8b"), gated=False, biases=True)  # type: ignore[type-var]
+
+
 def test_the_precision_is_that_of_the_workload() -> None:
     assert scenario_of(DOCUMENT, "toy.toml").precision.model == "fp16"
     for name in ("tiny", "tiny-mlp"):

@@ -13,7 +13,7 @@ from simfrontier.machine import HEALTHY, Perturbation
 from simfrontier.plan import Engine
 from simfrontier.scenario.extended import ScenarioKeys, extended
 from simfrontier.scenario.tuning import TuneTable
-from simfrontier.workload import Attention, Softmax
+from simfrontier.workload import Attention, Norm, Positions, Softmax
 
 if TYPE_CHECKING:
     Tune = TuneTable
@@ -53,8 +53,8 @@ class MeshTable(Strict):
 
 
 class ModelTable(Strict):
-    """A named model, or a shape of one's own (`name` is then free): a GPT (heads, vocabulary, sequence; its residual
-    and whether embedding and head are tied) or an MLP (inputs, classes); whether attention keeps its scores in memory
+    """A named model, or a shape of one's own (`name` is then free): a GPT (heads, vocabulary, sequence; and in what it
+    differs from the usual one: GptShape) or an MLP (inputs, classes); whether attention keeps its scores in memory
     (`plain`) or to itself (`fused`); the kernel of softmaxes over rows in memory; checkpointing; and the type of
     weights, activations and gradients."""
 
@@ -68,6 +68,15 @@ class ModelTable(Strict):
     classes: Size | None = None
     residual: Literal["parallel", "sequential"] | None = None
     tied: bool | None = None
+    ffn_hidden: Size | None = None
+    gated: bool | None = None
+    kv_heads: Size | None = None
+    norm: Norm | None = None
+    biases: bool | None = None
+    positions: Positions | None = None
+    embedding_norm: bool | None = None
+    causal: bool | None = None
+    vocabulary_multiple: Size | None = None
     attention: Attention = "plain"
     softmax: Softmax = "fused"
     checkpointing: Literal["full", "none"] = "full"

@@ -8,7 +8,10 @@ from simfrontier.errors import InputError
 from simfrontier.scenario.form import ModelTable
 from simfrontier.workload import GptShape, MlpShape, Shape, find_model, known_model, sizes_of
 
-TRAITS = ("residual", "tied")
+TRAITS = (
+    *("residual", "tied", "ffn_hidden", "gated", "kv_heads", "norm", "biases", "positions", "embedding_norm", "causal"),
+    "vocabulary_multiple",
+)  # of a GPT
 
 
 def shape_of(table: ModelTable) -> Shape:

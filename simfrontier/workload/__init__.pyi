@@ -1,6 +1,6 @@
 from .catalog import MODELS as MODELS, MlpShape as MlpShape, find_model as find_model, known_model as known_model
 from .gpt_model import Attention as Attention, gpt as gpt
-from .gpt_shape import GptShape as GptShape
+from .gpt_shape import GptShape as GptShape, Norm as Norm, Positions as Positions
 from .graph import (
     USUAL_CROSS_ENTROPY as USUAL_CROSS_ENTROPY,
     CrossEntropy as CrossEntropy,

@@ -84,14 +84,14 @@ class Transformer:
 def transformer_of(
     shape: GptShape, *, intermediate: int | None = None, gqa: int = 1, swiglu: bool = False
 ) -> Transformer:
-    """A GPT's shape, by default with 4 h feed-forward features and as many keys as queries."""
+    """A GPT's shape; what is given stands for the shape's own feed-forward features, queries of a key, and gate."""
     return Transformer(
         num_layers=shape.num_layers,
         hidden=shape.hidden,
         heads=shape.heads,
-        vocabulary=shape.vocabulary,
+        vocabulary=shape.padded_vocabulary,
         sequence=shape.sequence,
-        intermediate=4 * shape.hidden if intermediate is None else intermediate,
-        gqa=gqa,
-        swiglu=swiglu,
+        intermediate=shape.feed_forward if intermediate is None else intermediate,
+        gqa=shape.heads // shape.key_heads if gqa == 1 else gqa,
+        swiglu=swiglu or shape.gated,
     )

@@ -55,9 +55,9 @@ def test_a_gated_mlp_is_reduced_as_often_as_another() -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        (megatron(16), "tensor = 16 does not divide heads = 24; nearest that do: 12, 24"),
+        (megatron(16), "tensor = 16 does not divide heads = 24; nearest that do: 12 and 24"),
         (megatron(12), "tensor = 12 does not divide kv_heads = 8; nearest that do: 8"),
-        (axonn(1, 3, 1), "y = 3 does not divide kv_heads = 8; nearest that do: 2, 4"),
+        (axonn(1, 3, 1), "y = 3 does not divide kv_heads = 8; nearest that do: 2 and 4"),
     ],
 )
 def test_heads_of_keys_must_divide(options: TensorOptions, text: str) -> None:

@@ -182,7 +182,13 @@ def test_one_device_communicates_nothing(version: VersionName, machine: str) -> 
 
 power = st.integers(0, 5).map(lambda exponent: 2**exponent)
 any_grid = st.builds(Grid, x=power, y=power, z=power, data=power)
-any_gpt = st.sampled_from([shape for shape in MODELS.values() if isinstance(shape, GptShape)]).map(transformer_of)
+any_gpt = st.sampled_from(
+    [
+        shape
+        for shape in MODELS.values()
+        if isinstance(shape, GptShape) and shape == replace(shape, gated=False, kv_heads=None, ffn_hidden=None)
+    ]
+).map(transformer_of)  # those that version A has formulas for
 version_names = st.sampled_from(VERSIONS)
 machines = st.sampled_from(MACHINES)
 
