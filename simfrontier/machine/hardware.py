@@ -18,7 +18,7 @@ from simfrontier.io import SOURCED, AtLeastOne, Derived, Names, NotNegative, Par
 from simfrontier.limits import COMPUTE_UNITS, GROUPS, NODES
 from simfrontier.machine.copies import Copies
 from simfrontier.machine.kernels import PLAIN_KERNELS, AttentionKernel, AttentionSpeed, Kernels
-from simfrontier.machine.tiles import Tiles
+from simfrontier.machine.tiles import Tiles, misaligned
 from simfrontier.records import dataclass
 
 End = int | str  # a device's local number, "nic0" .., "net", or "bus"
@@ -173,7 +173,8 @@ class Matmul:
     They run at rate(m, n, k, batch) = R * x / (x + x0) with the square-equivalent edge x = (batch * m * n * k)^(1/3),
     R = `matmul_flops_per_s` and x0 = `matmul_half_edge` (the edge that gets half of R). R and x0 are fitted on square
     products; that other shapes run like the square of equal work is assumed. Where the device has `tiles`, they take
-    the place of x0: R is then the rate of full waves, of `num_compute_units` tiles each.
+    the place of x0: R is then the rate of full waves, of `num_compute_units` tiles each. Sizes that do not divide by 64
+    elements cost `misaligned` for each halving.
     """
 
     peak_flops_per_s: Annotated[Positive, SOURCED]
@@ -181,13 +182,15 @@ class Matmul:
     matmul_half_edge: Annotated[NotNegative, SOURCED]
     tiles: Annotated[Tiles | None, Derived(None)] = None
     num_compute_units: Annotated[int, Derived(1)] = 1
+    misaligned: Annotated[float, Derived(0.0)] = 0.0
 
     def rate(self, m: int, n: int, k: int, batch: int = 1) -> float:
         """Achieved flop/s of `batch` products (m x k)(k x n), 2*m*n*k flops each."""
+        full = self.matmul_flops_per_s / misaligned(self.misaligned, m, n, k)
         if self.tiles is not None:
-            return self.matmul_flops_per_s / self.tiles.slowdown(m, n, k, batch, self.num_compute_units)
+            return full / self.tiles.slowdown(m, n, k, batch, self.num_compute_units)
         edge = math.cbrt(batch * m * n * k)
-        return self.matmul_flops_per_s * edge / (edge + self.matmul_half_edge)
+        return full * edge / (edge + self.matmul_half_edge)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,6 +248,7 @@ class Device:
     fp64: Matmul | None = None
     matmul_forms: MatmulForms = MatmulForms()
     tiles: Tiles | None = None
+    misaligned: Annotated[NotNegative, SOURCED] = 0.0  # see `tiles.misaligned`
     attention: Mapping[AttentionKernel, AttentionSpeed] = field(default_factory=dict, hash=False)
     codecs: Mapping[Annotated[str, Names(timed_codecs)], CodecSpeeds] = field(default_factory=dict, hash=False)
 
@@ -256,6 +260,7 @@ class Device:
             matmul_half_edge=self.matmul_half_edge,
             tiles=self.tiles,
             num_compute_units=self.num_compute_units,
+            misaligned=self.misaligned,
         )
         every = {"fp16": narrow, "bf16": narrow, "fp32": self.fp32, "fp64": self.fp64}
         return {name: one for name, one in every.items() if one is not None}

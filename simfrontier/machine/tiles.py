@@ -19,19 +19,17 @@ class Tiles:
 
     A tile of r × c takes as long as r·c·(k + `start`)·(1 + `loads`·(1/r + 1/c)) multiplications at full rate:
     `start`, in elements of k, is what filling the pipeline and writing the result cost; `loads` what reading
-    operands for small tiles does. The fastest shape is taken. Each halving below 64 elements of what sizes divide by
-    makes a product slower by `misaligned`.
+    operands for small tiles does. The fastest shape is taken.
     """
 
     start: Annotated[NotNegative, SOURCED]
     loads: Annotated[NotNegative, SOURCED]
-    misaligned: Annotated[NotNegative, SOURCED] = 0.0
 
     def slowdown(self, m: int, n: int, k: int, batch: int, units: int) -> float:
         """Time of `batch` products (m x k)(k x n) over what 2·m·n·k flops each take at full rate."""
         work = batch * float(m) * n * k
         best = min(self._work(m, n, k, batch, units, rows, columns) for rows, columns in SHAPES)
-        return best / work * misaligned(self.misaligned, m, n, k)
+        return best / work
 
     def _work(self, m: int, n: int, k: int, batch: int, units: int, rows: int, columns: int) -> float:
         """Multiplications, of a shape of tiles, in whose time at full rate all waves pass."""
