@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from simfrontier.schedule import Compute
 from simfrontier_real.arrays import Array
-from simfrontier_real.attention import ATTENTION_PRODUCTS, attention, by_head, softmax
+from simfrontier_real.attention import ATTENTION_PRODUCTS, attention, put_together, rotary, softmax, taken_apart
 from simfrontier_real.blocks import first_index, local_shape
 from simfrontier_real.op_runner import Kernel
 from simfrontier_real.operands import Operands
@@ -32,7 +33,12 @@ def _matmul(context: RankContext, index: int, op: Compute) -> None:
         assert weight is not None and op.matmul is not None
         out = operands.xp.matmul(operands.one(), operands.xp.permute_dims(weight, (1, 0)))
         # a product that is still to be summed takes its bias once: on the first rank of those that are summed
-        operands.put(out + bias if bias is not None and context.is_first(operands.cuts(op.matmul[3])) else out)
+        made = out + bias if bias is not None and context.is_first(operands.cuts(op.matmul[3])) else out
+        if operands.num_outputs() == 1:
+            operands.put(made)
+        else:  # queries, keys and values apart
+            for number, part in enumerate(taken_apart(operands, made)):
+                operands.put(operands.xp.reshape(part, (*part.shape[:2], -1)), number)
 
 
 def _weight_gradient(operands: Operands, module: str) -> None:
@@ -55,11 +61,8 @@ def _joined(operands: Operands, above: list[tuple[str, Array]]) -> Array:
     """The gradient of a linear module's output; that of query, key and value put together as qkv lays them out."""
     if len(above) == 1:
         return above[0][1]
-    parts = dict(above)
-    xp = operands.xp
-    heads = [by_head(operands, parts[f"d.{name}"]) for name in ("query", "key", "value")]
-    together = xp.stack(heads, axis=3)  # b s head part feature
-    return xp.reshape(together, (*together.shape[:2], -1))
+    query, key, value = (values for _, values in above)
+    return put_together(operands, query, key, value)
 
 
 def _norm(context: RankContext, index: int, op: Compute) -> None:
@@ -71,7 +74,13 @@ def _norm(context: RankContext, index: int, op: Compute) -> None:
     weight, bias = operands.weight(f"{module}.weight"), operands.weight(f"{module}.bias")
     values, moments = _with_moments(operands)
     normal, _ = _normalised(operands, wide(values[0]), moments.get(f"{module}.moments"))
-    operands.put(normal * wide(weight) + wide(bias))
+    scaled = normal * wide(weight)
+    operands.put(scaled if bias is None else scaled + wide(bias))
+
+
+def _has_mean(operands: Operands) -> bool:
+    """Whether a norm centres its values; an RMSNorm does not."""
+    return operands.op.kind not in ("rmsnorm", "rmsnorm_sums")
 
 
 def _with_moments(operands: Operands) -> tuple[list[Array], dict[str, Array]]:
@@ -87,7 +96,11 @@ def _with_moments(operands: Operands) -> tuple[list[Array], dict[str, Array]]:
 def _normalised(operands: Operands, x: Array, moments: Array | None) -> tuple[Array, Array]:
     """(normalised values, inverse deviation), by the sums of values and of squares where the features are cut."""
     xp = operands.xp
-    if moments is None:
+    if not _has_mean(operands):
+        centred = x
+        summed = None if moments is None else moments[..., :1] / dict(operands.op.iteration)["h"]
+        variance = xp.mean(x * x, axis=-1, keepdims=True) if summed is None else summed
+    elif moments is None:
         centred = x - xp.mean(x, axis=-1, keepdims=True)
         variance = xp.mean(centred * centred, axis=-1, keepdims=True)
     else:
@@ -104,6 +117,7 @@ def _norm_sums(context: RankContext, index: int, op: Compute) -> None:
     operands = Operands(context, index, op)
     xp, wide, module = operands.xp, context.backend.wide, operands.named.module
     values, moments = _with_moments(operands)
+    parts: tuple[Array, ...]
     if not operands.is_backward:
         x = wide(values[0])
         parts = x, x * x
@@ -111,11 +125,12 @@ def _norm_sums(context: RankContext, index: int, op: Compute) -> None:
         scaled = wide(values[0]) * wide(operands.weight(f"{module}.weight"))
         normal, _ = _normalised(operands, wide(values[1]), moments[f"{module}.moments"])
         parts = scaled, scaled * normal
+    parts = parts if _has_mean(operands) else parts[1:]
     operands.put(xp.stack([xp.sum(part, axis=-1) for part in parts], axis=-1))
 
 
 def _norm_backward(operands: Operands, module: str) -> None:
-    """Layer norm backward; other gradients of the same stream that the op reads are added to its input's."""
+    """A norm's backward; other gradients of the same stream that the op reads are added to its input's."""
     xp, wide = operands.xp, operands.context.backend.wide
     (gradient, x, *others), moments = _with_moments(operands)
     gradient = wide(gradient)
@@ -123,16 +138,17 @@ def _norm_backward(operands: Operands, module: str) -> None:
     scaled = gradient * wide(operands.weight(f"{module}.weight"))
     if moments:
         means = moments[f"d.{module}.moments"] / dict(operands.op.iteration)["h"]
-        mean, along = means[..., :1], means[..., 1:]
+        mean, along = means[..., :1], means[..., -1:]
     else:
         mean = xp.mean(scaled, axis=-1, keepdims=True)
         along = xp.mean(scaled * normal, axis=-1, keepdims=True)
-    out = inverse * (scaled - mean - normal * along)
+    out = inverse * ((scaled - mean if _has_mean(operands) else scaled) - normal * along)
     for other in others:
         out = out + wide(other)
     operands.put(out)
     operands.gradient(f"{module}.weight", xp.sum(gradient * normal, axis=tuple(range(len(x.shape) - 1))))
-    operands.gradient(f"{module}.bias", xp.sum(gradient, axis=tuple(range(len(x.shape) - 1))))
+    if operands.gradient_of(f"{module}.bias") is not None:
+        operands.gradient(f"{module}.bias", xp.sum(gradient, axis=tuple(range(len(x.shape) - 1))))
 
 
 def _gelu(context: RankContext, index: int, op: Compute) -> None:
@@ -147,6 +163,44 @@ def _gelu(context: RankContext, index: int, op: Compute) -> None:
         return
     slope = 0.5 * (1 + bent) + 0.5 * x * (1 - bent * bent) * _GELU_SCALE * (1 + 3 * _GELU_CUBIC * x * x)
     operands.put(wide(operands.activations()[0][1]) * slope)
+
+
+def _swiglu(context: RankContext, index: int, op: Compute) -> None:
+    """silu(gate) · up of features that lie as (feature, gate and up), and its backward."""
+    operands = Operands(context, index, op)
+    xp, wide = operands.xp, context.backend.wide
+    backward = operands.is_backward
+    both = wide(operands.activations()[1][1] if backward else operands.one())
+    pairs = xp.reshape(both, (*both.shape[:-1], -1, 2))
+    gate, up = pairs[..., 0], pairs[..., 1]
+    share = 0.5 * (1 + xp.tanh(0.5 * gate))  # the logistic function
+    if not backward:
+        operands.put(gate * share * up)
+        return
+    above = wide(operands.activations()[0][1])
+    d_gate, d_up = above * up * share * (1 + gate * (1 - share)), above * gate * share
+    operands.put(xp.reshape(xp.stack([d_gate, d_up], axis=-1), both.shape))
+
+
+def _add_positions(context: RankContext, index: int, op: Compute) -> None:
+    """The rows of a table of positions added to this rank's; backward, the sum of the gradients of each."""
+    operands = Operands(context, index, op)
+    xp, name = operands.xp, f"{operands.named.module}.weight"
+    values = operands.one()
+    first, length = operands.first("s"), values.shape[1]
+    if not operands.is_backward:
+        table = operands.weight(name)
+        assert table is not None
+        operands.put(values + table[first : first + length, :][None, :, :])
+        return
+    rows, features = local_shape(context.schedule.tensors[name], context.schedule.mesh)
+    made = xp.sum(values, axis=0)
+    before, after = (_zeros(xp, made, count, features) for count in (first, rows - first - length))
+    operands.gradient(name, xp.concat([before, made, after], axis=0))
+
+
+def _zeros(xp: Any, like: Array, rows: int, features: int) -> Array:
+    return xp.zeros((rows, features), dtype=like.dtype, device=like.device)
 
 
 def _add(context: RankContext, index: int, op: Compute) -> None:
@@ -201,9 +255,14 @@ MODEL_KERNELS: dict[str, Kernel] = {
     "matmul": _matmul,
     "norm": _norm,
     "norm_sums": _norm_sums,
+    "rmsnorm": _norm,
+    "rmsnorm_sums": _norm_sums,
     "softmax": softmax,
     "attention": attention,
     "gelu": _gelu,
+    "swiglu": _swiglu,
+    "rotary": rotary,
+    "add_positions": _add_positions,
     "add": _add,
     "cast": _cast,
     "lookup": _lookup,

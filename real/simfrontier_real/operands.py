@@ -92,6 +92,13 @@ class Operands:
         (name,) = {base_name(tensor) for tensor in read if tensor.role == "state"}
         return self.weight(name)
 
+    def first(self, label: str) -> int:
+        """The first index along a label of the op's iteration space that this rank goes through."""
+        mesh, block = self.context.schedule.mesh, 0
+        for axis in self.cuts((label,)):
+            block = block * mesh[axis] + self.context.at[axis]
+        return block * self.sizes()[label]
+
     def cuts(self, labels: Iterable[str]) -> tuple[str, ...]:
         """The axes that cut any of these labels of the op's iteration space."""
         wanted, iteration = set(labels), dict(self.op.iteration)

@@ -63,12 +63,15 @@ def train_unsharded(
 
 
 def _gpt(schedule: Schedule, weights: dict[tuple[str, int], Any], tokens: Any, kind: Any) -> Any:
-    """A decoder without rotary embedding; `residual` of the schedule's meta: how attention and MLP are on the
-    residual stream, parallel (side by side) or sequential. Without a head of its own the embedding's weight is used."""
+    """A decoder as the schedule's meta says: `residual`, how attention and MLP are on the residual stream, parallel
+    (side by side) or sequential; `norm`, `gated`, `kv_heads`, `positions`, `embedding_norm`. Without a head of its own
+    the embedding's weight is used."""
     import torch
     from torch.nn import functional
 
-    num_layers, heads = int(schedule.meta["num_layers"]), int(schedule.meta["heads"])
+    meta = schedule.meta
+    num_layers, heads = int(meta["num_layers"]), int(meta["heads"])
+    groups, positions = int(meta.get("kv_heads", heads)), meta.get("positions", "none")
     x = weights["embedding.weight", 0][torch.as_tensor(tokens)]
     batch_size, length, hidden = x.shape
 
@@ -76,21 +79,67 @@ def _gpt(schedule: Schedule, weights: dict[tuple[str, int], Any], tokens: Any, k
         return functional.linear(values, weights[f"{module}.weight", layer], weights.get((f"{module}.bias", layer)))
 
     def norm(values: Any, module: str, layer: int = 0) -> Any:
-        scale, shift = weights[f"{module}.weight", layer], weights[f"{module}.bias", layer]
+        scale, shift = weights[f"{module}.weight", layer], weights.get((f"{module}.bias", layer))
+        if meta.get("norm") == "rmsnorm":
+            return functional.rms_norm(values, (hidden,), scale, NORM_EPSILON)
         return functional.layer_norm(values, (hidden,), scale, shift, NORM_EPSILON)
 
-    is_parallel = schedule.meta.get("residual", "parallel") == "parallel"
+    def bent(values: Any) -> Any:
+        if not meta.get("gated"):
+            return functional.gelu(values, approximate="tanh")
+        return functional.silu(values[..., 0::2]) * values[..., 1::2]
+
+    if positions == "learned":
+        x = x + weights["positions.weight", 0][:length]
+    if meta.get("embedding_norm"):
+        x = norm(x, "embedding_norm")
+    later = torch.ones(length, length, dtype=torch.bool).triu(1)
+    mask = torch.zeros(heads, length, length, dtype=kind).masked_fill(later, -math.inf)
+    if positions == "alibi":
+        places = torch.arange(length, dtype=kind)
+        mask = mask + _alibi(heads, kind)[:, None, None] * (places[None, :] - places[:, None])
+    is_parallel = meta.get("residual", "parallel") == "parallel"
     for layer in range(num_layers):
-        qkv = linear(norm(x, "ln1", layer), "qkv", layer).view(batch_size, length, heads, 3, -1)
-        query, key, value = (part.transpose(1, 2) for part in qkv.unbind(3))
-        seen = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+        qkv = linear(norm(x, "ln1", layer), "qkv", layer).view(batch_size, length, groups, heads // groups + 2, -1)
+        query, key, value = (
+            part.transpose(1, 2) for part in (qkv[..., :-2, :].flatten(2, 3), *qkv[..., -2:, :].unbind(3))
+        )
+        if positions == "rotary":
+            query, key = _rotated(query), _rotated(key)
+        key, value = (part.repeat_interleave(heads // groups, dim=1) for part in (key, value))
+        seen = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
         attention = linear(seen.transpose(1, 2).reshape(batch_size, length, hidden), "dense", layer)
         middle = x + attention
         stream = x if is_parallel else middle
-        inner = functional.gelu(linear(norm(stream, "ln2", layer), "h_to_4h", layer), approximate="tanh")
-        x = middle + linear(inner, "4h_to_h", layer)
+        x = middle + linear(bent(linear(norm(stream, "ln2", layer), "h_to_4h", layer)), "4h_to_h", layer)
     out = norm(x, "final_norm")
     return linear(out, "head", 0) if ("head.weight", 0) in weights else out @ weights["embedding.weight", 0].T
+
+
+def _rotated(values: Any) -> Any:
+    """b head s feature: features i and i + d/2 are one complex number, turned by s · 10000^(−2i/d)."""
+    import torch
+
+    half = values.shape[-1] // 2
+    pace = 10_000.0 ** (-torch.arange(half, dtype=torch.float64) / half)
+    angles = torch.outer(torch.arange(values.shape[2], dtype=torch.float64), pace)
+    turned = torch.complex(values[..., :half], values[..., half:]) * torch.polar(torch.ones_like(angles), angles).to(
+        torch.complex(values[..., :1], values[..., :1]).dtype
+    )
+    return torch.cat([turned.real, turned.imag], dim=-1)
+
+
+def _alibi(heads: int, kind: Any) -> Any:
+    """The published recipe: powers of 2^(−8/n), for other n than powers of two filled up from those of 2n."""
+    import torch
+
+    def of_power(n: int) -> list[float]:
+        start = 2.0 ** (-(2.0 ** -(math.log2(n) - 3)))
+        return [start**number for number in range(1, n + 1)]
+
+    below = 2 ** math.floor(math.log2(heads))
+    every = of_power(below) + of_power(2 * below)[0::2][: heads - below]
+    return torch.tensor(every, dtype=kind)
 
 
 def _mlp(schedule: Schedule, weights: dict[tuple[str, int], Any], inputs: Any, kind: Any) -> Any:

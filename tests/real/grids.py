@@ -17,7 +17,29 @@ SHAPE: Final = replace(GPT, name="test-gpt-4", num_layers=4, heads=4)
 SEQUENTIAL: Final = replace(SHAPE, name="test-gpt-4-sequential", residual="sequential")
 TIED: Final = replace(SEQUENTIAL, name="test-gpt-4-tied", tied=True)
 DEEP: Final = replace(SEQUENTIAL, name="test-gpt-8", num_layers=8)
-SHAPES: Final = {"parallel": SHAPE, "sequential": SEQUENTIAL, "tied": TIED, "deep": DEEP}
+LLAMA: Final = replace(
+    SEQUENTIAL,
+    name="test-llama-4",
+    ffn_hidden=24,
+    gated=True,
+    kv_heads=2,
+    norm="rmsnorm",
+    biases=False,
+    positions="rotary",
+    causal=True,
+)
+BLOOM: Final = replace(TIED, name="test-bloom-4", positions="alibi", embedding_norm=True)
+GPT_2: Final = replace(TIED, name="test-gpt-2-4", positions="learned", vocabulary=29, vocabulary_multiple=8)
+OTHERS: Final = {
+    "llama": LLAMA,
+    "bloom": BLOOM,
+    "gpt-2": GPT_2,
+    "mpt": replace(TIED, name="test-mpt-4", positions="alibi", biases=False, causal=True),
+    "groups": replace(SHAPE, name="test-groups-4", kv_heads=2, gated=True),
+    "mixed": replace(LLAMA, name="test-mixed-4", positions="learned", embedding_norm=True, kv_heads=None),
+}
+"""Shapes of what people train, and of options put together in other ways."""
+SHAPES: Final = {"parallel": SHAPE, "sequential": SEQUENTIAL, "tied": TIED, "deep": DEEP, **OTHERS}
 
 
 @dataclass(frozen=True)

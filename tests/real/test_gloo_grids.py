@@ -26,6 +26,13 @@ FOUR = (
     axonn(2, 1, 1, pipeline=2, precision="fp32"),
     megatron(1, 4, overlap_exchange=True, grad_accum=4),
 )
+OTHERS = (  # what people train, on tensor-parallel ranks and on data axes alone
+    megatron(2, 1, 2, shape="llama"),
+    megatron(2, 2, shape="bloom"),
+    megatron(2, 2, shape="gpt-2", sequence_parallel=True),
+    axonn(2, 2, 1, shape="llama", attention="fused"),
+    *(megatron(1, 1, 4, shape=shape, data=data) for shape in ("llama", "bloom", "gpt-2") for data in ("ddp", "zero3")),
+)
 SIXTEEN = (
     axonn(2, 2, 2, 2),
     axonn(2, 2, 2, pipeline=2),
@@ -35,7 +42,11 @@ SIXTEEN = (
 
 @pytest.mark.parametrize(
     ("grids", "steps"),
-    [pytest.param(FOUR, 2, id="4 ranks"), pytest.param(SIXTEEN, 2, id="16 ranks", marks=pytest.mark.long)],
+    [
+        pytest.param(FOUR, 2, id="4 ranks"),
+        pytest.param(OTHERS, 2, id="4 ranks, other models"),
+        pytest.param(SIXTEEN, 2, id="16 ranks", marks=pytest.mark.long),
+    ],
 )
 def test_real_ranks_train_grids_like_the_unsharded_model(grids: tuple[Grid, ...], steps: int, tmp_path: Path) -> None:
     files = saved(grids, tmp_path)

@@ -23,7 +23,7 @@ from simfrontier_real.rank_context import RankContext
 from simfrontier_real.reference import train_unsharded
 from simfrontier_real.states import initial_weights
 from simfrontier_real.train import TrainingRank, inline, run_together, train_in_one_process
-from tests.real.grids import axonn
+from tests.real.grids import OTHERS, axonn
 from tests.real.schedules import FAMILIES, distance, schedule, training
 
 MODELS = ("gpt", "mlp")
@@ -286,6 +286,7 @@ def test_every_kind_of_kernel_is_met() -> None:
         made = schedule(FAMILIES["ddp"], (1, 1, 1), model=model, precision=precision)
         met |= {op.kind for op in expand(made, made.roles[0]).ops}
     for attention in ("plain", "fused"):
-        cut = axonn(2, 2, 1, attention=attention).schedule
-        met |= {op.kind for op in expand(cut, cut.roles[0]).ops}
+        for shape in ("sequential", *OTHERS):
+            cut = axonn(2, 2, 1, attention=attention, shape=shape).schedule
+            met |= {op.kind for op in expand(cut, cut.roles[0]).ops}
     assert set(MODEL_KERNELS) <= met
