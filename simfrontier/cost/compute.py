@@ -36,8 +36,10 @@ def arithmetic_s(op: Compute, schedule: Schedule, machine: Machine) -> float:
     batch, m, n, k = matmul_shape(op, schedule.mesh)
     if op.kind == "attention" and machine.kernels.attention is not None:
         return op.local_flops(schedule.mesh) / machine.kernels.attention.rate(k)
-    matmul = machine.matmul(matmul_dtype(op, schedule.tensors))
-    factor = machine.device.matmul_forms.factor(matmul_form(op, schedule.tensors))
+    form = matmul_form(op, schedule.tensors)
+    own = matmul_dtype(op, schedule.tensors)
+    matmul = machine.matmul(own if form is None else machine.kernels.linear or own)
+    factor = machine.device.matmul_forms.factor(form)
     return op.local_flops(schedule.mesh) / (matmul.rate(m, n, k, batch) * factor)
 
 

@@ -23,6 +23,7 @@ def _refuse_sizes(file: MachineFile) -> None:
         raise InputError(text, key=("devices_per_package",))
     of_types: dict[Key, Matmul | Device | None] = {
         ("device",): file.device,
+        ("device", "fp8"): file.device.fp8,
         ("device", "fp32"): file.device.fp32,
         ("device", "fp64"): file.device.fp64,
     }

@@ -7,7 +7,7 @@ name; the annotations say what it may hold, and which numbers carry a source the
 
 import math
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Annotated, Literal
 
 from annotated_types import Ge, Le
@@ -244,6 +244,7 @@ class Device:
     kernel_gap_s: Annotated[NotNegative, SOURCED]  # between two kernels of one stream
     speed_sd: Annotated[Part, SOURCED] = 0.0
     matmul_sd: Annotated[Part, SOURCED] = 0.0
+    fp8: Matmul | None = None
     fp32: Matmul | None = None
     fp64: Matmul | None = None
     matmul_forms: MatmulForms = MatmulForms()
@@ -262,7 +263,8 @@ class Device:
             num_compute_units=self.num_compute_units,
             misaligned=self.misaligned,
         )
-        every = {"fp16": narrow, "bf16": narrow, "fp32": self.fp32, "fp64": self.fp64}
+        fp8 = None if self.fp8 is None else replace(self.fp8, tiles=self.tiles, num_compute_units=self.num_compute_units)
+        every = {"fp8": fp8, "fp16": narrow, "bf16": narrow, "fp32": self.fp32, "fp64": self.fp64}
         return {name: one for name, one in every.items() if one is not None}
 
     def matmul_rate(self, m: int, n: int, k: int, batch: int = 1) -> float:

@@ -15,7 +15,8 @@ from simfrontier.runs.parameters import Parameter, step_s
 
 STEP: Final = 1.05  # factor by which a number is moved to see what it does
 NOISE: Final = 0.06  # of the logarithm of one published value
-ROUNDS: Final = 5  # of a fit
+ROUNDS: Final = 8  # of a fit
+LEAST: Final = 1e-3  # by which the logarithm of a parameter moves at least
 MOST: Final = 0.4  # by which the logarithm of a parameter moves in one of them
 FAR: Final = 1.0  # deviations from which a residual counts linearly (Huber)
 
@@ -31,6 +32,12 @@ class Sensitivities:
     moves: NDArray[np.float64]
     from_prior: NDArray[np.float64]
     prior_sd: NDArray[np.float64]
+
+    def cost(self, off: NDArray[np.float64], change: NDArray[np.float64]) -> float:
+        """What a fit makes as small as it can: of runs that lie so far off, with parameters changed so far."""
+        apart = np.abs(off) / NOISE
+        runs = np.where(apart <= FAR, apart**2 / 2.0, FAR * (apart - FAR / 2.0))
+        return float(runs.sum() + (((self.from_prior + change) / self.prior_sd) ** 2).sum() / 2.0)
 
     def fitted(self, rows: Collection[int]) -> NDArray[np.float64]:
         """Changes of the logarithms of the parameters that fit these runs best, from where they are: least squares
@@ -79,9 +86,20 @@ def sensitivities(
 
 
 def refitted(steps: Sequence[Step], measured_s: Sequence[float], parameters: Sequence[Parameter]) -> list[float]:
-    """Factors on the parameters that fit all of these runs best (Gauss-Newton, a few rounds)."""
+    """Factors on the parameters that fit all of these runs best (Gauss-Newton, with steps that are halved until the
+    fit gets better)."""
     at = np.zeros(len(parameters))
     for _ in range(ROUNDS):
         law = sensitivities(steps, measured_s, parameters, np.exp(at).tolist())
-        at = at + np.clip(law.fitted(range(len(steps))), -MOST, MOST)
+        change = np.clip(law.fitted(range(len(steps))), -MOST, MOST)
+        best = law.cost(law.off, np.zeros(len(at)))
+        while np.abs(change).max() > LEAST:
+            here = dict(zip(parameters, np.exp(at + change).tolist(), strict=True))
+            off = np.array([math.log(step_s(step, here) / s) for step, s in zip(steps, measured_s, strict=True)])
+            if law.cost(off, change) < best:
+                break
+            change = change / 2.0
+        else:
+            break
+        at = at + change
     return np.exp(at).tolist()

@@ -81,6 +81,7 @@ class ModelTable(Strict):
     softmax: Softmax = "fused"
     checkpointing: Literal["full", "none"] = "full"
     precision: Literal["fp16", "bf16", "fp32", "fp64"] = "fp16"
+    linear_precision: Literal["fp8"] | None = None  # of the products of linear modules, where it is another one
 
 
 class TrainingTable(Strict):

@@ -186,6 +186,9 @@ def _resolve(
     _refuse_two_batches(file)
     machine, library = _machine_and_library(where, file)
     machine = machine if (stack := _stack(document, where)) is None else stack.on(machine)
+    if file.model.linear_precision is not None:
+        machine.matmul(file.model.linear_precision)
+        machine = replace(machine, kernels=replace(machine.kernels, linear=file.model.linear_precision))
     for keys in SCENARIO_KEYS:
         machine = machine if keys.machine is None else keys.machine(file, machine)
     tables = {name: searched(table, name) for name, table in file.plans.items()}
