@@ -74,9 +74,16 @@ class Prices:
         self.slowest, self.fastest = float(self.fabric.speed.min()), float(self.fabric.speed.max())
 
     def by(self, library: Library) -> Prices:
-        """Those of another library on the same devices, where groups stay laid out."""
+        """Those of another library on the same devices, where groups stay laid out, and pairs that it sends alike."""
+        sends_alike = library.shares_on(self.machine, DIRECT) == self.library.shares_on(self.machine, DIRECT)
         return Prices(
-            self.machine, library, self.num_devices, self.perturbation, self.placement, self._groups, _pairs=self._pairs
+            machine=self.machine,
+            library=library,
+            num_devices=self.num_devices,
+            perturbation=self.perturbation,
+            placement=self.placement,
+            _groups=self._groups,
+            _pairs=self._pairs if sends_alike else {},
         )
 
     def seconds(self, op: Op, schedule: Schedule) -> float:

@@ -27,7 +27,7 @@ class Step:
         self.case: Case = scenario.case(PLAN, self.devices)
         self._without: Case | None = None
         if job.checkpointed_share < 1.0:
-            self._without = replace(self.case, checkpointing=False)
+            self._without = replace(self.case, checkpointing="none")
         self._prices = Prices(scenario.machine, scenario.library, self.devices)
         self._small = SmallSchedules(self._prices)
 
@@ -73,9 +73,8 @@ class Step:
         """What a step of that time is in the unit of the row."""
         job = self.job
         peak = job.scenario.peak_flops_per_s
-        return value_of(
-            job.rate, step_s, self.case.shape, self.case.samples, self.devices, self.case.checkpointing, peak
-        )
+        recomputes = self.case.checkpointing == "full"
+        return value_of(job.rate, step_s, self.case.shape, self.case.samples, self.devices, recomputes, peak)
 
 
 def step_of(job: Job) -> Step | Unread:
