@@ -268,7 +268,7 @@ def test_no_option_is_left_out_of_these_tests() -> None:
 
 def stored(plan: Plan, mesh: Mesh, grad_accum: int = 2) -> dict[str, Any]:
     """The schedule of the tiny model as JSON, less the names of plan and family."""
-    work = gpt(find_model("tiny"), mesh.num_ranks, checkpointing=True)
+    work = gpt(find_model("tiny"), mesh.num_ranks, checkpointing="full")
     engine = Engine(persistence_elements=128, prefetch_elements=20_000, live_elements=100_000)
     form: dict[str, Any] = json.loads(to_json(build(work, plan, mesh, engine, grad_accum)))
     del form["meta"]["plan"], form["meta"]["family"]

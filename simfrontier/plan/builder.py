@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from simfrontier.codecs import Codec, Plain
 from simfrontier.opnames import OpName
@@ -43,8 +44,7 @@ class ProgramBuilder:
     def __post_init__(self) -> None:
         self.workload, self.plan, self.mesh = self.tensors.workload, self.tensors.plan, self.tensors.mesh
         self.engine, self.layout = self.tensors.engine, self.tensors.layout
-        made = (name for op in self.workload.layer.forward for name, shift in op.writes if shift == 0)
-        self.redone = frozenset(made) if self.workload.checkpointing else frozenset()
+        self.redone = frozenset(name for op in self.workload.recomputed for name, shift in op.writes if shift == 0)
         forward = (*self.workload.embedding.forward, *self.workload.layer.forward, *self.workload.head.forward)
         self.made_forward = frozenset(name for op in forward for name, _ in op.writes)
         self.copied: set[Ref] = set()
@@ -94,13 +94,26 @@ class ProgramBuilder:
             self._head(work.head.backward, micro, "backward")
             self.close("head", work.num_layers, micro)
         for layer in reversed(self.part.layers):
-            if work.checkpointing:
-                self._ops(work.layer.forward, layer, micro, "recompute")
-            self._ops(work.layer.backward, layer, micro, "backward")
+            before, after = self._around_recomputation
+            self._ops(before, layer, micro, "backward")
+            self._ops(work.recomputed, layer, micro, "recompute")
+            self._ops(after, layer, micro, "backward")
             self.close("backward", layer, micro)
         if self.part.first:
             self._ops(work.embedding.backward, 0, micro, "backward")
             self.close("embedding.backward", 0, micro)
+
+    @cached_property
+    def _around_recomputation(self) -> tuple[tuple[WorkOp, ...], tuple[WorkOp, ...]]:
+        """The ops of a layer's backward before those of its forward that are done again, and after."""
+        ops = self.workload.layer.backward
+        if self.workload.checkpointing == "full":
+            return (), ops
+        first = (at for at, op in enumerate(ops) if any(name in self.redone for name, _ in op.reads))
+        at = next(first, 0)
+        while at and ops[at - 1].named.module == ops[at].named.module:  # a module's hook fetches for all of its ops
+            at -= 1
+        return ops[:at], ops[at:]
 
     def _head(self, ops: tuple[WorkOp, ...], micro: int, stage: Stage) -> None:
         self.at_head = True
@@ -150,7 +163,7 @@ class ProgramBuilder:
     def _is_repeated(self, weight: Weight) -> bool:
         """Whether checkpointing runs the weight's forward twice: that of the layers, never that of embedding and
         head."""
-        return self.workload.checkpointing and weight.per_layer
+        return self.workload.checkpointing == "full" and weight.per_layer
 
     def _write_copies(self, op: WorkOp, layer: int, micro: int, stage: Stage) -> None:
         for name in op.weights:

@@ -12,7 +12,7 @@ from simfrontier.collectives import in_plans
 from simfrontier.io import Names
 from simfrontier.plan.moves import HIERARCHICAL, Hop
 from simfrontier.schedule import LIBRARY
-from simfrontier.workload import Attention, Softmax
+from simfrontier.workload import Attention, Checkpointing, Softmax
 
 PLAIN = "plain"  # the word for: not coded, sent and held in the model's own type
 
@@ -45,7 +45,7 @@ class Options(BaseModel):
     gradient_codec: CodecText = None
     micro_batch: Annotated[int, Field(ge=1, le=2**20)] | None = None
     grad_accum: Annotated[int, Field(ge=1, le=MOST_MICRO_BATCHES)] | None = None
-    checkpointing: Literal["full", "none"] | None = None
+    checkpointing: Checkpointing | None = None
     attention: Attention | None = None
     softmax: Softmax | None = None
 

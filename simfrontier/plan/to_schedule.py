@@ -64,7 +64,7 @@ def build(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine, grad_accum
             "batch": workload.batch,
             "sequence": workload.sequence,
             "grad_accum": grad_accum,
-            "checkpointing": "full" if workload.checkpointing else "none",
+            "checkpointing": workload.checkpointing,
             "quantised_gradients": int(plan.quantises_gradients),
             "sharded_weights": int(bool(plan.weight)),
             **({"compression": plan.compression} if plan.compression else {}),

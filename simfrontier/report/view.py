@@ -103,8 +103,8 @@ class StudyView:
 
     @cached_property
     def recomputing(self) -> Mapping[str, bool]:
-        """Whether each plan recomputes activations, at the largest size."""
-        return {plan: self.cases[plan, self.largest].checkpointing for plan in self.plans}
+        """Whether each plan recomputes all activations, at the largest size."""
+        return {plan: self.cases[plan, self.largest].recomputes for plan in self.plans}
 
     @cached_property
     def misfits(self) -> list[PlanOutcome]:

@@ -18,7 +18,7 @@ from simfrontier.plan import (
 from simfrontier.records import dataclass
 from simfrontier.scenario.form import MeshTable, ScenarioFile
 from simfrontier.schedule import Mesh
-from simfrontier.workload import Attention, Shape, Softmax, Workload, workload_of
+from simfrontier.workload import Attention, Checkpointing, Shape, Softmax, Workload, workload_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class Case:
     batch_ranks: int
     micro_batch: int
     grad_accum: int
-    checkpointing: bool
+    checkpointing: Checkpointing
     precision: str
     attention: Attention
     softmax: Softmax
@@ -44,6 +44,11 @@ class Case:
     @property
     def samples(self) -> int:
         return self.micro_batch * self.grad_accum * self.batch_ranks
+
+    @property
+    def recomputes(self) -> bool:
+        """Whether every layer's forward runs twice."""
+        return self.checkpointing == "full"
 
     @property
     def stages(self) -> int:
@@ -72,7 +77,7 @@ def case_of(name: str, options: Options, devices: int, file: ScenarioFile, shape
     mesh = mesh_of(options, devices, file.mesh, machine)
     ranks = options.batch_ranks(mesh) if isinstance(options, TensorOptions) else mesh.num_ranks
     micro_batch, grad_accum = _micro_batches(options, ranks, file)
-    checkpointing = (options.checkpointing or file.model.checkpointing) == "full"
+    checkpointing = options.checkpointing or file.model.checkpointing
     shape.refuse_step(grad_accum, file.model.precision, checkpointing)
     engine = file.engine
     if isinstance(options, TensorOptions):

@@ -13,7 +13,7 @@ from simfrontier.machine import HEALTHY, Perturbation
 from simfrontier.plan import Engine
 from simfrontier.scenario.extended import ScenarioKeys, extended
 from simfrontier.scenario.tuning import TuneTable
-from simfrontier.workload import Attention, Norm, Positions, Softmax
+from simfrontier.workload import Attention, Checkpointing, Norm, Positions, Softmax
 
 if TYPE_CHECKING:
     Tune = TuneTable
@@ -79,7 +79,7 @@ class ModelTable(Strict):
     vocabulary_multiple: Size | None = None
     attention: Attention = "plain"
     softmax: Softmax = "fused"
-    checkpointing: Literal["full", "none"] = "full"
+    checkpointing: Checkpointing = "full"
     precision: Literal["fp16", "bf16", "fp32", "fp64"] = "fp16"
     linear_precision: Literal["fp8"] | None = None  # of the products of linear modules, where it is another one
 

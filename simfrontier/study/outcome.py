@@ -180,7 +180,7 @@ def _row(
 ) -> Row:
     devices, machine = case.devices, scenario.machine
     moved = traffic(step)
-    flops = case.shape.step_flops(case.samples, case.checkpointing)
+    flops = case.shape.step_flops(case.samples, case.recomputes)
     useful = case.shape.step_flops(case.samples, recomputed=False)
     row: Row = {
         "scenario": scenario.name,

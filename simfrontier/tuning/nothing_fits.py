@@ -125,7 +125,7 @@ def _lean(candidate: Candidate) -> tuple[int, ...]:
     states = candidate.states
     model = math.prod(n for n in candidate.grid.values() if not isinstance(n, bool | str))
     return (
-        candidate.checkpointing == "none",
+        ("full", "selective", "none").index(candidate.checkpointing),
         -states.spread if not candidate.grid else -9 - model,
         candidate.micro_batch,
     )

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 from simfrontier.errors import InputError, Key, nearest
 from simfrontier.tuning.states import CODECS, COMPRESSIONS, LEVELS, NAMED, ROUTES
-from simfrontier.workload import CrossEntropy, Softmax
+from simfrontier.workload import Checkpointing, CrossEntropy, Softmax
 
 Value = int | str | bool
 FAMILIES = ("zero", "megatron", "axonn")
@@ -64,7 +64,7 @@ DIMENSIONS: Mapping[str, PlanDimension] = {
     ),
     "micro_batch": PlanDimension(description="sequences of a rank in a micro-batch", kind="number"),
     "checkpointing": PlanDimension(
-        description="whether activations are recomputed", kind="word", allowed=("full", "none")
+        description="whether activations are recomputed", kind="word", allowed=get_args(Checkpointing)
     ),
 }
 

@@ -99,7 +99,8 @@ class Candidate:
     @property
     def of_the_batch(self) -> str:
         """What the layout leaves out, in words: `micro-batch 2, recomputing`."""
-        recomputed = "recomputing" if self.checkpointing == "full" else "keeping activations"
+        words = {"full": "recomputing", "selective": "recomputing attention", "none": "keeping activations"}
+        recomputed = words[self.checkpointing]
         kernel = "" if self.case.softmax == "fused" else f", softmax {self.case.softmax}"
         return f"micro-batch {self.micro_batch}, {recomputed}{kernel}"
 

@@ -125,7 +125,7 @@ def training_flops_per_s(machine: Machine, shape: GptShape, micro_batch: int = M
     """
     mesh = Mesh((("node", 1), ("package", 1), ("gcd", 1)))
     plan = make_plan("alone", FAMILIES["ddp"][0](family="ddp"), mesh)
-    schedule = build(gpt(shape, micro_batch, checkpointing=True), plan, mesh, Engine())
+    schedule = build(gpt(shape, micro_batch, checkpointing="full"), plan, mesh, Engine())
     priced = price(schedule, machine, load_library(machine.library))
     seconds = sum(
         priced.of(op).works[0].alone_s

@@ -3,6 +3,7 @@ from .gpt_model import Attention as Attention, gpt as gpt
 from .gpt_shape import GptShape as GptShape, Norm as Norm, Positions as Positions
 from .graph import (
     USUAL_CROSS_ENTROPY as USUAL_CROSS_ENTROPY,
+    Checkpointing as Checkpointing,
     CrossEntropy as CrossEntropy,
     LossMethod as LossMethod,
     MatmulLabels as MatmulLabels,

@@ -15,7 +15,7 @@ from simfrontier.workload.sizes import refuse_sizes
 
 if TYPE_CHECKING:
     from simfrontier.workload.gpt_model import Attention
-    from simfrontier.workload.graph import Workload
+    from simfrontier.workload.graph import Checkpointing, Workload
     from simfrontier.workload.graph_builder import Softmax
 
 
@@ -53,7 +53,7 @@ class MlpShape(OfAnyPlan):
         return replace(self, **settings)
 
     def workload(
-        self, batch: int, checkpointing: bool, precision: str, attention: Attention, softmax: Softmax
+        self, batch: int, checkpointing: Checkpointing, precision: str, attention: Attention, softmax: Softmax
     ) -> Workload:
         from simfrontier.workload.mlp_model import mlp
 
@@ -63,7 +63,7 @@ class MlpShape(OfAnyPlan):
         """By its own matrix products."""
         from simfrontier.workload.mlp_model import mlp
 
-        return float(mlp(self, samples, recomputed).matmul_flops)
+        return float(mlp(self, samples, "full" if recomputed else "none").matmul_flops)
 
 
 _NEOX = "EleutherAI/gpt-neox configs/20B.yml; vocabulary padded to 50432"

@@ -17,7 +17,7 @@ from typing import Literal
 from simfrontier.errors import InputError
 from simfrontier.opnames import Part
 from simfrontier.workload.gpt_shape import GptShape
-from simfrontier.workload.graph import Phase, Use, Workload, WorkOp
+from simfrontier.workload.graph import Checkpointing, Phase, Use, Workload, WorkOp
 from simfrontier.workload.graph_builder import GraphBuilder, Softmax, here
 from simfrontier.workload.precision import Precision, find_precision
 
@@ -28,7 +28,7 @@ _PER_HEAD = (("b", "a"), ("s",), ("t",), ("d",))  # every position with every ot
 def gpt(
     shape: GptShape,
     batch: int,
-    checkpointing: bool,
+    checkpointing: Checkpointing,
     sequence: int | None = None,
     precision: str = "fp16",
     attention: Attention = "plain",
@@ -87,7 +87,7 @@ class _Gpt(GraphBuilder):
         self.unrotated = ("d.rotary.query", "d.rotary.key") if self.is_rotary else ("d.query", "d.key")
         super().__init__(precision, sizes, rows=("b", "s"), softmax=softmax)
 
-    def workload(self, checkpointing: bool) -> Workload:
+    def workload(self, checkpointing: Checkpointing) -> Workload:
         self._declare()
         return Workload(
             name=self.shape.name,
@@ -101,6 +101,7 @@ class _Gpt(GraphBuilder):
             head=self._head(),
             values=self.values,
             weights=self.weights,
+            core=("scores", "softmax", "context") if self.attention == "plain" else (),
             traits={
                 "residual": self.shape.residual,
                 "tied": int(self.shape.tied),

@@ -13,7 +13,7 @@ from simfrontier.workload.sizes import refuse_sizes
 
 if TYPE_CHECKING:
     from simfrontier.workload.gpt_model import Attention
-    from simfrontier.workload.graph import Workload
+    from simfrontier.workload.graph import Checkpointing, Workload
     from simfrontier.workload.graph_builder import Softmax
 
 Residual = Literal["parallel", "sequential"]
@@ -162,7 +162,7 @@ class GptShape(OfAnyPlan):
         return replace(self, **settings)
 
     def workload(
-        self, batch: int, checkpointing: bool, precision: str, attention: Attention, softmax: Softmax
+        self, batch: int, checkpointing: Checkpointing, precision: str, attention: Attention, softmax: Softmax
     ) -> Workload:
         from simfrontier.workload.gpt_model import gpt
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
+from simfrontier.errors import InputError
 from simfrontier.opnames import OpName
 from simfrontier.records import dataclass
 from simfrontier.workload.precision import Precision
@@ -18,6 +19,10 @@ CrossEntropy = Literal["three-all-reduces", "fused-two", "one-gather", "mn-merge
 USUAL_CROSS_ENTROPY: Final = "fused-two"
 LossMethod = CrossEntropy | Literal["whole"]
 """Method of the loss; `whole` where every rank has all classes."""
+
+Checkpointing = Literal["full", "selective", "none"]
+"""What a layer's backward computes again: all of its forward, only the core of attention with its squares of scores
+(arXiv 2205.05198), or nothing."""
 
 MatmulLabels = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[str, ...]]
 
@@ -116,15 +121,15 @@ class Phase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """A whole model: embedding, `num_layers` equal layers, head; `checkpointing` recomputes each layer in its
-    backward. A sample has `sequence` positions (1 in a model without sequences). `traits` say what else tells models of
-    these sizes apart."""
+    """A whole model: embedding, `num_layers` equal layers, head; `checkpointing` says what of each layer its backward
+    computes again, `core` names the ops of a layer's forward that `selective` does. A sample has `sequence` positions
+    (1 in a model without sequences). `traits` say what else tells models of these sizes apart. Raises InputError."""
 
     name: str
     batch: int
     sequence: int
     num_layers: int
-    checkpointing: bool
+    checkpointing: Checkpointing
     precision: Precision
     embedding: Phase
     layer: Phase
@@ -133,6 +138,19 @@ class Workload:
     weights: Mapping[str, Weight]
     traits: Mapping[str, str | int] = field(default_factory=dict)
     states: Mapping[str, State] = field(default_factory=dict)
+    core: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.checkpointing not in get_args(Checkpointing):
+            allowed = ", ".join(get_args(Checkpointing))
+            raise InputError(f"model {self.name}: checkpointing = {self.checkpointing!r}; allowed: {allowed}")
+
+    @property
+    def recomputed(self) -> tuple[WorkOp, ...]:
+        """The ops of a layer's forward that its backward does again."""
+        if self.checkpointing == "selective":
+            return tuple(op for op in self.layer.forward if op.name in self.core)
+        return self.layer.forward if self.checkpointing == "full" else ()
 
     @property
     def clips_each(self) -> bool:
@@ -146,9 +164,7 @@ class Workload:
     @property
     def matmul_flops(self) -> int:
         """Floating-point operations of all matrix products of one micro-batch, recomputation included."""
-        layer = _matmul_flops(self.layer.forward) * (2 if self.checkpointing else 1) + _matmul_flops(
-            self.layer.backward
-        )
+        layer = sum(map(_matmul_flops, (self.layer.forward, self.recomputed, self.layer.backward)))
         ends = sum(_matmul_flops(ops) for p in (self.embedding, self.head) for ops in (p.forward, p.backward))
         return self.num_layers * layer + ends
 

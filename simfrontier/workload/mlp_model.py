@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from simfrontier.errors import InputError
 from simfrontier.workload.catalog import MlpShape
-from simfrontier.workload.graph import Phase, Workload
+from simfrontier.workload.graph import Checkpointing, Phase, Workload
 from simfrontier.workload.graph_builder import GraphBuilder, Softmax, here
 from simfrontier.workload.precision import Precision, find_precision
 
 
 def mlp(
-    shape: MlpShape, batch: int, checkpointing: bool, precision: str = "fp16", softmax: Softmax = "fused"
+    shape: MlpShape, batch: int, checkpointing: Checkpointing, precision: str = "fp16", softmax: Softmax = "fused"
 ) -> Workload:
     """The graph of one micro-batch of `batch` samples over all data-parallel ranks together; `precision` is fp16, bf16,
     fp32 or fp64, `softmax` the kernel of the loss. Raises InputError."""
@@ -31,7 +31,7 @@ class _Mlp(GraphBuilder):
         sizes = {"b": batch, "i": shape.inputs, "h": shape.hidden, "f": 4 * shape.hidden, "c": shape.classes}
         super().__init__(precision, sizes, rows=("b",), softmax=softmax)
 
-    def workload(self, checkpointing: bool) -> Workload:
+    def workload(self, checkpointing: Checkpointing) -> Workload:
         self._declare()
         return Workload(
             name=self.shape.name,

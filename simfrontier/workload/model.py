@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simfrontier.workload.gpt_model import Attention
-from simfrontier.workload.graph import Workload
+from simfrontier.workload.graph import Checkpointing, Workload
 from simfrontier.workload.graph_builder import Softmax
 from simfrontier.workload.shape import Shape
 
@@ -11,7 +11,7 @@ from simfrontier.workload.shape import Shape
 def workload_of(
     shape: Shape,
     batch: int,
-    checkpointing: bool,
+    checkpointing: Checkpointing,
     precision: str = "fp16",
     attention: Attention = "plain",
     softmax: Softmax = "fused",

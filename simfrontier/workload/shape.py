@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from simfrontier.workload.gpt_model import Attention
-    from simfrontier.workload.graph import Workload
+    from simfrontier.workload.graph import Checkpointing, Workload
     from simfrontier.workload.graph_builder import Softmax
 
 
@@ -50,7 +50,7 @@ class Shape(Protocol):
     def gathers_statistics(self) -> bool:
         """Whether a step gathers of all samples what only later steps need."""
 
-    def refuse_step(self, grad_accum: int, precision: str, recomputes: bool) -> None:
+    def refuse_step(self, grad_accum: int, precision: str, checkpointing: Checkpointing) -> None:
         """Raise InputError for a step that the model cannot take: so many micro-batches, numbers of that type, and
         activations computed again or kept."""
 
@@ -58,7 +58,7 @@ class Shape(Protocol):
         """The shape with sizes and traits set otherwise. Raises InputError for one that cannot be set."""
 
     def workload(
-        self, batch: int, checkpointing: bool, precision: str, attention: Attention, softmax: Softmax
+        self, batch: int, checkpointing: Checkpointing, precision: str, attention: Attention, softmax: Softmax
     ) -> Workload:
         """The graph of one micro-batch of `batch` samples over all data-parallel ranks together. Raises InputError."""
 
@@ -79,5 +79,5 @@ class OfAnyPlan:
     def gathers_statistics(self) -> bool:
         return False
 
-    def refuse_step(self, grad_accum: int, precision: str, recomputes: bool) -> None:
+    def refuse_step(self, grad_accum: int, precision: str, checkpointing: Checkpointing) -> None:
         return None

@@ -81,7 +81,7 @@ class _Mugs:
             batch=self.batch,
             sequence=1,
             num_layers=shape.num_layers,
-            checkpointing=False,
+            checkpointing="none",
             precision=self.precision,
             embedding=_joined(embedding),
             layer=_joined(layer),
@@ -177,7 +177,7 @@ class _Mugs:
             tied=True,
         )
         precision, attention = self.precision.name, self.attention
-        return gpt(like, self.batch * crops, False, precision=precision, attention=attention, softmax=self.softmax)
+        return gpt(like, self.batch * crops, "none", precision=precision, attention=attention, softmax=self.softmax)
 
     def _relation_block(self, crops: int) -> Workload:
         """The same on a query and its neighbours, of so many crops of every image."""

@@ -10,7 +10,7 @@ from simfrontier.errors import InputError
 from simfrontier.workload import refuse_sizes
 
 if TYPE_CHECKING:
-    from simfrontier.workload import Attention, Softmax, Workload
+    from simfrontier.workload import Attention, Checkpointing, Softmax, Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,14 +113,17 @@ class MugsShape:
         """Keys and rows for queues and memories, and the sum for the centre."""
         return True
 
-    def refuse_step(self, grad_accum: int, precision: str, recomputes: bool) -> None:
+    def refuse_step(self, grad_accum: int, precision: str, checkpointing: Checkpointing) -> None:
         for got, allowed in (
             (f"grad_accum = {grad_accum}" * (grad_accum != 1), "1 (its queues move on once a step)"),
             (
                 f'precision = "{precision}"' * (precision in ("fp16", "bf16")),
                 '"fp32" or "fp64" (teacher, queues and memories are kept in it)',
             ),
-            ('checkpointing = "full"' * recomputes, '"none" (the teacher keeps no activations)'),
+            (
+                f'checkpointing = "{checkpointing}"' * (checkpointing != "none"),
+                '"none" (the teacher keeps no activations)',
+            ),
         ):
             if got:
                 raise InputError(f"model {self.name}: got {got}; allowed: {allowed}")
@@ -133,7 +136,7 @@ class MugsShape:
         return replace(self, **settings)
 
     def workload(
-        self, batch: int, checkpointing: bool, precision: str, attention: Attention, softmax: Softmax
+        self, batch: int, checkpointing: Checkpointing, precision: str, attention: Attention, softmax: Softmax
     ) -> Workload:
         from simfrontier_extras.mugs.model import mugs
 

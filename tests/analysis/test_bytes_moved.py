@@ -17,7 +17,7 @@ VECTORS = (13 * FOUR_LAYERS.num_layers + 2) * FOUR_LAYERS.hidden  # elements of 
 
 def measured(family: str, nodes: int, grad_accum: int = 1, **more: object) -> tuple[SimulatedStep, Traffic]:
     """A step in which everything is sharded, nothing is kept for reuse, and layers are not recomputed."""
-    settings: dict[str, object] = {"persistence_elements": 0, "reuse_elements": 0, "checkpointing": False, **more}
+    settings: dict[str, object] = {"persistence_elements": 0, "reuse_elements": 0, "checkpointing": "none", **more}
     built = schedule(family, frontier_mesh(nodes), grad_accum=grad_accum, **settings)  # type: ignore[arg-type]
     done = step(built, fidelity="analytic")
     return done, traffic(done)

@@ -19,7 +19,7 @@ from tests.analysis.volumes import NAMED, built, collectives, foreign, mesh_of, 
 
 @pytest.mark.parametrize("family", NAMED)
 def test_a_step_is_the_sum_of_its_calls(family: str) -> None:
-    schedule = built(family, 3, 2, engine=Engine(), checkpointing=True)
+    schedule = built(family, 3, 2, engine=Engine(), checkpointing="full")
     need = step_needs(schedule)
     for boundary in schedule.mesh.names:
         total = sum((op_need(op, schedule, boundary) for _, op in collectives(schedule)), Fraction(0))
@@ -30,7 +30,7 @@ def test_padding_is_apart_and_the_rest_is_the_closed_form() -> None:
     odd = GptShape(name="odd", num_layers=2, hidden=97, heads=1, vocabulary=89, sequence=4, source="made for this test")
     need = needs("zero3", 3, shape=odd)
     assert moved(need, "node", "data") == 3 * 2 * odd.num_parameters * foreign(3)
-    weights = gpt(odd, 24, checkpointing=False).weights.values()
+    weights = gpt(odd, 24, checkpointing="none").weights.values()
     padding = sum(-w.num_elements % 24 * (odd.num_layers if w.per_layer else 1) for w in weights)
     assert padding > 0
     assert moved(need, "node", "padding") == 3 * 2 * padding * foreign(3)

@@ -57,7 +57,7 @@ def test_a_flat_publish_by_ring_and_by_direct_messages(nodes: int) -> None:
 @pytest.mark.parametrize("family", NAMED)
 def test_no_algorithm_brings_in_less_than_the_need(family: str) -> None:
     nodes = 3
-    schedule = built(family, nodes, engine=Engine(), checkpointing=True)
+    schedule = built(family, nodes, engine=Engine(), checkpointing="full")
     fabric = Fabric.build(FRONTIER, nodes)
     made = {"ring": ring, "direct": direct, "tree": tree}
     for op in some({op.number: op for _, op in collectives(schedule)}.values()):

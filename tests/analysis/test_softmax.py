@@ -14,7 +14,7 @@ from simfrontier.plan import Engine, build, make_plan
 from simfrontier.plan.tensor import MegatronOptions, engine_of
 from simfrontier.schedule.softmax import KERNELS
 from simfrontier.simulation import Fidelity, SimulatedStep, simulate_step
-from simfrontier.workload import CrossEntropy, GptShape, Softmax, gpt
+from simfrontier.workload import Checkpointing, CrossEntropy, GptShape, Softmax, gpt
 from tests.plan.grids import megatron
 
 KERNEL_NAMES, WAYS = get_args(Softmax), get_args(CrossEntropy)
@@ -31,7 +31,7 @@ def step(
     softmax: Softmax = "fused",
     attention: Any = "plain",
     micros: int = 1,
-    checkpointing: bool = True,
+    checkpointing: Checkpointing = "full",
 ) -> SimulatedStep:
     mesh = options.mesh(ranks, 8, 2)
     work = gpt(
@@ -61,7 +61,7 @@ def test_bytes_of_whole_rows_by_hand(kernel: Softmax) -> None:
 
 
 def test_without_recomputation_scores_are_softened_once_a_layer() -> None:
-    once, twice = (of(megatron(), checkpointing=each) for each in (False, True))
+    once, twice = (of(megatron(), checkpointing=each) for each in ("none", "full"))
     assert 2 * once.scores_bytes == twice.scores_bytes and once.loss_bytes == twice.loss_bytes
 
 

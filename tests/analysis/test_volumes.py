@@ -86,7 +86,7 @@ def test_zeropp_of_the_versions_between_gathers_where_gradients_are_on(grad_accu
 
     Embedding and head, which are not recomputed, read the world in the forward. All backwards read the node copy.
     """
-    need = needs("zeropp", 3, grad_accum, hpz_version="0.10.2", checkpointing=True)
+    need = needs("zeropp", 3, grad_accum, hpz_version="0.10.2", checkpointing="full")
     layers = EXACT.num_layers * (12 * EXACT.hidden**2 + 13 * EXACT.hidden)
     assert need.total("node", "weight_gather", "data") == grad_accum * Fraction(M, 2) * foreign(3)
     assert need.total("gcd", "copy_gather", "data") == grad_accum * (layers + PSI) * foreign(8)
@@ -244,7 +244,7 @@ def test_what_deepspeed_keeps_of_the_20b_model_instead_of_gathering_it_again() -
     """
     h, head = NEOX.hidden, NEOX.vocabulary * NEOX.hidden
     assert (4 + 4 + 3) * h * h + 2 * head > 1_000_000_000 > (1 + 4 + 4) * h * h + 2 * head
-    need = needs("zero3", 48, shape=NEOX, engine=Engine(), checkpointing=True)
+    need = needs("zero3", 48, shape=NEOX, engine=Engine(), checkpointing="full")
     matrices = NEOX.num_parameters - NEOX.num_layers * 13 * h - 2 * h
     kept = head + 11 * h * h
     assert need.total("node", "weight_gather") == 2 * (2 * matrices - kept) * foreign(48)

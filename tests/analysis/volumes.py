@@ -8,7 +8,7 @@ from simfrontier.collectives.volume import Part
 from simfrontier.plan import FAMILIES, Engine, build, make_plan
 from simfrontier.schedule.ir import Call, Collective, Schedule
 from simfrontier.schedule.mesh import Mesh
-from simfrontier.workload import GptShape, find_model, gpt
+from simfrontier.workload import Checkpointing, GptShape, find_model, gpt
 
 NAMED = ("ddp", "zero1", "zero2", "zero3", "hsdp", "zeropp", "zero-topo")
 # every weight divides by 16, 24 and 64 ranks, and every matrix by twice as many
@@ -37,7 +37,7 @@ def built(
     *,
     shape: GptShape = EXACT,
     engine: Engine = PLAIN,
-    checkpointing: bool = False,
+    checkpointing: Checkpointing = "none",
     **options: object,
 ) -> Schedule:
     mesh = mesh_of(nodes)

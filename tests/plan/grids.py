@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from simfrontier.plan import FAMILIES, Engine, build, make_plan
 from simfrontier.plan.tensor import AxonnOptions, MegatronOptions, TensorOptions, engine_of
 from simfrontier.schedule import Collective, Schedule
-from simfrontier.workload import GptShape, gpt
+from simfrontier.workload import Checkpointing, GptShape, gpt
 
 # Sizes that divide by 2, 3, 4 and 8 and differ from one another, so that a wrong factor shows.
 SHAPE: Final = GptShape(
@@ -50,7 +50,7 @@ def schedule_of(
     micros: int = 1,
     micro_batch: int = 1,
     node: tuple[int, int] = (1, 1),
-    checkpointing: bool = True,
+    checkpointing: Checkpointing = "full",
     precision: str = "bf16",
     engine: Engine | None = None,
 ) -> Schedule:

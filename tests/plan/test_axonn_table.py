@@ -205,7 +205,7 @@ def test_the_table_by_hand_for_qkv_and_dense_on_2x3x4x5() -> None:
 
 
 def test_without_checkpointing_the_forward_stands_once_and_the_backward_gathers_again() -> None:
-    schedule = schedule_of(axonn(2, 2, 2), 8, checkpointing=False)
+    schedule = schedule_of(axonn(2, 2, 2), 8, checkpointing="none")
     got = moved(schedule, 0)
     assert not [row for row in got if row.when == "recompute"]
     gathers = [row.when for row in got.elements() if row.tensor == "qkv.weight" and row.kind == "all_gather"]

@@ -198,7 +198,7 @@ def test_two_axes_that_cut_classes_are_gathered_in_one_call() -> None:
     cuts = dict.fromkeys(plan.cuts, ("slow", "tensor"))
     hops = {**plan.hops, "scalar": (Hop(mesh.live(mesh.names)),)}
     engine = engine_of(options, Engine(persistence_elements=0))
-    made = build(gpt(SHAPE, 2, checkpointing=False), replace(plan, cuts=cuts, hops=hops), mesh, engine)
+    made = build(gpt(SHAPE, 2, checkpointing="none"), replace(plan, cuts=cuts, hops=hops), mesh, engine)
     assert str(check(made)) == "no findings"
     (gather,) = of_loss(made)
     assert gather.axes == ("slow", "tensor")

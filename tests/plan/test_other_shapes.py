@@ -7,8 +7,8 @@ import pytest
 from simfrontier.errors import InputError
 from simfrontier.plan import Engine, build, make_plan
 from simfrontier.plan.tensor import TensorOptions
-from simfrontier.schedule import Collective, check
-from simfrontier.workload import Attention, gpt
+from simfrontier.schedule import Collective, Compute, check, expand
+from simfrontier.workload import Attention, Checkpointing, gpt
 from tests.plan.grids import axonn, megatron, schedule_of
 from tests.schedule.builders import mesh_of, options_of
 from tests.workload.gpt_shapes import BASE, NAMED
@@ -22,10 +22,10 @@ GRIDS: dict[str, tuple[TensorOptions, int]] = {
 }
 
 
-@pytest.mark.parametrize("checkpointing", [True, False])
+@pytest.mark.parametrize("checkpointing", ["full", "selective", "none"])
 @pytest.mark.parametrize("grid", GRIDS)
 @pytest.mark.parametrize("name", NAMED)
-def test_grids_of_any_shape_pass_the_check(name: str, grid: str, checkpointing: bool) -> None:
+def test_grids_of_any_shape_pass_the_check(name: str, grid: str, checkpointing: Checkpointing) -> None:
     options, ranks = GRIDS[grid]
     schedule = schedule_of(options, ranks, shape=NAMED[name], micros=2, checkpointing=checkpointing)
     assert check(schedule).findings == ()
@@ -36,7 +36,7 @@ def test_grids_of_any_shape_pass_the_check(name: str, grid: str, checkpointing: 
 @pytest.mark.parametrize("name", NAMED)
 def test_zero_of_any_shape_passes_the_check(name: str, family: str, attention: Attention) -> None:
     mesh = mesh_of(2, 1, 2)
-    workload = gpt(NAMED[name], 8, True, precision="bf16", attention=attention)
+    workload = gpt(NAMED[name], 8, "full", precision="bf16", attention=attention)
     schedule = build(workload, make_plan(family, options_of(family), mesh), mesh, Engine(persistence_elements=0), 2)
     assert check(schedule).findings == ()
 
@@ -50,6 +50,50 @@ def test_a_gated_mlp_is_reduced_as_often_as_another() -> None:
         return sum(isinstance(op, Collective) for role in schedule.roles for call in role.calls for op in call.ops)
 
     assert calls("llama-like") == calls("base")
+
+
+def test_selective_checkpointing_does_the_core_of_attention_again() -> None:
+    """Right before the backward of the projection behind it, whose weights' gradient reads the context."""
+
+    def ops(attention: Attention) -> list[tuple[str, bool]]:
+        mesh = mesh_of(1, 1, 2)
+        work = gpt(BASE, 2, "selective", precision="bf16", attention=attention)
+        made = build(work, make_plan("ddp", options_of("ddp"), mesh), mesh, Engine())
+        call = next(call for call in made.roles[0].calls if call.label == "backward")
+        computes = [op for op in call.ops if isinstance(op, Compute) and op.named.module]
+        return [(op.name, any(made.tensors[ref.name].recomputes for ref in op.writes)) for op in computes]
+
+    again = [name for name, is_again in ops("plain") if is_again]
+    assert again == ["scores", "softmax", "context"]
+    names = [name for name, _ in ops("plain")]
+    assert names[names.index("scores") - 1 : names.index("context") + 2] == [
+        "ln2.backward",
+        "scores",
+        "softmax",
+        "context",
+        "dense.dgrad",
+    ]
+    assert not any(is_again for _, is_again in ops("fused"))
+
+
+def test_selective_checkpointing_keeps_all_but_the_squares_and_the_context() -> None:
+    """What the forward leaves for the backward is less by probabilities and context of both layers (the softmax alone
+    reads scores): two bytes each, of two sequences of a rank, 24 heads × 24² pairs, and 24 positions × 48 features."""
+
+    def kept(checkpointing: Checkpointing) -> int:
+        mesh = mesh_of(1, 1, 2)
+        work = gpt(BASE, 4, checkpointing, precision="bf16")
+        made = build(work, make_plan("ddp", options_of("ddp"), mesh), mesh, Engine())
+        program = expand(made, made.roles[0])
+        start = next(at for at, call in enumerate(program.calls) if call.label == "backward")
+        written = {ref for at in range(start) for ref in program.writes[at]}
+        later = {ref for at in range(start, program.num_ops) for ref in program.reads[at]}
+        held = [made.tensors[ref.name] for ref in written & later if made.tensors[ref.name].role == "activation"]
+        return sum(tensor.local_bytes(made.mesh) for tensor in held if not tensor.persistent)
+
+    probabilities, context = 2 * 2 * 24 * 24 * 24, 2 * 2 * 24 * 48
+    assert kept("none") - kept("selective") == 2 * (probabilities + context)
+    assert kept("selective") > kept("full")
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ Shown = Callable[[Item], bool]
 
 
 def naive(family: str, grad_accum: int = 1, num_layers: int = 2) -> Program:
-    workload = gpt(replace(MODELS["tiny"], num_layers=num_layers), MESH.num_ranks, checkpointing=True)
+    workload = gpt(replace(MODELS["tiny"], num_layers=num_layers), MESH.num_ranks, checkpointing="full")
     plan = make_plan(family, FAMILIES[family][0](family=family), MESH)
     return naive_program(tensors_of(workload, plan, MESH, ENGINE), grad_accum)
 

@@ -15,7 +15,7 @@ from simfrontier.plan import FAMILIES, Engine, build, make_plan
 from simfrontier.plan.rebind import structure_of
 from simfrontier.schedule import Collective, Mesh, Schedule, check
 from simfrontier.schedule.store import digest, from_json, to_json
-from simfrontier.workload import PRECISIONS, GptShape, find_model, workload_of
+from simfrontier.workload import PRECISIONS, Checkpointing, GptShape, find_model, workload_of
 
 FAMILY_NAMES = ("ddp", "zero1", "zero2", "zero3", "hsdp", "zeropp", "zero-topo")
 MODEL_BYTES = {"fp16": 2, "bf16": 2, "fp32": 4, "fp64": 8}
@@ -50,7 +50,7 @@ def built(
     mesh: Mesh = TWO_NODES,
     model: str = "exact",
     grad_accum: int = 1,
-    checkpointing: bool = True,
+    checkpointing: Checkpointing = "full",
     engine: Engine = NOTHING_WHOLE,
     **options: Any,
 ) -> Schedule:
@@ -74,7 +74,7 @@ def codecs(schedule: Schedule, move: str) -> set[str]:
 
 
 SOME_MODELS = ("tiny", "tiny-mlp")
-WAYS = tuple(product(((1, 1, 2), (2, 2, 2), (3, 4, 2)), (1, 2), (True, False)))
+WAYS = tuple(product(((1, 1, 2), (2, 2, 2), (3, 4, 2)), (1, 2), ("full", "none")))
 
 
 @pytest.mark.parametrize("model", SOME_MODELS)
@@ -234,6 +234,7 @@ def test_a_narrow_copy_that_is_gathered_otherwise_is_refused() -> None:
 def test_precisions_are_different_structures() -> None:
     plan = make_plan("zero3", FAMILIES["zero3"][0](family="zero3"), TWO_NODES)
     known = {
-        structure_of(workload_of(EXACT, 16, True, precision), plan, TWO_NODES, Engine(), 1) for precision in PRECISIONS
+        structure_of(workload_of(EXACT, 16, "full", precision), plan, TWO_NODES, Engine(), 1)
+        for precision in PRECISIONS
     }
     assert len(known) == len(PRECISIONS)

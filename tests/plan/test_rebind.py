@@ -26,7 +26,7 @@ def test_rebound_equals_built(family: str, micro_batch: int) -> None:
     small, large = mesh_of(2), mesh_of(48)
     built = {}
     for mesh, batch in ((small, small.num_ranks), (large, micro_batch * large.num_ranks)):
-        work = gpt(SHAPE, batch, checkpointing=True)
+        work = gpt(SHAPE, batch, checkpointing="full")
         built[mesh] = build(work, make_plan(family, options, mesh), mesh, Engine())
     other = rebound(built[small], large, micro_batch * large.num_ranks)
     assert digest(other) == digest(built[large])
@@ -43,7 +43,7 @@ def test_an_mlp_in_fp32_is_rebound_too(family: str) -> None:
     small, large = mesh_of(2), mesh_of(4)
     built = {}
     for mesh in (small, large):
-        work = workload_of(find_model("tiny-mlp"), mesh.num_ranks, checkpointing=True, precision="fp32")
+        work = workload_of(find_model("tiny-mlp"), mesh.num_ranks, checkpointing="full", precision="fp32")
         plan = make_plan(family, options, mesh)
         built[mesh] = build(work, plan, mesh, Engine()), structure_of(work, plan, mesh, Engine(), 1)
     (first, like), (other, same) = built[small], built[large]
@@ -58,7 +58,7 @@ def test_structures_differ_where_programs_do(family: str) -> None:
 
     def structure(nodes: int, **engine: int) -> object:
         mesh = mesh_of(nodes)
-        work = gpt(SHAPE, mesh.num_ranks, checkpointing=True)
+        work = gpt(SHAPE, mesh.num_ranks, checkpointing="full")
         return structure_of(work, make_plan(family, options, mesh), mesh, Engine(**engine), 1)
 
     assert structure(2) == structure(48)

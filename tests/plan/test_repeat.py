@@ -10,6 +10,7 @@ from simfrontier.plan.compress import Compressor
 from simfrontier.plan.repeat import repeated
 from simfrontier.plan.repeat_layers import repeated_layers
 from simfrontier.schedule import Schedule, digest
+from simfrontier.workload import Checkpointing
 from tests.plan import grids
 from tests.schedule.builders import ENGINES, frontier_20b, mesh_of, options_of, schedule_of
 
@@ -53,16 +54,16 @@ engines = st.sampled_from([*ENGINES.values(), FAR_AHEAD]) | st.builds(
 
 
 @settings(max_examples=40, deadline=None)
-@example("zero3", LATE_WAITS, 5, 1, False)
+@example("zero3", LATE_WAITS, 5, 1, "none")
 @given(
     st.sampled_from(list(FAMILIES)),
     engines,
     st.integers(1, 12),
     st.integers(1, 3),
-    st.booleans(),
+    st.sampled_from(["full", "selective", "none"]),
 )
 def test_few_micro_batches_make_the_schedule_of_many(
-    family: str, engine: Engine, num_micro: int, num_layers: int, checkpointing: bool
+    family: str, engine: Engine, num_micro: int, num_layers: int, checkpointing: Checkpointing
 ) -> None:
     def make() -> Schedule:
         options = options_of(family.split()[0], **FAMILIES[family])
@@ -114,10 +115,10 @@ def test_a_middle_that_lacks_what_was_fetched_before_is_not_repeated() -> None:
     ),
     st.integers(35, 50),
     st.integers(1, 2),
-    st.booleans(),
+    st.sampled_from(["full", "selective", "none"]),
 )
 def test_few_layers_make_the_schedule_of_many(
-    family: str, engine: Engine, num_layers: int, num_micro: int, checkpointing: bool
+    family: str, engine: Engine, num_layers: int, num_micro: int, checkpointing: Checkpointing
 ) -> None:
     def make() -> Schedule:
         options = options_of(family.split()[0], **FAMILIES[family])

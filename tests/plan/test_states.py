@@ -25,7 +25,7 @@ def built(
     mesh = Mesh((("node", nodes), ("package", 4), ("gcd", 2)))
     chosen = FAMILIES[family][0].model_validate({"family": family, **options})
     plan = make_plan(family, chosen, mesh)
-    return build(gpt(shape, mesh.num_ranks, checkpointing=True), plan, mesh, engine)
+    return build(gpt(shape, mesh.num_ranks, checkpointing="full"), plan, mesh, engine)
 
 
 def state_bytes(schedule: Schedule) -> dict[str, int]:

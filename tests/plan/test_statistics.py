@@ -22,7 +22,7 @@ BATCH, SEQUENCE, HIDDEN = 8, 32, 64  # of `tiny`
 
 
 def workload() -> Workload:
-    work = gpt(find_model("tiny"), BATCH, False, precision="fp32")  # type: ignore[arg-type]
+    work = gpt(find_model("tiny"), BATCH, "none", precision="fp32")  # type: ignore[arg-type]
     total = WorkOp(
         named=OpName("mean.sum"),
         kind="cast",
@@ -84,7 +84,7 @@ def test_a_rank_waits_for_it_unless_it_runs_beside() -> None:
 def test_a_model_without_any_has_none() -> None:
     mesh = mesh_of(2, 1, 2)
     plain = build(
-        gpt(find_model("tiny"), BATCH, False),  # type: ignore[arg-type]
+        gpt(find_model("tiny"), BATCH, "none"),  # type: ignore[arg-type]
         make_plan("ddp", options_of("ddp"), mesh),
         mesh,
         Engine(),

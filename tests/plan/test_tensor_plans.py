@@ -16,7 +16,7 @@ from simfrontier.plan.tensor import TensorOptions, engine_of
 from simfrontier.plan.zero import BucketOptions
 from simfrontier.schedule import Collective, Compute, Exchange, Op, Schedule, check
 from simfrontier.schedule.store import digest, from_json, to_json
-from simfrontier.workload import MODELS, MlpShape
+from simfrontier.workload import MODELS, Checkpointing, MlpShape
 from simfrontier.workload.mlp_model import mlp
 from tests.conftest import Golden
 from tests.plan.grids import axonn, megatron, moved, other, schedule_of
@@ -86,11 +86,11 @@ def test_any_number_of_micro_batches_more_or_fewer_than_stages(order: str, micro
     is_sound(schedule_of(megatron(1, 4, order=order, data="zero1"), 8, shape=FOUR, micros=micros))
 
 
-@pytest.mark.parametrize("checkpointing", [False, True])
+@pytest.mark.parametrize("checkpointing", ["none", "full"])
 @pytest.mark.parametrize("precision", ["fp16", "fp32", "fp64"])
 @pytest.mark.parametrize("options", [axonn(2, 2, 2), megatron(2, 2, sequence_parallel=True)], ids=["axonn", "megatron"])
 def test_with_and_without_checkpointing_in_every_precision(
-    options: TensorOptions, precision: str, checkpointing: bool
+    options: TensorOptions, precision: str, checkpointing: Checkpointing
 ) -> None:
     is_sound(schedule_of(options, 16, micros=2, precision=precision, checkpointing=checkpointing))
 
@@ -105,7 +105,7 @@ def test_an_mlp_in_grids_and_pipelines(options: TensorOptions) -> None:
     assert isinstance(shape, MlpShape)
     mesh = options.mesh(16, 1, 1)
     options.refuse_shape(shape)
-    work = mlp(shape, 2 * options.batch_ranks(mesh), checkpointing=True)
+    work = mlp(shape, 2 * options.batch_ranks(mesh), checkpointing="full")
     is_sound(build(work, make_plan("mine", options, mesh), mesh, engine_of(options, Engine()), 2))
 
 

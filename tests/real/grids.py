@@ -8,7 +8,7 @@ from typing import Any, Final
 from simfrontier.plan import FAMILIES, Engine, build, make_plan
 from simfrontier.plan.tensor import TensorOptions
 from simfrontier.schedule import Schedule
-from simfrontier.workload import Attention, Softmax, gpt
+from simfrontier.workload import Attention, Checkpointing, Softmax, gpt
 from simfrontier.workload.mlp_model import mlp
 from tests.real.schedules import GPT, MLP, PLAIN
 
@@ -54,7 +54,7 @@ class Grid:
     grad_accum: int = 2
     shape: str = "sequential"
     precision: str = "fp64"
-    checkpointing: bool = True
+    checkpointing: Checkpointing = "full"
     engine: Engine = PLAIN
     attention: Attention = "plain"
     softmax: Softmax = "fused"

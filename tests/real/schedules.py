@@ -10,7 +10,7 @@ from typing import Any, Final
 from simfrontier.codecs import Quantised
 from simfrontier.plan import Engine, build, make_plan
 from simfrontier.schedule import Schedule
-from simfrontier.workload import MODELS, gpt
+from simfrontier.workload import MODELS, Checkpointing, gpt
 from simfrontier.workload.catalog import GptShape, MlpShape
 from simfrontier.workload.mlp_model import mlp
 from simfrontier_real.optimizer import Adam
@@ -172,7 +172,7 @@ def schedule(
     plan: tuple[str, dict[str, Any]],
     sizes: Sizes,
     grad_accum: int = 1,
-    checkpointing: bool = True,
+    checkpointing: Checkpointing = "full",
     engine: Engine = PLAIN,
     precision: str = "fp64",
     model: str = "gpt",

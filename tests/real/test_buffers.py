@@ -11,6 +11,7 @@ from hypothesis import given, settings, strategies as st
 from simfrontier.errors import SimfrontierError
 from simfrontier.schedule import Call, Compute, ExpandedProgram, Issuer, Mesh, Ref, Role, Schedule, Tensor, expand
 from simfrontier.schedule.placement import REPLICATE
+from simfrontier.workload import Checkpointing
 from simfrontier_real.arrays import numpy_backend
 from simfrontier_real.buffers import Buffers
 from simfrontier_real.loopback import LoopbackWorld
@@ -36,10 +37,10 @@ def transient(made: Schedule) -> set[str]:
     plan=st.sampled_from(sorted(PLANS)),
     engine=st.sampled_from(sorted(ENGINES)),
     grad_accum=st.integers(1, 2),
-    checkpointing=st.booleans(),
+    checkpointing=st.sampled_from(["full", "none"]),
 )
 def test_what_is_held_after_each_op_is_what_is_touched_again_before_it_is_written(
-    plan: str, engine: str, grad_accum: int, checkpointing: bool
+    plan: str, engine: str, grad_accum: int, checkpointing: Checkpointing
 ) -> None:
     """In program order. Forward scan for the expectation: an instance is needed after op i if it has been made by
     then, and the next op that touches it reads or adds to it."""

@@ -39,12 +39,12 @@ TIGHT, BY_LAYER, NO_OVERLAP = ENGINES["tight"], ENGINES["by layer"], ENGINES["no
 
 TWO = (
     case("ddp", (1, 1, 2), grad_accum=2),
-    case("zero1", (2, 1, 1), checkpointing=False),
+    case("zero1", (2, 1, 1), checkpointing="none"),
     case("zero2", (1, 1, 2), grad_accum=2, engine=TIGHT),
     case("zero3", (2, 1, 1), grad_accum=2, engine=TIGHT),
-    case("hsdp", (1, 1, 2), checkpointing=False, engine=BY_LAYER),
+    case("hsdp", (1, 1, 2), checkpointing="none", engine=BY_LAYER),
     case("zeropp", (2, 1, 1), grad_accum=2),
-    case("zero-topo", (1, 1, 2), checkpointing=False, engine=NO_OVERLAP),
+    case("zero-topo", (1, 1, 2), checkpointing="none", engine=NO_OVERLAP),
     case("reversed", (2, 1, 1), model="mlp", grad_accum=2),
     case("zero3", (1, 2, 1), precision="fp32", grad_accum=2),
     case("zero-topo", (1, 1, 2), precision="bf16"),
@@ -52,16 +52,16 @@ TWO = (
     case("zero1 scattered", (1, 1, 2), grad_accum=2),
 )
 FOUR = (
-    case("ddp", (2, 1, 2), checkpointing=False),
+    case("ddp", (2, 1, 2), checkpointing="none"),
     case("zero1", (1, 2, 2), grad_accum=2),
-    case("zero2", (2, 2, 1), checkpointing=False),
+    case("zero2", (2, 2, 1), checkpointing="none"),
     case("zero2 scattered", (2, 2, 1), grad_accum=2, engine=TIGHT),
     case("node all-reduced", (2, 2, 1), grad_accum=2),
     case("zero3", (2, 1, 2), grad_accum=2, engine=TIGHT),
     case("hsdp", (2, 1, 2), grad_accum=2),
-    case("zeropp", (2, 1, 2), checkpointing=False, engine=TIGHT),
+    case("zeropp", (2, 1, 2), checkpointing="none", engine=TIGHT),
     case("zero-topo", (2, 1, 2), grad_accum=2),
-    case("copy", (2, 2, 1), grad_accum=2, checkpointing=False),
+    case("copy", (2, 2, 1), grad_accum=2, checkpointing="none"),
     case("hierarchical", (2, 1, 2), engine=BY_LAYER),
     case("zero-topo", (4, 1, 1), model="mlp", grad_accum=2, precision="bf16"),
     case("zero2", (1, 2, 2), model="mlp", precision="fp16"),
@@ -74,7 +74,7 @@ EIGHT = (
     case("zero3", (2, 2, 2), grad_accum=2),
     case("zeropp", (2, 2, 2)),
     case("zero-topo", (2, 2, 2), grad_accum=2),
-    case("odd order", (2, 2, 2), checkpointing=False),
+    case("odd order", (2, 2, 2), checkpointing="none"),
     case("quantised topo", (2, 2, 2), precision="fp32", grad_accum=2),
 )
 

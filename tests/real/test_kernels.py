@@ -13,6 +13,7 @@ import torch
 from torch.nn import functional
 
 from simfrontier.schedule import Compute, Schedule, expand
+from simfrontier.workload import Checkpointing
 from simfrontier_real.arrays import Backend, numpy_backend, torch_backend
 from simfrontier_real.data import batch
 from simfrontier_real.kernels import MODEL_KERNELS, NORM_EPSILON
@@ -79,7 +80,7 @@ def shaped(site: RankContext, ref: Any) -> Any:
 
 @cache
 def step(model: str) -> Seen:
-    return watched(schedule(FAMILIES["ddp"], (1, 1, 1), checkpointing=False, model=model), numpy_backend())
+    return watched(schedule(FAMILIES["ddp"], (1, 1, 1), checkpointing="none", model=model), numpy_backend())
 
 
 def backward(out: Any, gradient: Any = None) -> None:
@@ -94,9 +95,9 @@ def near(ours: Any, theirs: Any) -> bool:
 # ── whole steps ──
 
 
-@pytest.mark.parametrize("checkpointing", [False, True])
+@pytest.mark.parametrize("checkpointing", ["none", "full"])
 @pytest.mark.parametrize("model", MODELS)
-def test_gradients_of_a_step_are_those_of_finite_differences(model: str, checkpointing: bool) -> None:
+def test_gradients_of_a_step_are_those_of_finite_differences(model: str, checkpointing: Checkpointing) -> None:
     """Without any other autograd: (loss(w + h·d) − loss(w − h·d)) / 2h along a random direction d of each weight
     equals its gradient times d; the error of h = 1e-5 is about h² and ε/h, far below 1e-6."""
     made = schedule(FAMILIES["ddp"], (1, 1, 1), checkpointing=checkpointing, model=model)
@@ -252,7 +253,7 @@ def test_loss_is_the_mean_cross_entropy(model: str) -> None:
     seen = step(model).ops["loss"]
     classes = seen["logits"].shape[-1]
     logits = seen["logits"].reshape(-1, classes).requires_grad_()
-    data = batch(schedule(FAMILIES["ddp"], (1, 1, 1), checkpointing=False, model=model), 0, 0, 0)
+    data = batch(schedule(FAMILIES["ddp"], (1, 1, 1), checkpointing="none", model=model), 0, 0, 0)
     backward(functional.cross_entropy(logits, torch.from_numpy(data.labels).reshape(-1)))
     assert near(seen["d.logits"].reshape(-1, classes), logits.grad)
 

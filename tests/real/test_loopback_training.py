@@ -11,6 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 from simfrontier.errors import SimfrontierError
 from simfrontier.schedule import Ref, Schedule, check, expand, from_json, to_json
+from simfrontier.workload import Checkpointing
 from simfrontier_real.arrays import numpy_backend, torch_backend
 from simfrontier_real.data import batch
 from simfrontier_real.layout import layouts_of
@@ -68,7 +69,7 @@ def test_twenty_steps_are_as_exact_as_two() -> None:
 
 @pytest.mark.parametrize("point", POINTS)
 def test_points_of_the_lattice_train_like_the_unsharded_model(point: str) -> None:
-    agrees(schedule(POINTS[point], (2, 2, 2), grad_accum=2, checkpointing=point != "copy"))
+    agrees(schedule(POINTS[point], (2, 2, 2), grad_accum=2, checkpointing="none" if point == "copy" else "full"))
 
 
 @settings(max_examples=20, deadline=None)
@@ -76,12 +77,12 @@ def test_points_of_the_lattice_train_like_the_unsharded_model(point: str) -> Non
     plan=st.sampled_from(sorted(EXACT)),
     sizes=st.sampled_from(MESHES),
     grad_accum=st.integers(1, 2),
-    checkpointing=st.booleans(),
+    checkpointing=st.sampled_from(["full", "none"]),
     engine=st.sampled_from(sorted(ENGINES)),
     model=st.sampled_from(["gpt", "mlp"]),
 )
 def test_any_plan_on_any_mesh_with_any_engine_trains_like_the_unsharded_model(
-    plan: str, sizes: tuple[int, int, int], grad_accum: int, checkpointing: bool, engine: str, model: str
+    plan: str, sizes: tuple[int, int, int], grad_accum: int, checkpointing: Checkpointing, engine: str, model: str
 ) -> None:
     made = schedule(EXACT[plan], sizes, grad_accum, checkpointing, ENGINES[engine], model=model)
     agrees(made)
@@ -100,7 +101,7 @@ SUBSETS = st.lists(st.sampled_from(ALL), unique=True).map(tuple)
     copied=st.none() | SUBSETS,
     rule=st.sampled_from(["first_gather_of_step", "every_forward"]),
     grad_accum=st.integers(1, 2),
-    checkpointing=st.booleans(),
+    checkpointing=st.sampled_from(["full", "none"]),
     engine=st.sampled_from(sorted(ENGINES)),
 )
 def test_any_point_of_the_lattice_trains_like_the_unsharded_model(
@@ -112,7 +113,7 @@ def test_any_point_of_the_lattice_trains_like_the_unsharded_model(
     copied: tuple[str, ...] | None,
     rule: str,
     grad_accum: int,
-    checkpointing: bool,
+    checkpointing: Checkpointing,
     engine: str,
 ) -> None:
     options = {

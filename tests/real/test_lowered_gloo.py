@@ -34,7 +34,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     kept = {
         "zero3": schedule(EXACT["zero3"], (2, 1, 2), 2, engine=ENGINES["tight"]),
         "topo": schedule(EXACT["zero-topo"], (2, 1, 2), 2),
-        "order": schedule(EXACT["odd order"], (2, 2, 1), checkpointing=False),
+        "order": schedule(EXACT["odd order"], (2, 2, 1), checkpointing="none"),
         "long": schedule(EXACT["zero3"], (2, 1, 2), grad_accum=12),
         "quantised": schedule(QUANTISED["qwz and qgz"], (2, 1, 2), precision="fp32"),
     }

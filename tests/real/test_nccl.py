@@ -82,7 +82,7 @@ def large() -> Schedule:
     """A GPT whose matrix products are large enough for a GPU: 8 sequences of 512, hidden 1024."""
     shape = replace(GPT, name="test-gpt-1024", hidden=1024, heads=16, vocabulary=4096, sequence=512)
     mesh = mesh_of(1, 1, 1)
-    workload = gpt(shape, 8, True, precision="fp32")
+    workload = gpt(shape, 8, "full", precision="fp32")
     return build(workload, make_plan("ddp", options_of("ddp"), mesh), mesh, PLAIN, 1)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from simfrontier.plan import Engine, build, make_plan
 from simfrontier.schedule import Schedule, check
-from simfrontier.workload import Attention, gpt
+from simfrontier.workload import Attention, Checkpointing, gpt
 from simfrontier_real.attention import slopes
 from simfrontier_real.states import initial_weights
 from simfrontier_real.train import train_in_one_process
@@ -26,7 +26,9 @@ def agrees(made: Schedule, steps: int = 2) -> None:
     assert distance(ours.weights, initial_weights(made, 0)) > 1e-3  # it moved
 
 
-def data_parallel(family: str, shape: str, attention: Attention, checkpointing: bool, engine: Engine) -> Schedule:
+def data_parallel(
+    family: str, shape: str, attention: Attention, checkpointing: Checkpointing, engine: Engine
+) -> Schedule:
     mesh = mesh_of(2, 1, 2)
     workload = gpt(OTHERS[shape], 8, checkpointing, precision="fp64", attention=attention)
     return build(workload, make_plan(family, options_of(family), mesh), mesh, engine, 2)
@@ -36,16 +38,24 @@ def data_parallel(family: str, shape: str, attention: Attention, checkpointing: 
 @pytest.mark.parametrize("family", ["ddp", "zero3"])
 def test_every_shape_trains_like_the_unsharded_model(family: str, shape: str) -> None:
     engine = replace(PLAIN, persistence_elements=0)
-    agrees(data_parallel(family, shape, "plain", True, engine))
-    agrees(data_parallel(family, shape, "fused", False, engine))
+    agrees(data_parallel(family, shape, "plain", "full", engine))
+    agrees(data_parallel(family, shape, "fused", "none", engine))
+
+
+@pytest.mark.parametrize("shape", ["llama", "bloom"])
+@pytest.mark.parametrize("family", ["ddp", "zero3"])
+def test_selective_checkpointing_trains_like_the_unsharded_model(family: str, shape: str) -> None:
+    agrees(data_parallel(family, shape, "plain", "selective", replace(PLAIN, persistence_elements=0)))
 
 
 GRIDS = {
     "tensor": megatron(2, 1, 2),
     "sequence": megatron(2, sequence_parallel=True),
     "stages": megatron(2, 2, data="zero1"),
-    "fused": megatron(2, 1, attention="fused", checkpointing=False),
+    "fused": megatron(2, 1, attention="fused", checkpointing="none"),
     "x, y, z": axonn(2, 2, 2),
+    "selective": megatron(2, 2, checkpointing="selective", sequence_parallel=True),
+    "selective x": axonn(2, 2, 1, checkpointing="selective"),
     "fused x": axonn(2, 1, 1, attention="fused"),
 }
 

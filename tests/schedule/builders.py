@@ -6,7 +6,7 @@ from typing import Any
 
 from simfrontier.plan import FAMILIES, Engine, Options, build, make_plan
 from simfrontier.schedule import Mesh, Schedule
-from simfrontier.workload import MODELS, gpt
+from simfrontier.workload import MODELS, Checkpointing, gpt
 
 SMALL = Engine(persistence_elements=1000)
 ENGINES = {
@@ -38,7 +38,7 @@ def schedule_of(
     mesh: Mesh,
     engine: Engine = SMALL,
     grad_accum: int = 1,
-    checkpointing: bool = True,
+    checkpointing: Checkpointing = "full",
     model: str = "tiny",
     num_layers: int | None = None,
 ) -> Schedule:

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from simfrontier.schedule import check
+from simfrontier.workload import Checkpointing
 from tests.schedule.builders import ENGINES, frontier_20b, mesh_of, options_of, schedule_of, zero3
 
 MESHES = ((1, 1, 2), (1, 2, 2), (1, 4, 2), (2, 4, 2), (3, 4, 2), (48, 4, 2))
@@ -33,8 +34,9 @@ def test_every_plan_is_clean(variant: str, sizes: tuple[int, int, int]) -> None:
     """With every engine; any three of variant, mesh, engine and checkpointing meet."""
     turn = [*VARIANTS].index(variant) + MESHES.index(sizes)
     for number, (name, engine) in enumerate(ENGINES.items()):
-        checkpointing = (turn + number) % 2 == 1
-        grad_accum = 1 + (len(name) + checkpointing) % 3
+        recomputes = (turn + number) % 2 == 1
+        checkpointing: Checkpointing = "full" if recomputes else "none"
+        grad_accum = 1 + (len(name) + recomputes) % 3
         schedule = schedule_of(VARIANTS[variant], mesh_of(*sizes), engine, grad_accum, checkpointing)
         assert str(check(schedule)) == "no findings", (name, checkpointing, grad_accum)
 
@@ -61,7 +63,7 @@ SUBSETS = st.lists(st.sampled_from(AXES), unique=True).map(tuple)
     codec=st.none() | st.just("int8:64"),
     engine=st.sampled_from(sorted(ENGINES)),
     grad_accum=st.integers(1, 3),
-    checkpointing=st.booleans(),
+    checkpointing=st.sampled_from(["full", "none"]),
 )
 def test_any_point_of_the_lattice_is_clean(
     sizes: tuple[int, int, int],
@@ -73,7 +75,7 @@ def test_any_point_of_the_lattice_is_clean(
     codec: str | None,
     engine: str,
     grad_accum: int,
-    checkpointing: bool,
+    checkpointing: Checkpointing,
 ) -> None:
     options = options_of(
         "lattice",

@@ -88,7 +88,7 @@ def test_modules_run_tn_forward_nn_for_inputs_and_nt_for_weights(family: str, mo
     if family == "zero-topo":
         blocks = {family: {f"{each}_codec": "int8:64" for each in ("weight", "node_gradient", "cross_gradient")}}
     options = FAMILIES[family][0].model_validate({"family": family, **blocks.get(family, {})})
-    work = workload_of(find_model(model), mesh.num_ranks, checkpointing=True)
+    work = workload_of(find_model(model), mesh.num_ranks, checkpointing="full")
     schedule = build(work, make_plan(family, options, mesh), mesh, Engine(persistence_elements=100))
     ends = {"dgrad": "nn", "wgrad": "nt"}
     known = {op.name: matmul_form(op, schedule.tensors) for op in of_modules(schedule)}

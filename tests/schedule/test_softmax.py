@@ -28,9 +28,9 @@ PASSES = {"": 2, "fused": 2, "two-pass": 3, "three-pass-recompute": 4, "three-pa
 def made(softmax: Softmax, model: Any = SHAPE, ranks: int = 2) -> Schedule:
     options, mesh = options_of("ddp"), mesh_of(1, 1, ranks)
     if isinstance(model, GptShape):
-        work = gpt(model, ranks, True, precision="fp32", softmax=softmax)
+        work = gpt(model, ranks, "full", precision="fp32", softmax=softmax)
     else:
-        work = mlp(model, ranks, False, precision="fp32", softmax=softmax)
+        work = mlp(model, ranks, "none", precision="fp32", softmax=softmax)
     return build(work, make_plan("ddp", options, mesh), mesh, Engine(persistence_elements=0))
 
 
@@ -82,11 +82,11 @@ def test_fused_is_what_is_built_without_a_kernel() -> None:
 def test_a_cut_loss_has_passes_of_its_own() -> None:
     options = megatron(2)
     mesh = options.mesh(2, 1, 1)
-    work = gpt(SHAPE, 1, False, softmax="two-pass")
+    work = gpt(SHAPE, 1, "none", softmax="two-pass")
     schedule = build(work, make_plan("megatron", options, mesh), mesh, Engine(persistence_elements=0))
     ops = [op for _, op in schedule.roles[0].instances() if isinstance(op, Compute) and op.kind in ("softmax", "loss")]
     assert {(op.name, op.kernel) for op in ops} == {("softmax", "two-pass"), ("softmax.backward", ""), ("loss", "")}
-    assert digest(schedule) != digest(schedule_of(options, 2, checkpointing=False))
+    assert digest(schedule) != digest(schedule_of(options, 2, checkpointing="none"))
 
 
 def test_an_mlp_s_loss_has_the_kernel_too() -> None:

@@ -12,6 +12,7 @@ from hypothesis import given, settings, strategies as st
 from simfrontier.errors import InputError
 from simfrontier.schedule import Call, Ref, Role, Schedule, digest, from_json, load, save, to_json
 from simfrontier.schedule.repeats import RelativeCall, folded, refs_of_run, runs_of_refs, unfolded
+from simfrontier.workload import Checkpointing
 from tests.schedule.builders import ENGINES, frontier_20b, mesh_of, options_of, schedule_of
 
 FAMILIES = ("ddp", "zero1", "zero2", "zero3", "hsdp", "zeropp", "zero-topo")
@@ -31,11 +32,16 @@ def num_blocks(schedule: Schedule) -> int:
     sizes=st.tuples(st.sampled_from([1, 2, 3]), st.sampled_from([1, 4]), st.sampled_from([1, 2])),
     engine=st.sampled_from(sorted(ENGINES)),
     grad_accum=st.integers(1, 4),
-    checkpointing=st.booleans(),
+    checkpointing=st.sampled_from(["full", "none"]),
     num_layers=st.integers(1, 6),
 )
 def test_what_is_read_back_is_equal_and_shares_its_blocks(
-    family: str, sizes: tuple[int, int, int], engine: str, grad_accum: int, checkpointing: bool, num_layers: int
+    family: str,
+    sizes: tuple[int, int, int],
+    engine: str,
+    grad_accum: int,
+    checkpointing: Checkpointing,
+    num_layers: int,
 ) -> None:
     made = schedule_of(
         options_of(family), mesh_of(*sizes), ENGINES[engine], grad_accum, checkpointing, num_layers=num_layers

@@ -13,7 +13,7 @@ from simfrontier.plan.to_schedule import build
 from simfrontier.schedule.ir import Schedule
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.simulation import Fidelity, SimulatedStep, simulate_step
-from simfrontier.workload import GptShape, gpt
+from simfrontier.workload import Checkpointing, GptShape, gpt
 
 NAMED = ("ddp", "zero1", "zero2", "zero3", "hsdp", "zeropp", "zero-topo")
 FOUR_LAYERS = GptShape(
@@ -36,7 +36,7 @@ def schedule(
     mesh: Mesh,
     shape: GptShape = FOUR_LAYERS,
     grad_accum: int = 1,
-    checkpointing: bool = True,
+    checkpointing: Checkpointing = "full",
     options: Mapping[str, Any] | None = None,
     **engine: Any,
 ) -> Schedule:

@@ -31,7 +31,7 @@ def mesh_of(node: int, package: int, gcd: int) -> Mesh:
 
 def schedule_of(family: str, precision: str, mesh: Mesh, model: str = "tiny") -> Schedule:
     options = FAMILIES[family][0].model_validate({"family": family, **BLOCKS.get(family, {})})
-    work = workload_of(find_model(model), mesh.num_ranks, checkpointing=True, precision=precision)
+    work = workload_of(find_model(model), mesh.num_ranks, checkpointing="full", precision=precision)
     return build(work, make_plan(family, options, mesh), mesh, ENGINE)
 
 

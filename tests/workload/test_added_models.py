@@ -11,7 +11,7 @@ import pytest
 
 from simfrontier.errors import InputError
 from simfrontier.scenario import scenario_of
-from simfrontier.workload import Attention, Shape, Softmax, Workload, catalog, find_model, known_model
+from simfrontier.workload import Attention, Checkpointing, Shape, Softmax, Workload, catalog, find_model, known_model
 from tests.invoke import TOY
 
 
@@ -51,7 +51,7 @@ class Picky:
         return replace(self, **settings)
 
     def workload(
-        self, batch: int, checkpointing: bool, precision: str, attention: Attention, softmax: Softmax
+        self, batch: int, checkpointing: Checkpointing, precision: str, attention: Attention, softmax: Softmax
     ) -> Workload:
         return find_model("tiny").workload(batch, checkpointing, precision, attention, softmax)
 

@@ -22,7 +22,7 @@ every_shape = pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 
 
 def work_of(shape: GptShape, precision: str = "bf16") -> Workload:
-    return gpt(shape, 2, checkpointing=True, precision=precision)
+    return gpt(shape, 2, checkpointing="full", precision=precision)
 
 
 def ops_of(work: Workload) -> list[WorkOp]:

@@ -23,12 +23,12 @@ def test_the_13b_model_has_13_10_billion_parameters() -> None:
 @pytest.mark.parametrize("name", MODELS)
 def test_the_formula_counts_the_weights_of_the_graph(name: str) -> None:
     shape = MODELS[name]
-    assert workload_of(shape, 1, checkpointing=False).num_parameters == shape.num_parameters
+    assert workload_of(shape, 1, checkpointing="none").num_parameters == shape.num_parameters
 
 
 def test_sizes_per_layer_of_the_20b_model() -> None:
     """Printed digits for the shape of gpt-neox configs/20B.yml."""
-    weights = gpt(NEOX, 1, checkpointing=True).weights
+    weights = gpt(NEOX, 1, checkpointing="full").weights
     size = {name: weight.num_elements for name, weight in weights.items()}
     for name, millions in (
         ("qkv.weight", "113.25"),

@@ -29,7 +29,7 @@ def exact_neox_flops(shape: GptShape, samples: int, sequence: int, factor: int) 
 def test_matmuls_with_checkpointing_are_the_metric_with_factor_four(name: str) -> None:
     """To the last operation: the head, never recomputed, takes 6 B s V h, and that is what V/(16 L h) is with f = 4."""
     shape = MODELS[name]
-    work = gpt(shape, 3, checkpointing=True)
+    work = gpt(shape, 3, checkpointing="full")
     assert work.matmul_flops == exact_neox_flops(shape, 3, shape.sequence, 4)
     assert neox_flops(shape, 3, shape.sequence, 4) == pytest.approx(work.matmul_flops, rel=1e-14)
 
@@ -38,13 +38,13 @@ def test_matmuls_with_checkpointing_are_the_metric_with_factor_four(name: str) -
 def test_without_checkpointing_the_metric_leaves_out_a_quarter_of_the_head(name: str) -> None:
     """With f = 3 the formula charges the head 4.5 B s V h instead of 6: 1.5 B s V h are missing."""
     shape = MODELS[name]
-    work = gpt(shape, 3, checkpointing=False)
+    work = gpt(shape, 3, checkpointing="none")
     missing = Fraction(3, 2) * 3 * shape.sequence * shape.vocabulary * shape.hidden
     assert work.matmul_flops - exact_neox_flops(shape, 3, shape.sequence, 3) == missing
 
 
 def test_that_quarter_is_small_for_the_20b_model() -> None:
-    total = gpt(NEOX, 1, checkpointing=False).matmul_flops
+    total = gpt(NEOX, 1, checkpointing="none").matmul_flops
     assert f"{100 * (1 - neox_flops(NEOX, 1, 2048, 3) / total):.2f} %" == "0.36 %"
 
 
@@ -54,14 +54,14 @@ def test_flops_per_sequence_of_the_20b_model() -> None:
 
 
 def test_another_sequence_length_than_the_catalog_s() -> None:
-    work = gpt(SIMPLE, 2, checkpointing=True, sequence=60)
+    work = gpt(SIMPLE, 2, checkpointing="full", sequence=60)
     assert work.sequence == 60
     assert work.matmul_flops == exact_neox_flops(SIMPLE, 2, 60, 4)
 
 
 def test_matmul_flops_per_layer_by_hand() -> None:
     """2 m n k each, m = b s: qkv 3h², dense h², MLP 8h², scores and context 2 s h each; backward twice the forward."""
-    work = gpt(SIMPLE, 2, checkpointing=False)
+    work = gpt(SIMPLE, 2, checkpointing="none")
     m, h, s = 2 * 24, 96, 24
     forward = sum(op.flops for op in work.layer.forward)
     assert forward == 2 * m * 12 * h * h + 2 * 2 * m * s * h
@@ -70,7 +70,7 @@ def test_matmul_flops_per_layer_by_hand() -> None:
 
 def test_attention_splits_by_whole_heads_only() -> None:
     """Where a is iterated over, it counts heads, or the features of whole heads."""
-    work = gpt(SIMPLE, 2, checkpointing=True)
+    work = gpt(SIMPLE, 2, checkpointing="full")
     ops = [*work.layer.forward, *work.layer.backward]
     for op in some(op for op in ops if "a" in dict(op.iteration)):
         assert dict(op.iteration)["a"] % SIMPLE.heads == 0, op.name
@@ -80,4 +80,4 @@ def test_attention_splits_by_whole_heads_only() -> None:
 def test_batch_and_sequence_are_at_least_one(key: str, batch: int, sequence: int) -> None:
     got = {"batch": batch, "sequence": sequence}[key]
     with pytest.raises(InputError, match=rf"^model tiny: {key} = {got}; allowed: 1 or more$"):
-        gpt(TINY, batch, checkpointing=True, sequence=sequence)
+        gpt(TINY, batch, checkpointing="full", sequence=sequence)

@@ -1,13 +1,13 @@
 """Shapes of GPTs with everything that models differ in: their parameters to the last one, and their operations."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given, strategies as st
 
 from simfrontier.errors import InputError
-from simfrontier.workload import Attention, GptShape, find_model, gpt
+from simfrontier.workload import Attention, Checkpointing, GptShape, find_model, gpt, workload_of
 from tests.workload.gpt_shapes import BASE, NAMED, shapes
 
 # As the weights that were published, or the file of the run, count them.
@@ -33,7 +33,7 @@ def test_parameters_of_published_models(name: str, number: int) -> None:
 
 @given(shapes())
 def test_the_formula_counts_the_weights_of_the_graph(shape: GptShape) -> None:
-    assert gpt(shape, 1, False).num_parameters == shape.num_parameters
+    assert gpt(shape, 1, "none").num_parameters == shape.num_parameters
 
 
 @given(shapes(), st.integers(1, 3), st.sampled_from(["plain", "fused"]))
@@ -48,7 +48,7 @@ def test_matrix_products_of_any_shape(shape: GptShape, batch: int, attention: At
     pairs = s * (s + 1) // 2 if attention == "fused" and shape.causal else s * s
     products = 7 if attention == "fused" else 6
     layer = 6 * tokens * elements + products * 2 * batch * pairs * h
-    assert gpt(shape, batch, False, attention=attention).matmul_flops == (
+    assert gpt(shape, batch, "none", attention=attention).matmul_flops == (
         shape.num_layers * layer + 6 * tokens * rows * h
     )
 
@@ -58,16 +58,31 @@ def test_useful_operations_of_a_token_are_those_of_the_graph(shape: GptShape) ->
     """Plain attention computes every pair, three times (forward, and two gradients), as the count by all positions
     does; half as many and those of a position with itself where only what is not later counts."""
     whole = replace(shape, causal=False)
-    assert whole.model_flops_per_token * shape.sequence == gpt(whole, 1, False).matmul_flops
+    assert whole.model_flops_per_token * shape.sequence == gpt(whole, 1, "none").matmul_flops
     # 12 L h s for all pairs, 6 L h (s + 1) for those
     saved = 12 * shape.num_layers * shape.hidden * shape.sequence
     saved -= 6 * shape.num_layers * shape.hidden * (shape.sequence + 1)
     assert whole.model_flops_per_token - replace(shape, causal=True).model_flops_per_token == saved
 
 
+def test_selective_checkpointing_multiplies_attention_once_more() -> None:
+    """Two products of 2 b s² h a layer: 2 layers · 2 · 2 · 24² · 48; what is fused, or has no attention, nothing."""
+    counts = {how: gpt(BASE, 1, how).matmul_flops for how in get_args(Checkpointing)}
+    assert counts["selective"] - counts["none"] == 2 * 2 * 2 * 24**2 * 48
+    fused = {how: gpt(BASE, 1, how, attention="fused").matmul_flops for how in get_args(Checkpointing)}
+    assert fused["selective"] == fused["none"] < fused["full"]
+    made = workload_of(find_model("tiny-mlp"), 1, "selective")
+    assert made.recomputed == () and made.matmul_flops == workload_of(find_model("tiny-mlp"), 1, "none").matmul_flops
+
+
+def test_checkpointing_is_one_of_three_words() -> None:
+    with pytest.raises(InputError, match=r"^model base: checkpointing = True; allowed: full, selective, none$"):
+        gpt(BASE, 1, True)  # type: ignore[arg-type]
+
+
 def test_a_llama_layer_by_hand() -> None:
     """Llama 3 8B: qkv 4096 · (4096 + 2 · 1024), dense 4096², gate, up and down 3 · 4096 · 14336, two norms of 4096."""
-    work = gpt(find_model("llama-3-8b"), 1, False)  # type: ignore[arg-type]
+    work = gpt(find_model("llama-3-8b"), 1, "none")  # type: ignore[arg-type]
     sizes = {name: weight.num_elements for name, weight in work.weights.items() if weight.per_layer}
     assert sizes == {
         "qkv.weight": 4096 * 6144,
@@ -82,7 +97,7 @@ def test_a_llama_layer_by_hand() -> None:
 
 def test_what_rotation_takes_of_memory() -> None:
     """Queries and keys in, rotated ones out, and the same for their gradients; values are not touched."""
-    work = gpt(NAMED["llama-like"], 1, False)
+    work = gpt(NAMED["llama-like"], 1, "none")
     used = {op.name: (op.reads, op.writes) for op in (*work.layer.forward, *work.layer.backward)}
     assert used["rotary"] == (
         (("query.out", 0), ("key.out", 0)),
@@ -98,12 +113,12 @@ def test_what_rotation_takes_of_memory() -> None:
 def test_defaults_leave_the_usual_graph() -> None:
     """What says the same as a default makes the same graph."""
     same = replace(BASE, ffn_hidden=4 * BASE.hidden, kv_heads=BASE.heads)
-    assert gpt(same, 2, True) == gpt(BASE, 2, True)
+    assert gpt(same, 2, "full") == gpt(BASE, 2, "full")
 
 
 def test_vocabularies_are_rounded_up() -> None:
     """140 up to a multiple of 16: 144 rows."""
-    work = gpt(NAMED["gpt-2-like"], 1, False)
+    work = gpt(NAMED["gpt-2-like"], 1, "none")
     assert work.weights["embedding.weight"].shape == (144, 48)
     assert work.values["logits"].shape[-1] == 144
 
@@ -135,5 +150,5 @@ def test_learned_positions_end_with_their_table() -> None:
     with pytest.raises(
         InputError, match=r"^model base: sequence = 25; allowed: up to 24, which have learned positions$"
     ):
-        gpt(NAMED["gpt-2-like"], 1, False, sequence=25)
-    assert gpt(NAMED["gpt-2-like"], 1, False, sequence=12).weights["positions.weight"].shape == (24, 48)
+        gpt(NAMED["gpt-2-like"], 1, "none", sequence=25)
+    assert gpt(NAMED["gpt-2-like"], 1, "none", sequence=12).weights["positions.weight"].shape == (24, 48)

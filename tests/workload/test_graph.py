@@ -12,9 +12,9 @@ GPT = GptShape(name="gpt", num_layers=3, hidden=96, heads=4, vocabulary=160, seq
 MLP = MlpShape(name="mlp", num_layers=3, inputs=40, hidden=96, classes=24, source="for this test")
 NUM_MATMULS = {True: 6 + 12 + 3, False: 2 + 4 + 2 + 3}  # GPT or MLP: a layer's forward and backward, ends
 WORKLOADS = {
-    f"{name} {precision} {'with' if checkpointing else 'without'} checkpointing": work
+    f"{name} {precision} checkpointing {checkpointing}": work
     for precision in ("fp16", "fp32", "fp64")
-    for checkpointing in (True, False)
+    for checkpointing in ("full", "none")
     for name, work in (
         ("gpt", gpt(GPT, 2, checkpointing, precision=precision)),
         ("mlp", mlp(MLP, 2, checkpointing, precision=precision)),

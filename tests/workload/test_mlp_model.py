@@ -13,13 +13,13 @@ def test_matmul_flops_by_hand() -> None:
     two products of 4h² forward, twice that backward. Head: three of c h. Recomputation repeats the layers' forward."""
     b, i, h, c, layers = 5, 40, 96, 24, 3
     plain = 2 * b * (2 * i * h + layers * 3 * 8 * h * h + 3 * c * h)
-    assert mlp(SHAPE, b, checkpointing=False).matmul_flops == plain
-    assert mlp(SHAPE, b, checkpointing=True).matmul_flops == plain + 2 * b * layers * 8 * h * h
+    assert mlp(SHAPE, b, checkpointing="none").matmul_flops == plain
+    assert mlp(SHAPE, b, checkpointing="full").matmul_flops == plain + 2 * b * layers * 8 * h * h
 
 
 def test_the_metric_of_an_mlp_is_its_own_operations() -> None:
-    assert SHAPE.step_flops(7, recomputed=True) == mlp(SHAPE, 7, checkpointing=True).matmul_flops
-    assert SHAPE.step_flops(7, recomputed=False) == mlp(SHAPE, 7, checkpointing=False).matmul_flops
+    assert SHAPE.step_flops(7, recomputed=True) == mlp(SHAPE, 7, checkpointing="full").matmul_flops
+    assert SHAPE.step_flops(7, recomputed=False) == mlp(SHAPE, 7, checkpointing="none").matmul_flops
 
 
 def test_the_metric_of_a_gpt_is_the_formula_of_gpt_neox() -> None:
@@ -29,7 +29,7 @@ def test_the_metric_of_a_gpt_is_the_formula_of_gpt_neox() -> None:
 
 
 def test_values_have_rows_first_and_features_last() -> None:
-    work = mlp(SHAPE, 5, checkpointing=False)
+    work = mlp(SHAPE, 5, checkpointing="none")
     assert {
         name: (value.dims, value.shape)
         for name, value in work.values.items()
@@ -43,7 +43,7 @@ def test_values_have_rows_first_and_features_last() -> None:
 
 
 def test_ops_are_named_as_a_gpts_are() -> None:
-    work = mlp(SHAPE, 5, checkpointing=False)
+    work = mlp(SHAPE, 5, checkpointing="none")
     assert [op.name for op in work.embedding.forward] == ["embedding", "embedding.gelu"]
     assert [op.name for op in work.layer.forward] == ["h_to_4h", "gelu", "4h_to_h", "residual"]
     assert [op.name for op in work.head.forward] == ["head", "to_fp32"]
@@ -61,4 +61,4 @@ def test_ops_are_named_as_a_gpts_are() -> None:
 
 def test_the_batch_is_at_least_one() -> None:
     with pytest.raises(InputError, match=r"^model mlp: batch = 0; allowed: 1 or more$"):
-        mlp(SHAPE, 0, checkpointing=True)
+        mlp(SHAPE, 0, checkpointing="full")

@@ -12,7 +12,7 @@ MODELS = ("tiny", "tiny-mlp")
 
 
 def work_in(model: str, precision: str) -> Workload:
-    return workload_of(find_model(model), 2, checkpointing=True, precision=precision)
+    return workload_of(find_model(model), 2, checkpointing="full", precision=precision)
 
 
 def test_precisions_are_told_in_full() -> None:
@@ -26,11 +26,11 @@ def test_precisions_are_told_in_full() -> None:
 
 def test_an_unknown_precision_names_the_nearest() -> None:
     with pytest.raises(InputError, match=r"^precision 'fp23': did you mean \"fp32\"\?$"):
-        gpt(find_model("tiny"), 1, checkpointing=True, precision="fp23")  # type: ignore[arg-type]
+        gpt(find_model("tiny"), 1, checkpointing="full", precision="fp23")  # type: ignore[arg-type]
 
 
 def test_fp16_is_the_default() -> None:
-    assert work_in("tiny", "fp16") == gpt(find_model("tiny"), 2, checkpointing=True)  # type: ignore[arg-type]
+    assert work_in("tiny", "fp16") == gpt(find_model("tiny"), 2, checkpointing="full")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)

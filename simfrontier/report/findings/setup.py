@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from simfrontier.records import dataclass
 from simfrontier.report.view import StudyView
 from simfrontier.scenario import Scenario
-from simfrontier.workload import Shape
+from simfrontier.workload import Checkpointing, Shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +32,7 @@ class Setup:
     per_device: bool
     same_work: bool
     recomputes: Mapping[str, bool]
+    checkpointing: Mapping[str, Checkpointing]
     fitted_on: tuple[str, ...]
 
 
@@ -55,6 +56,7 @@ def setup_of(view: StudyView) -> Setup:
         per_device=all(case.batch_ranks == case.devices for case in cases.values()),
         same_work=len({case.samples / case.devices for case in cases.values()}) == 1,
         recomputes=view.recomputing,
+        checkpointing={plan: cases[plan, view.largest].checkpointing for plan in view.plans},
         fitted_on=fitted_elsewhere(scenario),
     )
 

@@ -106,7 +106,7 @@ def test_a_value_is_written_once() -> None:
 def test_a_mugs_run_takes_the_kernel_in_every_stream() -> None:
     """Student and teacher, and the relation blocks of the local-group head, have attention; the losses are others."""
     plain, named = (
-        workload_of(find_model("tiny-mugs"), 2, False, "fp32", softmax=each) for each in get_args(Softmax)[:2]
+        workload_of(find_model("tiny-mugs"), 2, "none", "fp32", softmax=each) for each in get_args(Softmax)[:2]
     )
     kinds = {
         (op.kind, op.kernel)

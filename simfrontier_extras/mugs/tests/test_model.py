@@ -183,4 +183,4 @@ def test_bad_sizes() -> None:
         with pytest.raises(InputError, match=re.escape(message)):
             MugsShape(name="x", **given)
     with pytest.raises(InputError, match=re.escape("model mugs-vit-s: batch = 0; allowed: 1 or more")):
-        workload_of(shape, 0, False)
+        workload_of(shape, 0, "none")
