@@ -78,9 +78,15 @@ def calibrate(
 
 
 def validate(
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(help="your own measurements instead, as --data", metavar="[FILE]...", show_default=False),
+    ] = None,
     data: Annotated[
         list[Path] | None,
-        typer.Option(help="your own measured times instead: CSV, nccl-tests, OSU, calibration, real trace"),
+        typer.Option(
+            help="your own measurements instead: times (CSV, nccl-tests, OSU, calibration, real trace) or training runs"
+        ),
     ] = None,
     cross: Annotated[
         bool | None,
@@ -103,9 +109,9 @@ def validate(
         typer.Option(help="programs whose own time is in --data, e.g. frontier_call,frontier_list; or none"),
     ] = None,
 ) -> None:
-    """Hold measured tables against the shipped models. Exit code 1 where a table leaves its stated bound."""
+    """Hold measured tables and published training runs against the shipped models. Exit code 1 where a table leaves its stated bound."""
     from simfrontier.cli.validate import validate_tables
     from simfrontier.measured import Setup
 
     setup = Setup(machine=machine, library=library, devices=devices, nodes=nodes, packages=packages)
-    raise typer.Exit(0 if validate_tables(data or (), setup, harness, cross, out, json) else 1)
+    raise typer.Exit(0 if validate_tables([*(files or ()), *(data or ())], setup, harness, cross, out, json) else 1)

@@ -55,20 +55,60 @@ def validate_tables(
     to `out`. `harness`: names of those whose time is in `data` (None: by the sources). `cross`: fitted rows
     of shipped tables by fits that have not seen their number of devices (None: so). Returns whether every bound holds;
     files of a user have none. Raises InputError."""
+    from simfrontier.cli.validate_runs import print_runs, runs_document
+    from simfrontier.runs import is_of_runs, validate_shipped_runs
+
     _refuse_options(data, {**asdict(setup), "harness": harness}, cross)
     if out is not None:
         ensure_writable(out, "index.html")
+    if any(map(is_of_runs, data)):
+        return validate_own_runs(data, setup, harness, out, as_json)
     done = validate_files(data, setup, harness) if data else validate_shipped(cross is not False)
+    runs = None if data else validate_shipped_runs()
     if out is not None:
-        from simfrontier.report import write_validation_page
+        from simfrontier.report import write_runs_page, write_validation_page
 
         with filled(out, "validate") as new:
             write_validation_page(done, new / "index.html")
+            if runs is not None:
+                write_runs_page(runs, new / "runs.html")
     if as_json:
-        typer.echo(json.dumps(as_document(done), indent=1, allow_nan=False, ensure_ascii=False))
+        document = as_document(done) | ({} if runs is None else {"runs": runs_document(runs)})
+        typer.echo(json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False))
     else:
         print_validation(done, out)
+        if runs is not None:
+            print_runs(runs, None)
     return done.holds
+
+
+def validate_own_runs(
+    data: Sequence[Path], setup: Setup, harness: str | None, out: Path | None, as_json: bool
+) -> bool:
+    """Training runs of a user's files against the shipped numbers; there is no bound that they could miss. Raises
+    InputError."""
+    from simfrontier.cli.validate_runs import print_runs, runs_document
+    from simfrontier.runs import is_of_runs, read_runs, validate_runs
+
+    for path in data:
+        if not is_of_runs(path):
+            raise InputError(f"{path}: times beside a table of training runs; allowed: files of one sort")
+    for option, value in {**asdict(setup), "harness": harness}.items():
+        if value is not None:
+            raise InputError(f"--{option}: got {value!r} beside training runs, whose columns say all; allowed: without")
+    runs = [run for path in data for run in read_runs(path)]
+    numbered = [replace(run, number=number) for number, run in enumerate(runs)]
+    done = validate_runs(numbered, " and ".join(path.name for path in data))
+    if out is not None:
+        from simfrontier.report import write_runs_page
+
+        with filled(out, "validate") as new:
+            write_runs_page(done, new / "index.html")
+    if as_json:
+        typer.echo(json.dumps(runs_document(done), indent=1, allow_nan=False, ensure_ascii=False))
+    else:
+        print_runs(done, out)
+    return True
 
 
 def _refuse_options(data: Sequence[Path], known: Mapping[str, object], cross: bool | None) -> None:

@@ -46,6 +46,12 @@ class Step:
         """On the machine of its files."""
         return self.on(self.machine)
 
+    @property
+    def peak_bytes(self) -> float:
+        """On the fullest device, with what the stack reserves."""
+        stack = self.job.scenario.stack
+        return self.estimate.peak_bytes + (0.0 if stack is None else stack.memory.reserved_bytes)
+
     def on(self, machine: Machine, library: Library | None = None) -> Estimate:
         """On another variant of the machine, where devices and kernels may differ and links may not, and of the
         library. Raises InputError."""

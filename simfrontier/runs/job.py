@@ -23,7 +23,7 @@ PADDED: Final = 128  # vocabularies are padded to multiples of this on each rank
 class Job:
     """A published run as a scenario of one plan at one size, what its value counts, and what its source does
     not tell of it. `document` is the scenario's file; `checkpointed_share`: of the layers, how many are checkpointed
-    where the scenario says that all are."""
+    where the scenario says that all are; `stated_bytes`: memory of a device that the source states."""
 
     run: Run
     scenario: Scenario
@@ -31,6 +31,7 @@ class Job:
     rate: Rate
     unknown: tuple[Unknown, ...]
     checkpointed_share: float = 1.0
+    stated_bytes: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +59,7 @@ def job_of(run: Run, rules: Sequence[Rule] | None = None) -> Job | Unread:
             rate=_rate(said),
             unknown=tuple(assumed),
             checkpointed_share=share,
+            stated_bytes=_stated_bytes(said),
         )
     except InputError as error:
         return Unread(run=run, why=str(error))
@@ -68,6 +70,13 @@ def _rate(said: Told) -> Rate:
     if "measure" not in values:
         raise InputError("unit: no rule knows what it counts; allowed: tokens/s/GPU, s/iteration, samples/s, TFLOPS/GPU")
     return Rate(**values)
+
+
+def _stated_bytes(said: Told) -> float | None:
+    known = _table(said, "stated")
+    if "memory_mb" in known:
+        return float(known["memory_mb"]) * 1e6
+    return float(known["memory_gb"]) * 1e9 if "memory_gb" in known else None
 
 
 def _table(said: Told, name: str) -> dict[str, Any]:

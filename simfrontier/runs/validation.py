@@ -17,6 +17,7 @@ from simfrontier.runs.parameters import load_parameters
 from simfrontier.runs.table import TABLE, Run, read_runs
 
 NORMAL_90: Final = 1.6448536269514722  # half the width of a normal's central 90 %, in standard deviations
+MEMORY_WITHIN: Final = 0.1  # of stated memory, what a prediction is to be within
 Use = Literal["left out", "held"]
 
 
@@ -24,7 +25,7 @@ Use = Literal["left out", "held"]
 class HeldRun:
     """A run and its prediction, in the unit of the row: `predicted`, and `low` to `high`, which hold nine of ten.
 
-    `use`: "left out" where the prediction comes from a fit without the runs of `without`, "held" where no fit has seen
+    `step_s`, `measured_s`: seconds of a step. `use`: "left out" where the prediction comes from a fit without the runs of `without`, "held" where no fit has seen
     the run. `sd`: of the logarithm. `assumed`: what its source does not tell. `peak_bytes`: on the fullest device.
     """
 
@@ -37,7 +38,18 @@ class HeldRun:
     without: str
     job: Job
     step_s: float
+    measured_s: float
     peak_bytes: float
+
+    @property
+    def stated_bytes(self) -> float | None:
+        """Memory of a device that the run's source states."""
+        return self.job.stated_bytes
+
+    @property
+    def memory_error(self) -> float | None:
+        """predicted / stated − 1 of the memory of a device; None where none is stated."""
+        return None if self.stated_bytes is None else self.peak_bytes / self.stated_bytes - 1.0
 
     @property
     def error(self) -> float:
@@ -52,7 +64,7 @@ class HeldRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunErrors:
-    """Of some runs: how many, mean and median of the absolute error, its mean with sign, the share inside the
+    """Of some runs (`name`): how many, mean and median of the absolute error, its mean with sign, the share inside the
     intervals, and the median half width of these, relative to the prediction."""
 
     name: str
@@ -97,6 +109,30 @@ class RunsValidation:
                 name = f"{low} to {high} devices" if high < 10**9 else f"{low} devices and more"
                 out.append(errors_of(name, some))
         return tuple(out)
+
+    @cached_property
+    def memory(self) -> RunErrors | None:
+        """Errors of the memory of a device, of runs that state it; None where none does."""
+        some = [each for each in self.held if each.memory_error is not None]
+        if not some:
+            return None
+        errors = np.array([each.memory_error for each in some])
+        return RunErrors(
+            name="memory",
+            count=len(some),
+            mean=float(np.abs(errors).mean()),
+            median=float(np.median(np.abs(errors))),
+            bias=float(errors.mean()),
+            covered=float((np.abs(errors) <= MEMORY_WITHIN).mean()),
+            width=MEMORY_WITHIN,
+        )
+
+    def reasons(self) -> dict[str, list[int]]:
+        """Why runs have no prediction, and the numbers of their rows."""
+        out: dict[str, list[int]] = {}
+        for each in self.unread:
+            out.setdefault(each.why.removeprefix(f"{each.run.where}: "), []).append(each.run.number)
+        return out
 
     def worst(self, count: int = 10) -> tuple[HeldRun, ...]:
         """The runs that lie farthest off, by the logarithm."""
@@ -194,5 +230,6 @@ def _held(step: Step, change: float, use: Use, without: str) -> HeldRun:
         without=without,
         job=job,
         step_s=step_s,
-        peak_bytes=step.estimate.peak_bytes,
+        measured_s=measured_s(step),
+        peak_bytes=step.peak_bytes,
     )

@@ -49,6 +49,7 @@ class Scenario:
     shape: Shape
     plans: Mapping[str, Options]
     searches: Mapping[str, SearchTable]
+    stack: Stack | None = None
     settings: tuple[str, ...] = ()
     sized: Mapping[int, Scenario] = field(default_factory=dict)
     resolved_options: Mapping[tuple[str, int], Options] = field(default_factory=dict)
@@ -185,7 +186,8 @@ def _resolve(
     _refuse_few_samples(file)
     _refuse_two_batches(file)
     machine, library = _machine_and_library(where, file)
-    machine = machine if (stack := _stack(document, where)) is None else stack.on(machine)
+    stack = _stack(document, where)
+    machine = machine if stack is None else stack.on(machine)
     if file.model.linear_precision is not None:
         machine.matmul(file.model.linear_precision)
         machine = replace(machine, kernels=replace(machine.kernels, linear=file.model.linear_precision))
@@ -198,6 +200,7 @@ def _resolve(
         file=file,
         machine=machine,
         library=library,
+        stack=stack,
         shape=shape_of(file.model),
         plans={name: options_of(name, table) for name, (table, _) in tables.items()},
         searches={name: search for name, (_, search) in tables.items() if search is not None},

@@ -1,0 +1,107 @@
+"""`simfrontier validate` of whole training runs: the errors as a table or JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from simfrontier.cli.console import console, grid, plain, say_written
+from simfrontier.report import counted, percent, signed
+from simfrontier.runs import HeldRun, RunErrors, RunsValidation, Unread
+
+_HEAD = ("runs", "count", "mean", "median", "bias", "in 90 %", "± width")
+_WORST = ("run", "unit", "measured", "predicted", "error")
+MOST_WORST = 10
+
+
+def runs_document(done: RunsValidation) -> dict[str, Any]:
+    """Every run with its prediction in its own unit, or the reason why there is none, and the errors."""
+    rows: dict[int, dict[str, Any]] = {each.run.number: _held_row(each) for each in done.held}
+    rows |= {each.run.number: _unread_row(each) for each in done.unread}
+    return {
+        "title": done.title,
+        "num_rows": done.count,
+        "num_expressed": len(done.held),
+        "overall": _errors(done.overall),
+        "by_machine": [_errors(each) for each in done.by("machine")],
+        "by_system": [_errors(each) for each in done.by("system")],
+        "by_size": [_errors(each) for each in done.by_size()],
+        "memory": _errors(done.memory),
+        "rows": [rows[number] for number in sorted(rows)],
+    }
+
+
+def _errors(errors: RunErrors | None) -> dict[str, Any] | None:
+    if errors is None:
+        return None
+    names = ("name", "count", "mean", "median", "bias", "covered", "width")
+    return {name: getattr(errors, name) for name in names}
+
+
+def _named(run: Any) -> dict[str, Any]:
+    columns = ("machine", "system", "model_shape", "plan", "devices", "unit")
+    return {"row": run.number, "where": run.where, **{name: run[name] for name in columns}, "value": run.value}
+
+
+def _held_row(held: HeldRun) -> dict[str, Any]:
+    return {
+        **_named(held.run),
+        "predicted": held.predicted,
+        "low": held.low,
+        "high": held.high,
+        "error": held.error,
+        "inside": held.is_covered,
+        "use": held.use,
+        "left_out": held.without,
+        "step_s": held.step_s,
+        "memory_bytes": held.peak_bytes,
+        "stated_memory_bytes": held.stated_bytes,
+        "stack": held.job.scenario.file.stack,
+        "simulated_on": held.job.scenario.machine.name,
+        "assumed": [each.text for each in held.job.unknown],
+        "why": "",
+    }
+
+
+def _unread_row(unread: Unread) -> dict[str, Any]:
+    return {**_named(unread.run), "predicted": None, "low": None, "high": None, "why": unread.why}
+
+
+def print_runs(done: RunsValidation, out: Path | None) -> None:
+    """Tables of errors, the worst runs, and those without a prediction, for a person."""
+    screen = console()
+    table = grid(f"{done.title}: predicted / measured − 1", _HEAD, words=("runs",), gap=1)
+    parts = (("", (done.overall,)), ("machine", done.by("machine")), ("system", done.by("system")))
+    for what, errors in (*parts, ("size", done.by_size())):
+        if what and len(errors) < 2:
+            continue
+        for place, each in enumerate(errors):
+            if each is not None:
+                words = f"{each.name} ({what})" if what and place == 0 else each.name
+                table.add_row(words, *map(plain, _cells(each)), style="bold" if not what else "")
+    screen.print(table)
+    worst = grid("the farthest off", _WORST, words=("run", "unit"), gap=1)
+    for held in done.worst(MOST_WORST):
+        shown = (f"{held.run.value:.4g}", f"{held.predicted:.4g}", signed(held.error))
+        worst.add_row(held.run.title, held.run.unit, *map(plain, shown))
+    screen.print(worst)
+    if done.memory is not None:
+        errors = done.memory
+        said = f"Memory of {counted(errors.count, 'run')} that state it: {percent(errors.mean)} off on average"
+        screen.print(plain(f"{said}, median {percent(errors.median)}."))
+    expressed = f"{len(done.held)} of {counted(done.count, 'run')} have a prediction."
+    screen.print(plain(expressed), style="bold")
+    for why, numbers in done.reasons().items():
+        screen.print(plain(f"– {counted(len(numbers), 'run')} (row {', '.join(map(str, numbers[:5]))}): {why}"))
+    say_written(out)
+
+
+def _cells(errors: RunErrors) -> tuple[str, ...]:
+    return (
+        f"{errors.count:,}",
+        percent(errors.mean),
+        percent(errors.median),
+        signed(errors.bias),
+        percent(errors.covered),
+        percent(errors.width),
+    )
