@@ -39,6 +39,7 @@ from .phrases import (
     signed_seconds as signed_seconds,
 )
 from .render import said as said
+from .runs import write_runs_page as write_runs_page
 from .sections import Section as Section
 from .table import rows_csv as rows_csv, write_results as write_results
 from .tuning import write_tuning_page as write_tuning_page

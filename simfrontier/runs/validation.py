@@ -42,6 +42,11 @@ class HeldRun:
     peak_bytes: float
 
     @property
+    def factor(self) -> float:
+        """By which a step is longer or shorter at the ends of the interval."""
+        return math.exp(NORMAL_90 * self.sd)
+
+    @property
     def stated_bytes(self) -> float | None:
         """Memory of a device that the run's source states."""
         return self.job.stated_bytes
