@@ -56,6 +56,7 @@ def test_a_model_differs_in_what_is_set() -> None:
         "embedding_norm": True,
         "causal": True,
         "vocabulary_multiple": 128,
+        "dropout": True,
     }
     scenario = load_scenario(TOY, {"model.name": "tiny", **{f"model.{key}": value for key, value in settings.items()}})
     assert scenario.shape == replace(find_model("tiny"), **settings)  # type: ignore[type-var]

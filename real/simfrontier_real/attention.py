@@ -100,7 +100,12 @@ def _scores(operands: Operands) -> None:
 
 
 def _context(operands: Operands) -> None:
-    _put_rows(operands, operands.xp.matmul(operands.activation("probabilities"), _part(operands, "value")))
+    _put_rows(operands, operands.xp.matmul(_weights(operands), _part(operands, "value")))
+
+
+def _weights(operands: Operands) -> Array:
+    """By what values are multiplied: probabilities, or what dropout leaves of them."""
+    return operands.activations()[0][1]
 
 
 def _d_probabilities(operands: Operands) -> None:
@@ -109,7 +114,7 @@ def _d_probabilities(operands: Operands) -> None:
 
 
 def _d_value(operands: Operands) -> None:
-    turned = _turned(operands.xp, operands.activation("probabilities"))
+    turned = _turned(operands.xp, _weights(operands))
     _put_shared(operands, operands.xp.matmul(turned, _rows_of_heads(operands, "d.context")))
 
 

@@ -9,6 +9,7 @@ from simfrontier.schedule import Compute
 from simfrontier_real.arrays import Array
 from simfrontier_real.attention import ATTENTION_PRODUCTS, attention, put_together, rotary, softmax, taken_apart
 from simfrontier_real.blocks import first_index, local_shape
+from simfrontier_real.dropout import dropout
 from simfrontier_real.op_runner import Kernel
 from simfrontier_real.operands import Operands
 from simfrontier_real.rank_context import RankContext
@@ -265,6 +266,7 @@ MODEL_KERNELS: dict[str, Kernel] = {
     "add_positions": _add_positions,
     "add": _add,
     "cast": _cast,
+    "dropout": dropout,
     "lookup": _lookup,
     "scatter": _scatter,
 }

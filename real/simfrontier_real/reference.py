@@ -7,6 +7,7 @@ from typing import Any
 
 from simfrontier.schedule import Schedule
 from simfrontier_real.data import batch, input_names
+from simfrontier_real.dropout import RATE, mask
 from simfrontier_real.gradients import whole_digests
 from simfrontier_real.kernels import NORM_EPSILON
 from simfrontier_real.models import model_of
@@ -43,7 +44,7 @@ def train_unsharded(
         total = 0.0
         for micro in range(grad_accum):
             data = batch(schedule, training.data_seed, step, micro)
-            logits = model(schedule, weights, data.inputs, kind)
+            logits = model(schedule, weights, data.inputs, kind, micro)
             labels = torch.as_tensor(data.labels).reshape(-1)
             loss = torch.nn.functional.cross_entropy(logits.reshape(labels.shape[0], -1), labels) / grad_accum
             loss.backward()  # type: ignore[no-untyped-call]
@@ -62,10 +63,10 @@ def train_unsharded(
     return TrainingResult(tuple(losses), held, gradients=tuple(digests), clipped_steps=num_clipped)
 
 
-def _gpt(schedule: Schedule, weights: dict[tuple[str, int], Any], tokens: Any, kind: Any) -> Any:
+def _gpt(schedule: Schedule, weights: dict[tuple[str, int], Any], tokens: Any, kind: Any, micro: int) -> Any:
     """A decoder as the schedule's meta says: `residual`, how attention and MLP are on the residual stream, parallel
-    (side by side) or sequential; `norm`, `gated`, `kv_heads`, `positions`, `embedding_norm`. Without a head of its own
-    the embedding's weight is used."""
+    (side by side) or sequential; `norm`, `gated`, `kv_heads`, `positions`, `embedding_norm`, `dropout`.
+    Without a head of its own the embedding's weight is used."""
     import torch
     from torch.nn import functional
 
@@ -89,15 +90,22 @@ def _gpt(schedule: Schedule, weights: dict[tuple[str, int], Any], tokens: Any, k
             return functional.gelu(values, approximate="tanh")
         return functional.silu(values[..., 0::2]) * values[..., 1::2]
 
+    def dropped(values: Any, name: str, layer: int) -> Any:
+        if not meta.get("dropout"):
+            return values
+        return (
+            values * torch.as_tensor(mask(f"{name}.dropout", layer, micro, tuple(values.shape))).to(kind) / (1 - RATE)
+        )
+
     if positions == "learned":
         x = x + weights["positions.weight", 0][:length]
     if meta.get("embedding_norm"):
         x = norm(x, "embedding_norm")
     later = torch.ones(length, length, dtype=torch.bool).triu(1)
-    mask = torch.zeros(heads, length, length, dtype=kind).masked_fill(later, -math.inf)
+    added = torch.zeros(heads, length, length, dtype=kind).masked_fill(later, -math.inf)
     if positions == "alibi":
         places = torch.arange(length, dtype=kind)
-        mask = mask + _alibi(heads, kind)[:, None, None] * (places[None, :] - places[:, None])
+        added = added + _alibi(heads, kind)[:, None, None] * (places[None, :] - places[:, None])
     is_parallel = meta.get("residual", "parallel") == "parallel"
     for layer in range(num_layers):
         qkv = linear(norm(x, "ln1", layer), "qkv", layer).view(batch_size, length, groups, heads // groups + 2, -1)
@@ -107,11 +115,17 @@ def _gpt(schedule: Schedule, weights: dict[tuple[str, int], Any], tokens: Any, k
         if positions == "rotary":
             query, key = _rotated(query), _rotated(key)
         key, value = (part.repeat_interleave(heads // groups, dim=1) for part in (key, value))
-        seen = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+        if meta.get("attention") == "plain" and meta.get("dropout"):
+            scores = query @ key.transpose(2, 3) / math.sqrt(query.shape[-1]) + added
+            seen = dropped(scores.softmax(-1), "probabilities", layer) @ value
+        else:
+            seen = functional.scaled_dot_product_attention(query, key, value, attn_mask=added)
         attention = linear(seen.transpose(1, 2).reshape(batch_size, length, hidden), "dense", layer)
+        attention = dropped(attention, "attention", layer)
         middle = x + attention
         stream = x if is_parallel else middle
-        x = middle + linear(bent(linear(norm(stream, "ln2", layer), "h_to_4h", layer)), "4h_to_h", layer)
+        inner = bent(linear(norm(stream, "ln2", layer), "h_to_4h", layer))
+        x = middle + dropped(linear(inner, "4h_to_h", layer), "mlp", layer)
     out = norm(x, "final_norm")
     return linear(out, "head", 0) if ("head.weight", 0) in weights else out @ weights["embedding.weight", 0].T
 
@@ -142,7 +156,7 @@ def _alibi(heads: int, kind: Any) -> Any:
     return torch.tensor(every, dtype=kind)
 
 
-def _mlp(schedule: Schedule, weights: dict[tuple[str, int], Any], inputs: Any, kind: Any) -> Any:
+def _mlp(schedule: Schedule, weights: dict[tuple[str, int], Any], inputs: Any, kind: Any, micro: int) -> Any:
     """A linear module and GELU, equal residual layers, and a linear head without bias."""
     import torch
     from torch.nn import functional

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from simfrontier.errors import InputError
 from simfrontier.schedule import Schedule
@@ -15,6 +15,12 @@ from simfrontier_real.states import model_dtype, weights_of
 from simfrontier_real.timed import timed_steps, write_trace
 from simfrontier_real.train import TrainingRank, TrainingResult, TrainingSettings
 from simfrontier_real.verdict import TrainingVerdict, print_results, verdict_of, write_results
+
+OF_MODEL: Final = (
+    *("grad_accum", "num_layers", "residual", "heads", "neighbours"),
+    *("kv_heads", "gated", "norm", "positions", "embedding_norm", "dropout"),
+)
+"""What a schedule's meta says of its model that sizes do not."""
 
 
 def train_all(
@@ -105,8 +111,9 @@ def unsharded(
     dtype = "fp64" if model_dtype(schedule) == "fp64" else "fp32"
     shapes = tuple((tensor.name, tensor.role, tensor.shape) for tensor in weights_of(schedule))
     inputs = tuple(schedule.tensors[name].shape for name in input_names(schedule))
-    text = tuple(meta.get(key) for key in ("grad_accum", "num_layers", "residual", "heads", "neighbours"))
-    key = (shapes, inputs, text, dtype, skipped)
+    text = tuple(meta.get(key) for key in OF_MODEL)
+    dropped = meta.get("attention") if meta.get("dropout") else None  # fused attention drops no probabilities
+    key = (shapes, inputs, text, dropped, dtype, skipped)
     if key not in known:
         known[key] = train_unsharded(schedule, training, dtype, skipped)
     return known[key]

@@ -45,6 +45,7 @@ _PLURALS = {
     "lookup": "embedding look-ups",
     "scatter": "gradients of the embedding",
     "cast": "casts",
+    "dropout": "dropout",
     "loss": "the loss",
     "loss_max": "maxima of the loss",
     "loss_sums": "sums of the loss",

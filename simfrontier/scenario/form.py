@@ -77,6 +77,7 @@ class ModelTable(Strict):
     embedding_norm: bool | None = None
     causal: bool | None = None
     vocabulary_multiple: Size | None = None
+    dropout: bool | None = None
     attention: Attention = "plain"
     softmax: Softmax = "fused"
     checkpointing: Checkpointing = "full"

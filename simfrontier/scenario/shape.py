@@ -10,7 +10,7 @@ from simfrontier.workload import GptShape, MlpShape, Shape, find_model, known_mo
 
 TRAITS = (
     *("residual", "tied", "ffn_hidden", "gated", "kv_heads", "norm", "biases", "positions", "embedding_norm", "causal"),
-    "vocabulary_multiple",
+    *("vocabulary_multiple", "dropout"),
 )  # of a GPT
 
 

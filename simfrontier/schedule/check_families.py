@@ -12,6 +12,7 @@ from simfrontier.schedule.ir import Collective, Op, Schedule, Tensor
 from simfrontier.schedule.kinds import ADD_KINDS, COPY_KINDS, LASTING_ROLES, MODEL_KINDS
 
 FLEETING: Final = frozenset({"encoded", "scalar", "token", "gradient"})  # written in every step before they are read
+MASK: Final = "uint8"
 WIDE: Final = {"fp64": "fp64", "fp32": "fp32", "fp16": "fp32", "bf16": "fp32"}  # a master's type, by its weight's
 MOMENTS: Final = {"fp64": "moments64", "fp32": "moments", "fp16": "moments", "bf16": "moments"}
 
@@ -21,10 +22,15 @@ def check_families(schedule: Schedule, findings: Findings) -> None:
     types = [tensor.dtype for tensor in schedule.tensors.values() if tensor.role == "weight"]
     ops = schedule.distinct_ops()
     written = {ref.name for op in ops for ref in (*op.writes, *op.accumulates)}
+    masks = {op.writes[-1].name for op in ops if op.kind == "dropout" and len(op.writes) > 1}
     computed = {ref.name for op in ops if op.kind in MODEL_KINDS for ref in op.writes}
     for name, tensor in schedule.tensors.items():
         weight = tensor.weight
-        faults = [*_lifetime(tensor, weight), *_coding(tensor), *_numbers(tensor, types, name in computed)]
+        faults = [
+            *_lifetime(tensor, weight),
+            *_coding(tensor),
+            *_numbers(tensor, types, name in computed, name in masks),
+        ]
         if tensor.role == "activation" and tensor.persistent and name in written:
             source = schedule.tensors[name].value  # a form of an input may outlast the step as that does
             if source == name or not schedule.tensors[source].persistent:
@@ -81,8 +87,13 @@ def _lifetime(tensor: Tensor, weight: str | None) -> Iterator[Fault]:
         yield f"a {role} {_layers(False)}, as it follows no weight", _layers(True)
 
 
-def _numbers(tensor: Tensor, types: list[str], is_computed: bool) -> Iterator[Fault]:
-    """Values are numbers of the weights' type or of the wide one; those that no op computes, also whole."""
+def _numbers(tensor: Tensor, types: list[str], is_computed: bool, is_mask: bool) -> Iterator[Fault]:
+    """Values are numbers of the weights' type or of the wide one; those that no op computes, also whole; masks of
+    dropout are bytes."""
+    if is_mask:
+        if tensor.dtype != MASK:
+            yield f"a mask of type {MASK}", tensor.dtype
+        return
     if tensor.role == "token" and tensor.dtype != "token":
         yield "a token of type token", tensor.dtype
     if tensor.role not in ("activation", "scalar") or not types:

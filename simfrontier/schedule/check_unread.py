@@ -15,12 +15,14 @@ READ: Final = "read by an op later"
 def check_unread(schedule: Schedule, programs: list[tuple[Role, UnrolledProgram]], findings: Findings) -> None:
     """A value, gradient, sum or code that is written is read before the step ends, and before it is written again; a
     value, which the backward pass may need, is never written again.
-    Tokens may be written for whoever asks; what a layer that is computed again passes on is left."""
+    Tokens may be written for whoever asks; what a layer that is computed again passes on is left, and the mask of a
+    dropout that is."""
     if not any(op.kind == "adam" for op in schedule.distinct_ops()):
         return
     tensors = schedule.tensors
     watched = {name for name, tensor in tensors.items() if not tensor.persistent and tensor.role != "token"}
     values = {name for name in watched if tensors[name].role == "activation"}
+    remade = {tensor.recomputes for tensor in tensors.values() if tensor.recomputes}
     again = {name for name in watched if tensors[name].form_of or tensors[name].recomputes}
     for role, program in programs:
         waiting: dict[Ref, int] = {}
@@ -28,12 +30,15 @@ def check_unread(schedule: Schedule, programs: list[tuple[Role, UnrolledProgram]
         for index in range(program.num_ops):
             for ref in program.reads[index]:
                 waiting.pop(ref, None)
+            masks = program.writes[index][1:] if program.ops[index].kind == "dropout" else ()
             for ref in program.writes[index]:
                 if ref.name in values:
                     if ref in written:
                         _report(schedule, role, program, index, ref, "written once", "written twice", findings)
                     written.add(ref)
                 if ref.name not in watched or (ref.name in again and ref.layer == program.calls[index].layer + 1):
+                    continue
+                if ref in masks and ref.name in remade:
                     continue
                 if ref in waiting:
                     _report(schedule, role, program, waiting[ref], ref, READ, "written again before it is", findings)

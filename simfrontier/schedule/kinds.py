@@ -42,6 +42,7 @@ MODEL_KINDS: Final = (
             "lookup",
             "scatter",
             "cast",
+            "dropout",
         }
     )
 )  # cut by the op's split, so that the placements of their operands follow

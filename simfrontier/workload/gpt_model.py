@@ -5,8 +5,8 @@ Labels: b sample, s position, t position attended to, p row of a table of positi
 head (heads × something), d feature inside a head, f feed-forward feature, v vocabulary entry, e one of two entries. A
 head dimension is labelled a wherever heads may be split; where several heads share a key and a value (GQA), the
 features of qkv lie by groups: the queries of a group, its key, its value. A gated MLP's first product has the feature f
-twice, gate and up side by side. Dropout is off, as in the published 20B configuration; the rotary embedding of a
-quarter of the query and key features of GPT-NeoX (under 0.5 % of a layer's traffic) is left out.
+twice, gate and up side by side. Left out: the rotary embedding of a quarter of the query and key features of GPT-NeoX
+(under 0.5 % of a layer's traffic), and dropout of the embedding.
 """
 
 from __future__ import annotations
@@ -84,6 +84,7 @@ class _Gpt(GraphBuilder):
         self.query, self.key, self.of_value = (
             ("rotary.query", "rotary.key", "value.out") if self.is_rotary else ("qkv.out",) * 3
         )
+        self.dropped = "probabilities.dropped" if shape.dropout else "probabilities"
         self.unrotated = ("d.rotary.query", "d.rotary.key") if self.is_rotary else ("d.query", "d.key")
         super().__init__(precision, sizes, rows=("b", "s"), softmax=softmax)
 
@@ -101,7 +102,7 @@ class _Gpt(GraphBuilder):
             head=self._head(),
             values=self.values,
             weights=self.weights,
-            core=("scores", "softmax", "context") if self.attention == "plain" else (),
+            core=("scores", "softmax", "probabilities.dropout", "context") if self.attention == "plain" else (),
             traits={
                 "residual": self.shape.residual,
                 "tied": int(self.shape.tied),
@@ -123,6 +124,7 @@ class _Gpt(GraphBuilder):
             "positions": (shape.positions, "none"),
             "embedding_norm": (int(shape.embedding_norm), 0),
             "causal": (int(shape.causal), 0),
+            "dropout": (int(shape.dropout), 0),
         }
         return {key: value for key, (value, usual) in given.items() if value != usual}
 
@@ -144,8 +146,16 @@ class _Gpt(GraphBuilder):
         else:
             self.value("qkv.out", ("b", "s", "a"), (self.batch, self.sequence, joint))
         squares = () if self.attention == "fused" else ("scores", "probabilities", "d.probabilities", "d.scores")
+        pairs = ("b", "a", "s", "t"), (self.batch, heads, self.sequence, self.sequence)
         for name in squares:
-            self.value(name, ("b", "a", "s", "t"), (self.batch, heads, self.sequence, self.sequence))
+            self.value(name, *pairs)
+        if self.shape.dropout:
+            for name in ("attention", "mlp"):
+                self._dropout_values(name, stream, hidden)
+                self.value(f"d.{name}", stream, hidden)
+            if squares:
+                self._dropout_values("probabilities", *pairs)
+                self.value("d.probabilities.dropped", *pairs)
         for name in ("context", "d.context", "d.query"):
             self.value(name, ("b", "s", "a"), hidden)
         for name in ("d.key", "d.value"):
@@ -188,6 +198,10 @@ class _Gpt(GraphBuilder):
         if not self.shape.tied:
             self.weight("head.weight", "head", ("v", "h"), (v, h), per_layer=False)
 
+    def _dropout_values(self, name: str, dims: tuple[str, ...], shape: tuple[int, ...]) -> None:
+        self.value(f"{name}.dropped", dims, shape)
+        self.value(f"{name}.mask", dims, shape, dtype="uint8")
+
     def _embedded(self) -> tuple[str, ...]:
         """The values between the look-up and the residual stream, in order."""
         after = (self.shape.positions == "learned", self.shape.embedding_norm)
@@ -214,17 +228,37 @@ class _Gpt(GraphBuilder):
             *self._norm("ln1", "x"),
             *self._attention(),
             self.linear("dense", "ha", "context", "attention.out", {"a": h}),
+            *self._dropout("attention", "attention.out"),
         )
         mlp = (
             *self._norm("ln2", self.before_mlp),
             self.linear("h_to_4h", "fh", "ln2.out", "h_to_4h.out", {"f": self._rise}),
             self.pointwise(self.bend, self.bend, "bsf", reads=here("h_to_4h.out"), writes=here(f"{self.bend}.out")),
             self.linear("4h_to_h", "hf", f"{self.bend}.out", "mlp.out"),
+            *self._dropout("mlp", "mlp.out"),
         )
+        added, raised = ("attention.dropped", "mlp.dropped") if self.shape.dropout else ("attention.out", "mlp.out")
         if self.is_parallel:
-            return *attention, *mlp, self._add("residual", here("x", "attention.out", "mlp.out"), (("x", 1),))
-        first = self._add("attention.residual", here("x", "attention.out"), here("middle"))
-        return *attention, first, *mlp, self._add("residual", here("middle", "mlp.out"), (("x", 1),))
+            return *attention, *mlp, self._add("residual", here("x", added, raised), (("x", 1),))
+        first = self._add("attention.residual", here("x", added), here("middle"))
+        return *attention, first, *mlp, self._add("residual", here("middle", raised), (("x", 1),))
+
+    def _dropout(self, name: str, source: str, labels: str = "bsh") -> tuple[WorkOp, ...]:
+        """What is dropped of a value, where the model has dropout."""
+        if not self.shape.dropout:
+            return ()
+        writes = here(f"{name}.dropped", f"{name}.mask")
+        sizes = {"a": self.shape.heads}
+        return (self.pointwise(f"{name}.dropout", "dropout", labels, sizes, reads=here(source), writes=writes),)
+
+    def _dropout_backward(
+        self, name: str, gradient: tuple[Use, ...], target: str, labels: str = "bsh"
+    ) -> tuple[WorkOp, ...]:
+        if not self.shape.dropout:
+            return ()
+        reads, sizes = (*gradient, *here(f"{name}.mask")), {"a": self.shape.heads}
+        op = f"{name}.dropout"
+        return (self.pointwise(op, "dropout", labels, sizes, part="backward", reads=reads, writes=here(target)),)
 
     def _add(self, name: str, reads: tuple[Use, ...], writes: tuple[Use, ...]) -> WorkOp:
         return self.pointwise(name, "add", "bsh", reads=reads, writes=writes)
@@ -283,11 +317,12 @@ class _Gpt(GraphBuilder):
                 reads=here("scores"),
                 writes=here("probabilities"),
             ),
+            *self._dropout("probabilities", "probabilities", "bast"),
             self.matmul(
                 "context",
                 (("b", "a"), ("s",), ("d",), ("t",)),
                 heads,
-                reads=here("probabilities", self.of_value),
+                reads=here(self.dropped, self.of_value),
                 writes=here("context"),
             ),
         )
@@ -348,8 +383,10 @@ class _Gpt(GraphBuilder):
         h, bend = self.shape.hidden, self.bend
         out = (("d.x", 1),)
         after_attention = out if self.is_parallel else here("d.middle")
+        of_mlp, of_attention = (here("d.mlp"), here("d.attention")) if self.shape.dropout else (out, after_attention)
         mlp = (
-            *self.linear_backward("4h_to_h", "hf", out, f"{bend}.out", f"d.{bend}"),
+            *self._dropout_backward("mlp", out, "d.mlp"),
+            *self.linear_backward("4h_to_h", "hf", of_mlp, f"{bend}.out", f"d.{bend}"),
             self.pointwise(
                 bend, bend, "bsf", part="backward", reads=here(f"d.{bend}", "h_to_4h.out"), writes=here("d.h_to_4h")
             ),
@@ -364,7 +401,8 @@ class _Gpt(GraphBuilder):
         return (
             *mlp,
             *norm,
-            *self.linear_backward("dense", "ha", after_attention, "context", "d.context", {"a": h}),
+            *self._dropout_backward("attention", after_attention, "d.attention"),
+            *self.linear_backward("dense", "ha", of_attention, "context", "d.context", {"a": h}),
             *self._attention_backward(),
             *self._rotary_backward(),
             *self.linear_backward(
@@ -393,16 +431,17 @@ class _Gpt(GraphBuilder):
                 heads,
                 part="dprobabilities",
                 reads=here("d.context", self.of_value),
-                writes=here("d.probabilities"),
+                writes=here("d.probabilities.dropped" if self.shape.dropout else "d.probabilities"),
             ),
             self.matmul(
                 "context",
                 (per_head, ("t",), ("d",), ("s",)),
                 heads,
                 part="dvalue",
-                reads=here("probabilities", "d.context"),
+                reads=here(self.dropped, "d.context"),
                 writes=here("d.value"),
             ),
+            *self._dropout_backward("probabilities", here("d.probabilities.dropped"), "d.probabilities", "bast"),
             self.pointwise(
                 "softmax",
                 "softmax",

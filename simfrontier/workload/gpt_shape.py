@@ -39,6 +39,9 @@ class GptShape(OfAnyPlan):
                   takes no op of its own; none: what is left out costs nothing
     embedding_norm      a norm between embedding and layers (BLOOM)
     causal              fused attention multiplies only s (s + 1) / 2 of the s² pairs of positions
+    dropout             in three places, as Megatron-LM has it in a layer: on the probabilities of plain attention, on
+                        what attention gives to the stream, and on what the MLP does; each keeps a mask of a byte an
+                        element
     vocabulary_multiple the tables have the vocabulary rounded up to a multiple of it (Megatron-LM's
                         make-vocab-size-divisible-by × tensor parallelism)
     """
@@ -61,6 +64,7 @@ class GptShape(OfAnyPlan):
     embedding_norm: bool = False
     causal: bool = False
     vocabulary_multiple: Multiple = 1
+    dropout: bool = False
 
     def __post_init__(self) -> None:
         refuse_sizes(self.name, self)

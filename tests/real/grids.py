@@ -36,7 +36,16 @@ OTHERS: Final = {
     "gpt-2": GPT_2,
     "mpt": replace(TIED, name="test-mpt-4", positions="alibi", biases=False, causal=True),
     "groups": replace(SHAPE, name="test-groups-4", kv_heads=2, gated=True),
-    "mixed": replace(LLAMA, name="test-mixed-4", positions="learned", embedding_norm=True, kv_heads=None),
+    "dropped": replace(SEQUENTIAL, name="test-dropped-4", dropout=True),
+    "mixed": replace(
+        LLAMA,
+        name="test-mixed-4",
+        positions="learned",
+        embedding_norm=True,
+        kv_heads=None,
+        residual="parallel",
+        dropout=True,
+    ),
 }
 """Shapes of what people train, and of options put together in other ways."""
 SHAPES: Final = {"parallel": SHAPE, "sequential": SEQUENTIAL, "tied": TIED, "deep": DEEP, **OTHERS}

@@ -215,7 +215,10 @@ class _Like:
 def unsharded(example: Schedule, how: TrainingSettings, dtype: str = "fp64") -> TrainingResult:
     """The unsharded model trained on the same data; schedules of one model, batch and accumulation share it."""
     meta = example.meta
-    return _reference(str(meta["model"]), int(meta["batch"]), int(meta["grad_accum"]), dtype, how, _Like(example))
+    dropped = str(meta["attention"]) if meta.get("dropout") else ""  # fused attention drops no probabilities
+    return _reference(
+        f"{meta['model']} {dropped}", int(meta["batch"]), int(meta["grad_accum"]), dtype, how, _Like(example)
+    )
 
 
 def distance(ours: Weights, theirs: Weights) -> float:

@@ -27,8 +27,11 @@ NAMED: Final = {
     "gpt-2-like": replace(BASE, positions="learned", tied=True, vocabulary=140, vocabulary_multiple=16),
     "mpt-like": replace(BASE, positions="alibi", biases=False, tied=True, causal=True),
     "queries in groups": replace(BASE, kv_heads=8, causal=True),
+    "dropped": replace(BASE, dropout=True),
     "rotated": replace(BASE, positions="rotary", residual="parallel"),
-    "all at the embedding": replace(BASE, positions="learned", embedding_norm=True, norm="rmsnorm", gated=True),
+    "all at the embedding": replace(
+        BASE, positions="learned", embedding_norm=True, norm="rmsnorm", gated=True, dropout=True
+    ),
 }
 
 
@@ -55,5 +58,6 @@ def shapes(draw: st.DrawFn) -> GptShape:
         positions=draw(st.sampled_from(["none", "learned", "rotary", "alibi"])),
         embedding_norm=draw(st.booleans()),
         causal=draw(st.booleans()),
+        dropout=draw(st.booleans()),
         vocabulary_multiple=draw(st.integers(1, 16)),
     )

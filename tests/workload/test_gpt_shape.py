@@ -1,5 +1,6 @@
 """Shapes of GPTs with everything that models differ in: their parameters to the last one, and their operations."""
 
+import math
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -108,6 +109,20 @@ def test_what_rotation_takes_of_memory() -> None:
         (("d.rotary.query", 0), ("d.rotary.key", 0)),
     )
     assert work.values["key.out"].shape == (1, 24, 16)  # 8 of 24 heads, of 2 features each
+
+
+@pytest.mark.parametrize(("attention", "squares"), [("plain", 2), ("fused", 0)])
+def test_dropout_keeps_masks_of_a_byte(attention: Attention, squares: int) -> None:
+    """Two masks of the stream, 24 × 48 a sequence; of plain attention one of 24 heads × 24² pairs, and the dropped
+    probabilities beside the probabilities."""
+    work = gpt(NAMED["dropped"], 1, "none", attention=attention)
+    masks = {name: math.prod(value.shape) for name, value in work.values.items() if value.dtype == "uint8"}
+    stream = {"attention.mask": 24 * 48, "mlp.mask": 24 * 48}
+    assert masks == (stream | {"probabilities.mask": 24**3} if squares else stream)
+    read = {name for op in work.layer.backward for name, _ in op.reads}
+    assert len(read & {"probabilities", "probabilities.dropped"}) == squares
+    assert {op.kind for op in work.layer.forward} >= {"dropout"}
+    assert not [name for name in work.weights if "drop" in name]
 
 
 def test_defaults_leave_the_usual_graph() -> None:
