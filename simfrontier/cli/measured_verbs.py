@@ -109,7 +109,8 @@ def validate(
         typer.Option(help="programs whose own time is in --data, e.g. frontier_call,frontier_list; or none"),
     ] = None,
 ) -> None:
-    """Hold measured tables and published training runs against the shipped models. Exit code 1 where a table leaves its stated bound."""
+    """Hold measured tables and published training runs against the shipped models. Exit code 1 where a table leaves its
+    stated bound."""
     from simfrontier.cli.validate import validate_tables
     from simfrontier.measured import Setup
 

@@ -82,9 +82,7 @@ def validate_tables(
     return done.holds
 
 
-def validate_own_runs(
-    data: Sequence[Path], setup: Setup, harness: str | None, out: Path | None, as_json: bool
-) -> bool:
+def validate_own_runs(data: Sequence[Path], setup: Setup, harness: str | None, out: Path | None, as_json: bool) -> bool:
     """Training runs of a user's files against the shipped numbers; there is no bound that they could miss. Raises
     InputError."""
     from simfrontier.cli.validate_runs import print_runs, runs_document

@@ -71,14 +71,12 @@ def print_runs(done: RunsValidation, out: Path | None) -> None:
     """Tables of errors, the worst runs, and those without a prediction, for a person."""
     screen = console()
     table = grid(f"{done.title}: predicted / measured − 1", _HEAD, words=("runs",), gap=1)
-    parts = (("", (done.overall,)), ("machine", done.by("machine")), ("system", done.by("system")))
-    for what, errors in (*parts, ("size", done.by_size())):
-        if what and len(errors) < 2:
-            continue
-        for place, each in enumerate(errors):
-            if each is not None:
-                words = f"{each.name} ({what})" if what and place == 0 else each.name
-                table.add_row(words, *map(plain, _cells(each)), style="bold" if not what else "")
+    if done.overall is not None:
+        table.add_row(done.overall.name, *map(plain, _cells(done.overall)), style="bold")
+    for what, group in (("machine", done.by("machine")), ("system", done.by("system")), ("size", done.by_size())):
+        for place, each in enumerate(group if len(group) > 1 else ()):
+            words = f"{each.name} ({what})" if place == 0 else each.name
+            table.add_row(words, *map(plain, _cells(each)))
     screen.print(table)
     worst = grid("the farthest off", _WORST, words=("run", "unit"), gap=1)
     for held in done.worst(MOST_WORST):
@@ -86,9 +84,9 @@ def print_runs(done: RunsValidation, out: Path | None) -> None:
         worst.add_row(held.run.title, held.run.unit, *map(plain, shown))
     screen.print(worst)
     if done.memory is not None:
-        errors = done.memory
-        said = f"Memory of {counted(errors.count, 'run')} that state it: {percent(errors.mean)} off on average"
-        screen.print(plain(f"{said}, median {percent(errors.median)}."))
+        off = done.memory
+        said = f"Memory of {counted(off.count, 'run')} that state it: {percent(off.mean)} off on average"
+        screen.print(plain(f"{said}, median {percent(off.median)}."))
     expressed = f"{len(done.held)} of {counted(done.count, 'run')} have a prediction."
     screen.print(plain(expressed), style="bold")
     for why, numbers in done.reasons().items():

@@ -16,7 +16,7 @@ from .hardware import (
     Packets as Packets,
     Provenance as Provenance,
 )
-from .kernels import AttentionKernel as AttentionKernel, AttentionSpeed as AttentionSpeed, Kernels as Kernels
+from .kernels import AttentionKernel as AttentionKernel, Kernels as Kernels
 from .load import MeasuredNumbers as MeasuredNumbers, catalog as catalog, load_machine as load_machine
 from .perturbation import (
     HEALTHY as HEALTHY,

@@ -263,7 +263,9 @@ class Device:
             num_compute_units=self.num_compute_units,
             misaligned=self.misaligned,
         )
-        fp8 = None if self.fp8 is None else replace(self.fp8, tiles=self.tiles, num_compute_units=self.num_compute_units)
+        fp8 = (
+            None if self.fp8 is None else replace(self.fp8, tiles=self.tiles, num_compute_units=self.num_compute_units)
+        )
         every = {"fp8": fp8, "fp16": narrow, "bf16": narrow, "fp32": self.fp32, "fp64": self.fp64}
         return {name: one for name, one in every.items() if one is not None}
 

@@ -1,6 +1,6 @@
-from .job import Job as Job, Unread as Unread, job_of as job_of
+from .job import Unread as Unread
 from .parameters import load_parameters as load_parameters
-from .table import TABLE as TABLE, Run as Run, is_of_runs as is_of_runs, read_runs as read_runs
+from .table import is_of_runs as is_of_runs, read_runs as read_runs
 from .validation import (
     HeldRun as HeldRun,
     RunErrors as RunErrors,

@@ -44,13 +44,13 @@ class Sensitivities:
         with large residuals counted linearly, and what is known of them as one more measurement each."""
         kept = sorted(rows)
         moves, off = self.moves[kept], self.off[kept]
-        change = np.zeros(len(self.parameters))
+        change: NDArray[np.float64] = np.zeros(len(self.parameters))
         for _ in range(20):
             left = off + moves @ change
             weight = np.minimum(1.0, FAR * NOISE / np.maximum(np.abs(left), 1e-12)) / NOISE**2
             normal = moves.T @ (moves * weight[:, None]) + np.diag(self.prior_sd**-2.0)
             right = -moves.T @ (weight * off) - self.from_prior / self.prior_sd**2
-            new = np.linalg.solve(normal, right)
+            new = np.asarray(np.linalg.solve(normal, right), np.float64)
             if np.abs(new - change).max(initial=0.0) < 1e-6:
                 return new
             change = new
@@ -65,12 +65,12 @@ def sensitivities(
 ) -> Sensitivities:
     """How these steps move with these parameters; `measured_s`: seconds of each, as published; `at`: with the
     parameters times these factors (None: as their files say)."""
-    here = dict(zip(parameters, [1.0] * len(parameters) if at is None else at, strict=True))
+    here = [1.0] * len(parameters) if at is None else list(at)
     moves = np.zeros((len(steps), len(parameters)))
     off = np.zeros(len(steps))
     start = np.zeros(len(parameters))
     for row, (step, seconds) in enumerate(zip(steps, measured_s, strict=True)):
-        own = step_s(step, here)
+        own = step_s(step, parameters, here)
         off[row] = math.log(own / seconds)
         for column, parameter in enumerate(parameters):
             if not parameter.applies(step):
@@ -78,8 +78,9 @@ def sensitivities(
             if parameter.machines is None or step.machine.name == parameter.machines[0]:
                 now = parameter.of(step)
                 assert now is not None
-                start[column] = math.log(now * here[parameter] / parameter.prior)
-            moved = step_s(step, {**here, parameter: here[parameter] * STEP})
+                start[column] = math.log(now * here[column] / parameter.prior)
+            other = [factor * (STEP if place == column else 1.0) for place, factor in enumerate(here)]
+            moved = step_s(step, parameters, other)
             moves[row, column] = math.log(moved / own) / math.log(STEP)
     prior_sd = np.array([each.prior_sd for each in parameters])
     return Sensitivities(parameters=tuple(parameters), off=off, moves=moves, from_prior=start, prior_sd=prior_sd)
@@ -94,12 +95,13 @@ def refitted(steps: Sequence[Step], measured_s: Sequence[float], parameters: Seq
         change = np.clip(law.fitted(range(len(steps))), -MOST, MOST)
         best = law.cost(law.off, np.zeros(len(at)))
         while np.abs(change).max() > LEAST:
-            here = dict(zip(parameters, np.exp(at + change).tolist(), strict=True))
-            off = np.array([math.log(step_s(step, here) / s) for step, s in zip(steps, measured_s, strict=True)])
+            here = np.exp(at + change).tolist()
+            each = zip(steps, measured_s, strict=True)
+            off = np.array([math.log(step_s(step, parameters, here) / seconds) for step, seconds in each])
             if law.cost(off, change) < best:
                 break
             change = change / 2.0
         else:
             break
         at = at + change
-    return np.exp(at).tolist()
+    return [math.exp(each) for each in at.tolist()]

@@ -9,12 +9,11 @@ from simfrontier.collectives import Library
 from simfrontier.cost import Prices
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine
-from simfrontier.records import dataclass
 from simfrontier.runs.job import PLAN, Job, Unread
 from simfrontier.runs.rates import value_of
 from simfrontier.scenario import Case
-from simfrontier.tuning.estimate import Estimate, estimate
-from simfrontier.tuning.small_steps import SmallSchedules
+from simfrontier.tuning import Estimate, SmallSchedules, estimate
+from simfrontier.workload import GptShape
 
 
 class Step:
@@ -79,8 +78,10 @@ class Step:
         """What a step of that time is in the unit of the row."""
         job = self.job
         peak = job.scenario.peak_flops_per_s
+        shape = self.case.shape
+        assert isinstance(shape, GptShape), "rules read GPTs"
         recomputes = self.case.checkpointing == "full"
-        return value_of(job.rate, step_s, self.case.shape, self.case.samples, self.devices, recomputes, peak)
+        return value_of(job.rate, step_s, shape, self.case.samples, self.devices, recomputes, peak)
 
 
 def step_of(job: Job) -> Step | Unread:

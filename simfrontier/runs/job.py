@@ -68,7 +68,9 @@ def job_of(run: Run, rules: Sequence[Rule] | None = None) -> Job | Unread:
 def _rate(said: Told) -> Rate:
     values = _table(said, "rate")
     if "measure" not in values:
-        raise InputError("unit: no rule knows what it counts; allowed: tokens/s/GPU, s/iteration, samples/s, TFLOPS/GPU")
+        raise InputError(
+            "unit: no rule knows what it counts; allowed: tokens/s/GPU, s/iteration, samples/s, TFLOPS/GPU"
+        )
     return Rate(**values)
 
 
@@ -169,7 +171,9 @@ def _training(
             raise InputError(f"batch = {known['batch']} over {ranks} data-parallel ranks: less than a sequence each")
         known["micro_batch"] = math.gcd(round(per_rank), known["micro_batch"])
         known["batch"] = round(per_rank / known["micro_batch"]) * known["micro_batch"] * ranks
-        assumed.append(Unknown(text=f"batch: {known['batch']} sequences, micro-batch {known['micro_batch']}, so that they divide"))
+        assumed.append(
+            Unknown(text=f"batch: {known['batch']} sequences, micro-batch {known['micro_batch']}, so that they divide")
+        )
     return known
 
 

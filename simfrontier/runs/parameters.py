@@ -16,9 +16,10 @@ from simfrontier.runs.forecast import Step
 PARAMETERS: Final = Path(__file__).parent / "parameters.toml"
 
 
-class Parameter(Strict, frozen=True):
-    """One number of a machine or a library (dotted `key` of `Step`), the same for jobs on these machines and stacks (None: all). What
-    is known without the steps: `prior`, give or take `prior_sd` of its natural logarithm, and from where (`source`).
+class Parameter(Strict):
+    """One number of a machine or a library (dotted `key` of `Step`), the same for jobs on these machines and stacks
+    (None: all). What is known without the steps: `prior`, of the first machine, give or take `prior_sd` of its natural
+    logarithm, and from where (`source`).
     """
 
     name: Text
@@ -48,10 +49,10 @@ class Parameter(Strict, frozen=True):
         return float(here) or None
 
 
-def step_s(step: Step, factors: Mapping[Parameter, float]) -> float:
-    """Seconds of the step with numbers times these factors, where it has them."""
+def step_s(step: Step, parameters: Sequence[Parameter], factors: Sequence[float]) -> float:
+    """Seconds of the step with these numbers times these factors, where it has them."""
     machine, library = step.machine, step.library
-    for parameter, factor in factors.items():
+    for parameter, factor in zip(parameters, factors, strict=True):
         if factor == 1.0 or not parameter.applies(step):
             continue
         root, *names = parameter.key.split(".")

@@ -25,8 +25,8 @@ Use = Literal["left out", "held"]
 class HeldRun:
     """A run and its prediction, in the unit of the row: `predicted`, and `low` to `high`, which hold nine of ten.
 
-    `step_s`, `measured_s`: seconds of a step. `use`: "left out" where the prediction comes from a fit without the runs of `without`, "held" where no fit has seen
-    the run. `sd`: of the logarithm. `assumed`: what its source does not tell. `peak_bytes`: on the fullest device.
+    `step_s`, `measured_s`: seconds of a step. `use`: "left out" where the prediction comes from a fit without the runs
+    of `without`, "held" where no fit has seen the run. `sd`: of the logarithm. `peak_bytes`: on the fullest device.
     """
 
     run: Run

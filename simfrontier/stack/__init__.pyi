@@ -1,1 +1,1 @@
-from .stack import Stack as Stack, load_stack as load_stack, stacks as stacks
+from .stack import Stack as Stack, load_stack as load_stack

@@ -19,8 +19,8 @@ CATALOG: Final = Path(__file__).parent / "catalog"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackKernels:
     """`attention`: which of the device's fused attentions it calls, where a model's attention is fused.
-    `pointwise_traffic`, `slowdown`: as `machine.Kernels`. `kernel_gap_s`: between two kernels of one stream, where the host keeps
-    up."""
+    `pointwise_traffic`, `slowdown`: as `machine.Kernels`. `kernel_gap_s`: between two kernels of one stream, where the
+    host keeps up."""
 
     attention: AttentionKernel | None = None
     pointwise_traffic: Annotated[AtLeastOne, SOURCED] = 1.0

@@ -1,4 +1,5 @@
 from .best import best_toml as best_toml
+from .step_estimate import Estimate as Estimate, estimate as estimate
 from .evaluator import SimulatedPlan as SimulatedPlan
 from .grids import GridSearcher as GridSearcher, NothingFitsError as NothingFitsError, TriedGrid as TriedGrid
 from .journal import NAME as NAME
@@ -13,5 +14,6 @@ from .pins import (
 )
 from .result_rows import COLUMNS as COLUMNS, rows as rows
 from .runner import SLACK as SLACK
+from .small_steps import SmallSchedules as SmallSchedules
 from .space import Candidate as Candidate
 from .tuning import tune as tune

@@ -16,7 +16,7 @@ from simfrontier.scenario import Case, Scenario, options_of
 from simfrontier.schedule import peak_bytes
 from simfrontier.simulation import SimulatedStep, memory_of_role
 from simfrontier.study import BuiltSchedule, ScheduleCache, schedule_of_case, simulated
-from simfrontier.tuning.estimate import Estimate, estimate
+from simfrontier.tuning.step_estimate import Estimate, estimate
 from simfrontier.tuning.layer_states import LayerStates
 from simfrontier.tuning.small_steps import SmallSchedules
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from simfrontier.analysis import CriticalPath
 from simfrontier.scenario import Scenario
-from simfrontier.tuning.estimate import Estimate
+from simfrontier.tuning.step_estimate import Estimate
 from simfrontier.tuning.evaluator import SimulatedPlan
 from simfrontier.tuning.lossy import LossyPolicy
 from simfrontier.tuning.pins import Pins
