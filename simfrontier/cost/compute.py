@@ -18,7 +18,7 @@ def compute_s(op: Compute, schedule: Schedule, machine: Machine, speed: float = 
     traffic = _moved_bytes(op, schedule, machine)
     if op.kind == "hook" or traffic == 0.0:
         return waiting_s(op, machine)
-    return machine.device.kernel_s(arithmetic_s(op, schedule, machine), traffic, speed / machine.kernels.slowdown)
+    return machine.device.kernel_s(arithmetic_s(op, schedule, machine), traffic, speed)
 
 
 def waiting_s(op: Compute, machine: Machine) -> float:
@@ -54,7 +54,7 @@ def priced_compute(cluster: Cluster, op: Compute) -> PricedOp:
     """A kernel: its memory traffic, capped so that alone it takes its roofline time on a device of that speed."""
     device = cluster.machine.device
     traffic = _moved_bytes(op, cluster.schedule, cluster.machine)
-    speeds = cluster.fabric.speed[cluster.folding.representative] / cluster.machine.kernels.slowdown
+    speeds = cluster.fabric.speed[cluster.folding.representative]
     if op.kind == "hook" or traffic == 0.0:
         wait = OpWork(waiting_s(op, cluster.machine), 0.0, 1.0, -1)
         return PricedOp(LOCAL, (wait,) * len(speeds))

@@ -19,12 +19,11 @@ CATALOG: Final = Path(__file__).parent / "catalog"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackKernels:
     """`attention`: which of the device's fused attentions it calls, where a model's attention is fused.
-    `pointwise_traffic`, `slowdown`: as `machine.Kernels`. `kernel_gap_s`: between two kernels of one stream, where the
+    `pointwise_traffic`: as `machine.Kernels`. `kernel_gap_s`: between two kernels of one stream, where the
     host keeps up."""
 
     attention: AttentionKernel | None = None
     pointwise_traffic: Annotated[AtLeastOne, SOURCED] = 1.0
-    slowdown: Annotated[AtLeastOne, SOURCED] = 1.0
     kernel_gap_s: Annotated[NotNegative, SOURCED] | None = None
 
 
@@ -81,7 +80,6 @@ class Stack:
         kernels = Kernels(
             attention=attention,
             pointwise_traffic=self.kernels.pointwise_traffic,
-            slowdown=self.kernels.slowdown,
         )
         return replace(machine, device=device, host=host, kernels=kernels)
 
