@@ -68,12 +68,12 @@ LINKS = '[node.links]\nkind = "assumed"\nsource = "toy"\npairs.bus = [[0, 1]]\n'
         (
             BUS,
             LINKS.replace("bus", "xgmi"),
-            "node.rings: missing, needed because there is no node.bus, which would join all devices",
+            "node.rings: missing, needed because there is no node.switch or node.bus, which would join all devices",
         ),
         (
             BUS,
             "[node]\n",
-            "node.links: missing, needed because there is no node.bus, which would join all devices",
+            "node.links: missing, needed because there is no node.switch or node.bus, which would join all devices",
         ),
         (
             BUS,

@@ -25,8 +25,8 @@ def of_toy(folder: Path, more: str) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("name", catalog())
-def test_every_machine_assumes_a_quarter_of_its_memorys_speed(name: str) -> None:
+@pytest.mark.parametrize("name", [name for name in catalog() if load_machine(name).device.codecs])
+def test_machines_that_say_it_assume_a_quarter_of_their_memorys_speed(name: str) -> None:
     machine = load_machine(name)
     quarter = _speeds(machine.device.hbm_bytes_per_s / 4)
     if name == "perlmutter-80gb":  # whose memory is faster than that of its base

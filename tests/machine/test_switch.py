@@ -1,0 +1,85 @@
+"""Nodes with a switch inside: every device has a port, and nothing else is shared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simfrontier.errors import InputError
+from simfrontier.machine import Machine, load_machine
+from simfrontier.network import Fabric, equal_parts, paired
+
+PORT = 300e9
+SHARES = {"port": 1.0, "pcie": 1.0, "nic": 1.0}
+
+
+def rates(machine: Machine, *pairs: tuple[int, int]) -> list[float]:
+    """Bytes per second of copies that run at once, one way."""
+    fabric = Fabric.build(machine, 1, num_devices=machine.devices_per_node)
+    pattern = paired(fabric, np.array(pairs), 1, 0, SHARES)
+    _, each = equal_parts(fabric, pattern)
+    return [float(rate) for rate in each]
+
+
+def test_links_are_a_port_up_and_down_for_each_device() -> None:
+    node = load_machine("a100-node").node
+    between = [link for link in node.links if link.link_class == "port"]
+    assert [(link.src, link.dst) for link in between[:4]] == [
+        (0, "switch"),
+        ("switch", 0),
+        (1, "switch"),
+        ("switch", 1),
+    ]
+    assert len(between) == 16
+    assert node.has_switch
+    assert not node.has_bus
+    assert node.route(2, 5) == (4, 11)  # up from 2, down to 5
+    assert node.route(3, 3) == ()
+
+
+def test_disjoint_copies_share_nothing() -> None:
+    assert set(rates(load_machine("a100-node"), (0, 1), (2, 3), (4, 5))) == {PORT}
+
+
+def test_a_ring_loads_every_port_once_each_way() -> None:
+    node = load_machine("a100-node").node
+    for ring in node.rings:
+        loads = [0] * 16
+        for a, b in zip(ring, (*ring[1:], ring[0]), strict=True):
+            for link in node.route(a, b):
+                loads[link] += 1
+        assert loads == [1] * 16
+
+
+@pytest.mark.parametrize(
+    ("name", "devices", "nics"),
+    [("selene", 8, 8), ("eos", 8, 8), ("jean-zay-a100", 8, 4), ("dgx-2", 16, 8), ("a100-40gb-node", 8, 8)],
+)
+def test_chains_enter_at_every_nic(name: str, devices: int, nics: int) -> None:
+    machine = load_machine(name)
+    assert (machine.devices_per_node, len(machine.node.nic_device)) == (devices, nics)
+    entries = [chain[0] for chain in machine.node.chains[::2]]
+    assert entries == list(machine.node.nic_device)
+
+
+def test_numbers_of_a_network_can_be_set() -> None:
+    machine = load_machine("a100-node", {"link_classes.nic.bytes_per_s": 6.25e9})  # 400 Gb/s over eight NICs
+    assert machine.link_classes["nic"].bytes_per_s == 6.25e9
+    assert machine.fat_tree is not None
+    assert machine.fat_tree.bytes_per_s == 16 * 8 * 6.25e9
+
+
+@pytest.mark.parametrize("other", ["bus", "links", "rings"])
+def test_a_switch_is_alone_inside_its_node(other: str, tmp_path: Path) -> None:
+    source = Path("simfrontier/machine/catalog/a100-node.toml").read_text(encoding="utf-8")
+    more = {
+        "bus": '[node.bus]\nkind = "assumed"\nsource = "x"\n',
+        "links": '[node.links]\nkind = "assumed"\nsource = "x"\npairs.port = [[0, 1]]\n',
+        "rings": '[node.rings]\nkind = "assumed"\nsource = "x"\norders = [[0, 1, 2, 3, 4, 5, 6, 7]]\n',
+    }
+    path = tmp_path / "own.toml"
+    path.write_text(source + "\n" + more[other], encoding="utf-8")
+    with pytest.raises(InputError, match="not allowed beside node"):
+        load_machine(str(path))

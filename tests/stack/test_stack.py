@@ -1,0 +1,109 @@
+"""Software stacks: what they change of a machine and a scenario, and faults of their files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simfrontier.errors import InputError
+from simfrontier.machine import load_machine
+from simfrontier.scenario import Scenario, scenario_of
+from simfrontier.stack import load_stack
+from simfrontier.stack.stack import stacks
+
+OWN = """
+name = "own"
+title = "of one's own"
+base = "fsdp1"
+
+[kernels]
+attention = "flash2"
+pointwise_traffic = { value = 3.0, kind = "measured", source = "mine" }
+
+[engine]
+granularity = "module"
+
+[plans.zero3]
+gradient_codec = "fp32"
+"""
+
+
+def scenario(stack: str, **plan: Any) -> Scenario:
+    return scenario_of(
+        {
+            "name": "s",
+            "title": "s",
+            "machine": {"name": "a100-node"},
+            "stack": stack,
+            "model": {"name": "tiny", "attention": "fused"},
+            "run": {"devices": [8]},
+            "plans": {"p": {"family": "zero3", **plan}},
+        },
+        "s.toml",
+    )
+
+
+@pytest.mark.parametrize("name", stacks())
+def test_every_stack_of_the_catalog_is_read_and_runs(name: str) -> None:
+    machine = scenario(name).machine
+    assert machine.kernels.pointwise_traffic >= 1.0
+    assert load_stack(name).name == name
+
+
+def test_a_stack_chooses_kernels_of_the_device() -> None:
+    machine = load_machine("a100-node")
+    made = load_stack("fsdp1").on(machine)
+    assert made.kernels.attention == machine.device.attention["flash1"]
+    assert made.kernels.pointwise_traffic > 2.0
+    assert load_stack("fsdp1").on(load_machine("frontier")).kernels.attention is None  # its file knows none
+    assert machine.kernels.pointwise_traffic == 1.0
+
+
+def test_a_user_writes_one_of_their_own(tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text(OWN, encoding="utf-8")
+    made = scenario(str(path))
+    assert made.machine.kernels.pointwise_traffic == 3.0
+    assert made.machine.kernels.attention == made.machine.device.attention["flash2"]
+    assert made.file.engine.granularity == "module"
+    assert made.document["plans"]["p"]["gradient_codec"] == "fp32"
+    assert scenario(str(path), gradient_codec="plain").document["plans"]["p"]["gradient_codec"] == "plain"
+
+
+def test_what_a_scenario_says_wins_over_its_stack() -> None:
+    made = scenario_of({**scenario("fsdp1").document, "engine": {"granularity": "module"}}, "s.toml")
+    assert made.file.engine.granularity == "module"
+
+
+def test_a_plan_on_data_axes_has_the_stack_s_keys_too(tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text(OWN, encoding="utf-8")
+    table = load_stack(str(path)).under({"plans": {"p": {"family": "megatron", "data": {"family": "zero3"}}}})
+    assert table["plans"]["p"]["data"] == {"family": "zero3", "gradient_codec": "fp32"}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "name"),
+        (OWN.replace("fsdp1", "fsdb1"), 'got "fsdb1", which is no stack of the catalog; did you mean "fsdp1"'),
+        (OWN.replace("flash2", "flash9"), "kernels.attention"),
+        (OWN.replace("value = 3.0", "value = 0.5"), "kernels.pointwise_traffic"),
+        (OWN.replace("[engine]", "[engines]"), "engines"),
+    ],
+)
+def test_a_bad_file_is_one_line(text: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError) as caught:
+        load_stack(str(path))
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_unknown_stack_is_named_with_the_nearest() -> None:
+    with pytest.raises(InputError, match=r'stack "megatron-cor" is not in the catalog; .*megatron-core') as caught:
+        scenario("megatron-cor")
+    assert str(caught.value).startswith("s.toml: stack:")
