@@ -58,8 +58,18 @@ class Step:
         self._small.prices = self._small.op_times.prices = prices
         prices.machine = machine
         self._small.op_times.known.clear()
-        whole = estimate(self.case, self._small)
-        return whole if self._without is None else self._mixed(whole, estimate(self._without, self._small))
+        whole = self._sharing(estimate(self.case, self._small))
+        if self._without is None:
+            return whole
+        return self._mixed(whole, self._sharing(estimate(self._without, self._small)))
+
+    def _sharing(self, alone: Estimate) -> Estimate:
+        """With kernels slower while a collective runs beside them and holds some of the compute units."""
+        prices = self._small.prices
+        held = prices.library.num_channels * prices.library.units_per_channel
+        beside = min(alone.aside_s, alone.busy_s)
+        slower = alone.busy_s + beside * held / max(1, prices.machine.device.num_compute_units - held)
+        return replace(alone, step_s=max(alone.step_s, slower))
 
     def _mixed(self, checkpointed: Estimate, without: Estimate) -> Estimate:
         """Of layers of both kinds, in turn: each adds what it adds alone."""

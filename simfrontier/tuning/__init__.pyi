@@ -1,5 +1,4 @@
 from .best import best_toml as best_toml
-from .step_estimate import Estimate as Estimate, estimate as estimate
 from .evaluator import SimulatedPlan as SimulatedPlan
 from .grids import GridSearcher as GridSearcher, NothingFitsError as NothingFitsError, TriedGrid as TriedGrid
 from .journal import NAME as NAME
@@ -16,4 +15,5 @@ from .result_rows import COLUMNS as COLUMNS, rows as rows
 from .runner import SLACK as SLACK
 from .small_steps import SmallSchedules as SmallSchedules
 from .space import Candidate as Candidate
+from .step_estimate import Estimate as Estimate, estimate as estimate
 from .tuning import tune as tune

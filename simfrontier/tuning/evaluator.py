@@ -16,9 +16,9 @@ from simfrontier.scenario import Case, Scenario, options_of
 from simfrontier.schedule import peak_bytes
 from simfrontier.simulation import SimulatedStep, memory_of_role
 from simfrontier.study import BuiltSchedule, ScheduleCache, schedule_of_case, simulated
-from simfrontier.tuning.step_estimate import Estimate, estimate
 from simfrontier.tuning.layer_states import LayerStates
 from simfrontier.tuning.small_steps import SmallSchedules
+from simfrontier.tuning.step_estimate import Estimate, estimate
 
 Table = Mapping[str, Any]
 PARTS = ("compute", "inter_node", "intra_node", "package", "codec", "idle")

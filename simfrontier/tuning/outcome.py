@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from simfrontier.analysis import CriticalPath
 from simfrontier.scenario import Scenario
-from simfrontier.tuning.step_estimate import Estimate
 from simfrontier.tuning.evaluator import SimulatedPlan
 from simfrontier.tuning.lossy import LossyPolicy
 from simfrontier.tuning.pins import Pins
 from simfrontier.tuning.space import Candidate
+from simfrontier.tuning.step_estimate import Estimate
 
 if TYPE_CHECKING:
     import pandas as pd

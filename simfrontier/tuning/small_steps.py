@@ -30,7 +30,8 @@ class SmallStep:
 
     `floor_s`: the same ends if there were nothing but the model's kernels and the collectives inside layers that they
     wait for, each at its least (`Prices.floor_s`): the same wherever a plan keeps its weights. `embedding_s`, `head_s`:
-    the sums of these over the embedding and the head, in one micro-batch.
+    the sums of these over the embedding and the head, in one micro-batch. `busy_s`: seconds that the lane of the
+    kernels works in one micro-batch on average; `aside_s`: that collectives take on other lanes.
 
     Bytes on a rank: `persistent_bytes` all the time; of buffers at most `peak_bytes` in time, and in program order
     `layers_bytes` during layers, `head_bytes` during the head and `end_bytes` at the end of the step.
@@ -41,6 +42,8 @@ class SmallStep:
     floor_s: tuple[float, ...]
     embedding_s: float
     head_s: float
+    busy_s: float
+    aside_s: float
     persistent_bytes: int
     peak_bytes: float
     layers_bytes: int
@@ -224,18 +227,24 @@ def _chained(program: ExpandedProgram, before: list[list[int]], chain: list[int]
 def _small(
     form: StepForm, schedule: Schedule, num_layers: int, size: Mapping[str, int], took: list[float], floor: list[float]
 ) -> SmallStep:
-    start, end = passed(form.before, [took[number] for number in form.number])
+    times = [took[number] for number in form.number]
+    start, end = passed(form.before, times)
     _, least = passed(form.chain_before, [floor[number] for number in form.chain])
     layers_bytes, head_bytes, end_bytes = _peaks_in_order(form, size)
     of_call: dict[str, float] = {}
     for number, label in zip(form.chain, form.chain_phase, strict=True):
         of_call[label] = of_call.get(label, 0.0) + floor[number]
+    ops = form.program.ops
+    busy = sum(s for op, s in zip(ops, times, strict=True) if op.lane == "compute")
+    aside = sum(s for op, s in zip(ops, times, strict=True) if op.lane != "compute" and isinstance(op, Collective))
     return SmallStep(
         micro_s=tuple(end[op] for op in form.ends),
         step_s=max(end),
         floor_s=tuple(least[op] for op in form.chain_ends),
         embedding_s=of_call.get("embedding", 0.0) + of_call.get("embedding.backward", 0.0),
         head_s=of_call.get("head", 0.0),
+        busy_s=busy / len(form.ends),
+        aside_s=aside / len(form.ends),
         persistent_bytes=sum(
             size[name] * (num_layers if tensor.per_layer else 1)
             for name, tensor in schedule.tensors.items()

@@ -13,11 +13,14 @@ from simfrontier.tuning.small_steps import SmallSchedules, SmallStep, SmallSteps
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
     """What a plan takes: `step_s` in closed form (no contention), `floor_s` which its simulated step never falls below,
-    `peak_bytes` on the fullest rank."""
+    `peak_bytes` on the fullest rank. `busy_s`: how long the lane of the kernels works; `aside_s`: how long collectives
+    take on other lanes (0 in pipelines, where they are few)."""
 
     step_s: float
     floor_s: float
     peak_bytes: float
+    busy_s: float = 0.0
+    aside_s: float = 0.0
 
 
 def estimate(case: Case, small_schedules: SmallSchedules) -> Estimate:
@@ -30,6 +33,8 @@ def estimate(case: Case, small_schedules: SmallSchedules) -> Estimate:
         step_s=_step_s(case.grad_accum, _line(pair, layers)),
         floor_s=_floor_s(case.grad_accum, _line(pair, layers)),
         peak_bytes=_line(pair, layers)(lambda small: small.persistent_bytes + small.peak_bytes),
+        busy_s=case.grad_accum * _line(pair, layers)(lambda small: small.busy_s),
+        aside_s=case.grad_accum * _line(pair, layers)(lambda small: small.aside_s),
     )
 
 

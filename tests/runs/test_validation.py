@@ -44,6 +44,7 @@ def test_left_out_errors_are_as_promised(shipped: RunsValidation) -> None:
     assert of(shipped, "Foundry") <= 0.10
     assert of(shipped, "BLOOM") <= 0.10
     assert of(shipped, "SC21") <= 0.08
+    assert of(shipped, "torchtitan") <= 0.12
     amd = [each for each in shipped.held if "MI2" in each.run["machine_as_told"] or "lumi" in each.run["machine"]]
     assert np.mean([abs(each.error) for each in amd]) <= 0.15
 
@@ -56,16 +57,21 @@ def test_what_is_left_out_is_the_machine_or_the_system(shipped: RunsValidation) 
 
 
 def test_topologies_of_one_model_are_ranked(shipped: RunsValidation) -> None:
-    """Kendall's τ of the mean step of each topology and micro-batch of BLOOM's 72 layers on 384 devices."""
-    some: dict[tuple[str, str], list[HeldRun]] = {}
+    """Kendall's τ of the steps of BLOOM's 72 layers on 384 devices by topology, each at the micro-batch that was best
+    for it in reality."""
+    some: dict[str, dict[str, list[HeldRun]]] = {}
     for each in shipped.held:
         run = each.run
         is_one = "BLOOM" in run["system"] and "L=72 h=14336" in run["model_shape"]
         if is_one and (run["devices"], run["batch"]) == ("384", "2048"):
-            some.setdefault((run["plan"][:16], run["micro_batch"]), []).append(each)
-    assert len(some) >= 12
-    measured = [float(np.mean([each.run.value for each in several])) for several in some.values()]
-    predicted = [float(np.mean([each.predicted for each in several])) for several in some.values()]
+            some.setdefault(run["plan"][:16], {}).setdefault(run["micro_batch"], []).append(each)
+    assert len(some) >= 7
+    best = [
+        min(sizes.values(), key=lambda several: np.mean([each.run.value for each in several]))
+        for sizes in some.values()
+    ]
+    measured = [float(np.mean([each.run.value for each in several])) for several in best]
+    predicted = [float(np.mean([each.predicted for each in several])) for several in best]
     assert kendall(measured, predicted) >= 0.7
 
 

@@ -16,11 +16,11 @@ from simfrontier.errors import InputError
 from simfrontier.plan.tensor import MegatronOptions
 from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.study import BuiltSchedule, schedule_of_case, simulated
-from simfrontier.tuning.step_estimate import estimate
 from simfrontier.tuning.lossy import LossyPolicy
 from simfrontier.tuning.pins import pins_of
 from simfrontier.tuning.small_steps import SmallSchedules
 from simfrontier.tuning.space import Candidate, Space
+from simfrontier.tuning.step_estimate import estimate
 from simfrontier.workload import CrossEntropy, Softmax
 from tests.tuning.small import scenario
 
