@@ -232,7 +232,7 @@ def test_a_pin_may_go_beyond_what_is_tried_unasked() -> None:
             {"cross_entropy": "mn"},
             "tune.pin.cross_entropy: got 'mn'; allowed: fused-two, mn-merge, one-gather, three-all-reduces",
         ),
-        ({"checkpointing": "some"}, "tune.pin.checkpointing: got 'some'; allowed: full, selective, none"),
+        ({"checkpointing": "some"}, "tune.pin.checkpointing: got 'some'; allowed: full, none, selective"),
     ],
 )
 def test_pins_that_mean_nothing_are_refused(table: dict[str, object], message: str) -> None:
