@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from simfrontier.cli.console import console, grid, plain, say_written
+from simfrontier.cli.console import console, finite, grid, plain, say_written
 from simfrontier.report import counted, percent, signed
 from simfrontier.runs import HeldRun, RunErrors, RunsValidation, Unread
 
@@ -40,7 +40,7 @@ def _errors(errors: RunErrors | None) -> dict[str, Any] | None:
 
 def _named(run: Any) -> dict[str, Any]:
     columns = ("machine", "system", "model_shape", "plan", "devices", "unit")
-    return {"row": run.number, "where": run.where, **{name: run[name] for name in columns}, "value": run.value}
+    return {"row": run.number, "where": run.where, **{name: run[name] for name in columns}, "value": finite(run.value)}
 
 
 def _held_row(held: HeldRun) -> dict[str, Any]:

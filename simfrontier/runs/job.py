@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from simfrontier.errors import InputError
+from simfrontier.errors import InputError, wrong
 from simfrontier.records import dataclass
 from simfrontier.runs.rates import Rate
 from simfrontier.runs.rules import Rule, Told, Unknown, load_rules, told
-from simfrontier.runs.table import Run
+from simfrontier.runs.table import VALUE, Run
 from simfrontier.scenario import Scenario, scenario_of
 
 PLAN: Final = "run"
@@ -44,6 +45,8 @@ class Unread:
 
 def job_of(run: Run, rules: Sequence[Rule] | None = None) -> Job | Unread:
     """The scenario of a run by rules (default: the shipped ones)."""
+    if math.isnan(run.value):
+        return Unread(run=run, why=f"value: {wrong(run['value'], VALUE)}")
     said = told(run, load_rules() if rules is None else rules)
     if said.refused:
         return Unread(run=run, why=said.refused)
@@ -87,7 +90,7 @@ def _table(said: Told, name: str) -> dict[str, Any]:
 
 
 def _document(run: Run, said: Told, assumed: list[Unknown]) -> dict[str, Any]:
-    devices = int(run["devices"])
+    devices = _devices(run)
     grid, model = _table(said, "grid"), _table(said, "model")
     if "name" not in _table(said, "machine"):
         raise InputError(f"machine {run['machine']}: no rule knows it")
@@ -127,6 +130,13 @@ def _usual_heads(hidden: int, tensor: int) -> int:
     """The number of heads, of those that divide hidden and by tensor, whose heads are nearest to the usual size."""
     fits = [heads for heads in range(tensor, hidden + 1, tensor) if hidden % heads == 0]
     return min(fits, key=lambda heads: abs(math.log(hidden / heads / USUAL_HEAD)), default=1)
+
+
+def _devices(run: Run) -> int:
+    text = run["devices"].replace(",", "")
+    if not re.fullmatch(r"[1-9][0-9]{0,8}", text):
+        raise InputError(f"devices: {wrong(run['devices'], 'a whole number of 1 or more')}")
+    return int(text)
 
 
 def _network(said: Told) -> dict[str, float]:

@@ -109,7 +109,7 @@ class RunsValidation:
         bins = ((1, 8), (9, 64), (65, 256), (257, 512), (513, 10**9))
         out = []
         for low, high in bins:
-            some = [each for each in self.held if low <= int(each.run["devices"]) <= high]
+            some = [each for each in self.held if low <= each.job.scenario.file.run.devices[0] <= high]
             if some:
                 name = f"{low} to {high} devices" if high < 10**9 else f"{low} devices and more"
                 out.append(errors_of(name, some))

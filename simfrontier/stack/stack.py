@@ -89,20 +89,25 @@ def stacks() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in CATALOG.glob("*.toml")))
 
 
-@cache
 def load_stack(name_or_path: str) -> Stack:
     """The stack of that name in the catalog, or of the TOML file at that path (anything with a "/" or ".toml"). Raises
     InputError."""
     if "/" in name_or_path or name_or_path.endswith(".toml"):
-        path = Path(name_or_path)
-    elif name_or_path in stacks():
-        path = CATALOG / f"{name_or_path}.toml"
-    else:
+        return _read(Path(name_or_path), name_or_path)
+    if name_or_path not in stacks():
         raise InputError(
             f'stack "{name_or_path}" is not in the catalog; {nearest(name_or_path, stacks())} '
             "(a file of your own: give its path, ending in .toml)"
         )
-    where = path.name if path.parent == CATALOG else str(path)
+    return _shipped(name_or_path)
+
+
+@cache
+def _shipped(name: str) -> Stack:
+    return _read(CATALOG / f"{name}.toml", f"{name}.toml")
+
+
+def _read(path: Path, where: str) -> Stack:
     try:
         document = on_base(read_toml(path, "stack file"), CATALOG, stacks(), "stack")
     except InputError as error:

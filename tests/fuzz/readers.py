@@ -71,12 +71,38 @@ def _library(path: Path, rng: random.Random) -> None:
     _with(path, rng, library=path.name)
 
 
-def _with(path: Path, rng: random.Random, machine: str = "toy-cluster", library: str | None = None) -> None:
-    """A scenario that names the file as its machine or library."""
+def _stack(path: Path, rng: random.Random) -> None:
+    _with(path, rng, stack=path.name)
+
+
+def _runs(path: Path, _: random.Random) -> None:
+    command("validate", path, "--json")
+
+
+def _rules(path: Path, _: random.Random) -> None:
+    from simfrontier.io import read_toml, typed
+    from simfrontier.runs.rules import RulesFile, told
+    from simfrontier.runs.table import read_runs
+
+    rules = typed(read_toml(path, "readings"), RulesFile, str(path)).rules
+    for run in read_runs()[::40]:
+        told(run, rules)
+
+
+def _with(
+    path: Path,
+    rng: random.Random,
+    machine: str = "toy-cluster",
+    library: str | None = None,
+    stack: str | None = None,
+) -> None:
+    """A scenario that names the file as its machine, library or stack."""
     text = TOY.read_text(encoding="utf-8").replace('name = "toy-cluster"', f'name = "{machine}"')
     text = text.replace("devices = [2, 4, 8, 16]", "devices = [8]").partition("[plans.ddp]")[0]
     if library is not None:
         text += f'\n[library]\nname = "{library}"\n'
+    if stack is not None:
+        text = f'stack = "{stack}"\n{text}'
     scenario = path.parent / "with.toml"
     scenario.write_text(text, encoding="utf-8")
     _run(scenario, rng)
@@ -174,6 +200,9 @@ READERS: dict[str, Reader] = {
     "scenario": Reader(kind="scenario", suffix=".toml", share=6.0, read=_run),
     "machine": Reader(kind="machine", suffix=".toml", share=4.0, read=_machine),
     "library": Reader(kind="library", suffix=".toml", share=4.0, read=_library),
+    "stack": Reader(kind="stack", suffix=".toml", share=4.0, read=_stack),
+    "rules": Reader(kind="rules", suffix=".toml", share=2.0, read=_rules),
+    "runs": Reader(kind="runs", suffix=".csv", share=2.0, read=_runs),
     "calibration": Reader(kind="calibration", suffix=".toml", share=8.0, read=_calibration),
     "log": Reader(kind="log", suffix=".txt", share=10.0, read=_measured),
     "table": Reader(kind="table", suffix=".csv", share=8.0, read=_measured),
