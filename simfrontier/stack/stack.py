@@ -19,12 +19,13 @@ CATALOG: Final = Path(__file__).parent / "catalog"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackKernels:
     """`attention`: which of the device's fused attentions it calls, where a model's attention is fused.
-    `pointwise_traffic`: as `machine.Kernels`. `kernel_gap_s`: between two kernels of one stream, where the
-    host keeps up."""
+    `pointwise_traffic`: as `machine.Kernels`. `kernel_gap_s`, `misaligned`: as `machine.Device`, where this stack's
+    host or its library of products is another than the machine's file has in mind."""
 
     attention: AttentionKernel | None = None
     pointwise_traffic: Annotated[AtLeastOne, SOURCED] = 1.0
     kernel_gap_s: Annotated[NotNegative, SOURCED] | None = None
+    misaligned: Annotated[NotNegative, SOURCED] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +76,8 @@ class Stack:
         device, host = machine.device, machine.host
         if self.kernels.kernel_gap_s is not None:
             device = replace(device, kernel_gap_s=self.kernels.kernel_gap_s)
+        if self.kernels.misaligned is not None:
+            device = replace(device, misaligned=self.kernels.misaligned)
         if self.host is not None:
             host = replace(host, hook_s=self.host.hook_s)
         kernels = Kernels(

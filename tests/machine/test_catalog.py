@@ -98,7 +98,7 @@ def test_overrides_change_a_number_and_say_so() -> None:
     overrides = {"link_classes.nic.share": 0.5, "device.matmul_half_edge": 0, "dragonfly.nonminimal_share": 0.0}
     machine = load_machine("frontier", overrides)
     assert machine.link_classes["nic"].share == 0.5
-    assert machine.device.matmul_rate(64, 64, 64) == machine.device.matmul_flops_per_s
+    assert machine.device.matmul_rate(1, 1, 1) == machine.device.matmul_flops_per_s
     rows = {row.key: row for row in machine.provenance()}
     row = rows["link_classes.nic.share"]
     assert (row.value, row.kind, row.source) == (0.5, "assumed", "scenario override")
