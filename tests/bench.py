@@ -151,7 +151,7 @@ def main() -> None:
         for samples, aim in ((0, ""), (200, "60 s more than without samples")):
             what = f"its 54 runs alone, {samples} samples of each"
             line(what, median([*one, "--set", f"uncertainty.samples={samples}"], runs=3), aim)
-        line("validate, every table, left out by device counts", median(["validate"], runs=3), "30 s")
+        line("validate, every table and training run, left out", median(["validate"], runs=3), "60 s")
         line("validate --no-cross", median(["validate", "--no-cross"], runs=3), "30 s")
         sys.stdout.write("\npipelines, tensor grids and searches (build, check, digest and simulation):\n")
         rest = ["--no-sensitivity", "--no-page", "--out", folder]

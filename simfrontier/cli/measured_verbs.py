@@ -80,7 +80,7 @@ def calibrate(
 def validate(
     files: Annotated[
         list[Path] | None,
-        typer.Argument(help="your own measurements instead, as --data", metavar="[FILE]...", show_default=False),
+        typer.Argument(help="your own measurements instead, as --data", metavar="FILE", show_default=False),
     ] = None,
     data: Annotated[
         list[Path] | None,
@@ -92,7 +92,8 @@ def validate(
         bool | None,
         typer.Option(
             "--cross/--no-cross",
-            help="predict fitted rows by fits without their number of devices (default), or by the shipped parameters",
+            help="predict fitted rows by fits without their number of devices, and training runs by fits without their "
+            "machine (default), or fitted rows alone by the shipped parameters",
         ),
     ] = None,
     out: Annotated[Path | None, to_write("--out", "folder for the page index.html (default: no page)")] = None,

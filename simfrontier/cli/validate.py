@@ -64,7 +64,7 @@ def validate_tables(
     if any(map(is_of_runs, data)):
         return validate_own_runs(data, setup, harness, out, as_json)
     done = validate_files(data, setup, harness) if data else validate_shipped(cross is not False)
-    runs = None if data else validate_shipped_runs()
+    runs = None if data or cross is False else validate_shipped_runs()
     if out is not None:
         from simfrontier.report import write_runs_page, write_validation_page
 
