@@ -47,7 +47,7 @@ def _moved_bytes(op: Compute, schedule: Schedule, machine: Machine) -> float:
     """Bytes through memory: of the model's kernels without products, as many more as the stack's are less fused."""
     traffic = float(traffic_bytes(op, schedule.tensors, schedule.mesh))
     is_pointwise = op.matmul is None and op.kind in MODEL_KINDS
-    return traffic * machine.kernels.pointwise_traffic if is_pointwise else traffic
+    return traffic * machine.kernels.traffic(op.kind) if is_pointwise else traffic
 
 
 def priced_compute(cluster: Cluster, op: Compute) -> PricedOp:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import field
 from typing import Annotated, Literal
 
 from simfrontier.io import SOURCED, NotNegative, Positive
@@ -27,12 +29,17 @@ class AttentionSpeed:
 class Kernels:
     """What a stack launches. `attention`: the speed of its fused attention (None: as products of that shape).
     `pointwise_traffic`: bytes that kernels without products move for each byte of the graph's ops, which are as fused
-    as they can be (1: as the graph says). `linear`: the type of numbers in the products of linear modules, where it is
+    as they can be (1: as the graph says); `traffic_of`: the same of some kinds of ops. `linear`: the type of numbers in the products of linear modules, where it is
     not that of the model (fp8, with casts before and scales after)."""
 
     attention: AttentionSpeed | None = None
     pointwise_traffic: float = 1.0
+    traffic_of: Mapping[str, float] = field(default_factory=dict, hash=False)
     linear: Literal["fp8"] | None = None
+
+    def traffic(self, kind: str) -> float:
+        """Bytes that a kernel without products moves for each of an op of that kind."""
+        return self.traffic_of.get(kind, self.pointwise_traffic)
 
 
 PLAIN_KERNELS = Kernels()

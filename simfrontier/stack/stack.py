@@ -19,11 +19,12 @@ CATALOG: Final = Path(__file__).parent / "catalog"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackKernels:
     """`attention`: which of the device's fused attentions it calls, where a model's attention is fused.
-    `pointwise_traffic`: as `machine.Kernels`. `kernel_gap_s`, `misaligned`: as `machine.Device`, where this stack's
+    `pointwise_traffic`, `traffic_of`: as `machine.Kernels`. `kernel_gap_s`, `misaligned`: as `machine.Device`, where this stack's
     host or its library of products is another than the machine's file has in mind."""
 
     attention: AttentionKernel | None = None
     pointwise_traffic: Annotated[AtLeastOne, SOURCED] = 1.0
+    traffic_of: Mapping[str, Annotated[AtLeastOne, SOURCED]] = field(default_factory=dict, hash=False)
     kernel_gap_s: Annotated[NotNegative, SOURCED] | None = None
     misaligned: Annotated[NotNegative, SOURCED] | None = None
 
@@ -83,6 +84,7 @@ class Stack:
         kernels = Kernels(
             attention=attention,
             pointwise_traffic=self.kernels.pointwise_traffic,
+            traffic_of=self.kernels.traffic_of,
         )
         return replace(machine, device=device, host=host, kernels=kernels)
 

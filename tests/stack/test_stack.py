@@ -61,6 +61,14 @@ def test_a_stack_chooses_kernels_of_the_device() -> None:
     assert machine.kernels.pointwise_traffic == 1.0
 
 
+def test_eager_kernels_of_llama_move_what_is_counted() -> None:
+    kernels = load_stack("fsdp1").on(load_machine("a100-node")).kernels
+    assert kernels.traffic("rmsnorm") == 9.0
+    assert kernels.traffic("gelu") == kernels.pointwise_traffic
+    compiled = load_stack("fsdp2-compile").on(load_machine("a100-node")).kernels
+    assert compiled.traffic("rmsnorm") == compiled.pointwise_traffic
+
+
 def test_a_user_writes_one_of_their_own(tmp_path: Path) -> None:
     path = tmp_path / "own.toml"
     path.write_text(OWN, encoding="utf-8")
