@@ -29,8 +29,8 @@ class AttentionSpeed:
 class Kernels:
     """What a stack launches. `attention`: the speed of its fused attention (None: as products of that shape).
     `pointwise_traffic`: bytes that kernels without products move for each byte of the graph's ops, which are as fused
-    as they can be (1: as the graph says); `traffic_of`: the same of some kinds of ops. `linear`: the type of numbers in the products of linear modules, where it is
-    not that of the model (fp8, with casts before and scales after)."""
+    as they can be (1: as the graph says); `traffic_of`: the same of some kinds of ops. `linear`: the type of numbers in
+    the products of linear modules, where it is not that of the model (fp8, with casts before and scales after)."""
 
     attention: AttentionSpeed | None = None
     pointwise_traffic: float = 1.0
