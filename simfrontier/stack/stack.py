@@ -19,8 +19,8 @@ CATALOG: Final = Path(__file__).parent / "catalog"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackKernels:
     """`attention`: which of the device's fused attentions it calls, where a model's attention is fused.
-    `pointwise_traffic`, `traffic_of`: as `machine.Kernels`. `kernel_gap_s`, `misaligned`: as `machine.Device`, where this stack's
-    host or its library of products is another than the machine's file has in mind."""
+    `pointwise_traffic`, `traffic_of`: as `machine.Kernels`. `kernel_gap_s`, `misaligned`: as `machine.Device`, where
+    this stack's host or its library of products is another than the machine's file has in mind."""
 
     attention: AttentionKernel | None = None
     pointwise_traffic: Annotated[AtLeastOne, SOURCED] = 1.0
