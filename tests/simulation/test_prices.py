@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from simfrontier.collectives import load_library
 from simfrontier.cost import Prices, price
 from simfrontier.scenario import load_scenario
 from simfrontier.study import schedule_of
@@ -78,3 +79,17 @@ def test_prices_of_another_library_are_its_own() -> None:
     before = [first.seconds(op, schedule) for op in ops]
     own = [Prices(made.machine, slow.library, 64).seconds(op, schedule) for op in ops]
     assert [first.by(slow.library).seconds(op, schedule) for op in ops] == own != before
+
+
+def test_messages_between_two_ranks_are_priced_by_the_other_library() -> None:
+    made = load_scenario("scenarios/frontier-1t-3d.toml", SMALL | {"model.num_layers": 16}, ("1f1b",), (3072,))
+    other = load_library("rccl-sockets")
+    case = made.case("1f1b", 3072)
+    assert case.plan.pipeline is not None
+    mesh, axis = case.mesh, case.plan.pipeline.axis
+    first = Prices(made.machine, made.library, 3072)
+    own = first.boundaries_s(mesh, axis, 1e8)
+    fresh = Prices(made.machine, other, 3072).boundaries_s(mesh, axis, 1e8)
+    assert first.by(other).boundaries_s(mesh, axis, 1e8) == fresh
+    assert min(fresh) > 3 * max(own)
+    assert first.by(made.library).boundaries_s(mesh, axis, 1e8) == own
