@@ -19,6 +19,7 @@ from simfrontier.scenario import Scenario, scenario_of
 PLAN: Final = "run"
 USUAL_HEAD: Final = 128  # features of a head, where a source tells no number of heads
 MOST_CHUNKS: Final = 4
+KNOWN_DEVICES: Final = "A100, H100, H200, GH200, V100, MI250, MI250X"
 KEPT: Final = 0.1  # share by which a batch may move so that the micro-batch stays as told
 GROUPS: Final = ("gradient_codec", "qwz", "hpz", "qgz")  # keys of a plan that say how data axes communicate
 _KINDS: Final = r"(GPU|GCD|device|rank|card|accelerator|chip|A100|H100|H200|V100|MI250X?)s?"
@@ -56,6 +57,8 @@ class Unread:
 
 def job_of(run: Run, rules: Sequence[Rule] | None = None) -> Job | Unread:
     """The scenario of a run by rules (default: the shipped ones)."""
+    if run.fault:
+        return Unread(run=run, why=run.fault)
     if math.isnan(run.value):
         return Unread(run=run, why=f"value: {wrong(run['value'], VALUE)}")
     said = told(run, load_rules() if rules is None else rules)
@@ -114,7 +117,8 @@ def _document(run: Run, said: Told, assumed: list[Unknown]) -> tuple[dict[str, A
     grid, model, machine = _table(said, "grid"), _table(said, "model"), _table(said, "machine")
     if "name" not in machine:
         raise InputError(
-            f"machine {run['machine']}: no rule knows it, or its kind of devices; {nearest(run['machine'], catalog())}"
+            f"machine {run['machine']}: no rule knows it; {nearest(run['machine'], catalog())}; "
+            f"devices that have a file: {KNOWN_DEVICES}"
         )
     devices = _devices(run, machine["name"])
     for key in ("num_layers", "hidden", "vocabulary"):
@@ -276,8 +280,9 @@ def _plan(
             assumed.append(Unknown(text=f"weights: divided over all ranks, not over {grid['shard']}"))
     quantised = ("qwz", "hpz", "qgz") if data["family"] == "zeropp" else ()
     data |= {key: value for key, value in own.items() if key == "gradient_codec" or key in quantised}
-    rest = {key: value for key, value in own.items() if key not in GROUPS}
     tensor, pipeline = grid.get("tensor", 1), grid.get("pipeline", 1)
+    of_grid = {key for key in own if key != "sequence_parallel" or (tensor > 1 and "x" not in grid)}
+    rest = {key: value for key, value in own.items() if key in of_grid and key not in GROUPS}
     if "x" in grid:
         axes = {axis: grid.get(axis, 1) for axis in "xyz"}
         return {"family": "axonn", **axes, "pipeline": pipeline, "data": data, **rest}
