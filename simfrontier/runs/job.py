@@ -130,9 +130,13 @@ def _document(run: Run, said: Told, assumed: list[Unknown]) -> tuple[dict[str, A
     if "sequence_k" in grid:
         model["sequence"] = 1024 * grid["sequence_k"]
     tensor, pipeline = grid.get("tensor", 1), grid.get("pipeline", 1)
-    if "heads" not in model:
+    told_heads = model.get("heads")
+    if told_heads is None or model["hidden"] % told_heads:
         model["heads"] = _usual_heads(model["hidden"], tensor)
-        assumed.append(Unknown(text=f"heads: {model['heads']}"))
+        instead = (
+            "" if told_heads is None else f" instead of {told_heads}, which do not divide hidden = {model['hidden']}"
+        )
+        assumed.append(Unknown(text=f"heads: {model['heads']}{instead}"))
     model["name"] = run["model_shape"].split(" L=")[0]
     if tensor > 1:
         model["vocabulary"] = _up(model["vocabulary"], PADDED * tensor)

@@ -44,6 +44,8 @@ READ: list[tuple[dict[str, str], dict[str, Any]]] = [
     ({"unit": "tokens/sec/GPU"}, {"rate.measure": "tokens_per_s_per_device"}),
     ({"unit": "tokens per second per device"}, {"rate.measure": "tokens_per_s_per_device"}),
     ({"unit": "tokens/s/node"}, {"rate.measure": "tokens_per_s_per_device", "rate.devices": 8}),
+    ({"unit": "TFLOPS/GPU, 8 GPUs per node"}, {"rate.measure": "tflops_per_device", "rate.devices": 1}),
+    ({"unit": "B tokens/day"}, {"rate.measure": "tokens_per_s", "rate.factor": 86400e-9}),
     ({"unit": "k tokens/s"}, {"rate.measure": "tokens_per_s", "rate.factor": 1e-3}),
     ({"unit": "samples per second"}, {"rate.measure": "samples_per_s"}),
     ({"unit": "sequences/s/GPU"}, {"rate.measure": "samples_per_s_per_device"}),
@@ -74,6 +76,9 @@ READ: list[tuple[dict[str, str], dict[str, Any]]] = [
     ({"model_shape": "MPT-125m"}, {"model.num_layers": 12, "model.hidden": 768, "model.heads": 12}),
     ({"model_shape": "OPT-66B"}, {"model.num_layers": 64, "model.hidden": 9216, "model.tied": True}),
     ({"model_shape": "GPT 24 layers, hidden 2,048, 16 heads"}, {"model.num_layers": 24, "model.hidden": 2048}),
+    ({"model_shape": "GPT 175B L=70 h=14336 a=not told"}, {"model.num_layers": 70, "model.heads": 112}),  # 14336 / 128
+    ({"model_shape": "GPT 1.4B L=24 h=2114 a=24", "plan": "dp 8"}, {"model.heads": 14}),  # 2 · 7 · 151: 14 · 151
+    ({"model_shape": "GPT-2 XL", "seq": "512", "plan": "dp 8"}, {"model.heads": 25, "model.sequence": 512}),
     ({"model_shape": "GPT-NeoX-20B"}, {"model.num_layers": 44, "model.residual": "parallel", "model.tied": False}),
     # sequence, batch, micro-batch: 4e6 / 2048 = 1953.1 sequences, of 2 ranks · micro-batch 4 nearest 1952
     ({"batch": "4M tokens"}, {"training.batch": 1952}),
