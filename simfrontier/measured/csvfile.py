@@ -28,10 +28,12 @@ _OTHER_UNIT: Final = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One row of a file: its cells by column, and where it stands."""
+    """One row of a file: its cells by column, where it stands, and what is wrong where it has other columns than the
+    file (`uneven`)."""
 
     place: RowPlace
     cells: Mapping[str, str]
+    uneven: str = ""
 
     def fault(self, column: str, allowed: str) -> InputError:
         """What is to be raised about a cell."""
@@ -94,10 +96,11 @@ def read_text(path: Path, what: str, errors: Literal["strict", "replace"] = "str
     return text if errors == "strict" else without_controls(text)
 
 
-def read_lines(path: Path, columns: Sequence[str], called: str = "") -> tuple[Line, ...]:
+def read_lines(path: Path, columns: Sequence[str], called: str = "", uneven: bool = False) -> tuple[Line, ...]:
     """The rows of a CSV file that has these columns in any order; others are kept too, empty lines left out.
 
-    `called`: what messages call the file instead of its path. Raises InputError.
+    `called`: what messages call the file instead of its path; `uneven`: whether rows of more or fewer cells are kept,
+    with what is wrong. Raises InputError.
     """
     name = called or str(path)
     text = read_text(path, "table")
@@ -106,7 +109,7 @@ def read_lines(path: Path, columns: Sequence[str], called: str = "") -> tuple[Li
     if not header:
         raise InputError(f"the file is empty, allowed: a line of columns ({', '.join(columns)}), then rows", where=name)
     _check_header(where, header, columns)
-    lines = tuple(Line(place=place, cells=_row(place, cells, header)) for place, cells in rows)
+    lines = tuple(_line(place, cells, header, uneven) for place, cells in rows)
     if not lines:
         raise InputError("no rows below the line of columns, allowed: two or more", where=name)
     return lines
@@ -170,7 +173,8 @@ def _meant(missing: Sequence[str], header: Sequence[str], columns: Sequence[str]
     return f"got: {got if len(got) <= 3 * MAX_SHOWN else got[: 3 * MAX_SHOWN] + '...'}; allowed: {', '.join(columns)}"
 
 
-def _row(place: RowPlace, cells: Sequence[str], header: Sequence[str]) -> dict[str, str]:
-    if len(cells) != len(header):
-        raise InputError(f"{len(cells)} values, allowed: {len(header)}, one for each column", where=str(place))
-    return dict(zip(header, cells, strict=True))
+def _line(place: RowPlace, cells: Sequence[str], header: Sequence[str], uneven: bool) -> Line:
+    fault = "" if len(cells) == len(header) else f"{len(cells)} values, allowed: {len(header)}, one for each column"
+    if fault and not uneven:
+        raise InputError(fault, where=str(place))
+    return Line(place=place, cells=dict.fromkeys(header, "") | dict(zip(header, cells, strict=False)), uneven=fault)

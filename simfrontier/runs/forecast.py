@@ -59,9 +59,10 @@ class Step:
         prices.machine = machine
         self._small.op_times.known.clear()
         whole = self._sharing(estimate(self.case, self._small))
-        if self._without is None:
-            return whole
-        return self._mixed(whole, self._sharing(estimate(self._without, self._small)))
+        if self._without is not None:
+            whole = self._mixed(whole, self._sharing(estimate(self._without, self._small)))
+        steps = self.job.steps
+        return replace(whole, step_s=steps * whole.step_s, floor_s=steps * whole.floor_s) if steps != 1.0 else whole
 
     def _sharing(self, alone: Estimate) -> Estimate:
         """With kernels slower while a collective runs beside them and holds some of the compute units."""
@@ -91,7 +92,8 @@ class Step:
         shape = self.case.shape
         assert isinstance(shape, GptShape), "rules read GPTs"
         recomputes = self.case.checkpointing == "full"
-        return value_of(job.rate, step_s, shape, self.case.samples, self.devices, recomputes, peak)
+        samples = job.steps * self.case.samples
+        return value_of(job.rate, step_s, shape, samples, self.devices, recomputes, peak)
 
 
 def step_of(job: Job) -> Step | Unread:

@@ -7,9 +7,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from simfrontier.errors import InputError, wrong
+from simfrontier.errors import InputError, nearest, wrong
+from simfrontier.machine import catalog, load_machine
+from simfrontier.plan import MOST_MICRO_BATCHES
 from simfrontier.records import dataclass
-from simfrontier.runs.rates import Rate
+from simfrontier.runs.rates import PER_DEVICE, Rate
 from simfrontier.runs.rules import Rule, Told, Unknown, load_rules, told
 from simfrontier.runs.table import VALUE, Run
 from simfrontier.scenario import Scenario, scenario_of
@@ -17,6 +19,14 @@ from simfrontier.scenario import Scenario, scenario_of
 PLAN: Final = "run"
 USUAL_HEAD: Final = 128  # features of a head, where a source tells no number of heads
 MOST_CHUNKS: Final = 4
+KNOWN_DEVICES: Final = "A100, H100, H200, GH200, V100, MI250, MI250X"
+KEPT: Final = 0.1  # share by which a batch may move so that the micro-batch stays as told
+GROUPS: Final = ("gradient_codec", "qwz", "hpz", "qgz")  # keys of a plan that say how data axes communicate
+_KINDS: Final = r"(GPU|GCD|device|rank|card|accelerator|chip|A100|H100|H200|V100|MI250X?)s?"
+_COUNT: Final = re.compile(rf"~?([1-9][\d,]{{0,11}})( ?x)?( ?{_KINDS})*", re.IGNORECASE)
+_PRODUCT: Final = re.compile(rf"([1-9]\d{{0,5}})( ?nodes?)? ?[x×*] ?([1-9]\d{{0,3}})( ?{_KINDS})*", re.IGNORECASE)
+_IN_BRACKETS: Final = re.compile(rf"\(=? ?([1-9][\d,]{{0,11}}) ?{_KINDS}\)", re.IGNORECASE)
+_NODES: Final = re.compile(r"([1-9][\d,]{0,8}) ?nodes?", re.IGNORECASE)
 PADDED: Final = 128  # vocabularies are padded to multiples of this on each rank (Megatron-LM, arguments.py)
 
 
@@ -24,7 +34,8 @@ PADDED: Final = 128  # vocabularies are padded to multiples of this on each rank
 class Job:
     """A published run as a scenario of one plan at one size, what its value counts, and what its source does
     not tell of it. `document` is the scenario's file; `checkpointed_share`: of the layers, how many are checkpointed
-    where the scenario says that all are; `stated_bytes`: memory of a device that the source states."""
+    where the scenario says that all are; `stated_bytes`: memory of a device that the source states; `steps`: of how
+    many of the scenario's steps one of the run is, where that has more micro-batches than are laid out."""
 
     run: Run
     scenario: Scenario
@@ -33,6 +44,7 @@ class Job:
     unknown: tuple[Unknown, ...]
     checkpointed_share: float = 1.0
     stated_bytes: float | None = None
+    steps: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +57,8 @@ class Unread:
 
 def job_of(run: Run, rules: Sequence[Rule] | None = None) -> Job | Unread:
     """The scenario of a run by rules (default: the shipped ones)."""
+    if run.fault:
+        return Unread(run=run, why=run.fault)
     if math.isnan(run.value):
         return Unread(run=run, why=f"value: {wrong(run['value'], VALUE)}")
     said = told(run, load_rules() if rules is None else rules)
@@ -52,28 +66,37 @@ def job_of(run: Run, rules: Sequence[Rule] | None = None) -> Job | Unread:
         return Unread(run=run, why=said.refused)
     assumed = list(said.assumed)
     try:
-        document = _document(run, said, assumed)
+        document, steps = _document(run, said, assumed)
         scenario = scenario_of(document, run.where, laid_out=False)
-        share = float(said.values.get("grid.checkpointed_share", 1.0))
+        grid = _table(said, "grid")
+        share = float(grid.get("checkpointed_share", 1.0 / grid.get("checkpoint_every", 1)))
         return Job(
             run=run,
             scenario=scenario,
             document=document,
-            rate=_rate(said),
+            rate=_rate(said, document["machine"]["name"], document["run"]["devices"][0]),
             unknown=tuple(assumed),
             checkpointed_share=share,
             stated_bytes=_stated_bytes(said),
+            steps=steps,
         )
     except InputError as error:
         return Unread(run=run, why=str(error))
 
 
-def _rate(said: Told) -> Rate:
+def _rate(said: Told, machine: str, devices: int) -> Rate:
+    """`rate.per`: of a node or of the job, where the value is not of a device."""
     values = _table(said, "rate")
     if "measure" not in values:
         raise InputError(
-            "unit: no rule knows what it counts; allowed: tokens/s/GPU, s/iteration, samples/s, TFLOPS/GPU"
+            "unit: no rule knows what it counts; allowed: tokens/s/GPU, s/iteration, samples/s, TFLOPS/GPU, MFU %"
         )
+    match values.pop("per", "device"):
+        case "job":
+            values["devices"] = devices
+        case "node":
+            values["measure"] = PER_DEVICE.get(values["measure"], values["measure"])
+            values["devices"] = load_machine(machine).devices_per_node
     return Rate(**values)
 
 
@@ -89,36 +112,51 @@ def _table(said: Told, name: str) -> dict[str, Any]:
     return {key.split(".", 1)[1]: value for key, value in said.values.items() if key.startswith(f"{name}.")}
 
 
-def _document(run: Run, said: Told, assumed: list[Unknown]) -> dict[str, Any]:
-    devices = _devices(run)
-    grid, model = _table(said, "grid"), _table(said, "model")
-    if "name" not in _table(said, "machine"):
-        raise InputError(f"machine {run['machine']}: no rule knows it")
+def _document(run: Run, said: Told, assumed: list[Unknown]) -> tuple[dict[str, Any], float]:
+    """The scenario, and how many of its steps one of the run is."""
+    grid, model, machine = _table(said, "grid"), _table(said, "model"), _table(said, "machine")
+    if "name" not in machine:
+        raise InputError(
+            f"machine {run['machine']}: no rule knows it; {nearest(run['machine'], catalog())}; "
+            f"devices that have a file: {KNOWN_DEVICES}"
+        )
+    devices = _devices(run, machine["name"])
     for key in ("num_layers", "hidden", "vocabulary"):
         if key not in model:
-            raise InputError(f"model_shape {run['model_shape']!r}: no rule finds model.{key}")
-    if "heads" not in model:
-        model["heads"] = _usual_heads(model["hidden"], grid.get("tensor", 1))
-        assumed.append(Unknown(text=f"heads: {model['heads']}"))
-    model["name"] = run["model_shape"].split(" L=")[0]
+            raise InputError(
+                f"model_shape {run['model_shape']!r}: no rule finds model.{key}; allowed: L=24 h=2048 a=16 v=50257, "
+                f"or the name of a published model"
+            )
+    if "sequence_k" in grid:
+        model["sequence"] = 1024 * grid["sequence_k"]
     tensor, pipeline = grid.get("tensor", 1), grid.get("pipeline", 1)
+    told_heads = model.get("heads")
+    if told_heads is None or model["hidden"] % told_heads:
+        model["heads"] = _usual_heads(model["hidden"], tensor)
+        instead = (
+            "" if told_heads is None else f" instead of {told_heads}, which do not divide hidden = {model['hidden']}"
+        )
+        assumed.append(Unknown(text=f"heads: {model['heads']}{instead}"))
+    model["name"] = run["model_shape"].split(" L=")[0]
     if tensor > 1:
         model["vocabulary"] = _up(model["vocabulary"], PADDED * tensor)
     if model["num_layers"] % pipeline:
         model["num_layers"] = _up(model["num_layers"], pipeline)
         assumed.append(Unknown(text=f"stages of {model['num_layers'] // pipeline} layers, some of one less"))
+    network = _network(said)
+    training, ranks, steps = _training(said, grid, devices, model["sequence"], assumed)
     return {
         "name": "run",
         "title": run.title,
-        "machine": _table(said, "machine") | ({"overrides": _network(said)} if _network(said) else {}),
+        "machine": machine | ({"overrides": network} if network else {}),
         "library": _table(said, "library"),
         "stack": said.values["stack"],
         "model": model,
-        "training": _training(said, grid, devices, model["sequence"], assumed),
+        "training": training,
         "engine": _table(said, "engine"),
         "run": {"devices": [devices]},
-        "plans": {PLAN: _plan(grid, _table(said, "plan"), model["num_layers"])},
-    }
+        "plans": {PLAN: _plan(grid, said, model["num_layers"], training, ranks, assumed)},
+    }, steps
 
 
 def _up(number: int, factor: int) -> int:
@@ -132,17 +170,22 @@ def _usual_heads(hidden: int, tensor: int) -> int:
     return min(fits, key=lambda heads: abs(math.log(hidden / heads / USUAL_HEAD)), default=1)
 
 
-def _devices(run: Run) -> int:
-    text = run["devices"].replace(",", "")
-    if not re.fullmatch(r"[1-9][0-9]{0,8}", text):
-        raise InputError(f"devices: {wrong(run['devices'], 'a whole number of 1 or more')}")
-    return int(text)
+def _devices(run: Run, machine: str) -> int:
+    """Of a number, of nodes times devices, or of nodes."""
+    text = run["devices"]
+    if found := _COUNT.fullmatch(text) or _IN_BRACKETS.search(text):
+        count = int(found[1].replace(",", ""))
+    elif found := _PRODUCT.fullmatch(text):
+        count = int(found[1]) * int(found[3])
+    elif found := _NODES.fullmatch(text):
+        count = int(found[1].replace(",", "")) * load_machine(machine).devices_per_node
+    else:
+        raise InputError(f"devices: {wrong(text, 'a whole number of 1 or more, or nodes: 2x8, 16 nodes')}")
+    return count
 
 
 def _network(said: Told) -> dict[str, float]:
     """Numbers of the machine's file that the network of the run's nodes is."""
-    from simfrontier.machine import load_machine
-
     known = _table(said, "network")
     if not known:
         return {}
@@ -150,25 +193,36 @@ def _network(said: Told) -> dict[str, float]:
     nics = max(1, len(machine.node.nic_device))
     if "edr_links" in known:
         total = known["edr_links"] * 100.0
+    elif "gbit_per_node" in known:
+        total = known["gbit_per_node"]
+    elif "tbit_per_node" in known:
+        total = known["tbit_per_node"] * 1e3
     else:
-        total = known.get("gbit_per_node") or known["gbit_per_device"] * machine.devices_per_node
+        total = known["gbit_per_device"] * machine.devices_per_node
     return {"link_classes.nic.bytes_per_s": total * 1e9 / 8 / nics}
 
 
 def _training(
     said: Told, grid: Mapping[str, Any], devices: int, sequence: int, assumed: list[Unknown]
-) -> dict[str, int]:
-    """Batch and micro-batch, which are told in sequences or in tokens, of the step or of a device."""
+) -> tuple[dict[str, int], int, float]:
+    """Batch and micro-batch, which are told in sequences or in tokens, of the step or of a device; the ranks among
+    which the batch is divided; and how many such steps one of the run is."""
     known = _table(said, "training")
-    inner = grid.get("tensor", 1) * grid.get("pipeline", 1)
+    inner = grid.get("tensor", 1) * grid.get("pipeline", 1) * grid.get("x", 1) * grid.get("y", 1)
     if devices % inner:
-        raise InputError(f"plan: tensor × pipeline = {inner} does not divide {devices} devices")
+        raise InputError(f"plan: {_factors(grid)} = {inner} does not divide {devices} devices")
     ranks = devices // inner
-    if "batch" not in known and "batch_tokens" in grid:
-        known["batch"] = max(ranks, round(grid["batch_tokens"] / sequence / ranks) * ranks)
+    tokens = _batch_tokens(grid)
+    if "batch" not in known and tokens is not None:
+        known["batch"] = max(ranks, round(tokens / sequence / ranks) * ranks)
+    if "batch" not in known and "batch_per_device" in grid:
+        known["batch"] = grid["batch_per_device"] * devices
     if "tokens_per_device" in grid:
         known["micro_batch"] = max(1, grid["tokens_per_device"] // sequence)
         known["batch"] = known["micro_batch"] * ranks
+    parts = ranks * grid.get("grad_accum", 0)
+    if "micro_batch" not in known and "batch" in known and parts and known["batch"] % parts == 0:
+        known["micro_batch"] = known["batch"] // parts
     if "micro_batch" not in known:
         known["micro_batch"] = 1
         assumed.append(Unknown(text="micro-batch: 1"))
@@ -176,27 +230,80 @@ def _training(
         known["batch"] = ranks * known["micro_batch"] * grid.get("grad_accum", 16)
         assumed.append(Unknown(text=f"batch: {known['batch']} sequences"))
     if known["batch"] % (ranks * known["micro_batch"]):
-        per_rank = known["batch"] / ranks
-        if per_rank < 1:
-            raise InputError(f"batch = {known['batch']} over {ranks} data-parallel ranks: less than a sequence each")
+        _divide(known, ranks, assumed)
+    pipeline = grid.get("pipeline", 1)
+    most = ranks * known["micro_batch"] * max(1, MOST_MICRO_BATCHES // pipeline) * pipeline
+    if known["batch"] <= most:
+        return known, ranks, 1.0
+    steps = known["batch"] / most
+    return known | {"batch": most}, ranks, steps
+
+
+def _factors(grid: Mapping[str, Any]) -> str:
+    """The product by which devices are to divide, in words."""
+    names = [name for name in ("tensor", "pipeline", "x", "y") if grid.get(name, 1) > 1]
+    return " × ".join(names)
+
+
+def _batch_tokens(grid: Mapping[str, Any]) -> float | None:
+    """Tokens of a step, where the batch is told in them."""
+    for key, factor in (("batch_mtokens", 1e6), ("batch_ktokens", 1e3), ("batch_tokens", 1.0)):
+        if key in grid:
+            return float(grid[key]) * factor
+    return None
+
+
+def _divide(known: dict[str, int], ranks: int, assumed: list[Unknown]) -> None:
+    """A batch near the told one that divides: with the micro-batch as told where that moves it little."""
+    per_rank = known["batch"] / ranks
+    if per_rank < 1:
+        raise InputError(f"batch = {known['batch']} over {ranks} data-parallel ranks: less than a sequence each")
+    near = round(per_rank / known["micro_batch"]) * known["micro_batch"]
+    if abs(near / per_rank - 1.0) > KEPT:
         known["micro_batch"] = math.gcd(round(per_rank), known["micro_batch"])
-        known["batch"] = round(per_rank / known["micro_batch"]) * known["micro_batch"] * ranks
-        assumed.append(
-            Unknown(text=f"batch: {known['batch']} sequences, micro-batch {known['micro_batch']}, so that they divide")
-        )
-    return known
+        near = round(per_rank / known["micro_batch"]) * known["micro_batch"]
+    known["batch"] = near * ranks
+    text = f"batch: {known['batch']} sequences, micro-batch {known['micro_batch']}, so that they divide"
+    assumed.append(Unknown(text=text))
 
 
-def _plan(grid: Mapping[str, Any], own: Mapping[str, Any], num_layers: int) -> dict[str, Any]:
+def _plan(
+    grid: Mapping[str, Any],
+    said: Told,
+    num_layers: int,
+    training: Mapping[str, int],
+    ranks: int,
+    assumed: list[Unknown],
+) -> dict[str, Any]:
+    own = _table(said, "plan")
     data: dict[str, Any] = {"family": grid["data"]}
-    data |= {key: value for key, value in own.items() if key == "gradient_codec"}
-    rest = {key: value for key, value in own.items() if key not in data}
+    if data["family"] == "hsdp" and "shard" in grid:
+        machine = load_machine(_table(said, "machine")["name"])
+        if grid["shard"] > machine.devices_per_node:
+            data = {"family": "zero3"}
+            assumed.append(Unknown(text=f"weights: divided over all ranks, not over {grid['shard']}"))
+    quantised = ("qwz", "hpz", "qgz") if data["family"] == "zeropp" else ()
+    data |= {key: value for key, value in own.items() if key == "gradient_codec" or key in quantised}
     tensor, pipeline = grid.get("tensor", 1), grid.get("pipeline", 1)
+    of_grid = {key for key in own if key != "sequence_parallel" or (tensor > 1 and "x" not in grid)}
+    rest = {key: value for key, value in own.items() if key in of_grid and key not in GROUPS}
+    if "x" in grid:
+        axes = {axis: grid.get(axis, 1) for axis in "xyz"}
+        return {"family": "axonn", **axes, "pipeline": pipeline, "data": data, **rest}
     if tensor == pipeline == 1:
         return data | rest
     plan: dict[str, Any] = {"family": "megatron", "tensor": tensor, "pipeline": pipeline, "data": data, **rest}
     if pipeline > 1 and grid.get("order") == "interleaved":
-        chunks = max((n for n in range(1, MOST_CHUNKS + 1) if num_layers % (pipeline * n) == 0), default=1)
-        if chunks > 1:
+        micros = training["batch"] // (ranks * training["micro_batch"])
+        chunks = _chunks(grid.get("chunks"), num_layers // pipeline)
+        if micros % pipeline:
+            assumed.append(Unknown(text="1F1B: the micro-batches do not divide by the stages, as interleaving asks"))
+        elif chunks > 1:
             plan |= {"order": "interleaved", "chunks": chunks}
     return plan
+
+
+def _chunks(asked: int | None, layers: int) -> int:
+    """Runs of layers of a stage: as many as are told or, where none are, up to four, that the layers divide into."""
+    most = MOST_CHUNKS if asked is None else asked
+    return max((n for n in range(1, min(most, layers) + 1) if layers % n == 0), default=1)

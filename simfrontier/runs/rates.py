@@ -12,6 +12,7 @@ from simfrontier.workload import GptShape
 Measure = Literal[
     "step_s",
     "step_ms",
+    "steps_per_s",
     "tokens_per_s_per_device",
     "tokens_per_s",
     "samples_per_s",
@@ -21,16 +22,19 @@ Measure = Literal[
 ]
 Flops = Literal["model", "recomputed", "hardware"]
 MEASURES: Final = Measure.__args__  # type: ignore[attr-defined]
+PER_DEVICE: Final = {"tokens_per_s": "tokens_per_s_per_device", "samples_per_s": "samples_per_s_per_device"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
     """What a value counts. `flops`, of rates: the model's (`model`), with a recomputed forward whatever is recomputed
-    (`recomputed`), or with what the run recomputes (`hardware`). `devices`: of how many devices one rate is."""
+    (`recomputed`), or with what the run recomputes (`hardware`). `devices`: of how many devices one rate is. `factor`:
+    of the unit's prefix or time, as 1e-3 of thousands of tokens."""
 
     measure: Measure
     flops: Flops = "model"
     devices: int = 1
+    factor: float = 1.0
 
     def __post_init__(self) -> None:
         if self.measure not in MEASURES:
@@ -42,7 +46,7 @@ class Rate:
         return self.measure in ("step_s", "step_ms")
 
 
-def step_flops(shape: GptShape, samples: int, flops: Flops, recomputes: bool) -> float:
+def step_flops(shape: GptShape, samples: float, flops: Flops, recomputes: bool) -> float:
     """FLOPs of a step by arXiv 2104.04473 eq. 3, with the widths of this shape: products of layers and attention, of
     every position with every other, and the head; twice as many in the backward as in the forward, and a recomputed
     forward of the layers."""
@@ -55,14 +59,22 @@ def step_flops(shape: GptShape, samples: int, flops: Flops, recomputes: bool) ->
 
 
 def value_of(
-    rate: Rate, step_s: float, shape: GptShape, samples: int, devices: int, recomputes: bool, peak_flops_per_s: float
+    rate: Rate, step_s: float, shape: GptShape, samples: float, devices: int, recomputes: bool, peak_flops_per_s: float
 ) -> float:
     """The value of a step of so many sequences on so many devices, in the unit of the row."""
+    return rate.factor * _plain_value(rate, step_s, shape, samples, devices, recomputes, peak_flops_per_s)
+
+
+def _plain_value(
+    rate: Rate, step_s: float, shape: GptShape, samples: float, devices: int, recomputes: bool, peak_flops_per_s: float
+) -> float:
     match rate.measure:
         case "step_s":
             return step_s
         case "step_ms":
             return 1e3 * step_s
+        case "steps_per_s":
+            return 1.0 / step_s
         case "tokens_per_s_per_device":
             return samples * shape.sequence / step_s / devices * rate.devices
         case "tokens_per_s":

@@ -19,7 +19,7 @@ KINDS = {"quoted", "measured", "fitted", "inferred", "assumed"}
 def test_the_catalog_is_what_lies_in_its_folder() -> None:
     real = ("box", "frontier", "lassen", "lumi-g", "perlmutter", "perlmutter-80gb")
     of_runs = ("a100-40gb-node", "a100-node", "alps", "dgx-2", "eos", "grand-teton", "h100-node", "jean-zay-a100")
-    more = ("jean-zay-v100", "mi250-node", "selene", "toy-cluster", "toy-pair", "toy-quad", "toy-tree")
+    more = ("h200-node", "jean-zay-v100", "mi250-node", "selene", "toy-cluster", "toy-pair", "toy-quad", "toy-tree")
     assert catalog() == tuple(sorted((*real, *of_runs, *more)))
 
 
@@ -144,8 +144,8 @@ def test_a_number_of_a_base_is_not_set_without_a_source(tmp_path: Path) -> None:
     ("base", "message"),
     [
         ('"perlmuter"', 'got "perlmuter", which is no machine of the catalog; did you mean "perlmutter"?'),
-        ("3", f"got 3, which is no machine of the catalog; allowed: {SHOWN}, and 9 more"),
-        ("[]", f"got [], which is no machine of the catalog; allowed: {SHOWN}, and 9 more"),
+        ("3", f"got 3, which is no machine of the catalog; allowed: {SHOWN}, and 10 more"),
+        ("[]", f"got [], which is no machine of the catalog; allowed: {SHOWN}, and 10 more"),
     ],
 )
 def test_a_base_that_is_no_machine_of_the_catalog_is_refused(tmp_path: Path, base: str, message: str) -> None:
