@@ -126,6 +126,7 @@ REFUSED: list[tuple[dict[str, str], str]] = [
     ({"plan": "ZeRO-3 offload"}, "offload"),
     ({"plan": "4D", "system": "AxoNN"}, "AxoNN's grid is not told"),
     ({"plan": "tp 3 pp 2"}, "plan: tensor × pipeline = 6 does not divide 8 devices"),
+    ({"unit": ""}, "unit: no rule knows what it counts; allowed: tokens/s/GPU"),
     ({"unit": "days"}, "the time of a whole training"),
     ({"devices": "0"}, 'devices: got "0", allowed: a whole number'),
     ({"devices": "a few"}, "or nodes: 2x8, 16 nodes"),
