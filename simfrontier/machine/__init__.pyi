@@ -1,6 +1,7 @@
 from .copies import Copies as Copies, Messages as Messages
 from .hardware import (
     BUS as BUS,
+    SWITCH as SWITCH,
     UPLINK as UPLINK,
     CodecSpeeds as CodecSpeeds,
     Device as Device,

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 
 from simfrontier.analysis import LinkLoad, NodeLinks
-from simfrontier.machine import BUS, Machine
+from simfrontier.machine import BUS, SWITCH, Machine
 from simfrontier.records import dataclass
 from simfrontier.report.drawing import DrawnLine, Label, Point, across, colour
 from simfrontier.report.phrases import percent, quantity
@@ -21,13 +21,14 @@ _WIDER = 1.35
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeLayout:
     """Where the devices and NICs of a node are drawn, and the radius of a device. `packages`: their devices, where they
-    have several; `network`: the heights of its bars."""
+    have several; `network`: the heights of its bars; `has_switch`: a switch of the node stands at the centre."""
 
     devices: tuple[Point, ...]
     nics: tuple[Point, ...]
     packages: tuple[tuple[Point, ...], ...]
     network: tuple[int, ...]
     radius: float
+    has_switch: bool = False
     width: int = 2 * _CENTRE_X
     height: int = 2 * _CENTRE_Y
     centre: tuple[int, int] = _CENTRE
@@ -40,6 +41,8 @@ class NodeLayout:
         return nic, (nic[0], float(_beyond(nic)))
 
     def _at(self, end: str) -> Point:
+        if end == SWITCH:
+            return self.centre
         return self.nics[int(end.removeprefix("nic"))] if end.startswith("nic") else self.devices[int(end)]
 
 
@@ -56,18 +59,20 @@ class DrawnBus:
 
 def layout(machine: Machine) -> NodeLayout:
     """Packages around an ellipse, from the top left clockwise. Two devices of a package lie on its radius, the first
-    outside, where there are three packages or more, otherwise along the ellipse. NICs are above or below."""
+    outside, where there are three packages or more and the middle is free, otherwise along the ellipse. NICs are above
+    or below."""
     packages, per = machine.packages_per_node, machine.devices_per_package
+    on_radius = packages > 2 and per == 2 and not machine.node.has_switch
     ring = 165.0 if packages > 1 else 0.0
     radius = 25.0 if machine.devices_per_node <= 8 else 15.0
-    spread = 100.0 if per == 2 else 2.3 * radius
+    spread = 100.0 if per == 2 and (on_radius or packages <= 2) else 2.3 * radius
     points: list[Point] = []
     for package in range(packages):
-        angle = math.radians((-135.0 if packages > 2 else 180.0) + 360.0 * package / packages)
+        angle = math.radians(-90.0 + 360.0 * (package - 0.5) / max(packages, 2))
         out, along = (math.cos(angle), math.sin(angle)), (-math.sin(angle), math.cos(angle))
         for device in range(per):
             shift = spread * ((per - 1) / 2 - device)
-            direction = out if packages > 2 and per == 2 else (-along[0], -along[1])
+            direction = out if on_radius else (-along[0], -along[1])
             x, y = _WIDER * (ring * out[0] + shift * direction[0]), ring * out[1] + shift * direction[1]
             points.append((round(_CENTRE_X + x, 1), round(_CENTRE_Y + y, 1)))
     nics = _nics(machine, points)
@@ -77,6 +82,7 @@ def layout(machine: Machine) -> NodeLayout:
         packages=tuple(tuple(points[at : at + per]) for at in range(0, len(points), per)) if per > 1 else (),
         network=tuple(sorted({_beyond(nic) for nic in nics})),
         radius=radius,
+        has_switch=machine.node.has_switch,
     )
 
 
@@ -135,9 +141,11 @@ def _words(load: LinkLoad) -> str:
 
 
 def _label(both: list[LinkLoad], start: Point, end: Point) -> Label:
-    """The busier direction's utilisation; off the middle where lines cross: on diagonals, and on the route to a NIC."""
+    """The busier direction's utilisation; off the middle where lines cross: on diagonals, and on long routes to a
+    NIC."""
+    to_nic = both[0].link_class == "pcie" and math.dist(start, end) > 100
     diagonal = abs(start[0] - end[0]) > 1 and abs(start[1] - end[1]) > 1 and math.dist(start, end) > 150
-    share = 0.3 if diagonal or both[0].link_class == "pcie" else 0.5
+    share = 0.3 if diagonal or to_nic else 0.5
     at = start[0] + share * (end[0] - start[0]), start[1] + share * (end[1] - start[1])
     return Label(at=at, words=percent(max(load.utilisation for load in both)))
 

@@ -35,7 +35,7 @@ def emulated(machine: Machine, emulation: Emulation) -> Machine:
     """The machine that the emulation is of. Raises InputError where the nodes' devices share a bus, which cannot be
     laid out of cables, or the burst does not hold a packet."""
     if machine.node.has_bus:
-        text = f"{machine.name} joins its devices by a bus; allowed: a machine with node.links"
+        text = f"{machine.name} joins its devices by a bus; allowed: a machine with node.links or node.switch"
         raise InputError(text, key=("emulation",))
     frame_bytes = emulation.packet_bytes + FRAME_BYTES
     if emulation.burst_bytes < frame_bytes:

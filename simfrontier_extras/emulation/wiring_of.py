@@ -19,7 +19,9 @@ def wiring_of(fabric: Fabric, title: str) -> Wiring:
     if machine.packets is None:
         raise InputError(f"machine {machine.name} is not emulated; allowed: a scenario with a table `emulation`")
     if machine.node.has_bus:
-        raise InputError(f"machine {machine.name} joins its devices by a bus; allowed: a machine with node.links")
+        raise InputError(
+            f"machine {machine.name} joins its devices by a bus; allowed: a machine with node.links or node.switch"
+        )
     joining = joining_links(fabric)
     cables = [_cable(fabric, link) for link in joining]
     number = {link: cable for cable, link in enumerate(joining)}

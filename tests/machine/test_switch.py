@@ -8,19 +8,21 @@ import numpy as np
 import pytest
 
 from simfrontier.errors import InputError
-from simfrontier.machine import Machine, load_machine
-from simfrontier.network import Fabric, equal_parts, paired
+from simfrontier.machine import load_machine
+from simfrontier.network import solve
 
 PORT = 300e9
-SHARES = {"port": 1.0, "pcie": 1.0, "nic": 1.0}
 
 
-def rates(machine: Machine, *pairs: tuple[int, int]) -> list[float]:
-    """Bytes per second of copies that run at once, one way."""
-    fabric = Fabric.build(machine, 1, num_devices=machine.devices_per_node)
-    pattern = paired(fabric, np.array(pairs), 1, 0, SHARES)
-    _, each = equal_parts(fabric, pattern)
-    return [float(rate) for rate in each]
+def rates(name: str, *pairs: tuple[int, int]) -> list[float]:
+    """Max-min fair bytes per second of copies that run at once, each from the first device to the second."""
+    node = load_machine(name).node
+    usage = np.zeros((len(node.links), len(pairs)))
+    for copy, (a, b) in enumerate(pairs):
+        usage[list(node.route(a, b)), copy] = 1.0
+    capacity = np.array([link.bytes_per_s for link in node.links])
+    alone = np.full(len(pairs), np.inf)
+    return [float(rate) for rate in solve(usage, capacity, np.ones(len(pairs)), alone)]
 
 
 def test_links_are_a_port_up_and_down_for_each_device() -> None:
@@ -40,7 +42,18 @@ def test_links_are_a_port_up_and_down_for_each_device() -> None:
 
 
 def test_disjoint_copies_share_nothing() -> None:
-    assert set(rates(load_machine("a100-node"), (0, 1), (2, 3), (4, 5))) == {PORT}
+    assert rates("a100-node", (0, 1), (2, 3), (4, 5)) == [PORT] * 3
+    assert rates("a100-node", (1, 0), (0, 1)) == [PORT] * 2  # nor do the two directions
+
+
+def test_copies_to_one_device_share_its_port_down() -> None:
+    """A third of 300 GB/s each. Device 1, which sends one of them, has 200 GB/s of its port up left for another."""
+    assert rates("a100-node", (1, 0), (2, 0), (3, 0)) == pytest.approx([PORT / 3] * 3)
+    assert rates("a100-node", (1, 0), (2, 0), (3, 0), (1, 4)) == pytest.approx([100e9, 100e9, 100e9, 200e9])
+
+
+def test_copies_from_one_device_share_its_port_up() -> None:
+    assert rates("dgx-2", (0, 1), (0, 15)) == pytest.approx([75e9] * 2)  # of 150 GB/s
 
 
 def test_a_ring_loads_every_port_once_each_way() -> None:

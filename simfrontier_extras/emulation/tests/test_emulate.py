@@ -57,7 +57,10 @@ def test_a_scenario_without_an_emulation_is_refused(tmp_path: Path) -> None:
             "emulation.packet_bytes: got 100, allowed: at least 1280 and at most 65535",
         ),
         (("--set", "emulation.rate=1"), "emulation.rate: unknown key; allowed: burst_bytes, packet_bytes, scale"),
-        (("--set", "machine.name=box"), "box joins its devices by a bus; allowed: a machine with node.links"),
+        (
+            ("--set", "machine.name=box"),
+            "box joins its devices by a bus; allowed: a machine with node.links or node.switch",
+        ),
     ],
 )
 def test_what_cannot_be_emulated_is_refused_in_one_line(

@@ -124,3 +124,16 @@ def test_a_tree_is_laid_out_with_a_box_per_leaf_and_a_spine(tmp_path: Path) -> N
     assert not any(wiring.cables[k].name.startswith("leaf") for k in near)
     save_wiring(wiring, tmp_path / "wiring.json")
     assert load_wiring(tmp_path / "wiring.json") == wiring  # reading follows every route from box to box
+
+
+def test_a_switch_inside_a_node_is_a_box() -> None:
+    # two nodes of 8 devices, 8 NICs and a switch, and one switch between them; a node has 8 ports, 8 ways to NICs and
+    # 8 NICs to the network, of two directions
+    fabric = Fabric.build(packed("selene"), 2)
+    wiring = wiring_of(fabric, "two nodes")
+    assert (len(wiring.boxes), len(wiring.cables)) == (2 * 17 + 1, 2 * 48)
+    inside = [wiring.cables[cable] for cable in wiring.routes[0][5]]
+    assert [(cable.src, cable.dst) for cable in inside] == [
+        ("node 0 gcd 0", "node 0 switch"),
+        ("node 0 switch", "node 0 gcd 5"),
+    ]
