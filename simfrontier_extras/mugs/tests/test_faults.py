@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
+import torch
 
 from tests.real.mutation.cases import CASES
 from tests.real.mutation.faults import BY_NAME
@@ -37,8 +40,18 @@ def test_a_clip_that_binds_on_every_step_is_trained_equally() -> None:
         assert not wrong.is_good
 
 
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    """How rounding adds up in fp32 depends on who adds what: whatever ran before in this process, two threads do."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("two_threads")
 def test_a_step_that_makes_differences_larger_is_no_fault() -> None:
-    """Step 4: 1.2e-4."""
+    """Step 4: some 1e-4."""
     result, _ = Bench("mugs fp32", CASES["mugs fp32"](), steps=12, seed=1).result()
     checks = {each.name: each for each in result.checks}
     peak, usual = checks["gradient of one tensor"], checks["gradient of one tensor of most steps"]
