@@ -32,7 +32,7 @@ def estimate(case: Case, small_schedules: SmallSchedules) -> Estimate:
     return Estimate(
         step_s=_step_s(case.grad_accum, _line(pair, layers)),
         floor_s=_floor_s(case.grad_accum, _line(pair, layers)),
-        peak_bytes=_line(pair, layers)(lambda small: small.persistent_bytes + small.peak_bytes),
+        peak_bytes=_peak_bytes(pair, layers),
         busy_s=case.grad_accum * _line(pair, layers)(lambda small: small.busy_s),
         aside_s=case.grad_accum * _line(pair, layers)(lambda small: small.aside_s),
     )
@@ -45,6 +45,13 @@ def _line(pair: SmallSteps, num_layers: float) -> Line:
     """What something of a small step is with any number of layers."""
     first, second = pair.small
     return lambda what: pair.at(num_layers, (what(first), what(second)))
+
+
+def _peak_bytes(pair: SmallSteps, num_layers: float) -> float:
+    """Buffers of many layers are no fewer than those of few, however those of two and of three meet in time."""
+    at = _line(pair, num_layers)
+    buffers = max(at(lambda small: small.peak_bytes), *(small.peak_bytes for small in pair.small))
+    return at(lambda small: small.persistent_bytes) + buffers
 
 
 def _step_s(num_micro: int, at: Line) -> float:

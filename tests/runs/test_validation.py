@@ -12,6 +12,7 @@ import pytest
 from simfrontier.runs import HeldRun, RunsValidation, load_parameters, read_runs, validate_runs, validate_shipped_runs
 from simfrontier.runs.fit import refitted
 from simfrontier.runs.validation import _steps, measured_s
+from tests.runs.rows import run
 
 
 @pytest.fixture(scope="module")
@@ -115,3 +116,19 @@ def test_the_worst_come_first(shipped: RunsValidation) -> None:
     far = [abs(np.log(each.predicted / each.run.value)) for each in shipped.worst(10)]
     assert far == sorted(far, reverse=True)
     assert len(far) == 10
+
+
+def test_memory_of_many_layers_is_at_least_that_of_what_is_kept() -> None:
+    """Llama 3.1 8B by ZeRO-3 on 8 devices keeps 8.03e9 / 8 parameters, each with 2 bytes of itself, 2 of its gradient
+    and 12 of the optimizer; its buffers meet in time less with three layers than with two."""
+    model = "Llama-3.1-8B L=32 h=4096 a=32 kv=8 ffn=14336 v=128256"
+    cells = {
+        "plan": "FSDP2",
+        "batch": "8",
+        "seq": "8192",
+        "micro_batch": "1",
+        "precision": "bf16",
+        "system": "torchtitan",
+    }
+    (held,) = validate_runs([run(model_shape=model, **cells)], "one").held
+    assert held.peak_bytes > 8.03e9 / 8 * 16
