@@ -30,7 +30,7 @@ def test_runs_are_expressed_or_said(shipped: RunsValidation) -> None:
     assert len(shipped.held) >= 215
 
 
-def test_few_numbers_are_fitted_to_them(shipped: RunsValidation) -> None:
+def test_fits_that_leave_runs_out_vary_few_numbers(shipped: RunsValidation) -> None:
     assert len(load_parameters().parameters) <= len(shipped.held) / 20
 
 
