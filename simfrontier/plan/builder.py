@@ -48,6 +48,7 @@ class ProgramBuilder:
         forward = (*self.workload.embedding.forward, *self.workload.layer.forward, *self.workload.head.forward)
         self.made_forward = frozenset(name for op in forward for name, _ in op.writes)
         self.copied: set[Ref] = set()
+        self.copies_filled: set[Ref] = set()
         self.sending: dict[tuple[tuple[Hop, ...], Codec, str], tuple[Hop, ...]] = {}
         self.layers = tuple(self.part.layers)  # the layers that the end of the step treats
         self.at_head = False
@@ -129,6 +130,13 @@ class ProgramBuilder:
     def _gathered(self, weight: str, stage: Stage) -> str:
         return gathered_name(weight, stage, self._use_of(weight))
 
+    def _used(self, weight: Weight, layer: int, micro: int, stage: Stage) -> Ref:
+        """What a pass computes with of a weight that is not whole: its copy, or a buffer that is gathered for it."""
+        home = layer if weight.per_layer else 0
+        if self.plan.gathers_once:
+            return Ref(f"{weight.name}.copy", home)
+        return Ref(self._gathered(weight.name, stage), home, micro)
+
     def _ops(self, ops: tuple[WorkOp, ...], layer: int, micro: int, stage: Stage) -> None:
         entered: set[str] = set()
         for op in self.layout.ops(ops):
@@ -148,15 +156,21 @@ class ProgramBuilder:
         this stage could do without (the embedding's table in the backward), as DeepSpeed 0.16.5 does."""
         owned = [w for w in self.workload.weights.values() if w.module == module]
         sharded = [w for w in owned if w.name in self.tensors.sharded]
+        refs = tuple(self._used(w, layer, micro, stage) for w in sharded)
         if not sharded:
             return ()
-        refs = tuple(Ref(self._gathered(w.name, stage), layer if w.per_layer else 0, micro) for w in sharded)
+        if self.plan.gathers_once:
+            if stage != "forward" or micro > 0 or refs[0] in self.copies_filled:
+                return ()
+            self.copies_filled.update(refs)
         self.items.append(Hook(module=module, weights=refs, elements=sum(w.num_elements for w in owned)))
         for weight in sharded:
             from_copy = self.plan.reads_copy(stage, micro == 0, self._is_repeated(weight))
             src = Ref(weight.name + (".copy" if from_copy else ""), layer if weight.per_layer else 0)
             purpose: Purpose = "copy_gather" if from_copy else "weight_gather"
-            dst = Ref(self.tensors.gathered(weight, stage, self._use_of(weight.name)), src.layer, micro)
+            if not self.plan.gathers_once:
+                self.tensors.gathered(weight, stage, self._use_of(weight.name))
+            dst = self._used(weight, layer, micro, stage)
             self.move(purpose, src, dst, self.plan.hops[purpose])
         return refs
 
@@ -286,9 +300,10 @@ class ProgramBuilder:
             reads += self._branches(op, layer, micro, stage)
         written = [self._write(op, use, layer, micro, stage) for use in op.writes]
         for name in op.weights:
-            home = layer if self.workload.weights[name].per_layer else 0
+            weight = self.workload.weights[name]
             is_sharded = name in self.tensors.sharded
-            reads.append(Ref(self._gathered(name, stage), home, micro) if is_sharded else Ref(name, home))
+            home = Ref(name, layer if weight.per_layer else 0)
+            reads.append(self._used(weight, layer, micro, stage) if is_sharded else home)
         reads += [self._state(name, layer) for name in op.states]
         reads += [ref for ref in fetched if ref not in reads]
         stale = any(self.plan.is_stale(stage, self._is_repeated(self.workload.weights[name])) for name in op.weights)

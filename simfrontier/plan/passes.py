@@ -334,7 +334,8 @@ def passes_of(engine: Engine, plan: Plan) -> list[Callable[[Program], Program]]:
         passes.append(keep_recomputed)
     if plan.overlapped is not None:
         if "weight_gather" in plan.overlapped:
-            passes += [fetch_next, fetch_at_hooks] if engine.overlap else [fetch_next]
+            at_hooks = engine.overlap and not plan.gathers_once  # copies have room for all layers
+            passes += [fetch_next, fetch_at_hooks] if at_hooks else [fetch_next]
     elif engine.granularity == "layer":
         passes.append(gather_by_layer)
     elif engine.overlap and engine.prefetch_elements:

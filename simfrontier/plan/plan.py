@@ -32,11 +32,12 @@ backward, the gradient of a module's input, which the product that makes the wei
 module's input, gathered again for that product, which the product that makes the input's gradient can hide; and what an
 op that sees all samples needs of those of all ranks."""
 
-CopyRule = Literal["first_gather_of_step", "every_forward", "stale_forward"]
+CopyRule = Literal["first_gather_of_step", "every_forward", "stale_forward", "in_place"]
 """Which gathers read the second copy of the weights (DeepSpeed's hpZ, by version):
 first_gather_of_step: all but the first after an optimizer step (0.13.2 and later); every_forward: the backward only
 (0.10.0); stale_forward: the backward, and a checkpointed first forward, which then reads the previous step's copy
-(0.10.2 to 0.13.1)."""
+(0.10.2 to 0.13.1); in_place: none, weights are gathered into the copy, in the first forward of a step, and used there
+until it ends."""
 
 Groups = Literal["world", "lane", "axes"]
 """Which calls share a communicator, in which they run one after the other. world: all that span all ranks, and of the
@@ -163,6 +164,12 @@ class Plan:
             return hops
         return tuple(replace(hop, codec=self.fallback[0].codec) for hop in hops)
 
+    @property
+    def gathers_once(self) -> bool:
+        """Whether weights are gathered into their copies in the first forward of a step, and read there until it
+        ends."""
+        return self.copy is not None and self.copy_rule == "in_place"
+
     def reads_copy(self, stage: Stage, first_micro_batch: bool, checkpointing: bool) -> bool:
         """Whether the gather for this pass reads the second copy."""
         if self.copy is None:
@@ -174,10 +181,12 @@ class Plan:
                 return stage == "backward"
             case "stale_forward":
                 return stage == "backward" or (stage == "forward" and checkpointing)
+            case "in_place":
+                return False
 
     def writes_copy(self, stage: Stage, first_micro_batch: bool, checkpointing: bool) -> bool:
         """Whether the weights gathered for this pass are written to the second copy when they are released."""
-        if self.copy is None or self.reads_copy(stage, first_micro_batch, checkpointing):
+        if self.copy is None or self.gathers_once or self.reads_copy(stage, first_micro_batch, checkpointing):
             return False
         return first_micro_batch if self.copy_rule == "first_gather_of_step" else stage != "backward"
 

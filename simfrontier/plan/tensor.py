@@ -232,6 +232,8 @@ def _axonn(name: str, options: AxonnOptions, mesh: Mesh) -> Plan:
     """W's inputs over X, its outputs over Y (the other way round where layers are transposed), its storage over Z;
     the batch over data and Z."""
     data = _on_data(name, options, mesh)
+    if data.gathers_once:
+        raise InputError('data.gather = "next_forward": weights are gathered over z besides; allowed: "step_end"')
     z = mesh.live(("z",))
     flags: tuple[tuple[bool, Purpose], ...] = (
         (options.oar, "input_gradient"),

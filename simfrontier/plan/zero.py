@@ -33,9 +33,14 @@ class BucketOptions(GatherOptions):
     DeepSpeed has nothing like it but, with `use_multi_rank_bucket_allreduce` false, a `dist.reduce` to every rank.
 
     Codes that cannot be added up in between can only be scattered.
+
+    `gather`: when ranks fetch the weights that others have stepped: all at the end of the step (DeepSpeed), or, module
+    by module, beside the first forward of the next one (`overlap_param_gather` of Megatron-Core's distributed
+    optimizer).
     """
 
     reduction: Reduction = "all_reduce"
+    gather: Literal["step_end", "next_forward"] = "step_end"
 
 
 class DdpOptions(GatherOptions):
@@ -125,7 +130,10 @@ def _bucketed(accumulator: bool) -> Callable[[str, BucketOptions, Mesh, Axes], P
     def make(name: str, options: BucketOptions, mesh: Mesh, data: Axes) -> Plan:
         plan = _plain(False, accumulator, True)(name, options, mesh, data)
         own = (Hop(plan.axes, options.gradient_codec, whole=options.reduction == "all_reduce"),)
-        return replace(plan, hops={**plan.hops, "gradient": own, "step_reduction": own})
+        plan = replace(plan, hops={**plan.hops, "gradient": own, "step_reduction": own})
+        if options.gather == "step_end":
+            return plan
+        return replace(plan, weight=frozenset(plan.axes), copy=frozenset(), copy_rule="in_place")
 
     return make
 

@@ -304,6 +304,9 @@ def _plan(
 
 
 def _chunks(asked: int | None, layers: int) -> int:
-    """Runs of layers of a stage: as many as are told or, where none are, up to four, that the layers divide into."""
+    """Runs of layers of a stage: as many as are told or, where none are, up to four, that the layers divide into; the
+    fewest above four where none up to four do."""
     most = MOST_CHUNKS if asked is None else asked
-    return max((n for n in range(1, min(most, layers) + 1) if layers % n == 0), default=1)
+    fits = [n for n in range(2, layers + 1) if layers % n == 0]
+    few = [n for n in fits if n <= most]
+    return few[-1] if few else fits[0] if fits and asked is None else 1

@@ -12,7 +12,7 @@ Fault = tuple[str, str]  # what was expected, what was found
 _GIVES: Final = frozenset({"weight", "copy", "gathered", "gradient", "accumulator", "encoded"})
 _SUMS: Final = frozenset({"gradient", "accumulator", "encoded"})  # of a weight's tensors
 _WORK: Final = {
-    "reads": frozenset({"activation", "weight", "gathered", "state", "constant", "token"}),
+    "reads": frozenset({"activation", "weight", "copy", "gathered", "state", "constant", "token"}),
     "writes": frozenset({"activation", "gradient", "state", "token"}),
     "accumulates": frozenset({"accumulator"}),
 }
@@ -26,6 +26,8 @@ def roles_of_work(op: Compute, tensors: Mapping[str, Tensor]) -> Iterator[Fault]
             tensor = tensors[ref.name]
             if tensor.role not in allowed:
                 yield f"{ref.name}, which it {access}, with one of the roles {', '.join(sorted(allowed))}", tensor.role
+            elif tensor.codec is not None:
+                yield f"{ref.name}, which it {access}, not coded", f"coded as {tensor.codec}"
             elif not (tensor.per_micro or tensor.persistent):
                 yield f"{ref.name} of a micro-batch, as all that passes through the model", "one for all micro-batches"
 

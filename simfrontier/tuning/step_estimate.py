@@ -79,7 +79,8 @@ def _of_pipeline(case: Case, pair: SmallSteps, small_schedules: SmallSchedules) 
     """One micro-batch goes through all stages, the others follow at the pace of the slowest stage; then the step ends.
 
     Stages have layers alone, the first and the last besides the embedding and the head, which are taken as the last's.
-    Where exchanges hold stages up, a stage meets both neighbours with every micro-batch.
+    Where exchanges hold stages up, a stage meets both neighbours with every micro-batch. Where weights are gathered
+    beside the first forward, its first run of layers waits for them; those after it have all that time.
     """
     pipeline = case.plan.pipeline
     assert pipeline is not None, "a case of several stages has a pipeline"
@@ -97,6 +98,8 @@ def _of_pipeline(case: Case, pair: SmallSteps, small_schedules: SmallSchedules) 
         worst_s = 0.0
     pace_s = max(last_s + worst_s, inner_s + 2 * worst_s) if stages > 2 else last_s + worst_s
     fill_s = (stages - 1) * inner_s / pipeline.chunks + 2 * there_s
+    if case.plan.gathers_once:
+        fill_s += max(0.0, stage(lambda small: small.micro_s[0]) - last_s) / pipeline.chunks
     end_s = stage(lambda small: small.step_s - small.micro_s[-1])
 
     def least(small: SmallStep) -> float:

@@ -48,6 +48,7 @@ def test_bytes_per_parameter_are_the_closed_forms(nodes: int) -> None:
     assert per_parameter("ddp", nodes) == 16
     assert per_parameter("zero1", nodes) == 4 + Fraction(12, n)
     assert per_parameter("zero2", nodes) == 2 + Fraction(14, n)
+    assert per_parameter("zero1", nodes, gather="next_forward") == 4 + Fraction(14, n)  # and the shard it is of
     assert per_parameter("zero3", nodes) == Fraction(16, n)
     assert per_parameter("hsdp", nodes) == 2
     assert per_parameter("zero-topo", nodes) == Fraction(5, 4) + Fraction(12, n)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from simfrontier.errors import InputError
 from simfrontier.plan import Engine, build, make_plan
 from simfrontier.plan.options import Options
 from simfrontier.plan.tensor import TensorOptions, engine_of
@@ -78,6 +79,54 @@ def test_megatron_pipelines_with_every_plan_on_the_data_axes(data: str, sequence
 )
 def test_every_block_of_the_model_in_every_kind_of_grid(options: TensorOptions, tied: bool, residual: str) -> None:
     is_sound(schedule_of(options, 32, shape=other(FOUR, tied=tied, residual=residual), micros=4, node=NODE))
+
+
+@pytest.mark.parametrize("tied", [False, True], ids=["two tables", "one table"])
+@pytest.mark.parametrize("micros", [2, 4])
+@pytest.mark.parametrize("family", ["zero1", "zero2"])
+@pytest.mark.parametrize(
+    "grid", [{}, {"pipeline": 2}, {"pipeline": 2, "order": "interleaved", "chunks": 2}, {"checkpointing": "none"}]
+)
+def test_weights_are_gathered_once_in_a_step_beside_the_first_forward(
+    grid: dict[str, Any], family: str, micros: int, tied: bool
+) -> None:
+    keys = {key: value for key, value in grid.items() if key != "checkpointing"}
+    data = BucketOptions(family=family, gather="next_forward")
+    options = megatron(2, sequence_parallel=True, overlap_gradients=True, data=data, **keys)
+
+    def built(options: TensorOptions) -> Schedule:
+        checkpointing = grid.get("checkpointing", "full")
+        return schedule_of(
+            options, 16, shape=other(FOUR, tied=tied), micros=micros, node=NODE, checkpointing=checkpointing
+        )
+
+    schedule = built(options)
+    is_sound(schedule)
+    made, elements = gathers(schedule, "weight_gather")
+    assert made <= {("embedding", 0), ("forward", 0), ("head", 0)}
+    at_end = built(options.model_copy(update={"data": BucketOptions(family=family, reduction="reduce_scatter")}))
+    assert gathers(at_end, "weight_gather") == (set(), 0)
+    assert elements == gathers(at_end, "publish")[1] > 0
+
+
+def gathers(schedule: Schedule, name: str) -> tuple[set[tuple[str, int]], int]:
+    """The calls, with their micro-batches, in which all-gathers of this name are made, and how many elements of its own
+    a rank of each role sends in them."""
+    found: set[tuple[str, int]] = set()
+    elements = 0
+    for role in schedule.roles:
+        for call in role.calls:
+            for op in call.ops:
+                if isinstance(op, Collective) and op.kind == "all_gather" and op.name == name:
+                    found.add((call.label, call.micro))
+                    elements += sum(schedule.tensors[ref.name].local_elements(schedule.mesh) for ref in op.src)
+    return found, elements
+
+
+def test_on_axonns_grid_weights_are_gathered_over_z_in_any_case() -> None:
+    data = BucketOptions(family="zero1", gather="next_forward")
+    with pytest.raises(InputError, match=r'data\.gather = "next_forward": .* allowed: "step_end"'):
+        schedule_of(axonn(2, 1, 2, data=data), 8)
 
 
 @pytest.mark.parametrize("micros", [1, 2, 3, 5])

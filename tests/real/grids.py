@@ -60,6 +60,7 @@ class Grid:
     keys: tuple[tuple[str, Any], ...]
     data: str = "ddp"
     reduction: str | None = None
+    gather: str | None = None
     grad_accum: int = 2
     shape: str = "sequential"
     precision: str = "fp64"
@@ -69,15 +70,19 @@ class Grid:
     softmax: Softmax = "fused"
 
     def __str__(self) -> str:
-        data = (self.data, self.reduction) if self.reduction else (self.data,)
-        return " ".join((self.family, *(f"{key}={value}" for key, value in self.keys), *data, self.shape))
+        data = " ".join((self.data, *(f"{key}={value}" for key, value in self._of_data.items())))
+        return " ".join((self.family, *(f"{key}={value}" for key, value in self.keys), data, self.shape))
+
+    @property
+    def _of_data(self) -> dict[str, str]:
+        """The keys of the plan on the data axes that are given."""
+        keys = {"reduction": self.reduction, "gather": self.gather}
+        return {key: value for key, value in keys.items() if value is not None}
 
     @property
     def schedule(self) -> Schedule:
         """The schedule, of two samples per rank that divides the batch."""
-        data = FAMILIES[self.data][0](
-            family=self.data, **({"reduction": self.reduction} if self.reduction is not None else {})
-        )
+        data = FAMILIES[self.data][0](family=self.data, **self._of_data)
         options: TensorOptions = FAMILIES[self.family][0](family=self.family, data=data, **dict(self.keys))
         mesh = options.mesh(self.ranks, per_node=1, per_package=1)
         batch = 2 * options.batch_ranks(mesh)

@@ -63,6 +63,8 @@ _TOPO: Final = FAMILIES["zero-topo"][1]
 POINTS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "zero1 scattered": ("zero1", {"reduction": "reduce_scatter"}),
     "zero2 scattered": ("zero2", {"reduction": "reduce_scatter"}),
+    "zero1 next": ("zero1", {"gather": "next_forward", "reduction": "reduce_scatter"}),
+    "zero2 next": ("zero2", {"gather": "next_forward"}),
     "node all-reduced": (
         "lattice",
         {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pytest
@@ -123,6 +124,12 @@ def test_tensor_pipeline_and_data_together_train_like_the_unsharded_model(data: 
 def test_gradients_all_reduced_over_the_data_axes_train_like_the_unsharded_model(data: str) -> None:
     agrees(megatron(2, 2, 2, data=data, reduction="all_reduce", shape="tied", sequence_parallel=True))
     agrees(axonn(2, 1, 2, 2, data=data, reduction="all_reduce"))
+
+
+@pytest.mark.parametrize("pipeline", [{}, {"pipeline": 2}, {"pipeline": 2, "order": "interleaved", "chunks": 2}])
+def test_weights_gathered_beside_the_first_forward_train_like_the_unsharded_model(pipeline: dict[str, Any]) -> None:
+    keys = {"data": "zero1", "gather": "next_forward", "shape": "tied", **pipeline}
+    agrees(megatron(2, replicas=2, overlap_gradients=True, sequence_parallel=True, **keys))
 
 
 @pytest.mark.parametrize("data", ["zero1", "zero3", "hsdp"])

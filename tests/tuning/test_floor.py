@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tomllib
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
@@ -25,6 +26,20 @@ from simfrontier.workload import CrossEntropy, Softmax
 from tests.tuning.small import scenario
 
 WAYS, KERNELS = get_args(CrossEntropy), get_args(Softmax)
+NEXT = """
+name = "next"
+title = "Weights gathered beside the first forward"
+[machine]
+name = "perlmutter"
+[model]
+name = "gpt-13b"
+num_layers = 8
+[run]
+devices = [32]
+[training]
+grad_accum = 8
+[engine]
+"""
 SIZES = {"frontier": (8, 16, 24, 64), "perlmutter": (4, 16, 32), "lumi-g": (16, 32)}
 
 
@@ -201,3 +216,14 @@ def test_estimates_lie_close_to_simulations_without_contention(devices: int, lay
     assert sorted(alone)[len(alone) // 2] < 0.005
     assert sorted(alone)[9 * len(alone) // 10] < 0.12  # buckets of a few layers say little of those of many
     assert max(piped, default=0.0) < 0.12
+
+
+@pytest.mark.parametrize("grid", ["", "pipeline = 2", 'pipeline = 2\norder = "interleaved"\nchunks = 2'])
+def test_estimates_of_weights_gathered_beside_the_first_forward(grid: str) -> None:
+    data = 'data = { family = "zero1", gather = "next_forward" }'
+    text = f'[plans.next]\nfamily = "megatron"\ntensor = 2\n{data}\n{grid}\n'
+    made = scenario_of(tomllib.loads(NEXT + text), "next")
+    case = made.case("next", 32)
+    built = BuiltSchedule(schedule=schedule_of_case(made, case))
+    result = estimate(case, SmallSchedules(Prices(made.machine, made.library, 32))).step_s
+    assert result == pytest.approx(simulated(made, built, "analytic").step_s, rel=0.03)

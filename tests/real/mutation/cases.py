@@ -31,6 +31,7 @@ EPSILONS: Final = {one.name: one.epsilon for one in _ADDED}  # Adam's, of cases 
 SAME: Final[dict[str, Callable[[], Schedule]]] = {  # equal to the unsharded model but for rounding
     **{name: _plan(name) for name in ("ddp", "zero1", "zero2", "zero3", "hsdp", "zeropp", "zero-topo")},
     "zero1 scattered": _plan("zero1 scattered"),
+    "zero1 next": _plan("zero1 next"),
     "zero2 scattered": _plan("zero2 scattered"),
     "lattice, three hops": _plan("three hops"),
     "lattice, copy": _plan("copy"),
