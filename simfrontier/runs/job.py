@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from simfrontier.errors import InputError, nearest, wrong
 from simfrontier.machine import catalog, load_machine
-from simfrontier.plan import MOST_MICRO_BATCHES
 from simfrontier.records import dataclass
+from simfrontier.runs.batch import training_of
+from simfrontier.runs.nodes import devices_of, network_of
+from simfrontier.runs.plans import plan_of
 from simfrontier.runs.rates import PER_DEVICE, Rate
 from simfrontier.runs.rules import Rule, Told, Unknown, load_rules, told
 from simfrontier.runs.table import VALUE, Run
@@ -18,15 +19,7 @@ from simfrontier.scenario import Scenario, scenario_of
 
 PLAN: Final = "run"
 USUAL_HEAD: Final = 128  # features of a head, where a source tells no number of heads
-MOST_CHUNKS: Final = 4
 KNOWN_DEVICES: Final = "A100, H100, H200, GH200, V100, MI250, MI250X"
-KEPT: Final = 0.1  # share by which a batch may move so that the micro-batch stays as told
-GROUPS: Final = ("gradient_codec", "qwz", "hpz", "qgz")  # keys of a plan that say how data axes communicate
-_KINDS: Final = r"(GPU|GCD|device|rank|card|accelerator|chip|A100|H100|H200|V100|MI250X?)s?"
-_COUNT: Final = re.compile(rf"~?([1-9][\d,]{{0,11}})( ?x)?( ?{_KINDS})*", re.IGNORECASE)
-_PRODUCT: Final = re.compile(rf"([1-9]\d{{0,5}})( ?nodes?)? ?[x×*] ?([1-9]\d{{0,3}})( ?{_KINDS})*", re.IGNORECASE)
-_IN_BRACKETS: Final = re.compile(rf"\(=? ?([1-9][\d,]{{0,11}}) ?{_KINDS}\)", re.IGNORECASE)
-_NODES: Final = re.compile(r"([1-9][\d,]{0,8}) ?nodes?", re.IGNORECASE)
 PADDED: Final = 128  # vocabularies are padded to multiples of this on each rank (Megatron-LM, arguments.py)
 
 
@@ -68,7 +61,7 @@ def job_of(run: Run, rules: Sequence[Rule] | None = None) -> Job | Unread:
     try:
         document, steps = _document(run, said, assumed)
         scenario = scenario_of(document, run.where, laid_out=False)
-        grid = _table(said, "grid")
+        grid = said.table("grid")
         share = float(grid.get("checkpointed_share", 1.0 / grid.get("checkpoint_every", 1)))
         return Job(
             run=run,
@@ -86,7 +79,7 @@ def job_of(run: Run, rules: Sequence[Rule] | None = None) -> Job | Unread:
 
 def _rate(said: Told, machine: str, devices: int) -> Rate:
     """`rate.per`: of a node or of the job, where the value is not of a device."""
-    values = _table(said, "rate")
+    values = said.table("rate")
     if "measure" not in values:
         raise InputError(
             "unit: no rule knows what it counts; allowed: tokens/s/GPU, s/iteration, samples/s, TFLOPS/GPU, MFU %"
@@ -101,26 +94,21 @@ def _rate(said: Told, machine: str, devices: int) -> Rate:
 
 
 def _stated_bytes(said: Told) -> float | None:
-    known = _table(said, "stated")
+    known = said.table("stated")
     if "memory_mb" in known:
         return float(known["memory_mb"]) * 1e6
     return float(known["memory_gb"]) * 1e9 if "memory_gb" in known else None
 
 
-def _table(said: Told, name: str) -> dict[str, Any]:
-    """The values of one table's keys."""
-    return {key.split(".", 1)[1]: value for key, value in said.values.items() if key.startswith(f"{name}.")}
-
-
 def _document(run: Run, said: Told, assumed: list[Unknown]) -> tuple[dict[str, Any], float]:
     """The scenario, and how many of its steps one of the run is."""
-    grid, model, machine = _table(said, "grid"), _table(said, "model"), _table(said, "machine")
+    grid, model, machine = said.table("grid"), said.table("model"), said.table("machine")
     if "name" not in machine:
         raise InputError(
             f"machine {run['machine']}: no rule knows it; {nearest(run['machine'], catalog())}; "
             f"devices that have a file: {KNOWN_DEVICES}"
         )
-    devices = _devices(run, machine["name"])
+    devices = devices_of(run, machine["name"])
     for key in ("num_layers", "hidden", "vocabulary"):
         if key not in model:
             raise InputError(
@@ -143,19 +131,19 @@ def _document(run: Run, said: Told, assumed: list[Unknown]) -> tuple[dict[str, A
     if model["num_layers"] % pipeline:
         model["num_layers"] = _up(model["num_layers"], pipeline)
         assumed.append(Unknown(text=f"stages of {model['num_layers'] // pipeline} layers, some of one less"))
-    network = _network(said)
-    training, ranks, steps = _training(said, grid, devices, model["sequence"], assumed)
+    network = network_of(said)
+    training, ranks, steps = training_of(said, grid, devices, model["sequence"], assumed)
     return {
         "name": "run",
         "title": run.title,
         "machine": machine | ({"overrides": network} if network else {}),
-        "library": _table(said, "library"),
-        "stack": said.values["stack"],
+        "library": said.table("library"),
+        "stack": said.table("stack")["name"],
         "model": model,
         "training": training,
-        "engine": _table(said, "engine"),
+        "engine": said.table("engine"),
         "run": {"devices": [devices]},
-        "plans": {PLAN: _plan(grid, said, model["num_layers"], training, ranks, assumed)},
+        "plans": {PLAN: plan_of(grid, said, model["num_layers"], training, ranks, assumed)},
     }, steps
 
 
@@ -168,145 +156,3 @@ def _usual_heads(hidden: int, tensor: int) -> int:
     """The number of heads, of those that divide hidden and by tensor, whose heads are nearest to the usual size."""
     fits = [heads for heads in range(tensor, hidden + 1, tensor) if hidden % heads == 0]
     return min(fits, key=lambda heads: abs(math.log(hidden / heads / USUAL_HEAD)), default=1)
-
-
-def _devices(run: Run, machine: str) -> int:
-    """Of a number, of nodes times devices, or of nodes."""
-    text = run["devices"]
-    if found := _COUNT.fullmatch(text) or _IN_BRACKETS.search(text):
-        count = int(found[1].replace(",", ""))
-    elif found := _PRODUCT.fullmatch(text):
-        count = int(found[1]) * int(found[3])
-    elif found := _NODES.fullmatch(text):
-        count = int(found[1].replace(",", "")) * load_machine(machine).devices_per_node
-    else:
-        raise InputError(f"devices: {wrong(text, 'a whole number of 1 or more, or nodes: 2x8, 16 nodes')}")
-    return count
-
-
-def _network(said: Told) -> dict[str, float]:
-    """Numbers of the machine's file that the network of the run's nodes is."""
-    known = _table(said, "network")
-    if not known:
-        return {}
-    machine = load_machine(_table(said, "machine")["name"])
-    nics = max(1, len(machine.node.nic_device))
-    if "edr_links" in known:
-        total = known["edr_links"] * 100.0
-    elif "gbit_per_node" in known:
-        total = known["gbit_per_node"]
-    elif "tbit_per_node" in known:
-        total = known["tbit_per_node"] * 1e3
-    else:
-        total = known["gbit_per_device"] * machine.devices_per_node
-    return {"link_classes.nic.bytes_per_s": total * 1e9 / 8 / nics}
-
-
-def _training(
-    said: Told, grid: Mapping[str, Any], devices: int, sequence: int, assumed: list[Unknown]
-) -> tuple[dict[str, int], int, float]:
-    """Batch and micro-batch, which are told in sequences or in tokens, of the step or of a device; the ranks among
-    which the batch is divided; and how many such steps one of the run is."""
-    known = _table(said, "training")
-    inner = grid.get("tensor", 1) * grid.get("pipeline", 1) * grid.get("x", 1) * grid.get("y", 1)
-    if devices % inner:
-        raise InputError(f"plan: {_factors(grid)} = {inner} does not divide {devices} devices")
-    ranks = devices // inner
-    tokens = _batch_tokens(grid)
-    if "batch" not in known and tokens is not None:
-        known["batch"] = max(ranks, round(tokens / sequence / ranks) * ranks)
-    if "batch" not in known and "batch_per_device" in grid:
-        known["batch"] = grid["batch_per_device"] * devices
-    if "tokens_per_device" in grid:
-        known["micro_batch"] = max(1, grid["tokens_per_device"] // sequence)
-        known["batch"] = known["micro_batch"] * ranks
-    parts = ranks * grid.get("grad_accum", 0)
-    if "micro_batch" not in known and "batch" in known and parts and known["batch"] % parts == 0:
-        known["micro_batch"] = known["batch"] // parts
-    if "micro_batch" not in known:
-        known["micro_batch"] = 1
-        assumed.append(Unknown(text="micro-batch: 1"))
-    if "batch" not in known:
-        known["batch"] = ranks * known["micro_batch"] * grid.get("grad_accum", 16)
-        assumed.append(Unknown(text=f"batch: {known['batch']} sequences"))
-    if known["batch"] % (ranks * known["micro_batch"]):
-        _divide(known, ranks, assumed)
-    pipeline = grid.get("pipeline", 1)
-    most = ranks * known["micro_batch"] * max(1, MOST_MICRO_BATCHES // pipeline) * pipeline
-    if known["batch"] <= most:
-        return known, ranks, 1.0
-    steps = known["batch"] / most
-    return known | {"batch": most}, ranks, steps
-
-
-def _factors(grid: Mapping[str, Any]) -> str:
-    """The product by which devices are to divide, in words."""
-    names = [name for name in ("tensor", "pipeline", "x", "y") if grid.get(name, 1) > 1]
-    return " × ".join(names)
-
-
-def _batch_tokens(grid: Mapping[str, Any]) -> float | None:
-    """Tokens of a step, where the batch is told in them."""
-    for key, factor in (("batch_mtokens", 1e6), ("batch_ktokens", 1e3), ("batch_tokens", 1.0)):
-        if key in grid:
-            return float(grid[key]) * factor
-    return None
-
-
-def _divide(known: dict[str, int], ranks: int, assumed: list[Unknown]) -> None:
-    """A batch near the told one that divides: with the micro-batch as told where that moves it little."""
-    per_rank = known["batch"] / ranks
-    if per_rank < 1:
-        raise InputError(f"batch = {known['batch']} over {ranks} data-parallel ranks: less than a sequence each")
-    near = round(per_rank / known["micro_batch"]) * known["micro_batch"]
-    if abs(near / per_rank - 1.0) > KEPT:
-        known["micro_batch"] = math.gcd(round(per_rank), known["micro_batch"])
-        near = round(per_rank / known["micro_batch"]) * known["micro_batch"]
-    known["batch"] = near * ranks
-    text = f"batch: {known['batch']} sequences, micro-batch {known['micro_batch']}, so that they divide"
-    assumed.append(Unknown(text=text))
-
-
-def _plan(
-    grid: Mapping[str, Any],
-    said: Told,
-    num_layers: int,
-    training: Mapping[str, int],
-    ranks: int,
-    assumed: list[Unknown],
-) -> dict[str, Any]:
-    own = _table(said, "plan")
-    data: dict[str, Any] = {"family": grid["data"]}
-    if data["family"] == "hsdp" and "shard" in grid:
-        machine = load_machine(_table(said, "machine")["name"])
-        if grid["shard"] > machine.devices_per_node:
-            data = {"family": "zero3"}
-            assumed.append(Unknown(text=f"weights: divided over all ranks, not over {grid['shard']}"))
-    quantised = ("qwz", "hpz", "qgz") if data["family"] == "zeropp" else ()
-    data |= {key: value for key, value in own.items() if key == "gradient_codec" or key in quantised}
-    tensor, pipeline = grid.get("tensor", 1), grid.get("pipeline", 1)
-    of_grid = {key for key in own if key != "sequence_parallel" or (tensor > 1 and "x" not in grid)}
-    rest = {key: value for key, value in own.items() if key in of_grid and key not in GROUPS}
-    if "x" in grid:
-        axes = {axis: grid.get(axis, 1) for axis in "xyz"}
-        return {"family": "axonn", **axes, "pipeline": pipeline, "data": data, **rest}
-    if tensor == pipeline == 1:
-        return data | rest
-    plan: dict[str, Any] = {"family": "megatron", "tensor": tensor, "pipeline": pipeline, "data": data, **rest}
-    if pipeline > 1 and grid.get("order") == "interleaved":
-        micros = training["batch"] // (ranks * training["micro_batch"])
-        chunks = _chunks(grid.get("chunks"), num_layers // pipeline)
-        if micros % pipeline:
-            assumed.append(Unknown(text="1F1B: the micro-batches do not divide by the stages, as interleaving asks"))
-        elif chunks > 1:
-            plan |= {"order": "interleaved", "chunks": chunks}
-    return plan
-
-
-def _chunks(asked: int | None, layers: int) -> int:
-    """Runs of layers of a stage: as many as are told or, where none are, up to four, that the layers divide into; the
-    fewest above four where none up to four do."""
-    most = MOST_CHUNKS if asked is None else asked
-    fits = [n for n in range(2, layers + 1) if layers % n == 0]
-    few = [n for n in fits if n <= most]
-    return few[-1] if few else fits[0] if fits and asked is None else 1

@@ -29,16 +29,34 @@ def _pattern(text: str) -> str:
 
 
 Pattern = Annotated[str, AfterValidator(_pattern)]
+Keys = dict[str, str | int | float | bool]
+
+
+class Tables(Strict):
+    """Values of keys: of the tables of a scenario, of what the value of a run counts (`rate`), of the network of its
+    nodes, of what its scenario divides (`grid`), and of what its source states beside the value."""
+
+    machine: Keys = Field(default_factory=dict)
+    network: Keys = Field(default_factory=dict)
+    library: Keys = Field(default_factory=dict)
+    stack: Keys = Field(default_factory=dict)
+    model: Keys = Field(default_factory=dict)
+    training: Keys = Field(default_factory=dict)
+    engine: Keys = Field(default_factory=dict)
+    plan: Keys = Field(default_factory=dict)
+    grid: Keys = Field(default_factory=dict)
+    rate: Keys = Field(default_factory=dict)
+    stated: Keys = Field(default_factory=dict)
 
 
 class Rule(Strict):
-    """Where every pattern of `where` (column → regular expression) is found in a run, `set` gives values to keys of a
-    scenario; named groups of the patterns stand in braces. `assumed`: what the source does not tell and this rule
-    takes as given, with the standard deviation of the logarithm of the step that this means (`spread`). `refused`: why
-    such a run cannot be expressed."""
+    """Where every pattern of `where` (column → regular expression) is found in a run, `set` gives values to keys;
+    named groups of the patterns stand in braces. `assumed`: what the source does not tell and this rule takes as given,
+    with the standard deviation of the logarithm of the step that this means (`spread`). `refused`: why such a run
+    cannot be expressed."""
 
     where: dict[str, Pattern] = Field(default_factory=dict)
-    set: dict[str, str | int | float | bool] = Field(default_factory=dict)
+    set: Tables = Tables()
     assumed: Text | None = None
     spread: Annotated[float, Field(gt=0)] = UNKNOWN
     refused: Text | None = None
@@ -78,12 +96,16 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """What rules make of a run: values of keys, what of them is assumed, and why it cannot be expressed (empty: it
-    can)."""
+    """What rules make of a run: values of keys by table, what of them is assumed, and why it cannot be expressed
+    (empty: it can)."""
 
-    values: Mapping[str, Any]
+    values: Mapping[str, Mapping[str, Any]]
     assumed: tuple[Unknown, ...]
     refused: str = ""
+
+    def table(self, name: str) -> dict[str, Any]:
+        """The values of one table's keys."""
+        return dict(self.values.get(name, {}))
 
 
 @cache
@@ -94,7 +116,7 @@ def load_rules(path: Path = RULES) -> tuple[Rule, ...]:
 
 def told(run: Run, rules: Sequence[Rule]) -> Told:
     """What rules make of a run."""
-    values: dict[str, Any] = {}
+    values: dict[str, dict[str, Any]] = {}
     assumed: list[Unknown] = []
     for rule in rules:
         groups = rule.found(run)
@@ -102,11 +124,13 @@ def told(run: Run, rules: Sequence[Rule]) -> Told:
             continue
         if rule.refused is not None:
             return Told(values={}, assumed=(), refused=rule.refused)
-        new = {key: value for key, value in rule.set.items() if key not in values}
-        if not new and rule.set:
+        given = [(table, key, value) for table, keys in rule.set for key, value in keys.items()]
+        new = [each for each in given if each[1] not in values.get(each[0], {})]
+        if given and not new:
             continue
-        for key, value in new.items():
-            values[key] = _value(value.format(**groups)) if isinstance(value, str) else value
+        for table, key, value in new:
+            read = _value(value.format(**groups)) if isinstance(value, str) else value
+            values.setdefault(table, {})[key] = read
         if rule.assumed is not None:
             assumed.append(Unknown(text=rule.assumed, spread=rule.spread))
     return Told(values=values, assumed=tuple(assumed))

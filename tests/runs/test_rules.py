@@ -13,37 +13,38 @@ from tests.runs.rows import run
 
 def test_the_first_rule_that_sets_a_key_holds() -> None:
     rules = (
-        Rule(where={"plan": r"tp (?P<n>\d+)"}, set={"grid.tensor": "{n}", "a": "{n}x"}),
-        Rule(where={"plan": "tp"}, set={"grid.tensor": 2, "b": True}, assumed="something"),
-        Rule(where={"plan": "tp"}, set={"b": False}, assumed="never said, since nothing of it holds"),
+        Rule(where={"plan": r"tp (?P<n>\d+)"}, set={"grid": {"tensor": "{n}"}, "plan": {"a": "{n}x"}}),
+        Rule(where={"plan": "tp"}, set={"grid": {"tensor": 2}, "plan": {"b": True}}, assumed="something"),
+        Rule(where={"plan": "tp"}, set={"plan": {"b": False}}, assumed="never said, since nothing of it holds"),
     )
     made = told(run(plan="TP 16 pp 2"), rules)
-    assert made.values == {"grid.tensor": 16, "a": "16x", "b": True}
+    assert made.values == {"grid": {"tensor": 16}, "plan": {"a": "16x", "b": True}}
     assert [each.text for each in made.assumed] == ["something"]
 
 
 def test_all_patterns_of_a_rule_must_be_found() -> None:
-    rule = Rule(where={"plan": "tp", "machine": "^lumi"}, set={"a": 1})
+    rule = Rule(where={"plan": "tp", "machine": "^lumi"}, set={"plan": {"a": 1}})
     assert told(run(plan="tp 2", machine="frontier"), (rule,)).values == {}
-    assert told(run(plan="tp 2", machine="lumi-g"), (rule,)).values == {"a": 1}
+    assert told(run(plan="tp 2", machine="lumi-g"), (rule,)).values == {"plan": {"a": 1}}
 
 
 @pytest.mark.parametrize(("text", "value"), [("1,024", 1024), ("0.5", 0.5), ("a100", "a100"), ("07", 7)])
 def test_numbers_become_numbers(text: str, value: object) -> None:
-    rule = Rule(where={"notes": "x(?P<n>.*)"}, set={"a": "{n}"})
-    assert told(run(notes=f"x{text}"), (rule,)).values == {"a": value}
+    rule = Rule(where={"notes": "x(?P<n>.*)"}, set={"plan": {"a": "{n}"}})
+    assert told(run(notes=f"x{text}"), (rule,)).values == {"plan": {"a": value}}
 
 
 def test_a_refusal_ends_the_reading() -> None:
-    rules = (Rule(where={"plan": "."}, refused="cannot"), Rule(set={"a": 1}))
+    rules = (Rule(where={"plan": "."}, refused="cannot"), Rule(set={"plan": {"a": 1}}))
     assert told(run(plan="any"), rules).refused == "cannot"
 
 
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("{ where = { plan = '(' }, set = { a = 1 } }", "a regular expression"),
-        ("{ where = { planet = 'x' }, set = { a = 1 } }", "a column of the table, got 'planet'"),
+        ("{ where = { plan = '(' }, set = { plan.a = 1 } }", "a regular expression"),
+        ("{ where = { planet = 'x' }, set = { plan.a = 1 } }", "a column of the table, got 'planet'"),
+        ("{ where = { plan = 'x' }, set = { modle.hidden = 1 } }", "model"),
         ("{ when = { plan = 'x' } }", "when"),
     ],
 )
