@@ -25,7 +25,7 @@ test test-all extras golden mutation bench: export OMP_NUM_THREADS := 1
 test test-all extras golden mutation bench: export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-real compare validate crosscheck test test-all extras exhaustive mutation mutants mutated-schedules fuzz check same bench golden clean
+.PHONY: help setup setup-real compare validate crosscheck test test-all extras exhaustive mutation mutants mutated-schedules fuzz check same refit bench golden clean
 
 help::
 	@echo "make setup       .venv with simfrontier and what its tests need"
@@ -43,6 +43,7 @@ help::
 	@echo "make fuzz        $(INPUTS) changed files for every reader (SECONDS=$(SECONDS), 0: until all are read; some half an hour)"
 	@echo "make check       format, lint, types"
 	@echo "make same        schedules, results, timelines and texts held against those of commit REF=$(REF) (five minutes)"
+	@echo "make refit       the numbers that are fitted to training steps, fitted anew (a minute)"
 	@echo "make bench       how fast simfrontier itself is"
 	@echo "make golden      rewrite the golden texts of the tests; review them with git diff"
 	@echo "make clean       remove what was generated (.venv stays)"
@@ -123,6 +124,9 @@ check: setup-real
 # Exit code 1 where anything differs; it is said what. Both commits run at once, so their CPU seconds are under the same load.
 same: setup
 	$(BIN)/python -m tests.same $(REF)
+
+refit: setup
+	$(BIN)/python -m tests.refit
 
 bench: setup
 	$(BIN)/python -m tests.bench

@@ -35,7 +35,7 @@ def arithmetic_s(op: Compute, schedule: Schedule, machine: Machine) -> float:
         return coding_s(op, schedule.tensors, schedule.mesh, machine)
     batch, m, n, k = matmul_shape(op, schedule.mesh)
     if op.kind == "attention" and machine.kernels.attention is not None:
-        return op.local_flops(schedule.mesh) / machine.kernels.attention.rate(k)
+        return op.local_flops(schedule.mesh) / machine.kernels.attention
     form = matmul_form(op, schedule.tensors)
     own = matmul_dtype(op, schedule.tensors)
     matmul = machine.matmul(own if form is None else machine.kernels.linear or own)

@@ -17,7 +17,7 @@ from simfrontier.errors import InputError
 from simfrontier.io import SOURCED, AtLeastOne, Derived, Names, NotNegative, Part, Positive, Share, Switch
 from simfrontier.limits import COMPUTE_UNITS, GROUPS, NODES
 from simfrontier.machine.copies import Copies
-from simfrontier.machine.kernels import PLAIN_KERNELS, AttentionKernel, AttentionSpeed, Kernels
+from simfrontier.machine.kernels import PLAIN_KERNELS, AttentionKernel, Kernels
 from simfrontier.machine.tiles import Tiles, misaligned
 from simfrontier.records import dataclass
 
@@ -250,7 +250,7 @@ class Device:
     matmul_forms: MatmulForms = MatmulForms()
     tiles: Tiles | None = None
     misaligned: Annotated[NotNegative, SOURCED] = 0.0  # see `tiles.misaligned`
-    attention: Mapping[AttentionKernel, AttentionSpeed] = field(default_factory=dict, hash=False)
+    attention: Mapping[AttentionKernel, Annotated[Positive, SOURCED]] = field(default_factory=dict, hash=False)
     codecs: Mapping[Annotated[str, Names(timed_codecs)], CodecSpeeds] = field(default_factory=dict, hash=False)
 
     def matmuls(self) -> dict[str, Matmul]:

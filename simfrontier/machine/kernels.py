@@ -4,35 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Annotated, Literal
+from typing import Literal
 
-from simfrontier.io import SOURCED, NotNegative, Positive
 from simfrontier.records import dataclass
 
 AttentionKernel = Literal["flash1", "flash2"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttentionSpeed:
-    """How fast attention in one kernel runs, forward and backward together: at flops_per_s · d / (d + half_head), d the
-    features of a head, of the products that it makes (with causal attention, those of half of the square)."""
-
-    flops_per_s: Annotated[Positive, SOURCED]
-    half_head: Annotated[NotNegative, SOURCED] = 0.0
-
-    def rate(self, head_size: int) -> float:
-        """Achieved flop/s."""
-        return self.flops_per_s * head_size / (head_size + self.half_head)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Kernels:
-    """What a stack launches. `attention`: the speed of its fused attention (None: as products of that shape).
+    """What a stack launches. `attention`: flop/s of its fused attention (None: as products of that shape), forward and
+    backward together, of the products that it makes (with causal attention, those of half of the square).
     `pointwise_traffic`: bytes that kernels without products move for each byte of the graph's ops, which are as fused
     as they can be (1: as the graph says); `traffic_of`: the same of some kinds of ops. `linear`: the type of numbers in
     the products of linear modules, where it is not that of the model (fp8, with casts before and scales after)."""
 
-    attention: AttentionSpeed | None = None
+    attention: float | None = None
     pointwise_traffic: float = 1.0
     traffic_of: Mapping[str, float] = field(default_factory=dict, hash=False)
     linear: Literal["fp8"] | None = None

@@ -22,6 +22,19 @@ FAR: Final = 1.0  # deviations from which a residual counts linearly (Huber)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Fit:
+    """What fits some runs best: changes of the logarithms of the parameters ([parameters]), and the covariance of these
+    ([parameters, parameters]), as sure as the runs and what is known without them make them."""
+
+    change: NDArray[np.float64]
+    covariance: NDArray[np.float64]
+
+    def of(self, moves: NDArray[np.float64]) -> tuple[float, float]:
+        """By how much the logarithm of a step changes that moves so with the parameters, and its standard deviation."""
+        return float(moves @ self.change), math.sqrt(float(moves @ self.covariance @ moves))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Sensitivities:
     """Logarithms of steps, predicted over measured (`off`: [runs]), how they move with those of the parameters
     (`moves`: [runs, parameters]), and where the parameters lie from what is known of them without steps (`from_prior`,
@@ -39,9 +52,9 @@ class Sensitivities:
         runs = np.where(apart <= FAR, apart**2 / 2.0, FAR * (apart - FAR / 2.0))
         return float(runs.sum() + (((self.from_prior + change) / self.prior_sd) ** 2).sum() / 2.0)
 
-    def fitted(self, rows: Collection[int]) -> NDArray[np.float64]:
-        """Changes of the logarithms of the parameters that fit these runs best, from where they are: least squares
-        with large residuals counted linearly, and what is known of them as one more measurement each."""
+    def fitted(self, rows: Collection[int]) -> Fit:
+        """What fits these runs best, from where the parameters are: least squares with large residuals counted
+        linearly, and what is known of the parameters as one more measurement each."""
         kept = sorted(rows)
         moves, off = self.moves[kept], self.off[kept]
         change: NDArray[np.float64] = np.zeros(len(self.parameters))
@@ -50,11 +63,10 @@ class Sensitivities:
             weight = np.minimum(1.0, FAR * NOISE / np.maximum(np.abs(left), 1e-12)) / NOISE**2
             normal = moves.T @ (moves * weight[:, None]) + np.diag(self.prior_sd**-2.0)
             right = -moves.T @ (weight * off) - self.from_prior / self.prior_sd**2
-            new = np.asarray(np.linalg.solve(normal, right), np.float64)
-            if np.abs(new - change).max(initial=0.0) < 1e-6:
-                return new
-            change = new
-        return change
+            before, change = change, np.asarray(np.linalg.solve(normal, right), np.float64)
+            if np.abs(change - before).max(initial=0.0) < 1e-6:
+                break
+        return Fit(change=change, covariance=np.asarray(np.linalg.inv(normal), np.float64))
 
 
 def sensitivities(
@@ -92,7 +104,7 @@ def refitted(steps: Sequence[Step], measured_s: Sequence[float], parameters: Seq
     at = np.zeros(len(parameters))
     for _ in range(ROUNDS):
         law = sensitivities(steps, measured_s, parameters, np.exp(at).tolist())
-        change = np.clip(law.fitted(range(len(steps))), -MOST, MOST)
+        change = np.clip(law.fitted(range(len(steps))).change, -MOST, MOST)
         best = law.cost(law.off, np.zeros(len(at)))
         while np.abs(change).max() > LEAST:
             here = np.exp(at + change).tolist()

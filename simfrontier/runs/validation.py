@@ -161,30 +161,31 @@ def errors_of(name: str, held: Sequence[HeldRun]) -> RunErrors:
 
 def validate_runs(runs: Sequence[Run], title: str) -> RunsValidation:
     """Runs that no fit has seen, by the shipped numbers."""
-    steps, unread = _steps(runs)
-    held = tuple(_held(step, 0.0, "held", "") for step in steps)
+    steps, unread = steps_of(runs)
+    held = tuple(_held(step, 0.0, 0.0, "held", "") for step in steps)
     return RunsValidation(title=title, held=held, unread=tuple(unread))
 
 
 def validate_shipped_runs() -> RunsValidation:
     """The shipped table, each run by a fit that has seen no run of its machine or, where no other machine of the table
     has its device, of its system."""
-    steps, unread = _steps(read_runs(TABLE))
+    steps, unread = steps_of(read_runs(TABLE))
     measured = [measured_s(step) for step in steps]
     law = sensitivities(steps, measured, load_parameters().parameters)
     groups = _groups(steps)
     held: dict[int, HeldRun] = {}
     for name in dict.fromkeys(groups):
-        change = law.fitted([row for row, group in enumerate(groups) if group != name])
+        fit = law.fitted([row for row, group in enumerate(groups) if group != name])
         for row, group in enumerate(groups):
             if group == name:
-                held[row] = _held(steps[row], float(law.moves[row] @ change), "left out", name)
+                held[row] = _held(steps[row], *fit.of(law.moves[row]), "left out", name)
     return RunsValidation(
         title="End-to-end training runs", held=tuple(held[row] for row in sorted(held)), unread=tuple(unread)
     )
 
 
-def _steps(runs: Sequence[Run]) -> tuple[list[Step], list[Unread]]:
+def steps_of(runs: Sequence[Run]) -> tuple[list[Step], list[Unread]]:
+    """The steps of runs, and the runs that have none, with why."""
     steps: list[Step] = []
     unread: list[Unread] = []
     for run in runs:
@@ -218,12 +219,12 @@ def _groups(steps: Sequence[Step]) -> list[str]:
     return out
 
 
-def _held(step: Step, change: float, use: Use, without: str) -> HeldRun:
-    """`change`: of the logarithm of the step by the fit."""
+def _held(step: Step, change: float, fit_sd: float, use: Use, without: str) -> HeldRun:
+    """`change`: of the logarithm of the step by the fit, which is as sure as `fit_sd`."""
     job = step.job
     step_s = step.estimate.step_s * math.exp(change)
     value = step.value(step_s)
-    sd = math.hypot(load_parameters().spread, *(each.spread for each in job.unknown))
+    sd = math.hypot(load_parameters().spread, fit_sd, *(each.spread for each in job.unknown))
     factor = math.exp(NORMAL_90 * sd)
     return HeldRun(
         run=job.run,

@@ -1,0 +1,21 @@
+"""Fits the numbers of `simfrontier/runs/parameters.toml` to all shipped runs and prints what their files are to say."""
+
+from __future__ import annotations
+
+from simfrontier.runs import load_parameters, read_runs
+from simfrontier.runs.fit import refitted
+from simfrontier.runs.validation import measured_s, steps_of
+
+
+def main() -> None:
+    steps, _ = steps_of(read_runs())
+    parameters = load_parameters().parameters
+    factors = refitted(steps, [measured_s(step) for step in steps], parameters)
+    for parameter, factor in zip(parameters, factors, strict=True):
+        have = dict.fromkeys(parameter.of(step) for step in steps if parameter.applies(step))
+        then = ", ".join(f"{now:.4g} → {now * factor:.4g}" for now in have if now is not None)
+        print(f"{parameter.name} ({parameter.key}): {then}")
+
+
+if __name__ == "__main__":
+    main()
