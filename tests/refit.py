@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from simfrontier.runs import load_parameters, read_runs
 from simfrontier.runs.fit import refitted
 from simfrontier.runs.validation import measured_s, steps_of
@@ -14,7 +16,7 @@ def main() -> None:
     for parameter, factor in zip(parameters, factors, strict=True):
         have = dict.fromkeys(parameter.of(step) for step in steps if parameter.applies(step))
         then = ", ".join(f"{now:.4g} → {now * factor:.4g}" for now in have if now is not None)
-        print(f"{parameter.name} ({parameter.key}): {then}")
+        sys.stdout.write(f"{parameter.name} ({parameter.key}): {then}\n")
 
 
 if __name__ == "__main__":
