@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from simfrontier.cli.console import console, finite, grid, plain, say_written
 from simfrontier.report import counted, percent, signed
 from simfrontier.runs import HeldRun, RunErrors, RunsValidation, Unread
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 _HEAD = ("runs", "count", "mean", "median", "bias", "in 90 %", "± width")
 _WORST = ("run", "unit", "measured", "predicted", "error")
@@ -77,12 +80,9 @@ def print_runs(done: RunsValidation, out: Path | None) -> None:
         for place, each in enumerate(group if len(group) > 1 else ()):
             words = f"{each.name} ({what})" if place == 0 else each.name
             table.add_row(words, *map(plain, _cells(each)))
-    screen.print(table)
-    worst = grid("the farthest off", _WORST, words=("run", "unit"), gap=1)
-    for held in done.worst(MOST_WORST):
-        shown = (f"{held.run.value:.4g}", f"{held.predicted:.4g}", signed(held.error))
-        worst.add_row(held.run.title, held.run.unit, *map(plain, shown))
-    screen.print(worst)
+    if done.held:
+        screen.print(table)
+        screen.print(_worst(done))
     if done.memory is not None:
         off = done.memory
         said = f"Memory of {counted(off.count, 'run')} that state it: {percent(off.mean)} off on average"
@@ -90,8 +90,18 @@ def print_runs(done: RunsValidation, out: Path | None) -> None:
     expressed = f"{len(done.held)} of {counted(done.count, 'run')} have a prediction."
     screen.print(plain(expressed), style="bold")
     for why, numbers in done.reasons().items():
-        screen.print(plain(f"– {counted(len(numbers), 'run')} (row {', '.join(map(str, numbers[:5]))}): {why}"))
+        line = f"– {counted(len(numbers), 'run')} (row {', '.join(map(str, numbers[:5]))}): {why}"
+        screen.print(plain(line), soft_wrap=True)
     say_written(out)
+
+
+def _worst(done: RunsValidation) -> Table:
+    """The runs that lie farthest off."""
+    worst = grid("the farthest off", _WORST, words=("run", "unit"), gap=1)
+    for held in done.worst(MOST_WORST):
+        shown = (f"{held.run.value:.4g}", f"{held.predicted:.4g}", signed(held.error))
+        worst.add_row(held.run.title, held.run.unit, *map(plain, shown))
+    return worst
 
 
 def _cells(errors: RunErrors) -> tuple[str, ...]:
