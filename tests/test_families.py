@@ -211,6 +211,7 @@ OPTIONS: list[tuple[str, str, Any, dict[str, Any]]] = [
     ("zeropp", "gather_codec", Plain("bf16"), {"qwz": False}),
     ("ddp", "overlap_statistics", True, {}),
     *((family, "reduction", "reduce_scatter", {}) for family in ("zero1", "zero2")),
+    *((family, "gather", "next_forward", {}) for family in ("zero1", "zero2")),
     ("hsdp", "shard", ("gcd",), {}),
     ("zeropp", "qwz", False, {}),
     ("zeropp", "hpz", False, {}),

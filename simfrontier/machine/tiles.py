@@ -17,9 +17,9 @@ ALIGNED: Final = 64  # elements of 16 bits: 128 bytes, from where on products ar
 class Tiles:
     """Products in waves: all units make one tile each, and a wave takes as long however few of them have work.
 
-    A tile of r × c takes as long as r·c·(k + `start`)·(1 + `loads`·(1/r + 1/c)) multiplications at full rate:
-    `start`, in elements of k, is what filling the pipeline and writing the result cost; `loads` what reading
-    operands for small tiles does. The fastest shape is taken.
+    A tile of r × c takes as long as r·c·(k + `start`)·(1 + `loads`·(1/r + 1/c)) / (1 + `loads`·(1/256 + 1/128))
+    multiplications at the rate of large products: `start`, in elements of k, is what filling the pipeline and writing
+    the result cost; `loads` what reading operands does, more for smaller tiles. The fastest shape is taken.
     """
 
     start: Annotated[NotNegative, SOURCED]
@@ -34,8 +34,12 @@ class Tiles:
     def _work(self, m: int, n: int, k: int, batch: int, units: int, rows: int, columns: int) -> float:
         """Multiplications, of a shape of tiles, in whose time at full rate all waves pass."""
         tiles = batch * -(-m // rows) * -(-n // columns)
-        each = rows * columns * (k + self.start) * (1.0 + self.loads * (1.0 / rows + 1.0 / columns))
+        each = rows * columns * (k + self.start) * self._loading(rows, columns) / self._loading(*SHAPES[0])
         return -(-tiles // units) * units * each
+
+    def _loading(self, rows: int, columns: int) -> float:
+        """Time of a tile over what its multiplications alone take."""
+        return 1.0 + self.loads * (1.0 / rows + 1.0 / columns)
 
 
 def misaligned(loss: float, m: int, n: int, k: int) -> float:

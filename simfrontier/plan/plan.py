@@ -32,7 +32,8 @@ backward, the gradient of a module's input, which the product that makes the wei
 module's input, gathered again for that product, which the product that makes the input's gradient can hide; and what an
 op that sees all samples needs of those of all ranks."""
 
-CopyRule = Literal["first_gather_of_step", "every_forward", "stale_forward", "in_place"]
+SecondCopyRule = Literal["first_gather_of_step", "every_forward", "stale_forward"]
+CopyRule = Literal[SecondCopyRule, "in_place"]
 """Which gathers read the second copy of the weights (DeepSpeed's hpZ, by version):
 first_gather_of_step: all but the first after an optimizer step (0.13.2 and later); every_forward: the backward only
 (0.10.0); stale_forward: the backward, and a checkpointed first forward, which then reads the previous step's copy

@@ -88,7 +88,7 @@ class Tensors:
         on = {name: getattr(states, name).on(self.mesh) for name in ("weight", "accumulator", "optimizer")}
         precision = self.workload.precision
         self._state(weight, "", precision.model, "weight", states.weight)
-        self._state(weight, ".grad", precision.model, "accumulator", states.accumulator)
+        self._state(weight, ".grad", precision.gradients, "accumulator", states.accumulator)
         self._state(weight, ".moments", precision.moments, "optimizer", states.optimizer)
         self._state(weight, ".master", precision.wide, "master", states.optimizer)
         if on["weight"].flat:
@@ -100,7 +100,8 @@ class Tensors:
         if on["accumulator"] != on["optimizer"]:
             in_place = on["accumulator"].flat == on["optimizer"].flat
             home = f"{weight.name}.grad" if in_place else None
-            self.transient(weight, ".grad.reduced", "gradient", states.optimizer, per_micro=False, shares=home)
+            name = self.transient(weight, ".grad.reduced", "gradient", states.optimizer, per_micro=False, shares=home)
+            self.declare(replace(self[name], dtype=precision.gradients))
         if on["weight"] != on["optimizer"]:
             self.transient(weight, ".new", "gradient", states.optimizer, per_micro=False)
 

@@ -10,7 +10,7 @@ from typing import Literal
 from simfrontier.codecs import Codec, Plain, Quantised
 from simfrontier.plan.moves import Hop
 from simfrontier.plan.options import CodecText, GatherOptions, HopOptions, Options, Reduction, ReductionOptions
-from simfrontier.plan.plan import CopyRule, Plan, Purpose
+from simfrontier.plan.plan import CopyRule, Plan, Purpose, SecondCopyRule
 from simfrontier.schedule import Mesh
 
 Axes = tuple[str, ...]
@@ -91,7 +91,7 @@ class LatticeOptions(GatherOptions):
     optimizer: tuple[str, ...]
     copy_axes: tuple[str, ...] | None = None
     copy_codec: CodecText = None
-    copy_rule: CopyRule = "first_gather_of_step"
+    copy_rule: SecondCopyRule = "first_gather_of_step"
     nesting: tuple[str, ...] | None = None
     one_at_a_time: bool = False
     pipelined: bool = False

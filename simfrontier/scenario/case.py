@@ -37,6 +37,7 @@ class Case:
     grad_accum: int
     checkpointing: Checkpointing
     precision: str
+    gradients: str | None
     attention: Attention
     softmax: Softmax
     engine: Engine
@@ -63,8 +64,13 @@ class Case:
     @property
     def workload(self) -> Workload:
         """One micro-batch over all ranks."""
-        batch = self.micro_batch * self.batch_ranks
-        return workload_of(self.shape, batch, self.checkpointing, self.precision, self.attention, self.softmax)
+        return self.workload_of(self.shape, self.micro_batch * self.batch_ranks)
+
+    def workload_of(self, shape: Shape, batch: int) -> Workload:
+        """The same with another shape, of another batch."""
+        return workload_of(
+            shape, batch, self.checkpointing, self.precision, self.attention, self.softmax, self.gradients
+        )
 
 
 def case_of(name: str, options: Options, devices: int, file: ScenarioFile, shape: Shape, machine: Machine) -> Case:
@@ -95,6 +101,7 @@ def case_of(name: str, options: Options, devices: int, file: ScenarioFile, shape
         grad_accum=grad_accum,
         checkpointing=checkpointing,
         precision=file.model.precision,
+        gradients=file.model.gradients,
         attention=options.attention or file.model.attention,
         softmax=options.softmax or file.model.softmax,
         engine=engine,

@@ -82,6 +82,7 @@ class ModelTable(Strict):
     softmax: Softmax = "fused"
     checkpointing: Checkpointing = "full"
     precision: Literal["fp16", "bf16", "fp32", "fp64"] = "fp16"
+    gradients: Literal["fp16", "bf16", "fp32", "fp64"] | None = None  # added up in; the model's own
     linear_precision: Literal["fp8"] | None = None  # of the products of linear modules, where it is another one
 
 

@@ -65,7 +65,9 @@ class Scenario:
 
     @property
     def precision(self) -> Precision:
-        return find_precision(self.file.model.precision)
+        own = find_precision(self.file.model.precision)
+        gradients = self.file.model.gradients
+        return own if gradients is None else own.adding_in(gradients)
 
     @property
     def peak_flops_per_s(self) -> float:
@@ -188,6 +190,8 @@ def _resolve(
     machine, library = _machine_and_library(where, file)
     stack = _stack(document, where)
     machine = machine if stack is None else stack.on(machine)
+    if file.model.gradients is not None:
+        find_precision(file.model.precision).adding_in(file.model.gradients)
     if file.model.linear_precision is not None:
         machine.matmul(file.model.linear_precision)
         machine = replace(machine, kernels=replace(machine.kernels, linear=file.model.linear_precision))

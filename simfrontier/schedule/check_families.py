@@ -9,7 +9,7 @@ from simfrontier.dtypes import INTEGERS
 from simfrontier.schedule.check_operands import text_of
 from simfrontier.schedule.finding import Findings
 from simfrontier.schedule.ir import Collective, Op, Schedule, Tensor
-from simfrontier.schedule.kinds import ADD_KINDS, COPY_KINDS, LASTING_ROLES, MODEL_KINDS
+from simfrontier.schedule.kinds import ADD_KINDS, COPY_KINDS, GRADIENT_ROLES, LASTING_ROLES, MODEL_KINDS
 
 FLEETING: Final = frozenset({"encoded", "scalar", "token", "gradient"})  # written in every step before they are read
 MASK: Final = "uint8"
@@ -20,6 +20,7 @@ MOMENTS: Final = {"fp64": "moments64", "fp32": "moments", "fp16": "moments", "bf
 def check_families(schedule: Schedule, findings: Findings) -> None:
     """Of every tensor: its type, how long it lives, its codec, and that what belongs to a weight is of its shape."""
     types = [tensor.dtype for tensor in schedule.tensors.values() if tensor.role == "weight"]
+    added_in = [tensor.dtype for tensor in schedule.tensors.values() if tensor.role == "accumulator"]
     ops = schedule.distinct_ops()
     written = {ref.name for op in ops for ref in (*op.writes, *op.accumulates)}
     masks = {op.writes[-1].name for op in ops if op.kind == "dropout" and len(op.writes) > 1}
@@ -39,6 +40,8 @@ def check_families(schedule: Schedule, findings: Findings) -> None:
             faults += _likeness(schedule, tensor, schedule.tensors[weight])
         if tensor.role == "weight" and tensor.dtype != types[0]:
             faults.append((f"the type of the other weights, {types[0]}", tensor.dtype))
+        if tensor.role == "accumulator" and tensor.dtype != added_in[0]:
+            faults.append((f"the type of the other accumulators, {added_in[0]}", tensor.dtype))
         for expected, got in faults:
             findings.add("facts", f"tensor {name}", "all ranks", expected, got)
     for name, expected, got in _homes(schedule):
@@ -61,9 +64,12 @@ def _likeness(schedule: Schedule, tensor: Tensor, weight: Tensor) -> Iterator[Fa
     if tensor.per_layer != weight.per_layer:
         yield f"to be {_layers(weight.per_layer)}, as {weight.name} is", _layers(tensor.per_layer)
     by_role = {"master": WIDE, "optimizer": MOMENTS}.get(tensor.role, {})
-    wanted = by_role.get(weight.dtype, weight.dtype)
-    if tensor.dtype != wanted:
-        yield f"type {wanted}, as {tensor.role} of {weight.name} in {weight.dtype}", tensor.dtype
+    wanted = [by_role.get(weight.dtype, weight.dtype)]
+    if tensor.role in (*GRADIENT_ROLES, "encoded"):  # which may be added up in the wide type
+        wanted.append(WIDE.get(weight.dtype, weight.dtype))
+    if tensor.dtype not in wanted:
+        types = " or ".join(dict.fromkeys(wanted))
+        yield f"type {types}, as {tensor.role} of {weight.name} in {weight.dtype}", tensor.dtype
 
 
 def _layers(per_layer: bool) -> str:

@@ -10,7 +10,7 @@ from simfrontier.errors import nearest
 from simfrontier.records import dataclass
 from simfrontier.schedule.check_roles import roles_of_pair
 from simfrontier.schedule.finding import Rule
-from simfrontier.schedule.ir import Collective, Exchange, Op, Ref, Schedule, Tensor
+from simfrontier.schedule.ir import Collective, Compute, Exchange, Op, Ref, Schedule, Tensor
 from simfrontier.schedule.placement import Placement
 
 Report = Callable[[Rule, str, str], None]
@@ -100,7 +100,8 @@ class Operands:
         ):
             if left != right:
                 report("placements", f"{b.name} with the {aspect} of {a.name}, {text_of(left)}", text_of(right))
-        if x.tensor.dtype != y.tensor.dtype and op.kind != "accumulate":
+        is_added = isinstance(op, Compute) and b in op.accumulates
+        if x.tensor.dtype != y.tensor.dtype and not is_added:
             report("placements", f"{b.name} as {x.tensor.dtype}, like {a.name}", y.tensor.dtype)
         for expected, got in roles_of_pair(op.kind, x.tensor, y.tensor, x.weight):
             report("facts", expected, got)

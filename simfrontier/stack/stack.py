@@ -45,21 +45,25 @@ class StackMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stack:
-    """A stack's file, which may name another one as its `base` and then says what differs. `engine`: keys of a
-    scenario's engine that it has by default; `plans`: those of plans, by family."""
+    """A stack's file, which may name another one as its `base` and then says what differs. `gradients`: the type that
+    it adds gradients up in, by the model's, where that is another one; `engine`: keys of a scenario's engine that it
+    has by default; `plans`: those of plans, by family."""
 
     name: Text
     title: Text
     kernels: StackKernels = StackKernels()
     host: StackHost | None = None
     memory: StackMemory = StackMemory()
+    gradients: Mapping[str, str] = field(default_factory=dict, hash=False)
     engine: Mapping[str, bool | int | float | str] = field(default_factory=dict, hash=False)
     plans: Mapping[str, Mapping[str, bool | int | float | str]] = field(default_factory=dict, hash=False)
 
     def under(self, document: Mapping[str, Any]) -> dict[str, Any]:
         """A scenario's document with what this stack has by default where the document is silent."""
-        plans = document.get("plans")
+        plans, model = document.get("plans"), document.get("model")
         out = {**document, "engine": {**self.engine, **document.get("engine", {})}}
+        if isinstance(model, dict) and model.get("precision") in self.gradients:
+            out["model"] = {"gradients": self.gradients[model["precision"]], **model}
         if isinstance(plans, dict):
             out["plans"] = {name: self._plan(table) for name, table in plans.items()}
         return out

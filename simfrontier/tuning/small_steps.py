@@ -17,7 +17,7 @@ from simfrontier.scenario import Case
 from simfrontier.schedule import MODEL_KINDS, Collective, Compute, ExpandedProgram, Op, Schedule, Tensor, expand
 from simfrontier.simulation import passed
 from simfrontier.tuning.op_times import OpForm, OpTimes
-from simfrontier.workload import Workload, workload_of
+from simfrontier.workload import Workload
 
 FEW_LAYERS = (2, 3)
 _LAYERS, _HEAD, _END = range(3)  # phases
@@ -145,10 +145,10 @@ class SmallSchedules:
     def _work(self, case: Case, num_layers: int, batch: int) -> Workload:
         shape = replace(case.shape, num_layers=num_layers)
         if batch > 1:
-            return workload_of(shape, batch, case.checkpointing, case.precision, case.attention, case.softmax)
+            return case.workload_of(shape, batch)
         key = num_layers, case.checkpointing, case.attention, case.softmax
         if key not in self.works:
-            self.works[key] = workload_of(shape, 1, case.checkpointing, case.precision, case.attention, case.softmax)
+            self.works[key] = case.workload_of(shape, 1)
         return self.works[key]
 
 

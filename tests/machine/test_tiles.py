@@ -25,9 +25,11 @@ def test_one_tile_more_takes_a_wave_more() -> None:
 
 
 def test_start_and_loads_by_hand() -> None:
-    # one tile of 256 × 128 on one unit, k = 100: (100 + 25) / 100 by the start, 1 + 3 · (1/256 + 1/128) by the loads
+    # one tile of 256 × 128 on one unit, k = 100: (100 + 25) / 100 by the start. One of 64 × 64 besides by the loads:
+    # 1 + 3 · (1/64 + 1/64) = 1.09375 over 1 + 3 · (1/256 + 1/128) = 1.03515625
     law = Tiles(start=25.0, loads=3.0)
-    assert law.slowdown(256, 128, 100, batch=1, units=1) == pytest.approx(1.25 * (1.0 + 3.0 * 0.01171875))
+    assert law.slowdown(256, 128, 100, batch=1, units=1) == pytest.approx(1.25)
+    assert law.slowdown(64, 64, 100, batch=1, units=1) == pytest.approx(1.25 * 1.09375 / 1.03515625)
 
 
 def test_a_batch_fills_units_that_one_product_leaves_idle() -> None:

@@ -52,11 +52,12 @@ def built(
     grad_accum: int = 1,
     checkpointing: Checkpointing = "full",
     engine: Engine = NOTHING_WHOLE,
+    gradients: str | None = None,
     **options: Any,
 ) -> Schedule:
     chosen = FAMILIES[family][0].model_validate({"family": family, **options})
     shape = EXACT if model == "exact" else find_model(model)
-    work = workload_of(shape, mesh.num_ranks, checkpointing, precision)
+    work = workload_of(shape, mesh.num_ranks, checkpointing, precision, gradients=gradients)
     return build(work, make_plan(family, chosen, mesh), mesh, engine, grad_accum)
 
 
@@ -149,6 +150,50 @@ def test_states_per_parameter(precision: str) -> None:
     assert per_parameter(topo) == Fraction(own, 2) + Fraction(own, 8) + Fraction(optimizer, 16)
     # zeropp's second copy of the weights lies over a node of 8
     assert per_parameter(built("zeropp", precision)) == Fraction(whole, 16) + Fraction(own, 8)
+
+
+@pytest.mark.parametrize("precision", ["fp16", "bf16"])
+def test_states_with_gradients_added_up_in_fp32(precision: str) -> None:
+    """Weight 2, accumulator 4, master 4, two moments 8 bytes: 18."""
+
+    def bytes_of(family: str, **options: Any) -> Fraction:
+        return per_parameter(built(family, precision, gradients="fp32", **options))
+
+    assert bytes_of("ddp") == 18
+    assert bytes_of("zero1") == 6 + Fraction(12, 16)
+    assert bytes_of("zero2") == 2 + Fraction(16, 16)
+    assert bytes_of("zero3") == Fraction(18, 16)
+    assert bytes_of("hsdp") == Fraction(18, 8)
+    topo = bytes_of("zero-topo", **UNQUANTISED["zero-topo"])
+    assert topo == Fraction(2, 2) + Fraction(4, 8) + Fraction(12, 16)
+
+
+def test_gradients_added_up_in_fp32_are_reduced_in_it() -> None:
+    """What is reduced once a step travels as it was added up, what is before that as it was made or as a codec says."""
+    for family, size in (("ddp", 2 * 4), ("zero1", 2 * 4)):  # an all-reduce is a scatter and a gather
+        schedule = built(family, "bf16", gradients="fp32", grad_accum=2)
+        assert str(check(schedule)) == "no findings"
+        assert step_needs(schedule).total("gcd", "step_reduction") == size * PSI * Fraction(15, 16)
+    made = built("zero3", "bf16", gradients="fp32", grad_accum=2)
+    assert step_needs(made).total("gcd", "gradient") == 2 * 2 * PSI * Fraction(15, 16)
+    coded = built("zero3", "bf16", gradients="fp32", grad_accum=2, gradient_codec=Plain("fp32"))
+    assert step_needs(coded).total("gcd", "gradient") == 2 * 4 * PSI * Fraction(15, 16)
+
+
+@pytest.mark.parametrize("family", FAMILY_NAMES)
+def test_every_family_adds_up_in_fp32(family: str) -> None:
+    for options in (UNQUANTISED.get(family, {}), QUANTISED.get(family, {})):
+        schedule = built(family, "fp16", gradients="fp32", model="tiny", grad_accum=3, **options)
+        assert str(check(schedule)) == "no findings"
+        types = {tensor.dtype for tensor in schedule.tensors.values() if tensor.role == "accumulator"}
+        assert types == {"fp32"}
+
+
+@pytest.mark.parametrize(("precision", "gradients"), [("fp16", "bf16"), ("fp32", "fp16"), ("fp64", "fp32")])
+def test_a_type_that_gradients_may_not_have_is_refused(precision: str, gradients: str) -> None:
+    said = rf'model.gradients = "{gradients}" of a model in {precision}; allowed: "{precision}"'
+    with pytest.raises(InputError, match=said):
+        built("ddp", precision, gradients=gradients)
 
 
 def needs(family: str, precision: str, **options: Any) -> RequiredBytes:

@@ -178,6 +178,7 @@ def schedule(
     engine: Engine = PLAIN,
     precision: str = "fp64",
     model: str = "gpt",
+    gradients: str | None = None,
 ) -> Schedule:
     """The schedule of a plan, (family, options), with one sample of the GPT, or two of the MLP, per rank."""
     family, options = plan
@@ -186,6 +187,8 @@ def schedule(
         workload = gpt(GPT, mesh.num_ranks, checkpointing, precision=precision)
     else:
         workload = mlp(MLP, 2 * mesh.num_ranks, checkpointing, precision=precision)
+    if gradients is not None:
+        workload = replace(workload, precision=workload.precision.adding_in(gradients))
     return build(workload, make_plan(family, options_of(family, **options), mesh), mesh, engine, grad_accum)
 
 

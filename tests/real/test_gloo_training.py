@@ -51,6 +51,7 @@ TWO = (
     case("zero2", (1, 1, 2), precision="fp16", model="mlp"),
     case("zero1 scattered", (1, 1, 2), grad_accum=2),
     case("zero1 next", (1, 1, 2), grad_accum=2),
+    case("zero1 scattered", (1, 1, 2), precision="bf16", gradients="fp32", grad_accum=2),
 )
 FOUR = (
     case("ddp", (2, 1, 2), checkpointing="none"),

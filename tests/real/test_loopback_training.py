@@ -285,3 +285,16 @@ def test_a_state_starts_from_the_weight_as_the_model_holds_it() -> None:
     master, weight = site.buffers[Ref("qkv.weight.master", 1)], site.buffers[Ref("qkv.weight", 1)]
     assert (master.dtype, weight.dtype) == (np.float32, np.float16)
     assert np.array_equal(master, weight.astype(np.float32))
+
+
+@pytest.mark.parametrize("family", ["zero2", "zero3"])
+def test_gradients_added_up_in_fp32_are_nearer_to_the_unsharded_ones(family: str) -> None:
+    how = training(1)
+    plain, wide = (
+        train_in_one_process(
+            schedule(EXACT[family], (1, 1, 2), grad_accum=16, precision="fp16", gradients=gradients), how
+        )
+        for gradients in (None, "fp32")
+    )
+    exact = unsharded(schedule(EXACT[family], (1, 1, 2), grad_accum=16), how)
+    assert distance(wide.weights, exact.weights) < distance(plain.weights, exact.weights) < 0.01

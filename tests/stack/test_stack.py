@@ -85,6 +85,14 @@ def test_what_a_scenario_says_wins_over_its_stack() -> None:
     assert made.file.engine.granularity == "module"
 
 
+@pytest.mark.parametrize(("precision", "type_of"), [("bf16", "fp32"), ("fp16", None)])
+def test_a_stack_s_type_of_gradients_goes_with_the_model_s(precision: str, type_of: str | None) -> None:
+    stack = load_stack("megatron")
+    assert stack.under({"model": {"precision": precision}})["model"].get("gradients") == type_of
+    own = {"precision": precision, "gradients": precision}
+    assert stack.under({"model": own})["model"] == own
+
+
 def test_a_plan_on_data_axes_has_the_stack_s_keys_too(tmp_path: Path) -> None:
     path = tmp_path / "own.toml"
     path.write_text(OWN, encoding="utf-8")
