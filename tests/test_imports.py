@@ -28,6 +28,7 @@ LAYERS = (
     ("scenario",),
     ("forecast", "study"),
     ("sensitivity", "tuning", "explanation"),
+    ("environment",),
     ("runs",),
     ("validation",),
     ("fitting",),

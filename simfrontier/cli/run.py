@@ -33,6 +33,7 @@ from simfrontier.trace import write_perfetto
 from simfrontier.wholefile import MANIFEST, ensure_writable, filled
 
 if TYPE_CHECKING:
+    from simfrontier.environment import Environment
     from simfrontier.report import PublishedFigure, StudyFindings, Variations, VariedAtSize
     from simfrontier.sensitivity import Sensitivity
     from simfrontier.tuning import TriedGrid
@@ -56,6 +57,7 @@ def run_scenario(
         scenario.refuse_variations()
     sizes = scenario.file.run.devices
     total = len(scenario.plans) * len(sizes) + sum(len(scenario.at(size).searches) for size in sizes)
+    total += 1 if vary else 0  # other environments
     total += len(table.sizes) * sum(len(v.values) for v in table.vary) + len(table.required) if table else 0
     with bar_of_work() as bar:
         task = bar.add_task("simulating", total=total)
@@ -77,7 +79,13 @@ def run_scenario(
 
             known = () if exact else study.outcomes
             sensitivity = run_sensitivity(scenario, study.fidelity, report_progress, known, schedule_cache)
-    view = StudyView(study=study, sensitivity=sensitivity, searches=tried)
+        environment: Environment | None = None
+        if vary:
+            from simfrontier.environment import environment_of
+
+            environment = environment_of(scenario, max(sizes))
+            report_progress("other environments")
+    view = StudyView(study=study, sensitivity=sensitivity, environment=environment, searches=tried)
     found = findings_of(view)
     with filled(folder, "run", MANIFEST) as new:
         _write_all(found, view, new, page)
@@ -122,7 +130,10 @@ def _print(found: StudyFindings, study: Study, folder: Path, page: bool) -> None
             console.print(at.strongest + ".")
         for required in found.sensitivity.required:
             console.print(required.sentence + ".")
-    elif _lacks_plans(study.scenario):
+    if found.environment is not None:
+        for line in _environments(found.environment):
+            console.print(line, soft_wrap=True)
+    if found.sensitivity is None and _lacks_plans(study.scenario):
         console.print("What is unknown is not varied here: that takes all the plans that the scenario compares.")
     for line in _published(found):
         console.print(line, soft_wrap=True)
@@ -201,6 +212,25 @@ def _bands(found: StudyFindings) -> Iterator[str]:
         if one.tflops_per_device is not None and (band := one.sampled_tflops) is not None:
             ends = f"{number(band.median)} ({number(band.low)} to {number(band.high)})"
             yield f"  {plan:<{width}}  typical {number(one.tflops_per_device)}; {middle}: {ends}"
+
+
+def _environments(found: Environment) -> Iterator[str]:
+    """What is assumed of stack and library, and by plan what a step takes with others, over what it takes so."""
+    stack = f'stack "{found.stack}"' if found.stack else "no stack (kernels as fused as the model)"
+    yield f'Assumed: {stack}, library "{found.library}". On {found.devices:,} a step takes with others, times as long:'
+    width = max(map(len, found.bands))
+    keys = dict.fromkeys(each.key for each in found.alternatives)
+    for plan in found.bands:
+        parts = [part for key in keys if (part := _between(found, key, plan))]
+        yield f"  {plan:<{width}}  {'; '.join(parts) or NOTHING}"
+
+
+def _between(found: Environment, key: str, plan: str) -> str:
+    """The shortest and the longest step with another value of a key; empty where a plan has none."""
+    known = [(one.factors[plan], one.value) for one in found.alternatives if one.key == key and plan in one.factors]
+    ends = dict.fromkeys((min(known), max(known))) if known else ()
+    words = " to ".join(f"{factor:.2f} ({value})" for factor, value in ends)
+    return f"{'stack' if key == 'stack' else 'library'} {words}" if words else ""
 
 
 def _varied(found: Variations, at: VariedAtSize) -> Table:

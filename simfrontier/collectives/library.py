@@ -78,6 +78,7 @@ class Library:
 
     `least_bytes`: of messages from this size on the law was fitted; what it says of smaller ones is a guess.
     `machines`: those whose measurements it was fitted to; none where the library's file does not say it.
+    `environment_of`: the library that jobs take it for that find it in this state (None: it is no such state).
 
     `ring_order`: rings follow the orders that the machine's links suggest, or the ranks' own in one channel. `paced`: a
     rank hands blocks on at the pace of its ring's slowest link, not as fast as its own links would; only single
@@ -101,6 +102,7 @@ class Library:
     direct: HopTimes
     sources: tuple[Provenance, ...]
     choices: Mapping[CollectiveKind, tuple[str, ...]]
+    environment_of: str | None = None
     tuning: TuningModel | None = None
     residual: Residual | None = None
     ring_shares: Mapping[str, float] = field(default_factory=dict)

@@ -46,13 +46,15 @@ def ranks_and_packages(name: str) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LibraryFile:
-    """`machines`: whose measurements it was fitted to. `least_bytes`: of messages from this size on the law was fitted.
+    """`machines`: whose measurements it was fitted to. `environment_of`: the library that jobs take it for that find it
+    in this state (None: it is no such state). `least_bytes`: of messages from this size on the law was fitted.
     `in_flight`: messages under way on one connection (None: any number). Without `algorithms`: rings, trees for
     all-reduces too, direct messages for all-to-alls. `ring_shares`: of rings, where they differ from `shares`."""
 
     name: Text
     title: Text
     machines: tuple[Text, ...] = ()
+    environment_of: Text | None = None
     ring_order: Literal["links", "ranks"] = "links"
     paced: bool = True
     reduces_backwards: bool = False

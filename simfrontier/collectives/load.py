@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,12 @@ AS_RCCL: Mapping[CollectiveKind, tuple[str, ...]] = {
 def libraries() -> tuple[str, ...]:
     """Names of the library models that simfrontier brings along."""
     return tuple(sorted(path.stem for path in CATALOG.glob("*.toml")))
+
+
+@cache
+def environments_of(name: str) -> tuple[str, ...]:
+    """Names of the library models that are states in which a job may find that one without knowing it."""
+    return tuple(each for each in libraries() if load_library(each).environment_of == name)
 
 
 def load_library(
@@ -112,6 +119,7 @@ def _library(document: dict[str, Any], where: str) -> Library:
         name=file.name,
         title=file.title,
         machines=file.machines,
+        environment_of=file.environment_of,
         num_channels=file.num_channels,
         units_per_channel=file.units_per_channel,
         ring=file.ring,

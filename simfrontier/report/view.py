@@ -17,6 +17,7 @@ from simfrontier.study import PlanOutcome, Study
 from simfrontier.workload import Shape
 
 if TYPE_CHECKING:
+    from simfrontier.environment import Environment
     from simfrontier.sensitivity import Sensitivity
     from simfrontier.tuning import TriedGrid
 
@@ -26,11 +27,12 @@ HARMLESS = ("run.devices = ", "uncertainty.")  # settings that leave every rate 
 
 @dataclass(frozen=True, kw_only=True)
 class StudyView:
-    """A study as the page sees it, with the variations of what is unknown, if any were run, and the candidates of its
-    searches by plan and size."""
+    """A study as the page sees it, with the variations of what is unknown, if any were run, what other environments
+    would change, and the candidates of its searches by plan and size."""
 
     study: Study
     sensitivity: Sensitivity | None = None
+    environment: Environment | None = None
     searches: Searches = field(default_factory=dict)
 
     @property

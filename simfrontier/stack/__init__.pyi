@@ -1,1 +1,1 @@
-from .stack import Stack as Stack, load_stack as load_stack
+from .stack import Stack as Stack, load_stack as load_stack, stacks_of as stacks_of

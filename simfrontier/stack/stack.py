@@ -45,12 +45,14 @@ class StackMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stack:
-    """A stack's file, which may name another one as its `base` and then says what differs. `gradients`: the type that
-    it adds gradients up in, by the model's, where that is another one; `engine`: keys of a scenario's engine that it
-    has by default; `plans`: those of plans, by family."""
+    """A stack's file, which may name another one as its `base` and then says what differs. `families`: of the plans
+    that people run with it, where a scenario does not say (none: it is only used where it is named). `gradients`: the
+    type that it adds gradients up in, by the model's, where that is another one; `engine`: keys of a scenario's engine
+    that it has by default; `plans`: those of plans, by family."""
 
     name: Text
     title: Text
+    families: tuple[Text, ...] = ()
     kernels: StackKernels = StackKernels()
     host: StackHost | None = None
     memory: StackMemory = StackMemory()
@@ -76,9 +78,11 @@ class Stack:
         return {**own, "data": self._plan(own["data"])} if "data" in own else own
 
     def on(self, machine: Machine) -> Machine:
-        """The machine as this stack uses it."""
+        """The machine as this stack uses it, with the memory that it leaves to tensors."""
         attention = None if self.kernels.attention is None else machine.device.attention.get(self.kernels.attention)
         device, host = machine.device, machine.host
+        if self.memory.reserved_bytes:
+            device = replace(device, hbm_bytes=device.hbm_bytes - self.memory.reserved_bytes)
         if self.kernels.kernel_gap_s is not None:
             device = replace(device, kernel_gap_s=self.kernels.kernel_gap_s)
         if self.kernels.misaligned is not None:
@@ -96,6 +100,12 @@ class Stack:
 def stacks() -> tuple[str, ...]:
     """Names of the catalog."""
     return tuple(sorted(path.stem for path in CATALOG.glob("*.toml")))
+
+
+@cache
+def stacks_of(family: str) -> tuple[str, ...]:
+    """Names of those of the catalog that people run plans of a family with."""
+    return tuple(name for name in stacks() if family in load_stack(name).families)
 
 
 def load_stack(name_or_path: str) -> Stack:

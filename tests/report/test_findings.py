@@ -106,7 +106,7 @@ def test_findings_are_read_back_from_json_as_they_were(tmp_path: Path, memory_by
     write_findings(found, view, tmp_path / "findings.json")
     read = json.loads((tmp_path / "findings.json").read_text())
     assert read == json.loads(json.dumps(asdict(found), allow_nan=False))
-    empty = {"earlier", "ranks", "sensitivity", "pipeline"}
+    empty = {"earlier", "ranks", "sensitivity", "environment", "pipeline"}
     assert {name for name, section in read.items() if section is None} == empty
     assert set(read) == {*CONTENTS, "setup"} - {"compression", "reading"}
     steps = {(step["plan"], int(size)): step["step_s"] for size, row in read["time"]["steps"].items() for step in row}
@@ -136,5 +136,12 @@ def test_a_run_without_searches_and_variations_loads_neither() -> None:
     code = "import sys, simfrontier.cli.run, simfrontier.report.page; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert "simfrontier.report.findings.study" in loaded
-    rare = ("sensitivity", "tuning", "report.findings.ranks", "report.findings.pipeline", "report.findings.sensitivity")
+    rare = (
+        "sensitivity",
+        "environment",
+        "tuning",
+        "report.findings.ranks",
+        "report.findings.pipeline",
+        "report.findings.sensitivity",
+    )
     assert [name for name in loaded if name.startswith(tuple(f"simfrontier.{part}" for part in rare))] == []

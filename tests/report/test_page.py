@@ -91,7 +91,9 @@ Made = tuple[Study, Sensitivity | None, Page]
 
 def test_every_section_that_has_something_to_say_is_there(made: Made) -> None:
     done, varied, read = made
-    lacking = {"earlier", "compression", "gathers", "softmax"} | ({"sensitivity"} if varied is None else set())
+    lacking = {"earlier", "compression", "environment", "gathers", "softmax"} | (
+        {"sensitivity"} if varied is None else set()
+    )
     lacking |= set() if "pipe" in done.scenario.plans else {"ranks", "pipeline"}
     lacking |= {"published"} if done.scenario.file.published is None else set()
     assert [name for name in CONTENTS if name in read.ids] == [name for name in CONTENTS if name not in lacking]

@@ -22,6 +22,7 @@ from simfrontier.report.view import StudyView
 from simfrontier.wholefile import write_json
 
 if TYPE_CHECKING:
+    from simfrontier.environment import Environment
     from simfrontier.report.findings.earlier import Earlier
     from simfrontier.report.findings.pipeline import Pipeline
     from simfrontier.report.findings.published import Published
@@ -47,6 +48,7 @@ class StudyFindings:
     earlier: Earlier | None = None
     ranks: RankGrids | None = None
     sensitivity: Variations | None = None
+    environment: Environment | None = None
     pipeline: tuple[Pipeline, ...] | None = None
 
 
@@ -62,6 +64,7 @@ def findings_of(view: StudyView) -> StudyFindings:
         traffic=traffic_of(view),
         memory=memory_use(view),
         assumptions=assumptions_of(view),
+        environment=view.environment,
         **_rare(view),
     )
 

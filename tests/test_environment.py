@@ -1,0 +1,124 @@
+"""What other stacks and states of a library would change: factors by hand, the band over them, and what is left out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from simfrontier.collectives import environments_of, libraries, load_library
+from simfrontier.cost import Prices
+from simfrontier.environment import environment_of
+from simfrontier.plan import FAMILIES
+from simfrontier.report import StudyView, findings_of
+from simfrontier.report.page import study_page
+from simfrontier.scenario import Scenario, scenario_of
+from simfrontier.stack import load_stack, stacks_of
+from simfrontier.study import run_study
+from simfrontier.tuning import SmallSchedules, estimate
+from tests.invoke import invoke
+
+TABLES: dict[str, Any] = {
+    "name": "small",
+    "title": "Small",
+    "machine": {"name": "frontier"},
+    "model": {"name": "gpt-neox-20b", "num_layers": 4},
+    "run": {"devices": [16]},
+    "plans": {
+        "zero3": {},
+        "megatron": {"tensor": 4},
+        "lattice": {"weight": ["gcd"], "accumulator": [], "optimizer": []},
+    },
+}
+
+
+def scenario(**more: Any) -> Scenario:
+    return scenario_of({**TABLES, **more}, "small.toml")
+
+
+def step_s(made: Scenario, plan: str) -> float:
+    return estimate(made.case(plan, 16), SmallSchedules(Prices(made.machine, made.library, 16))).step_s
+
+
+def test_a_factor_is_the_step_with_it_over_the_step_without() -> None:
+    found = environment_of(scenario(), 16)
+    assert found is not None
+    assert (found.stack, found.library, found.devices) == (None, "rccl", 16)
+    by_value = {each.value: each for each in found.alternatives}
+    for value, more in (
+        ("deepspeed", {"stack": "deepspeed"}),
+        ("megatron-core", {"stack": "megatron-core"}),
+        ("rccl-sockets", {"library": {"name": "rccl-sockets"}}),
+    ):
+        for plan, factor in by_value[value].factors.items():
+            assert factor == pytest.approx(step_s(scenario(**more), plan) / step_s(scenario(), plan))
+
+
+def test_a_plan_is_tried_with_the_stacks_that_people_run_it_with() -> None:
+    found = environment_of(scenario(), 16)
+    assert found is not None
+    with_stack = {
+        plan: {e.value for e in found.alternatives if e.key == "stack" and plan in e.factors} for plan in found.bands
+    }
+    assert with_stack == {"zero3": set(stacks_of("zero3")), "megatron": set(stacks_of("megatron")), "lattice": set()}
+    assert {family for each in ("deepspeed", "axonn") for family in load_stack(each).families} <= set(FAMILIES)
+    named = environment_of(scenario(stack="deepspeed"), 16)
+    assert named is not None and named.stack == "deepspeed"
+    assert "deepspeed" not in {each.value for each in named.alternatives}
+
+
+def test_a_band_holds_what_is_assumed_and_all_alternatives() -> None:
+    found = environment_of(scenario(), 16)
+    assert found is not None
+    for plan, (low, high) in found.bands.items():
+        factors = [each.factors[plan] for each in found.alternatives if plan in each.factors]
+        assert (low, high) == (min(1.0, *factors), max(1.0, *factors))
+    assert found.bands["zero3"][1] > 2.0  # sockets: a tenth of the bandwidth between two nodes
+
+
+def test_states_of_a_library_are_said_by_their_files() -> None:
+    assert environments_of("rccl") == ("rccl-no-gdr", "rccl-sockets")
+    assert environments_of("gloo") == ()
+    assert {load_library(name).environment_of for name in libraries()} == {None, "rccl"}
+
+
+def test_nothing_is_said_where_nothing_is_known() -> None:
+    alone = {"plans": {"lattice": TABLES["plans"]["lattice"]}, "library": {"name": "rccl-sockets"}}
+    assert environment_of(scenario(**alone), 16) is None
+
+
+def test_page_and_findings_say_it() -> None:
+    made = scenario(plans={"zero3": {}})
+    found = environment_of(made, 16)
+    view = StudyView(study=run_study(made), environment=found)
+    told = findings_of(view)
+    assert told.environment is found
+    text = study_page(told, view)
+    assert '<section id="environment">' in text and "rccl-sockets" in text
+    without = replace(view, environment=None)
+    assert '<section id="environment">' not in study_page(findings_of(without), without)
+
+
+def test_run_prints_what_it_assumes(tmp_path: Any) -> None:
+    said = invoke("run", "scenarios/toy.toml", "--plans", "zero3", "--devices", "8", "--out", str(tmp_path / "a")).out
+    assert 'Assumed: no stack (kernels as fused as the model), library "rccl". On 8 ' in said
+    assert "(rccl-sockets)" in said
+    silent = invoke(
+        "run",
+        "scenarios/toy.toml",
+        "--plans",
+        "zero3",
+        "--devices",
+        "8",
+        "--no-sensitivity",
+        "--out",
+        str(tmp_path / "b"),
+    )
+    assert "Assumed" not in silent.out
+
+
+def test_memory_that_a_stack_reserves_is_not_there_for_tensors() -> None:
+    own = load_stack("megatron-deepspeed")
+    free = scenario().machine.device.hbm_bytes
+    assert scenario(stack="megatron-deepspeed").machine.device.hbm_bytes == free - own.memory.reserved_bytes < free
