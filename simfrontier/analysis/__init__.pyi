@@ -20,9 +20,11 @@ from .stages import OUTSIDE as OUTSIDE, Stages as Stages, StageSpan as StageSpan
 from .step_bounds import bounds as bounds
 from .uncertainty import (
     Spread as Spread,
+    Waits as Waits,
     band_of as band_of,
     probability_faster as probability_faster,
     sampled_step_s as sampled_step_s,
+    sampled_waits as sampled_waits,
     spread_of as spread_of,
 )
 from .volumes import (

@@ -7,6 +7,9 @@ of the library's law for the same kind of call. Only the noise of single calls i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from statistics import NormalDist
 
@@ -19,7 +22,7 @@ from simfrontier.cost import pair_shape
 from simfrontier.machine import Machine
 from simfrontier.records import dataclass
 from simfrontier.schedule import DIRECT, Compute, Exchange, SegmentedProgram
-from simfrontier.simulation import DurationFactors, SimulatedStep, resampled_s
+from simfrontier.simulation import DurationFactors, SimulatedStep, resampled, resampled_s
 
 QUANTILES = (0.05, 0.5, 0.95)  # the lower end of a band, its middle, and its upper end
 
@@ -29,18 +32,30 @@ class Spread:
     """What is known to be uncertain, as standard deviations of log time; 0 where it is not known.
 
     `law`: of the library's law, and of single calls. `speed_sd`: between devices of the machine. `matmul_sd`: of the
-    law of matrix products.
+    law of matrix products. `call_sd`: of a kernel on a device, from one launch to the next.
     """
 
     law: Residual
     speed_sd: float
     matmul_sd: float
+    call_sd: float = 0.0
 
     @property
     def is_known(self) -> bool:
         """Whether there is anything to sample."""
         law = self.law
-        return max(law.model_sd, law.small_sd, law.run_sd, self.speed_sd, self.matmul_sd, *law.of_kind.values()) > 0.0
+        return (
+            max(
+                law.model_sd,
+                law.small_sd,
+                law.run_sd,
+                self.speed_sd,
+                self.matmul_sd,
+                self.call_sd,
+                *law.of_kind.values(),
+            )
+            > 0.0
+        )
 
 
 def spread_of(machine: Machine, library: Library) -> Spread:
@@ -49,7 +64,31 @@ def spread_of(machine: Machine, library: Library) -> Spread:
         law=library.residual or Residual(model_sd=0.0, run_sd=0.0),
         speed_sd=machine.device.speed_sd,
         matmul_sd=machine.device.matmul_sd,
+        call_sd=machine.device.call_sd,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Waits:
+    """Waiting of one step, in seconds, each [num_samples]. `in_step_s`: by how much the step is longer than if all
+    devices were typical, and every launch of a kernel: so long a typical rank waits for others that it would not wait
+    for then. `in_calls_s`: by the names of calls, between when a typical rank is ready for them and when the last of
+    their group is, in a step and on average over ranks; calls beside kernels may wait without holding anything up."""
+
+    in_step_s: Floats
+    in_calls_s: Mapping[str, Floats]
+
+
+def sampled_waits(step: SimulatedStep, plan: str, num_samples: int, seed: int) -> Waits | None:
+    """Waiting in the same samples as `sampled_step_s`; None where there are none, or neither devices nor launches are
+    known to differ."""
+    spread = spread_of(step.cluster.machine, step.cluster.library)
+    if num_samples == 0 or not (spread.speed_sd or spread.call_sd):
+        return None
+    made = factors(step, spread, plan, num_samples, seed)
+    done = resampled(step, made)
+    alike = replace(made, of_class=np.ones_like(made.of_class), call_sd=0.0, of_run=None)
+    return Waits(in_step_s=done.step_s - resampled_s(step, alike), in_calls_s=done.waited_s)
 
 
 def sampled_step_s(step: SimulatedStep, plan: str, num_samples: int, seed: int) -> Floats | None:
@@ -81,7 +120,23 @@ def factors(step: SimulatedStep, spread: Spread, plan: str, num_samples: int, se
         on_device={op.number: isinstance(op, Compute) and op.kind != "hook" for op in step.schedule.distinct_ops()},
         run_sd=spread.law.run_sd,
         noise=[_noise(role.segmented, plan, step.schedule.mesh.num_ranks, draws) for role in step.roles],
+        call_sd=spread.call_sd,
+        of_run=partial(_slowest_of_run, step, plan, draws) if spread.call_sd else None,
     )
+
+
+def _slowest_of_run(step: SimulatedStep, plan: str, draws: Draws, role: int, run: int) -> Floats:
+    """How much longer the slowest member of each rank class of a role takes for a run of kernels, in standard
+    deviations [num_rank_classes of the role, num_samples]: of m members at -ln(1 - p) = E / m, as `slowest`."""
+    from scipy.special import ndtri
+
+    classes = np.array(step.roles[role].classes)
+    members = np.bincount(step.cluster.folding.rank_class)[classes]
+    stream = draws.stream("launches", step.schedule.mesh.num_ranks, plan, role, run)
+    depth = stream.standard_exponential((len(classes), draws.num_samples)) / members[:, None]
+    share = np.clip(-np.expm1(-depth), np.finfo(float).tiny, 1.0 - np.finfo(float).epsneg)
+    out: Floats = -ndtri(share)
+    return out
 
 
 def _noise(part: SegmentedProgram, plan: str, devices: int, draws: Draws) -> Floats:

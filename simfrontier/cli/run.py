@@ -22,6 +22,7 @@ from simfrontier.report import (
     number,
     percent,
     percent_between,
+    quantity,
     write_findings,
     write_manifest,
     write_results,
@@ -211,7 +212,9 @@ def _bands(found: StudyFindings) -> Iterator[str]:
     for plan, one in sampled:
         if one.tflops_per_device is not None and (band := one.sampled_tflops) is not None:
             ends = f"{number(band.median)} ({number(band.low)} to {number(band.high)})"
-            yield f"  {plan:<{width}}  typical {number(one.tflops_per_device)}; {middle}: {ends}"
+            waits = found.time.waiting.get(plan)
+            waiting = f"; {quantity(waits.in_step_s.median, 's')} of the step is waiting for them" if waits else ""
+            yield f"  {plan:<{width}}  typical {number(one.tflops_per_device)}; {middle}: {ends}{waiting}"
 
 
 def _environments(found: Environment) -> Iterator[str]:

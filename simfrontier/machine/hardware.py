@@ -229,8 +229,9 @@ class Device:
     """One GCD or GPU. Matrix products of 16-bit numbers are always known, those of wider ones where the file has
     them.
 
-    `speed_sd` is the relative standard deviation of speed between devices of the machine, `matmul_sd` that of the
-    natural logarithm of measured rates of matrix products around the law of `Matmul`; 0 where the file does not say.
+    `speed_sd` is the relative standard deviation of speed between devices of the machine, `call_sd` that of the time of
+    a kernel on one device from one launch to the next, `matmul_sd` that of the natural logarithm of measured rates of
+    matrix products around the law of `Matmul`; 0 where the file does not say.
     `codecs`: speeds by name of the codec (`codecs.timed_codecs`), of those that the file knows.
     """
 
@@ -243,6 +244,7 @@ class Device:
     matmul_half_edge: Annotated[NotNegative, SOURCED]
     kernel_gap_s: Annotated[NotNegative, SOURCED]  # between two kernels of one stream
     speed_sd: Annotated[Part, SOURCED] = 0.0
+    call_sd: Annotated[Part, SOURCED] = 0.0
     matmul_sd: Annotated[Part, SOURCED] = 0.0
     fp8: Matmul | None = None
     fp32: Matmul | None = None

@@ -8,7 +8,12 @@ from .memory import (
     timeline_of as timeline_of,
 )
 from .nodes import number_nodes as number_nodes
-from .resample import DurationFactors as DurationFactors, resampled_s as resampled_s
+from .resample import (
+    DurationFactors as DurationFactors,
+    Resampled as Resampled,
+    resampled as resampled,
+    resampled_s as resampled_s,
+)
 from .role_view import RoleView as RoleView
 from .step import (
     LEVELS as LEVELS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +14,7 @@ from simfrontier.simulation.longest_path import LongestPath, Node, alone
 from simfrontier.simulation.step import SimulatedStep
 from simfrontier.simulation.step_path import StepPath
 from simfrontier.simulation.timeline import CallTimes
+from simfrontier.simulation.waiting import Waiting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -25,6 +26,12 @@ class DurationFactors:
     on_device  by number of the op
     run_sd     standard deviation of the log time of single calls, of which `noise` is, in these, per role
                [num_nodes, num_samples]
+    call_sd    standard deviation of the log time of a kernel on a device, from one launch to the next
+    of_run     by role and number of a run of kernels, in standard deviations: how much longer the slowest member of
+               each rank class of the role takes for all of it [num_rank_classes of the role, num_samples]
+
+    A run of kernels is what a rank computes between two calls that it waits for. That of the slowest member of a class
+    takes sum(t) + call_sd z sqrt(sum(t²)) of kernels that take t, as the largest sum of independent ones does.
     """
 
     of_op: Mapping[int, Floats]
@@ -32,10 +39,27 @@ class DurationFactors:
     on_device: Mapping[int, bool]
     run_sd: float
     noise: Sequence[Floats]
+    call_sd: float = 0.0
+    of_run: Callable[[int, int], Floats] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Resampled:
+    """Step times in seconds [num_samples], and by the names of calls how long a rank waits in them in a step, on
+    average over ranks [num_samples]; calls inside pipelines' passes that ran as a whole are not among these."""
+
+    step_s: Floats
+    waited_s: Mapping[str, Floats]
 
 
 def resampled_s(step: SimulatedStep, factors: DurationFactors) -> Floats:
-    """Step times in seconds [num_samples] when every op takes its simulated time, times its factors.
+    """Step times in seconds [num_samples], as `resampled`."""
+    return resampled(step, factors, waits=False).step_s
+
+
+def resampled(step: SimulatedStep, factors: DurationFactors, waits: bool = True) -> Resampled:
+    """Step times in seconds [num_samples], and waiting (where `waits`), when every op takes its simulated time, times
+    its factors.
 
     The rule of the simulation: ready = latest end of the op before it in its lane and of what it waits for; start =
     latest ready of its group; end = start + (simulated end - start) * factors. With all factors 1 that is the simulated
@@ -48,9 +72,15 @@ def resampled_s(step: SimulatedStep, factors: DurationFactors) -> Floats:
     """
     path = _Resampled(step, factors)
     last_of_lanes = {(role, nodes[-1]) for role, part in enumerate(path.parts) for nodes in part.program.by_lane}
-    ends = [end.max(axis=0) for node, *_, end in path.ends(path.begin) if node in last_of_lanes]
+    waiting = path.waiting() if waits else None
+    ends = []
+    for node, _, start, end in path.ends(path.begin):
+        if waiting is not None:
+            path.note(waiting, node, start, end)
+        if node in last_of_lanes:
+            ends.append(end.max(axis=0))
     longest: Floats = np.max(ends, axis=0)
-    return longest
+    return Resampled(step_s=longest, waited_s={} if waiting is None else waiting.by_call)
 
 
 class _Resampled(StepPath):
@@ -62,6 +92,7 @@ class _Resampled(StepPath):
         num_samples = factors.of_class.shape[1]
         self.begin = [np.zeros((len(rows), num_samples)) for rows in self.rows]
         self.took = [np.ascontiguousarray((role.timeline.end - role.timeline.start).T) for role in step.roles]
+        self.runs: dict[int, dict[int, tuple[int, float]]] = {}
         self.without_noise: dict[tuple[int, int], Floats] = {}
         self.calls: dict[tuple[tuple[CallTimes, ...], Segment], _CallPass] = {}
         self.waits_in: dict[Segment, list[list[int]]] = {}
@@ -77,7 +108,12 @@ class _Resampled(StepPath):
             return self._end_of_call(node, start, noise)
         took = self.took[role][index]
         if isinstance(op, Compute):
-            return start + self.longer(op, role, took)
+            longer = self.longer(op, role, took)
+            run = self.run_of(role, index)
+            if run is None or self.factors.of_run is None:
+                return start + longer
+            number, share = run
+            return start + longer * np.exp(self.factors.call_sd * share * self.factors.of_run(role, number))
         logs = self.factors.run_sd * noise
         if op.number in self.factors.of_op:
             logs += self.factors.of_op[op.number]
@@ -94,6 +130,38 @@ class _Resampled(StepPath):
             self.without_noise[key] = factor * self.factors.of_class[self.rows[role]] if slow else factor
         out: Floats = took[:, None] * self.without_noise[key]
         return out
+
+    def run_of(self, role: int, node: int) -> tuple[int, float] | None:
+        """Of a kernel by itself: the number of its run, and sqrt(sum(t²)) / sum(t) of the run; None where kernels take
+        the same time at every launch."""
+        if not self.factors.call_sd:
+            return None
+        if role not in self.runs:
+            self.runs[role] = runs_of(self.parts[role], self.before[role], [float(t.mean()) for t in self.took[role]])
+        return self.runs[role].get(node)
+
+    # ── waiting ──
+
+    def waiting(self) -> Waiting:
+        """What collects who waits how long."""
+        members = np.bincount(self.cluster.folding.rank_class)
+        shares = [members[rows] / members.sum() for rows in self.rows]
+        return Waiting(self.before, shares, self.factors.of_class.shape[1])
+
+    def note(self, waiting: Waiting, node: Node, start: Floats, end: Floats) -> None:
+        """What a typical member of each rank class does at a node that starts and ends so."""
+        role, index = node
+        op, ready = self.parts[role].program.ops[index], waiting.ready(node)
+        if self.parts[role].blocks[index] is not None:
+            coupled = self._ran_by_ops(role, index) or self.coupled(role, index) is not None
+            waiting.ended(node, end if coupled else ready + self.took[role][index][:, None])
+        elif isinstance(op, Compute):
+            logs = self.factors.of_op.get(op.number)
+            factor = 1.0 if logs is None else np.exp(logs)[None]
+            waiting.ended(node, ready + self.took[role][index][:, None] * factor)
+        else:
+            waiting.waited(node, op.name, ready, start)
+            waiting.ended(node, end)
 
     # ── calls ──
 
@@ -123,6 +191,31 @@ class _Resampled(StepPath):
             only = replace(part.program.calls[node], ops=part.block(node))
             self.waits_in[segment] = expand(part.schedule, Role(part.role.name, (only,), part.role.at)).before
         return self.waits_in[segment]
+
+
+def runs_of(
+    part: SegmentedProgram, before: Sequence[Sequence[int]], took: Sequence[float]
+) -> dict[int, tuple[int, float]]:
+    """Of each kernel of the compute lane: the number of its run and sqrt(sum(t²)) / sum(t) of that run. A kernel that
+    waits for a call that none before it has waited for begins a run, and so does the one after a call on its lane."""
+    ops, blocks = part.program.ops, part.blocks
+    seen: set[int] = set()
+    runs: list[list[int]] = [[]]
+    for node in part.program.by_lane[part.program.lanes.index("compute")] if "compute" in part.program.lanes else ():
+        if blocks[node] is not None or not isinstance(ops[node], Compute):
+            runs.append([])
+            continue
+        calls = {other for other in before[node] if not isinstance(ops[other], Compute)}
+        if calls - seen:
+            runs.append([])
+        seen |= calls
+        runs[-1].append(node)
+    out: dict[int, tuple[int, float]] = {}
+    for number, nodes in enumerate(run for run in runs if run):
+        times = np.array([took[node] for node in nodes])
+        share = float(np.sqrt((times**2).sum()) / times.sum()) if times.any() else 0.0
+        out |= dict.fromkeys(nodes, (number, share))
+    return out
 
 
 class _CallPass(LongestPath):

@@ -19,6 +19,7 @@ from simfrontier.analysis import (
     gathers,
     node_links,
     sampled_step_s,
+    sampled_waits,
     step_needs,
     traffic,
 )
@@ -32,7 +33,7 @@ from simfrontier.study.schedule_cache import BuiltSchedule, ScheduleCache, simul
 from simfrontier.trace import Trace
 
 if TYPE_CHECKING:
-    from simfrontier.analysis import Softmaxes, Stages
+    from simfrontier.analysis import Softmaxes, Stages, Waits
 
 Cell = str | int | float | bool
 Row = dict[str, Cell]
@@ -92,7 +93,8 @@ class PlanOutcome:
     `gathers`: of a model that keeps what all ranks fill. `softmaxes`: of a scenario that names their kernels or ways.
 
     `samples_s`: sampled step times, paired with those of other plans at the same size (see analysis.uncertainty); None
-    where the plan does not fit, nothing is known to be uncertain, or no samples are wanted.
+    where the plan does not fit, nothing is known to be uncertain, or no samples are wanted. `waits`: waiting in these
+    samples, where the plan is drawn and devices are known to differ.
     """
 
     plan: str
@@ -107,6 +109,7 @@ class PlanOutcome:
     gathers: Gathers | None
     softmaxes: Softmaxes | None
     samples_s: Floats | None = field(compare=False)
+    waits: Waits | None = field(default=None, compare=False)
 
 
 def run_case(
@@ -144,6 +147,7 @@ def run_case(
         gathers=gathers(step),
         softmaxes=_softmaxes(step) if scenario.names_softmaxes else None,
         samples_s=samples_s,
+        waits=sampled_waits(step, plan, wanted.samples, wanted.seed) if drawn and row["fits"] else None,
     )
 
 

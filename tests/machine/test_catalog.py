@@ -182,7 +182,7 @@ def test_counts_may_be_overridden_by_whole_floats() -> None:
             "copies.in_node_sd, copies.libraries.cray-mpich.bytes_per_s, copies.libraries.cray-mpich.gap_s, "
             "copies.libraries.cray-mpich.half_bytes, copies.libraries.cray-mpich.rendezvous_bytes, "
             "copies.libraries.openmpi-ucx.bytes_per_s, copies.libraries.openmpi-ucx.gap_s, "
-            "copies.libraries.openmpi-ucx.half_bytes, and 52 more",
+            "copies.libraries.openmpi-ucx.half_bytes, and 53 more",
         ),
         (
             {"device.hbm_share": 2.0},

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, field
 
+from simfrontier.analysis import Waits, band_of
 from simfrontier.records import dataclass
+from simfrontier.report.findings.samples import Sampled
 from simfrontier.report.view import StudyView, step_s
 
 
@@ -23,14 +25,31 @@ class StepParts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WaitedFor:
+    """Waiting for the slowest devices in a plan's step, expected over the samples, in seconds. `in_step_s`: by how much
+    that makes the step longer; `in_calls_s`: by the names of calls, how long a rank on average waits in them for the
+    last of its group, beside kernels or not, the longest first."""
+
+    in_step_s: Sampled
+    in_calls_s: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Breakdown:
     """The steps of all plans by size, the smallest first. `has_pipelines`: at the largest size;
-    `exchanges_beside`: whether a pipeline exchanges on lanes of its own."""
+    `exchanges_beside`: whether a pipeline exchanges on lanes of its own. `waiting`: by plan, at the largest size; empty
+    where devices are not known to differ."""
 
     device_word: str
     steps: Mapping[int, tuple[StepParts, ...]]
     has_pipelines: bool
     exchanges_beside: bool
+    waiting: Mapping[str, WaitedFor] = field(default_factory=dict)
+
+    @property
+    def waited_calls(self) -> tuple[str, ...]:
+        """The names of all calls in which ranks wait."""
+        return tuple(dict.fromkeys(name for each in self.waiting.values() for name in each.in_calls_s))
 
     @property
     def largest(self) -> int:
@@ -45,6 +64,16 @@ def breakdown_of(view: StudyView) -> Breakdown:
         steps={size: tuple(_steps(view, size)) for size in view.sizes},
         has_pipelines=bool(pipelines),
         exchanges_beside=any(pipeline is not None and pipeline.overlap for pipeline in pipelines),
+        waiting={o.plan: _waited(o.waits) for o in view.drawn if o.waits is not None},
+    )
+
+
+def _waited(waits: Waits) -> WaitedFor:
+    means = {name: float(each.mean()) for name, each in waits.in_calls_s.items()}
+    low, median, high = band_of(waits.in_step_s)
+    return WaitedFor(
+        in_step_s=Sampled(low=low, median=median, high=high),
+        in_calls_s=dict(sorted(means.items(), key=lambda each: -each[1])),
     )
 
 
