@@ -4,6 +4,7 @@ with each."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Literal
 
 from simfrontier.collectives import environments_of
@@ -79,6 +80,7 @@ def _alternatives(scenario: Scenario, steps: _Steps, own: Mapping[str, float]) -
                 continue
             try:
                 changed = scenario_of(scenario.document, scenario.where, {key: value})
+                changed = replace(changed, resolved_options=scenario.resolved_options)  # grids that were searched for
             except InputError:  # its keys do not go with the scenario's, or with its machine
                 continue
             goes = {plan for plan in own if key != "stack" or value in of_stacks[plan]}

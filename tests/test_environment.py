@@ -16,7 +16,7 @@ from simfrontier.report.page import study_page
 from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.stack import load_stack, stacks_of
 from simfrontier.study import run_study
-from simfrontier.tuning import SmallSchedules, estimate
+from simfrontier.tuning import GridSearcher, SmallSchedules, estimate
 from tests.invoke import invoke
 
 TABLES: dict[str, Any] = {
@@ -122,3 +122,16 @@ def test_memory_that_a_stack_reserves_is_not_there_for_tensors() -> None:
     own = load_stack("megatron-deepspeed")
     free = scenario().machine.device.hbm_bytes
     assert scenario(stack="megatron-deepspeed").machine.device.hbm_bytes == free - own.memory.reserved_bytes < free
+
+
+def test_a_grid_that_was_searched_for_stays() -> None:
+    """The plan says no tensor parallelism of its own; the search has found some, and alternatives are of that."""
+    plans = {"megatron": {"search": {"values": {"tensor": [4]}}}}
+    made = GridSearcher().complete(scenario(plans=plans), lambda _: None)
+    found, fixed = environment_of(made, 16), environment_of(scenario(plans={"megatron": {"tensor": 4}}), 16)
+    assert found is not None and fixed is not None
+    for ours, theirs in zip(found.alternatives, fixed.alternatives, strict=True):
+        assert ours.value == theirs.value
+        if ours.key == "library.name":
+            assert ours.factors == pytest.approx(theirs.factors)
+        assert ours.factors["megatron"] == pytest.approx(theirs.factors["megatron"], rel=0.1)
