@@ -171,7 +171,7 @@ class _Rates:
             case = decided.case(plan, self.devices)
             built = self.searcher.schedule_cache.of_case(decided, case)
             step = simulated(decided, built, self.fidelity)
-            flops = case.shape.step_flops(case.samples, case.recomputes)
+            flops = case.step_flops
             capacity = scenario.machine.device.hbm_bytes
             fits = not self.weighed or fullest(step, built.peaks).peak_bytes <= capacity
             self.known[key] = flops / step.step_s / self.devices / 1e12, fits

@@ -97,7 +97,7 @@ class ProgramBuilder:
         for layer in reversed(self.part.layers):
             before, after = self._around_recomputation
             self._ops(before, layer, micro, "backward")
-            self._ops(work.recomputed, layer, micro, "recompute")
+            self._ops(work.recomputed if work.is_checkpointed(layer) else (), layer, micro, "recompute")
             self._ops(after, layer, micro, "backward")
             self.close("backward", layer, micro)
         if self.part.first:
@@ -165,7 +165,7 @@ class ProgramBuilder:
             self.copies_filled.update(refs)
         self.items.append(Hook(module=module, weights=refs, elements=sum(w.num_elements for w in owned)))
         for weight in sharded:
-            from_copy = self.plan.reads_copy(stage, micro == 0, self._is_repeated(weight))
+            from_copy = self.plan.reads_copy(stage, micro == 0, self._is_repeated(weight, layer))
             src = Ref(weight.name + (".copy" if from_copy else ""), layer if weight.per_layer else 0)
             purpose: Purpose = "copy_gather" if from_copy else "weight_gather"
             if not self.plan.gathers_once:
@@ -174,15 +174,15 @@ class ProgramBuilder:
             self.move(purpose, src, dst, self.plan.hops[purpose])
         return refs
 
-    def _is_repeated(self, weight: Weight) -> bool:
-        """Whether checkpointing runs the weight's forward twice: that of the layers, never that of embedding and
-        head."""
-        return self.workload.checkpointing == "full" and weight.per_layer
+    def _is_repeated(self, weight: Weight, layer: int) -> bool:
+        """Whether checkpointing runs the weight's forward twice: that of layers, never that of embedding and head."""
+        work = self.workload
+        return work.checkpointing == "full" and weight.per_layer and work.is_checkpointed(layer)
 
     def _write_copies(self, op: WorkOp, layer: int, micro: int, stage: Stage) -> None:
         for name in op.weights:
             weight = self.workload.weights[name]
-            if not self.plan.writes_copy(stage, micro == 0, self._is_repeated(weight)):
+            if not self.plan.writes_copy(stage, micro == 0, self._is_repeated(weight, layer)):
                 continue
             if f"{name}.copy" in self.tensors:
                 home = layer if weight.per_layer else 0
@@ -246,7 +246,7 @@ class ProgramBuilder:
     def _read(self, op: WorkOp, use: Use, layer: int, micro: int, stage: Stage) -> Ref:
         """An operand where the op needs it; `again` is the instance that recomputation makes."""
         name = use[0]
-        again = name in self.redone and stage != "forward"
+        again = name in self.redone and stage != "forward" and self.workload.is_checkpointed(layer)
         needed = self.layout.needed(op, self.workload.values[name].dims)
         source = self._home(use, layer, micro, self.tensors.value(name, again=again))
         if needed == self.layout.kept[name]:
@@ -306,7 +306,9 @@ class ProgramBuilder:
             reads.append(self._used(weight, layer, micro, stage) if is_sharded else home)
         reads += [self._state(name, layer) for name in op.states]
         reads += [ref for ref in fetched if ref not in reads]
-        stale = any(self.plan.is_stale(stage, self._is_repeated(self.workload.weights[name])) for name in op.weights)
+        stale = any(
+            self.plan.is_stale(stage, self._is_repeated(self.workload.weights[name], layer)) for name in op.weights
+        )
         made, added = self._gradient_targets(op, layer, micro)
         self.items.append(
             Compute(

@@ -27,7 +27,15 @@ def structure_of(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine, gra
         *((value.name, _but_batch(value.dims, value.shape)) for value in workload.values.values()),
     )
     traits = tuple(sorted(workload.traits.items()))
-    model = (workload.name, workload.precision, workload.num_layers, workload.checkpointing, traits, shapes)
+    model = (
+        workload.name,
+        workload.precision,
+        workload.num_layers,
+        workload.checkpointing,
+        workload.checkpoint_every,
+        traits,
+        shapes,
+    )
     stages = None if plan.pipeline is None else mesh[plan.pipeline.axis]
     return choices, tables, routes, mesh.names, mesh.live(mesh.names), stages, engine, grad_accum, model
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from simfrontier.codecs import Codec, Plain
+from simfrontier.errors import InputError
 from simfrontier.plan.builder import ModelPart, ProgramBuilder
 from simfrontier.plan.compress import Compressor
 from simfrontier.plan.optimizer import end_of_step
@@ -44,6 +45,11 @@ class _Stages:
         self.num_stages = mesh[self.pipeline.axis]
         self.num_chunks = self.num_stages * self.pipeline.chunks
         self.layers_per_chunk = work.num_layers // self.num_chunks
+        if self.layers_per_chunk % work.checkpoint_every:
+            raise InputError(
+                f"checkpoint_every = {work.checkpoint_every} does not divide the {self.layers_per_chunk} layers that "
+                "follow one another on a stage"
+            )
         self.tied = [w.name for w in work.weights.values() if self._is_in(w.name, True) and self._is_in(w.name, False)]
 
     def _is_in(self, weight: str, first: bool) -> bool:

@@ -24,9 +24,6 @@ class Step:
         scenario = job.scenario
         self.job, self.devices = job, scenario.file.run.devices[0]
         self.case: Case = scenario.case(PLAN, self.devices)
-        self._without: Case | None = None
-        if job.checkpointed_share < 1.0:
-            self._without = replace(self.case, checkpointing="none")
         self._prices = Prices(scenario.machine, scenario.library, self.devices)
         self._small = SmallSchedules(self._prices)
 
@@ -59,8 +56,6 @@ class Step:
         prices.machine = machine
         self._small.op_times.known.clear()
         whole = self._sharing(estimate(self.case, self._small))
-        if self._without is not None:
-            whole = self._mixed(whole, self._sharing(estimate(self._without, self._small)))
         steps = self.job.steps
         return replace(whole, step_s=steps * whole.step_s, floor_s=steps * whole.floor_s) if steps != 1.0 else whole
 
@@ -71,19 +66,6 @@ class Step:
         beside = min(alone.aside_s, alone.busy_s)
         slower = alone.busy_s + beside * held / max(1, prices.machine.device.num_compute_units - held)
         return replace(alone, step_s=max(alone.step_s, slower))
-
-    def _mixed(self, checkpointed: Estimate, without: Estimate) -> Estimate:
-        """Of layers of both kinds, in turn: each adds what it adds alone."""
-        share = self.job.checkpointed_share
-
-        def mean(a: float, b: float) -> float:
-            return share * a + (1.0 - share) * b
-
-        return Estimate(
-            step_s=mean(checkpointed.step_s, without.step_s),
-            floor_s=mean(checkpointed.floor_s, without.floor_s),
-            peak_bytes=mean(checkpointed.peak_bytes, without.peak_bytes),
-        )
 
     def value(self, step_s: float) -> float:
         """What a step of that time is in the unit of the row."""

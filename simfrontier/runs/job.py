@@ -26,16 +26,15 @@ PADDED: Final = 128  # vocabularies are padded to multiples of this on each rank
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """A published run as a scenario of one plan at one size, what its value counts, and what its source does
-    not tell of it. `document` is the scenario's file; `checkpointed_share`: of the layers, how many are checkpointed
-    where the scenario says that all are; `stated_bytes`: memory of a device that the source states; `steps`: of how
-    many of the scenario's steps one of the run is, where that has more micro-batches than are laid out."""
+    not tell of it. `document` is the scenario's file; `stated_bytes`: memory of a device that the source states;
+    `steps`: of how many of the scenario's steps one of the run is, where that has more micro-batches than are laid
+    out."""
 
     run: Run
     scenario: Scenario
     document: Mapping[str, Any]
     rate: Rate
     unknown: tuple[Unknown, ...]
-    checkpointed_share: float = 1.0
     stated_bytes: float | None = None
     steps: float = 1.0
 
@@ -61,15 +60,12 @@ def job_of(run: Run, rules: Sequence[Rule] | None = None) -> Job | Unread:
     try:
         document, steps = _document(run, said, assumed)
         scenario = scenario_of(document, run.where, laid_out=False)
-        grid = said.table("grid")
-        share = float(grid.get("checkpointed_share", 1.0 / grid.get("checkpoint_every", 1)))
         return Job(
             run=run,
             scenario=scenario,
             document=document,
             rate=_rate(said, document["machine"]["name"], document["run"]["devices"][0]),
             unknown=tuple(assumed),
-            checkpointed_share=share,
             stated_bytes=_stated_bytes(said),
             steps=steps,
         )

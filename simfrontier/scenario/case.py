@@ -36,6 +36,7 @@ class Case:
     micro_batch: int
     grad_accum: int
     checkpointing: Checkpointing
+    checkpoint_every: int
     precision: str
     gradients: str | None
     attention: Attention
@@ -50,6 +51,20 @@ class Case:
     def recomputes(self) -> bool:
         """Whether every layer's forward runs twice."""
         return self.checkpointing == "full"
+
+    @property
+    def recomputed_share(self) -> float:
+        """Of the layers, those whose forward runs twice."""
+        if not self.recomputes:
+            return 0.0
+        return -(-self.shape.num_layers // self.checkpoint_every) / self.shape.num_layers
+
+    @property
+    def step_flops(self) -> float:
+        """Floating-point operations of a step, with those that are done again."""
+        without, every = (self.shape.step_flops(self.samples, recomputed) for recomputed in (False, True))
+        share = self.recomputed_share
+        return every if share == 1.0 else without + share * (every - without)
 
     @property
     def stages(self) -> int:
@@ -69,7 +84,14 @@ class Case:
     def workload_of(self, shape: Shape, batch: int) -> Workload:
         """The same with another shape, of another batch."""
         return workload_of(
-            shape, batch, self.checkpointing, self.precision, self.attention, self.softmax, self.gradients
+            shape,
+            batch,
+            self.checkpointing,
+            self.precision,
+            self.attention,
+            self.softmax,
+            self.gradients,
+            self.checkpoint_every,
         )
 
 
@@ -100,6 +122,7 @@ def case_of(name: str, options: Options, devices: int, file: ScenarioFile, shape
         micro_batch=micro_batch,
         grad_accum=grad_accum,
         checkpointing=checkpointing,
+        checkpoint_every=file.model.checkpoint_every if checkpointing == "full" else 1,
         precision=file.model.precision,
         gradients=file.model.gradients,
         attention=options.attention or file.model.attention,

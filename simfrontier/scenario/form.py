@@ -81,6 +81,7 @@ class ModelTable(Strict):
     attention: Attention = "plain"
     softmax: Softmax = "fused"
     checkpointing: Checkpointing = "full"
+    checkpoint_every: Size = 1  # of the layers that `full` checkpoints: those whose numbers divide by it
     precision: Literal["fp16", "bf16", "fp32", "fp64"] = "fp16"
     gradients: Literal["fp16", "bf16", "fp32", "fp64"] | None = None  # added up in; the model's own
     linear_precision: Literal["fp8"] | None = None  # of the products of linear modules, where it is another one

@@ -192,6 +192,11 @@ def _resolve(
     machine = machine if stack is None else stack.on(machine)
     if file.model.gradients is not None:
         find_precision(file.model.precision).adding_in(file.model.gradients)
+    if file.model.checkpoint_every > 1 and file.model.checkpointing != "full":
+        raise InputError(
+            f"model.checkpoint_every = {file.model.checkpoint_every}: of layers that are checkpointed as a whole, and "
+            f'model.checkpointing = "{file.model.checkpointing}"; allowed: 1, or model.checkpointing = "full"'
+        )
     if file.model.linear_precision is not None:
         machine.matmul(file.model.linear_precision)
         machine = replace(machine, kernels=replace(machine.kernels, linear=file.model.linear_precision))

@@ -184,7 +184,7 @@ def _row(
 ) -> Row:
     devices, machine = case.devices, scenario.machine
     moved = traffic(step)
-    flops = case.shape.step_flops(case.samples, case.recomputes)
+    flops = case.step_flops
     useful = case.shape.step_flops(case.samples, recomputed=False)
     row: Row = {
         "scenario": scenario.name,

@@ -4,7 +4,7 @@ small schedules."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 from simfrontier.scenario import Case
 from simfrontier.tuning.small_steps import SmallSchedules, SmallStep, SmallSteps
@@ -24,7 +24,12 @@ class Estimate:
 
 
 def estimate(case: Case, small_schedules: SmallSchedules) -> Estimate:
-    """The estimate of a case. Raises InputError where its schedule cannot be made or priced."""
+    """The estimate of a case: of layers of which some are checkpointed, each adds what it adds where all are like it.
+    Raises InputError where its schedule cannot be made or priced."""
+    if case.checkpoint_every > 1:
+        every = replace(case, checkpoint_every=1)
+        none = replace(every, checkpointing="none")
+        return _mixed(case.recomputed_share, estimate(every, small_schedules), estimate(none, small_schedules))
     pair = small_schedules.pair(case)
     if case.stages > 1:
         return _of_pipeline(case, pair, small_schedules)
@@ -36,6 +41,12 @@ def estimate(case: Case, small_schedules: SmallSchedules) -> Estimate:
         busy_s=case.grad_accum * _line(pair, layers)(lambda small: small.busy_s),
         aside_s=case.grad_accum * _line(pair, layers)(lambda small: small.aside_s),
     )
+
+
+def _mixed(share: float, one: Estimate, other: Estimate) -> Estimate:
+    """So much of one, and the rest of the other."""
+    each = ((field.name, getattr(one, field.name), getattr(other, field.name)) for field in fields(Estimate))
+    return Estimate(**{name: share * a + (1.0 - share) * b for name, a, b in each})
 
 
 Line = Callable[[Callable[[SmallStep], float]], float]

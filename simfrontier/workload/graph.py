@@ -122,8 +122,9 @@ class Phase:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
     """A whole model: embedding, `num_layers` equal layers, head; `checkpointing` says what of each layer its backward
-    computes again, `core` names the ops of a layer's forward that `selective` does. A sample has `sequence` positions
-    (1 in a model without sequences). `traits` say what else tells models of these sizes apart. Raises InputError."""
+    computes again, `core` names the ops of a layer's forward that `selective` does; with `full`, the layers whose
+    numbers divide by `checkpoint_every` alone. A sample has `sequence` positions (1 in a model without sequences).
+    `traits` say what else tells models of these sizes apart. Raises InputError."""
 
     name: str
     batch: int
@@ -139,6 +140,7 @@ class Workload:
     traits: Mapping[str, str | int] = field(default_factory=dict)
     states: Mapping[str, State] = field(default_factory=dict)
     core: tuple[str, ...] = ()
+    checkpoint_every: int = 1
 
     def __post_init__(self) -> None:
         if self.checkpointing not in get_args(Checkpointing):
@@ -152,6 +154,10 @@ class Workload:
             return tuple(op for op in self.layer.forward if op.name in self.core)
         return self.layer.forward if self.checkpointing == "full" else ()
 
+    def is_checkpointed(self, layer: int) -> bool:
+        """Whether a layer's backward computes anything again."""
+        return self.checkpointing != "none" and layer % self.checkpoint_every == 0
+
     @property
     def clips_each(self) -> bool:
         """Whether gradients are clipped one by one (a trait), and the host looks at the norm of each."""
@@ -164,9 +170,10 @@ class Workload:
     @property
     def matmul_flops(self) -> int:
         """Floating-point operations of all matrix products of one micro-batch, recomputation included."""
-        layer = sum(map(_matmul_flops, (self.layer.forward, self.recomputed, self.layer.backward)))
+        layer = sum(map(_matmul_flops, (self.layer.forward, self.layer.backward)))
+        again = sum(map(self.is_checkpointed, range(self.num_layers))) * _matmul_flops(self.recomputed)
         ends = sum(_matmul_flops(ops) for p in (self.embedding, self.head) for ops in (p.forward, p.backward))
-        return self.num_layers * layer + ends
+        return self.num_layers * layer + again + ends
 
 
 def _matmul_flops(ops: tuple[WorkOp, ...]) -> int:

@@ -66,6 +66,7 @@ class Grid:
     precision: str = "fp64"
     checkpointing: Checkpointing = "full"
     engine: Engine = PLAIN
+    checkpoint_every: int = 1
     attention: Attention = "plain"
     softmax: Softmax = "fused"
 
@@ -93,6 +94,7 @@ class Grid:
             shape = SHAPES[self.shape]
             how = {"attention": self.attention, "softmax": self.softmax}
             workload = gpt(shape, batch, self.checkpointing, precision=self.precision, **how)
+        workload = replace(workload, checkpoint_every=self.checkpoint_every)
         options.refuse_shape(shape)
         options.refuse_micro_batches(self.grad_accum)
         return build(workload, make_plan(self.family, options, mesh), mesh, self.engine, self.grad_accum)

@@ -141,6 +141,8 @@ def test_plans_of_the_data_axes_train_like_the_unsharded_model_on_axonns_grid(da
     "grid",
     [
         axonn(2, 2, 1, pipeline=2),
+        axonn(2, 1, 2, checkpoint_every=3),
+        megatron(2, 2, checkpoint_every=2, data="zero3"),
         axonn(1, 2, 2, shape="tied", pipeline=2, data="zero1"),
         axonn(2, 2, 1, oar=False, ors=False, oag=False, checkpointing="none"),
         axonn(1, 2, 2, gather_again=True, shape="parallel"),

@@ -155,9 +155,9 @@ def test_a_job_of_more_micro_batches_than_are_laid_out_is_as_long_as_its_batch()
 
 
 def test_every_nth_layer_is_a_share() -> None:
-    assert job(checkpointing="selective (every 2nd layer)").checkpointed_share == 0.5
-    assert job(checkpointing="every 4th layer").checkpointed_share == 0.25
-    assert job(checkpointing="full").checkpointed_share == 1.0
+    assert job(checkpointing="selective (every 2nd layer)").scenario.file.model.checkpoint_every == 2
+    assert job(checkpointing="every 4th layer").scenario.file.model.checkpoint_every == 4
+    assert job(checkpointing="full").scenario.file.model.checkpoint_every == 1
 
 
 def test_a_factor_is_of_the_value() -> None:

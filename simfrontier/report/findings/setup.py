@@ -33,6 +33,7 @@ class Setup:
     same_work: bool
     recomputes: Mapping[str, bool]
     checkpointing: Mapping[str, Checkpointing]
+    checkpoint_every: int
     fitted_on: tuple[str, ...]
 
 
@@ -57,6 +58,7 @@ def setup_of(view: StudyView) -> Setup:
         same_work=len({case.samples / case.devices for case in cases.values()}) == 1,
         recomputes=view.recomputing,
         checkpointing={plan: cases[plan, view.largest].checkpointing for plan in view.plans},
+        checkpoint_every=scenario.file.model.checkpoint_every,
         fitted_on=fitted_elsewhere(scenario),
     )
 
