@@ -10,7 +10,6 @@ from .memory import (
 from .nodes import number_nodes as number_nodes
 from .resample import (
     DurationFactors as DurationFactors,
-    Resampled as Resampled,
     resampled as resampled,
     resampled_s as resampled_s,
 )

@@ -44,7 +44,8 @@ def test_a_master_has_the_nesting_of_its_weight(family: str) -> None:
     [
         (f"{QKV}.moments", "uint8", f"type moments, as optimizer of {QKV} in fp16"),
         (f"{QKV}.master", "fp16", f"type fp32, as master of {QKV} in fp16"),
-        (f"{QKV}.grad", "fp32", f"type fp16, as accumulator of {QKV} in fp16"),
+        (f"{QKV}.grad", "fp32", "the type of the other accumulators, fp16"),
+        (f"{QKV}.grad", "bf16", f"type fp16 or fp32, as accumulator of {QKV} in fp16"),
     ],
 )
 def test_a_state_has_the_type_that_its_weight_asks_for(tensor: str, dtype: str, expected: str) -> None:
