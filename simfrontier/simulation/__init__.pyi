@@ -8,11 +8,7 @@ from .memory import (
     timeline_of as timeline_of,
 )
 from .nodes import number_nodes as number_nodes
-from .resample import (
-    DurationFactors as DurationFactors,
-    resampled as resampled,
-    resampled_s as resampled_s,
-)
+from .resample import DurationFactors as DurationFactors, resampled as resampled, resampled_s as resampled_s
 from .role_view import RoleView as RoleView
 from .step import (
     LEVELS as LEVELS,
