@@ -70,17 +70,18 @@ def spread_of(machine: Machine, library: Library) -> Spread:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Waits:
-    """Waiting of one step, in seconds, each [num_samples]. `in_step_s`: by how much the step is longer than if all
+    """Sampled times of one step (`step_s`), and its waiting, in seconds, each [num_samples]. `in_step_s`: by how much the step is longer than if all
     devices were typical, and every launch of a kernel: so long a typical rank waits for others that it would not wait
     for then. `in_calls_s`: by the names of calls, between when a typical rank is ready for them and when the last of
     their group is, in a step and on average over ranks; calls beside kernels may wait without holding anything up."""
 
+    step_s: Floats
     in_step_s: Floats
     in_calls_s: Mapping[str, Floats]
 
 
 def sampled_waits(step: SimulatedStep, plan: str, num_samples: int, seed: int) -> Waits | None:
-    """Waiting in the same samples as `sampled_step_s`; None where there are none, or neither devices nor launches are
+    """The samples of `sampled_step_s`, and waiting in them; None where there are none, or neither devices nor launches are
     known to differ."""
     spread = spread_of(step.cluster.machine, step.cluster.library)
     if num_samples == 0 or not (spread.speed_sd or spread.call_sd):
@@ -88,7 +89,8 @@ def sampled_waits(step: SimulatedStep, plan: str, num_samples: int, seed: int) -
     made = factors(step, spread, plan, num_samples, seed)
     done = resampled(step, made)
     alike = replace(made, of_class=np.ones_like(made.of_class), call_sd=0.0, of_run=None)
-    return Waits(in_step_s=done.step_s - resampled_s(step, alike), in_calls_s=done.waited_s)
+    in_step_s = done.step_s - resampled_s(step, alike)
+    return Waits(step_s=done.step_s, in_step_s=in_step_s, in_calls_s=done.waited_s)
 
 
 def sampled_step_s(step: SimulatedStep, plan: str, num_samples: int, seed: int) -> Floats | None:

@@ -129,7 +129,10 @@ def run_case(
     digested = digest(built.schedule)
     spent, wanted = exposure(step), scenario.file.uncertainty
     row = _row(scenario, case, step, memory, spent, fidelity, digested)
-    samples_s = sampled_step_s(step, plan, wanted.samples, wanted.seed) if row["fits"] else None
+    waits = sampled_waits(step, plan, wanted.samples, wanted.seed) if drawn and row["fits"] else None
+    samples_s = None if waits is None else waits.step_s
+    if waits is None and row["fits"]:
+        samples_s = sampled_step_s(step, plan, wanted.samples, wanted.seed)
     row["mesh"] = " × ".join(f"{axis} {case.mesh[axis]}" for axis in case.mesh.live(case.mesh.names))
     row.update(zip(BAND, ("", "", "") if samples_s is None else band_of(samples_s), strict=True))
     _refuse_endless(row)
@@ -147,7 +150,7 @@ def run_case(
         gathers=gathers(step),
         softmaxes=_softmaxes(step) if scenario.names_softmaxes else None,
         samples_s=samples_s,
-        waits=sampled_waits(step, plan, wanted.samples, wanted.seed) if drawn and row["fits"] else None,
+        waits=waits,
     )
 
 
