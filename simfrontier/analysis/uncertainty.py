@@ -81,8 +81,8 @@ class Waits:
 
 
 def sampled_waits(step: SimulatedStep, plan: str, num_samples: int, seed: int) -> Waits | None:
-    """The samples of `sampled_step_s`, and waiting in them; None where there are none, or neither devices nor launches are
-    known to differ."""
+    """The samples of `sampled_step_s`, and waiting in them; None where there are none, or neither devices nor launches
+    are known to differ."""
     spread = spread_of(step.cluster.machine, step.cluster.library)
     if num_samples == 0 or not (spread.speed_sd or spread.call_sd):
         return None
