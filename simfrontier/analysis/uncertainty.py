@@ -70,10 +70,13 @@ def spread_of(machine: Machine, library: Library) -> Spread:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Waits:
-    """Sampled times of one step (`step_s`), and its waiting, in seconds, each [num_samples]. `in_step_s`: by how much the step is longer than if all
-    devices were typical, and every launch of a kernel: so long a typical rank waits for others that it would not wait
-    for then. `in_calls_s`: by the names of calls, between when a typical rank is ready for them and when the last of
-    their group is, in a step and on average over ranks; calls beside kernels may wait without holding anything up."""
+    """Sampled times of one step (`step_s`), and its waiting, in seconds, each [num_samples].
+
+    `in_step_s`: by how much the step is longer than if all devices were typical, and every launch of a kernel: so long
+    a typical rank waits for others that it would not wait for then. `in_calls_s`: by the names of calls, between when a
+    typical rank is ready for them and when the last of their group is, in a step and on average over ranks; calls
+    beside kernels may wait without holding anything up.
+    """
 
     step_s: Floats
     in_step_s: Floats
