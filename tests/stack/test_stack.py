@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,10 @@ import pytest
 from simfrontier.errors import InputError
 from simfrontier.machine import load_machine
 from simfrontier.scenario import Scenario, scenario_of
-from simfrontier.stack import load_stack
-from simfrontier.stack.stack import stacks
+from simfrontier.stack import Stack, load_stack
+from simfrontier.stack.stack import StackHost, StackKernels, StackMemory, stacks
 
+TABLES: dict[str, Any] = {"kernels": StackKernels, "host": StackHost, "memory": StackMemory}
 OWN = """
 name = "own"
 title = "of one's own"
@@ -123,3 +125,14 @@ def test_an_unknown_stack_is_named_with_the_nearest() -> None:
     with pytest.raises(InputError, match=r'stack "megatron-cor" is not in the catalog; .*megatron-core') as caught:
         scenario("megatron-cor")
     assert str(caught.value).startswith("s.toml: stack:")
+
+
+def test_the_document_of_stacks_has_every_key_and_its_example_is_one(tmp_path: Path) -> None:
+    text = Path("docs/stacks.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[1] for line in text.splitlines() if line.startswith("| `")]
+    listed = {key.strip(" `") for row in rows for key in row.split(", ")}
+    keys = {f"{table}.{each.name}" for table, form in TABLES.items() for each in fields(form)}
+    assert listed == keys | ({each.name for each in fields(Stack)} - TABLES.keys()) | {"base"}
+    path = tmp_path / "ours.toml"
+    path.write_text(text.split("```toml\n")[1].split("```")[0], encoding="utf-8")
+    assert load_stack(str(path)).plans["megatron"]["sequence_parallel"] is True
