@@ -67,15 +67,18 @@ class Stack:
         if isinstance(model, dict) and model.get("precision") in self.gradients:
             out["model"] = {"gradients": self.gradients[model["precision"]], **model}
         if isinstance(plans, dict):
-            out["plans"] = {name: self._plan(table) for name, table in plans.items()}
+            out["plans"] = {name: self.plan(table, name) for name, table in plans.items()}
         return out
 
-    def _plan(self, table: Any) -> Any:
-        """A plan's table, and that of the plan on its data axes, with this stack's defaults."""
+    def plan(self, table: Any, name: str = "") -> Any:
+        """A plan's table, or that of the plan on its data axes, with this stack's defaults; its `name` is that of its
+        family where the table names none."""
+        if isinstance(table, str):  # a family's name stands for its table
+            return {"family": table, **self.plans[table]} if table in self.plans else table
         if not isinstance(table, dict):
             return table
-        own = {**self.plans.get(str(table.get("family")), {}), **table}
-        return {**own, "data": self._plan(own["data"])} if "data" in own else own
+        own = {**self.plans.get(str(table.get("family", name)), {}), **table}
+        return {**own, "data": self.plan(own["data"])} if "data" in own else own
 
     def on(self, machine: Machine) -> Machine:
         """The machine as this stack uses it, with the memory that it leaves to tensors."""

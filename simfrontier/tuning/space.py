@@ -130,6 +130,8 @@ class Space:
                 self._micro_batches(ranks), self._checkpointings(), self._kernels()
             ):
                 table = {**keys, "micro_batch": micro, "checkpointing": checkpointing, **more}
+                if self.scenario.stack is not None:
+                    table = self.scenario.stack.plan(table)
                 case = self._tried(table)
                 if case is not None:
                     yield Candidate(

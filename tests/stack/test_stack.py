@@ -102,6 +102,14 @@ def test_a_plan_on_data_axes_has_the_stack_s_keys_too(tmp_path: Path) -> None:
     assert table["plans"]["p"]["data"] == {"family": "zero3", "gradient_codec": "fp32"}
 
 
+def test_a_family_s_name_stands_for_its_table() -> None:
+    stack = load_stack("megatron-core")
+    own = {"family": "zero1", "reduction": "reduce_scatter", "gather": "next_forward"}
+    assert stack.plan({"family": "megatron", "data": "zero1"})["data"] == own
+    assert stack.plan({"family": "megatron", "data": "zero3"})["data"] == "zero3"
+    assert stack.under({"plans": {"zero1": {}}})["plans"]["zero1"] == {key: own[key] for key in ("reduction", "gather")}
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
