@@ -22,7 +22,8 @@ Band = tuple[float, float]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alternative:
     """A stack or a state of the library that a job may have instead: the scenario's `key` and its `value`, in words
-    (`title`), and by plan what a step takes over what it takes as assumed, without those that do not run with it."""
+    (`title`), and by plan what a step takes over what it takes as assumed, without those that do not run with it. A
+    plan that was searched for keeps the keys that it was found with."""
 
     key: Key
     value: str

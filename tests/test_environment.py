@@ -125,7 +125,8 @@ def test_memory_that_a_stack_reserves_is_not_there_for_tensors() -> None:
 
 
 def test_a_grid_that_was_searched_for_stays() -> None:
-    """The plan says no tensor parallelism of its own; the search has found some, and alternatives are of that."""
+    """The plan says no tensor parallelism of its own; the search has found some, and alternatives are of that, with the
+    keys that it was found with."""
     plans = {"megatron": {"search": {"values": {"tensor": [4]}}}}
     made = GridSearcher().complete(scenario(plans=plans), lambda _: None)
     found, fixed = environment_of(made, 16), environment_of(scenario(plans={"megatron": {"tensor": 4}}), 16)
@@ -134,4 +135,3 @@ def test_a_grid_that_was_searched_for_stays() -> None:
         assert ours.value == theirs.value
         if ours.key == "library.name":
             assert ours.factors == pytest.approx(theirs.factors)
-        assert ours.factors["megatron"] == pytest.approx(theirs.factors["megatron"], rel=0.1)

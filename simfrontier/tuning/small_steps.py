@@ -6,7 +6,7 @@ and of three layers, and of at most three micro-batches, say what those of any n
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -21,6 +21,7 @@ from simfrontier.workload import Workload
 
 FEW_LAYERS = (2, 3)
 _LAYERS, _HEAD, _END = range(3)  # phases
+_PASSING = ("gathered", "gradient", "encoded")  # roles of weights and gradients on their way
 _PASSES = ("embedding", "forward", "head", "backward", "embedding.backward")
 
 
@@ -33,7 +34,8 @@ class SmallStep:
     the sums of these over the embedding and the head, in one micro-batch. `busy_s`: seconds that the lane of the
     kernels works in one micro-batch on average; `aside_s`: that collectives take on other lanes.
 
-    Bytes on a rank: `persistent_bytes` all the time; of buffers at most `peak_bytes` in time, and in program order
+    Bytes on a rank: `persistent_bytes` all the time; of buffers at most `peak_bytes` in time, of which weights and
+    gradients on their way are `passing_bytes`, and in program order
     `layers_bytes` during layers, `head_bytes` during the head and `end_bytes` at the end of the step.
     """
 
@@ -46,6 +48,7 @@ class SmallStep:
     aside_s: float
     persistent_bytes: int
     peak_bytes: float
+    passing_bytes: float
     layers_bytes: int
     head_bytes: int
     end_bytes: int
@@ -234,6 +237,8 @@ def _small(
     of_call: dict[str, float] = {}
     for number, label in zip(form.chain, form.chain_phase, strict=True):
         of_call[label] = of_call.get(label, 0.0) + floor[number]
+    passing = {name for name, tensor in schedule.tensors.items() if tensor.role in _PASSING}
+    peak_bytes, passing_bytes = _peak_in_time(form, size, start, end, passing)
     ops = form.program.ops
     busy = sum(s for op, s in zip(ops, times, strict=True) if op.lane == "compute")
     aside = sum(s for op, s in zip(ops, times, strict=True) if op.lane != "compute" and isinstance(op, Collective))
@@ -250,22 +255,28 @@ def _small(
             for name, tensor in schedule.tensors.items()
             if tensor.persistent
         ),
-        peak_bytes=_peak_in_time(form, size, start, end),
+        peak_bytes=peak_bytes,
+        passing_bytes=passing_bytes,
         layers_bytes=layers_bytes,
         head_bytes=head_bytes,
         end_bytes=end_bytes,
     )
 
 
-def _peak_in_time(form: StepForm, size: Mapping[str, int], start: list[float], end: list[float]) -> float:
-    """The most bytes of buffers at once."""
-    held = [(size[name], start[first], end[last]) for name, first, last in form.held if size[name]]
+def _peak_in_time(
+    form: StepForm, size: Mapping[str, int], start: list[float], end: list[float], passing: Collection[str]
+) -> tuple[float, float]:
+    """The most bytes of buffers at once, and of those `passing` then."""
+    held = [(size[name], start[first], end[last], name in passing) for name, first, last in form.held if size[name]]
     if not held:
-        return 0.0
-    sizes, begins, ends = (np.array(each) for each in zip(*held, strict=True))
+        return 0.0, 0.0
+    sizes, begins, ends, are_passing = (np.array(each) for each in zip(*held, strict=True))
     change = np.concatenate([sizes, -sizes])
     order = np.lexsort((change, np.concatenate([begins, ends])))  # what ends makes room before what begins
-    return float(np.cumsum(change[order]).max())
+    total = np.cumsum(change[order])
+    at = int(total.argmax())
+    some = np.cumsum(np.where(np.concatenate([are_passing, are_passing]), change, 0)[order])
+    return float(total[at]), float(some[at])
 
 
 def _peaks_in_order(form: StepForm, size: Mapping[str, int]) -> list[int]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
+from simfrontier.dtypes import DTYPE_BYTES
 from simfrontier.scenario import Case
 from simfrontier.tuning.small_steps import SmallSchedules, SmallStep, SmallSteps
 
@@ -37,7 +38,7 @@ def estimate(case: Case, small_schedules: SmallSchedules) -> Estimate:
     return Estimate(
         step_s=_step_s(case.grad_accum, _line(pair, layers)),
         floor_s=_floor_s(case.grad_accum, _line(pair, layers)),
-        peak_bytes=_peak_bytes(pair, layers),
+        peak_bytes=_peak_bytes(case, pair, layers),
         busy_s=case.grad_accum * _line(pair, layers)(lambda small: small.busy_s),
         aside_s=case.grad_accum * _line(pair, layers)(lambda small: small.aside_s),
     )
@@ -58,11 +59,17 @@ def _line(pair: SmallSteps, num_layers: float) -> Line:
     return lambda what: pair.at(num_layers, (what(first), what(second)))
 
 
-def _peak_bytes(pair: SmallSteps, num_layers: float) -> float:
-    """Buffers of many layers are no fewer than those of few, however those of two and of three meet in time."""
+def _peak_bytes(case: Case, pair: SmallSteps, num_layers: float) -> float:
+    """Buffers of many layers are no fewer than those of few, however those of two and of three meet in time. Weights
+    and gradients on their way are, of many layers, no more than the engine has under way: gathered ones that live, and
+    two buckets of gradients, one that fills while the other is reduced."""
     at = _line(pair, num_layers)
-    buffers = max(at(lambda small: small.peak_bytes), *(small.peak_bytes for small in pair.small))
-    return at(lambda small: small.persistent_bytes) + buffers
+    engine, tensors = case.engine, DTYPE_BYTES[case.precision]
+    under_way = (engine.live_elements + 2 * engine.reduce_bucket_elements) * tensors
+    few = max(small.passing_bytes for small in pair.small)
+    passing = min(at(lambda small: small.passing_bytes), max(few, float(under_way)))
+    buffers = at(lambda small: small.peak_bytes - small.passing_bytes) + passing
+    return at(lambda small: small.persistent_bytes) + max(buffers, *(small.peak_bytes for small in pair.small))
 
 
 def _step_s(num_micro: int, at: Line) -> float:

@@ -16,7 +16,8 @@ from simfrontier.cost import Prices
 from simfrontier.errors import InputError
 from simfrontier.plan.tensor import MegatronOptions
 from simfrontier.scenario import Scenario, scenario_of
-from simfrontier.study import BuiltSchedule, schedule_of_case, simulated
+from simfrontier.simulation import fullest
+from simfrontier.study import BuiltSchedule, ScheduleCache, schedule_of_case, simulated
 from simfrontier.tuning.lossy import LossyPolicy
 from simfrontier.tuning.pins import pins_of
 from simfrontier.tuning.small_steps import SmallSchedules
@@ -227,3 +228,19 @@ def test_estimates_of_weights_gathered_beside_the_first_forward(grid: str) -> No
     built = BuiltSchedule(schedule=schedule_of_case(made, case))
     result = estimate(case, SmallSchedules(Prices(made.machine, made.library, 32))).step_s
     assert result == pytest.approx(simulated(made, built, "analytic").step_s, rel=0.03)
+
+
+@pytest.mark.parametrize("layers", [4, 12, 40])
+@pytest.mark.parametrize("checkpointing", ["full", "none"])
+def test_memory_of_many_layers_has_no_more_weights_on_their_way_than_live_at_once(
+    layers: int, checkpointing: str
+) -> None:
+    """Of three layers of 13B all weights are gathered and all gradients in buckets at once; of forty no more."""
+    model = {"name": "gpt-13b", "num_layers": layers, "checkpointing": checkpointing}
+    document = {**tomllib.loads(NEXT), "model": model, "training": {"micro_batch": 1}, "plans": {"zero3": {}}}
+    made = scenario_of(document, "memory")
+    case = made.case("zero3", 32)
+    built = ScheduleCache().of_case(made, case)
+    step = simulated(made, built, "analytic")
+    ours = estimate(case, SmallSchedules(Prices(made.machine, made.library, 32))).peak_bytes
+    assert ours == pytest.approx(fullest(step, built.peaks).peak_bytes, rel=0.05)
