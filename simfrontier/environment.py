@@ -11,7 +11,7 @@ from simfrontier.collectives import environments_of
 from simfrontier.cost import Prices
 from simfrontier.errors import InputError
 from simfrontier.records import dataclass
-from simfrontier.scenario import Scenario, scenario_of
+from simfrontier.scenario import COMPARING, Scenario, scenario_of
 from simfrontier.stack import load_stack, stacks_of
 from simfrontier.tuning import SmallSchedules, estimate
 
@@ -69,6 +69,7 @@ def environment_of(scenario: Scenario, devices: int) -> Environment | None:
 
 def _alternatives(scenario: Scenario, steps: _Steps, own: Mapping[str, float]) -> Iterator[Alternative]:
     """Those with which any of the plans has a step."""
+    said = {name: table for name, table in scenario.said.items() if name not in COMPARING}
     families = {plan: scenario.plans[plan].family for plan in own}
     of_stacks = {plan: stacks_of(family) for plan, family in families.items()}
     tried: tuple[tuple[Key, Iterable[str]], ...] = (
@@ -80,7 +81,7 @@ def _alternatives(scenario: Scenario, steps: _Steps, own: Mapping[str, float]) -
             if value == scenario.file.stack:
                 continue
             try:
-                changed = scenario_of(scenario.document, scenario.where, {key: value})
+                changed = scenario_of(said, scenario.where, {key: value}, devices=(steps.devices,), laid_out=False)
                 changed = replace(changed, resolved_options=scenario.resolved_options)  # grids that were searched for
             except InputError:  # its keys do not go with the scenario's, or with its machine
                 continue
@@ -101,10 +102,7 @@ class _Steps:
 
     def of(self, scenario: Scenario, plans: set[str]) -> dict[str, float]:
         """Seconds of a step by plan; without plans that cannot be estimated."""
-        prices = self.prices.by(scenario.library)
-        prices.machine = scenario.machine
-        self.small.prices = self.small.op_times.prices = prices
-        self.small.op_times.known.clear()
+        self.small.reprice(self.prices.by(scenario.library), scenario.machine)
         out = {}
         for plan in scenario.plans:
             if plan in plans:

@@ -179,7 +179,7 @@ class _Rates:
 
 
 def _with(scenario: Scenario, settings: Mapping[str, Any]) -> Scenario:
-    return scenario_of(scenario.document, scenario.where, settings)
+    return scenario_of(scenario.said, scenario.where, settings)
 
 
 def _text(value: object) -> str:

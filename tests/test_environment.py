@@ -13,7 +13,7 @@ from simfrontier.environment import environment_of
 from simfrontier.plan import FAMILIES
 from simfrontier.report import StudyView, findings_of
 from simfrontier.report.page import study_page
-from simfrontier.scenario import Scenario, scenario_of
+from simfrontier.scenario import Scenario, load_scenario, scenario_of
 from simfrontier.stack import load_stack, stacks_of
 from simfrontier.study import run_study
 from simfrontier.tuning import GridSearcher, SmallSchedules, estimate
@@ -135,3 +135,24 @@ def test_a_grid_that_was_searched_for_stays() -> None:
         assert ours.value == theirs.value
         if ours.key == "library.name":
             assert ours.factors == pytest.approx(theirs.factors)
+
+
+def test_some_plans_of_a_scenario_that_compares_more_have_the_same_alternatives() -> None:
+    every = load_scenario("scenarios/frontier-20b.toml", devices=(64,))
+    some = load_scenario("scenarios/frontier-20b.toml", plans=("zero3",), devices=(64,))
+    whole, part = environment_of(every, 64), environment_of(some, 64)
+    assert whole is not None and part is not None
+    ours = {each.value: each.factors["zero3"] for each in part.alternatives}
+    assert len(ours) >= 5
+    assert ours == {each.value: each.factors["zero3"] for each in whole.alternatives if "zero3" in each.factors}
+
+
+def test_an_alternative_has_nothing_of_the_stack_that_is_named() -> None:
+    """megatron-core's plan keys, sequence parallelism and overlaps, are not megatron's."""
+    plans = {"megatron": {"tensor": 4}}
+    found = environment_of(scenario(plans=plans, stack="megatron-core"), 16)
+    assert found is not None
+    (other,) = (each for each in found.alternatives if each.value == "megatron")
+    own, theirs = (step_s(scenario(plans=plans, stack=name), "megatron") for name in ("megatron-core", "megatron"))
+    assert other.factors["megatron"] == pytest.approx(theirs / own)
+    assert scenario(plans=plans, stack="megatron-core").plans["megatron"].sequence_parallel  # type: ignore[attr-defined]

@@ -19,6 +19,7 @@ from .softmax import Softmaxes as Softmaxes, softmaxes as softmaxes
 from .stages import OUTSIDE as OUTSIDE, Stages as Stages, StageSpan as StageSpan, stages_of as stages_of
 from .step_bounds import bounds as bounds
 from .uncertainty import (
+    NORMAL_90 as NORMAL_90,
     Spread as Spread,
     Waits as Waits,
     band_of as band_of,

@@ -24,6 +24,7 @@ from simfrontier.records import dataclass
 from simfrontier.schedule import DIRECT, Compute, Exchange, SegmentedProgram
 from simfrontier.simulation import DurationFactors, SimulatedStep, resampled, resampled_s
 
+NORMAL_90 = 1.6448536269514722  # half the width of a normal's central 90 %, in standard deviations
 QUANTILES = (0.05, 0.5, 0.95)  # the lower end of a band, its middle, and its upper end
 
 

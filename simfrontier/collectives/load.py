@@ -36,7 +36,8 @@ def libraries() -> tuple[str, ...]:
 @cache
 def environments_of(name: str) -> tuple[str, ...]:
     """Names of the library models that are states in which a job may find that one without knowing it."""
-    return tuple(each for each in libraries() if load_library(each).environment_of == name)
+    files = ((each, read_toml(CATALOG / f"{each}.toml", "library file")) for each in libraries())
+    return tuple(each for each, document in files if document.get("environment_of") == name)
 
 
 def load_library(

@@ -10,16 +10,14 @@ from typing import Any
 
 from simfrontier.errors import InputError
 from simfrontier.plan import Options
-from simfrontier.scenario import Scenario, SearchTable, options_of, scenario_of
+from simfrontier.scenario import COMPARING, Scenario, SearchTable, options_of, scenario_of
 from simfrontier.tuning import GridSearcher
-
-_ABOUT_PLANS = ("published", "sensitivity", "earlier")  # tables that compare plans, and name those that are not here
 
 
 def only(scenario: Scenario, plans: tuple[str, ...], devices: int) -> Scenario:
     """The scenario with some plans at one size, and without what compares plans. Raises InputError for names that are
     no plans, sizes that cannot be, and plans that cannot be at that size."""
-    document = {key: part for key, part in scenario.document.items() if key not in _ABOUT_PLANS}
+    document = {key: part for key, part in scenario.document.items() if key not in COMPARING}
     tables = document.pop("at", {}).get(str(devices))
     if tables is not None:
         chosen = {name: table for name, table in tables.get("plans", {}).items() if name in plans}

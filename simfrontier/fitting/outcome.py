@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from simfrontier.analysis import NORMAL_90
 from simfrontier.arrays import Floats
 from simfrontier.collectives import HARNESS, RESIDUAL, Calibration, ErrorSummary, FitRecord, LeftOutDevices
 from simfrontier.fitting.cross import CrossValidation, Where
@@ -16,7 +17,7 @@ from simfrontier.fitting.least_squares import FitProblem, FitResult
 from simfrontier.fitting.parameters import free_parameters, with_partners
 from simfrontier.records import dataclass
 from simfrontier.units import unit_of
-from simfrontier.validation import KINDS, NORMAL_90
+from simfrontier.validation import KINDS
 
 LARGE = 4 * 2**20  # bytes of messages that the errors of large ones are of
 

@@ -20,7 +20,7 @@ from .rebind import (
     resized as resized,
     structure_of as structure_of,
 )
-from .stages import STREAM as STREAM
+from .stages import STREAM as STREAM, refuse_periods as refuse_periods
 from .tensor import (
     AxonnOptions as AxonnOptions,
     MegatronOptions as MegatronOptions,

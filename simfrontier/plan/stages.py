@@ -27,6 +27,14 @@ def roles_of(tensors: Tensors, pipeline: Pipeline, num_micro: int, lower: Lower)
     return tuple(maker.role(stage) for stage in range(maker.num_stages))
 
 
+def refuse_periods(layers: int, every: int) -> None:
+    """Raise InputError where runs of so many layers have no whole number of checkpointed ones' periods."""
+    if layers % every:
+        raise InputError(
+            f"model.checkpoint_every = {every} does not divide the {layers} layers that follow one another on a stage"
+        )
+
+
 @dataclass
 class _Stages:
     """Builds stages. A pass sees one chunk's forward or backward at a time: nothing is fetched or held back across an
@@ -45,11 +53,7 @@ class _Stages:
         self.num_stages = mesh[self.pipeline.axis]
         self.num_chunks = self.num_stages * self.pipeline.chunks
         self.layers_per_chunk = work.num_layers // self.num_chunks
-        if self.layers_per_chunk % work.checkpoint_every:
-            raise InputError(
-                f"checkpoint_every = {work.checkpoint_every} does not divide the {self.layers_per_chunk} layers that "
-                "follow one another on a stage"
-            )
+        refuse_periods(self.layers_per_chunk, work.checkpoint_every)
         self.tied = [w.name for w in work.weights.values() if self._is_in(w.name, True) and self._is_in(w.name, False)]
 
     def _is_in(self, weight: str, first: bool) -> bool:

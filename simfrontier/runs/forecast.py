@@ -52,9 +52,7 @@ class Step:
         """On another variant of the machine, where devices and kernels may differ and links may not, and of the
         library. Raises InputError."""
         prices = self._prices if library is None else self._prices.by(library)
-        self._small.prices = self._small.op_times.prices = prices
-        prices.machine = machine
-        self._small.op_times.known.clear()
+        self._small.reprice(prices, machine)
         whole = self._sharing(estimate(self.case, self._small))
         steps = self.job.steps
         return replace(whole, step_s=steps * whole.step_s, floor_s=steps * whole.floor_s) if steps != 1.0 else whole

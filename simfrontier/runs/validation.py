@@ -9,6 +9,7 @@ from typing import Final, Literal
 
 import numpy as np
 
+from simfrontier.analysis import NORMAL_90
 from simfrontier.records import dataclass
 from simfrontier.runs.fit import sensitivities
 from simfrontier.runs.forecast import Step, step_of
@@ -16,7 +17,6 @@ from simfrontier.runs.job import Job, Unread, job_of
 from simfrontier.runs.parameters import load_parameters
 from simfrontier.runs.table import TABLE, Run, read_runs
 
-NORMAL_90: Final = 1.6448536269514722  # half the width of a normal's central 90 %, in standard deviations
 MEMORY_WITHIN: Final = 0.1  # of stated memory, what a prediction is to be within
 Use = Literal["left out", "held"]
 

@@ -7,6 +7,11 @@ from .form import (
     SensitivityTable as SensitivityTable,
 )
 from .grid_order import GridOrder as GridOrder, grid_orders as grid_orders
-from .load import Scenario as Scenario, load_scenario as load_scenario, scenario_of as scenario_of
+from .load import (
+    COMPARING as COMPARING,
+    Scenario as Scenario,
+    load_scenario as load_scenario,
+    scenario_of as scenario_of,
+)
 from .plans import SearchTable as SearchTable, options_of as options_of
 from .settings import parse_setting as parse_setting

@@ -14,6 +14,7 @@ from simfrontier.plan import (
     engine_of,
     listed,
     make_plan,
+    refuse_periods,
 )
 from simfrontier.records import dataclass
 from simfrontier.scenario.form import MeshTable, ScenarioFile
@@ -107,8 +108,10 @@ def case_of(name: str, options: Options, devices: int, file: ScenarioFile, shape
     micro_batch, grad_accum = _micro_batches(options, ranks, file)
     checkpointing = options.checkpointing or file.model.checkpointing
     shape.refuse_step(grad_accum, file.model.precision, checkpointing)
-    engine = file.engine
+    engine, every = file.engine, file.model.checkpoint_every if checkpointing == "full" else 1
     if isinstance(options, TensorOptions):
+        if options.pipeline > 1:
+            refuse_periods(shape.num_layers // (options.pipeline * options.chunks), every)
         options.refuse_micro_batches(grad_accum)
         engine = engine_of(options, engine)
     return Case(
@@ -122,7 +125,7 @@ def case_of(name: str, options: Options, devices: int, file: ScenarioFile, shape
         micro_batch=micro_batch,
         grad_accum=grad_accum,
         checkpointing=checkpointing,
-        checkpoint_every=file.model.checkpoint_every if checkpointing == "full" else 1,
+        checkpoint_every=every,
         precision=file.model.precision,
         gradients=file.model.gradients,
         attention=options.attention or file.model.attention,

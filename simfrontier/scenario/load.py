@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from simfrontier.collectives import Library, load_calibration, load_library, machine_numbers
 from simfrontier.errors import InputError, Key, nearest, shown, unknown_key
@@ -32,9 +32,13 @@ FEWEST_SAMPLES = 20  # that have one in twenty beyond a quantile of 5 %
 FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
+COMPARING: Final = ("published", "sensitivity", "earlier")  # tables that compare plans of the whole scenario
+
+
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
     """A checked scenario: the file as read, its document (for variations) and the values that its names stand for.
+    `said`: the document without what its stack has by default (for variations of the stack).
 
     `searches`: what is searched for, by plan; `resolved_options`: the options that a search has found, by plan and
     size. `sized`: the scenario as it is at sizes that have tables of their own. `contents`: what extras have read by
@@ -49,6 +53,7 @@ class Scenario:
     shape: Shape
     plans: Mapping[str, Options]
     searches: Mapping[str, SearchTable]
+    said: Mapping[str, Any] = field(default_factory=dict)
     stack: Stack | None = None
     settings: tuple[str, ...] = ()
     sized: Mapping[int, Scenario] = field(default_factory=dict)
@@ -169,13 +174,13 @@ def scenario_of(
         put(changed, ("run", "devices"), list(devices), where)
     if plans:
         choose_plans(changed, plans, where)
-    stack = _stack(changed, where)
+    said, stack = changed, _stack(changed, where)
     if stack is not None:
         changed = stack.under(changed)
     file = typed(changed, FileForm, where)
     try:
         scenario = _resolve(changed, where, file, named, laid_out)
-        return replace(scenario, settings=tuple(f"{key} = {value}" for key, value in known.items()))
+        return replace(scenario, said=said, settings=tuple(f"{key} = {value}" for key, value in known.items()))
     except InputError as error:
         raise error.within(where) from None
 

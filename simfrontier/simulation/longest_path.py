@@ -72,7 +72,7 @@ class LongestPath(ABC):
     def ends(self, begin: Sequence[Floats]) -> Iterator[tuple[Node, Floats, Floats, Floats]]:
         """(node, when it is ready, its start, its end) in order; `begin`: per role, from when on its rows are ready, in
         seconds [num_rows, ...]. An end is kept for as long as a node waits for it."""
-        left = [_num_waiting(nodes) for nodes in self.before]
+        left = [num_waiting(nodes) for nodes in self.before]
         known: list[dict[int, Floats]] = [{} for _ in self.before]
         for takers in self.order:
             ready = []
@@ -93,7 +93,7 @@ class LongestPath(ABC):
                 yield each, own, start, end
 
 
-def _num_waiting(before: Sequence[Sequence[int]]) -> list[int]:
+def num_waiting(before: Sequence[Sequence[int]]) -> list[int]:
     """How many nodes wait for each."""
     out = [0] * len(before)
     for others in before:

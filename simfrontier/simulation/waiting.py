@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from simfrontier.arrays import Floats
-from simfrontier.simulation.longest_path import Node
+from simfrontier.simulation.longest_path import Node, num_waiting
 
 
 class Waiting:
@@ -23,11 +23,7 @@ class Waiting:
         each of its rank classes [num_rows]."""
         self.before, self.shares, self.num_samples = before, shares, num_samples
         self.by_call: dict[str, Floats] = {}
-        self._left = [[0] * len(nodes) for nodes in before]
-        for left, nodes in zip(self._left, before, strict=True):
-            for others in nodes:
-                for other in others:
-                    left[other] += 1
+        self._left = [num_waiting(nodes) for nodes in before]
         self._ends: list[dict[int, Floats]] = [{} for _ in before]
 
     def ready(self, node: Node) -> Floats:

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from simfrontier import __version__
+from simfrontier.scenario import COMPARING
 from simfrontier.tuning.outcome import TunedPlan, TuningOutcome
 from simfrontier.tuning.toml_document import comment, toml_document
 
 PLACES = ("best", "second", "third")
-OTHER_PLANS = ("at", "sensitivity", "published", "earlier")  # tables that are of the scenario's own plans or sizes
+OTHER_PLANS = ("at", *COMPARING)  # tables that are of the scenario's own plans or sizes
 
 
 def best_document(outcome: TuningOutcome, folder: Path) -> dict[str, Any]:

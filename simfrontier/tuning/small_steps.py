@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from simfrontier.cost import Prices
+from simfrontier.machine import Machine
 from simfrontier.plan import STREAM, build, resized, structure_of
 from simfrontier.scenario import Case
 from simfrontier.schedule import MODEL_KINDS, Collective, Compute, ExpandedProgram, Op, Schedule, Tensor, expand
@@ -116,6 +117,12 @@ class SmallSchedules:
 
     def __post_init__(self) -> None:
         self.op_times = OpTimes(self.prices)
+
+    def reprice(self, prices: Prices, machine: Machine) -> None:
+        """Time by these prices from now on, on a variant of their machine that has the same links."""
+        prices.machine = machine
+        self.prices = self.op_times.prices = prices
+        self.op_times.known.clear()
 
     def pair(self, case: Case) -> SmallSteps:
         """The two small steps of a case. Raises InputError where one of its moves cannot be made."""

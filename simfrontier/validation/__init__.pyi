@@ -18,7 +18,6 @@ from .machines import shipped_machine as shipped_machine
 from .models import shipped_models as shipped_models
 from .outcome import (
     AVERAGED as AVERAGED,
-    NORMAL_90 as NORMAL_90,
     ONLY_BOUNDED as ONLY_BOUNDED,
     UNSEEN as UNSEEN,
     ComparedRow as ComparedRow,

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal
 
+from simfrontier.analysis import NORMAL_90
 from simfrontier.errors import near, nearest
 from simfrontier.records import dataclass
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 Use = Literal["fitted", "left out", "held", "pathology", "no model"]
 AVERAGED: tuple[Use, ...] = ("fitted", "left out", "held")  # a known pathology is shown, never averaged
 UNSEEN: tuple[Use, ...] = ("left out", "held")  # predicted by what had not seen them
-NORMAL_90 = 1.6448536269514722  # half the width of a normal's central 90 %, in standard deviations
 ONLY_BOUNDED = "a rate of training, which is held against a bound"
 
 

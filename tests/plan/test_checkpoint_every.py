@@ -143,3 +143,8 @@ def test_it_goes_with_full_checkpointing_alone() -> None:
         InputError, match=r'model\.checkpoint_every = 2: .* allowed: 1, or model\.checkpointing = "full"'
     ):
         scenario(**{"model.checkpoint_every": 2, "model.checkpointing": "none"})
+
+
+def test_a_scenario_refuses_what_no_stage_can_do() -> None:
+    with pytest.raises(InputError, match=r"plans\.stages: .* model\.checkpoint_every = 4 does not divide the 6 layers"):
+        scenario(**{"model.checkpoint_every": 4})
