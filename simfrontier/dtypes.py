@@ -10,8 +10,10 @@ DTYPE_BYTES: Final = {
     "int64": 8,
     "uint8": 1,
     "token": 0,
-    "moments": 8,  # Adam's two of one element, in fp32
-    "moments64": 16,  # and in fp64
+    "moments": 8,  # an optimizer's two of one element, in fp32
+    "moments64": 16,  # in fp64
+    "moments_bf16": 4,  # and in bf16
 }
 FLOATS: Final = ("fp64", "fp32", "fp16", "bf16")
+MOMENTS: Final = {"fp64": "moments64", "fp32": "moments", "bf16": "moments_bf16"}  # of two
 INTEGERS: Final = ("int64", "uint8")  # sent as they are

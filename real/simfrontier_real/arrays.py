@@ -15,6 +15,7 @@ _DTYPES: Final = {
     "int64": "int64",
     "moments": "float32",
     "moments64": "float64",
+    "moments_bf16": "bfloat16",
     "uint8": "uint8",
 }
 

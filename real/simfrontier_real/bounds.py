@@ -21,6 +21,9 @@ gradients, where these change fastest: 4 times its size over the weights', in ev
                            rounding alone loses once that)
     length of a move       0.1 + 0.65 of that of all gradients, and the same 3 times
 
+Moments in 16 bits are rounded after every step, and their moves with them. Masters in 16 bits lose of each move what
+falls between two neighbours, which near it is a matter of rounding: moves need only be there (0.9).
+
 Whatever is lost, the norm to clip by is that of the gradients that the ranks have, and Adam does with these what it
 should: but for rounding.
 
@@ -40,7 +43,8 @@ from functools import cache
 from typing import Final
 
 from simfrontier.codecs import Codec, Plain
-from simfrontier.schedule import Collective, Compute, ExpandedProgram, Schedule
+from simfrontier.schedule import Collective, Compute, ExpandedProgram, Schedule, TensorRole
+from simfrontier_real.reference_optimizer import narrow_states
 from simfrontier_real.states import Weights, instances, model_dtype
 
 EQUAL: Final = {"fp64": 1e-10, "fp32": 1e-5}  # of weights and losses, where nothing is lost
@@ -68,6 +72,7 @@ SHARES: Final = {
 SHARE: Final = 0.1  # and where something is lost
 
 _NUMBERS: Final = 4096
+_STATES: Final[dict[TensorRole, str]] = {"master": "masters", "optimizer": "moments"}
 _MOVED: Final = {"gathered": "weights", "copy": "weights", "weight": "published weights", "activation": "activations"}
 
 
@@ -219,9 +224,9 @@ def bounds_of(
             beside=equal,
             image=equal,
         )
-    moves = moves_of(schedule, programs)
+    moves, narrow = moves_of(schedule, programs), narrow_states(schedule)
     noise = math.sqrt(sum(each.square for each in moves))
-    parts = [str(each) for each in moves]
+    parts = [*map(str, moves), *(f"{_STATES[role]} in 16 bits" for role in sorted(narrow))]
     age = max((op.max_age for each in programs for op in each.ops if isinstance(op, Compute)), default=0)
     if age:
         old = OLD * age * _layers(schedule) * learning_rate / _root_mean_square(start)
@@ -241,12 +246,12 @@ def bounds_of(
         share=SHARE,
         # coding per hop makes copies differ; each rank counts its own
         norm=NORMS[kind] + (GRADIENTS * noise if schedule.codes_per_hop else 0.0),
-        update=UPDATES[kind],
+        update=UPDATES[kind] + (noise_of(Plain("bf16")) if "optimizer" in narrow else 0.0),
         losses=equal + LOSSES * GRADIENTS * noise,
-        weights=min(MOST, rounding + MOVES * GRADIENTS * noise),
+        weights=MOST if "master" in narrow else min(MOST, rounding + MOVES * GRADIENTS * noise),
         beside=equal + BESIDE * (again if schedule.codes_per_hop else once),
         image=equal,
-        length=LEAST_LENGTH + LENGTHS * min(MOST, GRADIENTS * noise),
+        length=LEAST_LENGTH + LENGTHS * (MOST if "master" in narrow else min(MOST, GRADIENTS * noise)),
         published=PUBLISHED * again,
         text=", ".join(parts),
     )

@@ -1,24 +1,25 @@
-"""Training's settings and state, the gradient's norm and Adam, as the schedule's ops ask for them."""
+"""Training's settings and state, and the gradient's norm, as the schedule's ops ask for it."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
-from simfrontier.schedule import Compute, Ref
+from simfrontier.schedule import Compute
 from simfrontier_real.arrays import Array
 from simfrontier_real.losses import CrossEntropy
 from simfrontier_real.models import RealModel
 from simfrontier_real.op_runner import Kernel
 from simfrontier_real.rank_context import RankContext
+from simfrontier_real.weight_steps import WeightSteps
 
 CLIP: Final = 1000.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adam:
-    """Adam's settings, and the norm to which gradients are clipped (infinity: never).
+    """Adam's settings, also of the steps that LAMB scales, and the norm to which gradients are clipped (infinity:
+    never).
 
     The default clip binds on no step of the small models of this repository, so that a wrong scale of the gradients is
     not hidden by it (docs/real.md has their norms).
@@ -37,7 +38,8 @@ class Trainer:
 
     `labels` are this rank's targets by micro-batch; `loss_scale` multiplies the loss and divides the gradients, so that
     16-bit gradients do not vanish. `gradients` and `norms` are what Adam got in the step: its shares of the gradients
-    by (name, layer), before clipping, and the norms of all gradients that it read.
+    by (name, layer), before clipping, and the norms of all gradients that it read; `scales`: by how much LAMB
+    multiplied its updates.
     """
 
     adam: Adam
@@ -50,6 +52,7 @@ class Trainer:
     losses: dict[int, Array] = field(default_factory=dict)
     gradients: dict[tuple[str, int], Array] = field(default_factory=dict)
     norms: set[float] = field(default_factory=set)
+    scales: dict[tuple[str, int], float] = field(default_factory=dict)
 
     def begin_step(self) -> None:
         """Set out on a step."""
@@ -58,6 +61,7 @@ class Trainer:
         self.losses.clear()
         self.gradients.clear()
         self.norms.clear()
+        self.scales.clear()
 
     def end_step(self) -> None:
         """The step has run: it does not count where a gradient overflowed."""
@@ -66,7 +70,7 @@ class Trainer:
             self.num_skipped += 1
 
     def kernels(self) -> dict[str, Kernel]:
-        return {**CrossEntropy(self).kernels(), "norm2": self._norm2, "adam": self._adam}
+        return {**CrossEntropy(self).kernels(), "norm2": self._norm2, **WeightSteps(self).kernels()}
 
     def _norm2(self, context: RankContext, index: int, op: Compute) -> None:
         """The sum of squares of this rank's share of the gradients, and whether one is not finite.
@@ -92,65 +96,6 @@ class Trainer:
         for ref in added:
             if ref not in context.buffers:
                 context.buffers[ref] = context.backend.zeros((1,), context.schedule.tensors[ref.name].dtype)
-
-    def _adam(self, context: RankContext, index: int, op: Compute) -> None:
-        """One step of Adam on this rank's share; skipped where a gradient overflowed."""
-        reads, writes, _ = context.operands(index)
-        tensors = context.schedule.tensors
-        held = {ref.name: ref for ref in reads}
-        overflow = float(context.buffers[held["overflow.total"]][0]) > 0
-        self.overflowed |= overflow
-        if "gradient_norm.total" in held:
-            self.norms.add(math.sqrt(max(float(context.buffers[held["gradient_norm.total"]][0]), 0.0)))
-        for name in dict.fromkeys(tensors[ref.name].weight for ref in writes):
-            read, new = ([ref for ref in refs if tensors[ref.name].weight == name] for refs in (reads, writes))
-            if name is not None:
-                self._update(context, name, _of_weight(context, read), _of_weight(context, new), held, overflow)
-
-    def _update(
-        self, context: RankContext, name: str, read: _OfWeight, new: _OfWeight, held: dict[str, Ref], overflow: bool
-    ) -> None:
-        xp, buffers, adam = context.backend.xp, context.buffers, self.adam
-        moments, master = buffers[read.moments], buffers[read.master]
-        if not overflow:
-            ref = read.other
-            gradient = xp.astype(buffers[ref], master.dtype) / self.loss_scale
-            self.gradients[name, ref.layer] = gradient
-            gradient = gradient * self._factor(context, gradient, held)
-            first = adam.beta1 * moments[0] + (1 - adam.beta1) * gradient
-            second = adam.beta2 * moments[1] + (1 - adam.beta2) * gradient * gradient
-            moments = xp.stack([first, second])
-            ahead = first / (1 - adam.beta1**self.step)
-            spread = xp.sqrt(second / (1 - adam.beta2**self.step)) + adam.epsilon
-            master = master - adam.learning_rate * ahead / spread
-        buffers[new.moments], buffers[new.master] = moments, master
-        target = new.other
-        buffers[target] = context.backend.cast(master, context.schedule.tensors[target.name].dtype)
-
-    def _factor(self, context: RankContext, gradient: Array, held: dict[str, Ref]) -> float:
-        """What clips a gradient: by the norm of all gradients together, or by its own where the model asks for that."""
-        if context.schedule.meta.get("clip") == "each":
-            square = float(context.backend.xp.sum(gradient * gradient))
-        else:
-            square = max(float(context.buffers[held["gradient_norm.total"]][0]), 0.0)
-        norm = math.sqrt(square)
-        return min(1.0, self.adam.clip / norm) if norm > 0 and math.isfinite(norm) else 1.0
-
-
-class _OfWeight(NamedTuple):
-    """What Adam reads, or writes, of one weight; `other` is the gradient, or the new weight."""
-
-    moments: Ref
-    master: Ref
-    other: Ref
-
-
-def _of_weight(context: RankContext, refs: list[Ref]) -> _OfWeight:
-    by_role: dict[str, Ref] = {}
-    for ref in refs:
-        role = context.schedule.tensors[ref.name].role
-        by_role[role if role in ("optimizer", "master") else "other"] = ref
-    return _OfWeight(by_role["optimizer"], by_role["master"], by_role["other"])
 
 
 def all_kernels(trainer: Trainer, model: RealModel | None, settings: object | None) -> dict[str, Kernel]:

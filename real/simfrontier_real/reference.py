@@ -1,4 +1,4 @@
-"""The unsharded model in one process, by torch's autograd and torch's Adam: what every plan must agree with."""
+"""The unsharded model in one process, by torch's autograd and optimizer: what every plan must agree with."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from simfrontier_real.dropout import RATE, mask
 from simfrontier_real.gradients import whole_digests
 from simfrontier_real.kernels import NORM_EPSILON
 from simfrontier_real.models import model_of
+from simfrontier_real.reference_optimizer import ReferenceOptimizer
 from simfrontier_real.states import initial_weights
 from simfrontier_real.train import TrainingResult, TrainingSettings
 
@@ -32,9 +33,7 @@ def train_unsharded(
     start = initial_weights(schedule, training.seed)
     weights = {key: torch.tensor(values, dtype=kind, requires_grad=True) for key, values in start.items()}
     adam = training.adam
-    optimizer = torch.optim.Adam(
-        weights.values(), lr=adam.learning_rate, betas=(adam.beta1, adam.beta2), eps=adam.epsilon, foreach=False
-    )
+    optimizer = ReferenceOptimizer(schedule, weights, adam)
     grad_accum = int(schedule.meta.get("grad_accum", 1))
     model = {"tokens": _gpt, "inputs": _mlp}[input_names(schedule)[0]]
     losses, digests, num_clipped = [], [], 0

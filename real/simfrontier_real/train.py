@@ -140,7 +140,8 @@ class TrainingRank:
         digests = {} if was_skipped else self._gradient_digests.digests(trainer.gradients)
         norms = () if was_skipped else tuple(sorted(trainer.norms))
         each = self.context.schedule.meta.get("clip") == "each"
-        update = self._updates.error_of(trainer.gradients, None if each else next(iter(norms), 0.0), was_skipped)
+        norm = None if each else next(iter(norms), 0.0)
+        update = self._updates.error_of(trainer.gradients, norm, was_skipped, trainer.scales)
         self._steps.append((self.loss(), StepGradients(digests, norms, was_skipped, update)))
         self._calls.append(self._digests.take_calls())
         self._code_errors.append(self._weight_codes.take_error())

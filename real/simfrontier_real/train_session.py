@@ -10,6 +10,7 @@ from simfrontier.schedule import Schedule
 from simfrontier_real.data import input_names
 from simfrontier_real.free_memory import free_bytes
 from simfrontier_real.reference import train_unsharded
+from simfrontier_real.reference_optimizer import narrow_states
 from simfrontier_real.session import LoadedSchedule, Session
 from simfrontier_real.states import model_dtype, weights_of
 from simfrontier_real.timed import timed_steps, write_trace
@@ -18,9 +19,9 @@ from simfrontier_real.verdict import TrainingVerdict, print_results, verdict_of,
 
 OF_MODEL: Final = (
     *("grad_accum", "num_layers", "residual", "heads", "neighbours"),
-    *("kv_heads", "gated", "norm", "positions", "embedding_norm", "dropout"),
+    *("kv_heads", "gated", "norm", "positions", "embedding_norm", "dropout", "optimizer"),
 )
-"""What a schedule's meta says of its model that sizes do not."""
+"""What a schedule's meta says of its model and optimizer that sizes do not."""
 
 
 def train_all(
@@ -105,15 +106,16 @@ def unsharded(
     known: dict[tuple[Any, ...], TrainingResult],
     skipped: frozenset[int] = frozenset(),
 ) -> TrainingResult:
-    """The reference of a schedule's model, which skips the steps that the ranks skipped; schedules of one model, batch
-    and precision share it."""
+    """The reference of a schedule's model, which skips the steps that the ranks skipped; schedules of one model, batch,
+    optimizer and precision share it."""
     meta = schedule.meta
     dtype = "fp64" if model_dtype(schedule) == "fp64" else "fp32"
     shapes = tuple((tensor.name, tensor.role, tensor.shape) for tensor in weights_of(schedule))
     inputs = tuple(schedule.tensors[name].shape for name in input_names(schedule))
     text = tuple(meta.get(key) for key in OF_MODEL)
     dropped = meta.get("attention") if meta.get("dropout") else None  # fused attention drops no probabilities
-    key = (shapes, inputs, text, dropped, dtype, skipped)
+    narrow = tuple(sorted(narrow_states(schedule).items()))
+    key = (shapes, inputs, text, dropped, dtype, narrow, skipped)
     if key not in known:
         known[key] = train_unsharded(schedule, training, dtype, skipped)
     return known[key]

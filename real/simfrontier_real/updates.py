@@ -1,4 +1,4 @@
-"""What Adam should have made of the gradients that a rank was given, step after step: computed
+"""What Adam, or LAMB by its scales, should have made of the gradients that a rank was given, step after step: computed
 separately, in float64."""
 
 from __future__ import annotations
@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from simfrontier.schedule import Ref
 from simfrontier_real.arrays import Array
@@ -17,10 +17,14 @@ from simfrontier_real.states import weight_of
 if TYPE_CHECKING:
     from simfrontier_real.optimizer import Adam
 
+SIGNIFICANT: Final = {"fp16": 11, "bf16": 8}  # binary digits of a number
+TIES: Final = 1e-3  # of half a step: numbers that lie between two may go to either
+
 
 @dataclass
 class _ExpectedState:
     ref: Ref
+    moments: str
     master: Any
     first: Any
     second: Any
@@ -35,15 +39,17 @@ class UpdateCheck:
         self._expected: dict[Key, _ExpectedState] = {}
         for ref, values in context.buffers.by_ref.items():
             if context.schedule.tensors[ref.name].role == "master":
-                master = self._line(values)
-                self._expected[weight_of(context.schedule.tensors[ref.name]), ref.layer] = _ExpectedState(
-                    ref, master, 0.0, 0.0
+                weight = weight_of(context.schedule.tensors[ref.name])
+                self._expected[weight, ref.layer] = _ExpectedState(
+                    ref, self._moments_of(weight), self._line(values), 0.0, 0.0
                 )
 
-    def error_of(self, gradients: Mapping[Key, Array], norm: float | None, was_skipped: bool) -> tuple[float, str]:
-        """(how far a tensor's master is from where Adam should have taken it in the step that has just run, over the
-        length of that move: the largest; of which tensor). `norm` is that of all gradients (None: each is clipped by
-        its own)."""
+    def error_of(
+        self, gradients: Mapping[Key, Array], norm: float | None, was_skipped: bool, scales: Mapping[Key, float]
+    ) -> tuple[float, str]:
+        """(how far a tensor's master is from where the optimizer should have taken it in the step that has just run,
+        beyond the rounding of a 16-bit master, over the length of that move: the largest; of which tensor). `norm` is
+        that of all gradients (None: each is clipped by its own), `scales` are LAMB's (of Adam: none)."""
         import numpy as np
 
         adam, worst = self._adam, (0.0, "")
@@ -59,8 +65,15 @@ class UpdateCheck:
                 expected.second = adam.beta2 * expected.second + (1 - adam.beta2) * gradient**2
                 spread = np.sqrt(expected.second / (1 - adam.beta2**self._step)) + adam.epsilon
                 move = -adam.learning_rate * expected.first / (1 - adam.beta1**self._step) / spread
+                move = scales.get(key, 1.0) * move
+                expected.first, expected.second = (
+                    self._kept(expected.first, expected),
+                    self._kept(expected.second, expected),
+                )
             lacks = not was_skipped and key not in gradients
-            far = float(np.linalg.norm(master - expected.master - move))
+            aim = expected.master + move
+            beyond = np.maximum(np.abs(master - aim) - self._rounding(aim, expected), 0.0)
+            far = float(np.linalg.norm(beyond))
             # a tensor without a gradient does not move; it is measured against moves of a learning rate
             length = float(np.linalg.norm(move)) or adam.learning_rate * math.sqrt(master.size)
             error = math.inf if lacks or not math.isfinite(far) else far / length
@@ -68,6 +81,28 @@ class UpdateCheck:
                 worst = (error, title(key))
             expected.master = master
         return worst
+
+    def _moments_of(self, weight: str) -> str:
+        """The type of a weight's moments."""
+        tensors = self._context.schedule.tensors.values()
+        return next(each.dtype for each in tensors if each.role == "optimizer" and each.weight == weight)
+
+    def _kept(self, moment: Any, expected: _ExpectedState) -> Any:
+        """A moment as its type holds it."""
+        if expected.moments != "moments_bf16":
+            return moment
+        backend = self._context.backend
+        return self._line(backend.cast(backend.array(moment, "fp32"), expected.moments))
+
+    def _rounding(self, aim: Any, expected: _ExpectedState) -> Any:
+        """Half the distance of neighbours of these numbers in the master's type; 0 where that is wide."""
+        import numpy as np
+
+        digits = SIGNIFICANT.get(self._context.schedule.tensors[expected.ref.name].dtype)
+        if digits is None:
+            return 0.0
+        _, exponent = np.frexp(aim)
+        return (1 + TIES) * np.ldexp(0.5, exponent - digits)
 
     def _line(self, values: Array) -> Any:
         return self._context.backend.numpy(values).astype("float64").reshape(-1)

@@ -40,6 +40,8 @@ _PLURALS = {
     "add_positions": "positions",
     "accumulate": "accumulation of gradients",
     "adam": "the optimizer (Adam)",
+    "lamb_update": "the optimizer (LAMB before its scale)",
+    "lamb": "the optimizer (LAMB)",
     "ema": "moving averages of weights",
     "hook": "hooks of the host",
     "lookup": "embedding look-ups",

@@ -194,15 +194,28 @@ class ProgramBuilder:
 
     def move(self, purpose: Purpose, src: Ref, dst: Ref, hops: tuple[Hop, ...], accumulate: bool = False) -> None:
         """Add a move here; hops without a codec send it as it is stored."""
-        tensor = self.tensors[src.name]
+        self.move_together(purpose, [src], [dst], hops, accumulate)
+
+    def move_together(
+        self, purpose: Purpose, src: list[Ref], dst: list[Ref], hops: tuple[Hop, ...], accumulate: bool = False
+    ) -> None:
+        """Add a move of several tensors of one type here, pair by pair, in one call."""
+        tensor = self.tensors[src[0].name]
         own = tensor.codec or Plain(tensor.dtype)
         sending = self.sending.get((hops, own, tensor.dtype))
         if sending is None:
             sending = tuple(replace(hop, codec=hop.codec.on(tensor.dtype) if hop.codec else own) for hop in hops)
             self.sending[hops, own, tensor.dtype] = sending
-        count = tensor.num_elements
+        count = sum(self.tensors[ref.name].num_elements for ref in src)
         self.items.append(
-            Move(purpose=purpose, src=(src,), dst=(dst,), hops=sending, num_elements=count, accumulate=accumulate)
+            Move(
+                purpose=purpose,
+                src=tuple(src),
+                dst=tuple(dst),
+                hops=sending,
+                num_elements=count,
+                accumulate=accumulate,
+            )
         )
 
     def _value_moves(self, src: Ref, dst: Ref, purpose: Purpose) -> None:

@@ -17,6 +17,7 @@ _BUFFERS: dict[TensorRole, TensorRole] = {
     "gathered": "gathered",
     "weight": "gathered",
     "activation": "activation",
+    "norms": "norms",
 }  # role of a buffer by the role of the tensor that it becomes; otherwise a gradient
 
 

@@ -1,15 +1,17 @@
-"""The end of a step, as pieces of program: last reductions, the gradient's norm, Adam, and publishing new weights."""
+"""The end of a step, as pieces of program: last reductions, the gradient's norm, the optimizer, and publishing new
+weights."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Final
 
 from simfrontier.plan.builder import ProgramBuilder
 from simfrontier.plan.program import token_tensor
 from simfrontier.plan.tensors import Tensors
 from simfrontier.schedule import Compute, Placement, Ref, Tensor, partial
-from simfrontier.workload import Weight
+from simfrontier.workload import Optimizer, Weight
 
 SCALARS = ("overflow", "gradient_norm")
 Place = tuple[str, int, list[Weight]]  # a label, a layer, and the weights that are stepped together there
@@ -61,7 +63,8 @@ def end_of_step(
         _scalar(builder, scalar)
     builder.close("clip", 0, 0)
     for label, layer, weights in places:
-        _adam(builder, weights, layer)
+        _STEPS[builder.workload.optimizer](builder, weights, layer)
+        _publish(builder, weights, layer)
         builder.close(f"step.{label}", layer, 0)
     for label, layer, weights in places if builder.workload.states else ():
         _follow(builder, weights, layer)
@@ -126,16 +129,57 @@ def _scalar(builder: ProgramBuilder, name: str) -> None:
 def _adam(builder: ProgramBuilder, weights: list[Weight], layer: int) -> None:
     reads, writes = [Ref(f"{s}.total") for s in SCALARS], []
     for weight in weights:
-        reads.append(_gradient(builder, weight, layer))
-        state = [Ref(weight.name + part, layer) for part in (".moments", ".master")]
-        new = f"{weight.name}.new"
-        reads += state
-        writes += [*state, Ref(new if new in builder.tensors else weight.name, layer)]
-    elements = sum(math.prod(w.shape) for w in weights)
-    builder.items.append(
-        Compute(kind="adam", name="adam", reads=tuple(reads), writes=tuple(writes), iteration=(("w", elements),))
-    )
+        reads += [_gradient(builder, weight, layer), *_states(weight, layer)]
+        writes += [*_states(weight, layer), _stepped(builder, weight, layer)]
+    builder.items.append(_on_elements("adam", weights, reads, writes))
+
+
+def _lamb(builder: ProgramBuilder, weights: list[Weight], layer: int) -> None:
+    """Adam's step of every tensor, the norms of that and of the master over all ranks that have a part of them (in one
+    call, as Apex's DistributedFusedLAMB reduces them), and the step scaled by their ratio."""
+    reads, writes = [Ref(f"{s}.total") for s in SCALARS], []
     for weight in weights:
-        if f"{weight.name}.new" in builder.tensors:
-            src, dst = Ref(f"{weight.name}.new", layer), Ref(weight.name, layer)
-            builder.move("publish", src, dst, builder.plan.hops["publish"])
+        moments, master = _states(weight, layer)
+        reads += [_gradient(builder, weight, layer), moments, master]
+        writes += [moments, Ref(f"{weight.name}.update", layer), Ref(f"{weight.name}.norms", layer)]
+    builder.items.append(_on_elements("lamb_update", weights, reads, writes))
+    by_placement: dict[Placement, list[Weight]] = {}
+    for weight in weights:
+        by_placement.setdefault(builder.tensors[f"{weight.name}.norms"].placement, []).append(weight)
+    for placement, together in by_placement.items():
+        if placement.partial:
+            own = [Ref(f"{weight.name}.norms", layer) for weight in together]
+            whole = [Ref(builder.tensors.norms(weight), layer) for weight in together]
+            builder.move_together("scalar", own, whole, builder.plan.hops["scalar"])
+    reads, writes = [], []
+    for weight in weights:
+        _, master = _states(weight, layer)
+        reads += [Ref(f"{weight.name}.update", layer), Ref(builder.tensors.norms(weight), layer), master]
+        writes += [master, _stepped(builder, weight, layer)]
+    builder.items.append(_on_elements("lamb", weights, reads, writes))
+
+
+_STEPS: Final[dict[Optimizer, Callable[[ProgramBuilder, list[Weight], int], None]]] = {"adam": _adam, "lamb": _lamb}
+
+
+def _on_elements(kind: str, weights: list[Weight], reads: list[Ref], writes: list[Ref]) -> Compute:
+    elements = sum(math.prod(w.shape) for w in weights)
+    return Compute(kind=kind, name=kind, reads=tuple(reads), writes=tuple(writes), iteration=(("w", elements),))
+
+
+def _states(weight: Weight, layer: int) -> tuple[Ref, Ref]:
+    """A weight's moments and master."""
+    return Ref(f"{weight.name}.moments", layer), Ref(f"{weight.name}.master", layer)
+
+
+def _stepped(builder: ProgramBuilder, weight: Weight, layer: int) -> Ref:
+    """The weight after its step, where the optimizer makes it."""
+    new = f"{weight.name}.new"
+    return Ref(new if new in builder.tensors else weight.name, layer)
+
+
+def _publish(builder: ProgramBuilder, weights: list[Weight], layer: int) -> None:
+    for weight in weights:
+        new, home = _stepped(builder, weight, layer), Ref(weight.name, layer)
+        if new != home:
+            builder.move("publish", new, home, builder.plan.hops["publish"])

@@ -33,6 +33,7 @@ def structure_of(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine, gra
         workload.num_layers,
         workload.checkpointing,
         workload.checkpoint_every,
+        workload.optimizer,
         traits,
         shapes,
     )

@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass, field, replace
 
 from simfrontier.codecs import Codec
-from simfrontier.dtypes import FLOATS
+from simfrontier.dtypes import FLOATS, MOMENTS
 from simfrontier.plan.layout import CutLayout
 from simfrontier.plan.plan import Engine, Plan, WeightStates
-from simfrontier.schedule import Mesh, Placement, Stage, Tensor, TensorRole, gathered_name, value_name
+from simfrontier.schedule import Mesh, Placement, Stage, Tensor, TensorRole, gathered_name, partial, value_name
 from simfrontier.workload import State, Value, Weight, Workload
 
 
@@ -89,8 +89,8 @@ class Tensors:
         precision = self.workload.precision
         self._state(weight, "", precision.model, "weight", states.weight)
         self._state(weight, ".grad", precision.gradients, "accumulator", states.accumulator)
-        self._state(weight, ".moments", precision.moments, "optimizer", states.optimizer)
-        self._state(weight, ".master", precision.wide, "master", states.optimizer)
+        self._state(weight, ".moments", MOMENTS[precision.moments], "optimizer", states.optimizer)
+        self._state(weight, ".master", precision.master, "master", states.optimizer)
         if on["weight"].flat:
             self.sharded.add(weight.name)
             if states.copy is not None:  # what is whole is never gathered
@@ -104,6 +104,31 @@ class Tensors:
             self.declare(replace(self[name], dtype=precision.gradients))
         if on["weight"] != on["optimizer"]:
             self.transient(weight, ".new", "gradient", states.optimizer, per_micro=False)
+        if self.workload.optimizer == "lamb":
+            self._lamb(weight)
+
+    def _lamb(self, weight: Weight) -> None:
+        """What LAMB makes on its way: the step of Adam before it is scaled, and the squares of its norm and of the
+        master's, summed over the ranks that have them in parts."""
+        placement = self.states[weight.name].optimizer.on(self.mesh)
+        name, wide = (
+            self.transient(weight, ".update", "update", placement, per_micro=False),
+            self.workload.precision.wide,
+        )
+        self.declare(replace(self[name], dtype=wide))
+        divided = partial(placement.flat | {axis for axis, _ in placement.shards}).on(self.mesh)
+        own = Tensor(
+            name=f"{weight.name}.norms",
+            shape=(2,),
+            dtype=wide,
+            role="norms",
+            placement=divided,
+            per_layer=weight.per_layer,
+            weight=weight.name,
+        )
+        self.declare(own)
+        if divided.partial:
+            self.declare(replace(own, name=f"{own.name}.total", placement=Placement(), form_of=own.name))
 
     def _state(self, weight: Weight, suffix: str, dtype: str, role: TensorRole, placement: Placement) -> None:
         self.declare(
@@ -181,6 +206,11 @@ class Tensors:
         """The gradient that the optimizer reads."""
         reduced = f"{weight.name}.grad.reduced"
         return reduced if reduced in self.by_name else f"{weight.name}.grad"
+
+    def norms(self, weight: Weight) -> str:
+        """The squares of the norms that LAMB scales a weight's step by."""
+        total = f"{weight.name}.norms.total"
+        return total if total in self.by_name else f"{weight.name}.norms"
 
 
 def as_form(like: Tensor, value: str, again: bool, stage: Stage | None, is_partial: bool, form_of: str = "") -> Tensor:

@@ -67,6 +67,7 @@ def build(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine, grad_accum
             "checkpointing": workload.checkpointing,
             "quantised_gradients": int(plan.quantises_gradients),
             "sharded_weights": int(bool(plan.weight)),
+            **({} if workload.optimizer == "adam" else {"optimizer": workload.optimizer}),
             **({"compression": plan.compression} if plan.compression else {}),
             **workload.traits,
         },

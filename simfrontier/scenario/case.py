@@ -19,7 +19,17 @@ from simfrontier.plan import (
 from simfrontier.records import dataclass
 from simfrontier.scenario.form import MeshTable, ScenarioFile
 from simfrontier.schedule import Mesh
-from simfrontier.workload import Attention, Checkpointing, Shape, Softmax, Workload, workload_of
+from simfrontier.workload import (
+    Attention,
+    Checkpointing,
+    Optimizer,
+    Precision,
+    Shape,
+    Softmax,
+    Workload,
+    find_precision,
+    workload_of,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +48,8 @@ class Case:
     grad_accum: int
     checkpointing: Checkpointing
     checkpoint_every: int
-    precision: str
-    gradients: str | None
+    precision: Precision
+    optimizer: Optimizer
     attention: Attention
     softmax: Softmax
     engine: Engine
@@ -91,8 +101,8 @@ class Case:
             self.precision,
             self.attention,
             self.softmax,
-            self.gradients,
             self.checkpoint_every,
+            self.optimizer,
         )
 
 
@@ -126,12 +136,18 @@ def case_of(name: str, options: Options, devices: int, file: ScenarioFile, shape
         grad_accum=grad_accum,
         checkpointing=checkpointing,
         checkpoint_every=every,
-        precision=file.model.precision,
-        gradients=file.model.gradients,
+        precision=precision_of(file),
+        optimizer=file.model.optimizer,
         attention=options.attention or file.model.attention,
         softmax=options.softmax or file.model.softmax,
         engine=engine,
     )
+
+
+def precision_of(file: ScenarioFile) -> Precision:
+    """The types of the numbers of a scenario's model. Raises InputError."""
+    model = file.model
+    return find_precision(model.precision).keeping(model.gradients, model.master, model.moments)
 
 
 def _refuse_family(options: Options, shape: Shape) -> None:

@@ -13,7 +13,7 @@ from simfrontier.machine import HEALTHY, Perturbation
 from simfrontier.plan import Engine
 from simfrontier.scenario.extended import ScenarioKeys, extended
 from simfrontier.scenario.tuning import TuneTable
-from simfrontier.workload import Attention, Checkpointing, Norm, Positions, Softmax
+from simfrontier.workload import Attention, Checkpointing, Norm, Optimizer, Positions, Softmax
 
 if TYPE_CHECKING:
     Tune = TuneTable
@@ -84,6 +84,9 @@ class ModelTable(Strict):
     checkpoint_every: Size = 1  # of the layers that `full` checkpoints: those whose numbers divide by it
     precision: Literal["fp16", "bf16", "fp32", "fp64"] = "fp16"
     gradients: Literal["fp16", "bf16", "fp32", "fp64"] | None = None  # added up in; the model's own
+    master: Literal["fp16", "bf16", "fp32", "fp64"] | None = None  # weights that the optimizer steps; the wide type
+    moments: Literal["bf16", "fp32", "fp64"] | None = None  # each of the optimizer's two; the wide type
+    optimizer: Optimizer = "adam"
     linear_precision: Literal["fp8"] | None = None  # of the products of linear modules, where it is another one
 
 

@@ -17,14 +17,14 @@ from simfrontier.limits import CASES
 from simfrontier.machine import Machine, SizeError, load_machine
 from simfrontier.plan import Options
 from simfrontier.records import dataclass
-from simfrontier.scenario.case import Case, case_of, mesh_of
+from simfrontier.scenario.case import Case, case_of, mesh_of, precision_of
 from simfrontier.scenario.form import SCENARIO_KEYS, FileForm, ScenarioFile
 from simfrontier.scenario.plans import SearchTable, choose_plans, name_plans, names_softmax, options_of, searched
 from simfrontier.scenario.settings import hold_everywhere, is_of_every_plan, path_of, put
 from simfrontier.scenario.shape import shape_of
 from simfrontier.schedule import Mesh
 from simfrontier.stack import Stack, load_stack
-from simfrontier.workload import Precision, Shape, find_precision
+from simfrontier.workload import Precision, Shape
 
 SIZE = re.compile(r"[1-9][0-9]{0,8}")  # a number of devices, as a key
 SIZED = ("model", "training", "engine", "plans")  # tables that may differ from size to size
@@ -70,9 +70,7 @@ class Scenario:
 
     @property
     def precision(self) -> Precision:
-        own = find_precision(self.file.model.precision)
-        gradients = self.file.model.gradients
-        return own if gradients is None else own.adding_in(gradients)
+        return precision_of(self.file)
 
     @property
     def peak_flops_per_s(self) -> float:
@@ -195,8 +193,7 @@ def _resolve(
     machine, library = _machine_and_library(where, file)
     stack = _stack(document, where)
     machine = machine if stack is None else stack.on(machine)
-    if file.model.gradients is not None:
-        find_precision(file.model.precision).adding_in(file.model.gradients)
+    precision_of(file)
     if file.model.checkpoint_every > 1 and file.model.checkpointing != "full":
         raise InputError(
             f"model.checkpoint_every = {file.model.checkpoint_every}: of layers that are checkpointed as a whole, and "

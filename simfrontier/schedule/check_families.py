@@ -5,22 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from simfrontier.dtypes import INTEGERS
+from simfrontier.dtypes import INTEGERS, MOMENTS
 from simfrontier.schedule.check_operands import text_of
 from simfrontier.schedule.finding import Findings
 from simfrontier.schedule.ir import Collective, Op, Schedule, Tensor
 from simfrontier.schedule.kinds import ADD_KINDS, COPY_KINDS, GRADIENT_ROLES, LASTING_ROLES, MODEL_KINDS
 
-FLEETING: Final = frozenset({"encoded", "scalar", "token", "gradient"})  # written in every step before they are read
+FLEETING: Final = frozenset(
+    {"encoded", "scalar", "update", "norms", "token", "gradient"}
+)  # written in every step before they are read
 MASK: Final = "uint8"
-WIDE: Final = {"fp64": "fp64", "fp32": "fp32", "fp16": "fp32", "bf16": "fp32"}  # a master's type, by its weight's
-MOMENTS: Final = {"fp64": "moments64", "fp32": "moments", "fp16": "moments", "bf16": "moments"}
+WIDE: Final = {"fp64": "fp64", "fp32": "fp32", "fp16": "fp32", "bf16": "fp32"}  # the type of sums, by a weight's
+EITHER: Final = (*GRADIENT_ROLES, "encoded", "master", "optimizer")  # of the weight's type, or of the wide one
+
+_PLURALS: Final = {"accumulator": "accumulators", "master": "masters", "optimizer": "optimizer states"}
 
 
 def check_families(schedule: Schedule, findings: Findings) -> None:
     """Of every tensor: its type, how long it lives, its codec, and that what belongs to a weight is of its shape."""
     types = [tensor.dtype for tensor in schedule.tensors.values() if tensor.role == "weight"]
-    added_in = [tensor.dtype for tensor in schedule.tensors.values() if tensor.role == "accumulator"]
+    alike: dict[str, str] = {}  # the type of the first of each role whose types must not differ
+    for tensor in schedule.tensors.values():
+        if tensor.role in _PLURALS:
+            alike.setdefault(tensor.role, tensor.dtype)
     ops = schedule.distinct_ops()
     written = {ref.name for op in ops for ref in (*op.writes, *op.accumulates)}
     masks = {op.writes[-1].name for op in ops if op.kind == "dropout" and len(op.writes) > 1}
@@ -40,8 +47,8 @@ def check_families(schedule: Schedule, findings: Findings) -> None:
             faults += _likeness(schedule, tensor, schedule.tensors[weight])
         if tensor.role == "weight" and tensor.dtype != types[0]:
             faults.append((f"the type of the other weights, {types[0]}", tensor.dtype))
-        if tensor.role == "accumulator" and tensor.dtype != added_in[0]:
-            faults.append((f"the type of the other accumulators, {added_in[0]}", tensor.dtype))
+        if tensor.role in alike and tensor.dtype != alike[tensor.role]:
+            faults.append((f"the type of the other {_PLURALS[tensor.role]}, {alike[tensor.role]}", tensor.dtype))
         for expected, got in faults:
             findings.add("facts", f"tensor {name}", "all ranks", expected, got)
     for name, expected, got in _homes(schedule):
@@ -52,7 +59,22 @@ Fault = tuple[str, str]  # what was expected, what was found
 
 
 def _likeness(schedule: Schedule, tensor: Tensor, weight: Tensor) -> Iterator[Fault]:
-    """What belongs to a weight has its shape, labels, nesting and layers; and its type, but for Adam's states."""
+    """What belongs to a weight has its shape (LAMB's norms: two numbers), labels, nesting and layers; and its type, or
+    the wide one."""
+    if tensor.per_layer != weight.per_layer:
+        yield f"to be {_layers(weight.per_layer)}, as {weight.name} is", _layers(tensor.per_layer)
+    wanted = [] if tensor.role in ("update", "norms") else [weight.dtype]
+    if tensor.role in (*EITHER, "update", "norms"):
+        wanted.append(WIDE.get(weight.dtype, weight.dtype))
+    if tensor.role == "optimizer":
+        wanted = [MOMENTS[each] for each in wanted if each in MOMENTS]
+    if tensor.dtype not in wanted:
+        types = " or ".join(dict.fromkeys(wanted))
+        yield f"type {types}, as {tensor.role} of {weight.name} in {weight.dtype}", tensor.dtype
+    if tensor.role == "norms":
+        if tensor.shape != (2,) or tensor.dims or tensor.nesting:
+            yield f"two numbers, of {weight.name} and its update", text_of(tensor.shape)
+        return
     live = schedule.mesh.live
     for aspect, own, its in (
         ("shape", tensor.shape, weight.shape),
@@ -61,15 +83,6 @@ def _likeness(schedule: Schedule, tensor: Tensor, weight: Tensor) -> Iterator[Fa
     ):
         if own != its:
             yield f"the {aspect} of {weight.name}, {text_of(its)}", text_of(own)
-    if tensor.per_layer != weight.per_layer:
-        yield f"to be {_layers(weight.per_layer)}, as {weight.name} is", _layers(tensor.per_layer)
-    by_role = {"master": WIDE, "optimizer": MOMENTS}.get(tensor.role, {})
-    wanted = [by_role.get(weight.dtype, weight.dtype)]
-    if tensor.role in (*GRADIENT_ROLES, "encoded"):  # which may be added up in the wide type
-        wanted.append(WIDE.get(weight.dtype, weight.dtype))
-    if tensor.dtype not in wanted:
-        types = " or ".join(dict.fromkeys(wanted))
-        yield f"type {types}, as {tensor.role} of {weight.name} in {weight.dtype}", tensor.dtype
 
 
 def _layers(per_layer: bool) -> str:
@@ -83,7 +96,7 @@ def _lifetime(tensor: Tensor, weight: str | None) -> Iterator[Fault]:
         yield f"a {role} to be persistent", "it is not"
     if (role in FLEETING or is_gathered) and tensor.persistent:
         yield f"a {role} tensor that ends with the step", "it is persistent"
-    if (role in LASTING_ROLES or role == "scalar") and tensor.per_micro:
+    if (role in LASTING_ROLES or role in ("scalar", "update", "norms")) and tensor.per_micro:
         yield f"a {role} that all micro-batches share", "one for every micro-batch"
     if role == "activation" and not tensor.per_micro:
         yield "a value of every micro-batch", "one that all share"

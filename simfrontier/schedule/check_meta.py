@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from simfrontier.extras import added
 from simfrontier.schedule.finding import Findings
 from simfrontier.schedule.ir import Call, Compute, Op, Ref, Schedule
+from simfrontier.schedule.kinds import WEIGHT_KINDS
 from simfrontier.schedule.op_kind import ModelFacts
 
 
 def check_meta(schedule: Schedule, findings: Findings) -> None:
-    """Of a training step: `num_layers` and `grad_accum` are those of its calls, `clip` is that of its norms, and every
-    axis divides something."""
-    if not any(op.kind == "adam" for op in schedule.distinct_ops()):
+    """Of a training step: `num_layers` and `grad_accum` are those of its calls, `clip` that of its norms, `optimizer`
+    that of its steps, and every axis divides something."""
+    if not any(op.kind in WEIGHT_KINDS for op in schedule.distinct_ops()):
         return
     layers, micros = _counted(schedule)
     for name, counted in (("num_layers", layers), ("grad_accum", micros)):
@@ -24,7 +25,7 @@ def check_meta(schedule: Schedule, findings: Findings) -> None:
     for axis in _idle(schedule):
         size = schedule.mesh[axis]
         findings.add("facts", f"mesh axis {axis}", "all ranks", f"work or states divided over its {size}", "none")
-    for name, wanted in (*_clip(schedule), *_of_extras(schedule)):
+    for name, wanted in (*_clip(schedule), *_optimizer(schedule), *_of_extras(schedule)):
         text = schedule.meta.get(name)
         findings.add("facts", f"meta {name}", "all ranks", wanted, "nothing said" if text is None else repr(text))
 
@@ -81,6 +82,14 @@ def _clip(schedule: Schedule) -> Iterator[tuple[str, str]]:
         yield "clip", "'each': every norm is of one gradient, for which the host waits"
     if not singly and text is not None:
         yield "clip", "nothing: norms are of several gradients"
+
+
+def _optimizer(schedule: Schedule) -> Iterator[tuple[str, str]]:
+    """Weights are stepped by Adam where nothing is said, else by what `optimizer` says."""
+    kinds = {op.kind for op in schedule.distinct_ops()} & WEIGHT_KINDS
+    text = schedule.meta.get("optimizer", "adam")
+    if kinds != {text}:
+        yield "optimizer", " and ".join(sorted(kinds)) + ", as its steps are"
 
 
 def _of_extras(schedule: Schedule) -> Iterator[tuple[str, str]]:

@@ -57,9 +57,10 @@ class MoveRules(Operands):
             report("placements", f"{op.token.name} with role token", f"role {self.of[op.token.name].tensor.role}")
 
     def _one_value(self, src: str, dst: str, report: Report) -> None:
-        """Activations or scalars that pair up are forms of one value: `x.partial` and `x`, `norm` and `norm.total`."""
+        """Activations, scalars or norms that pair up are forms of one value: `x.partial` and `x`, `norm` and
+        `norm.total`."""
         roles = {self.of[name].tensor.role for name in (src, dst)}
-        if roles not in ({"activation"}, {"scalar"}):
+        if roles not in ({"activation"}, {"scalar"}, {"norms"}):
             return
         if not (f"{src}.".startswith(f"{dst}.") or f"{dst}.".startswith(f"{src}.")):
             report("placements", f"a form of {src}, the value that goes in", dst)

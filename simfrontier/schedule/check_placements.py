@@ -5,18 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import cached_property
 
 from simfrontier.errors import InputError
-from simfrontier.schedule.check_moves import MoveRules
-from simfrontier.schedule.check_operands import Report, coded_text, stacked_text, text_of
-from simfrontier.schedule.check_roles import roles_of_adam, roles_of_work
-from simfrontier.schedule.check_work import OpsByName, Stated, faults_of_adam, faults_of_work
+from simfrontier.schedule.check_operands import Report, coded_text, stacked_text
+from simfrontier.schedule.check_optimizer import OptimizerRules
+from simfrontier.schedule.check_roles import roles_of_work
+from simfrontier.schedule.check_work import OpsByName, Stated, faults_of_work
 from simfrontier.schedule.finding import Findings, Rule, ranks_of, ranks_of_role, title_of
 from simfrontier.schedule.ir import Call, Collective, Compute, Exchange, Op, Ref, Role, Schedule, Tensor
-from simfrontier.schedule.kinds import ADD_KINDS, COPY_KINDS, MODEL_KINDS, NOT_SUMS
-from simfrontier.schedule.placement import PartialOp, Placement, partial, placements_of
-from simfrontier.schedule.roles import axis_of_roles, fault_of_end, fault_of_exchange
+from simfrontier.schedule.kinds import ADD_KINDS, COPY_KINDS, MODEL_KINDS, MOMENT_KINDS, NOT_SUMS, WEIGHT_KINDS
+from simfrontier.schedule.placement import PartialOp, Placement, placements_of
+from simfrontier.schedule.roles import fault_of_end, fault_of_exchange
 
 
 def check_tensors(schedule: Schedule, findings: Findings) -> None:
@@ -105,8 +104,8 @@ def _check_op(rules: _Rules, op: Op, call: Call, role: Role, findings: Findings)
         rules.copying(op, (*op.writes, *op.accumulates), report)
     elif op.kind == "norm2":
         rules.norm2(op, report)
-    elif op.kind == "adam":
-        rules.adam(op, report)
+    elif op.kind in MOMENT_KINDS | WEIGHT_KINDS:
+        rules.step(op, report)
     elif op.kind == "ema":
         rules.ema(op, report)
     elif op.kind == "hook":
@@ -115,13 +114,12 @@ def _check_op(rules: _Rules, op: Op, call: Call, role: Role, findings: Findings)
         rules.model(op, report)
 
 
-class _Rules(MoveRules):
+class _Rules(OptimizerRules):
     """The rules of local ops."""
 
     def __init__(self, schedule: Schedule) -> None:
         super().__init__(schedule)
         self.names = OpsByName(schedule.tensors)
-        self.weights_of_adams: list[Ref] | None = None  # the scalars that the first one reads
 
     def work(self, op: Compute, report: Report) -> None:
         """The sizes, flops and operands of an op, and those of the others of its name."""
@@ -221,103 +219,6 @@ class _Rules(MoveRules):
         held = {self.of[ref.name].placement.partial for ref in refs}
         alike = held.pop() if len(held) == 1 else ()
         return alike if all(reduction == "sum" for _, reduction in alike) else ()
-
-    # ── the optimizer step ──
-
-    def norm2(self, op: Compute, report: Report) -> None:
-        """Squares of reduced gradients: the sum is partial over all axes that divide what the norm counts.
-
-        Where something is sharded or there are several roles, it may be partial over more (each weight then counts on
-        the ranks at coordinate 0 of what does not divide it).
-        """
-        for ref in self.without_tokens(op.reads):
-            self._reduced(ref.name, report)
-            if self.of[ref.name].weight is None:
-                report("facts", f"gradients of weights, of which a {op.kind} is", ref.name)
-        over, exactly, first = self._norm
-        wanted = partial([axis for axis in self.mesh.names if axis in over])
-        for target in op.accumulates:
-            got = self.of[target.name].placement
-            if exactly or got != partial(got.partial_axes).on(self.mesh) or not over <= got.partial_axes:
-                self.placed(target.name, wanted, report, " (the axes that divide the gradients of the norm)")
-            elif got != self.of[first].placement:
-                self.placed(target.name, self.of[first].placement, report, f" like {first}, of the same norm")
-
-    @cached_property
-    def _norm(self) -> tuple[frozenset[str], bool, str]:
-        """Of the norm of the schedule: the axes that divide it, whether it may be partial over no others, and the first
-        tensor that takes it."""
-        roles = self.schedule.roles
-        ops = [op for op in self.schedule.ops if op.kind == "norm2"]
-        held = [self.of[ref.name].placement for op in ops for ref in op.reads if ref.name in self.of]
-        over = frozenset(axis for p in held for axis in (*p.flat, *(axis for axis, _ in p.shards)))
-        axis = axis_of_roles(self.schedule)
-        if axis is not None:
-            over |= set(self.mesh.live((axis,)))
-        exactly = len(roles) == 1 and not any(p.shards for p in held)
-        return over, exactly, next((ref.name for op in ops for ref in op.accumulates if ref.name in self.of), "")
-
-    def _reduced(self, name: str, report: Report) -> None:
-        placement = self.of[name].placement
-        if placement.partial:
-            report("placements", f"{name} fully reduced", f"[{placement}]")
-        self.plain(name, report)
-
-    def adam(self, op: Compute, report: Report) -> None:
-        """Per weight: gradient, moments and master lie like the new weight, and all are of one layer; moments and
-        masters are read and written."""
-        for expected, got in (
-            *roles_of_adam(op, self.schedule.tensors),
-            *faults_of_adam(op, self.schedule.tensors),
-        ):
-            report("facts", expected, got)
-        scalars = [ref for ref in op.reads if self.of[ref.name].tensor.role == "scalar"]
-        if self.weights_of_adams is None:
-            self.weights_of_adams = scalars
-        if scalars != self.weights_of_adams:
-            wanted, got = (", ".join(ref.name for ref in each) or "none" for each in (self.weights_of_adams, scalars))
-            report("facts", f"{wanted} read, as by the other adams", got)
-        for ref in op.reads:
-            if self.of[ref.name].weight is None:
-                self.placed(ref.name, Placement(), report, " (a value for all ranks)")
-        states = [ref for ref in (*op.reads, *op.writes) if self.of[ref.name].weight is not None]
-        one_way = set(op.reads) ^ set(op.writes)
-        for ref in (*op.reads, *op.writes):
-            if ref in one_way and self.of[ref.name].tensor.role in ("optimizer", "master"):
-                did, not_done = ("read", "not written") if ref in op.reads else ("written", "not read")
-                report("references", f"{ref.name} read and written by the adam", f"{did}, {not_done}")
-        masters = {(self.of[r.name].weight, r.layer): r for r in op.reads if self.of[r.name].tensor.role == "master"}
-        for ref in states:
-            master = masters.get((self.of[ref.name].weight, ref.layer))
-            if master is None:
-                report(
-                    "references", f"the master of {self.of[ref.name].weight}, read by the same adam", f"only {ref.name}"
-                )
-                continue
-            if self.of[ref.name].placement.partial:
-                self._reduced(ref.name, report)
-            else:
-                self._same_shape(ref.name, master.name, report)
-
-    def ema(self, op: Compute, report: Report) -> None:
-        """A state becomes a moving average of a weight, which lies alike."""
-        if len(op.reads) != 2 or op.writes != op.reads[1:] or self.of[op.reads[1].name].tensor.role != "state":
-            got = f"reads {text_of(op.reads)}, writes {text_of(op.writes)}"
-            report("references", "an ema that reads a weight and a state, and writes that state", got)
-            return
-        weight, state = op.reads
-        followed = self.of[state.name].tensor.follows
-        if weight.name != followed:
-            report("references", f"the weight that {state.name} follows, {followed}", weight.name)
-        elif weight.layer != state.layer:
-            report("references", f"{weight.name} of the layer of {state.name} ({state.layer:+d})", f"{weight.layer:+d}")
-        self._same_shape(state.name, weight.name, report)
-
-    def _same_shape(self, name: str, master: str, report: Report) -> None:
-        self.placed(name, self.of[master].placement, report, f" like {master}")
-        self.plain(name, report)
-        if self.of[name].tensor.shape != self.of[master].tensor.shape:
-            report("placements", f"{name} with the shape of {master}", text_of(self.of[name].tensor.shape))
 
 
 def _axes_along(placement: Placement, dim: int) -> list[str]:

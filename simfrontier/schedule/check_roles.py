@@ -36,6 +36,8 @@ def roles_of_pair(kind: str, src: Tensor, dst: Tensor, weight: str | None) -> It
     """The roles that a collective, an exchange or a local move may read and write."""
     sums = kind in ("all_reduce", "reduce_scatter", "accumulate", "decode_sum")
     allowed = (_SUMS if sums else _GIVES) if weight is not None else {src.role, "encoded"}
+    if src.role == "norms" and sums:  # of a weight and its update, over all ranks that have parts of them
+        allowed = frozenset({"norms"})
     if weight is None and src.role == "encoded":
         allowed = {"encoded", "activation"}
     for end in (src, dst):
@@ -50,32 +52,6 @@ def roles_of_pair(kind: str, src: Tensor, dst: Tensor, weight: str | None) -> It
 
 def _a(kind: str) -> str:
     return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
-
-
-def roles_of_adam(op: Compute, tensors: Mapping[str, Tensor]) -> Iterator[Fault]:
-    """Of every weight an adam reads one gradient, its moments and master; it writes those two, and the weight or what
-    becomes of it; all else that it reads are values of the whole step."""
-    of_reads: dict[tuple[str, int], list[str]] = {}
-    of_writes: dict[tuple[str, int], list[str]] = {}
-    for refs, by_weight in ((op.reads, of_reads), (op.writes, of_writes)):
-        for ref in refs:
-            tensor = tensors[ref.name]
-            weight = tensor.weight
-            if tensor.per_micro and tensor.role != "token":
-                yield f"{ref.name} to be of the step", "one for every micro-batch"
-            if weight is not None:
-                by_weight.setdefault((weight, ref.layer), []).append(tensor.role)
-            elif tensor.role not in ("scalar", "token"):
-                yield f"{ref.name} with role scalar", f"role {tensor.role}"
-    for held, made in (
-        (of_reads, ({"accumulator", "gradient"}, "a gradient")),
-        (of_writes, ({"weight", "gradient"}, "a weight")),
-    ):
-        for (weight, _), roles in held.items():
-            rest = sorted(role for role in roles if role not in made[0])
-            if rest != ["master", "optimizer"] or len(roles) != 3:
-                access_text = "read" if held is of_reads else "written"
-                yield f"{made[1]}, master and optimizer state of {weight} {access_text} once", ", ".join(sorted(roles))
 
 
 def _of_layers(tensor: Tensor) -> str:

@@ -33,9 +33,10 @@ class ContributionRecord:
         self.schedule, self.programs, self.findings = schedule, programs, found
         self.base = list(accumulate((program.num_ops for _, program in programs), initial=0))
         self.gradients: dict[Home, list[int]] = {}  # every op that has made a gradient of a weight
-        self.holders: dict[Home, list[int]] = {}  # the roles whose adam updates a weight
+        self.holders: dict[Home, list[int]] = {}  # the roles whose optimizer updates a weight
         self.used: dict[tuple[Home, Contributions], tuple[int, Ref]] = {}  # gradients that were used, and first where
-        self.normed: dict[Contributions, int] = {}  # sums of norms that adam reads, and the first adam that does
+        self.normed: dict[Contributions, int] = {}  # sums of norms that the optimizer reads, and its first op that does
+        self.optimizer = schedule.meta.get("optimizer", "adam")
         micro = schedule.meta.get("grad_accum")
         most = max((call.micro for role, _ in programs for call in role.calls), default=0) + 1
         self.num_micro = num_micro or (micro if isinstance(micro, int) else most)

@@ -1,7 +1,8 @@
 """The value rules: a walk through every role's program with symbols for weights (versions) and gradients
 (contributions).
 
-A weight is version 0 when the step begins and 1 after its adam. A gradient is the ops that contributed, each once.
+A weight is version 0 when the step begins and 1 after its step (adam, or LAMB's two ops). A gradient is the ops that
+contributed, each once; LAMB's update and its norms are the op that made them.
 Copies, codes and collectives pass symbols on, exchanges from role to role; what they do to placements is checked apart.
 """
 
@@ -18,10 +19,11 @@ from simfrontier.schedule.check_sums import ContributionRecord, Home
 from simfrontier.schedule.expansion import UnrolledProgram
 from simfrontier.schedule.finding import Findings, Rule, ref_text
 from simfrontier.schedule.ir import Collective, Exchange, Op, Ref, Role, Schedule
-from simfrontier.schedule.kinds import ADD_KINDS, COPY_KINDS, GRADIENT_ROLES
+from simfrontier.schedule.kinds import ADD_KINDS, COPY_KINDS, GRADIENT_ROLES, MOMENT_KINDS, WEIGHT_KINDS
 from simfrontier.schedule.roles import members_of, sequence_of
 
 WEIGHTS: Final = ("weight", "copy", "gathered")  # roles of tensors that a pass computes with
+OPTIMIZER_KINDS: Final = MOMENT_KINDS | WEIGHT_KINDS | {"norm2", "ema"}
 PREVIOUS_STEP: Final = -1  # the version of a copy that was written in the step before
 
 
@@ -63,7 +65,8 @@ class _Walk:
         self.tensors = contributions.schedule.tensors
         self.values: dict[Ref, Value] = {}
         self.contributed: set[Home] = set()  # the weights whose gradients this role makes
-        self.stepped: dict[Home, int] = {}  # how often adam has updated a weight
+        self.stepped: dict[Home, int] = {}  # how often the optimizer has updated a weight
+        self.updates: dict[Home, int] = {}  # the op that made LAMB's update of a weight, counted through all roles
         self.unwritten: list[tuple[int, Ref]] = []
         self.forms: dict[int, _OpPattern] = {}
 
@@ -111,7 +114,11 @@ class _Walk:
                         self._begin(index, ref, adding=True)
                     self._add(index, ref, (base + index,))
             elif form.does == "adam":
-                self._adam(index)
+                self._step(index, self._with_gradients(index))
+            elif form.does == "lamb_update":
+                self._update(index)
+            elif form.does == "lamb":
+                self._step(index, self._with_updates(index))
             elif form.does == "ema":
                 self._is_stepped(index, reads[0])
             elif form.does == "exchange":
@@ -133,7 +140,7 @@ class _Walk:
             return _OpPattern(
                 "copy", pairs=self._zipped(op.reads, op.writes), added=self._zipped(op.reads, op.accumulates)
             )
-        if op.kind in ("norm2", "adam", "ema"):
+        if op.kind in OPTIMIZER_KINDS:
             return _OpPattern(op.kind)
         return _OpPattern(
             "work",
@@ -233,11 +240,12 @@ class _Walk:
             )
 
     def _is_stepped(self, index: int, ref: Ref) -> None:
-        """What follows a weight follows that which this step's adam has made."""
+        """What follows a weight follows that which this step's optimizer has made."""
         if self.values[ref] != 1:
             got = f"version {self.values[ref]}" if isinstance(self.values[ref], int) else "something else"
             key = (self.program.ops[index].number, ref.name)
-            self.report("versions", index, f"{ref_text(ref)} after its adam (version 1)", got, key)
+            wanted = f"{ref_text(ref)} after its {self.contributions.optimizer} (version 1)"
+            self.report("versions", index, wanted, got, key)
 
     def _use(self, index: int, ref: Ref) -> None:
         """A gradient that is about to be used must be one, and complete (which is seen when all roles are walked)."""
@@ -250,47 +258,80 @@ class _Walk:
         key = (self.program.ops[index].number, ref.name)
         self.report("sums", index, f"a gradient in {ref.name}", "something else", key)
 
-    def _adam(self, index: int) -> None:
-        values = self.values
-        states = (self.program.reads[index], self.program.writes[index])
-        homes: set[Home] = set()
-        with_gradient: set[Home] = set()
-        for ref in states[0]:
-            role = self.tensors[ref.name].role
+    def _with_gradients(self, index: int) -> set[Home]:
+        """The weights whose gradients an op reads, complete and clipped by a whole norm."""
+        found: set[Home] = set()
+        for ref in self.program.reads[index]:
             if self.tensors[ref.name].weight is None:
-                value = values[ref]
+                value = self.values[ref]
                 if isinstance(value, tuple) and value:
                     self.contributions.normed.setdefault(value, self.base + index)
-            elif role in GRADIENT_ROLES:
-                with_gradient.add(self._home(ref))
+            elif self.tensors[ref.name].role in GRADIENT_ROLES:
+                found.add(self._home(ref))
                 self._use(index, ref)
-        for ref in states[1]:
-            values[ref] = None
-            if self.tensors[ref.name].weight is not None:
-                homes.add(self._home(ref))
+        return found
+
+    def _with_updates(self, index: int) -> set[Home]:
+        """The weights whose updates an op reads: those of this step, with the norms that were taken of them."""
+        found: set[Home] = set()
+        for ref in self.program.reads[index]:
+            if self.tensors[ref.name].role not in ("update", "norms"):
+                continue
+            home = self._home(ref)
+            found.add(home)
+            if home not in self.updates or self.values[ref] != (self.updates[home],):
+                key = (self.program.ops[index].number, ref.name)
+                self.report("versions", index, f"{ref_text(ref)} from one lamb_update", "something else", key)
+        return found
+
+    def _update(self, index: int) -> None:
+        """What LAMB makes of gradients before it scales it."""
+        homes = self._written(index)
+        self._have_gradients(index, homes - self._with_gradients(index))
+        for home in sorted(homes):
+            if home in self.updates:
+                text = ref_text(Ref(*home), per_micro=False)
+                self.report("sums", index, f"one lamb_update of {text} per step", "a second one", home)
+            self.updates[home] = self.base + index
+        for ref in self.program.writes[index]:
+            is_new = self.tensors[ref.name].role in ("update", "norms")
+            self.values[ref] = (self.base + index,) if is_new else None
+
+    def _step(self, index: int, given: set[Home]) -> None:
+        """The optimizer renews weights; it was `given` gradients, or updates made of them, of these."""
+        values, homes = self.values, self._written(index)
         for home in homes:
             self.stepped[home] = self.stepped.get(home, 0) + 1
             self.contributions.holders.setdefault(home, []).append(self.number)
-            if home not in with_gradient:
-                self.report("sums", index, f"a gradient of {ref_text(Ref(*home), per_micro=False)}", "none", home)
-        for ref in states[1]:
+        self._have_gradients(index, homes - given)
+        for ref in self.program.writes[index]:
+            values[ref] = None
             if self.tensors[ref.name].weight is not None and self.tensors[ref.name].role not in ("optimizer", "master"):
                 values[ref] = self.stepped[self._home(ref)]
+
+    def _written(self, index: int) -> set[Home]:
+        writes = self.program.writes[index]
+        return {self._home(ref) for ref in writes if self.tensors[ref.name].weight is not None}
+
+    def _have_gradients(self, index: int, without: set[Home]) -> None:
+        for home in without:
+            self.report("sums", index, f"a gradient of {ref_text(Ref(*home), per_micro=False)}", "none", home)
 
     # ── at the end of the step ──
 
     def ends(self) -> None:
         """Every weight that the role holds is updated once and published; copies are renewed."""
+        by = self.contributions.optimizer
         for weight, layer in self._weights():
             ref = Ref(weight, layer)
             count = self.stepped.get((weight, layer), 0)
             if count != 1:
                 got = f"{count} of them" if count else "none"
-                self.contributions.report_end("sums", self.number, ref, "one adam per step", got, (weight, "adam"))
+                self.contributions.report_end("sums", self.number, ref, f"one {by} per step", got, (weight, "step"))
                 continue
             version = self.values.get(ref, 0)
             if version != 1:
-                expected = "version 1 at its home placement when the step ends (published after its adam)"
+                expected = f"version 1 at its home placement when the step ends (published after its {by})"
                 got = f"version {version}" if isinstance(version, int) else "something that is no weight"
                 self.contributions.report_end("versions", self.number, ref, expected, got, (weight, "publish"))
         for ref, value in self.values.items():

@@ -210,13 +210,6 @@ def _values(written: list[Tensor]) -> int:
     return sum(tensor.role == "activation" for tensor in written)
 
 
-def faults_of_adam(op: Compute, tensors: Mapping[str, Tensor]) -> Iterator[Fault]:
-    """Where an adam says how many elements it updates, it updates as many."""
-    elements = sum(tensors[ref.name].num_elements for ref in op.writes if tensors[ref.name].role == "master")
-    if op.iteration and math.prod(size for _, size in op.iteration) != elements:
-        yield f"{elements} elements, of the masters that it writes", str(math.prod(size for _, size in op.iteration))
-
-
 # ── ops of one name ──
 
 

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from simfrontier.dtypes import DTYPE_BYTES
 from simfrontier.schedule.ir import Compute, Ref, Tensor, TensorRole
-from simfrontier.schedule.kinds import GRADIENT_ROLES, KINDS_OF_EXTRAS
+from simfrontier.schedule.kinds import GRADIENT_ROLES, KINDS_OF_EXTRAS, MOMENT_KINDS, WEIGHT_KINDS
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.softmax import KERNELS
 
@@ -42,7 +42,7 @@ def traffic_bytes(op: Compute, tensors: Mapping[str, Tensor], mesh: Mesh) -> int
             for a, b in zip(op.reads, op.writes, strict=True)
         )
         return read + total(op.writes)
-    if op.kind == "adam":
+    if op.kind in MOMENT_KINDS | WEIGHT_KINDS:
         return _optimizer_bytes(op, tensors, mesh)
     traffic = TRAFFIC.get(op.kind)
     if traffic == "entries":  # of a state only those that are replaced
@@ -68,18 +68,25 @@ def _optimizer_bytes(op: Compute, tensors: Mapping[str, Tensor], mesh: Mesh) -> 
         new weights in the model's type (`copy_`)                         w + g          6
                                                                                         52 bytes a parameter
 
-    Megatron-LM's does without the first (48).
+    Megatron-LM's does without the first (48). LAMB's two passes (csrc/lamb/fused_lamb_cuda_kernel.cu) write the update
+    instead of the master, taking the norms on their way, and read both again to write the master: 3 w more, 64 bytes.
     """
 
     def total(refs: tuple[Ref, ...], *roles: TensorRole) -> int:
         return sum(tensors[ref.name].local_bytes(mesh) for ref in refs if tensors[ref.name].role in roles)
 
     gradients, masters = total(op.reads, *GRADIENT_ROLES), total(op.reads, "master")
-    moments, scalars = total(op.reads, "optimizer"), total(op.reads, "scalar")
+    moments, scalars = total(op.reads, "optimizer"), total((*op.reads, *op.writes), "scalar", "norms")
+    updates = total((*op.reads, *op.writes), "update")
     new = total(tuple(ref for ref in op.writes if ref not in op.reads), "weight", *GRADIENT_ROLES)
     types = {tensors[ref.name].dtype for ref in op.reads if tensors[ref.name].role in ("master", *GRADIENT_ROLES)}
     widened = gradients + masters if len(types) > 1 else 0
-    return scalars + 2 * gradients + widened + 2 * masters + (3 * masters + 2 * moments) + (masters + new)
+    of_gradients = 2 * gradients + widened + 2 * masters
+    if op.kind == "lamb":
+        return scalars + (updates + 2 * masters) + (masters + new)
+    if op.kind == "lamb_update":
+        return scalars + of_gradients + (2 * masters + updates + 2 * moments)
+    return scalars + of_gradients + (3 * masters + 2 * moments) + (masters + new)
 
 
 def _more_passes(op: Compute, total: Callable[[tuple[Ref, ...]], int]) -> int:

@@ -30,6 +30,8 @@ TensorRole = Literal[
     "activation",
     "encoded",
     "scalar",
+    "update",
+    "norms",
     "token",
 ]
 CollectiveKind = Literal["all_gather", "reduce_scatter", "all_reduce", "all_to_all"]

@@ -50,7 +50,9 @@ COPY_KINDS: Final = frozenset({"slice", "permute", "encode", "decode", "merge"})
 ADD_KINDS: Final = frozenset({"accumulate", "decode_sum"})  # reads[i] is added to accumulates[i] (decode_sum may write)
 # what a label that is cut and not in the result leaves to be formed, where it is not a sum
 NOT_SUMS: Final[Mapping[str, PartialOp]] = {"loss_max": "max", "loss_online": "merge", "loss_pairs": "merge"}
-STEP_KINDS: Final = frozenset({"norm2", "adam", "ema", "hook"})
+MOMENT_KINDS: Final = frozenset({"adam", "lamb_update"})  # of the optimizer: read gradients, and renew moments
+WEIGHT_KINDS: Final = frozenset({"adam", "lamb"})  # and renew masters and weights
+STEP_KINDS: Final = MOMENT_KINDS | WEIGHT_KINDS | {"norm2", "ema", "hook"}
 COMPUTE_KINDS: Final = MODEL_KINDS | COPY_KINDS | ADD_KINDS | STEP_KINDS
 COLLECTIVE_KINDS: Final = frozenset(get_args(CollectiveKind))
 OP_KINDS: Final = COMPUTE_KINDS | COLLECTIVE_KINDS | {Exchange.kind}

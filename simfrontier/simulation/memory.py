@@ -38,6 +38,8 @@ KINDS = {
     "gradient": "gradient buffers",
     "encoded": "encoded messages",
     "activation": "activations",
+    "update": "optimizer",
+    "norms": "optimizer",
 }
 
 

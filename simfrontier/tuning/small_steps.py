@@ -156,7 +156,7 @@ class SmallSchedules:
         shape = replace(case.shape, num_layers=num_layers)
         if batch > 1:
             return case.workload_of(shape, batch)
-        key = num_layers, case.checkpointing, case.precision, case.gradients, case.attention, case.softmax
+        key = num_layers, case.checkpointing, case.precision, case.optimizer, case.attention, case.softmax
         if key not in self.works:
             self.works[key] = case.workload_of(shape, 1)
         return self.works[key]

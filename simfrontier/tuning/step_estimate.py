@@ -64,7 +64,7 @@ def _peak_bytes(case: Case, pair: SmallSteps, num_layers: float) -> float:
     and gradients on their way are, of many layers, no more than the engine has under way: gathered ones that live, and
     two buckets of gradients, one that fills while the other is reduced."""
     at = _line(pair, num_layers)
-    engine, tensors = case.engine, DTYPE_BYTES[case.precision]
+    engine, tensors = case.engine, DTYPE_BYTES[case.precision.model]
     under_way = (engine.live_elements + 2 * engine.reduce_bucket_elements) * tensors
     few = max(small.passing_bytes for small in pair.small)
     passing = min(at(lambda small: small.passing_bytes), max(few, float(under_way)))

@@ -7,6 +7,7 @@ from .graph import (
     CrossEntropy as CrossEntropy,
     LossMethod as LossMethod,
     MatmulLabels as MatmulLabels,
+    Optimizer as Optimizer,
     Phase as Phase,
     State as State,
     Use as Use,

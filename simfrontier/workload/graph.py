@@ -24,6 +24,10 @@ Checkpointing = Literal["full", "selective", "none"]
 """What a layer's backward computes again: all of its forward, only the core of attention with its squares of scores
 (arXiv 2205.05198), or nothing."""
 
+Optimizer = Literal["adam", "lamb"]
+"""What steps weights: Adam (arXiv 1412.6980), or LAMB (arXiv 1904.00962), which scales the step of every tensor to the
+tensor's own norm."""
+
 MatmulLabels = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[str, ...]]
 
 
@@ -123,7 +127,8 @@ class Phase:
 class Workload:
     """A whole model: embedding, `num_layers` equal layers, head; `checkpointing` says what of each layer its backward
     computes again, `core` names the ops of a layer's forward that `selective` does; with `full`, the layers whose
-    numbers divide by `checkpoint_every` alone. A sample has `sequence` positions (1 in a model without sequences).
+    numbers divide by `checkpoint_every` alone. A sample has `sequence` positions (1 in a model without sequences). Its
+    weights are stepped by an `optimizer`.
     `traits` say what else tells models of these sizes apart. Raises InputError."""
 
     name: str
@@ -141,6 +146,7 @@ class Workload:
     states: Mapping[str, State] = field(default_factory=dict)
     core: tuple[str, ...] = ()
     checkpoint_every: int = 1
+    optimizer: Optimizer = "adam"
 
     def __post_init__(self) -> None:
         if self.checkpointing not in get_args(Checkpointing):

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from simfrontier.errors import InputError
 from simfrontier.workload.gpt_model import Attention
-from simfrontier.workload.graph import Checkpointing, Workload
+from simfrontier.workload.graph import Checkpointing, Optimizer, Workload
 from simfrontier.workload.graph_builder import Softmax
+from simfrontier.workload.precision import Precision, find_precision
 from simfrontier.workload.shape import Shape
 
 
@@ -15,17 +16,18 @@ def workload_of(
     shape: Shape,
     batch: int,
     checkpointing: Checkpointing,
-    precision: str = "fp16",
+    precision: str | Precision = "fp16",
     attention: Attention = "plain",
     softmax: Softmax = "fused",
-    gradients: str | None = None,
     checkpoint_every: int = 1,
+    optimizer: Optimizer = "adam",
 ) -> Workload:
-    """The graph of one micro-batch of `batch` samples over all data-parallel ranks together, `gradients` added up in
-    that type (None: the model's own). Raises InputError."""
-    work = shape.workload(batch, checkpointing, precision, attention, softmax)
-    if gradients is not None:
-        work = replace(work, precision=work.precision.adding_in(gradients))
+    """The graph of one micro-batch of `batch` samples over all data-parallel ranks together, and what steps its
+    weights. Raises InputError."""
+    types = find_precision(precision) if isinstance(precision, str) else precision
+    work = shape.workload(batch, checkpointing, types.name, attention, softmax)
+    if (types, optimizer) != (work.precision, work.optimizer):
+        work = replace(work, precision=types, optimizer=optimizer)
     if checkpoint_every != 1 and checkpointing != "full":
         raise InputError(
             f'model.checkpoint_every = {checkpoint_every}: of layers, which checkpointing = "{checkpointing}" is not; '

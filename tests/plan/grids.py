@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from simfrontier.plan import FAMILIES, Engine, build, make_plan
 from simfrontier.plan.tensor import AxonnOptions, MegatronOptions, TensorOptions, engine_of
 from simfrontier.schedule import Collective, Schedule
-from simfrontier.workload import Checkpointing, GptShape, gpt
+from simfrontier.workload import Checkpointing, GptShape, Optimizer, gpt
 
 # Sizes that divide by 2, 3, 4 and 8 and differ from one another, so that a wrong factor shows.
 SHAPE: Final = GptShape(
@@ -53,6 +53,7 @@ def schedule_of(
     checkpointing: Checkpointing = "full",
     precision: str = "bf16",
     engine: Engine | None = None,
+    optimizer: Optimizer = "adam",
 ) -> Schedule:
     """A schedule of `micros` micro-batches of `micro_batch` sequences per rank of the batch; `node`: devices of a node
     and of a package."""
@@ -60,6 +61,7 @@ def schedule_of(
     options.refuse_shape(shape)
     options.refuse_micro_batches(micros)
     work = gpt(shape, micro_batch * options.batch_ranks(mesh), checkpointing, precision=precision)
+    work = replace(work, optimizer=optimizer)
     how = engine_of(options, engine or Engine(persistence_elements=0))
     return build(work, make_plan(options.family, options, mesh), mesh, how, micros)
 

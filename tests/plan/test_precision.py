@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -15,7 +16,7 @@ from simfrontier.plan import FAMILIES, Engine, build, make_plan
 from simfrontier.plan.rebind import structure_of
 from simfrontier.schedule import Collective, Mesh, Schedule, check
 from simfrontier.schedule.store import digest, from_json, to_json
-from simfrontier.workload import PRECISIONS, Checkpointing, GptShape, find_model, workload_of
+from simfrontier.workload import PRECISIONS, Checkpointing, GptShape, Optimizer, find_model, find_precision, workload_of
 
 FAMILY_NAMES = ("ddp", "zero1", "zero2", "zero3", "hsdp", "zeropp", "zero-topo")
 MODEL_BYTES = {"fp16": 2, "bf16": 2, "fp32": 4, "fp64": 8}
@@ -53,11 +54,15 @@ def built(
     checkpointing: Checkpointing = "full",
     engine: Engine = NOTHING_WHOLE,
     gradients: str | None = None,
+    master: str | None = None,
+    moments: str | None = None,
+    optimizer: Optimizer = "adam",
     **options: Any,
 ) -> Schedule:
     chosen = FAMILIES[family][0].model_validate({"family": family, **options})
     shape = EXACT if model == "exact" else find_model(model)
-    work = workload_of(shape, mesh.num_ranks, checkpointing, precision, gradients=gradients)
+    types = find_precision(precision).keeping(gradients, master, moments)
+    work = workload_of(shape, mesh.num_ranks, checkpointing, types, optimizer=optimizer)
     return build(work, make_plan(family, chosen, mesh), mesh, engine, grad_accum)
 
 
@@ -166,6 +171,38 @@ def test_states_with_gradients_added_up_in_fp32(precision: str) -> None:
     assert bytes_of("hsdp") == Fraction(18, 8)
     topo = bytes_of("zero-topo", **UNQUANTISED["zero-topo"])
     assert topo == Fraction(2, 2) + Fraction(4, 8) + Fraction(12, 16)
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "lamb"])
+def test_states_in_bf16(optimizer: Optimizer) -> None:
+    """Weight 2, accumulator 2, master 4 or 2, two moments of 2 bytes: 12 or 10, whatever reads them."""
+    assert per_parameter(built("zero3", "bf16", moments="bf16", optimizer=optimizer)) == Fraction(12, 16)
+    both = built("zero1", "bf16", moments="bf16", master="bf16", optimizer=optimizer)
+    assert per_parameter(both) == 4 + Fraction(6, 16)
+    assert str(check(both)) == "no findings"
+
+
+@pytest.mark.parametrize(
+    ("precision", "keys", "said"),
+    [
+        ("fp16", {"moments": "fp16"}, 'model.moments = "fp16" of a model in fp16; allowed: "fp32"'),
+        ("fp16", {"master": "bf16"}, 'model.master = "bf16" of a model in fp16; allowed: "fp16" or "fp32"'),
+        ("fp64", {"moments": "fp32"}, 'model.moments = "fp32" of a model in fp64; allowed: "fp64"'),
+    ],
+)
+def test_types_that_states_may_not_have_are_refused(precision: str, keys: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=f"^{re.escape(said)}$"):
+        built("ddp", precision, **keys)
+
+
+def test_lamb_sends_two_more_numbers_for_every_weight() -> None:
+    """Of a sharded plan; an all-reduce of 8 bytes, a scatter and a gather over 16 ranks."""
+
+    def sums(optimizer: Optimizer) -> Fraction:
+        return Fraction(step_needs(built("zero3", "bf16", optimizer=optimizer)).total("gcd", "scalar"))
+
+    num_weights = 2 * 12 + 4  # of each of two layers, and of the ends
+    assert sums("lamb") - sums("adam") == 2 * 8 * num_weights * Fraction(15, 16)
 
 
 def test_gradients_added_up_in_fp32_are_reduced_in_it() -> None:

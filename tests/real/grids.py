@@ -8,7 +8,7 @@ from typing import Any, Final
 from simfrontier.plan import FAMILIES, Engine, build, make_plan
 from simfrontier.plan.tensor import TensorOptions
 from simfrontier.schedule import Schedule
-from simfrontier.workload import Attention, Checkpointing, Softmax, gpt
+from simfrontier.workload import Attention, Checkpointing, Optimizer, Softmax, gpt
 from simfrontier.workload.mlp_model import mlp
 from tests.real.schedules import GPT, MLP, PLAIN
 
@@ -69,6 +69,7 @@ class Grid:
     checkpoint_every: int = 1
     attention: Attention = "plain"
     softmax: Softmax = "fused"
+    optimizer: Optimizer = "adam"
 
     def __str__(self) -> str:
         data = " ".join((self.data, *(f"{key}={value}" for key, value in self._of_data.items())))
@@ -94,7 +95,7 @@ class Grid:
             shape = SHAPES[self.shape]
             how = {"attention": self.attention, "softmax": self.softmax}
             workload = gpt(shape, batch, self.checkpointing, precision=self.precision, **how)
-        workload = replace(workload, checkpoint_every=self.checkpoint_every)
+        workload = replace(workload, checkpoint_every=self.checkpoint_every, optimizer=self.optimizer)
         options.refuse_shape(shape)
         options.refuse_micro_batches(self.grad_accum)
         return build(workload, make_plan(self.family, options, mesh), mesh, self.engine, self.grad_accum)

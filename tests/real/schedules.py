@@ -10,11 +10,12 @@ from typing import Any, Final
 from simfrontier.codecs import Quantised
 from simfrontier.plan import Engine, build, make_plan
 from simfrontier.schedule import Schedule
-from simfrontier.workload import MODELS, Checkpointing, gpt
+from simfrontier.workload import MODELS, Checkpointing, Optimizer, gpt
 from simfrontier.workload.catalog import GptShape, MlpShape
 from simfrontier.workload.mlp_model import mlp
 from simfrontier_real.optimizer import Adam
 from simfrontier_real.reference import train_unsharded
+from simfrontier_real.reference_optimizer import narrow_states
 from simfrontier_real.states import Weights
 from simfrontier_real.train import TrainingResult, TrainingSettings
 from tests.schedule.builders import mesh_of, options_of
@@ -179,6 +180,9 @@ def schedule(
     precision: str = "fp64",
     model: str = "gpt",
     gradients: str | None = None,
+    master: str | None = None,
+    moments: str | None = None,
+    optimizer: Optimizer = "adam",
 ) -> Schedule:
     """The schedule of a plan, (family, options), with one sample of the GPT, or two of the MLP, per rank."""
     family, options = plan
@@ -187,8 +191,8 @@ def schedule(
         workload = gpt(GPT, mesh.num_ranks, checkpointing, precision=precision)
     else:
         workload = mlp(MLP, 2 * mesh.num_ranks, checkpointing, precision=precision)
-    if gradients is not None:
-        workload = replace(workload, precision=workload.precision.adding_in(gradients))
+    types = workload.precision.keeping(gradients, master, moments)
+    workload = replace(workload, precision=types, optimizer=optimizer)
     return build(workload, make_plan(family, options_of(family, **options), mesh), mesh, engine, grad_accum)
 
 
@@ -222,7 +226,12 @@ def unsharded(example: Schedule, how: TrainingSettings, dtype: str = "fp64") -> 
     meta = example.meta
     dropped = str(meta["attention"]) if meta.get("dropout") else ""  # fused attention drops no probabilities
     return _reference(
-        f"{meta['model']} {dropped}", int(meta["batch"]), int(meta["grad_accum"]), dtype, how, _Like(example)
+        f"{meta['model']} {dropped} {meta.get('optimizer')} {narrow_states(example)}",
+        int(meta["batch"]),
+        int(meta["grad_accum"]),
+        dtype,
+        how,
+        _Like(example),
     )
 
 

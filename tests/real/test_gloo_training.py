@@ -52,9 +52,14 @@ TWO = (
     case("zero1 scattered", (1, 1, 2), grad_accum=2),
     case("zero1 next", (1, 1, 2), grad_accum=2),
     case("zero1 scattered", (1, 1, 2), precision="bf16", gradients="fp32", grad_accum=2),
+    case("zero3", (1, 1, 2), optimizer="lamb", grad_accum=2),
+    case("zero2", (1, 1, 2), precision="bf16", optimizer="lamb"),
+    case("zero1", (1, 1, 2), precision="bf16", moments="bf16", grad_accum=2),
+    case("zero3", (1, 1, 2), precision="bf16", moments="bf16", master="bf16"),
 )
 FOUR = (
     case("ddp", (2, 1, 2), checkpointing="none"),
+    case("zero-topo", (2, 1, 2), optimizer="lamb", precision="fp32"),
     case("zero1", (1, 2, 2), grad_accum=2),
     case("zero2", (2, 2, 1), checkpointing="none"),
     case("zero2 scattered", (2, 2, 1), grad_accum=2, engine=TIGHT),

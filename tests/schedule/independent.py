@@ -11,7 +11,18 @@ from itertools import permutations, product
 from pathlib import Path
 from typing import Any
 
-BYTES = {"fp64": 8, "fp32": 4, "fp16": 2, "bf16": 2, "int64": 8, "uint8": 1, "token": 0, "moments": 8, "moments64": 16}
+BYTES = {
+    "fp64": 8,
+    "fp32": 4,
+    "fp16": 2,
+    "bf16": 2,
+    "int64": 8,
+    "uint8": 1,
+    "token": 0,
+    "moments": 8,
+    "moments64": 16,
+    "moments_bf16": 4,
+}
 COLLECTIVES = ("all_gather", "reduce_scatter", "all_reduce", "all_to_all")
 Instance = tuple[str, int, int]
 

@@ -43,7 +43,8 @@ def test_a_master_has_the_nesting_of_its_weight(family: str) -> None:
     ("tensor", "dtype", "expected"),
     [
         (f"{QKV}.moments", "uint8", f"type moments, as optimizer of {QKV} in fp16"),
-        (f"{QKV}.master", "fp16", f"type fp32, as master of {QKV} in fp16"),
+        (f"{QKV}.master", "int64", f"type fp16 or fp32, as master of {QKV} in fp16"),
+        (f"{QKV}.master", "fp16", "the type of the other masters, fp32"),
         (f"{QKV}.grad", "fp32", "the type of the other accumulators, fp16"),
         (f"{QKV}.grad", "bf16", f"type fp16 or fp32, as accumulator of {QKV} in fp16"),
     ],

@@ -15,14 +15,15 @@ SIXTEEN_BITS = (2 + 2) + (2 + 4) + (4 + 4) + (4 * 4 + 3 * 4) + (4 + 2)
 SAME_TYPE = {4: (4 + 4) + (4 + 4) + (4 * 4 + 3 * 4) + (4 + 4), 8: (8 + 8) + (8 + 8) + (4 * 8 + 3 * 8) + (8 + 8)}
 
 
-def per_parameter(schedule: Schedule) -> set[float]:
-    """Bytes that each op of the optimizer moves for an element that it steps."""
+def per_parameter(schedule: Schedule, kind: str = "adam", others: int = SCALARS) -> set[float]:
+    """Bytes that each op of the optimizer moves for an element that it steps; `others`: those of its scalars."""
     out = set()
-    for op in {op.number: op for _, op in schedule.roles[0].instances() if op.kind == "adam"}.values():
+    for op in {op.number: op for _, op in schedule.roles[0].instances() if op.kind == kind}.values():
         assert isinstance(op, Compute)
         masters = [schedule.tensors[ref.name] for ref in op.reads if schedule.tensors[ref.name].role == "master"]
         elements = sum(master.local_elements(schedule.mesh) for master in masters)
-        scalars = SCALARS * (2 if masters[0].dtype == "fp64" else 1)
+        norms = 2 * 4 * sum(schedule.tensors[ref.name].role == "norms" for ref in (*op.reads, *op.writes))
+        scalars = others * (2 if masters[0].dtype == "fp64" else 1) + norms
         out.add((traffic_bytes(op, schedule.tensors, schedule.mesh) - scalars) / elements)
     return out
 
@@ -42,3 +43,19 @@ def test_nothing_is_cast_where_the_master_has_the_model_s_type(precision: str, s
 def test_on_grids_too() -> None:
     for options in (megatron(2, 2, data="zero1"), axonn(2, 1, 2)):
         assert per_parameter(schedule_of(options, 8, micros=2)) == {SIXTEEN_BITS}
+
+
+@pytest.mark.parametrize("family", ["ddp", "zero2", "zero3"])
+def test_lamb_moves_64_bytes_a_parameter(family: str) -> None:
+    """Before its scale: flatten 4, cast 6, unscale 8; gradient, master and two moments read, update and moments
+    written, 7 × 4. After it: update and master read, master written, 3 × 4; new weights 4 + 2."""
+    made = built(family, "bf16", optimizer="lamb")
+    assert per_parameter(made, "lamb_update") == {4 + 6 + 8 + 7 * 4}
+    assert per_parameter(made, "lamb", others=0) == {3 * 4 + 4 + 2}
+
+
+def test_narrow_states_move_fewer_bytes() -> None:
+    """Moments of 2 bytes are read and written: 8 less. A master of 2 as well: flatten 4, nothing cast, unscale 4,
+    gradient, master and moments read 8, master and moments written 6, new weights 4."""
+    assert per_parameter(built("zero1", "bf16", moments="bf16")) == {SIXTEEN_BITS - 8}
+    assert per_parameter(built("zero1", "bf16", moments="bf16", master="bf16")) == {4 + 4 + 8 + 6 + 4}

@@ -17,10 +17,10 @@ def work_in(model: str, precision: str) -> Workload:
 
 def test_precisions_are_told_in_full() -> None:
     assert {
-        "fp16": Precision(name="fp16", model="fp16", gradients="fp16", wide="fp32", moments="moments"),
-        "bf16": Precision(name="bf16", model="bf16", gradients="bf16", wide="fp32", moments="moments"),
-        "fp32": Precision(name="fp32", model="fp32", gradients="fp32", wide="fp32", moments="moments"),
-        "fp64": Precision(name="fp64", model="fp64", gradients="fp64", wide="fp64", moments="moments64"),
+        "fp16": Precision(name="fp16", model="fp16", gradients="fp16", master="fp32", moments="fp32", wide="fp32"),
+        "bf16": Precision(name="bf16", model="bf16", gradients="bf16", master="fp32", moments="fp32", wide="fp32"),
+        "fp32": Precision(name="fp32", model="fp32", gradients="fp32", master="fp32", moments="fp32", wide="fp32"),
+        "fp64": Precision(name="fp64", model="fp64", gradients="fp64", master="fp64", moments="fp64", wide="fp64"),
     } == PRECISIONS
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from simfrontier.records import dataclass
 from simfrontier.report.view import StudyView
 from simfrontier.scenario import Scenario
-from simfrontier.workload import Checkpointing, Shape
+from simfrontier.workload import Checkpointing, Optimizer, Precision, Shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +34,8 @@ class Setup:
     recomputes: Mapping[str, bool]
     checkpointing: Mapping[str, Checkpointing]
     checkpoint_every: int
+    precision: Precision
+    optimizer: Optimizer
     fitted_on: tuple[str, ...]
 
 
@@ -59,6 +61,8 @@ def setup_of(view: StudyView) -> Setup:
         recomputes=view.recomputing,
         checkpointing={plan: cases[plan, view.largest].checkpointing for plan in view.plans},
         checkpoint_every=scenario.file.model.checkpoint_every,
+        precision=scenario.precision,
+        optimizer=scenario.file.model.optimizer,
         fitted_on=fitted_elsewhere(scenario),
     )
 

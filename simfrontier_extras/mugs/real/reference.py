@@ -1,4 +1,4 @@
-"""Mugs in one process, by torch's autograd and torch's Adam on whole batches: what every schedule must agree with."""
+"""Mugs in one process, by torch's autograd and optimizer on whole batches: what every schedule must agree with."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from simfrontier_extras.mugs.real.settings import MugsSettings, settings_of
 from simfrontier_extras.mugs.real.states import TEACHER
 from simfrontier_real.gradients import whole_digests
 from simfrontier_real.kernels import NORM_EPSILON
+from simfrontier_real.reference_optimizer import ReferenceOptimizer
 from simfrontier_real.states import initial_weights
 from simfrontier_real.train import TrainingResult, TrainingSettings
 
@@ -38,9 +39,7 @@ def train_mugs(
     }
     model = _Model(schedule, settings_of(training.of_model), kind, start)
     adam = training.adam
-    optimizer = torch.optim.Adam(
-        trained.values(), lr=adam.learning_rate, betas=(adam.beta1, adam.beta2), eps=adam.epsilon, foreach=False
-    )
+    optimizer = ReferenceOptimizer(schedule, trained, adam)
     grad_accum, losses = int(schedule.meta.get("grad_accum", 1)), []
     digests, num_clipped = [], 0
     directions: dict[Key, Any] = {}
