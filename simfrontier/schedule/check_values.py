@@ -275,7 +275,8 @@ class _Walk:
         """The weights whose updates an op reads: those of this step, with the norms that were taken of them."""
         found: set[Home] = set()
         for ref in self.program.reads[index]:
-            if self.tensors[ref.name].role not in ("update", "norms"):
+            tensor = self.tensors[ref.name]
+            if tensor.role not in ("update", "norms") or tensor.weight is None:
                 continue
             home = self._home(ref)
             found.add(home)

@@ -31,6 +31,7 @@ def _compressed(compression: str, **keys: Any) -> Callable[[], Schedule]:
 
 CASES: Final[dict[str, Case]] = {
     **{family: Case(_zero(EXACT[family])) for family in ("ddp", "zero1", "zero2", "zero3", "hsdp")},
+    "zero3 lamb": Case(_zero(EXACT["zero3"], optimizer="lamb")),
     "zeropp": Case(_zero(EXACT["zeropp"])),
     "zero-topo": Case(_zero(EXACT["zero-topo"], "by layer")),
     "zeropp int8": Case(_zero(QUANTISED["qwz and qgz"], precision="fp32"), 1e-5),
@@ -42,6 +43,7 @@ CASES: Final[dict[str, Case]] = {
     "tensor": Case(lambda: megatron(2, 1, 2, data="zero1").schedule),
     "sequence": Case(lambda: megatron(2, 1, 2, sequence_parallel=True).schedule),
     "pipeline 1f1b": Case(lambda: megatron(1, 2, 2, shape="tied").schedule),
+    "pipeline lamb": Case(lambda: megatron(2, 2, optimizer="lamb", shape="tied").schedule),
     "pipeline gpipe": Case(lambda: megatron(2, 2, order="gpipe", sequence_parallel=True).schedule),
     "pipeline interleaved": Case(lambda: megatron(1, 2, 2, order="interleaved", chunks=2).schedule),
     "compressed int8": Case(_compressed(INT, data="ddp"), 1e-4),

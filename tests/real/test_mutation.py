@@ -26,6 +26,7 @@ SOME = {
     "zero2 scattered": ("gradients: slice of another member",),
     "zero2": ("gradients: sum left out, own alone", "norm: not summed over ranks", "Adam: one gradient × 1.001"),
     "zero3": ("weights: gather left out", "gradients: sum left out, own × members", "accumulate: not cleared"),
+    "zero3, lamb": ("LAMB: norms not summed over ranks", "LAMB: not scaled", "LAMB: update of the step before"),
     "hsdp": ("gradients: mean for sum", "Adam: left out on the last rank"),
     "zero-topo": ("weights: gather of the step before", "loss: not divided by ranks"),
     "lattice, three hops": ("gradients: pieces to scatter transposed", "weights: gathered pieces swapped"),

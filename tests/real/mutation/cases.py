@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from simfrontier.extras import added
 from simfrontier.schedule import Schedule
@@ -15,10 +15,10 @@ _FOUR: Final = (2, 1, 2)
 _PACKAGES: Final = (1, 2, 2)
 
 
-def _plan(name: str, precision: str = "fp64") -> Callable[[], Schedule]:
+def _plan(name: str, precision: str = "fp64", **how: Any) -> Callable[[], Schedule]:
     plans = {**EXACT, **QUANTISED, "stale": STALE}
     sizes = _PACKAGES if name == "int8 copy" else _FOUR
-    return lambda: schedule(plans[name], sizes, 2, engine=ENGINES["tight"], precision=precision)
+    return lambda: schedule(plans[name], sizes, 2, engine=ENGINES["tight"], precision=precision, **how)
 
 
 def _compressed(policy: str, tensor: int, pipeline: int) -> Callable[[], Schedule]:
@@ -37,6 +37,8 @@ SAME: Final[dict[str, Callable[[], Schedule]]] = {  # equal to the unsharded mod
     "lattice, copy": _plan("copy"),
     "lattice, odd order": _plan("odd order"),
     "zero3 fp32": _plan("zero3", "fp32"),
+    "zero3, lamb": _plan("zero3", optimizer="lamb"),
+    "stages, lamb": lambda: megatron(2, 2, 1, optimizer="lamb", shape="tied").schedule,
     "axonn 2×2×1, 2 replicas": lambda: axonn(2, 2, 1, 2).schedule,
     "axonn, pipeline, zero1": lambda: axonn(1, 2, 1, 2, pipeline=2, data="zero1").schedule,
     "megatron 2×2×2, zero1": lambda: megatron(2, 2, 2, data="zero1").schedule,

@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from simfrontier.schedule.ir import Collective, Compute, Exchange, Op, Ref
+from simfrontier.schedule.kinds import MOMENT_KINDS, WEIGHT_KINDS
 from simfrontier_real.codecs import Encoded
 from simfrontier_real.train import TrainingRank
 from tests.real.mutation.seams import (
@@ -341,16 +342,16 @@ def _uncleared(at: Place, go: Callable[[], None]) -> None:
 
 
 def _gradients(at: Place) -> list[Ref]:
-    """The gradients that an Adam op reads."""
+    """The gradients that an op of the optimizer reads."""
     reads = at.context.program.reads[at.index]
     return [ref for ref in reads if ref.name.endswith((".grad", ".grad.reduced"))]
 
 
 def _with_gradients(change: Callable[[Place, Ref, Any], Any]) -> Callable[[Place, Callable[[], None]], None]:
-    """Adam with other gradients than those that are there."""
+    """Adam, or LAMB, with other gradients than those that are there."""
 
     def hook(at: Place, go: Callable[[], None]) -> None:
-        if is_compute(at, "adam"):
+        if is_compute(at, *MOMENT_KINDS):
             for ref in _gradients(at):
                 values = at.context.buffers[ref]
                 new = change(at, ref, values)
@@ -434,6 +435,46 @@ def _other_scale(at: Place, go: Callable[[], None]) -> None:
     go()
     trainer.loss_scale = right
     at.memory.fired += 1
+
+
+def _own_norms(at: Place, results: Messages) -> Messages:
+    """Of the norms of weights and updates alone."""
+    is_of_weights = at.context.schedule.tensors[at.context.program.reads[at.index][0].name].role == "norms"
+    return _own_alone(at, results) if is_of_weights else results
+
+
+def _norms_read(at: Place) -> list[Ref]:
+    tensors = at.context.schedule.tensors
+    return [ref for ref in at.context.program.reads[at.index] if tensors[ref.name].role == "norms"]
+
+
+def _with_norms(at: Place, go: Callable[[], None], new: list[Any]) -> None:
+    """The op with other norms, which are put back after it."""
+    refs = _norms_read(at)
+    right = values_of(at, tuple(refs))
+    for ref, values in zip(refs, new, strict=True):
+        at.context.buffers[ref] = at.changed(at.context.buffers[ref], values)
+    go()
+    for ref, values in zip(refs, right, strict=True):
+        at.context.buffers[ref] = values
+
+
+def _norms_alike(at: Place, go: Callable[[], None]) -> None:
+    _with_norms(at, go, [at.context.backend.xp.ones_like(at.context.buffers[ref]) for ref in _norms_read(at)])
+
+
+def _norms_of_another(at: Place, go: Callable[[], None]) -> None:
+    held = [copied(at.context.buffers[ref]) for ref in _norms_read(at)]
+    _with_norms(at, go, [held[-1], *held[:-1]])
+
+
+def _old_update(at: Place, go: Callable[[], None]) -> None:
+    for ref in at.context.program.reads[at.index]:
+        if at.context.schedule.tensors[ref.name].role == "update":
+            at.context.buffers[ref] = at.changed(
+                at.context.buffers[ref], _old_gradient(at, ref, at.context.buffers[ref])
+            )
+    go()
 
 
 def _one_norm_left_out(at: Place) -> bool:
@@ -576,11 +617,15 @@ ALL: Final[tuple[Fault, ...]] = (
         run=_with_gradients(lambda at, ref, values: copied(values[::-1]) if _first_of_all(at, ref) else values),
     ),
     Fault("Adam: left out for one tensor", run=_where(("adam",), _adam_without_one)),
-    Fault("Adam: left out on the last rank", run=_where(("adam",), _adam_left_out_on_last, _is_last_rank)),
-    Fault("Adam: publishes the weights before", run=_where(("adam",), _publishes_old)),
-    Fault("Adam: moments forgotten", run=_after(("adam",), _no_moments)),
+    Fault("Adam: left out on the last rank", run=_where(tuple(WEIGHT_KINDS), _adam_left_out_on_last, _is_last_rank)),
+    Fault("Adam: publishes the weights before", run=_where(tuple(WEIGHT_KINDS), _publishes_old)),
+    Fault("Adam: moments forgotten", run=_after(tuple(MOMENT_KINDS), _no_moments)),
     Fault("Adam: bias correction of a later step", loads=_later_step),
-    Fault("Adam: another loss scale", run=_where(("adam",), _other_scale)),
+    Fault("Adam: another loss scale", run=_where(tuple(MOMENT_KINDS), _other_scale)),
+    Fault("LAMB: norms not summed over ranks", brings=_on(("scalar",), _own_norms, "all_reduce")),
+    Fault("LAMB: not scaled", run=_where(("lamb",), _norms_alike)),
+    Fault("LAMB: scaled by the tensor before", run=_where(("lamb",), _norms_of_another)),
+    Fault("LAMB: update of the step before", run=_where(("lamb",), _old_update)),
     Fault("norm: a layer left out", run=_where(("norm2",), _left_out, _one_norm_left_out)),
     Fault("norm: left out on the last rank", run=_where(("norm2",), _left_out, _is_last_rank)),
     Fault("norm: counted twice", run=_where(("norm2",), _twice)),
