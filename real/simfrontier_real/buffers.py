@@ -63,7 +63,7 @@ def _uses(program: ExpandedProgram, kept: set[str]) -> tuple[list[list[tuple[int
     current: dict[Ref, int] = {}
     by_number: dict[int, list[int]] = defaultdict(list)
     for index in range(program.num_ops):
-        written = set(program.writes[index])
+        written, piece = set(program.writes[index]), program.ops[index].piece
         touched = dict.fromkeys((*program.reads[index], *program.accumulates[index]))
         for ref in touched:
             if ref.name not in kept:
@@ -75,6 +75,10 @@ def _uses(program: ExpandedProgram, kept: set[str]) -> tuple[list[list[tuple[int
                 uses[index].append((number, ref))
         for ref in written:
             if ref.name not in kept and ref not in touched:
+                if piece is not None and piece.number > 0 and ref in current:  # what an earlier piece has begun
+                    users[current[ref]] += 1
+                    uses[index].append((current[ref], ref))
+                    continue
                 current[ref] = number = len(users)
                 users.append(1)
                 uses[index].append((number, ref))

@@ -12,6 +12,7 @@ from simfrontier_real.blocks import local_shape, side_by_side, taken_apart
 from simfrontier_real.codecs import Encoded
 from simfrontier_real.codecs.encoded import from_bytes, to_bytes
 from simfrontier_real.layout import canonical, is_of_activations, rearranged
+from simfrontier_real.pieces import put, shape_of, taken
 from simfrontier_real.rank_context import RankContext
 
 
@@ -59,7 +60,7 @@ def incoming(context: RankContext, index: int, op: Collective, results: tuple[Ar
         if stored:
             context.buffers[b] = Encoded(parts[0], parts[1] if len(parts) > 1 else None)
         elif is_of_activations(op, context.schedule):
-            context.buffers[b] = _block(context, op, a, b, parts[0])
+            put(context, op.piece, b, _block(context, op, a, b, parts[0]))
         else:
             alone = parts[0].shape[0] == 1 or parts[0].shape == rows[0].shape
             context.buffers[b] = xp.reshape(parts[0], (-1,)) if alone else parts[0]  # no copy: a permute follows
@@ -135,17 +136,17 @@ def _block(context: RankContext, op: Collective, src: Ref, dst: Ref, rows: Array
     if mesh.live(tensors[dst.name].stacked):  # contributions, to be merged
         return context.backend.xp.reshape(rows, (rows.shape[0], *local_shape(tensors[src.name], mesh)))
     if op.kind == "all_gather":
-        local, shards = local_shape(tensors[src.name], mesh), tensors[src.name].placement.shards
+        local, shards = shape_of(context, op.piece, src), tensors[src.name].placement.shards
         return side_by_side(context.backend.xp, rows, local, mesh.live(op.axes), shards, mesh)
-    return context.backend.xp.reshape(rows, local_shape(tensors[dst.name], mesh))
+    return context.backend.xp.reshape(rows, shape_of(context, op.piece, dst))
 
 
 def _rows(context: RankContext, op: Collective, number: int, ref: Ref) -> Array:
     """What is held of the source of that number as [1, n], or as one row for each member that will get it."""
     if op.kind == "reduce_scatter" and is_of_activations(op, context.schedule):
         mesh, shards = context.schedule.mesh, context.schedule.tensors[op.dst[number].name].placement.shards
-        return taken_apart(context.backend.xp, context.buffers[ref], mesh.live(op.axes), shards, mesh)
-    line = context.backend.xp.reshape(context.buffers[ref], (-1,))
+        return taken_apart(context.backend.xp, taken(context, op.piece, ref), mesh.live(op.axes), shards, mesh)
+    line = context.backend.xp.reshape(taken(context, op.piece, ref), (-1,))
     members = context.schedule.mesh.size(op.axes) if op.kind == "reduce_scatter" else 1
     if line.shape[0] % members:
         raise SimfrontierError(f"{op.kind} {op.name}: {ref.name} has {line.shape[0]} elements for {members} members")
@@ -167,4 +168,4 @@ def _widths(context: RankContext, op: Collective, ref: Ref) -> tuple[int, ...]:
     if isinstance(held, Encoded):
         return tuple(int(part.shape[1]) for part in held.parts)
     members = context.schedule.mesh.size(op.axes) if op.kind == "reduce_scatter" else 1
-    return (math.prod(held.shape) // members,)
+    return (math.prod(shape_of(context, op.piece, ref) if op.piece else held.shape) // members,)

@@ -13,6 +13,7 @@ from simfrontier.schedule import Compute, Ref, Tensor
 from simfrontier_real.arrays import Array
 from simfrontier_real.blocks import local_shape
 from simfrontier_real.layout import whole_line
+from simfrontier_real.pieces import put, taken
 from simfrontier_real.rank_context import RankContext
 
 _WEIGHTS = ("weight", "gathered", "copy")  # roles of a weight, whole or in part, as an op reads it
@@ -60,7 +61,8 @@ class Operands:
         """(name, value) of what it reads that is no weight, in the op's order."""
         tensors, reads = self.context.schedule.tensors, self.context.program.reads[self.index]
         held = [(tensors[ref.name], ref) for ref in reads]
-        return [(base_name(tensor), self.context.buffers[ref]) for tensor, ref in held if tensor.role == "activation"]
+        own = [(base_name(tensor), ref) for tensor, ref in held if tensor.role == "activation"]
+        return [(name, taken(self.context, self.op.piece, ref)) for name, ref in own]
 
     def one(self) -> Array:
         """The only activation it reads."""
@@ -108,7 +110,8 @@ class Operands:
     def put(self, value: Array, number: int = 0) -> None:
         """Write the op's output of that number, in the type that the schedule gives it."""
         ref = [r for r in self.context.program.writes[self.index] if self._role(r) == "activation"][number]
-        self.context.buffers[ref] = self.context.backend.cast(value, self.context.schedule.tensors[ref.name].dtype)
+        made = self.context.backend.cast(value, self.context.schedule.tensors[ref.name].dtype)
+        put(self.context, self.op.piece, ref, made)
 
     def num_outputs(self) -> int:
         """How many outputs `put` can write."""

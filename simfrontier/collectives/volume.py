@@ -33,7 +33,8 @@ def wire_of(op: Collective, tensor: Tensor, mesh: Mesh) -> tuple[int, int]:
     """
     # what is coded per hop is cut as a ring cuts it, the last piece filled up
     pieces = 1 if op.kind == "all_reduce" and not op.per_hop else mesh.size(op.axes)
-    piece = -(-tensor.local_elements(mesh) // pieces)
+    parts = 1 if op.piece is None else op.piece.share_of(tensor)
+    piece = -(-tensor.local_elements(mesh) // (pieces * parts))
     return pieces * op.codec.payload_bytes(piece), pieces * op.codec.scale_bytes(piece)
 
 
@@ -55,7 +56,8 @@ def messages_of(op: Collective, tensors: Mapping[str, Tensor], mesh: Mesh) -> tu
 
 def brought_bytes(op: Collective, tensors: Mapping[str, Tensor], mesh: Mesh) -> int:
     """What a rank brings to a call, as stored: its piece of an all-gather, its vector of an all-reduce."""
-    return sum(tensors[ref.name].local_bytes(mesh) for ref in op.src)
+    own = (tensors[ref.name] for ref in op.src)
+    return sum(each.local_bytes(mesh) // (1 if op.piece is None else op.piece.share_of(each)) for each in own)
 
 
 def exchanged_bytes(op: Exchange, tensors: Mapping[str, Tensor], mesh: Mesh) -> tuple[int, int]:

@@ -118,7 +118,10 @@ class Prices:
         rank send. 0 for calls of which times were measured, and for those on two levels."""
         if isinstance(op, Compute):
             held = (schedule.tensors[ref.name] for ref in (*op.reads, *op.writes))
-            traffic = sum(tensor.local_bytes(schedule.mesh) for tensor in held if tensor.role == "activation")
+            parts = ((tensor, 1 if op.piece is None else op.piece.share_of(tensor)) for tensor in held)
+            traffic = sum(
+                tensor.local_bytes(schedule.mesh) // share for tensor, share in parts if tensor.role == "activation"
+            )
             if op.kind == "lookup":
                 traffic = sum(schedule.tensors[ref.name].local_bytes(schedule.mesh) for ref in op.writes)
             return self.machine.device.kernel_s(arithmetic_s(op, schedule, self.machine), float(traffic), self.fastest)

@@ -65,6 +65,7 @@ def _relative(item: Item, piece: CallItems, tensors: Mapping[str, Tensor]) -> Op
             kernel=item.kernel,
             lane=item.lane,
             named=item.named,
+            piece=item.piece,
         )
     token = None if item.token is None else rel(item.token)
     if isinstance(item, Exchange):

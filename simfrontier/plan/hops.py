@@ -202,7 +202,7 @@ class _MoveLowering:
     def _communicator(self, move: Move, axes: tuple[str, ...], lane: str) -> str:
         if set(axes) == self.world and (self.groups == "world" or move.purpose == "scalar"):
             return "world"
-        return "+".join(axes) + ("" if self.groups == "axes" else f"/{lane}")
+        return communicator(axes, lane, self.groups)
 
     def _buffer(
         self,
@@ -240,6 +240,11 @@ class _MoveLowering:
                 stage=end.stage,
             )
         return Ref(name, value.layer, value.micro)
+
+
+def communicator(axes: tuple[str, ...], lane: str, groups: Groups) -> str:
+    """The communicator of groups over some axes, not all: one for them, or one on each lane."""
+    return "+".join(axes) + ("" if groups == "axes" else f"/{lane}")
 
 
 def _write_token(ops: list[Op], token: Ref) -> None:

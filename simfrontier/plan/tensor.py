@@ -21,6 +21,7 @@ from simfrontier.schedule import Mesh
 from simfrontier.workload import USUAL_CROSS_ENTROPY, CrossEntropy, GptShape, MlpShape, Shape
 
 Ranks = Annotated[int, Field(ge=1, le=2**20)]
+Pieces = Annotated[int, Field(ge=1, le=64)]
 COLUMNS = ("a", "f", "v", "c")  # labels of features that a module makes for itself: heads, feed-forward, classes
 
 
@@ -128,6 +129,10 @@ class MegatronOptions(TensorOptions):
     and, with `sequence_parallel`, the input's second gather beside the product that makes the input's gradient
     (Megatron-LM's default); `overlap_gradients`: reductions over the data axes run beside the last backward.
 
+    `product_pieces`: in so many pieces activations are gathered and scattered along the sequence, each beside the
+    product of another (1: as a whole, and products wait; Megatron-Core's tp_comm_overlap, torchtitan's asynchronous
+    tensor parallelism).
+
     `compression`: a policy, or a codec for each of dp, tp, pp and zero; `compress_from`: bytes on a rank from which
     messages are compressed; `compress_per_hop`: every message between two ranks by itself (a ring), instead of once;
     `message_dtype`: what messages that are not compressed are made of (fp32: MPI knows no 16-bit numbers).
@@ -137,6 +142,7 @@ class MegatronOptions(TensorOptions):
     sequence_parallel: bool = False
     overlap_input_gradients: bool = True
     overlap_gradients: bool = False
+    product_pieces: Pieces = 1
     compression: str = "none"
     compress_from: Annotated[int, Field(ge=0)] = LEAST_BYTES
     compress_per_hop: bool = False
@@ -173,6 +179,12 @@ class MegatronOptions(TensorOptions):
         refuse_columns(shape, "tensor", self.tensor)
         if self.sequence_parallel:
             refuse_remainder("sequence", shape.sequence, "tensor", self.tensor)
+            per_rank = shape.sequence // self.tensor
+            refuse_remainder(f"sequence / tensor {self.tensor}", per_rank, "product_pieces", self.product_pieces)
+        elif self.product_pieces > 1:
+            raise InputError(f"product_pieces = {self.product_pieces}: needs sequence_parallel = true; allowed: 1")
+        if self.product_pieces > 1 and self.compressed is not None:
+            raise InputError(f"product_pieces = {self.product_pieces}: what moves is compressed as a whole; allowed: 1")
 
 
 def refuse_stages(options: TensorOptions, shape: Shape) -> None:
@@ -315,6 +327,7 @@ def _megatron(name: str, options: MegatronOptions, mesh: Mesh) -> Plan:
         hooks=False,
         groups="lane",
         cross_entropy=options.cross_entropy,
+        product_pieces=options.product_pieces,
     )
 
 

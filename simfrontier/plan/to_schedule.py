@@ -12,6 +12,7 @@ from simfrontier.plan.layout import CutLayout
 from simfrontier.plan.optimizer import declare_scalars, end_of_step
 from simfrontier.plan.passes import passes_of
 from simfrontier.plan.plan import Engine, Plan, Purpose
+from simfrontier.plan.product_pieces import products_in_pieces
 from simfrontier.plan.program import Program
 from simfrontier.plan.repeat import Built, repeated
 from simfrontier.plan.repeat_layers import FEW_LAYERS, repeated_layers
@@ -107,4 +108,4 @@ def lowered(program: Program, tensors: Tensors) -> Program:
     blocking: frozenset[Purpose] = frozenset({"gradient"}) if blocks else frozenset()
     program = with_collectives(program, tensors.mesh, blocking, plan.pipelined, plan.hooks, plan.groups)
     tensors.by_name.update(program.tensors)
-    return program
+    return program if plan.product_pieces == 1 else products_in_pieces(program, plan.product_pieces, plan.groups)

@@ -25,6 +25,7 @@ from .ir import (
     Compute as Compute,
     Exchange as Exchange,
     Op as Op,
+    Piece as Piece,
     Ref as Ref,
     Role as Role,
     Schedule as Schedule,
@@ -46,6 +47,7 @@ from .lifetime import Peak as Peak, peak_bytes as peak_bytes
 from .mesh import Mesh as Mesh
 from .names import buffer_name as buffer_name, gathered_name as gathered_name, value_name as value_name
 from .op_kind import ModelFacts as ModelFacts, OpKind as OpKind
+from .pieces import cut_label as cut_label, in_pieces as in_pieces
 from .placement import (
     REPLICATE as REPLICATE,
     PartialOp as PartialOp,

@@ -26,6 +26,7 @@ from simfrontier.schedule.expansion import ExpandedProgram, UnrolledProgram, unr
 from simfrontier.schedule.finding import Finding, Findings, ranks_of_role
 from simfrontier.schedule.ir import Schedule
 from simfrontier.schedule.lifetime import Peak, peak_bytes
+from simfrontier.schedule.pieces import joined
 from simfrontier.schedule.roles import faults_of_places
 
 NAMED_HOLDERS = 3
@@ -61,20 +62,26 @@ def check(
 ) -> CheckReport:
     """Check a schedule against all rules; memory only against a given capacity per rank.
 
-    Tensors that do not fit the mesh come first, then ops that name what does not exist. Only without such faults
-    is there a program to walk (`programs`: the expansions of the roles, if they are at hand).
+    Pieces of ops are put together first; all other rules are about whole ops. Then come tensors that do not fit the
+    mesh, and ops that name what does not exist. Only without such faults is there a program to walk (`programs`: the
+    expansions of the roles, if they are at hand).
     """
-    findings = Findings()
+    findings, given = Findings(), schedule
+    without = joined(schedule, findings)
+    if without is None:
+        return CheckReport(findings=findings.all())
+    if without is not schedule:
+        schedule, programs = without, None
     fits = _check_sizes(schedule, findings)
     if not fits or any(finding.rule == "references" for finding in findings.all()):
         return CheckReport(findings=findings.all())
     if not _is_clean_by_kind(schedule):
         _walk(schedule, programs or tuple(unrolled(schedule, role) for role in schedule.roles), findings)
         check_comms(schedule, findings)
-    check_progress(schedule, findings)
+    check_progress(given, findings)
     if capacity_bytes is not None:
-        _check_memory(schedule, capacity_bytes, findings)
-    return CheckReport(findings=findings.all(), walked=schedule)
+        _check_memory(given, capacity_bytes, findings)
+    return CheckReport(findings=findings.all(), walked=given)
 
 
 def _is_clean_by_kind(schedule: Schedule) -> bool:
@@ -103,7 +110,9 @@ def _walk(
 def check_sizes(schedule: Schedule) -> CheckReport:
     """Check only what depends on the sizes of the mesh and of tensors: for a schedule checked at other sizes."""
     findings = Findings()
-    _check_sizes(schedule, findings)
+    without = joined(schedule, findings)
+    if without is not None:
+        _check_sizes(without, findings)
     return CheckReport(findings=findings.all())
 
 

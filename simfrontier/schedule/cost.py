@@ -17,13 +17,15 @@ TRAFFIC: Final = {kind.name: kind.traffic for kind in KINDS_OF_EXTRAS}
 
 
 def traffic_bytes(op: Compute, tensors: Mapping[str, Tensor], mesh: Mesh) -> int:
-    """Bytes read and written: each operand once (a softmax's row and result as often as its kernel passes over them,
-    the optimizer's as often as its passes do), what is added to twice; of a table or a memory only the rows that are
-    taken, of a queue only the entries that are replaced; the product that makes a weight's gradient does not read the
-    weight that a hook fetched before it."""
+    """Bytes read and written: each operand once, of a piece its part (a softmax's row and result as often as its kernel
+    passes over them, the optimizer's as often as its passes do), what is added to twice; of a table or a memory only
+    the rows that are taken, of a queue only the entries that are replaced; the product that makes a weight's gradient
+    does not read the weight that a hook fetched before it."""
 
     def total(refs: tuple[Ref, ...]) -> int:
-        return sum(tensors[ref.name].local_bytes(mesh) for ref in refs)
+        if op.piece is None:
+            return sum(tensors[ref.name].local_bytes(mesh) for ref in refs)
+        return sum(tensors[ref.name].local_bytes(mesh) // op.piece.share_of(tensors[ref.name]) for ref in refs)
 
     if op.kind == "lookup":
         return 2 * total(op.writes)

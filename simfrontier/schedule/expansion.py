@@ -203,6 +203,7 @@ def _waits(program: ExpandedProgram, schedule: Schedule) -> list[tuple[Wait, ...
     num_lanes = len(program.lanes)
     host = program.lanes.index("host") if "host" in program.lanes else -1
     touched: dict[Ref, list[Wait]] = {}  # of an instance the op that wrote it last, then those that have read it since
+    cells = _Cells(schedule.tensors, touched) if any(op.piece is not None for op in schedule.ops) else None
     in_sequence: dict[Sequence, Wait] = {}
     pools = _Pools(program, schedule)
     held_by_host: list[Wait] = []
@@ -212,7 +213,7 @@ def _waits(program: ExpandedProgram, schedule: Schedule) -> list[tuple[Wait, ...
         own_lane = program.lane[index]
         done = (own_lane, program.position[index] + 1)
         need = [0] * num_lanes
-        for ref in program.reads[index]:
+        for ref in program.reads[index] if cells is None else cells.read(op, program.reads[index], need, done):
             touches = touched.get(ref)
             if touches is None:
                 touched[ref] = [nobody, done]
@@ -222,7 +223,7 @@ def _waits(program: ExpandedProgram, schedule: Schedule) -> list[tuple[Wait, ...
                 need[lane] = count
             touches.append(done)
         for changed in (program.writes[index], program.accumulates[index]):
-            for ref in changed:
+            for ref in changed if cells is None else cells.write(op, changed, need, done):
                 for lane, count in touched.get(ref, ()):
                     if count > need[lane]:
                         need[lane] = count
@@ -244,6 +245,53 @@ def _waits(program: ExpandedProgram, schedule: Schedule) -> list[tuple[Wait, ...
         if own_lane == host or getattr(op, "blocking", False):
             held_by_host = [wait for wait in held_by_host if wait[0] != own_lane] + [done]
     return out
+
+
+class _Cells:
+    """Who touched the pieces of instances that come in pieces: what is read of one waits for that piece alone."""
+
+    def __init__(self, tensors: Mapping[str, Tensor], touched: dict[Ref, list[Wait]]) -> None:
+        self.tensors = tensors
+        self.touched = touched
+        self.cut: dict[Ref, list[list[Wait]]] = {}  # by piece what `touched` has of a whole instance
+
+    def read(self, op: Op, refs: tuple[Ref, ...], need: list[int], done: Wait) -> list[Ref]:
+        """Take in what an op reads of instances in pieces; returns those that are whole."""
+        whole = []
+        for ref in refs:
+            cells = self._cells(op, ref)
+            if cells is None:
+                whole.append(ref)
+                continue
+            for cell in cells:
+                lane, count = cell[0]
+                need[lane] = max(need[lane], count)
+                cell.append(done)
+        return whole
+
+    def write(self, op: Op, refs: tuple[Ref, ...], need: list[int], done: Wait) -> list[Ref]:
+        """The same of what it writes."""
+        whole = []
+        for ref in refs:
+            cells = self._cells(op, ref)
+            if cells is None:
+                whole.append(ref)
+                continue
+            for cell in cells:
+                for lane, count in cell:
+                    need[lane] = max(need[lane], count)
+                cell[:] = [done]
+        return whole
+
+    def _cells(self, op: Op, ref: Ref) -> list[list[Wait]] | None:
+        """The pieces of an instance that an op touches; None where it is whole."""
+        cells, piece = self.cut.get(ref), op.piece
+        if piece is None or piece.share_of(self.tensors[ref.name]) == 1:
+            return cells
+        if cells is None or len(cells) != piece.parts:
+            before = self.touched.pop(ref, [(0, 0)]) if cells is None else [wait for cell in cells for wait in cell]
+            cells = self.cut[ref] = [list(before) for _ in range(piece.parts)]
+        return [cells[piece.number]]
 
 
 class _Pools:

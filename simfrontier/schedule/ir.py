@@ -114,6 +114,20 @@ class Tensor:
         return self.codec.wire_bytes(elements) if self.codec else elements * DTYPE_BYTES[self.dtype]
 
 
+class Piece(NamedTuple):
+    """A part of an op: of every block into which `axes` divide the dimension `label`, the `number`-th of so many equal
+    `parts` (schedule.pieces)."""
+
+    number: int
+    parts: int
+    label: str
+    axes: tuple[str, ...]
+
+    def share_of(self, tensor: Tensor) -> int:
+        """In how many pieces a tensor comes: 1 where it is not cut."""
+        return self.parts if self.label in tensor.dims else 1
+
+
 _SERIAL = count(-1, -1)
 
 
@@ -131,7 +145,8 @@ class Compute:
     `iteration` gives the size of each label of the op's logical iteration space, `split` which axis cuts which label.
     For a matmul, `matmul` names the labels of (batch, m, n, k). `flops` counts the whole logical op. `kernel` is that
     of a softmax (schedule.softmax); empty where its rows stay on the chip. `named` is what the name of an op of the
-    model says: its module, and the part of the backward that it is.
+    model says: its module, and the part of the backward that it is. A `piece` has the sizes and the operations of its
+    part.
     """
 
     kind: str
@@ -147,6 +162,7 @@ class Compute:
     kernel: str = ""
     lane: str = "compute"
     named: OpName = NO_MODULE
+    piece: Piece | None = None
     number: int = _number()
 
     def local_sizes(self, mesh: Mesh) -> dict[str, int]:
@@ -170,7 +186,7 @@ class Collective:
     summed by the `decode_sum` that follows it; or, `per_hop`, src and dst are plain numbers, and every message between
     two ranks is encoded when it is sent and decoded when it has arrived, before it is added. `blocking` calls hold the
     host until they are done. `token` is a tensor without bytes that says that the call is done (a hook of the host may
-    wait for it).
+    wait for it). A `piece` moves a part of its tensors.
     """
 
     kind: CollectiveKind
@@ -185,6 +201,7 @@ class Collective:
     blocking: bool = False
     token: Ref | None = None
     per_hop: bool = False
+    piece: Piece | None = None
     number: int = _number()
 
     @property
@@ -235,6 +252,7 @@ class Exchange:
     number: int = _number()
 
     kind = "exchange"
+    piece = None
 
     @property
     def reads(self) -> tuple[Ref, ...]:

@@ -28,7 +28,7 @@ from simfrontier.limits import (
     ScheduleBudget,
 )
 from simfrontier.schedule.algorithms import VIAS
-from simfrontier.schedule.ir import Collective, Compute, Exchange, Op, Ref, Role, Schedule, Tensor
+from simfrontier.schedule.ir import Collective, Compute, Exchange, Op, Piece, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.kinds import COLLECTIVE_KINDS, OP_KINDS, TENSOR_ROLES
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.names import named_op, tensors_as_named
@@ -197,7 +197,7 @@ def _op(node: Node, mesh: Mesh, usage: _Usage) -> Op:
 def _compute(kind: str, node: Node, usage: _Usage) -> Compute:
     of = node.keys(
         ("kind", "lane", "name"),
-        ("accumulates", "flops", "iteration", "kernel", "matmul", "max_age", "reads", "split", "writes"),
+        ("accumulates", "flops", "iteration", "kernel", "matmul", "max_age", "piece", "reads", "split", "writes"),
     )
     matmul = None
     if "matmul" in of:
@@ -219,8 +219,16 @@ def _compute(kind: str, node: Node, usage: _Usage) -> Compute:
         flops=of["flops"].whole(0, EXTENT.most) if "flops" in of else 0,
         max_age=of["max_age"].whole(0) if "max_age" in of else 0,
         kernel=of["kernel"].choice(KERNELS) if "kernel" in of else "",
+        piece=_piece(of["piece"]) if "piece" in of else None,
         lane=of["lane"].name(),
     )
+
+
+def _piece(node: Node) -> Piece:
+    """[number, count, label, axes]"""
+    number, count, label, axes = node.items(4)
+    most = count.whole(2, SIZE.most)
+    return Piece(number.whole(0, most - 1), most, label.name(), axes.texts())
 
 
 def _refuse_product(of: Mapping[str, Node], matmul: tuple[tuple[str, ...], ...]) -> None:
@@ -245,7 +253,8 @@ def _iteration(node: Node | None) -> tuple[tuple[str, int], ...]:
 
 def _collective(kind: Any, node: Node, usage: _Usage) -> Collective:
     of = node.keys(
-        ("axes", "codec", "comm", "dst", "kind", "lane", "name", "src", "via"), ("blocking", "per_hop", "token")
+        ("axes", "codec", "comm", "dst", "kind", "lane", "name", "src", "via"),
+        ("blocking", "per_hop", "piece", "token"),
     )
     src, dst = _refs(of["src"], usage), _refs(of["dst"], usage)
     if len(src) != len(dst):
@@ -263,6 +272,7 @@ def _collective(kind: Any, node: Node, usage: _Usage) -> Collective:
         blocking="blocking" in of and of["blocking"].flag(),
         token=_ref(of["token"]) if "token" in of else None,
         per_hop="per_hop" in of and of["per_hop"].flag(),
+        piece=_piece(of["piece"]) if "piece" in of else None,
     )
 
 

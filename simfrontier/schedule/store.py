@@ -113,6 +113,7 @@ def _op(op: Op) -> dict[str, Any]:
                 flops=op.flops,
                 max_age=op.max_age,
                 kernel=op.kernel,
+                piece=op.piece,
             ),
         }
     if isinstance(op, Exchange):
@@ -128,7 +129,10 @@ def _op(op: Op) -> dict[str, Any]:
         "src": _refs(op.src),
         "via": op.via,
         **_without_defaults(
-            blocking=op.blocking, per_hop=op.per_hop, token=None if op.token is None else _ref(op.token)
+            blocking=op.blocking,
+            per_hop=op.per_hop,
+            token=None if op.token is None else _ref(op.token),
+            piece=op.piece,
         ),
     }
 

@@ -41,9 +41,9 @@ class OpTimes:
         what = tuple((tensor.role, tensor.dtype, tensor.dims) for tensor in held)
         kind: Hashable
         if isinstance(op, Compute):
-            kind = op.kind, op.lane, op.kernel, op.matmul, tuple(label for label, _ in op.iteration)
+            kind = op.kind, op.lane, op.kernel, op.matmul, tuple(label for label, _ in op.iteration), _cut(op)
         else:
-            kind = op.kind, op.codec, op.via, op.per_hop
+            kind = op.kind, op.codec, op.via, op.per_hop, _cut(op)
         key = kind, inside, operands, whose, what
         return OpForm(self.kinds.setdefault(key, len(self.kinds)), names, inside)
 
@@ -82,3 +82,8 @@ class OpTimes:
             return seconds, 0.0
         assert isinstance(op, Compute | Collective), f"{op.name} has no floor"
         return seconds, self.prices.floor_s(op, schedule)
+
+
+def _cut(op: Compute | Collective) -> Hashable:
+    """How an op is cut, whichever piece it is."""
+    return None if op.piece is None else op.piece[1:]
