@@ -8,17 +8,26 @@ from dataclasses import dataclass, replace
 from simfrontier.codecs import Codec, Plain
 from simfrontier.errors import InputError
 from simfrontier.plan.moves import Hop, MoveStep, steps_of
-from simfrontier.plan.plan import Groups, Purpose
+from simfrontier.plan.plan import Groups, Plan, Purpose
 from simfrontier.plan.program import Hook, Item, Move, Program, StreamWait
 from simfrontier.schedule import RING, Collective, Compute, Mesh, Op, Placement, Ref, Tensor, TensorRole, buffer_name
 
 VALUES: tuple[Purpose, ...] = ("activation", "input_gradient", "input_gather", "statistic")
+
+
 _BUFFERS: dict[TensorRole, TensorRole] = {
     "gathered": "gathered",
     "weight": "gathered",
     "activation": "activation",
     "norms": "norms",
 }  # role of a buffer by the role of the tensor that it becomes; otherwise a gradient
+
+
+def copied_in_order(plan: Plan) -> frozenset[Purpose]:
+    """The moves of values that a plan copies in their order: along the sequence, but for those in pieces."""
+    if not plan.batch_first:
+        return frozenset()
+    return frozenset({"input_gradient", "input_gather"} | ({"activation"} if plan.product_pieces == 1 else set()))
 
 
 def with_collectives(
@@ -28,10 +37,11 @@ def with_collectives(
     pipelined: bool = False,
     hooks: bool = True,
     groups: Groups = "world",
+    ordered: frozenset[Purpose] = frozenset(),
 ) -> Program:
     """Every move as its collectives; `blocking` names the purposes whose calls block; without `hooks`, the host's
-    are left out; `groups` as of a plan."""
-    maker = _MoveLowering(mesh, blocking, dict(program.tensors), pipelined, groups)
+    are left out; `groups` as of a plan; values of the purposes in `ordered` are copied in their order."""
+    maker = _MoveLowering(mesh, blocking, dict(program.tensors), pipelined, groups, ordered)
     out: list[tuple[int, Item]] = []
     for number, item in program.items():
         if isinstance(item, Move):
@@ -54,6 +64,7 @@ class _MoveLowering:
     tensors: dict[str, Tensor]
     pipelined: bool
     groups: Groups
+    ordered: frozenset[Purpose]
 
     def __post_init__(self) -> None:
         self.world = set(self.mesh.live(self.mesh.names))
@@ -167,9 +178,9 @@ class _MoveLowering:
     ) -> list[Op]:
         """A collective in the tensors' own type; interleaved pieces, and those of several tensors in one
         call, are put in order before a reduction and after a gather (DeepSpeed's copies into and out of flat buffers).
-        Values are not: the dimension along which they are scattered and gathered is their slowest (Megatron-LM's
-        sequence)."""
-        if move.purpose in VALUES:
+        Values are not, unless the plan asks for it: the dimension along which they are scattered and gathered is their
+        slowest (Megatron-LM's sequence)."""
+        if move.purpose in VALUES and move.purpose not in self.ordered:
             return [self._collective(move, step, src, dst, lane)]
         flat = len(src) > 1 and step.kind in ("all_gather", "reduce_scatter")  # several tensors go as one flat buffer
         if not step.permute and not flat:

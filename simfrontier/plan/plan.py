@@ -85,7 +85,7 @@ class Plan:
     are between stages (their axes are not looked at); `compression` names the policy that both are of. `cross_entropy`
     says how the loss is formed where classes are cut. With `overlaps_statistics`, what is gathered of all samples for
     later steps, and what is done with it, has a lane of its own. In `product_pieces` activations are gathered and
-    scattered beside the products that read or make them.
+    scattered beside the products that read or make them; with `batch_first` others are copied in their order.
 
     `weight`, `copy`, `accumulator`, `optimizer` name the axes over which the state is Flat; a gradient accumulator is
     Partial over the data axes that it is not Flat over. `hops` gives the route of each kind of move. Gradients of
@@ -126,6 +126,7 @@ class Plan:
     cross_entropy: CrossEntropy = USUAL_CROSS_ENTROPY
     overlaps_statistics: bool = False
     product_pieces: int = 1
+    batch_first: bool = False
 
     @property
     def quantises_gradients(self) -> bool:

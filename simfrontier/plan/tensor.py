@@ -133,6 +133,10 @@ class MegatronOptions(TensorOptions):
     product of another (1: as a whole, and products wait; Megatron-Core's tp_comm_overlap, torchtitan's asynchronous
     tensor parallelism).
 
+    `batch_first`: activations lie as [batch, sequence, features], so that what is gathered or scattered along the
+    sequence is copied in its order (`torch.cat` of `torch.chunk` in torch/distributed/_functional_collectives.py), but
+    for what goes in pieces; Megatron-LM's lie as [sequence, batch, features].
+
     `compression`: a policy, or a codec for each of dp, tp, pp and zero; `compress_from`: bytes on a rank from which
     messages are compressed; `compress_per_hop`: every message between two ranks by itself (a ring), instead of once;
     `message_dtype`: what messages that are not compressed are made of (fp32: MPI knows no 16-bit numbers).
@@ -143,6 +147,7 @@ class MegatronOptions(TensorOptions):
     overlap_input_gradients: bool = True
     overlap_gradients: bool = False
     product_pieces: Pieces = 1
+    batch_first: bool = False
     compression: str = "none"
     compress_from: Annotated[int, Field(ge=0)] = LEAST_BYTES
     compress_per_hop: bool = False
@@ -328,6 +333,7 @@ def _megatron(name: str, options: MegatronOptions, mesh: Mesh) -> Plan:
         groups="lane",
         cross_entropy=options.cross_entropy,
         product_pieces=options.product_pieces,
+        batch_first=options.batch_first,
     )
 
 

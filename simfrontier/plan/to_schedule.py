@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from simfrontier.plan.builder import ModelPart, ProgramBuilder
 from simfrontier.plan.compress import Compressor
-from simfrontier.plan.hops import with_collectives
+from simfrontier.plan.hops import copied_in_order, with_collectives
 from simfrontier.plan.layout import CutLayout
 from simfrontier.plan.optimizer import declare_scalars, end_of_step
 from simfrontier.plan.passes import passes_of
@@ -106,6 +106,7 @@ def lowered(program: Program, tensors: Tensors) -> Program:
         program = run(program)
     blocks = plan.one_at_a_time and engine.blocking == "host"
     blocking: frozenset[Purpose] = frozenset({"gradient"}) if blocks else frozenset()
-    program = with_collectives(program, tensors.mesh, blocking, plan.pipelined, plan.hooks, plan.groups)
+    ordered = copied_in_order(plan)
+    program = with_collectives(program, tensors.mesh, blocking, plan.pipelined, plan.hooks, plan.groups, ordered)
     tensors.by_name.update(program.tensors)
     return program if plan.product_pieces == 1 else products_in_pieces(program, plan.product_pieces, plan.groups)
