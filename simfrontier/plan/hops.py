@@ -25,9 +25,8 @@ _BUFFERS: dict[TensorRole, TensorRole] = {
 
 def copied_in_order(plan: Plan) -> frozenset[Purpose]:
     """The moves of values that a plan copies in their order: along the sequence, but for those in pieces."""
-    if not plan.batch_first:
-        return frozenset()
-    return frozenset({"input_gradient", "input_gather"} | ({"activation"} if plan.product_pieces == 1 else set()))
+    whole: tuple[Purpose, ...] = ("activation",) if plan.product_pieces == 1 else ()
+    return frozenset(("input_gradient", "input_gather", *whole)) if plan.batch_first else frozenset()
 
 
 def with_collectives(

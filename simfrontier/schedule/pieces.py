@@ -94,8 +94,13 @@ def _joined(
             continue
         piece, one = op.piece, whole(op)
         pieces = in_pieces(one, piece.parts, piece.label, piece.axes)
-        held = tuple(replace(each, lane=op.lane) for each in ops[index : index + piece.parts])
-        wanted, got = f"pieces 0..{piece.parts - 1} of one op, in order", ", ".join(_text(each) for each in held)
+        held = ops[index : index + piece.parts]
+        if isinstance(
+            op, Collective
+        ):  # of which the first may be on the lane of the work; their communicator orders them
+            held = tuple(replace(each, lane=op.lane) for each in held)
+        lanes = "" if isinstance(op, Collective) else ", on one lane"
+        wanted, got = f"pieces 0..{piece.parts - 1} of one op, in order{lanes}", ", ".join(_text(each) for each in held)
         known = all(ref.name in schedule.tensors for ref in (*one.reads, *one.writes))  # else it is said later
         faults = _faults(one, piece, schedule, cuts) if known else ()
         for expected, found in faults if held == pieces else ((wanted, got),):
@@ -107,7 +112,9 @@ def _joined(
 
 
 def _text(op: Op) -> str:
-    return "a whole op" if op.piece is None else f"piece {op.piece.number} of {op.piece.parts} of {op.name}"
+    return (
+        "a whole op" if op.piece is None else f"piece {op.piece.number} of {op.piece.parts} of {op.name} on {op.lane}"
+    )
 
 
 def _faults(
@@ -115,6 +122,10 @@ def _faults(
 ) -> Iterator[tuple[str, str]]:
     """What is wrong with cutting an op: (what was expected, what was found)."""
     mesh, tensors, label = schedule.mesh, schedule.tensors, piece.label
+    unknown = [axis for axis in piece.axes if axis not in mesh.names]
+    if unknown or not piece.axes:
+        yield "pieces over axes of the mesh", ", ".join(unknown) or "none"
+        return
     operands = [tensors[ref.name] for ref in (*op.reads, *op.writes)]
     if isinstance(op, Collective):
         if cut_label(op, tensors) != label or piece.axes != op.axes or op.codec.is_opaque or op.token is not None:
@@ -139,11 +150,18 @@ def _faults(
     cut = (piece.parts, piece.label, piece.axes)
     for tensor in operands:
         if label in tensor.dims and cuts.setdefault(tensor.name, cut) != cut:
-            yield f"{tensor.name} in {cuts[tensor.name][0]} pieces, as elsewhere", str(piece.parts)
+            yield f"{tensor.name} in {_way(cuts[tensor.name])}, as elsewhere", _way(cut)
+
+
+def _way(cut: tuple[int, str, tuple[str, ...]]) -> str:
+    parts, label, axes = cut
+    return f"{parts} pieces of {label} over {'+'.join(axes)}"
 
 
 def _size_on_rank(tensor: Tensor, label: str, mesh: Mesh) -> int:
-    """The size of a dimension on one rank; 0 where the placement does not fit."""
+    """The size of a dimension on one rank; 0 where the tensor lacks it, or its placement does not fit."""
+    if label not in tensor.dims:
+        return 0
     try:
         return block_shape(tensor.shape, tensor.placement, mesh, tensor.name)[tensor.dims.index(label)]
     except InputError:

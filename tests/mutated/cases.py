@@ -42,6 +42,7 @@ CASES: Final[dict[str, Case]] = {
     "axonn zero1 pipeline": Case(lambda: axonn(2, 1, 1, 1, pipeline=2, data="zero1", shape="tied").schedule),
     "tensor": Case(lambda: megatron(2, 1, 2, data="zero1").schedule),
     "sequence": Case(lambda: megatron(2, 1, 2, sequence_parallel=True).schedule),
+    "pieces": Case(lambda: megatron(2, 1, 2, sequence_parallel=True, product_pieces=2).schedule),
     "pipeline 1f1b": Case(lambda: megatron(1, 2, 2, shape="tied").schedule),
     "pipeline lamb": Case(lambda: megatron(2, 2, optimizer="lamb", shape="tied").schedule),
     "pipeline gpipe": Case(lambda: megatron(2, 2, order="gpipe", sequence_parallel=True).schedule),
@@ -50,6 +51,9 @@ CASES: Final[dict[str, Case]] = {
     "compressed zfp": Case(_compressed("ZHybrid:8/16"), 1e-4),
     "compressed mpc": Case(_compressed("naive-mpc"), 1e-5),
     "lowered zero3": Case(_zero(EXACT["zero3"]), lowered=True),
+    "lowered pieces": Case(
+        lambda: megatron(2, 2, sequence_parallel=True, product_pieces=2, batch_first=True).schedule, lowered=True
+    ),
     "lowered tensor": Case(lambda: megatron(2, 2, shape="parallel").schedule, lowered=True),
     **{one.name: one.case for one in added("tests.mutated", AddedCase)},
 }

@@ -21,6 +21,8 @@ LIMIT_S = 400.0  # of a whole launch, on a box that is busy with other tests
 FOUR = (
     megatron(1, 4, order="gpipe", grad_accum=4),
     megatron(2, 2, shape="tied", sequence_parallel=True),
+    megatron(2, 2, sequence_parallel=True, product_pieces=2, batch_first=True),
+    megatron(4, 1, sequence_parallel=True, product_pieces=2, optimizer="lamb"),
     megatron(1, 2, 2, order="interleaved", chunks=2, data="zero3"),
     axonn(2, 2, 1, shape="parallel"),
     axonn(2, 1, 1, pipeline=2, precision="fp32"),

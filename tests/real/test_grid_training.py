@@ -132,6 +132,25 @@ def test_weights_gathered_beside_the_first_forward_train_like_the_unsharded_mode
     agrees(megatron(2, replicas=2, overlap_gradients=True, sequence_parallel=True, **keys))
 
 
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {},
+        {"batch_first": True},
+        {"pipeline": 2, "shape": "tied"},
+        {"checkpointing": "none", "data": "zero3", "overlap_gradients": True},
+        {"overlap_input_gradients": False, "shape": "parallel", "batch_first": True},
+    ],
+    ids=str,
+)
+def test_products_in_pieces_train_like_the_unsharded_model(keys: dict[str, Any]) -> None:
+    agrees(megatron(2, sequence_parallel=True, product_pieces=2, **keys))
+
+
+def test_values_copied_in_their_order_train_like_the_unsharded_model() -> None:
+    agrees(megatron(2, 2, sequence_parallel=True, batch_first=True))
+
+
 @pytest.mark.parametrize("data", ["zero1", "zero3", "hsdp"])
 def test_plans_of_the_data_axes_train_like_the_unsharded_model_on_axonns_grid(data: str) -> None:
     agrees(axonn(2, 1, 2, 2, data=data))

@@ -53,6 +53,13 @@ class File:
         self.digest = hashlib.sha256(text[:-1].encode("ascii")).hexdigest()
         self.axes: dict[str, int] = dict(self.form["mesh"])
         self.tensors: dict[str, dict[str, Any]] = self.form["tensors"]
+        self.cut = {  # by tensor the number of its parts
+            name: self.parts(op, name)
+            for op in self.form["ops"]
+            for key in ("reads", "writes", "src", "dst")
+            for name, _, _ in refs(op.get(key))
+            if self.parts(op, name) > 1
+        }
         self.programs = [Program(self, role) for role in self.form["roles"]]
 
     def size(self, axes: list[str]) -> int:
@@ -95,9 +102,15 @@ class File:
         pieces = 1 if op["kind"] == "all_reduce" and not op.get("per_hop") else self.size(op["axes"])
         data = scales = 0
         for name, _, _ in refs(op["dst" if op["kind"] == "all_gather" else "src"]):
-            payload, scale = coded(op["codec"], -(-self.local_elements(name) // pieces))
+            parts = self.parts(op, name)
+            payload, scale = coded(op["codec"], -(-self.local_elements(name) // (pieces * parts)))
             data, scales = data + pieces * payload, scales + pieces * scale
         return data, scales
+
+    def parts(self, op: dict[str, Any], name: str) -> int:
+        """In how many parts an op has a tensor."""
+        _, parts, label, _ = op.get("piece", (0, 1, "", []))
+        return parts if label in self.tensors[name].get("dims", []) else 1
 
     def run(self) -> list[int]:
         """The issuing rule on one rank of each role, without a clock: ops done when nothing more can start."""
@@ -203,7 +216,8 @@ class Program:
         for x, index in last_reader.items():
             done_with[index].append(x)
         out = []
-        for index, (op, (read, written)) in enumerate(zip(self.ops, self.operands, strict=True)):
+        for index, (op, both) in enumerate(zip(self.ops, self.operands, strict=True)):
+            read, written = (self._parts(op, instances) for instances in both)
             before = [wrote[x] for x in (*read, *written) if x in wrote]
             before += [reader for x in written for reader in readers[x]]
             before += held.values()
@@ -230,6 +244,15 @@ class Program:
             out.append(need)
             if op["lane"] == "host" or op.get("blocking"):
                 held[self.done[index][0]] = index
+        return out
+
+    def _parts(self, op: dict[str, Any], instances: list[Instance]) -> list[Any]:
+        """Instances as they are or, where their ops have pieces, the parts of them that an op touches."""
+        out: list[Any] = []
+        for x in instances:
+            total, number = self.file.cut.get(x[0], 1), op.get("piece", [None])[0]
+            is_cut = total > 1 and self.file.parts(op, x[0]) > 1
+            out += [x] if total == 1 else [(*x, part) for part in range(total) if not is_cut or part == number]
         return out
 
     def items(self) -> list[list[tuple[int, int]]]:

@@ -29,7 +29,7 @@ OF_GRIDS = [
         "plans.megatron.chunks=2",
         "plans.megatron.order=interleaved",
     ),
-    *("plans.megatron.sequence_parallel=true", "plans.axonn.x=2", "plans.axonn.y=2"),
+    *("plans.megatron.sequence_parallel=true", "plans.megatron.product_pieces=4", "plans.axonn.x=2", "plans.axonn.y=2"),
     *("model.num_layers=8", "training.grad_accum=4"),
 ]
 OF_CODED = [

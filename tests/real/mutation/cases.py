@@ -44,6 +44,7 @@ SAME: Final[dict[str, Callable[[], Schedule]]] = {  # equal to the unsharded mod
     "megatron 2×2×2, zero1": lambda: megatron(2, 2, 2, data="zero1").schedule,
     "megatron 2×1×2, fp32": lambda: megatron(2, 1, 2, precision="fp32").schedule,
     "sequence parallel": lambda: megatron(2, 1, 2, sequence_parallel=True).schedule,
+    "in pieces": lambda: megatron(2, 1, 2, sequence_parallel=True, product_pieces=2, batch_first=True).schedule,
     "interleaved": lambda: megatron(1, 2, 1, order="interleaved", chunks=2).schedule,
     "tied stages": lambda: megatron(1, 2, 2, shape="tied").schedule,
     "compressed, mpc": _compressed("naive-mpc", 2, 1),

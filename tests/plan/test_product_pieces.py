@@ -1,0 +1,259 @@
+"""Products in pieces beside the collectives that bring or take what they work on: order, waits, bytes, time, memory,
+and what the check says of wrong pieces."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from simfrontier.analysis.volumes import step_needs
+from simfrontier.cost import Prices
+from simfrontier.errors import InputError
+from simfrontier.plan.tensor import MegatronOptions
+from simfrontier.schedule import (
+    Call,
+    Collective,
+    Compute,
+    Exchange,
+    Op,
+    Piece,
+    Schedule,
+    check,
+    digest,
+    expand,
+    from_json,
+    peak_bytes,
+    to_json,
+    traffic_bytes,
+)
+from simfrontier.study import BuiltSchedule, schedule_of_case, simulated
+from simfrontier.tuning import SmallSchedules, estimate
+from tests.plan.grids import megatron, schedule_of
+from tests.plan.test_optimizer_keys import scenario
+from tests.schedule.mutations import mutated, says
+
+TENSOR = 4
+
+
+def options(pieces: int = 1, **keys: Any) -> MegatronOptions:
+    return megatron(TENSOR, sequence_parallel=True, product_pieces=pieces, **keys)
+
+
+def built(pieces: int = 1, micros: int = 1, **keys: Any) -> Schedule:
+    return schedule_of(options(pieces, **keys), 8, micros=micros)
+
+
+def of_call(schedule: Schedule, label: str) -> list[Op]:
+    call = next(call for call in schedule.roles[0].calls if call.label == label and call.layer == 0)
+    return list(call.ops)
+
+
+def words(op: Op) -> str:
+    number = "" if op.piece is None else f" {op.piece.number}"
+    return f"{op.name if isinstance(op, Compute) else op.kind}{number}"
+
+
+@pytest.mark.parametrize("pieces", [2, 3])
+@pytest.mark.parametrize("keys", [{}, {"data": "zero3"}, {"pipeline": 2}, {"overlap_gradients": True}], ids=str)
+def test_schedules_in_pieces_are_clean_and_read_as_they_were_written(pieces: int, keys: dict[str, Any]) -> None:
+    made = built(pieces, micros=2, **keys)
+    assert str(check(made)) == "no findings"
+    assert digest(from_json(to_json(made), "a file")) == digest(made)
+
+
+def test_what_is_gathered_and_scattered_in_a_layer_s_forward() -> None:
+    """Of two pieces the first is gathered before its product; the second comes while that runs."""
+    ops = of_call(built(2), "forward")
+    assert [words(op) for op in ops if op.piece is not None] == [
+        *("all_gather 0", "all_gather 1", "qkv 0", "qkv 1"),
+        *("dense 0", "dense 1", "reduce_scatter 0", "reduce_scatter 1"),
+        *("all_gather 0", "all_gather 1", "h_to_4h 0", "h_to_4h 1"),
+        *("4h_to_h 0", "4h_to_h 1", "reduce_scatter 0", "reduce_scatter 1"),
+    ]
+    lanes = [op.lane for op in ops if isinstance(op, Collective)]
+    assert lanes == ["compute", "tensor", "tensor", "tensor"] * 2
+    backward = [words(op) for op in of_call(built(2), "backward") if op.piece is not None and isinstance(op, Compute)]
+    assert {"4h_to_h.dgrad 0", "4h_to_h.dgrad 1", "dense.dgrad 0", "dense.dgrad 1"} <= set(backward)
+    assert not any("wgrad" in name for name in backward)  # which sums over what would be cut
+
+
+def test_a_piece_waits_for_its_piece_alone() -> None:
+    program = expand(made := built(3), made.roles[0])
+    forward = [i for i, call in enumerate(program.calls) if call.label == "forward" and call.layer == 0]
+    at = {(words(program.ops[i]), program.ops[i].reads[0].name): i for i in forward}
+    tensor = program.lanes.index("tensor")
+    gathers = [at[f"all_gather {n}", "ln1.out"] for n in range(3)]
+    products = [at[f"qkv {n}", "ln1.out.gathered.forward"] for n in range(3)]
+    scatters = [at[f"reduce_scatter {n}", "attention.out.partial"] for n in range(3)]
+    made_by = [at[f"dense {n}", "context"] for n in range(3)]
+    for product, gather in zip(products[1:], gathers[1:], strict=True):
+        assert program.waits[product] == ((tensor, program.position[gather] + 1),)
+    for scatter, product in zip(scatters, made_by, strict=True):
+        assert program.waits[scatter] == ((program.lane[product], program.position[product] + 1),)
+    after = at["attention.residual", "x"]
+    assert program.waits[after] == ((tensor, program.position[scatters[-1]] + 1),)
+    whole = at["scores", "qkv.out"]  # reads all pieces, of its own lane
+    assert program.waits[whole] == ()
+
+
+def test_pieces_together_move_and_compute_what_the_whole_does() -> None:
+    whole, cut = built(1), built(4 if 24 // TENSOR % 4 == 0 else 3)
+    assert step_needs(whole).num_bytes == step_needs(cut).num_bytes
+
+    def flops(schedule: Schedule) -> Counter[str]:
+        return Counter(
+            {name: sum(op.local_flops(schedule.mesh) for op in ops) for name, ops in _by_name(schedule).items()}
+        )
+
+    assert flops(whole) == flops(cut)
+    assert peak_bytes(whole).num_bytes == peak_bytes(cut).num_bytes
+
+
+def _by_name(schedule: Schedule) -> dict[str, list[Compute]]:
+    out: dict[str, list[Compute]] = {}
+    for _, op in schedule.roles[0].instances():
+        if isinstance(op, Compute):
+            out.setdefault(op.name, []).append(op)
+    return out
+
+
+def test_memory_traffic_of_a_piece_by_hand() -> None:
+    """h_to_4h on 1 of 4 ranks, 24 positions, 48 features, 2 bytes: [24, 48] in, [24, 48] out (192 / 4), the weight
+    [48, 48] and its bias [48]. Of three pieces each has 8 rows, and all of the weight."""
+    by_pieces = {pieces: _by_name(built(pieces))["h_to_4h"] for pieces in (1, 3)}
+    rows, weight = 24 * 48 * 2, (48 * 48 + 48) * 2
+    mesh = built(1).mesh
+    assert traffic_bytes(by_pieces[1][0], built(1).tensors, mesh) == 2 * rows + weight
+    assert [traffic_bytes(op, built(3).tensors, mesh) for op in by_pieces[3][:3]] == [2 * rows // 3 + weight] * 3
+
+
+def test_time_of_a_layer_by_hand() -> None:
+    """Without pieces a gather and its product follow each other: c + p. In k pieces, of c' and p' each, the product
+    ends k p' after the first piece is there, or p' after the last: c' + k p' where products are longer, k c' + p' where
+    gathers are."""
+    variants = {
+        k: scenario(**{"plans.tensor.sequence_parallel": True, "plans.tensor.product_pieces": k}) for k in (1, 2, 4)
+    }
+    for k, here in variants.items():
+        schedule = schedule_of_case(here, here.case("tensor", 16))
+        step = simulated(here, BuiltSchedule(schedule=schedule), "analytic")
+        view = step.view(step.critical)
+        program, start, end = view.program, view.timeline.start, view.timeline.end
+        row = view.classes.index(step.critical)
+        of = [i for i, c in enumerate(program.calls) if (c.label, c.layer, c.micro) == ("forward", 1, 0)]
+        gathers = [i for i in of if program.ops[i].kind == "all_gather" and program.ops[i].reads[0].name == "ln1.out"]
+        products = [i for i in of if program.ops[i].name == "qkv"]
+        assert len(gathers) == len(products) == k
+        took = [end[row, i] - start[row, i] for i in (*gathers, *products)]
+        c, p = took[0], took[-1]
+        expected = c + max(k * p, (k - 1) * c + p) if k > 1 else c + p
+        assert end[row, products[-1]] - start[row, gathers[0]] == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("plan", ["tensor", "stages"])
+def test_estimates_are_near_simulations(plan: str) -> None:
+    keys = {f"plans.{plan}.{key}": value for key, value in (("sequence_parallel", True), ("product_pieces", 4))}
+    here = scenario(**keys)
+    case = here.case(plan, 16)
+    step = simulated(here, BuiltSchedule(schedule=schedule_of_case(here, case)), "analytic").step_s
+    assert estimate(case, SmallSchedules(Prices(here.machine, here.library, 16))).step_s == pytest.approx(
+        step, rel=0.03
+    )
+
+
+# ── what is refused ──
+
+
+def cut(op: Op, **fields: Any) -> Op:
+    assert op.piece is not None and not isinstance(op, Exchange)
+    return replace(op, piece=op.piece._replace(**fields))
+
+
+def first(name: str) -> Any:
+    """Whether an op is the first piece of a product or collective of layer 0's forward."""
+    return lambda call, op: (
+        op.piece is not None and words(op) == f"{name} 0" and call.label == "forward" and call.layer == 0
+    )
+
+
+@pytest.mark.parametrize("name", ["qkv", "reduce_scatter"])
+def test_a_piece_that_is_missing_or_comes_twice_is_named(name: str) -> None:
+    is_first = first(name)
+    without = mutated(built(3), lambda call, op: [] if is_first(call, op) else [op])
+    says(without, "facts: forward of layer 0", "expected pieces 0..2 of one op, in order", "found piece 1 of 3")
+    twice = mutated(built(3), lambda call, op: [op, op] if is_first(call, op) else [op])
+    says(twice, "facts: forward of layer 0", "expected pieces 0..2 of one op, in order", "piece 0 of 3")
+
+
+def test_pieces_of_a_product_on_different_lanes_are_named() -> None:
+    is_first = first("qkv")
+    apart = mutated(built(2), lambda call, op: [replace(op, lane="tensor")] if is_first(call, op) else [op])  # type: ignore[arg-type]
+    says(apart, "facts: forward of layer 0", "expected pieces 0..1 of one op, in order, on one lane")
+
+
+def test_pieces_of_another_dimension_or_over_other_axes_are_named() -> None:
+    def with_label(label: str) -> Schedule:
+        return mutated(built(2), lambda call, op: [cut(op, label=label)] if words(op)[:4] == "qkv " else [op])
+
+    says(with_label("h"), "expected a product of whole rows with the label h")
+
+    def over(axes: tuple[str, ...], *names: str) -> Schedule:
+        return mutated(built(2), lambda call, op: [cut(op, axes=axes)] if words(op)[:-2] in names else [op])
+
+    says(over(("data",), "all_gather"), "expected a plain gather or scatter along s over data")
+    says(over(("data",), "qkv"), "ln1.out.gathered.forward in 2 pieces of s over tensor, as elsewhere")
+    says(over(("dat",), "qkv"), "expected pieces over axes of the mesh; found dat")
+
+
+def test_what_does_not_divide_is_named() -> None:
+    """6 positions on a rank are no 4 pieces."""
+    made = built(2)
+    four = mutated(made, _in_four)
+    says(four, "a size of s that divides by 4 × 4", "found 24")
+
+
+def _in_four(call: Call, op: Op) -> list[Op]:
+    if op.piece is None or isinstance(op, Exchange):
+        return [op]
+    if op.piece.number:
+        return []
+    if isinstance(op, Collective):
+        return [replace(op, piece=Piece(n, 4, "s", op.axes)) for n in range(4)]
+    sizes = tuple((label, size // 2 if label == "s" else size) for label, size in op.iteration)
+    return [replace(op, iteration=sizes, flops=op.flops // 2, piece=Piece(n, 4, "s", op.piece.axes)) for n in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"sequence_parallel": False}, "product_pieces = 2: needs sequence_parallel = true; allowed: 1"),
+        ({"product_pieces": 5}, "product_pieces"),
+        ({"compression": "naive-zfp:16"}, "product_pieces = 2: what moves is compressed as a whole; allowed: 1"),
+    ],
+    ids=str,
+)
+def test_plans_that_cannot_go_in_pieces_are_refused(keys: dict[str, Any], said: str) -> None:
+    settings = {"sequence_parallel": True, "product_pieces": 2, **keys}
+    with pytest.raises(InputError, match=said):
+        schedule_of(megatron(TENSOR, **settings), 8)
+
+
+# ── activations with the batch first ──
+
+
+def test_values_gathered_along_the_sequence_are_copied_where_the_batch_comes_first() -> None:
+    """Of a layer: two gathers and two scatters in the forward, as many again where it is done again; in the backward
+    two gathers of the gradient, two of inputs, and two scatters: 14. In pieces only the last four are left."""
+
+    def copies(pieces: int) -> int:
+        made = built(pieces, batch_first=True)
+        assert str(check(made)) == "no findings"
+        calls = [call for call in made.roles[0].calls if call.layer == 0 and call.label in ("forward", "backward")]
+        return sum(op.kind == "permute" for call in calls for op in call.ops)
+
+    assert (copies(1), copies(2)) == (14, 4)
+    assert not any(op.kind == "permute" and "activation" in op.name for op in built(1).ops)
+    assert step_needs(built(1)).num_bytes == step_needs(built(1, batch_first=True)).num_bytes
