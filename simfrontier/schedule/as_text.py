@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from simfrontier.errors import InputError
 from simfrontier.schedule.algorithms import LIBRARY
-from simfrontier.schedule.ir import Collective, Compute, Exchange, Op, Ref, Role, Schedule, Tensor
+from simfrontier.schedule.ir import Collective, Compute, Exchange, Op, Piece, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.kinds import LASTING_ROLES
 from simfrontier.schedule.repeats import CallLoop, Item, RelativeCall, folded, num_steps, steps_of_calls
 from simfrontier.schedule.store import digest
@@ -168,7 +168,7 @@ class _Page:
         details += ", coded per hop" if op.per_hop else ""
         details += "" if op.via == LIBRARY else f" by {op.via}"
         details += ", blocking" if op.blocking else ""
-        return f"{details}, {self._change(op)}, {self._size(op.src)}"
+        return f"{details}, {self._change(op)}, {self._size(op.src, op.piece)}"
 
     def _exchange(self, op: Exchange) -> str:
         """`x; stage 0→1 in fp16, blocking, …`, and after `back` what goes in the other direction."""
@@ -190,10 +190,13 @@ class _Page:
         )
         return " and ".join(moves)
 
-    def _size(self, refs: tuple[Ref, ...]) -> str:
-        tensors = [self.schedule.tensors[ref.name] for ref in refs]
-        elements = sum(tensor.num_elements for tensor in tensors)
-        sent = sum(tensor.local_bytes(self.mesh) for tensor in tensors)
+    def _size(self, refs: tuple[Ref, ...], piece: Piece | None = None) -> str:
+        """Of all of the tensors, or of a piece of them."""
+        parts = [
+            (tensor := self.schedule.tensors[ref.name], 1 if piece is None else piece.share_of(tensor)) for ref in refs
+        ]
+        elements = sum(tensor.num_elements // share for tensor, share in parts)
+        sent = sum(tensor.local_bytes(self.mesh) // share for tensor, share in parts)
         return f"{_count(elements)} elements, {written(sent, 'bytes')} per rank"
 
     def _operands(self, op: Op) -> str:
@@ -241,6 +244,7 @@ def _run(step: RelativeCall, times: int, begin: tuple[int, int], end: tuple[int,
 
 def _op_text(op: Op) -> str:
     text = op.kind if op.name == op.kind else f"{op.kind} {op.name}"
+    text += "" if op.piece is None else f", piece {op.piece.number} of {op.piece.parts}"
     if not isinstance(op, Compute):
         return text
     text += f" by {op.kernel}" if op.kernel else ""

@@ -65,6 +65,7 @@ def title_of(op: Op, call: Call) -> str:
 def short_title(op: Op) -> str:
     """An op without its call: `all_gather copy_gather of qkv.weight.copy (and 3 more)`."""
     name = "" if op.name == op.kind else f" {op.name}"
+    name += "" if op.piece is None else f" piece {op.piece.number}"
     if isinstance(op, Compute) and op.kind not in COPY_KINDS | ADD_KINDS:
         return f"{op.kind}{name}"
     more = f" (and {len(op.reads) - 1} more)" if len(op.reads) > 1 else ""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Final
 
 from simfrontier.errors import InputError
 from simfrontier.schedule.finding import Findings, ranks_of, title_of
@@ -17,10 +18,9 @@ from simfrontier.schedule.ir import Call, Collective, Compute, Op, Piece, Role, 
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import block_shape
 
-CUT_KINDS = ("all_gather", "reduce_scatter")
-
-
+CUT_KINDS: Final = ("all_gather", "reduce_scatter")
 CutOp = Compute | Collective
+Cut = tuple[int, str, tuple[str, ...]]  # parts, label, axes
 
 
 def in_pieces(op: CutOp, parts: int, label: str, axes: tuple[str, ...]) -> tuple[CutOp, ...]:
@@ -62,7 +62,7 @@ def joined(schedule: Schedule, findings: Findings) -> Schedule | None:
     if not any(op.piece is not None for op in schedule.ops):
         return schedule
     blocks: dict[int, tuple[Op, ...]] = {}
-    cuts: dict[str, tuple[int, str, tuple[str, ...]]] = {}  # how a tensor is cut
+    cuts: dict[str, Cut] = {}  # how a tensor is cut
     wholes: dict[int, Op] = {}
     for role in schedule.roles:
         for call in role.calls:
@@ -82,7 +82,7 @@ def _joined(
     role: Role,
     call: Call,
     findings: Findings,
-    cuts: dict[str, tuple[int, str, tuple[str, ...]]],
+    cuts: dict[str, Cut],
     wholes: dict[int, Op],
 ) -> tuple[Op, ...]:
     ops, out, index = call.ops, list[Op](), 0
@@ -95,9 +95,8 @@ def _joined(
         piece, one = op.piece, whole(op)
         pieces = in_pieces(one, piece.parts, piece.label, piece.axes)
         held = ops[index : index + piece.parts]
-        if isinstance(
-            op, Collective
-        ):  # of which the first may be on the lane of the work; their communicator orders them
+        if isinstance(op, Collective):
+            # the first may be on the lane of the work: their communicator orders them
             held = tuple(replace(each, lane=op.lane) for each in held)
         lanes = "" if isinstance(op, Collective) else ", on one lane"
         wanted, got = f"pieces 0..{piece.parts - 1} of one op, in order{lanes}", ", ".join(_text(each) for each in held)
@@ -117,9 +116,7 @@ def _text(op: Op) -> str:
     )
 
 
-def _faults(
-    op: Compute | Collective, piece: Piece, schedule: Schedule, cuts: dict[str, tuple[int, str, tuple[str, ...]]]
-) -> Iterator[tuple[str, str]]:
+def _faults(op: CutOp, piece: Piece, schedule: Schedule, cuts: dict[str, Cut]) -> Iterator[tuple[str, str]]:
     """What is wrong with cutting an op: (what was expected, what was found)."""
     mesh, tensors, label = schedule.mesh, schedule.tensors, piece.label
     unknown = [axis for axis in piece.axes if axis not in mesh.names]
@@ -153,7 +150,7 @@ def _faults(
             yield f"{tensor.name} in {_way(cuts[tensor.name])}, as elsewhere", _way(cut)
 
 
-def _way(cut: tuple[int, str, tuple[str, ...]]) -> str:
+def _way(cut: Cut) -> str:
     parts, label, axes = cut
     return f"{parts} pieces of {label} over {'+'.join(axes)}"
 
