@@ -303,7 +303,8 @@ def test_compressed_gradients_are_all_reduced_only_message_by_message(tmp_path: 
 def test_a_key_of_the_other_family_is_unknown(tmp_path: Path, plan: str, key: str) -> None:
     got = said(plan, [f"{key}=2"], tmp_path)
     keys = "compress_from, compress_per_hop, compression, " if plan == "megatron" else ""
-    known = f"attention, checkpointing, chunks, {keys}cross_entropy, data, family, "
+    first = "batch_first, " if plan == "megatron" else ""
+    known = f"attention, {first}checkpointing, chunks, {keys}cross_entropy, data, family, "
     assert got.startswith(f"plans.{plan}.{key}: unknown key; allowed: {known}")
 
 
