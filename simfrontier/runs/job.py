@@ -139,7 +139,7 @@ def _document(run: Run, said: Told, assumed: list[Unknown]) -> tuple[dict[str, A
         "training": training,
         "engine": said.table("engine"),
         "run": {"devices": [devices]},
-        "plans": {PLAN: plan_of(grid, said, model["num_layers"], training, ranks, assumed)},
+        "plans": {PLAN: plan_of(grid, said, model, training, ranks, assumed)},
     }, steps
 
 

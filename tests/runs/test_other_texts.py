@@ -92,6 +92,13 @@ READ: list[tuple[dict[str, str], dict[str, Any]]] = [
     ({"plan": "TP8PP4", "devices": "64"}, {"plan.tensor": 8, "plan.pipeline": 4}),
     ({"plan": "PTD-P: t=8, p=2", "devices": "16"}, {"plan.tensor": 8, "plan.pipeline": 2}),
     ({"plan": "8-way tensor parallel, sequence parallel"}, {"plan.tensor": 8, "plan.sequence_parallel": True}),
+    (
+        {"plan": "tp 8, overlap of grad reduce, TP comm"},
+        {"plan.tensor": 8, "plan.product_pieces": 8, "plan.sequence_parallel": True},
+    ),
+    ({"plan": "async TP 4 x FSDP 2"}, {"plan.tensor": 4, "plan.product_pieces": 4}),
+    ({"plan": "tp 8, TP comm overlap", "seq": "48"}, {"plan.product_pieces": 2}),  # of 6 positions on a rank
+    ({"plan": "dp 8, TP comm overlap"}, {"plan.product_pieces": None}),
     ({"plan": "tp 2 pp 4 vp 9", "batch": "16"}, {"plan.order": "interleaved", "plan.chunks": 9}),
     ({"plan": "tp 2 pp 4 vp 9", "batch": "24"}, {"plan.pipeline": 4}),
     ({"plan": "ZeRO stage 2"}, {"plan.family": "zero2"}),
