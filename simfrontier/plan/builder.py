@@ -16,7 +16,7 @@ from simfrontier.plan.moves import Hop
 from simfrontier.plan.plan import Purpose
 from simfrontier.plan.program import CallItems, Hook, Item, Move
 from simfrontier.plan.tensors import Tensors, as_form
-from simfrontier.schedule import Compute, Ref, Stage, gathered_name
+from simfrontier.schedule import Compute, Ref, Stage, gathered_name, value_name
 from simfrontier.workload import Use, Weight, WorkOp
 
 AT_ONCE = ("loss_own",)  # its sum is there before exponentials are formed: Megatron-LM reduces on the compute stream
@@ -264,12 +264,21 @@ class ProgramBuilder:
         source = self._home(use, layer, micro, self.tensors.value(name, again=again))
         if needed == self.layout.kept[name]:
             return source
+        is_input = stage == "backward" and name in self.made_forward  # which only a weight's gradient needs again
+        kept = self._kept_input(use, layer, micro, again) if is_input and not self.plan.gathers_inputs_again else None
+        if kept is not None:
+            return kept
         copy = self._home(use, layer, micro, self.tensors.value(name, needed, again=again, stage=stage))
         if copy not in self.copied:
             self.copied.add(copy)
-            is_input = stage == "backward" and name in self.made_forward  # which only a weight's gradient needs again
             self._value_moves(source, copy, "input_gather" if is_input else "activation")
         return copy
+
+    def _kept_input(self, use: Use, layer: int, micro: int, again: bool) -> Ref | None:
+        """What the recomputation of a layer, or else its forward, has gathered of a value."""
+        stages: tuple[Stage, ...] = ("recompute", "forward") if self.workload.is_checkpointed(layer) else ("forward",)
+        forms = (value_name(use[0], again and stage == "recompute", stage) for stage in stages)
+        return next((self._home(use, layer, micro, form) for form in forms if form in self.tensors), None)
 
     def _write(self, op: WorkOp, use: Use, layer: int, micro: int, stage: Stage) -> tuple[Ref, Ref | None]:
         """Where the op puts a result, and where it has to be moved from there."""

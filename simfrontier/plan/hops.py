@@ -25,8 +25,11 @@ _BUFFERS: dict[TensorRole, TensorRole] = {
 
 def copied_in_order(plan: Plan) -> frozenset[Purpose]:
     """The moves of values that a plan copies in their order: along the sequence, but for those in pieces."""
-    whole: tuple[Purpose, ...] = ("activation",) if plan.product_pieces == 1 else ()
-    return frozenset(("input_gradient", "input_gather", *whole)) if plan.batch_first else frozenset()
+    cut: set[Purpose] = {"activation"} if plan.product_pieces > 1 else set()
+    if cut and plan.overlapped is not None and "input_gradient" not in plan.overlapped:
+        cut.add("input_gradient")
+    every: set[Purpose] = {"activation", "input_gradient", "input_gather"}
+    return frozenset(every - cut) if plan.batch_first else frozenset()
 
 
 def with_collectives(

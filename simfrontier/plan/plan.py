@@ -85,7 +85,9 @@ class Plan:
     are between stages (their axes are not looked at); `compression` names the policy that both are of. `cross_entropy`
     says how the loss is formed where classes are cut. With `overlaps_statistics`, what is gathered of all samples for
     later steps, and what is done with it, has a lane of its own. In `product_pieces` activations are gathered and
-    scattered beside the products that read or make them; with `batch_first` others are copied in their order.
+    scattered beside the products that read or make them; with `batch_first` others are copied in their order. With
+    `gathers_inputs_again` a backward gathers the inputs of products, else it keeps what the forward, or its
+    recomputation, gathered.
 
     `weight`, `copy`, `accumulator`, `optimizer` name the axes over which the state is Flat; a gradient accumulator is
     Partial over the data axes that it is not Flat over. `hops` gives the route of each kind of move. Gradients of
@@ -127,6 +129,7 @@ class Plan:
     overlaps_statistics: bool = False
     product_pieces: int = 1
     batch_first: bool = False
+    gathers_inputs_again: bool = True
 
     @property
     def quantises_gradients(self) -> bool:

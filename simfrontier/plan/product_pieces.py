@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from simfrontier.plan.hops import communicator
 from simfrontier.plan.lanes import LANE_OF, Numbered
-from simfrontier.plan.plan import Groups
+from simfrontier.plan.plan import Groups, Purpose
 from simfrontier.plan.program import Item, Program
 from simfrontier.schedule import Collective, Compute, cut_label, in_pieces
+
+CUT: Final[tuple[Purpose, ...]] = ("activation", "input_gradient")  # moves that work waits for, unless they overlap
 
 
 def products_in_pieces(program: Program, count: int, groups: Groups) -> Program:
@@ -38,7 +41,8 @@ def _cut(
     if not isinstance(collective, Collective) or not isinstance(product, Compute) or product.matmul is None:
         return ()
     made, read = (collective.dst, product.reads) if collective is first else (product.writes, collective.src)
-    label = cut_label(collective, program.tensors) if collective.name == "activation" else None
+    is_beside_none = collective.name in CUT and collective.lane == product.lane
+    label = cut_label(collective, program.tensors) if is_beside_none else None
     if label is None or label not in product.matmul[1] or set(made).isdisjoint(read):
         return ()
     lane = LANE_OF["input_gather"]

@@ -137,6 +137,9 @@ class MegatronOptions(TensorOptions):
     sequence is copied in its order (`torch.cat` of `torch.chunk` in torch/distributed/_functional_collectives.py), but
     for what goes in pieces; Megatron-LM's lie as [sequence, batch, features].
 
+    `gather_inputs_again`: a backward gathers the input of a product again for the gradients of its weights (Megatron-
+    LM); false: it keeps what the forward, or its recomputation, gathered (PyTorch's DTensor).
+
     `compression`: a policy, or a codec for each of dp, tp, pp and zero; `compress_from`: bytes on a rank from which
     messages are compressed; `compress_per_hop`: every message between two ranks by itself (a ring), instead of once;
     `message_dtype`: what messages that are not compressed are made of (fp32: MPI knows no 16-bit numbers).
@@ -148,6 +151,7 @@ class MegatronOptions(TensorOptions):
     overlap_gradients: bool = False
     product_pieces: Pieces = 1
     batch_first: bool = False
+    gather_inputs_again: bool = True
     compression: str = "none"
     compress_from: Annotated[int, Field(ge=0)] = LEAST_BYTES
     compress_per_hop: bool = False
@@ -334,6 +338,7 @@ def _megatron(name: str, options: MegatronOptions, mesh: Mesh) -> Plan:
         cross_entropy=options.cross_entropy,
         product_pieces=options.product_pieces,
         batch_first=options.batch_first,
+        gathers_inputs_again=options.gather_inputs_again,
     )
 
 

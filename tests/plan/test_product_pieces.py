@@ -31,6 +31,7 @@ from simfrontier.schedule import (
 )
 from simfrontier.study import BuiltSchedule, schedule_of_case, simulated
 from simfrontier.tuning import SmallSchedules, estimate
+from simfrontier.workload import Checkpointing
 from tests.plan.grids import megatron, schedule_of
 from tests.plan.test_optimizer_keys import scenario
 from tests.schedule.mutations import mutated, says
@@ -257,3 +258,40 @@ def test_values_gathered_along_the_sequence_are_copied_where_the_batch_comes_fir
     assert (copies(1), copies(2)) == (14, 4)
     assert not any(op.kind == "permute" and "activation" in op.name for op in built(1).ops)
     assert step_needs(built(1)).num_bytes == step_needs(built(1, batch_first=True)).num_bytes
+
+
+# ── what a forward gathered, kept for the backward ──
+
+
+@pytest.mark.parametrize("pipeline", [1, 2])
+@pytest.mark.parametrize("checkpointing", ["full", "selective", "none"])
+def test_inputs_that_are_kept_are_not_gathered_again(checkpointing: Checkpointing, pipeline: int) -> None:
+    """Two inputs of a layer, of qkv and of h_to_4h, and that of the head. What is done again is gathered anew anyway,
+    for its products."""
+
+    def made(again: bool) -> Schedule:
+        plan = megatron(TENSOR, pipeline, sequence_parallel=True, gather_inputs_again=again)
+        return schedule_of(plan, 8, micros=2, checkpointing=checkpointing)
+
+    kept, again = made(False), made(True)
+    assert str(check(kept)) == "no findings"
+    assert _gathers(kept, "input_gather") == 0
+    assert _gathers(again, "input_gather") == 2 * (2 * 2 + 1)  # micro-batches × (layers × two, and the head)
+    assert _gathers(kept, "activation") == _gathers(again, "activation")
+    if checkpointing == "none":  # they are held from the forward on
+        assert peak_bytes(kept).num_bytes > peak_bytes(again).num_bytes
+
+
+def _gathers(schedule: Schedule, name: str) -> int:
+    every = (op for role in schedule.roles for _, op in role.instances())
+    return sum(isinstance(op, Collective) and op.kind == "all_gather" and op.name == name for op in every)
+
+
+def test_reductions_that_are_not_beside_other_work_go_in_pieces_too() -> None:
+    """Of dgrads: their sums are scattered piece by piece beside them, instead of beside the product of the weights'."""
+    beside, apart = (
+        {op.name for op in built(2, overlap_input_gradients=is_beside).ops if op.piece is not None}
+        for is_beside in (True, False)
+    )
+    assert "input_gradient" not in beside and "qkv.dgrad" not in beside
+    assert {"input_gradient", "qkv.dgrad", "h_to_4h.dgrad"} <= apart

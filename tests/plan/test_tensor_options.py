@@ -45,6 +45,7 @@ MEGATRON = BOTH | {
     "overlap_gradients": (True, {}),
     "product_pieces": (2, {"tensor": 2, "sequence_parallel": True}),
     "batch_first": (True, {"tensor": 2, "sequence_parallel": True}),
+    "gather_inputs_again": (False, {"tensor": 2, "sequence_parallel": True}),
     "compression": ("naive-zfp:8", {"tensor": 2, "compress_from": 0}),
     "compress_from": (0, {"tensor": 2, "compression": "naive-zfp:8"}),
     "compress_per_hop": (True, {"tensor": 2, "compression": "naive-zfp:8", "compress_from": 0}),

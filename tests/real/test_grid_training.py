@@ -10,6 +10,7 @@ import pytest
 
 from simfrontier.errors import SimfrontierError
 from simfrontier.schedule import Mesh, Placement, Ref, check
+from simfrontier.workload import Checkpointing
 from simfrontier_real import states
 from simfrontier_real.arrays import numpy_backend
 from simfrontier_real.data import batch
@@ -140,6 +141,7 @@ def test_weights_gathered_beside_the_first_forward_train_like_the_unsharded_mode
         {"pipeline": 2, "shape": "tied"},
         {"checkpointing": "none", "data": "zero3", "overlap_gradients": True},
         {"overlap_input_gradients": False, "shape": "parallel", "batch_first": True},
+        {"overlap_input_gradients": False, "gather_inputs_again": False, "batch_first": True, "shape": "llama"},
     ],
     ids=str,
 )
@@ -147,8 +149,10 @@ def test_products_in_pieces_train_like_the_unsharded_model(keys: dict[str, Any])
     agrees(megatron(2, sequence_parallel=True, product_pieces=2, **keys))
 
 
-def test_values_copied_in_their_order_train_like_the_unsharded_model() -> None:
-    agrees(megatron(2, 2, sequence_parallel=True, batch_first=True))
+@pytest.mark.parametrize("checkpointing", ["full", "none"])
+def test_values_copied_in_their_order_and_kept_train_like_the_unsharded_model(checkpointing: Checkpointing) -> None:
+    keys = {"batch_first": True, "gather_inputs_again": False, "overlap_input_gradients": False}
+    agrees(megatron(2, 2, sequence_parallel=True, checkpointing=checkpointing, **keys))
 
 
 @pytest.mark.parametrize("data", ["zero1", "zero3", "hsdp"])
