@@ -21,8 +21,8 @@ gradients, where these change fastest: 4 times its size over the weights', in ev
                            rounding alone loses once that)
     length of a move       0.1 + 0.65 of that of all gradients, and the same 3 times
 
-Moments in 16 bits are rounded after every step, and their moves with them. Masters in 16 bits lose of each move what
-falls between two neighbours, which near it is a matter of rounding: moves need only be there (0.9).
+Masters in 16 bits lose of each move what falls between two neighbours, which near it is a matter of rounding: moves
+need only be there (0.9).
 
 Whatever is lost, the norm to clip by is that of the gradients that the ranks have, and Adam does with these what it
 should: but for rounding.
@@ -246,7 +246,7 @@ def bounds_of(
         share=SHARE,
         # coding per hop makes copies differ; each rank counts its own
         norm=NORMS[kind] + (GRADIENTS * noise if schedule.codes_per_hop else 0.0),
-        update=UPDATES[kind] + (noise_of(Plain("bf16")) if "optimizer" in narrow else 0.0),
+        update=UPDATES[kind],
         losses=equal + LOSSES * GRADIENTS * noise,
         weights=MOST if "master" in narrow else min(MOST, rounding + MOVES * GRADIENTS * noise),
         beside=equal + BESIDE * (again if schedule.codes_per_hop else once),

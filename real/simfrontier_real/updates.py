@@ -18,13 +18,16 @@ if TYPE_CHECKING:
     from simfrontier_real.optimizer import Adam
 
 SIGNIFICANT: Final = {"fp16": 11, "bf16": 8}  # binary digits of a number
+STEP: Final = 2.0**-7  # from one number of bf16 to the next, relative to it, at most
 TIES: Final = 1e-3  # of half a step: numbers that lie between two may go to either
 
 
 @dataclass
 class _ExpectedState:
+    """`ref`: the master; `moments`: both moments of it."""
+
     ref: Ref
-    moments: str
+    moments: Ref
     master: Any
     first: Any
     second: Any
@@ -40,9 +43,8 @@ class UpdateCheck:
         for ref, values in context.buffers.by_ref.items():
             if context.schedule.tensors[ref.name].role == "master":
                 weight = weight_of(context.schedule.tensors[ref.name])
-                self._expected[weight, ref.layer] = _ExpectedState(
-                    ref, self._moments_of(weight), self._line(values), 0.0, 0.0
-                )
+                moments = Ref(self._moments_of(weight), ref.layer)
+                self._expected[weight, ref.layer] = _ExpectedState(ref, moments, self._line(values), 0.0, 0.0)
 
     def error_of(
         self, gradients: Mapping[Key, Array], norm: float | None, was_skipped: bool, scales: Mapping[Key, float]
@@ -66,10 +68,7 @@ class UpdateCheck:
                 spread = np.sqrt(expected.second / (1 - adam.beta2**self._step)) + adam.epsilon
                 move = -adam.learning_rate * expected.first / (1 - adam.beta1**self._step) / spread
                 move = scales.get(key, 1.0) * move
-                expected.first, expected.second = (
-                    self._kept(expected.first, expected),
-                    self._kept(expected.second, expected),
-                )
+                expected.first, expected.second = self._kept(expected)
             lacks = not was_skipped and key not in gradients
             aim = expected.master + move
             beyond = np.maximum(np.abs(master - aim) - self._rounding(aim, expected), 0.0)
@@ -83,16 +82,23 @@ class UpdateCheck:
         return worst
 
     def _moments_of(self, weight: str) -> str:
-        """The type of a weight's moments."""
+        """The tensor of a weight's moments."""
         tensors = self._context.schedule.tensors.values()
-        return next(each.dtype for each in tensors if each.role == "optimizer" and each.weight == weight)
+        return next(each.name for each in tensors if each.role == "optimizer" and each.weight == weight)
 
-    def _kept(self, moment: Any, expected: _ExpectedState) -> Any:
-        """A moment as its type holds it."""
-        if expected.moments != "moments_bf16":
-            return moment
-        backend = self._context.backend
-        return self._line(backend.cast(backend.array(moment, "fp32"), expected.moments))
+    def _kept(self, expected: _ExpectedState) -> tuple[Any, Any]:
+        """Moments as their type holds them: of 16 bits those of the rank, where these are a rounding away."""
+        import numpy as np
+
+        own = expected.first, expected.second
+        if self._context.schedule.tensors[expected.moments.name].dtype != "moments_bf16":
+            return own
+        held = self._context.backend.numpy(self._context.buffers[expected.moments]).astype("float64")
+        first, second = (
+            np.where(np.abs(theirs - mine) <= STEP * np.abs(mine), theirs, mine)
+            for theirs, mine in zip(held, own, strict=True)
+        )
+        return first, second
 
     def _rounding(self, aim: Any, expected: _ExpectedState) -> Any:
         """Half the distance of neighbours of these numbers in the master's type; 0 where that is wide."""

@@ -139,3 +139,21 @@ def test_the_check_of_updates_sees_a_wrong_step_in_narrow_states() -> None:
             rank.record_step()
             seen.append(rank.report().gradients[-1].update[0])
         assert least <= max(seen) <= most, (factor, seen)
+
+
+def test_moments_in_16_bits_that_are_forgotten_are_seen() -> None:
+    made = bf16("zero1", moments="bf16")
+    program = expand(made, made.roles[0])
+    how = TrainingSettings(adam=Adam(epsilon=1e-5))
+    rank = TrainingRank(made, program, torch_backend(), 0, LoopbackWorld(made.mesh).transport(0), how)
+    seen = []
+    for number in range(4):
+        rank.load(number)
+        run_together([inline(rank.step)])
+        rank.record_step()
+        seen.append(rank.report().gradients[-1].update[0])
+        if number == 2:
+            for ref, values in rank.context.buffers.by_ref.items():
+                if made.tensors[ref.name].role == "optimizer":
+                    rank.context.buffers[ref] = values * 0
+    assert max(seen[:3]) < 1e-3 and seen[3] > 0.1, seen
