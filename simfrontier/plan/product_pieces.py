@@ -41,8 +41,8 @@ def _cut(
     if not isinstance(collective, Collective) or not isinstance(product, Compute) or product.matmul is None:
         return ()
     made, read = (collective.dst, product.reads) if collective is first else (product.writes, collective.src)
-    is_beside_none = collective.name in CUT and collective.lane == product.lane
-    label = cut_label(collective, program.tensors) if is_beside_none else None
+    holds_work_up = collective.name in CUT and collective.lane == product.lane
+    label = cut_label(collective, program.tensors) if holds_work_up else None
     if label is None or label not in product.matmul[1] or set(made).isdisjoint(read):
         return ()
     lane = LANE_OF["input_gather"]
