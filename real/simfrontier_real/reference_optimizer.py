@@ -40,20 +40,25 @@ class ReferenceOptimizer:
 
     def step(self) -> None:
         """Move every weight that has a gradient."""
-        before = [weight.detach().clone() for weight in self._weights] if self._is_lamb else []
+        before = [weight.detach().clone() for weight in self._weights]
         self._adam.step()
-        for weight, old in zip(self._weights, before, strict=False):
-            update = (old - weight.detach()) / self._rate
-            lengths = float(old.norm()), float(update.norm())
-            scale = lengths[0] / lengths[1] if min(lengths) > 0 else 1.0
-            weight.data = old - self._rate * scale * update
+        if self._is_lamb:
+            for weight, old in zip(self._weights, before, strict=True):
+                self._scale(weight, old)
         self._round()
+
+    def _scale(self, weight: Any, old: Any) -> None:
+        """Scale the move that Adam made to the norm of what it moved."""
+        update = (old - weight.detach()) / self._rate
+        lengths = float(old.norm()), float(update.norm())
+        scale = lengths[0] / lengths[1] if min(lengths) > 0 else 1.0
+        weight.data = old - self._rate * scale * update
 
     def _round(self) -> None:
         for weight in self._weights:
             if "master" in self._narrow:
                 weight.data = weight.data.to(self._narrow["master"]).to(weight.dtype)
-            if "optimizer" in self._narrow:
+            held = self._adam.state[weight]  # empty of a weight that has had no gradient
+            if "optimizer" in self._narrow and held:
                 for key in ("exp_avg", "exp_avg_sq"):
-                    held = self._adam.state[weight]
                     held[key] = held[key].to(self._narrow["optimizer"]).to(weight.dtype)

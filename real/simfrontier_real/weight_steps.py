@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -15,7 +14,9 @@ from simfrontier_real.rank_context import RankContext
 if TYPE_CHECKING:
     from simfrontier_real.optimizer import Trainer
 
+OTHER: Final = "other"  # the gradient that an op reads, or the new weight that it writes
 _OTHERS: Final[frozenset[TensorRole]] = frozenset({"accumulator", "gradient", "weight"})
+_OfWeight = dict[str, Ref]  # what an op reads, or writes, of one weight, by role
 
 
 @dataclass
@@ -31,29 +32,29 @@ class WeightSteps:
 
     def _adam(self, context: RankContext, index: int, op: Compute) -> None:
         """One step of Adam on this rank's share; skipped where a gradient overflowed."""
-        for read, new in self._begun(context, index):
-            self._renew(context, read, new, self._adam_step(context, read, new))
+        for weight, read, new in self._begun(context, index):
+            self._renew(context, read, new, self._adam_step(context, weight, read, new))
 
     def _lamb_update(self, context: RankContext, index: int, op: Compute) -> None:
         """The same before LAMB scales it: kept as the update of each weight, with this rank's part of two squares, of
         the master's norm and of the update's."""
         xp, backend, buffers = context.backend.xp, context.backend, context.buffers
         tensors = context.schedule.tensors
-        for read, new in self._begun(context, index):
-            master, step = backend.wide(buffers[read.master]), self._adam_step(context, read, new)
-            buffers[new.update] = backend.cast(step, tensors[new.update.name].dtype)
+        for weight, read, new in self._begun(context, index):
+            master, step = backend.wide(buffers[read["master"]]), self._adam_step(context, weight, read, new)
+            buffers[new["update"]] = backend.cast(step, tensors[new["update"].name].dtype)
             squares = xp.stack([xp.sum(master * master), xp.sum(step * step)])
-            buffers[new.norms] = backend.cast(squares, tensors[new.norms.name].dtype)
+            buffers[new["norms"]] = backend.cast(squares, tensors[new["norms"].name].dtype)
 
     def _lamb(self, context: RankContext, index: int, op: Compute) -> None:
         """Every weight moves by its update, scaled to the weight's own norm."""
-        for read, new in _by_weight(context, index):
-            of_master, of_update = (max(float(square), 0.0) for square in context.buffers[read.norms])
+        for weight, read, new in _by_weight(context, index):
+            of_master, of_update = (max(float(square), 0.0) for square in context.buffers[read["norms"]])
             scale = math.sqrt(of_master / of_update) if of_master > 0 and of_update > 0 else 1.0
-            self.trainer.scales[new.weight, new.master.layer] = scale
-            self._renew(context, read, new, context.buffers[read.update] * scale)
+            self.trainer.scales[weight, new["master"].layer] = scale
+            self._renew(context, read, new, context.buffers[read["update"]] * scale)
 
-    def _begun(self, context: RankContext, index: int) -> list[tuple[_OfWeight, _OfWeight]]:
+    def _begun(self, context: RankContext, index: int) -> list[tuple[str, _OfWeight, _OfWeight]]:
         """What an op that takes gradients reads and writes, by weight; notes whether one overflowed, and the norm of
         all."""
         buffers, trainer = context.buffers, self.trainer
@@ -64,75 +65,50 @@ class WeightSteps:
             trainer.norms.add(math.sqrt(max(float(buffers[self._held["gradient_norm.total"]][0]), 0.0)))
         return _by_weight(context, index)
 
-    def _adam_step(self, context: RankContext, read: _OfWeight, new: _OfWeight) -> Array:
+    def _adam_step(self, context: RankContext, weight: str, read: _OfWeight, new: _OfWeight) -> Array:
         """How Adam would move a master by its gradient, over the learning rate; it renews the moments."""
         xp, backend, buffers, adam = context.backend.xp, context.backend, context.buffers, self.trainer.adam
-        master, moments = backend.wide(buffers[read.master]), backend.wide(buffers[read.moments])
+        master, moments = backend.wide(buffers[read["master"]]), backend.wide(buffers[read["optimizer"]])
         if self._skips:
-            buffers[new.moments] = buffers[read.moments]
+            buffers[new["optimizer"]] = buffers[read["optimizer"]]
             return xp.zeros_like(master)
-        gradient = xp.astype(buffers[read.other], master.dtype) / self.trainer.loss_scale
-        self.trainer.gradients[new.weight, read.other.layer] = gradient
-        gradient = gradient * self._factor(context, gradient, self._held)
+        gradient = xp.astype(buffers[read[OTHER]], master.dtype) / self.trainer.loss_scale
+        self.trainer.gradients[weight, read[OTHER].layer] = gradient
+        gradient = gradient * self._factor(context, gradient)
         first = adam.beta1 * moments[0] + (1 - adam.beta1) * gradient
         second = adam.beta2 * moments[1] + (1 - adam.beta2) * gradient * gradient
-        buffers[new.moments] = backend.cast(xp.stack([first, second]), context.schedule.tensors[new.moments.name].dtype)
+        buffers[new["optimizer"]] = backend.cast(
+            xp.stack([first, second]), context.schedule.tensors[new["optimizer"].name].dtype
+        )
         ahead = first / (1 - adam.beta1**self.trainer.step)
         return ahead / (xp.sqrt(second / (1 - adam.beta2**self.trainer.step)) + adam.epsilon)
 
     def _renew(self, context: RankContext, read: _OfWeight, new: _OfWeight, step: Array) -> None:
         """The master moves by a step, and the weight becomes what it is."""
         backend, buffers, tensors = context.backend, context.buffers, context.schedule.tensors
-        master = backend.wide(buffers[read.master]) - self.trainer.adam.learning_rate * step
-        buffers[new.master] = backend.cast(master, tensors[new.master.name].dtype)
-        buffers[new.other] = backend.cast(buffers[new.master], tensors[new.other.name].dtype)
+        master = backend.wide(buffers[read["master"]]) - self.trainer.adam.learning_rate * step
+        buffers[new["master"]] = backend.cast(master, tensors[new["master"].name].dtype)
+        buffers[new[OTHER]] = backend.cast(buffers[new["master"]], tensors[new[OTHER].name].dtype)
 
-    def _factor(self, context: RankContext, gradient: Array, held: dict[str, Ref]) -> float:
+    def _factor(self, context: RankContext, gradient: Array) -> float:
         """What clips a gradient: by the norm of all gradients together, or by its own where the model asks for that."""
         if context.schedule.meta.get("clip") == "each":
             square = float(context.backend.xp.sum(gradient * gradient))
         else:
-            square = max(float(context.buffers[held["gradient_norm.total"]][0]), 0.0)
+            square = max(float(context.buffers[self._held["gradient_norm.total"]][0]), 0.0)
         norm = math.sqrt(square)
         return min(1.0, self.trainer.adam.clip / norm) if norm > 0 and math.isfinite(norm) else 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class _OfWeight:
-    """What an op of the optimizer reads, or writes, of one weight; `other` is the gradient, or the new weight."""
-
-    weight: str
-    by_role: Mapping[TensorRole, Ref]
-
-    @property
-    def moments(self) -> Ref:
-        return self.by_role["optimizer"]
-
-    @property
-    def master(self) -> Ref:
-        return self.by_role["master"]
-
-    @property
-    def update(self) -> Ref:
-        return self.by_role["update"]
-
-    @property
-    def norms(self) -> Ref:
-        return self.by_role["norms"]
-
-    @property
-    def other(self) -> Ref:
-        return next(ref for role, ref in self.by_role.items() if role in _OTHERS)
-
-
-def _by_weight(context: RankContext, index: int) -> list[tuple[_OfWeight, _OfWeight]]:
-    """What an op reads and writes of each weight."""
-    sides: list[dict[str, dict[TensorRole, Ref]]] = []
+def _by_weight(context: RankContext, index: int) -> list[tuple[str, _OfWeight, _OfWeight]]:
+    """Each weight that an op steps, with what the op reads and writes of it."""
+    sides: list[dict[str, _OfWeight]] = []
     for refs in context.operands(index)[:2]:
         sides.append({})
         for ref in refs:
             tensor = context.schedule.tensors[ref.name]
             if tensor.weight is not None:
-                sides[-1].setdefault(tensor.weight, {})[tensor.role] = ref
+                role = OTHER if tensor.role in _OTHERS else tensor.role
+                sides[-1].setdefault(tensor.weight, {})[role] = ref
     reads, writes = sides
-    return [(_OfWeight(name, reads[name]), _OfWeight(name, writes[name])) for name in writes]
+    return [(name, reads[name], writes[name]) for name in writes]

@@ -8,28 +8,17 @@ from dataclasses import dataclass, replace
 from simfrontier.codecs import Codec, Plain
 from simfrontier.errors import InputError
 from simfrontier.plan.moves import Hop, MoveStep, steps_of
-from simfrontier.plan.plan import Groups, Plan, Purpose
+from simfrontier.plan.plan import Groups, Purpose
 from simfrontier.plan.program import Hook, Item, Move, Program, StreamWait
 from simfrontier.schedule import RING, Collective, Compute, Mesh, Op, Placement, Ref, Tensor, TensorRole, buffer_name
 
 VALUES: tuple[Purpose, ...] = ("activation", "input_gradient", "input_gather", "statistic")
-
-
 _BUFFERS: dict[TensorRole, TensorRole] = {
     "gathered": "gathered",
     "weight": "gathered",
     "activation": "activation",
     "norms": "norms",
 }  # role of a buffer by the role of the tensor that it becomes; otherwise a gradient
-
-
-def copied_in_order(plan: Plan) -> frozenset[Purpose]:
-    """The moves of values that a plan copies in their order: along the sequence, but for those in pieces."""
-    cut: set[Purpose] = {"activation"} if plan.product_pieces > 1 else set()
-    if cut and plan.overlapped is not None and "input_gradient" not in plan.overlapped:
-        cut.add("input_gradient")
-    every: set[Purpose] = {"activation", "input_gradient", "input_gather"}
-    return frozenset(every - cut) if plan.batch_first else frozenset()
 
 
 def with_collectives(

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from simfrontier.plan.builder import ModelPart, ProgramBuilder
 from simfrontier.plan.compress import Compressor
-from simfrontier.plan.hops import copied_in_order, with_collectives
+from simfrontier.plan.hops import with_collectives
 from simfrontier.plan.layout import CutLayout
 from simfrontier.plan.optimizer import declare_scalars, end_of_step
 from simfrontier.plan.passes import passes_of
 from simfrontier.plan.plan import Engine, Plan, Purpose
-from simfrontier.plan.product_pieces import products_in_pieces
+from simfrontier.plan.product_pieces import copied_in_order, in_pieces_with_products, products_in_pieces
 from simfrontier.plan.program import Program
 from simfrontier.plan.repeat import Built, repeated
 from simfrontier.plan.repeat_layers import FEW_LAYERS, repeated_layers
@@ -106,7 +106,8 @@ def lowered(program: Program, tensors: Tensors) -> Program:
         program = run(program)
     blocks = plan.one_at_a_time and engine.blocking == "host"
     blocking: frozenset[Purpose] = frozenset({"gradient"}) if blocks else frozenset()
-    ordered = copied_in_order(plan)
+    ordered = copied_in_order(plan, engine)
     program = with_collectives(program, tensors.mesh, blocking, plan.pipelined, plan.hooks, plan.groups, ordered)
     tensors.by_name.update(program.tensors)
-    return program if plan.product_pieces == 1 else products_in_pieces(program, plan.product_pieces, plan.groups)
+    purposes = in_pieces_with_products(plan, engine)
+    return products_in_pieces(program, plan, purposes) if purposes else program

@@ -213,7 +213,7 @@ def _waits(program: ExpandedProgram, schedule: Schedule) -> list[tuple[Wait, ...
         own_lane = program.lane[index]
         done = (own_lane, program.position[index] + 1)
         need = [0] * num_lanes
-        for ref in program.reads[index] if cells is None else cells.read(op, program.reads[index], need, done):
+        for ref in program.reads[index] if cells is None else cells.touch(op, program.reads[index], need, done, False):
             touches = touched.get(ref)
             if touches is None:
                 touched[ref] = [nobody, done]
@@ -223,7 +223,7 @@ def _waits(program: ExpandedProgram, schedule: Schedule) -> list[tuple[Wait, ...
                 need[lane] = count
             touches.append(done)
         for changed in (program.writes[index], program.accumulates[index]):
-            for ref in changed if cells is None else cells.write(op, changed, need, done):
+            for ref in changed if cells is None else cells.touch(op, changed, need, done, True):
                 for lane, count in touched.get(ref, ()):
                     if count > need[lane]:
                         need[lane] = count
@@ -255,32 +255,17 @@ class _Cells:
         self.touched = touched
         self.cut: dict[Ref, list[list[Wait]]] = {}  # by piece what `touched` has of a whole instance
 
-    def read(self, op: Op, refs: tuple[Ref, ...], need: list[int], done: Wait) -> list[Ref]:
-        """Take in what an op reads of instances in pieces; returns those that are whole."""
+    def touch(self, op: Op, refs: tuple[Ref, ...], need: list[int], done: Wait, changes: bool) -> list[Ref]:
+        """Take in what an op reads, or `changes`, of instances in pieces; returns those that are whole."""
         whole = []
         for ref in refs:
             cells = self._cells(op, ref)
             if cells is None:
                 whole.append(ref)
-                continue
-            for cell in cells:
-                lane, count = cell[0]
-                need[lane] = max(need[lane], count)
-                cell.append(done)
-        return whole
-
-    def write(self, op: Op, refs: tuple[Ref, ...], need: list[int], done: Wait) -> list[Ref]:
-        """The same of what it writes."""
-        whole = []
-        for ref in refs:
-            cells = self._cells(op, ref)
-            if cells is None:
-                whole.append(ref)
-                continue
-            for cell in cells:
-                for lane, count in cell:
+            for cell in cells or ():
+                for lane, count in cell if changes else cell[:1]:
                     need[lane] = max(need[lane], count)
-                cell[:] = [done]
+                cell[:] = [done] if changes else [*cell, done]
         return whole
 
     def _cells(self, op: Op, ref: Ref) -> list[list[Wait]] | None:

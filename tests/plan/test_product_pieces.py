@@ -12,6 +12,7 @@ import pytest
 from simfrontier.analysis.volumes import step_needs
 from simfrontier.cost import Prices
 from simfrontier.errors import InputError
+from simfrontier.plan import Engine
 from simfrontier.plan.tensor import MegatronOptions
 from simfrontier.schedule import (
     Call,
@@ -295,3 +296,14 @@ def test_reductions_that_are_not_beside_other_work_go_in_pieces_too() -> None:
     )
     assert "input_gradient" not in beside and "qkv.dgrad" not in beside
     assert {"input_gradient", "qkv.dgrad", "h_to_4h.dgrad"} <= apart
+
+
+def test_nothing_goes_in_pieces_where_nothing_runs_beside_work() -> None:
+    """`engine.overlap = false`: one lane for everything, and all values are copied where the batch comes first."""
+
+    def on_one_lane(pieces: int) -> Schedule:
+        return schedule_of(options(pieces, batch_first=True), 8, engine=Engine(overlap=False))
+
+    made = on_one_lane(2)
+    assert {op.lane for op in made.ops} == {"compute"} and not any(op.piece for op in made.ops)
+    assert to_json(made) == to_json(on_one_lane(1))

@@ -92,6 +92,20 @@ def test_a_step_whose_gradients_overflow_moves_nothing() -> None:
 # ── states of 16 bits ──
 
 
+def only_rank(made: Schedule, adam: Adam) -> TrainingRank:
+    """The one rank of a schedule, ready to train."""
+    program, transport = expand(made, made.roles[0]), LoopbackWorld(made.mesh).transport(0)
+    return TrainingRank(made, program, torch_backend(), 0, transport, TrainingSettings(adam=adam))
+
+
+def error_of_step(rank: TrainingRank, number: int) -> float:
+    """How far the step of that number moves a master from where the check of updates would have it."""
+    rank.load(number)
+    run_together([inline(rank.step)])
+    rank.record_step()
+    return rank.report().gradients[-1].update[0]
+
+
 def bf16(plan: str, **how: Any) -> Schedule:
     """On one rank: numpy has no bfloat16, so the loopback of several cannot (real ranks do: `test_gloo_training`)."""
     return schedule(EXACT[plan], (1, 1, 1), precision="bf16", grad_accum=2, **how)
@@ -125,35 +139,19 @@ def test_masters_in_bf16_lose_what_is_less_than_half_a_step() -> None:
 def test_the_check_of_updates_sees_a_wrong_step_in_narrow_states() -> None:
     """Steps of 0.01 are several times the distance of neighbours; twice the learning rate is seen at once."""
     made = bf16("zero1", master="bf16", moments="bf16")
-    program = expand(made, made.roles[0])
     for factor, least, most in ((1.0, 0.0, 0.01), (2.0, 0.5, 2.0)):
         adam = Adam(learning_rate=1e-2, epsilon=1e-5)
-        rank = TrainingRank(
-            made, program, torch_backend(), 0, LoopbackWorld(made.mesh).transport(0), TrainingSettings(adam=adam)
-        )
+        rank = only_rank(made, adam)
         rank.trainer.adam = replace(adam, learning_rate=factor * 1e-2)
-        seen = []
-        for number in range(3):
-            rank.load(number)
-            run_together([inline(rank.step)])
-            rank.record_step()
-            seen.append(rank.report().gradients[-1].update[0])
+        seen = [error_of_step(rank, number) for number in range(3)]
         assert least <= max(seen) <= most, (factor, seen)
 
 
 def test_moments_in_16_bits_that_are_forgotten_are_seen() -> None:
     made = bf16("zero1", moments="bf16")
-    program = expand(made, made.roles[0])
-    how = TrainingSettings(adam=Adam(epsilon=1e-5))
-    rank = TrainingRank(made, program, torch_backend(), 0, LoopbackWorld(made.mesh).transport(0), how)
-    seen = []
-    for number in range(4):
-        rank.load(number)
-        run_together([inline(rank.step)])
-        rank.record_step()
-        seen.append(rank.report().gradients[-1].update[0])
-        if number == 2:
-            for ref, values in rank.context.buffers.by_ref.items():
-                if made.tensors[ref.name].role == "optimizer":
-                    rank.context.buffers[ref] = values * 0
-    assert max(seen[:3]) < 1e-3 and seen[3] > 0.1, seen
+    rank = only_rank(made, Adam(epsilon=1e-5))
+    assert max(error_of_step(rank, number) for number in range(3)) < 1e-3
+    for ref, values in rank.context.buffers.by_ref.items():
+        if made.tensors[ref.name].role == "optimizer":
+            rank.context.buffers[ref] = values * 0
+    assert error_of_step(rank, 3) > 0.1

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
-from simfrontier.schedule import (
-    Call,
-    Collective,
-    Compute,
-    Op,
-    Placement,
-    Ref,
-    Schedule,
-    check,
-    digest,
-    from_json,
-    to_json,
-)
+from simfrontier.schedule import Call, Collective, Op, Placement, Ref, Schedule, check, digest, from_json, to_json
 from simfrontier.schedule.placement import partial
 from tests.plan.grids import axonn, megatron, schedule_of
 from tests.plan.test_precision import FAMILY_NAMES, QUANTISED, built
@@ -67,19 +56,19 @@ def test_what_is_done_twice_is_named() -> None:
     says(twice("lamb_update"), "sums", "one lamb_update of dense.weight of layer 1 per step", "a second one")
 
 
-def test_norms_of_a_rank_s_own_share_are_named() -> None:
-    def own(call: Call, op: Op) -> list[Op]:
-        if not isinstance(op, Compute) or op.kind != "lamb":
-            return [op]
-        return [replace(op, reads=tuple(Ref(r.name.removesuffix(".total"), r.layer) for r in op.reads))]
-
-    says(
-        mutated(lamb(), own),
-        "placements",
-        "lamb",
-        "expected dense.weight.norms as [replicate]",
-        "the norms of all of dense.weight",
+def scaled_by(change: Callable[[Ref], Ref]) -> Schedule:
+    """LAMB's second op with other operands."""
+    is_scale = where("lamb")
+    return mutated(
+        lamb(),
+        lambda call, op: [replace(op, reads=tuple(map(change, op.reads)))] if is_scale(call, op) else [op],  # type: ignore[arg-type]
     )
+
+
+def test_norms_of_a_rank_s_own_share_are_named() -> None:
+    own = scaled_by(lambda ref: ref._replace(name=ref.name.removesuffix(".total")))
+    words = "expected dense.weight.norms as [replicate]", "the norms of all of dense.weight"
+    says(own, "placements", "lamb", *words)
 
 
 def test_norms_over_fewer_axes_are_named() -> None:
@@ -90,33 +79,14 @@ def test_norms_over_fewer_axes_are_named() -> None:
 
 
 def test_the_norms_of_another_weight_are_named() -> None:
-    def other(call: Call, op: Op) -> list[Op]:
-        if not isinstance(op, Compute) or op.kind != "lamb":
-            return [op]
-        swap = {"dense.weight.norms.total": "qkv.weight.norms.total"}
-        return [replace(op, reads=tuple(Ref(swap.get(r.name, r.name), r.layer) for r in op.reads))]
-
-    says(
-        mutated(lamb(), other),
-        "facts",
-        "lamb",
-        "an update, master and norms of dense.weight read once",
-        "master, update",
-    )
+    swap = {"dense.weight.norms.total": "qkv.weight.norms.total"}
+    other = scaled_by(lambda ref: ref._replace(name=swap.get(ref.name, ref.name)))
+    says(other, "facts", "lamb", "an update, master and norms of dense.weight read once", "master, update")
 
 
 def test_the_norms_of_another_layer_are_named() -> None:
-    def other(call: Call, op: Op) -> list[Op]:
-        if not isinstance(op, Compute) or op.kind != "lamb" or call.label != "step.layer" or call.layer != 1:
-            return [op]
-        return [
-            replace(op, reads=tuple(replace_layer(r) if r.name == "dense.weight.norms.total" else r for r in op.reads))
-        ]
-
-    def replace_layer(ref: Ref) -> Ref:
-        return Ref(ref.name, ref.layer - 1)
-
-    says(mutated(lamb(), other), "dense.weight")
+    other = scaled_by(lambda ref: ref._replace(layer=ref.layer - (ref.name == "dense.weight.norms.total")))
+    says(other, "facts", "lamb", "an update, master and norms of dense.weight read once")
 
 
 def test_a_norm_that_left_out_a_step_s_gradient_is_named() -> None:
