@@ -8,55 +8,31 @@ from typing import Any, Final
 
 import numpy as np
 
-from simfrontier.schedule.ir import Collective, Compute, Exchange, Op, Ref
-from simfrontier.schedule.kinds import MOMENT_KINDS, WEIGHT_KINDS
+from simfrontier.schedule.ir import Collective, Compute, Exchange, Op
 from simfrontier_real.codecs import Encoded
 from simfrontier_real.train import TrainingRank
-from tests.real.mutation.seams import (
-    Fault,
-    Memory,
-    Messages,
-    Place,
-    copied,
-    is_compute,
-    is_exchange,
-    outputs,
-    same,
-    values_of,
+from tests.real.mutation.hooks import (
+    Change,
+    after,
+    dtype_of,
+    is_collective,
+    left_out,
+    on_messages,
+    own_alone,
+    twice,
+    where,
 )
+from tests.real.mutation.optimizer_faults import OPTIMIZER
+from tests.real.mutation.seams import Fault, Memory, Messages, Place, copied, is_exchange, outputs, same, values_of
 
 GRADIENTS: Final = ("gradient", "step_reduction")  # names of moves
 WEIGHTS: Final = ("weight_gather", "copy_gather", "publish")
 ACTIVATIONS: Final = ("activation", "input_gradient", "input_gather")
 STATISTICS: Final = ("statistic",)
 LOSSES: Final = ("loss", "contrast", "cluster")
-Change = Callable[[Place, Messages], Messages]
 
 
 # ── what collectives send and bring ──
-
-
-def _is(op: Op, names: tuple[str, ...], *kinds: str) -> bool:
-    return isinstance(op, Collective) and op.name in names and (not kinds or op.kind in kinds)
-
-
-def _is_maximum(at: Place) -> bool:
-    """Whether a collective forms a maximum: that of logits may be anything, because the loss does not depend on it."""
-    assert isinstance(at.op, Collective)
-    partial = dict(at.context.schedule.tensors[at.op.src[0].name].placement.partial)
-    return any(partial.get(axis) == "max" for axis in at.op.axes)
-
-
-def _on(names: tuple[str, ...], change: Change, *kinds: str) -> Change:
-    """A change of the messages of collectives of these names (and kinds), counted where it changes something."""
-
-    def hook(at: Place, messages: Messages) -> Messages:
-        if not _is(at.op, names, *kinds) or _is_maximum(at):
-            return messages
-        before = tuple(copied(each) for each in messages)
-        return at.changed(before, change(at, messages))  # type: ignore[no-any-return]
-
-    return hook
 
 
 def _scaled(factor: Callable[[Place], float]) -> Change:
@@ -86,14 +62,6 @@ def _own(at: Place, results: Messages) -> Messages:
             mine = sent[at.number] * len(at.members)
         out.append(np.ascontiguousarray(mine).reshape(result.shape) if mine.size == result.size else result)
     return tuple(out)
-
-
-def _own_alone(at: Place, results: Messages) -> Messages:
-    """What a rank has after a reduction that never ran: its own contribution."""
-    (result, *more), (sent, *_) = results, at.sent
-    if more or result.ndim == 2:
-        return results
-    return (sent.copy() if at.op.kind == "all_reduce" else sent[at.number].copy(),)
 
 
 def _zeros_of(which: Callable[[Place], bool]) -> Change:
@@ -182,16 +150,16 @@ def _moves(label: str, names: tuple[str, ...]) -> Iterator[Fault]:
     sums, gathers, scatters = ("reduce_scatter", "all_reduce"), ("all_gather",), ("reduce_scatter",)
 
     def about(kinds: tuple[str, ...]) -> Callable[[Op], bool]:
-        return lambda op: _is(op, names, *kinds)
+        return lambda op: is_collective(op, names, *kinds)
 
     def brings(what: str, change: Change, kinds: tuple[str, ...]) -> Fault:
-        return Fault(f"{label}: {what}", brings=_on(names, change, *kinds), concerns=about(kinds))
+        return Fault(f"{label}: {what}", brings=on_messages(names, change, *kinds), concerns=about(kinds))
 
     def sends(what: str, change: Change, kinds: tuple[str, ...]) -> Fault:
-        return Fault(f"{label}: {what}", sends=_on(names, change, *kinds), concerns=about(kinds))
+        return Fault(f"{label}: {what}", sends=on_messages(names, change, *kinds), concerns=about(kinds))
 
     yield brings("sum left out, own × members", _own, sums)
-    yield brings("sum left out, own alone", _own_alone, sums)
+    yield brings("sum left out, own alone", own_alone, sums)
     yield brings("mean for sum", _scaled(lambda at: 1 / len(at.members)), sums)
     yield brings("sum × members", _scaled(lambda at: len(at.members)), sums)
     yield brings("sum × 1.0001", _scaled(lambda at: 1.0001), sums)
@@ -214,7 +182,7 @@ def _moves(label: str, names: tuple[str, ...]) -> Iterator[Fault]:
 
 def _maximum(names: tuple[str, ...]) -> Callable[[Place, Any], Any]:
     def hook(at: Place, how: Any) -> Any:
-        if not _is(at.op, names) or how == "max" or len(at.members) < 2:
+        if not is_collective(at.op, names) or how == "max" or len(at.members) < 2:
             return how
         at.memory.fired += 1
         return "max"
@@ -254,24 +222,11 @@ def _exchanges() -> Iterator[Fault]:
 # ── ops ──
 
 
-def _after(kinds: tuple[str, ...], change: Callable[[Place], None]) -> Callable[[Place, Callable[[], None]], None]:
-    """Change outputs once an op of these kinds has run."""
-
-    def hook(at: Place, go: Callable[[], None]) -> None:
-        go()
-        if is_compute(at, *kinds):
-            before = values_of(at, outputs(at))
-            change(at)
-            at.changed(before, values_of(at, outputs(at)))
-
-    return hook
-
-
 def _times(at: Place, factor: float) -> None:
     for ref in outputs(at):
         if at.context.schedule.tensors[ref.name].role == "activation":
             values = at.context.buffers[ref]
-            at.context.buffers[ref] = at.context.backend.cast(values * factor, _dtype(at, ref))
+            at.context.buffers[ref] = at.context.backend.cast(values * factor, dtype_of(at, ref))
 
 
 def _batch_ranks(at: Place) -> float:
@@ -279,40 +234,6 @@ def _batch_ranks(at: Place) -> float:
     assert isinstance(at.op, Compute)
     label, size = at.op.iteration[0]
     return size / at.op.local_sizes(at.context.schedule.mesh)[label]
-
-
-def _left_out(at: Place, go: Callable[[], None]) -> None:
-    """An op that changes nothing: what it writes stays as it was, or zero where nothing was."""
-    refs = outputs(at)
-    before = values_of(at, refs)
-    go()
-    after = values_of(at, refs)
-    for ref, old, new in zip(refs, before, after, strict=True):
-        at.context.buffers[ref] = at.context.backend.xp.zeros_like(new) if old is None else old
-        at.changed(new, at.context.buffers[ref])
-
-
-def _where(
-    kinds: tuple[str, ...],
-    does: Callable[[Place, Callable[[], None]], None],
-    when: Callable[[Place], bool] = lambda at: True,
-) -> Callable[[Place, Callable[[], None]], None]:
-    """Something else than an op, for those of these kinds."""
-
-    def hook(at: Place, go: Callable[[], None]) -> None:
-        if is_compute(at, *kinds) and when(at):
-            does(at, go)
-        else:
-            go()
-
-    return hook
-
-
-def _twice(at: Place, go: Callable[[], None]) -> None:
-    go()
-    before = values_of(at, outputs(at))
-    go()
-    at.changed(before, values_of(at, outputs(at)))
 
 
 def _overwritten(at: Place, go: Callable[[], None]) -> None:
@@ -336,150 +257,6 @@ def _uncleared(at: Place, go: Callable[[], None]) -> None:
     go()
     for ref in added:
         at.memory.kept[ref] = at.step, copied(at.context.buffers[ref])
-
-
-# ── the optimizer ──
-
-
-def _gradients(at: Place) -> list[Ref]:
-    """The gradients that an op of the optimizer reads."""
-    reads = at.context.program.reads[at.index]
-    return [ref for ref in reads if ref.name.endswith((".grad", ".grad.reduced"))]
-
-
-def _with_gradients(change: Callable[[Place, Ref, Any], Any]) -> Callable[[Place, Callable[[], None]], None]:
-    """Adam, or LAMB, with other gradients than those that are there."""
-
-    def hook(at: Place, go: Callable[[], None]) -> None:
-        if is_compute(at, *MOMENT_KINDS):
-            for ref in _gradients(at):
-                values = at.context.buffers[ref]
-                new = change(at, ref, values)
-                at.context.buffers[ref] = at.changed(values, at.context.backend.cast(new, _dtype(at, ref)))
-        go()
-
-    return hook
-
-
-def _dtype(at: Place, ref: Ref) -> str:
-    return at.context.schedule.tensors[ref.name].dtype
-
-
-def _first_of_all(at: Place, ref: Ref) -> bool:
-    """Whether a gradient is the one tensor that a fault is about: the widest matrix of the first layer."""
-    return ref.name.startswith("h_to_4h.weight.") and ref.layer == 0
-
-
-def _old_gradient(at: Place, ref: Ref, values: Any) -> Any:
-    old, at.memory.kept[ref] = at.memory.kept.get(ref), copied(values)
-    return values if old is None else old
-
-
-def _adam_without_one(at: Place, go: Callable[[], None]) -> None:
-    """Adam leaves one tensor as it is."""
-    refs = [r for r in _gradients(at) if _first_of_all(at, r)]
-    kept: dict[Ref, Any] = {}
-    for ref in refs:
-        name = ref.name.removesuffix(".reduced").removesuffix(".grad")
-        reads = {each.name: each for each in at.context.program.reads[at.index] if each.layer == ref.layer}
-        kept |= {reads[n]: copied(at.context.buffers[reads[n]]) for n in (f"{name}.moments", f"{name}.master")}
-    go()
-    for ref, values in kept.items():
-        at.context.buffers[ref] = at.changed(at.context.buffers[ref], values)
-        if ref.name.endswith(".master"):
-            name = ref.name.removesuffix(".master")
-            for out in outputs(at):
-                if out.name in (name, f"{name}.new") and out.layer == ref.layer:
-                    at.context.buffers[out] = at.context.backend.cast(values, _dtype(at, out))
-
-
-def _adam_left_out_on_last(at: Place, go: Callable[[], None]) -> None:
-    """The last rank leaves its moments and masters as they were, and publishes what it had."""
-    refs = tuple(r for r in outputs(at) if r.name.endswith((".moments", ".master")))
-    before = dict(zip(refs, values_of(at, refs), strict=True))
-    go()
-    for ref, values in before.items():
-        at.context.buffers[ref] = at.changed(at.context.buffers[ref], values)
-        name = ref.name.removesuffix(".master")
-        for out in outputs(at):
-            if out.name in (name, f"{name}.new") and out.layer == ref.layer:
-                at.context.buffers[out] = at.context.backend.cast(values, _dtype(at, out))
-
-
-def _publishes_old(at: Place, go: Callable[[], None]) -> None:
-    """What is published are the weights from before the step."""
-    reads = [ref for ref in at.context.program.reads[at.index] if ref.name.endswith(".master")]
-    before = dict(zip(reads, values_of(at, tuple(reads)), strict=True))
-    go()
-    for ref, values in before.items():
-        name = ref.name.removesuffix(".master")
-        for out in outputs(at):
-            if out.name in (name, f"{name}.new") and out.layer == ref.layer:
-                old = at.context.backend.cast(values, _dtype(at, out))
-                at.context.buffers[out] = at.changed(at.context.buffers[out], old)
-
-
-def _is_last_rank(at: Place) -> bool:
-    return at.context.rank == at.context.schedule.mesh.num_ranks - 1 > 0
-
-
-def _no_moments(at: Place) -> None:
-    for ref in outputs(at):
-        if ref.name.endswith(".moments"):
-            at.context.buffers[ref] = at.context.backend.xp.zeros_like(at.context.buffers[ref])
-
-
-def _other_scale(at: Place, go: Callable[[], None]) -> None:
-    trainer = at.rank.trainer
-    trainer.loss_scale, right = trainer.loss_scale * 2, trainer.loss_scale
-    go()
-    trainer.loss_scale = right
-    at.memory.fired += 1
-
-
-def _own_norms(at: Place, results: Messages) -> Messages:
-    """Of the norms of weights and updates alone."""
-    is_of_weights = at.context.schedule.tensors[at.context.program.reads[at.index][0].name].role == "norms"
-    return _own_alone(at, results) if is_of_weights else results
-
-
-def _norms_read(at: Place) -> list[Ref]:
-    tensors = at.context.schedule.tensors
-    return [ref for ref in at.context.program.reads[at.index] if tensors[ref.name].role == "norms"]
-
-
-def _with_norms(at: Place, go: Callable[[], None], new: list[Any]) -> None:
-    """The op with other norms, which are put back after it."""
-    refs = _norms_read(at)
-    right = values_of(at, tuple(refs))
-    for ref, values in zip(refs, new, strict=True):
-        at.context.buffers[ref] = at.changed(at.context.buffers[ref], values)
-    go()
-    for ref, values in zip(refs, right, strict=True):
-        at.context.buffers[ref] = values
-
-
-def _norms_alike(at: Place, go: Callable[[], None]) -> None:
-    _with_norms(at, go, [at.context.backend.xp.ones_like(at.context.buffers[ref]) for ref in _norms_read(at)])
-
-
-def _norms_of_another(at: Place, go: Callable[[], None]) -> None:
-    held = [copied(at.context.buffers[ref]) for ref in _norms_read(at)]
-    _with_norms(at, go, [held[-1], *held[:-1]])
-
-
-def _old_update(at: Place, go: Callable[[], None]) -> None:
-    for ref in at.context.program.reads[at.index]:
-        if at.context.schedule.tensors[ref.name].role == "update":
-            at.context.buffers[ref] = at.changed(
-                at.context.buffers[ref], _old_gradient(at, ref, at.context.buffers[ref])
-            )
-    go()
-
-
-def _one_norm_left_out(at: Place) -> bool:
-    """The norm of layer 1, on all ranks."""
-    return at.layer == 1
 
 
 # ── the data, the loss ──
@@ -507,13 +284,6 @@ def _first_micro_batch_again(rank: TrainingRank, number: int, memory: Memory) ->
     if 1 in labels:
         memory.fired += not same(labels[1], labels[0])
         labels[1] = labels[0]
-
-
-def _later_step(rank: TrainingRank, number: int, memory: Memory) -> None:
-    """Adam's bias correction as if a step had gone before."""
-    if number == 0:
-        rank.trainer.step += 1
-        memory.fired += 1
 
 
 def _loss_counted_twice(at: Place, go: Callable[[], None]) -> None:
@@ -563,24 +333,24 @@ def _one_contribution(at: Place, go: Callable[[], None]) -> None:
 
 def _codecs() -> Iterator[Fault]:
     coded = (*GRADIENTS, *WEIGHTS, *ACTIVATIONS)
-    yield Fault("codec: scales doubled", run=_after(("encode",), _double_scales))
-    yield Fault("codec: scales of another block", brings=_on(coded, _rolled_scales))
-    yield Fault("codec: levels off by one", brings=_on(coded, _shifted_levels))
-    yield Fault("codec: codes of the step before", run=_where(("encode",), _old_codes))
+    yield Fault("codec: scales doubled", run=after(("encode",), _double_scales))
+    yield Fault("codec: scales of another block", brings=on_messages(coded, _rolled_scales))
+    yield Fault("codec: levels off by one", brings=on_messages(coded, _shifted_levels))
+    yield Fault("codec: codes of the step before", run=where(("encode",), _old_codes))
     yield Fault(
         "codec: weights' codes of the step before",
-        run=_where(("encode",), _old_codes, lambda at: at.op.name in WEIGHTS),
+        run=where(("encode",), _old_codes, lambda at: at.op.name in WEIGHTS),
     )
-    yield Fault("codec: one contribution of all", run=_where(("decode_sum",), _one_contribution))
+    yield Fault("codec: one contribution of all", run=where(("decode_sum",), _one_contribution))
 
 
 def _states() -> Iterator[Fault]:
-    yield Fault("teacher: does not follow", run=_where(("ema",), _left_out))
-    yield Fault("teacher: follows twice", run=_where(("ema",), _twice))
-    yield Fault("queues: nothing enters", run=_where(("enqueue",), _left_out))
-    yield Fault("queues: rows enter twice", run=_where(("enqueue",), _twice))
-    yield Fault("centre: does not move", run=_where(("centre",), _left_out))
-    yield Fault("centre: moves twice", run=_where(("centre",), _twice))
+    yield Fault("teacher: does not follow", run=where(("ema",), left_out))
+    yield Fault("teacher: follows twice", run=where(("ema",), twice))
+    yield Fault("queues: nothing enters", run=where(("enqueue",), left_out))
+    yield Fault("queues: rows enter twice", run=where(("enqueue",), twice))
+    yield Fault("centre: does not move", run=where(("centre",), left_out))
+    yield Fault("centre: moves twice", run=where(("centre",), twice))
 
 
 def _about(concerns: Callable[[Op], bool], faults: Iterator[Fault]) -> Iterator[Fault]:
@@ -588,48 +358,19 @@ def _about(concerns: Callable[[Op], bool], faults: Iterator[Fault]) -> Iterator[
 
 
 ALL: Final[tuple[Fault, ...]] = (
-    Fault("loss: gradient × 4", run=_after(LOSSES, lambda at: _times(at, 4.0))),
-    Fault("loss: gradient × 1.0001", run=_after(LOSSES, lambda at: _times(at, 1.0001))),
-    Fault("loss: not divided by ranks", run=_after(LOSSES, lambda at: _times(at, _batch_ranks(at)))),
-    Fault("loss: not divided by micro-batches", run=_after(LOSSES, lambda at: _times(at, at.rank.trainer.grad_accum))),
-    Fault("loss: counted twice", run=_where(LOSSES, _loss_counted_twice)),
+    Fault("loss: gradient × 4", run=after(LOSSES, lambda at: _times(at, 4.0))),
+    Fault("loss: gradient × 1.0001", run=after(LOSSES, lambda at: _times(at, 1.0001))),
+    Fault("loss: not divided by ranks", run=after(LOSSES, lambda at: _times(at, _batch_ranks(at)))),
+    Fault("loss: not divided by micro-batches", run=after(LOSSES, lambda at: _times(at, at.rank.trainer.grad_accum))),
+    Fault("loss: counted twice", run=where(LOSSES, _loss_counted_twice)),
     Fault("loss: labels of another micro-batch", loads=_labels_swapped),
     Fault("loss: labels of the first step", loads=_labels_of_the_first_step),
     Fault("data: first micro-batch twice", loads=_first_micro_batch_again),
-    Fault("accumulate: first micro-batch dropped", run=_where(("accumulate",), _left_out, lambda at: at.micro == 0)),
-    Fault("accumulate: second micro-batch twice", run=_where(("accumulate",), _twice, lambda at: at.micro == 1)),
-    Fault("accumulate: overwritten", run=_where(("accumulate", "matmul", "norm", "decode_sum"), _overwritten)),
-    Fault("accumulate: not cleared", run=_where(("accumulate", "matmul", "norm", "decode_sum"), _uncleared)),
-    Fault("Adam: gradients × 4", run=_with_gradients(lambda at, ref, values: values * 4)),
-    Fault("Adam: gradients × 1.0001", run=_with_gradients(lambda at, ref, values: values * 1.0001)),
-    Fault("Adam: gradients × 0", run=_with_gradients(lambda at, ref, values: values * 0)),
-    Fault("Adam: gradients of the step before", run=_with_gradients(_old_gradient)),
-    Fault(
-        "Adam: one gradient × 1.001",
-        run=_with_gradients(lambda at, ref, values: values * (1.001 if _first_of_all(at, ref) else 1.0)),
-    ),
-    Fault(
-        "Adam: one gradient with the other sign",
-        run=_with_gradients(lambda at, ref, values: -values if _first_of_all(at, ref) else values),
-    ),
-    Fault(
-        "Adam: one gradient reversed",
-        run=_with_gradients(lambda at, ref, values: copied(values[::-1]) if _first_of_all(at, ref) else values),
-    ),
-    Fault("Adam: left out for one tensor", run=_where(("adam",), _adam_without_one)),
-    Fault("Adam: left out on the last rank", run=_where(tuple(WEIGHT_KINDS), _adam_left_out_on_last, _is_last_rank)),
-    Fault("Adam: publishes the weights before", run=_where(tuple(WEIGHT_KINDS), _publishes_old)),
-    Fault("Adam: moments forgotten", run=_after(tuple(MOMENT_KINDS), _no_moments)),
-    Fault("Adam: bias correction of a later step", loads=_later_step),
-    Fault("Adam: another loss scale", run=_where(tuple(MOMENT_KINDS), _other_scale)),
-    Fault("LAMB: norms not summed over ranks", brings=_on(("scalar",), _own_norms, "all_reduce")),
-    Fault("LAMB: not scaled", run=_where(("lamb",), _norms_alike)),
-    Fault("LAMB: scaled by the tensor before", run=_where(("lamb",), _norms_of_another)),
-    Fault("LAMB: update of the step before", run=_where(("lamb",), _old_update)),
-    Fault("norm: a layer left out", run=_where(("norm2",), _left_out, _one_norm_left_out)),
-    Fault("norm: left out on the last rank", run=_where(("norm2",), _left_out, _is_last_rank)),
-    Fault("norm: counted twice", run=_where(("norm2",), _twice)),
-    Fault("norm: not summed over ranks", brings=_on(("scalar",), _own_alone, "all_reduce")),
+    Fault("accumulate: first micro-batch dropped", run=where(("accumulate",), left_out, lambda at: at.micro == 0)),
+    Fault("accumulate: second micro-batch twice", run=where(("accumulate",), twice, lambda at: at.micro == 1)),
+    Fault("accumulate: overwritten", run=where(("accumulate", "matmul", "norm", "decode_sum"), _overwritten)),
+    Fault("accumulate: not cleared", run=where(("accumulate", "matmul", "norm", "decode_sum"), _uncleared)),
+    *OPTIMIZER,
     *_moves("gradients", GRADIENTS),
     *_moves("weights", WEIGHTS),
     *_moves("activations", ACTIVATIONS),
