@@ -25,7 +25,7 @@ test test-all extras golden mutation bench: export OMP_NUM_THREADS := 1
 test test-all extras golden mutation bench: export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-real compare validate crosscheck test test-all extras exhaustive mutation mutants mutated-schedules fuzz check same refit bench golden clean
+.PHONY: help setup setup-real compare validate crosscheck test test-all extras exhaustive mutation mutants mutated-schedules fuzz check same refit bench golden docs picture clean
 
 help::
 	@echo "make setup       .venv with simfrontier and what its tests need"
@@ -41,6 +41,8 @@ help::
 	@echo "make mutants     faults put into the executor, in every family, by the verdict of train (some twenty minutes)"
 	@echo "make mutated-schedules  one stored fact of a schedule changed at a time: refused, or trained alike (SEED=$(SEED), half an hour)"
 	@echo "make fuzz        $(INPUTS) changed files for every reader (SECONDS=$(SECONDS), 0: until all are read; some half an hour)"
+	@echo "make docs        the documentation as a site: site/index.html"
+	@echo "make picture     the picture of the README, drawn anew"
 	@echo "make check       format, lint, types"
 	@echo "make same        schedules, results, timelines and texts held against those of commit REF=$(REF) (five minutes)"
 	@echo "make refit       the numbers that are fitted to training steps, fitted anew (a minute)"
@@ -70,7 +72,7 @@ $(INSTALLED_REAL): $(INSTALLED)
 	@touch $@
 
 compare: setup
-	$(BIN)/simfrontier run $(SCENARIO) --out $(OUT)
+	$(BIN)/simfrontier compare $(SCENARIO) --out $(OUT)
 	@echo "The page is $(OUT)/index.html"
 
 # Exit code 1 where a table leaves its stated bound; it is said which.
@@ -79,7 +81,17 @@ validate: setup
 
 # Measure this machine, simulate three plans on what was measured, run the same schedules on $(RANKS) gloo ranks with
 # compute replaced by waits of the simulated length, and hold the two against each other.
-crosscheck: setup-real
+cross# The site, with the tutorial executed and all links checked.
+docs: setup-real
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,real,docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+	@echo "The documentation is site/index.html"
+
+# The picture of the README, drawn anew.
+picture: setup
+	$(BIN)/python docs/picture.py
+
+check: setup-real
 	@mkdir -p $(CROSSCHECK)
 	$(BIN)/simfrontier-real measure --ranks $(RANKS) --out $(CROSSCHECK)/box.toml
 	$(BIN)/simfrontier export scenarios/crosscheck.toml --set library.calibration=$(CROSSCHECK)/box.toml --out $(CROSSCHECK)/sim
@@ -135,7 +147,7 @@ golden: setup-real
 	$(BIN)/python -m pytest -n $(JOBS) -m 'not deletion' --golden
 
 clean::
-	rm -rf build *.egg-info real/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis $(OUT) $(CROSSCHECK) $(VALIDATE)
+	rm -rf build site *.egg-info real/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis $(OUT) $(CROSSCHECK) $(VALIDATE)
 	find simfrontier simfrontier_extras real tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # What extras add: targets of their own, and lines of help and clean.

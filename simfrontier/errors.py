@@ -8,15 +8,19 @@ Anything else that comes up (AssertionError, ...) is a defect of simfrontier, no
 """
 
 import json
+import re
 from bisect import bisect_left
 from collections.abc import Iterable
 from copy import copy
+from itertools import accumulate
 from typing import Self
 
 from simfrontier.limits import COMPARED_CHARACTERS, COMPARED_NAMES
 
 Key = tuple[str | int, ...]  # a path in a document: names of tables, positions in lists
 
+LEAST_SAID = 3  # characters of a name that others may begin with or hold
+_UNSAID = str.maketrans("", "", "-_. ")
 MAX_SHOWN = 60  # characters of a wrong value
 MAX_LISTED = 12
 MAX_LISTED_CHARACTERS = 60  # of one of the names that are listed
@@ -120,16 +124,34 @@ def nearest(name: str, allowed: Iterable[str]) -> str:
 
 
 def near(name: str, allowed: Iterable[str]) -> str | None:
-    """The one of the allowed names that is most like a name, in whatever case; None where none is alike, or the name
-    is longer than any that is compared."""
+    """The one of the allowed names that is most like a name: the same but for case, hyphens and + for p (zero++), one
+    whose first words they are, one of nearly the same letters, or one that has the name in it. None where none is
+    alike, or the name is longer than any that is compared."""
     if len(name) > COMPARED_CHARACTERS:
         return None
-    lowered: dict[str, str] = {}
-    for candidate in sorted(set(allowed)):
+    known: dict[str, str] = {}
+    for candidate in sorted(set(allowed), key=lambda each: (len(each), each)):
         if len(candidate) <= COMPARED_CHARACTERS:
-            lowered.setdefault(candidate.lower(), candidate)
+            known.setdefault(_squeezed(candidate), candidate)
+    wanted = _squeezed(name)
+    if wanted in known:
+        return known[wanted]
+    begins = (each for each in known.values() if wanted in accumulate(re.split(r"[-_. ]", each.lower())))
+    holds = (each for key, each in known.items() if len(wanted) >= LEAST_SAID and wanted in key)
+    return next(begins, None) or _of_like_letters(name, known.values()) or next(holds, None)
+
+
+def _squeezed(name: str) -> str:
+    """A name without what people write one way or the other."""
+    return name.lower().replace("+", "p").translate(_UNSAID)
+
+
+def _of_like_letters(name: str, allowed: Iterable[str]) -> str | None:
     from difflib import get_close_matches  # only where something is wrong
 
+    lowered: dict[str, str] = {}
+    for candidate in sorted(allowed):
+        lowered.setdefault(candidate.lower(), candidate)
     known = sorted(lowered)
     if len(known) > COMPARED_NAMES:
         place = bisect_left(known, name.lower())

@@ -157,7 +157,7 @@ def test_an_error_of_ones_own_ends_with_1_and_one_line(monkeypatch: pytest.Monke
     def stuck(*_: object) -> None:
         raise SimfrontierError("the step is stuck:\nrank class 0 waits")
 
-    monkeypatch.setattr("simfrontier.cli.run.run_study", stuck)
+    monkeypatch.setattr("simfrontier.api.views.run_study", stuck)
     ran = invoke("run", TOY, "--out", tmp_path / "out")
     assert (ran.code, ran.out, ran.err) == (1, "", "simfrontier: the step is stuck: rank class 0 waits\n")
     assert not (tmp_path / "out").exists()

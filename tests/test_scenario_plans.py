@@ -47,7 +47,7 @@ ALL_REDUCE = (
         (
             "zero1",
             "reduction=reduce",
-            'reduction: got "reduce", allowed: "all_reduce" or "reduce_scatter"; did you mean "all_reduce"?',
+            'reduction: got "reduce", allowed: "all_reduce" or "reduce_scatter"; did you mean "reduce_scatter"?',
         ),
         ("zero3", "reduction=all_reduce", f"reduction: unknown key; allowed: {OF_ZERO3}"),
         (
@@ -95,8 +95,11 @@ def test_each_bad_option_names_its_plan(tmp_path: Path, plan: str, setting: str,
         ),
         (
             'step_reduction=[{axes=["package"]}]',
-            ": at 8 devices: head.weight.grad.reduced: the move from [gcd:flat node:partial(sum) package:partial(sum)] "
-            "to [gcd:flat node:flat package:flat] crosses node, but its hops cross: package",
+            ": at 8 devices: step_reduction: head.weight.grad.reduced comes as "
+            "[gcd:flat node:partial(sum) package:partial(sum)], and `optimizer` needs "
+            "[gcd:flat node:flat package:flat]: "
+            "a hop must cross node, but its hops cross package; "
+            'for example step_reduction = [{ axes = ["package"] }, { axes = ["node"] }]',
         ),
         (
             'step_reduction=[{axes=["node"]}, {axes=["package", "node"]}]',

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from simfrontier.cli import validate as command
+from simfrontier.api import validations as command
 from simfrontier.measured import load_table, load_tables
 from simfrontier.measured.csv_calls import COLUMNS
 from simfrontier.measured.rows import CallRow
@@ -124,13 +124,13 @@ def test_fitted_rows_are_predicted_by_fits_that_left_them_out(
     shipped: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One number of devices stands for all: each fit costs a second. What it was not shown it predicts otherwise."""
-    from simfrontier.cli import validate_cross
+    from simfrontier.api import left_out
 
     rows = [
         row for row in calls() if row.devices in (32, 128) and load_table("rccl_frontier").pathology_of(row) is None
     ]
-    monkeypatch.setattr(validate_cross, "FITS", {"rccl": {}})
-    monkeypatch.setattr(validate_cross, "fitted_rows", lambda name: tuple(rows))
+    monkeypatch.setattr(left_out, "FITS", {"rccl": {}})
+    monkeypatch.setattr(left_out, "fitted_rows", lambda name: tuple(rows))
     crossed = json.loads(invoke("validate", "--json").out)
     by_place = {row["place"]: row for row in shipped["rows"]}
     mine = [row for row in crossed["rows"] if row["use"] == "left out"]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import typer
 
-from simfrontier.cli.calibrate_rows import faults_of, named_rows, program_words, tables_of, text_of, without_faults
+from simfrontier.cli.calibrate_rows import faults_of, named_rows, program_words, tables_of, without_faults
 from simfrontier.collectives import (
     Calibration,
     CallTable,
@@ -21,7 +21,7 @@ from simfrontier.collectives import (
     write_calibration,
 )
 from simfrontier.errors import InputError
-from simfrontier.measured import CallRow, Setup, form_of, placed, read_any
+from simfrontier.measured import CallRow, Setup, form_of, placed, read_any, text_of
 from simfrontier.report import counted
 from simfrontier.units import written
 

@@ -43,8 +43,7 @@ def calibrate(
     """Make a calibration, which a scenario names as library.calibration, out of measured times of collectives: tables
     of times, or a library's free parameters fitted to them, with 90 % intervals and errors on points left out."""
     from simfrontier.cli.calibrate import Labels, calibrate as make_tables
-    from simfrontier.cli.calibrate_rows import is_table
-    from simfrontier.measured import Setup
+    from simfrontier.measured import Setup, is_table
 
     if out.suffix != ".toml":
         raise InputError(f"--out: got {str(out)!r}; allowed: a name that ends in .toml")

@@ -48,7 +48,7 @@ def load(
     from simfrontier.scenario import load_scenario, parse_setting
 
     names = names_of("--plans", plans, "zero3,zero-topo")
-    return load_scenario(scenario, dict(map(parse_setting, settings or ())), names, _sizes(devices), laid_out)
+    return load_scenario(scenario, dict(map(parse_setting, settings or ())), names, sizes_of(devices), laid_out)
 
 
 def refuse_options(file: Path, given: dict[str, str | list[str] | None]) -> None:
@@ -67,7 +67,8 @@ def names_of(option: str, text: str | None, example: str) -> tuple[str, ...]:
     return names
 
 
-def _sizes(text: str | None) -> tuple[int, ...]:
+def sizes_of(text: str | None) -> tuple[int, ...]:
+    """The sizes of --devices; none where it is not given."""
     if text is None:
         return ()
     sizes = [part.strip() for part in text.split(",") if part.strip()]

@@ -11,7 +11,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from simfrontier.api import num_simulations, view_of
 from simfrontier.cli.bar import bar_of_work
+from simfrontier.cli.console import plain
 from simfrontier.report import (
     NOT_RUN,
     NOTHING,
@@ -23,21 +25,20 @@ from simfrontier.report import (
     percent,
     percent_between,
     quantity,
+    verdict,
     write_findings,
     write_manifest,
     write_results,
 )
 from simfrontier.scenario import Scenario
 from simfrontier.simulation import Fidelity
-from simfrontier.study import ScheduleCache, Study, run_study
+from simfrontier.study import Study
 from simfrontier.trace import write_perfetto
 from simfrontier.wholefile import MANIFEST, ensure_writable, filled
 
 if TYPE_CHECKING:
     from simfrontier.environment import Environment
     from simfrontier.report import PublishedFigure, StudyFindings, Variations, VariedAtSize
-    from simfrontier.sensitivity import Sensitivity
-    from simfrontier.tuning import TriedGrid
 
 
 def run_scenario(
@@ -53,40 +54,14 @@ def run_scenario(
     """Run everything, then write everything: a run that fails leaves the folder as it was."""
     folder = out or Path("reports") / scenario.name
     ensure_writable(folder, "results.csv", "findings.json", "index.html", MANIFEST)
-    table = scenario.file.sensitivity if vary else None
-    if vary:
-        scenario.refuse_variations()
-    sizes = scenario.file.run.devices
-    total = len(scenario.plans) * len(sizes) + sum(len(scenario.at(size).searches) for size in sizes)
-    total += 1 if vary else 0  # other environments
-    total += len(table.sizes) * sum(len(v.values) for v in table.vary) + len(table.required) if table else 0
     with bar_of_work() as bar:
-        task = bar.add_task("simulating", total=total)
+        task = bar.add_task("simulating", total=num_simulations(scenario, vary))
 
         def report_progress(stage: str) -> None:
             bar.update(task, advance=1, description=stage)
 
-        schedule_cache = ScheduleCache()
-        tried: dict[tuple[str, int], tuple[TriedGrid, ...]] = {}
-        if any(scenario.at(size).searches for size in sizes):
-            from simfrontier.tuning import GridSearcher
-
-            searcher = GridSearcher(schedule_cache=schedule_cache)
-            scenario, tried = searcher.complete(scenario, report_progress), searcher.tried
-        study = run_study(scenario, fidelity, exact, jobs, report_progress, schedule_cache)
-        sensitivity: Sensitivity | None = None
-        if table is not None:
-            from simfrontier.sensitivity import run_sensitivity
-
-            known = () if exact else study.outcomes
-            sensitivity = run_sensitivity(scenario, study.fidelity, report_progress, known, schedule_cache)
-        environment: Environment | None = None
-        if vary:
-            from simfrontier.environment import environment_of
-
-            environment = environment_of(scenario, max(sizes))
-            report_progress("other environments")
-    view = StudyView(study=study, sensitivity=sensitivity, environment=environment, searches=tried)
+        view = view_of(scenario, fidelity, exact, vary, jobs, report_progress)
+    study = view.study
     found = findings_of(view)
     with filled(folder, "run", MANIFEST) as new:
         _write_all(found, view, new, page)
@@ -112,6 +87,7 @@ def _write_all(found: StudyFindings, view: StudyView, folder: Path, page: bool) 
 def _print(found: StudyFindings, study: Study, folder: Path, page: bool) -> None:
     console = Console(markup=False, emoji=False)  # titles and labels are the user's: brackets mean themselves
     console.print(_rates(found, study))
+    console.print(plain(verdict(found.headline)), soft_wrap=True)
     for line in _grids(found):
         console.print(line, soft_wrap=True)
     for line in _bands(found):
@@ -200,21 +176,21 @@ def _grids(found: StudyFindings) -> Iterator[str]:
 
 
 def _bands(found: StudyFindings) -> Iterator[str]:
-    """At the largest size, the rate of typical devices and the range of nine samples in ten; nothing without
-    samples."""
-    size = max(found.setup.sizes)
+    """At the largest size, the median of each plan's rate, the range of nine samples in ten, and what it is without
+    errors; nothing without samples."""
+    size, device = max(found.setup.sizes), found.setup.device_word
     last = {plan: outcomes[-1] for plan, outcomes in found.scaling.items()}
     sampled = [(plan, one) for plan, one in last.items() if one.devices == size and one.sampled_tflops]
+    typical = f"every {device} typical" if found.probability.errors.speed_sd else "without errors"
     if sampled:
-        yield f"TFLOPS per device on {size:,}, in brackets what nine samples of ten lie within:"
+        yield f"TFLOPS per {device} on {size:,}: the median of samples, in brackets what nine of ten lie within:"
     width = max((len(plan) for plan, _ in sampled), default=0)
-    middle = f"with the slowest of {size:,}" if found.probability.errors.speed_sd else "median of the samples"
     for plan, one in sampled:
-        if one.tflops_per_device is not None and (band := one.sampled_tflops) is not None:
+        if one.typical_tflops is not None and (band := one.sampled_tflops) is not None:
             ends = f"{number(band.median)} ({number(band.low)} to {number(band.high)})"
             waits = found.time.waiting.get(plan)
-            waiting = f"; {quantity(waits.in_step_s.median, 's')} of the step is waiting for them" if waits else ""
-            yield f"  {plan:<{width}}  typical {number(one.tflops_per_device)}; {middle}: {ends}{waiting}"
+            waiting = f"; {quantity(waits.in_step_s.median, 's')} of the step waits for slow ones" if waits else ""
+            yield f"  {plan:<{width}}  {ends}; {typical}: {number(one.typical_tflops)}{waiting}"
 
 
 def _environments(found: Environment) -> Iterator[str]:

@@ -67,6 +67,35 @@ def run(
     run_scenario(loaded, out, chosen, exact, jobs, sensitivity, page, json)
 
 
+def compare(
+    scenario: Annotated[
+        Path | None, typer.Argument(help="scenario file (TOML); without one, and without --machine, the main scenario")
+    ] = None,
+    machine: Annotated[str | None, typer.Option(help="instead of a scenario: a machine, e.g. frontier")] = None,
+    model: Annotated[str | None, typer.Option(help="and a model, e.g. gpt-13b")] = None,
+    plans: Plans = None,
+    devices: Devices = None,
+    set_: Settings = None,
+    out: Annotated[Path | None, to_write("--out", "folder for the results (default: reports/NAME)")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="processes to use")] = 1,
+) -> None:
+    """Compare plans on a machine, and write the page that says which is the fastest: of the main scenario (20B on
+    Frontier, 6 plans, to 384 GCDs), of another one, or of --machine, --model, --plans and --devices."""
+    from simfrontier.cli.compare import compare_plans
+
+    compare_plans(scenario, machine, model, plans, devices, set_, out, jobs)
+
+
+def list_(
+    what: Annotated[str, typer.Argument(help="models, plans, machines, libraries, stacks or keys")],
+    json: Annotated[bool, typer.Option("--json", help="print them as JSON")] = False,
+) -> None:
+    """List what a scenario may name, with a sentence each: models, plans, machines, libraries, stacks, or all keys."""
+    from simfrontier.cli.list_names import print_names
+
+    print_names(what, json)
+
+
 def algorithms(json: Annotated[bool, typer.Option("--json", help="print the matrix as JSON")] = False) -> None:
     """Say which algorithm carries which collective, and where: in libraries, plans, simulations and real runs."""
     from simfrontier.cli.algorithms import print_algorithms
@@ -82,9 +111,9 @@ def doctor(json: Annotated[bool, typer.Option("--json", help="print the findings
 
 
 VERBS: Final = {
-    verb.__name__: verb
+    verb.__name__.removesuffix("_"): verb
     for verb in (
-        *(run, show, check, calibrate, export, replay, crosscheck, validate, tune, explain),
+        *(compare, list_, run, show, check, calibrate, export, replay, crosscheck, validate, tune, explain),
         *(algorithms, doctor),
     )
 }  # in the order of --help
@@ -102,10 +131,10 @@ def app_of(named: str | None = None) -> typer.Typer:
     )
     app.callback()(about)
     if named in VERBS:
-        app.command()(VERBS[named])
+        app.command(named)(VERBS[named])
         return app
-    for verb in VERBS.values():
-        app.command()(verb)
+    for name, verb in VERBS.items():
+        app.command(name)(verb)
     for each in added("verbs", Verb):
         app.command(each.name, hidden=each.hidden)(each.function)
     return app

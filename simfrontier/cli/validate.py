@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -11,35 +10,12 @@ from typing import Any
 
 import typer
 
-from simfrontier.cli.calibrate_rows import has_columns
+from simfrontier.api import validate_files, validate_shipped
 from simfrontier.cli.console import console, finite, grid, plain, say, say_written
 from simfrontier.errors import InputError
-from simfrontier.measured import CallRow, Row, Setup, Table, call_faults, load_tables, read_any
-from simfrontier.report import (
-    NOTHING,
-    counted,
-    lines_of,
-    percent,
-    said,
-    signed,
-    unknown_programs,
-    validation_findings,
-    wrong_units,
-)
-from simfrontier.validation import (
-    BoundedRate,
-    ComparedRow,
-    Errors,
-    Harness,
-    JudgedBound,
-    Summary,
-    Validation,
-    load_bounds,
-    named_harnesses,
-    shipped_harnesses,
-    shipped_models,
-    validate,
-)
+from simfrontier.measured import Row, Setup
+from simfrontier.report import NOTHING, lines_of, percent, said, signed, validation_findings
+from simfrontier.validation import BoundedRate, ComparedRow, Errors, JudgedBound, Summary, Validation
 from simfrontier.wholefile import ensure_writable, filled
 
 
@@ -119,78 +95,6 @@ def _refuse_options(data: Sequence[Path], known: Mapping[str, object], cross: bo
         raise InputError(
             f"{option}: got --data too; allowed: without it, for the tables that the models were fitted to"
         )
-
-
-def validate_shipped(cross: bool) -> Validation:
-    """The shipped tables, with their bounds."""
-    if not cross:
-        return validate(load_tables(), shipped_models(), load_bounds())
-    from simfrontier.cli.validate_cross import left_out
-
-    return validate(load_tables(), shipped_models(), load_bounds(), left_out())
-
-
-def validate_files(paths: Sequence[Path], setup: Setup, harness: str | None) -> Validation:
-    """Files of a user. Raises InputError for a file that cannot be read, or of which nothing can be predicted."""
-    _refuse_idle(paths, setup)
-    harnesses = None if harness is None else named_harnesses(harness)
-    faults = call_faults()
-    files = list(dict.fromkeys(paths))
-    are_told_apart = len({path.name for path in files}) == len(files)
-    tables = [
-        Table(
-            name=path.name if are_told_apart else str(path),
-            file=str(path),
-            form="calls",
-            title=path.name,
-            citation="",
-            method="",
-            caveats=(),
-            rows=read_any(path, setup),
-            pathologies=faults,
-        )
-        for path in files
-    ]
-    done = validate(tables, shipped_models(harnesses))
-    for table in tables:
-        _refuse_unpredicted(done.of(table.name), table.file)
-    _refuse_strange(harnesses or (), [row for table in tables for row in table.rows if isinstance(row, CallRow)])
-    unknown = unknown_programs(done) if harnesses is None else None
-    return replace(done, notes=tuple(said("validate", "notes", wrong_units(done), unknown)))
-
-
-def _refuse_idle(paths: Sequence[Path], setup: Setup) -> None:
-    """Raise InputError for options whose values the rows of the tables already have."""
-    if not all(map(has_columns, paths)):
-        return
-    for option, value in asdict(setup).items():
-        if value is not None:
-            raise InputError(
-                f"--{option}: got {value!r} beside {paths[0]}, a table whose rows say it (column {option}); allowed: "
-                "beside output of nccl-tests or OSU"
-            )
-
-
-def _refuse_strange(harnesses: Sequence[Harness], rows: Sequence[CallRow]) -> None:
-    """Raise InputError for a named program that cannot have measured any row."""
-    for one in harnesses:
-        if not any(map(one.may_cover, rows)):
-            known = [each.name for each in shipped_harnesses() if any(map(each.may_cover, rows))]
-            raise InputError(
-                f"got {one.name!r}, which measured {', '.join(one.collectives)} by {one.library} on "
-                f"{one.machine}: no row is of these; allowed: {', '.join([*known, 'none'])}",
-                where="--harness",
-            )
-
-
-def _refuse_unpredicted(rows: Sequence[ComparedRow], name: str) -> None:
-    if any(row.prediction is not None for row in rows):
-        return
-    [(why, number)] = Counter(row.reason for row in rows).most_common(1)
-    first = next(row.row.place for row in rows if row.reason == why).first
-    raise InputError(
-        f"{name}: none of its {counted(len(rows), 'row')} can be predicted: {why} ({counted(number, 'row')}{first})"
-    )
 
 
 # ── for a program ──

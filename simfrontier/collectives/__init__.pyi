@@ -16,7 +16,12 @@ from .calibration import (
 from .fit_record import ErrorSummary as ErrorSummary, FitRecord as FitRecord, LeftOutDevices as LeftOutDevices
 from .library import Library as Library, Residual as Residual
 from .library_file import ranks_and_packages as ranks_and_packages
-from .load import environments_of as environments_of, libraries as libraries, load_library as load_library
+from .load import (
+    CATALOG as CATALOG,
+    environments_of as environments_of,
+    libraries as libraries,
+    load_library as load_library,
+)
 from .lowering import Lowered as Lowered, Recipe as Recipe, Transfer as Transfer, lower as lower
 from .lowering.program import LoweredSchedule as LoweredSchedule
 from .lowering.store import load_lowered as load_lowered, save_lowered as save_lowered

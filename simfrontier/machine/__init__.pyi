@@ -18,7 +18,12 @@ from .hardware import (
     Provenance as Provenance,
 )
 from .kernels import AttentionKernel as AttentionKernel, Kernels as Kernels
-from .load import MeasuredNumbers as MeasuredNumbers, catalog as catalog, load_machine as load_machine
+from .load import (
+    CATALOG as CATALOG,
+    MeasuredNumbers as MeasuredNumbers,
+    catalog as catalog,
+    load_machine as load_machine,
+)
 from .perturbation import (
     HEALTHY as HEALTHY,
     DegradedLink as DegradedLink,

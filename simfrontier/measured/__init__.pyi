@@ -1,4 +1,4 @@
-from .csv_calls import COLUMNS as COLUMNS, read_calls as read_calls
+from .csv_calls import read_calls as read_calls
 from .csvfile import Line as Line, read_lines as read_lines
 from .index import (
     Pathology as Pathology,
@@ -11,5 +11,6 @@ from .index import (
 )
 from .of_tables import placed as placed
 from .read import form_of as form_of, read_any as read_any
+from .recognise import has_columns as has_columns, is_table as is_table, text_of as text_of
 from .rows import CallRow as CallRow, CopyRow as CopyRow, RateRow as RateRow
 from .setup import Setup as Setup

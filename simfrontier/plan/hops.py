@@ -3,11 +3,14 @@ communicator."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 from simfrontier.codecs import Codec, Plain
 from simfrontier.errors import InputError
-from simfrontier.plan.moves import Hop, MoveStep, steps_of
+from simfrontier.io import toml_value
+from simfrontier.plan.moves import Hop, MoveStep, UncrossedError, steps_of
 from simfrontier.plan.plan import Groups, Purpose
 from simfrontier.plan.program import Hook, Item, Move, Program, StreamWait
 from simfrontier.schedule import RING, Collective, Compute, Mesh, Op, Placement, Ref, Tensor, TensorRole, buffer_name
@@ -48,6 +51,28 @@ def with_collectives(
     return program.with_items(out, maker.tensors)
 
 
+_NEEDED_BY: Final[Mapping[Purpose, str]] = {
+    "weight_gather": "who reads the weight",
+    "copy_gather": "who reads the weight",
+    "gradient": "`accumulator`",
+    "step_reduction": "`optimizer`",
+    "publish": "`weight`",
+}
+
+
+def _more_hops(move: Move, hops: tuple[Hop, ...], before: Tensor, after: Tensor, axes: tuple[str, ...]) -> InputError:
+    """That the hops of a move do not lead to the state that needs it, and hops that would."""
+    wanted = [[*hop.axes] for hop in hops] + [[*axes]]
+    shown = toml_value([{"axes": each} for each in wanted])
+    named = " and ".join("+".join(hop.axes) for hop in hops) or "nothing"
+    needs = _NEEDED_BY.get(move.purpose, "what reads it")
+    return InputError(
+        f"{move.purpose}: {after.name} comes as [{before.placement}], and {needs} needs [{after.placement}]: "
+        f"a hop must cross {', '.join(axes)}, but its hops cross {named}; "
+        f"for example {move.purpose} = {shown}"
+    )
+
+
 @dataclass
 class _MoveLowering:
     mesh: Mesh
@@ -84,7 +109,10 @@ class _MoveLowering:
         key = (before.nesting or after.nesting, before.placement, after.placement, hops)
         if key not in self.routes:
             nesting = before.nesting or after.nesting
-            self.routes[key] = steps_of(self.mesh, nesting, before.placement, after.placement, hops, dst.name)
+            try:
+                self.routes[key] = steps_of(self.mesh, nesting, before.placement, after.placement, hops, dst.name)
+            except UncrossedError as error:
+                raise _more_hops(move, hops, before, after, error.axes) from None
         return self.routes[key]
 
     def _worth_coding(self, hop: Hop, before: Tensor, after: Tensor) -> Hop:

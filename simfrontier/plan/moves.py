@@ -62,6 +62,14 @@ class MoveStep:
     per_hop: bool = False
 
 
+class UncrossedError(InputError):
+    """A move crosses `axes`, which none of its hops does."""
+
+    def __init__(self, what: str, axes: tuple[str, ...]) -> None:
+        super().__init__(what)
+        self.axes = axes
+
+
 def steps_of(
     mesh: Mesh, nesting: tuple[str, ...], src: Placement, dst: Placement, hops: tuple[Hop, ...], name: str
 ) -> tuple[MoveStep, ...]:
@@ -127,10 +135,8 @@ class _Builder:
             out += [(level, hop) for level in levels if level]
         if left:
             named = "; ".join("+".join(hop.axes) for hop in self.hops) or "none"
-            raise InputError(
-                f"{self.name}: the move from [{self.src}] to [{self.dst}] crosses {', '.join(left)}, "
-                f"but its hops cross: {named}"
-            )
+            text = f"{self.name}: the move from [{self.src}] to [{self.dst}] crosses {', '.join(left)}, "
+            raise UncrossedError(f"{text}but its hops cross: {named}", tuple(left))
         return out
 
     def _shrink(self) -> None:

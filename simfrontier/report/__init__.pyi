@@ -22,7 +22,7 @@ from .findings.validation import (
     wrong_units as wrong_units,
 )
 from .manifest import inputs as inputs, versions as versions, write_manifest as write_manifest
-from .page import write_page as write_page
+from .page import study_page as study_page, write_page as write_page
 from .phrases import (
     NOT_RUN as NOT_RUN,
     NOTHING as NOTHING,
@@ -40,7 +40,9 @@ from .phrases import (
 )
 from .render import said as said
 from .runs import write_runs_page as write_runs_page
+from .scaling_drawing import scaling_drawing as scaling_drawing
 from .sections import Section as Section
+from .summary import chart as chart, summary_html as summary_html, summary_text as summary_text, verdict as verdict
 from .table import rows_csv as rows_csv, write_results as write_results
 from .tuning import write_tuning_page as write_tuning_page
 from .validation import write_validation_page as write_validation_page

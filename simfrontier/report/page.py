@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simfrontier.report.drawing import key
 from simfrontier.report.figures.breakdown import PARTS, step_bars
 from simfrontier.report.figures.memory import areas
-from simfrontier.report.figures.scaling import efficiencies, rates, step_times, zoomed
+from simfrontier.report.figures.scaling import PublishedPoint, efficiencies, rates, step_times, zoomed
 from simfrontier.report.figures.timeline import MOST, bars
 from simfrontier.report.figures.traffic import PARTS as TRAFFIC_PARTS, traffic_bars
 from simfrontier.report.findings.compression import compression_of
@@ -16,8 +17,10 @@ from simfrontier.report.findings.samples import SURE
 from simfrontier.report.findings.study import StudyFindings, findings_of
 from simfrontier.report.manifest import scenario_digest, versions
 from simfrontier.report.node import drawing
+from simfrontier.report.phrases import percent
 from simfrontier.report.render import page_of, render
 from simfrontier.report.sections import with_added
+from simfrontier.report.summary import pairs_in_words, verdict
 from simfrontier.report.theme import MEMORY_COLOURS
 from simfrontier.report.view import Searches, StudyView
 from simfrontier.study import Study
@@ -28,19 +31,18 @@ if TYPE_CHECKING:
 
 CONTENTS = {
     "headline": "In short",
-    "published": "Published",
-    "compression": "Compression",
-    "earlier": "What changed",
-    "ranks": "Ranks",
-    "scaling": "Scaling",
-    "probability": "How sure",
     "time": "Time",
-    "sensitivity": "Sensitivity",
-    "environment": "Environment",
-    "pipeline": "Pipelines",
     "timeline": "Timeline",
     "traffic": "Traffic",
     "memory": "Memory",
+    "published": "Published",
+    "compression": "Compression",
+    "scaling": "Scaling",
+    "pipeline": "Pipelines",
+    "ranks": "Ranks",
+    "probability": "How sure",
+    "sensitivity": "Sensitivity",
+    "environment": "Environment",
     "assumptions": "Assumptions",
     "reading": "How to read",
 }
@@ -63,20 +65,19 @@ def write_page(found: StudyFindings, view: StudyView, path: Path) -> None:
 def study_page(found: StudyFindings, view: StudyView) -> str:
     """The page of a study's findings; a section for each name of CONTENTS that has something to say."""
     sections = {
-        "headline": section("headline", found.headline, view),
-        "published": _published(found, view),
-        "compression": compression(view),
-        "earlier": section("earlier", found.earlier, view) if found.earlier else "",
-        "ranks": section("ranks", found.ranks, view) if found.ranks else "",
-        "scaling": _scaling(found, view),
-        "probability": section("probability", found.probability, view, sure=SURE, library=view.scenario.library.title),
+        "headline": _headline(found, view),
         "time": _breakdown(found, view),
-        "sensitivity": _sensitivity(found, view),
-        "environment": section("environment", found.environment, view) if found.environment else "",
-        "pipeline": _pipeline(found, view),
         "timeline": _timeline(found, view),
         "traffic": _traffic(found, view),
         "memory": _memory(found, view),
+        "published": _published(found, view),
+        "compression": compression(view),
+        "scaling": _scaling(found, view),
+        "pipeline": _pipeline(found, view),
+        "ranks": section("ranks", found.ranks, view) if found.ranks else "",
+        "probability": section("probability", found.probability, view, sure=SURE, library=view.scenario.library.title),
+        "sensitivity": _sensitivity(found, view),
+        "environment": section("environment", found.environment, view) if found.environment else "",
         "assumptions": section("assumptions", found.assumptions, view, setup=found.setup, scenario=view.scenario),
         "reading": _reading(found, view),
     }
@@ -112,24 +113,73 @@ def _published(found: StudyFindings, view: StudyView) -> str:
     return section("published", found.published, view, setup=found.setup, set_batch=set_batch, grids=found.ranks)
 
 
-def _scaling(found: StudyFindings, view: StudyView) -> str:
-    outcomes = [one for plan in found.scaling.values() for one in plan if not one.misfit]
-    shown, charts, lines = found.scaling, {}, None
-    if outcomes:
+def _headline(found: StudyFindings, view: StudyView) -> str:
+    shown, charts = found.headline, {}
+    fitting = [one for plan in found.scaling.values() for one in plan if not one.misfit]
+    published = published_points(found)
+    if fitting:
         charts = {
-            f"TFLOPS per {view.device}": rates(shown, view.marks, view.device),
-            "step time": step_times(shown, view.marks, view.device),
+            f"TFLOPS per {view.device}": rates(found.scaling, view.marks, view.device, published),
+            "step time": step_times(found.scaling, view.marks, view.device),
         }
-        lines = efficiencies(shown, view.marks, view.device) if len(view.sizes) > 1 else None
+    best, others = shown.best, (*shown.ahead, *shown.equal)
+    pair = None
+    if best is not None and others:
+        next_plan = shown.ahead[0].plan if shown.ahead else shown.equal[0]
+        pair = {"size": f"{shown.devices:,}", "plan": best.plan, "other": next_plan}
     return section(
-        "scaling",
+        "headline",
         shown,
         view,
+        verdict=verdict(shown),
+        charts=charts,
+        banded=any(one.sampled_step_s for one in fitting),
+        num_samples=found.probability.num_samples,
+        starred=_starred(found) if published else "",
+        zoomed=bool(fitting) and zoomed(found.scaling),
+        pairs=pairs_in_words(shown) if pair else {},
+        pair=pair,
+    )
+
+
+def _starred(found: StudyFindings) -> str:
+    """What the published points are."""
+    known = found.published
+    assert known is not None, "there are published points"
+    of = f"ratios, times the predicted rate of {known.ratios[0].plan}" if known.ratios else ""
+    return " and ".join(filter(None, [of, "shares of the peak" if known.shares else ""]))
+
+
+def published_points(found: StudyFindings) -> list[PublishedPoint]:
+    """Published ratios as rates, from the predicted one of their first plan, and published shares of the peak."""
+    known = found.published
+    if known is None or not known.judged:
+        return []
+    points = []
+    first = known.ratios[0] if known.ratios else None
+    for ratio in known.ratios[1:]:
+        if first is not None and first.tflops is not None:
+            words = f"<b>{escape(ratio.plan)}</b>, published: {ratio.published:g} × {escape(first.plan)}"
+            value = ratio.published * first.tflops
+            points.append(PublishedPoint(plan=ratio.plan, devices=ratio.devices, value=value, words=words))
+    for share in known.shares:
+        words = f"<b>{escape(share.plan)}</b>, published: {percent(share.published)} of the peak"
+        value = share.published * known.peak_flops_per_s / 1e12
+        points.append(PublishedPoint(plan=share.plan, devices=share.devices, value=value, words=words))
+    return [point for point in points if point.plan in found.scaling]
+
+
+def _scaling(found: StudyFindings, view: StudyView) -> str:
+    any_fits = any(not one.misfit for plan in found.scaling.values() for one in plan)
+    lines = efficiencies(found.scaling, view.marks, view.device) if any_fits and len(view.sizes) > 1 else None
+    return section(
+        "scaling",
+        found.scaling,
+        view,
         setup=found.setup,
-        rates=charts,
+        any_fits=any_fits,
         efficiencies=lines,
-        zoomed=bool(outcomes) and zoomed(shown),
-        banded=any(one.sampled_step_s for one in outcomes),
+        zoomed=any_fits and zoomed(found.scaling),
     )
 
 

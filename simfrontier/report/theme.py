@@ -56,6 +56,12 @@ def marks(plans: Sequence[str]) -> dict[str, PlanMark]:
     }
 
 
+def faint(colour: str, opacity: float) -> str:
+    """A colour (#rrggbb) that what is behind it shows through."""
+    red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{opacity:g})"
+
+
 def axis(title: str, **more: Any) -> dict[str, Any]:
     """An axis with a title; it makes room for its labels by itself."""
     return {"title": {"text": title, "standoff": 8}, "automargin": True, "zeroline": False, **more}
@@ -134,6 +140,13 @@ def lanes_axis(title: str, lanes: Sequence[object], **more: Any) -> dict[str, An
 def time_scale(longest_s: float) -> tuple[float, str]:
     """What to multiply seconds by on an axis that reaches so far, and its unit."""
     return (1.0, "s") if longest_s >= 1.0 else (1e3, "ms") if longest_s >= 1e-3 else (1e6, "µs")
+
+
+def nice_ticks(highest: float) -> list[float]:
+    """Four to eight round ticks of an axis from 0 to the first that is no lower."""
+    power = 10.0 ** floor(log10(highest))
+    step = next(step * power for step in (0.2, 0.5, 1.0, 2.0) if highest / (step * power) <= 7.0)
+    return [step * number for number in range(ceil(highest / step) + 1)]
 
 
 def decades(low: float, high: float) -> list[float]:

@@ -13,7 +13,7 @@ from simfrontier.records import dataclass
 from simfrontier.report.phrases import NOT_RUN, TOO_BIG, device_word
 from simfrontier.report.theme import PlanMark, marks
 from simfrontier.scenario import Case, Scenario
-from simfrontier.study import PlanOutcome, Study
+from simfrontier.study import BAND, PlanOutcome, Study
 from simfrontier.workload import Shape
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class StudyView:
 
     def pace(self, outcome: PlanOutcome) -> float:
         """Samples per second of an outcome that fits: what plans are compared by, whether they recompute or not."""
-        return self.cases[outcome.plan, outcome.devices].samples / step_s(outcome)
+        return self.cases[outcome.plan, outcome.devices].samples / median_step_s(outcome)
 
     @cached_property
     def recomputing(self) -> Mapping[str, bool]:
@@ -122,7 +122,8 @@ class StudyView:
         return tuple(settings)
 
     def rates_at(self, size: int) -> dict[str, float]:
-        """TFLOPS per device by plan at a size; nan where the plan does not fit; without plans that were not run."""
+        """TFLOPS per device by plan at a size, every device typical; nan where the plan does not fit; without plans
+        that were not run."""
         return {o.plan: rate(o) if o.row["fits"] else math.nan for o in self.at(size)}
 
 
@@ -134,6 +135,17 @@ def rate(outcome: PlanOutcome) -> float:
 def step_s(outcome: PlanOutcome) -> float:
     """Seconds of the step of an outcome that fits."""
     return float(outcome.row["step_time_s"])
+
+
+def median_step_s(outcome: PlanOutcome) -> float:
+    """Seconds of the step of an outcome that fits: the median of its samples, where there are any."""
+    median = outcome.row[BAND[1]]
+    return step_s(outcome) if median == "" else float(median)
+
+
+def median_rate(outcome: PlanOutcome) -> float:
+    """TFLOPS per device at that step."""
+    return rate(outcome) * step_s(outcome) / median_step_s(outcome)
 
 
 def rate_among(rates: Mapping[str, float], plan: str) -> tuple[float | None, str]:

@@ -7,6 +7,7 @@ from .form import (
     SensitivityTable as SensitivityTable,
 )
 from .grid_order import GridOrder as GridOrder, grid_orders as grid_orders
+from .keys import plan_sentences as plan_sentences, scenario_keys as scenario_keys
 from .load import (
     COMPARING as COMPARING,
     Scenario as Scenario,

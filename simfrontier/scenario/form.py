@@ -134,15 +134,6 @@ class PublishedTable(Strict):
     efficiency_base_devices: Positive | None = None
 
 
-class EarlierTable(Strict):
-    """An earlier prediction of the same scenario, and what was changed since: the page sets it beside today's."""
-
-    title: Text
-    devices: Positive
-    changes: Annotated[list[Text], Field(min_length=1)]
-    tflops_per_device: Annotated[dict[str, Annotated[float, Field(gt=0)]], Field(min_length=1)]
-
-
 class RequiredTable(Strict):
     """A number in (0, 1] to solve for the published ratios, with other settings as `given`."""
 
@@ -187,7 +178,6 @@ class ScenarioFile(Strict):
     tune: Tune = Tune()
     sensitivity: SensitivityTable | None = None
     published: PublishedTable | None = None
-    earlier: EarlierTable | None = None
 
 
 SCENARIO_KEYS: Final = added("scenario_keys", ScenarioKeys)

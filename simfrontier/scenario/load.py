@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from simfrontier.collectives import Library, load_calibration, load_library, machine_numbers
-from simfrontier.errors import InputError, Key, nearest, shown, unknown_key
+from simfrontier.errors import InputError, Key, near, nearest, shown, unknown_key
 from simfrontier.io import Strict, read_toml, typed
 from simfrontier.limits import CASES
 from simfrontier.machine import Machine, SizeError, load_machine
@@ -32,7 +32,7 @@ FEWEST_SAMPLES = 20  # that have one in twenty beyond a quantile of 5 %
 FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
-COMPARING: Final = ("published", "sensitivity", "earlier")  # tables that compare plans of the whole scenario
+COMPARING: Final = ("published", "sensitivity")  # tables that compare plans of the whole scenario
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,8 +142,18 @@ def load_scenario(
     Raises InputError: one line that names the file, the key, what was got and what is allowed.
     """
     path = Path(path)
+    if not path.exists():
+        raise InputError(_no_file(path), where=str(path))
     document = read_toml(path, "scenario")
     return scenario_of(document, str(path), settings, plans, devices, laid_out)
+
+
+def _no_file(path: Path) -> str:
+    """That there is no such file, and the nearest that there is in its folder, or in `scenarios` of the working one."""
+    files = {file.stem: str(file) for folder in (Path("scenarios"), path.parent) for file in folder.glob("*.toml")}
+    close = near(path.stem, files)
+    more = f'; did you mean "{files[close]}"?' if close else ""
+    return f"cannot read this scenario: No such file or directory{more}"
 
 
 def scenario_of(
@@ -162,6 +172,8 @@ def scenario_of(
     for key, path, value in sorted(given, key=lambda setting: setting[1][0] == "at"):
         if is_of_every_plan(path):
             name_plans(changed, plans)
+        if path[0] not in FileForm.model_fields:
+            raise _unknown(key).within(where)
         before = copy.deepcopy(changed)
         put(changed, path, value, where)
         hold_everywhere(changed, path)
@@ -181,6 +193,21 @@ def scenario_of(
         return replace(scenario, said=said, settings=tuple(f"{key} = {value}" for key, value in known.items()))
     except InputError as error:
         raise error.within(where) from None
+
+
+def _unknown(key: str) -> InputError:
+    """Of a key whose first part is no table: with the whole name of the key that ends so, or else like it."""
+    from simfrontier.scenario.keys import scenario_keys
+
+    last = key.rpartition(".")[2]
+    names = [each.name for each in scenario_keys()]
+    same = [name for name in names if name.rpartition(".")[2] == last]
+    likely = near(last, {name.rpartition(".")[2] for name in names})
+    like = [name for name in names if name.rpartition(".")[2] == likely]
+    if found := same or like:
+        return InputError(f'unknown key; did you mean "{found[0]}"?', key=(key,))
+    first = key.partition(".")[0]
+    return InputError(unknown_key(first, FileForm.model_fields), key=(first,))
 
 
 def _resolve(
@@ -257,7 +284,7 @@ def _sizes_of(file: ScenarioFile, named: Collection[str]) -> list[int]:
 def _sized(scenario: Scenario, size: int, laid_out: bool) -> Scenario:
     """The scenario with the tables of one size put over its own."""
     read_once = {name for keys in SCENARIO_KEYS if keys.read is not None for name in keys.form.model_fields}
-    left_out = {"at", "sensitivity", "earlier", *read_once}
+    left_out = {"at", "sensitivity", *read_once}
     rest = {key: value for key, value in scenario.document.items() if key not in left_out}
     document = merged(rest, scenario.document["at"][str(size)])
     chosen = document["plans"]

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any
 
 from pydantic import Field
 
-from simfrontier.errors import InputError, Key, dotted, nearest, shown, unknown, unknown_key, wrong
+from simfrontier.errors import InputError, Key, dotted, nearest, shown, unknown, unknown_key
 from simfrontier.io import Names, Strict, checked
 from simfrontier.plan import (
     DATA_AXES,
     FAMILIES,
     ZERO,
     BucketOptions,
-    LatticeOptions,
     MegatronOptions,
     Options,
     TensorOptions,
-    codec_of,
-    written,
+    read_options,
 )
 from simfrontier.scenario.grid_order import GridOrder, grid_orders, order_names
 from simfrontier.workload import USUAL_CROSS_ENTROPY
 
 AXES = ("node", "package", "gcd")
-AXES_KEYS = ("weight", "accumulator", "optimizer", "copy_axes", "nesting", "axes", "shard", "secondary")
 DATA_KEY = "data"
-BY_NAME = FAMILIES.keys() - {"lattice"}  # families that need no options: a lattice needs its axes
+ALSO_CALLED = {"fsdp": "zero3", "fsdp1": "zero3", "fsdp2": "zero3", "zero": "zero3", "mics": "hsdp"}
 STEP_KEYS = ("micro_batch", "grad_accum", "checkpointing", "attention", "softmax")  # of a plan as a whole
 
 
@@ -81,7 +78,7 @@ def options_of(name: str, table: Mapping[str, Any]) -> Options:
     family = table.get("family", name)
     plan: Key = ("plans", name)
     if not isinstance(family, str) or family not in FAMILIES:
-        raise InputError(unknown(family, FAMILIES), key=(*plan, "family"))
+        raise InputError(unknown_family(family, FAMILIES), key=(*plan, "family"))
     form = FAMILIES[family][0]
     given: dict[str, Any] = {**table, "family": family}
     if issubclass(form, TensorOptions):
@@ -89,9 +86,15 @@ def options_of(name: str, table: Mapping[str, Any]) -> Options:
         _refuse_two_codecs(given, plan)
         if DATA_KEY in given:
             given[DATA_KEY] = _data_options(given[DATA_KEY], plan)
-    options = _validated(form, given, plan, AXES)
+    options = read_options(form, given, plan, AXES)
     _refuse_coded_all_reduce(options, plan)
     return options
+
+
+def unknown_family(name: object, allowed: Collection[str]) -> str:
+    """What to say of a name that no plan or family has; other programs' names mean the family that does the same."""
+    same = ALSO_CALLED.get(str(name).lower())
+    return f'got {shown(name)}; did you mean "{same}"?' if same in allowed else unknown(name, allowed)
 
 
 def names_softmax(options: Options) -> bool:
@@ -136,47 +139,7 @@ def _data_options(value: Any, plan: Key) -> Options:
     if not isinstance(family, str) or family not in ZERO:
         got = family if isinstance(table, dict) else value
         raise InputError(f"got {shown(got)}, which is no family of the data axes; {nearest(str(got), ZERO)}", key=place)
-    return _validated(ZERO[family][0], table, place, DATA_AXES)
-
-
-def _validated(form: type[Options], table: Mapping[str, Any], place: Key, axes: tuple[str, ...]) -> Options:
-    options: Options = checked(_prepared(dict(table), place, axes), form, place)
-    if isinstance(options, LatticeOptions):
-        _refuse_outside_nesting(options, place)
-    return options
-
-
-def _prepared(value: Any, place: Key, axes: tuple[str, ...]) -> Any:
-    """TOML's arrays as tuples, which frozen options hold, and texts of codecs as codecs; axes must be there, once."""
-    key = str(place[-1])
-    if key == "compression":
-        try:
-            return written(value)
-        except InputError as error:
-            raise error.within(key=place) from None
-    match value:
-        case dict():
-            return {name: _prepared(part, (*place, name), axes) for name, part in value.items()}
-        case list():
-            if key in AXES_KEYS:
-                _refuse_axes(value, place, axes)
-            return tuple(_prepared(part, (*place, number), axes) for number, part in enumerate(value))
-        case _ if key == "codec" or key.endswith("_codec"):
-            if not isinstance(value, str):
-                raise InputError(wrong(value, 'a codec, such as "fp16" or "int8:6144"'), key=place)
-            try:
-                return codec_of(value)
-            except InputError as error:
-                raise error.within(key=place) from None
-    return value
-
-
-def _refuse_axes(names: list[Any], place: Key, axes: tuple[str, ...]) -> None:
-    for name in names:
-        if name not in axes:
-            raise InputError(unknown(name, axes), key=place)
-        if names.count(name) > 1:
-            raise InputError(f"got {shown(name)} twice, allowed: every axis once", key=place)
+    return read_options(ZERO[family][0], table, place, DATA_AXES)
 
 
 def _refuse_coded_all_reduce(options: Options, plan: Key) -> None:
@@ -197,21 +160,16 @@ def _refuse_coded_all_reduce(options: Options, plan: Key) -> None:
         )
 
 
-def _refuse_outside_nesting(options: LatticeOptions, place: Key) -> None:
-    if options.nesting is None:
-        return
-    for key in ("weight", "accumulator", "optimizer", "copy_axes"):
-        outside = [axis for axis in getattr(options, key) or () if axis not in options.nesting]
-        if outside:
-            text = f"axes of nesting: {', '.join(options.nesting)}"
-            raise InputError(wrong(outside[0], text), key=(*place, key))
+def by_name() -> frozenset[str]:
+    """Families that need no options: a lattice needs its axes."""
+    return frozenset(FAMILIES) - {"lattice"}
 
 
 def name_plans(document: dict[str, Any], plans: tuple[str, ...]) -> None:
     """Plans that are chosen by their family's name alone are plans, too."""
     known = document.get("plans")
     if isinstance(known, dict):
-        known |= {name: {} for name in plans if name in BY_NAME and name not in known}
+        known |= {name: {} for name in plans if name in by_name() and name not in known}
 
 
 def choose_plans(document: dict[str, Any], plans: tuple[str, ...], where: str) -> None:
@@ -220,10 +178,10 @@ def choose_plans(document: dict[str, Any], plans: tuple[str, ...], where: str) -
     known = document.get("plans", {})
     if not isinstance(known, dict):
         return  # whatever it is, the form refuses it
-    allowed = {*known, *BY_NAME}
+    allowed = {*known, *by_name()}
     for name in plans:
         if name not in allowed:
-            raise InputError(unknown(name, allowed), where=where, key=("plans",))
+            raise InputError(unknown_family(name, allowed), where=where, key=("plans",))
         if plans.count(name) > 1:
             raise InputError(f"got {shown(name)} twice, allowed: every plan once", where=where, key=("plans",))
     document["plans"] = {name: known.get(name, {}) for name in plans}

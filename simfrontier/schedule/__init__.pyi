@@ -17,7 +17,7 @@ from .cost import (
     traffic_bytes as traffic_bytes,
 )
 from .expansion import ExpandedProgram as ExpandedProgram, expand as expand
-from .finding import title_of as title_of
+from .finding import Finding as Finding, title_of as title_of
 from .ir import (
     Call as Call,
     Collective as Collective,

@@ -1,1 +1,1 @@
-from .stack import Stack as Stack, load_stack as load_stack, stacks_of as stacks_of
+from .stack import CATALOG as CATALOG, Stack as Stack, load_stack as load_stack, stacks_of as stacks_of

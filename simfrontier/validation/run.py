@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -14,6 +15,8 @@ from simfrontier.validation.rates import BoundedRate
 from simfrontier.validation.summary import EVERYTHING, Summary, summaries_of, summary_of
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from simfrontier.measured import Row, Table
 
 
@@ -45,6 +48,28 @@ class Validation:
     def holds(self) -> bool:
         """Whether every stated bound holds, and no published rate is above what the models allow."""
         return all(each.holds for each in self.judged_bounds) and all(each.holds for each in self.bounded)
+
+    def frame(self) -> pd.DataFrame:
+        """A row per measured time: seconds measured and predicted (NaN where there is none), the ends of the predicted
+        interval, the error (predicted / measured − 1), and whether any fit saw the row."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            [
+                {
+                    "table": row.table,
+                    "place": str(row.row.place),
+                    "measured_s": math.nan if row.measured_s is None else row.measured_s,
+                    "predicted_s": math.nan if row.prediction is None else row.prediction.predicted_s,
+                    "low_s": math.nan if row.prediction is None else row.prediction.low_s,
+                    "high_s": math.nan if row.prediction is None else row.prediction.high_s,
+                    "error": math.nan if row.error is None else row.error,
+                    "use": row.use,
+                    "why": row.reason,
+                }
+                for row in self.rows
+            ]
+        )
 
     def of(self, table: str) -> tuple[ComparedRow, ...]:
         """The rows of one table."""

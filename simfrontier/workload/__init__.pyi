@@ -1,4 +1,10 @@
-from .catalog import MODELS as MODELS, MlpShape as MlpShape, find_model as find_model, known_model as known_model
+from .catalog import (
+    MODELS as MODELS,
+    MlpShape as MlpShape,
+    find_model as find_model,
+    known_model as known_model,
+    known_models as known_models,
+)
 from .gpt_model import Attention as Attention, gpt as gpt
 from .gpt_shape import GptShape as GptShape, Norm as Norm, Positions as Positions
 from .graph import (

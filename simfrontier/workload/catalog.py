@@ -233,6 +233,11 @@ def known_model(name: str) -> Shape | None:
     return next((shape for shape in _of_extras() if shape.name == name), None)
 
 
+def known_models() -> tuple[Shape, ...]:
+    """All named shapes, the core's first."""
+    return (*MODELS.values(), *_of_extras())
+
+
 def find_model(name: str) -> Shape:
     """The named shape; raises InputError with the nearest name."""
     shape = known_model(name)

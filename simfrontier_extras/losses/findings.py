@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from simfrontier.report import CompressedPlan, StudyView, compressed_plans
-from simfrontier.report.view import rate
+from simfrontier.report.view import median_rate
 from simfrontier_extras.losses.curves import LossCurves
 
 
@@ -102,4 +102,4 @@ def _plan_loss(row: CompressedPlan, losses: LossCurves) -> PlanLoss:
 
 def _fastest(view: StudyView, plans: set[str]) -> Fastest | None:
     best = next((outcome for outcome in view.ranked if outcome.plan in plans), None)
-    return None if best is None else Fastest(plan=best.plan, tflops_per_device=rate(best))
+    return None if best is None else Fastest(plan=best.plan, tflops_per_device=median_rate(best))

@@ -8,6 +8,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from simfrontier.report import write_findings
@@ -19,7 +20,7 @@ from simfrontier.report.findings.memory import memory_use
 from simfrontier.report.findings.study import findings_of
 from simfrontier.report.findings.traffic import traffic_of
 from simfrontier.report.page import CONTENTS, page
-from simfrontier.report.view import StudyView
+from simfrontier.report.view import StudyView, median_rate
 from tests.report.studies import full, piped, study
 from tests.report.test_page import Page
 from tests.some import some
@@ -49,12 +50,14 @@ def test_a_plan_that_does_not_fit_has_no_times_but_its_peak() -> None:
 
 def test_the_headline_has_the_plans_in_the_order_of_their_rates() -> None:
     found = headline_of(StudyView(study=study()))
-    rates = {o.plan: float(o.row["tflops_per_device"]) for o in study().outcomes if o.devices == 8}
+    rates = {o.plan: median_rate(o) for o in study().outcomes if o.devices == 8}
     best, *others = sorted(rates, key=lambda plan: -rates[plan])
     assert found.best is not None and found.best.plan == best and found.best.tflops_per_device == rates[best]
     assert [one.plan for one in found.ahead] == others
-    # All plans do the same work here, so that their rates compare as their TFLOPS do.
-    assert [one.lead for one in found.ahead] == pytest.approx([rates[best] / rates[plan] - 1 for plan in others])
+    # All plans do the same work here, so that their paces compare as the inverse of their paired samples do.
+    times = {o.plan: o.samples_s for o in study().outcomes if o.devices == 8 and o.samples_s is not None}
+    paired = [float(np.median(times[plan] / times[best])) for plan in others]
+    assert [1 + one.lead for one in found.ahead] == pytest.approx(paired)
     assert [one.plan for one in found.limits] == others
 
 
@@ -106,7 +109,7 @@ def test_findings_are_read_back_from_json_as_they_were(tmp_path: Path, memory_by
     write_findings(found, view, tmp_path / "findings.json")
     read = json.loads((tmp_path / "findings.json").read_text())
     assert read == json.loads(json.dumps(asdict(found), allow_nan=False))
-    empty = {"earlier", "ranks", "sensitivity", "environment", "pipeline"}
+    empty = {"ranks", "sensitivity", "environment", "pipeline"}
     assert {name for name, section in read.items() if section is None} == empty
     assert set(read) == {*CONTENTS, "setup"} - {"compression", "reading"}
     steps = {(step["plan"], int(size)): step["step_s"] for size, row in read["time"]["steps"].items() for step in row}

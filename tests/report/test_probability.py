@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import astuple, replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,6 +24,8 @@ from simfrontier.report.findings.study import findings_of
 from simfrontier.report.page import page, section, study_page
 from simfrontier.report.phrases import as_percent, in_samples, number, percent
 from simfrontier.report.render import environment
+from simfrontier.report.summary import verdict
+from simfrontier.report.theme import Figure
 from simfrontier.report.view import StudyView
 from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.study import PlanOutcome, Study, run_study
@@ -48,8 +51,8 @@ def slow_devices() -> StudyView:
 
 
 def headline(view: StudyView) -> str:
-    """The first section in words."""
-    return " ".join(plain(str(section("headline", headline_of(view), view))).split())
+    """The sentence that answers."""
+    return plain(verdict(headline_of(view)))
 
 
 def ranking_words(found: Ranking, view: StudyView) -> str:
@@ -61,10 +64,17 @@ def outcome(plan: str, size: int = 8, of: Study | None = None) -> PlanOutcome:
     return next(o for o in (of or study()).outcomes if (o.plan, o.devices) == (plan, size))
 
 
+def middle_of(samples_s: list[float]) -> dict[str, float]:
+    low, median, high = np.quantile(samples_s, (0.05, 0.5, 0.95)).tolist()
+    return {"step_time_p05_s": low, "step_time_p50_s": median, "step_time_p95_s": high}
+
+
 def with_samples(samples_s: dict[str, list[float]]) -> StudyView:
     """The study with other samples of its plans on 8 devices."""
     made = tuple(
-        replace(o, samples_s=np.array(samples_s[o.plan])) if o.devices == 8 and o.plan in samples_s else o
+        replace(o, samples_s=np.array(samples_s[o.plan]), row={**o.row, **middle_of(samples_s[o.plan])})
+        if o.devices == 8 and o.plan in samples_s
+        else o
         for o in study().outcomes
     )
     return StudyView(study=replace(study(), outcomes=made))
@@ -135,11 +145,12 @@ def test_the_median_with_its_band_stands_beside_the_typical_step() -> None:
     assert found.best is not None and found.best.sampled_tflops is not None
     low, median, high = astuple(found.best.sampled_tflops)
     assert low < median < high
-    assert says(headline(slow_devices()), "typical", "slowest of 8", number(median))
+    assert found.best.tflops_per_device == median != found.best.typical_tflops
+    assert says(headline(slow_devices()), number(median), f"{number(low)} to {number(high)} in nine samples of ten")
 
 
 def test_a_ranking_that_samples_do_not_agree_on_is_too_close_to_call() -> None:
-    fastest, second, slowest = sorted(study().outcomes[1::2], key=lambda o: float(o.row["step_time_s"]))
+    fastest, second, slowest = study().outcomes[1::2]
     assert fastest.devices == 8
     view = with_samples(
         {fastest.plan: [1.0, 1.0, 2.0, 1.0], second.plan: [2.0, 2.0, 1.0, 2.0], slowest.plan: [3.0] * 4}
@@ -155,7 +166,7 @@ def test_a_ranking_that_samples_do_not_agree_on_is_too_close_to_call() -> None:
 
 
 def test_a_ranking_that_samples_agree_on_says_so() -> None:
-    fastest, second, slowest = sorted(study().outcomes[1::2], key=lambda o: float(o.row["step_time_s"]))
+    fastest, second, slowest = study().outcomes[1::2]
     view = with_samples({fastest.plan: [1.0] * 4, second.plan: [2.0] * 4, slowest.plan: [3.0] * 4})
     found = headline_of(view)
     assert found.too_close == () and [one.faster_share for one in found.ahead] == [1.0, 1.0]
@@ -221,7 +232,8 @@ def test_where_there_are_no_error_bars_the_findings_say_why(
     assert found.example_s is None and found.example_sampled_s is None
     assert sampled_share(*view().study.outcomes[:2]) is None
     drawn = json.loads(Page(study_page(findings_of(view()), view())).data.get("fig-rate", "{}"))
-    assert not any("error_y" in trace for figure in drawn.values() for trace in figure["data"])
+    traces = [trace for figure in drawn.values() for trace in figure["data"]]
+    assert not any("error_y" in trace or "fill" in trace for trace in traces)
 
 
 # ── tables and charts ──
@@ -242,40 +254,47 @@ def test_a_plan_that_does_not_fit_is_compared_with_none() -> None:
     assert set(found.ranked[8]) == {"zero3", "zeropp"} == set(found.faster_share[8])
 
 
-def test_bars_hold_nine_samples_of_ten_around_their_median_and_go_away_with_their_line() -> None:
+def drawn_of(figure: Figure, plan: str) -> dict[str, dict[str, Any]]:
+    """The traces of a plan, which a click on its name hides together."""
+    traces = [trace for trace in figure["data"] if trace["legendgroup"] == plan]
+    kinds = {"line": "mode", "band": "fill", "typical": "hovertext"}
+    found = {
+        kind: next(t for t in traces if key in t and (kind != "line" or "+" in t["mode"]))
+        for kind, key in kinds.items()
+    }
+    assert len(traces) == 3 and [t["name"] for t in traces] == [plan] * 3
+    assert [kind for kind in found if found[kind].get("showlegend", True)] == ["line"]
+    return found
+
+
+def test_lines_run_through_medians_inside_their_band_and_typical_steps_are_faint_marks() -> None:
     view = StudyView(study=study())
     for plan in some(view.plans):
         found = scaling_of(view), view.marks, view.device
         for figure, is_rate in ((rates(*found), True), (step_times(*found), False)):
-            line, bars = (trace for trace in figure["data"] if trace["name"] == plan)
-            assert bars["mode"] == "markers" and "error_y" not in line
-            assert bars["legendgroup"] == line["legendgroup"] == plan and bars["showlegend"] is False
+            drawn = drawn_of(figure, plan)
+            band = drawn["band"]["y"]
             for place, size in enumerate((2, 8)):
                 row = outcome(plan, size).row
                 work = float(row["tflops_per_device"]) * float(row["step_time_s"])
                 seconds = [float(row[f"step_time_{end}_s"]) for end in ("p05", "p50", "p95")]
                 low, middle, high = sorted(work / s for s in seconds) if is_rate else seconds
-                assert line["y"][place] == pytest.approx(row["tflops_per_device" if is_rate else "step_time_s"])
-                assert bars["y"][place] == pytest.approx(middle, rel=1e-12)
-                error = bars["error_y"]
-                assert error["array"][place] == pytest.approx(high - middle, rel=1e-9)
-                assert error["arrayminus"][place] == pytest.approx(middle - low, rel=1e-9)
+                assert drawn["line"]["y"][place] == pytest.approx(middle, rel=1e-12)
+                # The outline goes along the low ends and comes back along the high ones.
+                assert (band[place], band[-1 - place]) == pytest.approx((low, high), rel=1e-12)
+                assert drawn["typical"]["y"][place] == row["tflops_per_device" if is_rate else "step_time_s"]
+            assert drawn["typical"]["marker"]["color"].startswith("rgba(")
 
 
-def test_bars_of_one_size_stand_side_by_side_nearer_to_it_than_to_another() -> None:
-    view = StudyView(study=study())
-    bars = [trace for trace in rates(scaling_of(view), view.marks, "GCD")["data"] if "error_y" in trace]
-    for place, size in enumerate((2, 8)):
-        stands = [trace["x"][place] for trace in bars]
-        assert stands == sorted(set(stands)) and len(stands) == 3
-        assert stands[1] == pytest.approx(size)
-        assert all(1 / 2 < stand / size < 2 for stand in stands)
-
-
-def test_a_single_size_has_bars_side_by_side() -> None:
+def test_of_a_single_size_the_band_is_a_bar() -> None:
     view = StudyView(study=study(devices=(8,)))
-    bars = [trace for trace in rates(scaling_of(view), view.marks, "GCD")["data"] if "error_y" in trace]
-    assert len({trace["x"][0] for trace in bars}) == 3
+    figure = rates(scaling_of(view), view.marks, "GCD")
+    for plan in view.plans:
+        (bar,) = [trace for trace in figure["data"] if trace["legendgroup"] == plan and "error_y" in trace]
+        row = outcome(plan).row
+        work = float(row["tflops_per_device"]) * float(row["step_time_s"])
+        assert bar["y"][0] + bar["error_y"]["array"][0] == pytest.approx(work / float(row["step_time_p05_s"]))
+        assert bar["y"][0] - bar["error_y"]["arrayminus"][0] == pytest.approx(work / float(row["step_time_p95_s"]))
 
 
 def test_the_chart_of_rates_has_step_times_behind_a_button() -> None:

@@ -14,7 +14,7 @@ from simfrontier.report.findings.published import Published, comparable, publish
 from simfrontier.report.findings.sensitivity import setting_of, variations_of
 from simfrontier.report.findings.setup import fitted_elsewhere
 from simfrontier.report.page import page
-from simfrontier.report.view import StudyView
+from simfrontier.report.view import StudyView, median_rate
 from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.sensitivity import VariedRates
 from simfrontier.study import run_study
@@ -62,7 +62,7 @@ def test_a_ratio_to_a_plan_that_was_not_run_is_not_given() -> None:
         ("zero3", None, "not run"),
         ("ddp", None, ""),
     ]
-    assert found.ratios[1].tflops == float(view_of(plans=("ddp",)).drawn[0].row["tflops_per_device"])
+    assert found.ratios[1].tflops == median_rate(view_of(plans=("ddp",)).drawn[0])
     assert says(words(view_of(plans=("ddp",))), "ddp : zero3", "published as 4", "no prediction", "zero3 was not run")
 
 
@@ -77,7 +77,7 @@ def test_a_plan_that_does_not_fit_says_so() -> None:
 
 def test_an_efficiency_needs_two_sizes() -> None:
     (two,) = found_in(StudyView(study=study())).efficiencies
-    rates = {o.devices: float(o.row["tflops_per_device"]) for o in study().outcomes if o.plan == "ddp"}
+    rates = {o.devices: median_rate(o) for o in study().outcomes if o.plan == "ddp"}
     assert (two.first, two.devices, two.state) == (2, 8, "") and two.predicted == rates[8] / rates[2]
     (one,) = found_in(view_of(devices=(8,))).efficiencies
     assert (one.first, one.devices, one.predicted, one.state) == (8, 8, None, "not run")
@@ -85,9 +85,20 @@ def test_an_efficiency_needs_two_sizes() -> None:
 
 def test_a_ratio_is_of_the_rates_at_the_largest_size() -> None:
     found = found_in(StudyView(study=study()))
-    rates = {o.plan: float(o.row["tflops_per_device"]) for o in study().outcomes if o.devices == 8}
-    assert [one.tflops for one in found.ratios] == [rates["zero3"], rates["ddp"]]
-    assert [one.predicted for one in found.ratios] == [1.0, rates["ddp"] / rates["zero3"]]
+    outcomes = {o.plan: o for o in study().outcomes if o.devices == 8}
+    assert [one.tflops for one in found.ratios] == [median_rate(outcomes["zero3"]), median_rate(outcomes["ddp"])]
+    times = {plan: o.samples_s for plan, o in outcomes.items() if o.samples_s is not None}
+    paired = float(np.median(times["zero3"] / times["ddp"]))  # both do the same work in a step
+    assert [one.predicted for one in found.ratios] == [1.0, pytest.approx(paired, rel=1e-12)]
+    for one in found.ratios[1:]:
+        assert one.sampled is not None and one.predicted is not None
+        assert one.sampled[0] <= one.predicted <= one.sampled[1]
+
+
+def test_a_ratio_without_samples_is_of_typical_steps() -> None:
+    view = view_of(uncertainty__samples=0)
+    steps = {o.plan: float(o.row["step_time_s"]) for o in view.drawn}
+    assert found_in(view).ratios[1].predicted == pytest.approx(steps["zero3"] / steps["ddp"], rel=1e-12)
 
 
 # ── error bars ──

@@ -1,34 +1,46 @@
-"""Lines of rate, step time and scaling efficiency against the number of devices, with the bars of samples."""
+"""Lines of rate, step time and scaling efficiency against the number of devices, within the bands of samples."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape
-from itertools import pairwise
 from math import log10
 from typing import Any
 
+from simfrontier.records import dataclass
 from simfrontier.report.findings.scaling import ScaledPlan
 from simfrontier.report.phrases import number
-from simfrontier.report.theme import Figure, PlanMark, axis, error_bars, figure, points, scatter
+from simfrontier.report.theme import INK, Figure, PlanMark, PlotTrace, axis, error_bars, faint, figure, points, scatter
 
 Scaling = Mapping[str, Sequence[ScaledPlan]]
-_HEIGHT, _HEIGHT_WITH_BARS = 400, 500
-_DODGE = 0.008  # between two plans' bars, as a part of the axis
-_ROOM = 0.5  # of the least gap between two sizes, that the bars of one size take at most
+_HEIGHT = 460
+_BAND_OPACITY = 0.13
 _ZOOM_FROM = 0.4  # an axis starts at zero unless the smallest value is above this share of the largest
 
 
-def rates(found: Scaling, marks: Mapping[str, PlanMark], device: str) -> Figure:
-    """TFLOPS per device against devices, one line per plan, with the bars of its samples."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedPoint:
+    """A published rate or step of a plan at a size, in the unit of the chart, and what it is in words."""
+
+    plan: str
+    devices: int
+    value: float
+    words: str
+
+
+def rates(
+    found: Scaling, marks: Mapping[str, PlanMark], device: str, published: Sequence[PublishedPoint] = ()
+) -> Figure:
+    """TFLOPS per device against devices, one line per plan through the medians of its samples within their band, with
+    a faint mark where every device is typical; `published` figures are stars."""
     lines = _lines(found, marks, device, "tflops_per_device", f"TFLOPS per {device}", "%{y:.4~g} TFLOPS")
-    return _banded(found, lines, marks, device, "sampled_tflops", "TFLOPS")
+    return _banded(found, lines, marks, device, "sampled_tflops", "typical_tflops", "TFLOPS", published)
 
 
 def step_times(found: Scaling, marks: Mapping[str, PlanMark], device: str) -> Figure:
-    """Seconds of a step against devices, one line per plan, with the bars of its samples."""
+    """Seconds of a step against devices, as `rates`."""
     lines = _lines(found, marks, device, "step_s", "step time (s)", "%{y:.4~g} s")
-    return _banded(found, lines, marks, device, "sampled_step_s", "s")
+    return _banded(found, lines, marks, device, "sampled_step_s", "typical_step_s", "s")
 
 
 def efficiencies(found: Scaling, marks: Mapping[str, PlanMark], device: str) -> Figure:
@@ -74,51 +86,95 @@ def _lines(
         )
     sizes = _sizes(found)
     ticks: dict[str, Any] = {"type": "log", "tickvals": sizes, "ticktext": [f"{size:,}" for size in sizes]}
-    if len(sizes) == 1:  # an axis that fits itself to one size would pull the plans' bars far apart
+    if len(sizes) == 1:  # an axis that fits itself to one size would pull its marks far apart
         ticks["range"] = [log10(sizes[0]) - 0.5, log10(sizes[0]) + 0.5]
     x = axis(f"{device}s (log scale)", **ticks)
     return figure(traces, x, axis(title, rangemode="normal" if zoomed(found) else "tozero"), _HEIGHT)
 
 
 def _banded(
-    found: Scaling, lines: Figure, marks: Mapping[str, PlanMark], device: str, column: str, unit: str
+    found: Scaling,
+    lines: Figure,
+    marks: Mapping[str, PlanMark],
+    device: str,
+    sampled: str,
+    typical: str,
+    unit: str,
+    published: Sequence[PublishedPoint] = (),
 ) -> Figure:
-    """The lines with the samples' medians and bands beside them, which go away with them."""
-    known = {plan: [one for one in outcomes if getattr(one, column)] for plan, outcomes in found.items()}
-    shown = {plan: outcomes for plan, outcomes in known.items() if outcomes}
-    bars = []
-    for (plan, outcomes), shift in zip(shown.items(), _dodged(_sizes(found), len(shown)), strict=True):
-        bands = [getattr(one, column) for one in outcomes]
+    """The lines with what belongs to each, which goes away with it: the band of its samples, a faint mark where every
+    device is typical and no model errs, and what was published of it."""
+    behind, before = [], []
+    for plan, outcomes in found.items():
+        known = [one for one in outcomes if getattr(one, sampled)]
+        if known:
+            behind.append(_band(plan, known, marks[plan].colour, sampled, len(_sizes(found)) == 1))
+            behind.append(_typical(plan, known, marks[plan], device, sampled, typical, unit))
+        points_of = [point for point in published if point.plan == plan]
+        if points_of:
+            before.append(_published(plan, points_of, marks[plan].colour))
+    return {"data": [*behind, *lines["data"], *before], "layout": lines["layout"]}
+
+
+def _band(plan: str, outcomes: Sequence[ScaledPlan], colour: str, sampled: str, is_one: bool) -> PlotTrace:
+    """Nine of ten samples: an area, or of one size a bar."""
+    bands = [getattr(one, sampled) for one in outcomes]
+    sizes = [one.devices for one in outcomes]
+    fixed: dict[str, Any] = {"legendgroup": plan, "showlegend": False, "hoverinfo": "skip"}
+    if is_one:
         ends = [(band.low, band.median, band.high) for band in bands]
-        words = [
-            f"{one.devices:,} {device}s, samples: {number(middle)} ({number(low)} to {number(high)}) {unit}"
-            for one, (low, middle, high) in zip(outcomes, ends, strict=True)
-        ]
-        bars.append(
-            points(
-                plan,
-                [shift * one.devices for one in outcomes],
-                [band.median for band in bands],
-                marks[plan].colour,
-                "circle",
-                words,
-                {"size": 5},
-                legendgroup=plan,
-                showlegend=False,
-                error_y=error_bars(ends, thickness=2, width=2, color=marks[plan].colour),
-                hovertemplate=f"<b>{escape(plan)}</b><br>%{{hovertext}}<extra></extra>",
-            )
+        bars = error_bars(ends, thickness=2, width=4, color=colour)
+        return scatter(plan, sizes, [band.median for band in bands], marker={"color": colour}, error_y=bars, **fixed)
+    edge = [*(band.low for band in bands), *(band.high for band in reversed(bands))]
+    look = {"fill": "toself", "fillcolor": faint(colour, _BAND_OPACITY), "line": {"width": 0}}
+    return scatter(plan, [*sizes, *reversed(sizes)], edge, "lines", **look, **fixed)
+
+
+def _typical(
+    plan: str,
+    outcomes: Sequence[ScaledPlan],
+    mark: PlanMark,
+    device: str,
+    sampled: str,
+    typical: str,
+    unit: str,
+) -> PlotTrace:
+    """Where every device is typical: a small open mark, with the samples in words."""
+    words = []
+    for one in outcomes:
+        band, value = getattr(one, sampled), number(getattr(one, typical))
+        words.append(
+            f"<b>{escape(plan)}</b>, {one.devices:,} {device}s<br>"
+            f"every {device} typical, no model errs: {value} {unit}<br>"
+            f"samples: {number(band.median)} ({number(band.low)} to {number(band.high)}) {unit}"
         )
-    height = _HEIGHT_WITH_BARS if bars else _HEIGHT
-    return {"data": [*lines["data"], *bars], "layout": {**lines["layout"], "height": height}}
+    return points(
+        plan,
+        [one.devices for one in outcomes],
+        [getattr(one, typical) for one in outcomes],
+        faint(mark.colour, 0.55),
+        "line-ew-open",
+        words,
+        {"size": 9, "line": {"width": 1.5}},
+        legendgroup=plan,
+        showlegend=False,
+        hovertemplate="%{hovertext}<extra></extra>",
+    )
+
+
+def _published(plan: str, shown: Sequence[PublishedPoint], colour: str) -> PlotTrace:
+    return points(
+        f"{plan}, published",
+        [point.devices for point in shown],
+        [point.value for point in shown],
+        colour,
+        "star",
+        [point.words for point in shown],
+        {"size": 15, "line": {"width": 1.5, "color": INK}},
+        legendgroup=plan,
+        hovertemplate="%{hovertext}<extra></extra>",
+    )
 
 
 def _sizes(found: Scaling) -> list[int]:
     return sorted({one.devices for outcomes in found.values() for one in outcomes})
-
-
-def _dodged(sizes: Sequence[int], num_plans: int) -> list[float]:
-    """By which factor each plan's bars are moved on the axis of sizes, which is logarithmic."""
-    gaps = [log10(after / before) for before, after in pairwise(sizes)] or [1.0]
-    apart = min(_DODGE * sum(gaps), _ROOM * min(gaps) / max(num_plans, 1))
-    return [10 ** (apart * (place - (num_plans - 1) / 2)) for place in range(num_plans)]

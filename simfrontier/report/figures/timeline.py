@@ -14,6 +14,7 @@ from simfrontier.report.theme import (
     PlotTrace,
     axis,
     bar,
+    faint,
     figure,
     lanes_axis,
 )
@@ -89,20 +90,15 @@ def lane_bars(
     return {
         name: bar(name, rows, lengths, colours[name], base=bases, width=0.78, offset=-0.39)
         | {
-            "marker": {"color": _true_to_width(colours[name]), "line": {"width": 0}},
+            # A touch short of opaque: Plotly widens opaque bars to a whole pixel, so that thousands of short ones would
+            # hide what is between them.
+            "marker": {"color": faint(colours[name], 0.99), "line": {"width": 0}},
             "hovertext": words,
             "hovertemplate": f"%{{hovertext}}<extra>{name}</extra>",
         }
         for name, (bases, lengths, rows, words) in parts.items()
         if bases
     }
-
-
-def _true_to_width(colour: str) -> str:
-    """The colour a touch short of opaque: Plotly widens opaque bars to a whole pixel, so that thousands of short ones
-    would hide what is between them."""
-    red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
-    return f"rgba({red},{green},{blue},0.99)"
 
 
 def describe(span: Span, start_s: float, end_s: float) -> str:

@@ -10,7 +10,7 @@ from simfrontier.analysis import SIDES, SentBytes, Side, sent_by_dimension
 from simfrontier.plan import DIMENSIONS, PLAIN, MegatronOptions
 from simfrontier.records import dataclass
 from simfrontier.report.findings.published import comparable
-from simfrontier.report.view import StudyView, rate
+from simfrontier.report.view import StudyView, median_rate
 from simfrontier.study import schedule_of_case
 
 _OF_CODECS: Final = ("compression", "compress_from", "compress_per_hop", "message_dtype")
@@ -206,7 +206,7 @@ def _but_for_codecs(options: MegatronOptions) -> MegatronOptions:
 
 def _gain(view: StudyView, plan: str, baseline: str | None) -> tuple[int | None, float | None]:
     """(the largest size at which a plan and its baseline fit, how much faster it is there)."""
-    fitting = {(o.plan, o.devices): rate(o) for o in view.study.outcomes if o.row["fits"]}
+    fitting = {(o.plan, o.devices): median_rate(o) for o in view.study.outcomes if o.row["fits"]}
     for size in reversed(view.sizes):
         if baseline is not None and (plan, size) in fitting and (baseline, size) in fitting:
             return size, fitting[plan, size] / fitting[baseline, size] - 1
@@ -263,7 +263,7 @@ def _sixteen_bits(
 
 
 def _lead(view: StudyView, plans: tuple[CompressedPlan, ...], message_type: str) -> Lead | None:
-    rates = {o.plan: rate(o) for o in view.ranked}
+    rates = {o.plan: median_rate(o) for o in view.ranked}
     wide = [one.plan for one in plans if one.is_widened and one.plan in rates]
     plain = next(
         (one.plan for one in plans if one.is_plain and one.message_type == message_type and one.plan in rates), None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from simfrontier.records import dataclass
+from simfrontier.report.findings.pairs import Pair, pace_ratio, pairs_of
 from simfrontier.report.findings.samples import SURE, Sampled, sampled_share, sampled_step_s, sampled_tflops
-from simfrontier.report.view import StudyView, rate, step_s
+from simfrontier.report.view import StudyView, median_rate, median_step_s, rate, step_s
 from simfrontier.study import PlanOutcome
 
 PARTS = ("inter_node", "intra_node", "package", "codec", "idle")
@@ -13,14 +14,18 @@ SAME = 0.0005  # plans whose rates are nearer than this are called equal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Best:
-    """The fastest plan. Shares are 0 to 1; `peak_share` counts recomputation and is None where there is none, as are
-    `scaling_efficiency` of a study of one size and samples where nothing is known to be uncertain."""
+    """The fastest plan: medians of its samples; `typical_tflops`, `typical_step_s` and `exposed_s` (what of that step
+    is not compute) are where every device is typical and no model errs. Shares are 0 to 1; `peak_share` counts
+    recomputation and is None where there is none, as are `scaling_efficiency` of a study of one size and samples where
+    nothing is known to be uncertain."""
 
     plan: str
     tflops_per_device: float
     sampled_tflops: Sampled | None
+    typical_tflops: float
     step_s: float
     sampled_step_s: Sampled | None
+    typical_step_s: float
     tokens_per_s: float
     scaling_efficiency: float | None
     first_devices: int
@@ -32,7 +37,8 @@ class Best:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ahead:
-    """How much faster than a plan the best is (0.05: by 5 %), and in what share of how many samples it is faster."""
+    """How much faster than a plan the best is (0.05: by 5 %, the median of paired samples), and in what share of how
+    many samples it is faster."""
 
     plan: str
     tflops_per_device: float
@@ -43,8 +49,8 @@ class Ahead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanLimit:
-    """What costs a plan the most beside its kernels: a field of `analysis.Exposure`. `misfit`: why it does not fit, and
-    then there are no times."""
+    """What costs a plan the most beside its kernels: a field of `analysis.Exposure`, in seconds of the step with every
+    device typical. `misfit`: why it does not fit, and then there are no times."""
 
     plan: str
     misfit: str
@@ -76,6 +82,7 @@ class Headline:
     too_close: tuple[str, ...]
     equal: tuple[str, ...]
     limits: tuple[PlanLimit, ...]
+    pairs: tuple[Pair, ...] = ()
 
 
 def headline_of(view: StudyView) -> Headline:
@@ -98,6 +105,7 @@ def headline_of(view: StudyView) -> Headline:
         too_close=tuple(one.plan for one in left if one.faster_share is not None and one.faster_share < SURE),
         equal=tuple(one.plan for one in ahead if one.lead < SAME),
         limits=tuple(map(plan_limit, others.values())),
+        pairs=pairs_of(view),
     )
 
 
@@ -110,7 +118,7 @@ def plan_limit(outcome: PlanOutcome) -> PlanLimit:
     return PlanLimit(
         plan=outcome.plan,
         misfit="",
-        tflops_per_device=rate(outcome),
+        tflops_per_device=median_rate(outcome),
         step_s=step_s(outcome),
         compute_s=outcome.exposure.compute,
         part=largest,
@@ -121,24 +129,30 @@ def plan_limit(outcome: PlanOutcome) -> PlanLimit:
 
 def _ahead(view: StudyView, best: PlanOutcome, other: PlanOutcome) -> Ahead:
     share, count = sampled_share(best, other) or (None, 0)
-    lead = view.pace(best) / view.pace(other) - 1
-    return Ahead(plan=other.plan, tflops_per_device=rate(other), lead=lead, faster_share=share, num_samples=count)
+    lead = pace_ratio(view, best, other).median - 1
+    return Ahead(
+        plan=other.plan, tflops_per_device=median_rate(other), lead=lead, faster_share=share, num_samples=count
+    )
 
 
 def _best(view: StudyView, best: PlanOutcome) -> Best:
     row = best.row
     peak = view.scenario.at(view.largest).peak_flops_per_s
+    first = min((o for o in view.study.of(best.plan) if o.row["fits"]), key=lambda o: o.devices)
+    slowed = step_s(best) / median_step_s(best)
     return Best(
         plan=best.plan,
-        tflops_per_device=rate(best),
+        tflops_per_device=median_rate(best),
         sampled_tflops=sampled_tflops(best),
-        step_s=step_s(best),
+        typical_tflops=rate(best),
+        step_s=median_step_s(best),
         sampled_step_s=sampled_step_s(best),
-        tokens_per_s=float(row["tokens_per_s"]),
-        scaling_efficiency=float(row["scaling_efficiency"]) if len(view.sizes) > 1 else None,
-        first_devices=min(o.devices for o in view.study.of(best.plan) if o.row["fits"]),
+        typical_step_s=step_s(best),
+        tokens_per_s=slowed * float(row["tokens_per_s"]),
+        scaling_efficiency=median_rate(best) / median_rate(first) if len(view.sizes) > 1 else None,
+        first_devices=first.devices,
         exposed_s=float(row["exposed_comm_s"]),
-        mfu=float(row["mfu"]),
-        peak_share=rate(best) * 1e12 / peak if view.recomputing[best.plan] else None,
+        mfu=slowed * float(row["mfu"]),
+        peak_share=median_rate(best) * 1e12 / peak if view.recomputing[best.plan] else None,
         peak_memory_bytes=float(row["peak_memory_bytes"]),
     )

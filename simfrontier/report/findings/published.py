@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 
-from simfrontier.analysis import band_of
 from simfrontier.records import dataclass
-from simfrontier.report.findings.samples import sampled_tflops
+from simfrontier.report.findings.samples import Sampled, sampled_ratio, sampled_tflops
 from simfrontier.report.phrases import NOT_RUN, TOO_BIG
-from simfrontier.report.view import StudyView, rate, rate_among
+from simfrontier.report.view import StudyView, median_rate, rate, rate_among, step_s
 from simfrontier.scenario import PublishedTable, Scenario
 
 Range = tuple[float, float]
@@ -16,10 +15,10 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedFigure:
-    """A published number of one plan beside its prediction (None where there is none: `state`), which lies within
-    `sampled` in nine samples of ten, and within `unknown` over the variations of what is unknown. A share of the peak
-    is 0 to 1. `tflops`: of a ratio, the rate of the plan itself; `first`: the size that an efficiency is relative to,
-    None where nothing says."""
+    """A published number of one plan beside its prediction (None where there is none: `state`): the median of its
+    samples, of which nine in ten lie within `sampled`. `unknown`: its ends over the variations of what is unknown,
+    every device typical. A share of the peak is 0 to 1. `tflops`: of a ratio, the rate of the plan itself; `first`: the
+    size that an efficiency is relative to, None where nothing says."""
 
     plan: str
     devices: int
@@ -82,10 +81,13 @@ def _ratios(view: StudyView, figures: PublishedTable) -> tuple[PublishedFigure, 
         return ()
     varied, first, made = view.sensitivity, next(iter(figures.ratios)), []
     size = view.largest if varied is None else varied.devices
-    rates = view.rates_at(size) | ({} if varied is None else dict(varied.default))
+    typical = view.rates_at(size) | ({} if varied is None else dict(varied.default))
+    rates = typical | {o.plan: median_rate(o) for o in view.at(size) if o.row["fits"]}
     bands = ratio_bands(view, size, first)
     for plan, published in figures.ratios.items():
-        ratio, (tflops, state) = rates.get(plan, math.nan) / rates.get(first, math.nan), rate_among(rates, plan)
+        tflops, state = rate_among(rates, plan)
+        sampled = bands.get(plan)
+        ratio = typical.get(plan, math.nan) / typical.get(first, math.nan) if sampled is None else sampled.median
         made.append(
             PublishedFigure(
                 plan=plan,
@@ -93,7 +95,7 @@ def _ratios(view: StudyView, figures: PublishedTable) -> tuple[PublishedFigure, 
                 published=published,
                 predicted=ratio if math.isfinite(ratio) else None,
                 state=state,
-                sampled=bands.get(plan),
+                sampled=None if sampled is None else (sampled.low, sampled.high),
                 unknown=None if plan == first else ratio_over_unknown(view, plan, first),
                 tflops=tflops,
             )
@@ -101,15 +103,17 @@ def _ratios(view: StudyView, figures: PublishedTable) -> tuple[PublishedFigure, 
     return tuple(made)
 
 
-def ratio_bands(view: StudyView, size: int, first: str) -> dict[str, Range]:
-    """Within what nine of ten paired samples of each plan's rate over the first plan's lie; plans without samples are
-    not in it."""
-    samples = {o.plan: o.samples_s for o in view.at(size) if o.samples_s is not None}
-    if first not in samples:
+def ratio_bands(view: StudyView, size: int, first: str) -> dict[str, Sampled]:
+    """The paired samples of each plan's rate over the first plan's; plans without samples are not in it."""
+    sampled = {o.plan: o for o in view.at(size) if o.samples_s is not None}
+    if first not in sampled:
         return {}
-    # Both do the same work at one size, so that rates are as the inverse of times.
-    ratios = {plan: band_of(samples[first] / own) for plan, own in samples.items() if plan != first}
-    return {plan: (low, high) for plan, (low, _, high) in ratios.items()}
+    base = rate(sampled[first]) * step_s(sampled[first])  # operations of a device in a step
+    return {
+        plan: sampled_ratio(o, sampled[first], rate(o) * step_s(o) / base)
+        for plan, o in sampled.items()
+        if plan != first
+    }
 
 
 def _share(view: StudyView, plan: str, size: int, published: float) -> PublishedFigure:
@@ -122,7 +126,7 @@ def _share(view: StudyView, plan: str, size: int, published: float) -> Published
         plan=plan,
         devices=size,
         published=published,
-        predicted=rate(outcome) / peak,
+        predicted=median_rate(outcome) / peak,
         state="",
         sampled=None if sampled is None else (sampled.low / peak, sampled.high / peak),
         unknown=share_over_unknown(view, plan, size, peak),
@@ -154,7 +158,7 @@ def _ends(values: list[float]) -> Range | None:
 
 
 def _efficiency(view: StudyView, figures: PublishedTable, plan: str, published: float) -> PublishedFigure:
-    rates = {o.devices: rate(o) if o.row["fits"] else math.nan for o in view.study.of(plan)}
+    rates = {o.devices: median_rate(o) if o.row["fits"] else math.nan for o in view.study.of(plan)}
     fitting = [size for size, own in rates.items() if math.isfinite(own)]
     first = figures.efficiency_base_devices or min(fitting, default=0)
     efficiency, state = rates.get(view.largest, math.nan) / rates.get(first, math.nan), ""

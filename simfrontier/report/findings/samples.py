@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simfrontier.analysis import probability_faster
+from simfrontier.analysis import band_of, probability_faster
 from simfrontier.records import dataclass
 from simfrontier.report.view import rate, step_s
 from simfrontier.study import BAND, PlanOutcome
@@ -34,6 +34,16 @@ def sampled_tflops(outcome: PlanOutcome) -> Sampled | None:
         return None
     work = rate(outcome) * step_s(outcome)
     return Sampled(low=work / step.high, median=work / step.median, high=work / step.low)
+
+
+def sampled_ratio(first: PlanOutcome, second: PlanOutcome, work: float) -> Sampled:
+    """The ratio of the first plan's pace to the second's, where it does `work` times as much in a step: of paired
+    samples, or of the steps as they are where there are none."""
+    if first.samples_s is None or second.samples_s is None:
+        ratio = work * step_s(second) / step_s(first)
+        return Sampled(low=ratio, median=ratio, high=ratio)
+    low, median, high = band_of(work * second.samples_s / first.samples_s)
+    return Sampled(low=low, median=median, high=high)
 
 
 def sampled_share(first: PlanOutcome, second: PlanOutcome) -> tuple[float, int] | None:

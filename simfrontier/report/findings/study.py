@@ -23,7 +23,6 @@ from simfrontier.wholefile import write_json
 
 if TYPE_CHECKING:
     from simfrontier.environment import Environment
-    from simfrontier.report.findings.earlier import Earlier
     from simfrontier.report.findings.pipeline import Pipeline
     from simfrontier.report.findings.published import Published
     from simfrontier.report.findings.ranks import RankGrids
@@ -45,7 +44,6 @@ class StudyFindings:
     memory: MemoryUse
     assumptions: Assumptions
     published: Published | None = None
-    earlier: Earlier | None = None
     ranks: RankGrids | None = None
     sensitivity: Variations | None = None
     environment: Environment | None = None
@@ -83,10 +81,6 @@ def _rare(view: StudyView) -> dict[str, Any]:
         from simfrontier.report.findings.published import published_of
 
         made["published"] = published_of(view)
-    if view.scenario.file.earlier is not None:
-        from simfrontier.report.findings.earlier import earlier_of
-
-        made["earlier"] = earlier_of(view)
     if view.has_grids:
         from simfrontier.report.findings.ranks import rank_grids
 

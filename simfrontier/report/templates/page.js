@@ -131,6 +131,19 @@
     }
   });
 
+  // Two plans against each other, in words.
+  const pair = document.getElementById("pair");
+  async function against() {
+    const words = (known[pair.dataset.pairs] ??= await unpacked(pair.dataset.pairs).json())[pair.elements.size.value];
+    const { plan, other, size } = pair.elements;
+    const found = words[plan.value]?.[other.value];
+    const absent = [plan.value, other.value].filter((name) => !(name in words));
+    pair.querySelector("output").textContent =
+      found ?? (plan.value === other.value ? "that is the same plan." : `${absent.join(" and ")} does not fit on ${size.value}.`);
+  }
+  pair?.addEventListener("input", () => against().catch(console.error));
+  pair?.addEventListener("submit", (event) => event.preventDefault());
+
   if (typeof DecompressionStream !== "function") {
     const notice = document.querySelector(".no-charts");
     notice.hidden = plots.length === 0;

@@ -1,0 +1,119 @@
+"""What else is asked of a scenario from Python: is it sound, which plan is best, why; and do the models hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from simfrontier.api.steps import case_named, read_scenario
+from simfrontier.scenario import Scenario
+
+if TYPE_CHECKING:
+    from simfrontier.explanation import Explanation
+    from simfrontier.schedule import Finding
+    from simfrontier.simulation import Fidelity
+    from simfrontier.tuning import TuningOutcome, Value
+    from simfrontier.validation import Validation
+
+
+def check(
+    scenario: Scenario | str | Path, plan: str | None = None, *, devices: int | None = None, memory: bool = True
+) -> tuple[Finding, ...]:
+    """What is wrong with a plan's schedule at a size (default: the scenario's first plan and largest size): placements,
+    versions, sums, order, deadlock and, with `memory`, the peak against the machine's. Empty where it is sound."""
+    from simfrontier.schedule import check as check_schedule
+    from simfrontier.study import schedule_of
+
+    read = read_scenario(scenario)
+    name, size = case_named(read, plan, devices)
+    capacity = int(read.machine.device.hbm_bytes) if memory else None
+    return tuple(check_schedule(schedule_of(read, name, size), capacity).findings)
+
+
+def export(
+    scenario: Scenario | str | Path, plan: str | None = None, *, devices: int | None = None, out: str | Path
+) -> Path:
+    """Write a plan's schedule as the file (JSON) that `simfrontier check` and `simfrontier-real` read, and return its
+    path. Default: the scenario's first plan and largest size. Raises InputError where it cannot be written."""
+    from simfrontier.schedule import save
+    from simfrontier.study import schedule_of
+
+    read = read_scenario(scenario)
+    name, size = case_named(read, plan, devices)
+    path = Path(out)
+    save(schedule_of(read, name, size), path)
+    return path
+
+
+def tune(
+    scenario: Scenario | str | Path,
+    *,
+    devices: int | None = None,
+    pins: Mapping[str, Value | Sequence[Value]] | None = None,
+    lossy: bool | None = None,
+    max_error: float | None = None,
+    simulate: int | None = None,
+    jobs: int = 1,
+    progress: Callable[[str, int, int], None] = lambda *_: None,
+) -> TuningOutcome:
+    """The fastest plans for a scenario's machine, model and batch on that many devices (default: its largest size).
+    `.best`, `.why` and `.frame()` say which. All else as `simfrontier.tuning.tune`, which can also go on where it was
+    stopped."""
+    from simfrontier.tuning import tune as search
+
+    return search(
+        read_scenario(scenario),
+        devices=devices,
+        pins=pins,
+        lossy=lossy,
+        max_error=max_error,
+        simulate=simulate,
+        jobs=jobs,
+        progress=progress,
+    )
+
+
+def explain(
+    scenario: Scenario | str | Path,
+    plan: str | None = None,
+    *,
+    devices: int | None = None,
+    against: str | None = None,
+    fidelity: Fidelity | None = None,
+    what_if: bool = True,
+    jobs: int = 1,
+    progress: Callable[[str, int], None] = lambda *_: None,
+) -> Explanation:
+    """Why a plan takes as long as it does: `.frame()` is its critical path, `.changes_frame()` what would help, each
+    simulated. All else as `simfrontier.explanation.explain`."""
+    from simfrontier.explanation import explain as explanation
+
+    return explanation(
+        read_scenario(scenario),
+        plan,
+        devices=devices,
+        against=against,
+        fidelity=fidelity,
+        what_if=what_if,
+        jobs=jobs,
+        progress=progress,
+    )
+
+
+def validate(
+    *files: str | Path, machine: str | None = None, library: str | None = None, cross: bool = False
+) -> Validation:
+    """The shipped models held against measured times: the project's tables, or `files` of your own (CSV, logs of
+    nccl-tests, rccl-tests, OSU, Chrome traces of simfrontier-real). `.frame()` has a row per measured time, in seconds.
+
+    `machine` and `library` are those of logs that do not say. `cross`: fitted rows of the project's tables as fits
+    predict them that have not seen their number of devices (a minute). Raises InputError for a file that cannot be
+    read, or of which nothing can be predicted.
+    """
+    from simfrontier.api.validations import validate_files, validate_shipped
+    from simfrontier.measured import Setup
+
+    if not files:
+        return validate_shipped(cross)
+    return validate_files([Path(file) for file in files], Setup(machine=machine, library=library), None)

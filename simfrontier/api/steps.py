@@ -1,0 +1,115 @@
+"""Simulations from Python: one step of a plan, or every plan at every size side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from simfrontier.api.scenarios import USUAL_PLANS, Plans, Settings, load, new_scenario
+from simfrontier.errors import InputError, nearest
+from simfrontier.scenario import Scenario
+
+if TYPE_CHECKING:
+    from simfrontier.api.comparison import Comparison
+    from simfrontier.simulation import Fidelity, SimulatedStep
+
+
+def simulate(
+    scenario: Scenario | str | Path,
+    plan: str | None = None,
+    *,
+    devices: int | None = None,
+    fidelity: Fidelity | None = None,
+    exact: bool = False,
+) -> SimulatedStep:
+    """One step of a plan (default: the scenario's first) at a size (default: its largest): built, checked, simulated.
+
+    `scenario`: of `load` or `new_scenario`, or the path of a file. `fidelity`: analytic, flow or chunk (default: the
+    scenario's). `exact`: every rank by itself, none folded with those that are alike. `step_s` and `compute_s` of the
+    step are in seconds. A plan that leaves options open is searched first. Raises InputError for a plan, size or
+    fidelity that cannot be, NothingFitsError where no candidate of a search fits into memory, SimfrontierError if the
+    check of the schedule finds anything.
+    """
+    from simfrontier.study import simulated
+    from simfrontier.tuning import GridSearcher
+
+    read = read_scenario(scenario)
+    name, size = case_named(read, plan, devices)
+    searcher = GridSearcher()
+    read = searcher.resolved(read, (size,), (name,))
+    built = searcher.schedule_cache.get(read, name, size)
+    return simulated(read, built, fidelity or read.file.run.fidelity, exact)
+
+
+def compare(
+    scenario: Scenario | str | Path,
+    model: str | Mapping[str, Any] | None = None,
+    plans: Plans | None = None,
+    *,
+    devices: int | Sequence[int] = (),
+    settings: Settings | None = None,
+    fidelity: Fidelity | None = None,
+    exact: bool = False,
+    vary: bool = False,
+    jobs: int = 1,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Comparison:
+    """Every plan at every size, simulated: a table and a chart in a notebook.
+
+    Either of a scenario (of `load` or `new_scenario`, or the path of a file, whose `plans`, `devices` and `settings`
+    may be replaced here), or of a machine, a model, plans and sizes, as in `new_scenario`. `fidelity` and `exact` as in
+    `simulate`. `vary`: whether to simulate the scenario's variations of what is unknown too. `jobs`: processes.
+    `progress` is called with a short text as each case ends. Raises as `simulate` does.
+
+    >>> compare("frontier", "gpt-13b", ["zero3", "zero-topo"], devices=[8, 64, 384])
+    """
+    from simfrontier.api.comparison import Comparison
+    from simfrontier.api.views import view_of
+
+    sizes = (devices,) if isinstance(devices, int) else tuple(devices)
+    if model is None:
+        read = _read(scenario, plans, sizes, settings)
+    else:
+        if not isinstance(scenario, str):
+            raise InputError("model: got one beside a scenario; allowed: beside the name of a machine")
+        if not sizes:
+            raise InputError("devices: got none; allowed: sizes, e.g. devices=[8, 64, 384]")
+        read = new_scenario(scenario, model, USUAL_PLANS if plans is None else plans, devices=sizes, settings=settings)
+    _refuse_jobs(read, jobs)
+    return Comparison(view=view_of(read, fidelity, exact, vary, jobs, progress))
+
+
+def read_scenario(scenario: Scenario | str | Path) -> Scenario:
+    """The scenario, read where it is the path of a file."""
+    return scenario if isinstance(scenario, Scenario) else load(scenario)
+
+
+def case_named(scenario: Scenario, plan: str | None, devices: int | None) -> tuple[str, int]:
+    """A plan and a size, by default the scenario's first and its largest. Raises InputError for a plan it has not."""
+    name = next(iter(scenario.plans)) if plan is None else plan
+    if name not in scenario.plans:
+        raise InputError(f"plan {name!r}: {nearest(name, tuple(scenario.plans))}")
+    return name, max(scenario.file.run.devices) if devices is None else devices
+
+
+def _read(
+    scenario: Scenario | str | Path, plans: Plans | None, devices: tuple[int, ...], settings: Settings | None
+) -> Scenario:
+    names = (plans,) if isinstance(plans, str) else tuple(plans or ())
+    if isinstance(plans, Mapping):
+        raise InputError("plans: got tables beside a scenario; allowed: names of its plans, or of families")
+    if not isinstance(scenario, Scenario):
+        return load(scenario, settings, names, devices)
+    if names or devices or settings:
+        raise InputError("plans, devices and settings are the scenario's own; allowed: give them to load()")
+    return scenario
+
+
+def _refuse_jobs(scenario: Scenario, jobs: int) -> None:
+    """Families that were made in this process are not known to others."""
+    from simfrontier.plan import own_families
+
+    own = [name for name, options in scenario.plans.items() if options.family in own_families()]
+    if jobs > 1 and own:
+        raise InputError(f"jobs: got {jobs}, but plan {own[0]!r} is of a family of this process; allowed: 1")

@@ -1,0 +1,94 @@
+"""Validations: the models held against the project's measured tables, or against files of a user."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from simfrontier.errors import InputError
+from simfrontier.measured import CallRow, Setup, Table, call_faults, has_columns, load_tables, read_any
+from simfrontier.report import counted, said, unknown_programs, wrong_units
+from simfrontier.validation import (
+    ComparedRow,
+    Harness,
+    Validation,
+    load_bounds,
+    named_harnesses,
+    shipped_harnesses,
+    shipped_models,
+    validate,
+)
+
+
+def validate_shipped(cross: bool) -> Validation:
+    """The shipped tables, with their bounds."""
+    if not cross:
+        return validate(load_tables(), shipped_models(), load_bounds())
+    from simfrontier.api.left_out import left_out
+
+    return validate(load_tables(), shipped_models(), load_bounds(), left_out())
+
+
+def validate_files(paths: Sequence[Path], setup: Setup, harness: str | None) -> Validation:
+    """Files of a user. Raises InputError for a file that cannot be read, or of which nothing can be predicted."""
+    _refuse_idle(paths, setup)
+    harnesses = None if harness is None else named_harnesses(harness)
+    faults = call_faults()
+    files = list(dict.fromkeys(paths))
+    are_told_apart = len({path.name for path in files}) == len(files)
+    tables = [
+        Table(
+            name=path.name if are_told_apart else str(path),
+            file=str(path),
+            form="calls",
+            title=path.name,
+            citation="",
+            method="",
+            caveats=(),
+            rows=read_any(path, setup),
+            pathologies=faults,
+        )
+        for path in files
+    ]
+    done = validate(tables, shipped_models(harnesses))
+    for table in tables:
+        _refuse_unpredicted(done.of(table.name), table.file)
+    _refuse_strange(harnesses or (), [row for table in tables for row in table.rows if isinstance(row, CallRow)])
+    unknown = unknown_programs(done) if harnesses is None else None
+    return replace(done, notes=tuple(said("validate", "notes", wrong_units(done), unknown)))
+
+
+def _refuse_idle(paths: Sequence[Path], setup: Setup) -> None:
+    """Raise InputError for options whose values the rows of the tables already have."""
+    if not all(map(has_columns, paths)):
+        return
+    for option, value in asdict(setup).items():
+        if value is not None:
+            raise InputError(
+                f"--{option}: got {value!r} beside {paths[0]}, a table whose rows say it (column {option}); allowed: "
+                "beside output of nccl-tests or OSU"
+            )
+
+
+def _refuse_strange(harnesses: Sequence[Harness], rows: Sequence[CallRow]) -> None:
+    """Raise InputError for a named program that cannot have measured any row."""
+    for one in harnesses:
+        if not any(map(one.may_cover, rows)):
+            known = [each.name for each in shipped_harnesses() if any(map(each.may_cover, rows))]
+            raise InputError(
+                f"got {one.name!r}, which measured {', '.join(one.collectives)} by {one.library} on "
+                f"{one.machine}: no row is of these; allowed: {', '.join([*known, 'none'])}",
+                where="--harness",
+            )
+
+
+def _refuse_unpredicted(rows: Sequence[ComparedRow], name: str) -> None:
+    if any(row.prediction is not None for row in rows):
+        return
+    [(why, number)] = Counter(row.reason for row in rows).most_common(1)
+    first = next(row.row.place for row in rows if row.reason == why).first
+    raise InputError(
+        f"{name}: none of its {counted(len(rows), 'row')} can be predicted: {why} ({counted(number, 'row')}{first})"
+    )

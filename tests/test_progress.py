@@ -1,0 +1,39 @@
+"""Progress where output is redirected: a line every ten seconds, and none for what is short."""
+
+from __future__ import annotations
+
+import pytest
+
+from simfrontier.cli.bar import ProgressLines, bar_of_work
+
+
+def test_lines_come_every_ten_seconds(capsys: pytest.CaptureFixture[str]) -> None:
+    """Updates at 1, 2 … 25 s: lines at 10 and at 20."""
+    now = 0.0
+
+    def clock() -> float:
+        return now
+
+    with ProgressLines(clock) as bar:
+        task = bar.add_task("simulating", total=54)
+        for second in range(1, 26):
+            now = float(second)
+            bar.update(task, advance=1, description=f"hsdp on {second}")
+    told = capsys.readouterr()
+    assert told.err.splitlines() == ["hsdp on 10: 10 of 54 done, 10 s", "hsdp on 20: 20 of 54 done, 20 s"]
+    assert told.out == ""
+
+
+def test_what_is_done_may_be_said_as_a_whole_and_the_total_may_be_unknown(capsys: pytest.CaptureFixture[str]) -> None:
+    now = 0.0
+    with ProgressLines(lambda: now) as bar:
+        task = bar.add_task("laying out", total=None)
+        now = 11.0
+        bar.update(task, completed=7)
+        now = 30.0
+        bar.update(task, completed=9, total=12, description="estimating")
+    assert capsys.readouterr().err.splitlines() == ["laying out: 7 done, 11 s", "estimating: 9 of 12 done, 30 s"]
+
+
+def test_redirected_output_gets_lines() -> None:
+    assert isinstance(bar_of_work(), ProgressLines)
