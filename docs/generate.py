@@ -1,0 +1,89 @@
+"""Pages of the site that are made from the program: every command with its options, every key of a scenario file; and
+the start, which is the README."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """mkdocs asks for the files of the site."""
+    from mkdocs.structure.files import File
+
+    for name, text in (("index.md", start()), ("commands.md", commands()), ("keys.md", keys())):
+        files.append(File.generated(config, name, content=text))
+    return files
+
+
+def start() -> str:
+    """The README, whose links lead to pages of this folder."""
+    return re.sub(r"\]\(docs/", "](", (ROOT / "README.md").read_text(encoding="utf-8"))
+
+
+def commands() -> str:
+    """Every verb of both command lines, with its arguments and options."""
+    from simfrontier.cli.typer_app import app_of
+    from simfrontier_real.cli import app as real
+
+    parts = ["# Commands\n"]
+    for program, app in (("simfrontier", app_of()), ("simfrontier-real", real)):
+        parts.append(f"## {program}\n")
+        parts += _verbs(program, app)
+    return "\n".join(parts) + "\n"
+
+
+def _verbs(program: str, app: Any) -> Iterator[str]:
+    from typer.main import get_command
+
+    for name, verb in sorted(get_command(app).commands.items()):  # type: ignore[attr-defined]
+        if verb.hidden:
+            continue
+        yield f"### {program} {name}\n\n{_text(verb.help)}\n"
+        yield _table("option", "meaning", "default")
+        yield from (_option(each) for each in verb.params if each.name != "help")
+        yield ""
+
+
+def _option(each: Any) -> str:
+    """An argument or option as a row."""
+    named = [f"`{one}`" for one in (*each.opts, *each.secondary_opts)]
+    names = ", ".join(named) if each.param_type_name == "option" else f"`{each.name.upper()}`"
+    default = "" if each.default in (None, False, ()) or callable(each.default) else f"`{each.default}`"
+    return _row(names, each.help, default)
+
+
+def keys() -> str:
+    """Every key of a scenario file."""
+    from simfrontier.scenario.keys import plan_sentences, scenario_keys
+
+    listed = scenario_keys()
+    every = max(len(key.families) for key in listed)
+    parts = ["# Keys of a scenario file\n"]
+    parts += ["`--set key=value` sets any of them; `simfrontier list keys` prints them.\n"]
+    parts += [_table("key", "meaning", "may be", "default")]
+    parts += [_row(f"`{key.name}`", key.sentence, key.allowed, key.default) for key in listed if not key.families]
+    parts += ["\n## Plans\n", _table("family", "what it is")]
+    parts += [_row(f"`{name}`", sentence) for name, sentence in plan_sentences().items()]
+    parts += ["\n### Keys of a plan\n", _table("key", "meaning", "may be", "default", "families")]
+    for key in listed:
+        if key.families:
+            of = "all" if len(key.families) == every else ", ".join(key.families)
+            parts.append(_row(f"`{key.name}`", key.sentence, key.allowed, key.default, of))
+    return "\n".join(parts) + "\n"
+
+
+def _table(*heads: str) -> str:
+    return f"{_row(*heads)}\n|{' --- |' * len(heads)}"
+
+
+def _row(*cells: str | None) -> str:
+    return f"| {' | '.join(map(_text, cells))} |"
+
+
+def _text(words: str | None) -> str:
+    return " ".join((words or "").split()).replace("|", "\\|")
