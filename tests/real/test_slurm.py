@@ -14,11 +14,13 @@ from typing import Any
 
 import pytest
 import typer.main
+from typer.testing import CliRunner
 
 from simfrontier.cli import app_of
 from simfrontier.schedule.store import digest, load
 from simfrontier.trace import read_perfetto
 from simfrontier_real.cli import app as simfrontier_real
+from tests.real.slurm_stand_ins import install_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 SLURM = ROOT / "real" / "slurm"
@@ -35,10 +37,11 @@ SETTING = re.compile(r"^\s*(?:setting|export)\s+([A-Z][A-Z0-9_]*)")
 
 @dataclass(frozen=True)
 class Ended:
-    """A script's exit code, its lines as words, and what it said on standard error."""
+    """A script's exit code, its lines as words, what it found missing, and what it said on standard error."""
 
     code: int
     lines: list[list[str]]
+    missing: list[str]
     err: str
 
     def commands(self, program: str) -> list[list[str]]:
@@ -51,22 +54,25 @@ class Ended:
         return results
 
     def launches(self) -> list[list[str]]:
-        return [words for words in self.lines if words[0] == "srun"]
+        return [words for words in self.lines if words[0] == "srun" and "hostname" not in words]
 
     def exports(self, name: str) -> list[str]:
         return [words[1].partition("=")[2] for words in self.lines if words[0] == "export" and f"{name}=" in words[1]]
 
 
 def dry_run(site: str, **variables: str) -> Ended:
-    """A dry run in an environment of nothing but these variables; no scontrol is found."""
+    """A dry run in an environment of nothing but these variables; no scontrol is found, and no Python environment."""
     ran = subprocess.run(
         [shutil.which("bash") or "bash", str(SLURM / f"{site}.sbatch")],
-        env={"PATH": "/usr/bin:/bin", "DRY_RUN": "1", "ROOT": str(ROOT), **variables},
+        env={"PATH": "/usr/bin:/bin", "DRY_RUN": "1", "ROOT": str(ROOT), "PYTHON_ENV": "/nowhere", **variables},
         capture_output=True,
         text=True,
         timeout=60,
     )
-    return Ended(ran.returncode, [shlex.split(line) for line in ran.stdout.splitlines()], ran.stderr)
+    said = ran.stdout.splitlines()
+    missing = [line.removeprefix("missing: ") for line in said if line.startswith("missing: ")]
+    lines = said[: len(said) - len(missing)]  # they come at the end
+    return Ended(ran.returncode, [shlex.split(line) for line in lines], missing, ran.stderr)
 
 
 def parsed(program: str, arguments: list[str]) -> Any:
@@ -120,12 +126,12 @@ def test_an_unknown_option_would_be_noticed() -> None:
 def test_one_rank_per_device_on_all_nodes_of_the_job(site: str, ranks: int) -> None:
     ended = dry_run(site, **INPUTS, **JOB)
     assert len(ended.launches()) == 4  # where, measure, replay, train
-    for words in ended.launches():
-        assert {"--nodes=3", f"--ntasks={3 * ranks}", f"--ntasks-per-node={ranks}"} < set(words)
+    for nodes, words in zip((3, 3, 3, 2), ended.launches(), strict=True):  # training: TRAIN_NODES
+        assert {f"--nodes={nodes}", f"--ntasks={nodes * ranks}", f"--ntasks-per-node={ranks}"} < set(words)
         assert {"--distribution=block", "--kill-on-bad-exit=1"} < set(words)
-    for words in ended.commands("simfrontier"):
-        if words[0] == "export":
-            assert words[words.index("--devices") + 1] == str(3 * ranks)
+        assert ("--relative=0" in words) is (nodes < 3)  # rank 0 is on the first host
+    exports = [words for words in ended.commands("simfrontier") if words[0] == "export"]
+    assert [int(words[words.index("--devices") + 1]) for words in exports] == [3 * ranks, 3 * ranks, 2 * ranks]
 
 
 @pytest.mark.parametrize("site", SITES)
@@ -133,7 +139,7 @@ def test_every_launch_has_a_port_of_its_own_and_the_first_host(site: str) -> Non
     ended = dry_run(site, **INPUTS, **JOB)
     # job 1991: 10000 + (1991 mod 1990) x 10 = 10010, then counted up
     assert ended.exports("MASTER_PORT") == ["10010", "10011", "10012", "10013"]
-    assert ended.exports("MASTER_ADDR") == ["hosta"]
+    assert ended.exports("MASTER_ADDR") == ["ADDRESS-OF-hosta" if site == "frontier" else "hosta"]
 
 
 @pytest.mark.parametrize("site", SITES)
@@ -172,7 +178,13 @@ def test_the_set_up_of_every_site_installs_its_torch_and_not_the_extra() -> None
 @pytest.mark.parametrize(
     ("site", "variables", "message"),
     [
-        ("perlmutter", {}, "SCENARIO is not set"),
+        ("perlmutter", {"DRY_RUN": "0"}, "SCENARIO is not set"),
+        ("frontier", {"DRY_RUN": "0"}, "ACCOUNT is not set; allowed: the project to charge"),
+        ("frontier", {"STEPS": "predict mesure"}, "STEPS: got mesure; allowed: predict where measure calibrate"),
+        ("frontier", {"BROADCAST": "yes"}, "BROADCAST: got 'yes'; allowed: 0 1"),
+        ("generic", {"BROADCAST": "1"}, "LOCAL_DISK is not set"),
+        ("generic", {"MEET_AT": "home"}, "MEET_AT: got 'home'; allowed: name address"),
+        ("frontier", {"TRAIN_NODES": "0"}, "TRAIN_NODES: got '0'; allowed: a whole number from 1 to 100000"),
         ("frontier", {"BIND": "nearest"}, "BIND: got nearest; allowed: gcd, closest"),
         ("generic", {"BACKEND": "mpi"}, "BACKEND: got mpi; allowed: gloo, nccl"),
         ("frontier", {"ROOT": "/nowhere"}, "/nowhere has no real/slurm/common.sh"),
@@ -225,7 +237,78 @@ def test_every_setting_names_its_source() -> None:
 
 
 def test_an_empty_environment_is_enough_for_a_dry_run() -> None:
-    assert [dry_run(site).code for site in ("frontier", "generic")] == [0, 0]
+    assert [dry_run(site).code for site in SITES] == [0, 0, 0]
+
+
+def test_a_dry_run_says_what_is_missing() -> None:
+    commands = [f"the command {name} on this host" for name in ("sbatch", "srun", "scontrol", "module")]
+    environment = "the Python environment /nowhere with simfrontier (PYTHON_ENV; SETUP=1 makes it)"
+    account = "the project to charge (ACCOUNT)"
+    assert dry_run("frontier").missing == [account, *commands, environment]
+    assert dry_run("perlmutter").missing == [account, *commands, environment, "the file SCENARIO (SCENARIO)"]
+    ended = dry_run("frontier", ACCOUNT="a", BROADCAST="1", SCENARIO="/no.toml", TRAIN_SCENARIO="/none.toml")
+    packed = "the packed environment /nowhere.tar.gz (ARCHIVE; PACK=1 makes it)"
+    files = ["the file /no.toml (SCENARIO)", "the file /none.toml (TRAIN_SCENARIO)"]
+    assert ended.missing == [*commands, "the command sbcast on this host", environment, packed, *files]
+    inside = dry_run("generic", **JOB, CONTAINER="apptainer exec /no.sif")
+    expected = ["srun", "scontrol", "apptainer"]
+    assert inside.missing == [
+        *(f"the command {name} on this host" for name in expected),
+        "the image /no.sif of CONTAINER",
+    ]
+
+
+def test_a_dry_run_tries_the_schedules(tmp_path: Path) -> None:
+    install_environment(tmp_path / "env", real_simulator=True)
+    ended = dry_run("frontier", PYTHON_ENV=str(tmp_path / "env"), PLANS="zero3,zero33", ACCOUNT="a", **JOB)
+    tried = [line for line in ended.missing if line.startswith("schedules for ")]
+    assert [line.partition(": ")[0] for line in tried] == ["schedules for predict", "schedules for train"]
+    assert all('plans: got "zero33"' in line for line in tried) and ended.code == 0
+
+
+@pytest.mark.parametrize("site", SITES)
+def test_results_go_into_a_folder_of_the_job(site: str) -> None:
+    made = [words for words in dry_run(site, **JOB, SCENARIO="mine.toml").lines if words[0] == "mkdir"]
+    assert made == [["mkdir", "-p", f"{ROOT}/reports/{site}-1991"]]
+
+
+@pytest.mark.parametrize("site", SITES)
+def test_queues_can_be_chosen(site: str) -> None:
+    submitted = dry_run(site, **INPUTS, QOS="debug", PARTITION="small").lines[0]
+    assert {"--qos=debug", "--partition=small"} < set(submitted)
+
+
+def test_an_environment_named_by_env_is_refused(tmp_path: Path) -> None:
+    install_environment(tmp_path, real_simulator=False)
+    (tmp_path / "bin" / "python").symlink_to("python3")
+    ended = dry_run("frontier", PYTHON_ENV="", ENV=str(tmp_path))
+    assert ended.code == 2 and "allowed: PYTHON_ENV for the Python environment" in ended.err
+    assert dry_run("frontier", PYTHON_ENV="", ENV="/etc/profile").code == 0  # what a shell reads at its start
+
+
+NODES = [1, 2, 48, 384, *(pytest.param(nodes, marks=pytest.mark.long) for nodes in (4, 8, 16, 96, 192))]
+
+
+@pytest.mark.parametrize("nodes", NODES)
+def test_what_frontier_runs_unless_told_otherwise_has_schedules(nodes: int, tmp_path: Path) -> None:
+    ended = dry_run("frontier", NODES=str(nodes), OUT=str(tmp_path))
+    predict, _, train = (words for words in ended.commands("simfrontier") if words[0] == "export")
+    assert predict[predict.index("--devices") + 1] == str(8 * nodes)
+    for words in (predict, train):
+        done = CliRunner().invoke(app_of(), words)
+        assert done.exit_code == 0, done.output
+    for folder in ("sim", "train"):
+        assert len(list((tmp_path / folder).glob("schedule-*.json"))) == 3
+
+
+@pytest.mark.parametrize("name", ["rocm", "cuda"])
+def test_a_container_keeps_the_torch_of_its_image_and_says_that_it_was_not_run(name: str) -> None:
+    lines = (ROOT / "real" / "containers" / f"{name}.def").read_text(encoding="utf-8").splitlines()
+    assert lines[0].startswith("# Not built and not run yet")
+    (install,) = (line for line in lines if "pip install" in line)
+    assert "torch" not in install and "[" not in install
+    copied = [line.split()[0] for line in lines if " /opt/simfrontier/" in line]
+    assert len(copied) == 6 and all((ROOT / each).exists() for each in copied)
 
 
 STAND_IN = """#!/bin/bash
@@ -250,10 +333,11 @@ def test_the_generic_script_runs_with_a_stand_in_for_srun(tmp_path: Path) -> Non
         (tmp_path / name).chmod(0o755)
     job = {"SLURM_JOB_ID": str(os.getpid()), "SLURM_JOB_NUM_NODES": "1", "SLURM_JOB_NODELIST": "here"}
     inputs = {"RANKS_PER_NODE": "2", "PLANS": "zero3", "COMPUTE": "none", "STEPS": "predict where replay"}
-    folders = {"ROOT": str(ROOT), "ENV": sys.prefix, "OUT": str(tmp_path / "out")}
+    folders = {"ROOT": str(ROOT), "PYTHON_ENV": sys.prefix, "OUT": str(tmp_path / "out")}
+    code = {"PYTHONPATH": f"{ROOT}:{ROOT / 'real'}"}
     ran = subprocess.run(
         ["bash", str(SLURM / "generic.sbatch")],
-        env={"PATH": f"{tmp_path}:{os.environ['PATH']}", **job, **inputs, **folders},
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}", **job, **inputs, **folders, **code},
         capture_output=True,
         text=True,
         timeout=300,
