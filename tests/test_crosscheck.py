@@ -51,6 +51,25 @@ def test_a_simulation_agrees_with_itself(sim: Path) -> None:
     assert [plan["num_ranks"] for plan in document["plans"].values()] == [8, 8]
 
 
+def held(made: Trace) -> Trace:
+    """A measured trace that holds four of its eight ranks."""
+    real = measured(made, notes={"held_ranks": "0-3"})
+    return replace(real, ranks=real.ranks[:4], members=real.members[:4], spans=real.spans[:4])
+
+
+def test_traces_that_hold_some_ranks_are_compared_on_these(sim: Path, tmp_path: Path) -> None:
+    folder = real(sim, tmp_path / "real", held)
+    ran = invoke("crosscheck", sim, folder, *SMALL, "--out", tmp_path / "page")
+    said = (
+        "The real traces hold the operations of 4 of 8 ranks, and only these are compared; step times are of all ranks."
+    )
+    assert ran.code == 0 and said in " ".join(ran.out.split())
+    assert said in (tmp_path / "page" / "index.html").read_text(encoding="utf-8").replace("\u00a0", " ")
+    document = json.loads(invoke("crosscheck", sim, folder, *SMALL, "--json").out)
+    zero3 = document["plans"]["zero3"]
+    assert (zero3["num_ranks"], zero3["num_ranks_left_out"]) == (4, 4)
+
+
 def test_json_holds_what_the_console_says(sim: Path, tmp_path: Path) -> None:
     ran = invoke("crosscheck", sim, real(sim, tmp_path / "real"), *SMALL, "--json")
     document = json.loads(ran.out)

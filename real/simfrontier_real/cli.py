@@ -57,6 +57,10 @@ def replay(
     warmup: Annotated[int, typer.Option(min=0, help="steps before the first that is timed")] = 2,
     compute: Annotated[str, typer.Option(help="real, wait (as long as in --waits) or none")] = "real",
     waits: Annotated[Path | None, typer.Option(help="folder of simulated traces (trace-NAME.json) to wait by")] = None,
+    trace_ranks: Annotated[
+        int | None,
+        typer.Option(min=1, help="most ranks whose ops a trace holds, of whole hosts, evenly spread (default: all)"),
+    ] = None,
     collectives: CollectivesOption = "native",
     backend: BackendOption = "gloo",
     timeout: TimeoutOption = 60.0,
@@ -74,7 +78,9 @@ def replay(
     from simfrontier_real.replay_session import ReplaySettings, replay_all
     from simfrontier_real.session import session
 
-    plan = ReplaySettings(out=out, iterations=iterations, warmup=warmup, compute=compute, waits=waits)
+    plan = ReplaySettings(
+        out=out, iterations=iterations, warmup=warmup, compute=compute, waits=waits, trace_ranks=trace_ranks
+    )
     with session(schedules, backend, not unchecked, join_timeout, timeout, collectives) as opened:
         replay_all(opened, plan)
 

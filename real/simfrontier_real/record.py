@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from simfrontier.schedule import (
     digest,
     traffic_bytes,
 )
-from simfrontier.trace import Span, Trace
+from simfrontier.trace import HELD_RANKS, Span, Trace, ranges_text
 from simfrontier_real.programs import Programs
 from simfrontier_real.step_times import StepTimes
 from simfrontier_real.transport import channel_of, exchange_channel_of, group_of, peer_of
@@ -56,9 +57,15 @@ def clocked(times: list[StepTimes], offset_s: float, host: str, message_bytes: M
 
 
 def trace_of(
-    schedule: Schedule, programs: Programs, ranks: list[RankTimes], title: str, notes: Mapping[str, str]
+    schedule: Schedule,
+    programs: Programs,
+    ranks: list[RankTimes],
+    title: str,
+    notes: Mapping[str, str],
+    most_ranks: int | None = None,
 ) -> Trace:
-    """The trace of all ranks; every time is the median over the iterations."""
+    """The trace of all ranks, or of those that are held; every time is the median over the iterations. The step's times
+    in the notes are of all ranks."""
     import numpy as np
 
     times = aligned(schedule, programs, ranks)
@@ -72,19 +79,34 @@ def trace_of(
     }
     if len(steps) > 1:  # a single step has no spread
         measured["step_iqr_s"] = f"{three - quarter:.9f}"
+    held = held_ranks([each.host for each in ranks], most_ranks)
+    if len(held) < len(ranks):
+        measured[HELD_RANKS] = ranges_text(held)
     spans = []
-    for rank, mine in enumerate(times):
-        ready, start, end = (np.median(each, axis=0) for each in mine)
+    for rank in held:
+        ready, start, end = (np.median(each, axis=0) for each in times[rank])
         end = np.maximum(end, start)  # clocks of several hosts differ by up to the noted error
         spans.append(_spans(schedule, programs.of(rank), ranks, rank, ready, start, end))
     return Trace(
         digest=digest(schedule),
         title=title,
-        ranks=tuple(f"rank {rank} on {each.host}" for rank, each in enumerate(ranks)),
-        members=tuple((rank,) for rank in range(len(ranks))),
+        ranks=tuple(f"rank {rank} on {ranks[rank].host}" for rank in held),
+        members=tuple((rank,) for rank in held),
         spans=tuple(spans),
         notes={**notes, **measured},
     )
+
+
+def held_ranks(hosts: Sequence[str], most: int | None) -> list[int]:
+    """All ranks, or, where these are more than `most`, those of as many whole hosts as hold no more, evenly spread from
+    rank 0's on; of one host at least."""
+    if most is None or len(hosts) <= most:
+        return list(range(len(hosts)))
+    on_host = Counter(hosts)
+    names = list(on_host)
+    number = max(1, most // max(on_host.values()))
+    chosen = {names[part * len(names) // number] for part in range(number)}
+    return [rank for rank, host in enumerate(hosts) if host in chosen]
 
 
 def aligned(schedule: Schedule, programs: Programs, ranks: list[RankTimes]) -> list[Times]:

@@ -24,13 +24,14 @@ MODES = ("real", "wait", "none")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplaySettings:
-    """How to replay: where traces go, how often, and what becomes of compute."""
+    """How to replay: where traces go, how often, what becomes of compute, and of how many ranks traces hold the ops."""
 
     out: Path
     iterations: int = 10
     warmup: int = 2
     compute: str = "real"
     waits: Path | None = None
+    trace_ranks: int | None = None
 
 
 def replay_all(session: Session, settings: ReplaySettings) -> None:
@@ -86,7 +87,7 @@ def _replay(session: Session, loaded: LoadedSchedule, settings: ReplaySettings) 
     for table in filter(None, tables):
         save_links(table, settings.out / f"links-{loaded.name}.json")
     notes = {"mode": f"replay, compute {settings.compute}", "warmup": str(settings.warmup)}
-    write_trace(session, loaded, ranks, clock_error_s, settings.out, "real", notes)
+    write_trace(session, loaded, ranks, clock_error_s, settings.out, "real", notes, settings.trace_ranks)
 
 
 def _waits(loaded: LoadedSchedule, folder: Path | None, rank: int) -> list[float] | None:

@@ -53,8 +53,10 @@ def write_trace(
     out: Path,
     how: str,
     notes: Mapping[str, str],
+    most_ranks: int | None = None,
 ) -> None:
-    """Write trace-NAME.json of a schedule that ran, out of all ranks' times; `how` it ran is for the title."""
+    """Write trace-NAME.json of a schedule that ran, out of all ranks' times, with the ops of at most so many ranks;
+    `how` it ran is for the title."""
     world = session.world
     notes = {
         "backend": world.backend,
@@ -63,7 +65,7 @@ def write_trace(
         "clock_error_s": f"{clock_error_s:.9f}",
     }
     title = f"{loaded.name}, {how}, {world.size} ranks"
-    trace = trace_of(loaded.schedule, loaded.programs, ranks, title, notes)
+    trace = trace_of(loaded.schedule, loaded.programs, ranks, title, notes, most_ranks)
     write_perfetto(trace, out / f"trace-{loaded.name}.json")
 
 

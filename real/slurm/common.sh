@@ -15,6 +15,7 @@
 #   BACKEND COMPUTE PRECISION     nccl or gloo; real, wait or none; of the matrix products that are measured
 #   SIZES DEVICES_PER_PACKAGE     messages to measure; 2 on MI250X
 #   TIMEOUT JOIN_TIMEOUT          seconds: without progress; until all ranks have come
+#   TRACE_RANKS                   a real trace holds the ops of at most so many ranks
 #   STEPS                         any of STEP_NAMES
 #   MEET_AT                       name or address of the first host: where the ranks find each other
 #   BROADCAST ARCHIVE LOCAL_DISK  1: ranks start from ARCHIVE (conda-pack), unpacked in LOCAL_DISK of every node
@@ -27,6 +28,7 @@ CONTAINER=${CONTAINER:-}
 ARCHIVE=${ARCHIVE:-$PYTHON_ENV.tar.gz}
 LOCAL_DISK=${LOCAL_DISK:-}
 MEET_AT=${MEET_AT:-name}
+TRACE_RANKS=${TRACE_RANKS:-384} # 350 MB per plan of frontier-10b; crosscheck reads files of up to 512 MiB
 port=0
 status=0
 rank_env=$PYTHON_ENV     # the environment that ranks start from
@@ -170,6 +172,7 @@ submit() {
     if [[ $BROADCAST == 1 && -z $LOCAL_DISK ]]; then fail "LOCAL_DISK is not set; allowed: a folder on every node's own disk"; fi
     one_of MEET_AT name address
     whole TRAIN_NODES 100000
+    whole TRACE_RANKS 1000000
     num_train_nodes=$((TRAIN_NODES < NODES ? TRAIN_NODES : NODES))
     if [[ -z ${SLURM_JOB_ID:-} ]]; then
         if [[ $DRY_RUN != 1 ]]; then
@@ -362,7 +365,7 @@ all_steps() {
             fi
         fi
         ranks replay "$NODES" simfrontier-real replay "${files[@]}" --out "$OUT/real" --compute "$COMPUTE" \
-            ${waits[@]+"${waits[@]}"} "${limits[@]}"
+            --trace-ranks "$TRACE_RANKS" ${waits[@]+"${waits[@]}"} "${limits[@]}"
     fi
     if wants train; then
         settings "$TRAIN_SETTINGS"

@@ -132,6 +132,7 @@ def _plan_document(comparison: Comparison) -> dict[str, Any]:
     return {
         "schedule_digest": comparison.sim.digest,
         "num_ranks": len(comparison.by_rank),
+        "num_ranks_left_out": comparison.num_left_out,
         "num_compared": len(comparison.pairs),
         "num_different": comparison.num_different,
         "differences": [asdict(difference) for difference in comparison.differences],

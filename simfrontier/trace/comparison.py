@@ -9,8 +9,8 @@ from typing import Final
 
 from simfrontier.errors import InputError
 from simfrontier.records import dataclass
-from simfrontier.trace.ranges import ranges_text
-from simfrontier.trace.table import SHOWN_DIGITS, Span, Trace
+from simfrontier.trace.ranges import ranges_text, ranks_of_text
+from simfrontier.trace.table import HELD_RANKS, SHOWN_DIGITS, Span, Trace
 
 EQUAL: Final = ("kind", "name", "lane", "axes", "message_bytes", "call", "layer", "micro")
 MISSING: Final = "missing"
@@ -44,13 +44,15 @@ class TraceDifference:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """A plan's two traces with what was joined: `pairs` by rank, then op; `differences` by their first rank."""
+    """A plan's two traces with what was joined: `pairs` by rank, then op; `differences` by their first rank.
+    `num_left_out`: the ranks whose ops the real trace was not to hold."""
 
     plan: str
     sim: Trace
     real: Trace
     pairs: tuple[OpPair, ...]
     differences: tuple[TraceDifference, ...]
+    num_left_out: int = 0
 
     @property
     def num_different(self) -> int:
@@ -73,7 +75,8 @@ class Comparison:
 
 
 def compare(plan: str, sim: Trace, real: Trace) -> Comparison:
-    """Join the two traces. Raises InputError where they are not of the same schedule, or have one op twice."""
+    """Join the two traces, on the ranks that the real one says it holds, if it does. Raises InputError where they are
+    not of the same schedule, or have one op twice."""
     if sim.digest != real.digest:
         raise InputError(
             f"{plan}: the simulated schedule has the digest {_short(sim.digest)}, the real one {_short(real.digest)}; "
@@ -82,7 +85,8 @@ def compare(plan: str, sim: Trace, real: Trace) -> Comparison:
     simulated, really = _by_rank(plan, "simulated", sim), _by_rank(plan, "real", real)
     differences = _Differences()
     pairs: list[OpPair] = []
-    for rank in sorted({*simulated, *really}):
+    left_out = _left_out(plan, simulated, really, real)
+    for rank in sorted({*simulated, *really} - left_out):
         mine, its = simulated.get(rank), really.get(rank)
         if mine is None or its is None:
             differences.add(rank, None, "its ops", *_counts(mine, its))
@@ -95,7 +99,9 @@ def compare(plan: str, sim: Trace, real: Trace) -> Comparison:
                 differences.add(rank, op, "the op", *(_title(each.get(op)) for each in (mine, its)))
         if mine.keys() == its.keys():
             differences.compare_orders(rank, mine, its)
-    return Comparison(plan=plan, sim=sim, real=real, pairs=tuple(pairs), differences=differences.all())
+    return Comparison(
+        plan=plan, sim=sim, real=real, pairs=tuple(pairs), differences=differences.all(), num_left_out=len(left_out)
+    )
 
 
 Ops = Mapping[int, Span]
@@ -111,6 +117,17 @@ def _by_rank(plan: str, which: str, trace: Trace) -> dict[int, Ops]:
             raise InputError(f"{plan}: the {which} trace has op {twice} twice on one rank; allowed: every op once")
         out |= dict.fromkeys(members, ops)
     return out
+
+
+def _left_out(plan: str, simulated: Mapping[int, Ops], really: Mapping[int, Ops], real: Trace) -> set[int]:
+    """The simulated ranks that the real trace neither has nor was to hold."""
+    if HELD_RANKS not in real.notes:
+        return set()
+    try:
+        held = ranks_of_text(real.notes[HELD_RANKS])
+    except ValueError as error:
+        raise InputError(f"{plan}: the real trace's note {HELD_RANKS}: {error}") from None
+    return {*simulated} - {*really} - {*held}
 
 
 class _Differences:

@@ -9,6 +9,7 @@ from typing import Final
 from simfrontier.records import dataclass
 
 SHOWN_DIGITS: Final = 16  # of a digest
+HELD_RANKS: Final = "held_ranks"  # note of a real trace that holds the ops of some ranks only: which, as text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from simfrontier.codecs import Plain
 from simfrontier.schedule import Call, Collective, Compute, Mesh, Ref, Role, Schedule, Tensor, digest as digest_of
 from simfrontier.schedule.placement import REPLICATE, flat
 from simfrontier_real.programs import programs_of
-from simfrontier_real.record import aligned, clocked, trace_of
+from simfrontier_real.record import aligned, clocked, held_ranks, trace_of
 from simfrontier_real.step_times import StepTimes
 
 
@@ -119,3 +119,25 @@ def test_a_trace_holds_medians_over_the_iterations() -> None:
     assert trace.notes["step_iqr_s"] == "2.500000000"  # quartiles 4.5 and 7.0
     assert trace.notes["steps_s"] == "4.000000 9.000000 5.000000"
     assert trace.notes["iterations"] == "3"
+
+
+def test_a_trace_may_hold_some_ranks_of_whole_hosts() -> None:
+    """Six hosts of two ranks. At most five ranks are two hosts, evenly apart: numbers 0·6/2 = 0 and 1·6/2 = 3."""
+    hosts = [f"host{rank // 2}" for rank in range(12)]
+    assert held_ranks(hosts, 5) == [0, 1, 6, 7]
+    assert held_ranks(hosts, 1) == [0, 1]  # one host at least
+    assert held_ranks(hosts, 12) == held_ranks(hosts, None) == list(range(12))
+
+
+def test_the_step_of_a_trace_with_some_ranks_is_that_of_all() -> None:
+    """Two hosts of two ranks: ranks 0 and 1 end after 4 s, ranks 2 and 3 after 9 s."""
+    made = two_collectives()
+    ends = (4.0, 4.0, 9.0, 9.0)
+    ranks = [
+        clocked([hand_times(0.0, (0.0, 1.0, 2.0), (1.0, 2.0, end))], 0.0, f"host{rank // 2}", {})
+        for rank, end in enumerate(ends)
+    ]
+    trace = trace_of(made, programs_of(made), ranks, "by hand", {}, most_ranks=2)
+    assert (trace.members, trace.ranks) == (((0,), (1,)), ("rank 0 on host0", "rank 1 on host0"))
+    assert trace.notes["held_ranks"] == "0-1" and trace.notes["step_median_s"] == "9.000000000"
+    assert trace.spans[0][2].level == "inter_node"  # levels still know all hosts

@@ -48,6 +48,19 @@ def test_a_class_stands_for_each_of_its_ranks() -> None:
     assert [pairs[2].sim.ready_s for pairs in result.by_rank.values()] == [2.0, 1.0, 2.0, 1.0]
 
 
+def test_ranks_that_a_real_trace_was_not_to_hold_are_left_out() -> None:
+    """Of four ranks the real trace holds 1 and 3; rank 3 is then missing although it is noted."""
+    real = measured(folded(), notes={"held_ranks": "1,3"})
+    some = replace(real, ranks=real.ranks[1::2], members=real.members[1::2], spans=real.spans[1::2])
+    result = compare("p", folded(), some)
+    assert result.differences == () and list(result.by_rank) == [1, 3] and result.num_left_out == 2
+    one = replace(some, ranks=some.ranks[:1], members=some.members[:1], spans=some.spans[:1])
+    assert said(compare("p", folded(), one)) == ["rank 3: its ops: simulated 4 ops, real missing"]
+    assert len(compare("p", folded(), replace(some, notes={})).differences) == 1  # without the note both are missing
+    with pytest.raises(InputError, match="p: the real trace's note held_ranks: 'all' is not a rank"):
+        compare("p", folded(), replace(some, notes={"held_ranks": "all"}))
+
+
 def test_levels_and_own_bytes_are_not_compared() -> None:
     """A real run knows only hosts, and counts what its own algorithm sends."""
     result = compare("p", folded(), changed({1: {"level": "inter_node", "num_bytes": 7.0}}))
