@@ -35,12 +35,12 @@ class Exposure:
 
 def exposure(step: SimulatedStep) -> Exposure:
     """Sweep the critical rank's spans and give every moment to the first of the kinds above that is active."""
-    row, program, is_shared = step.critical_row, step.program, step.cluster.role_assignment.is_shared
+    row, ops, is_shared = step.critical_row, step.ops, step.cluster.role_assignment.is_shared
     priority = {level: 1 + i for i, level in enumerate(LEVELS)}
     known: dict[int, int] = {}
-    kinds = np.empty(program.num_ops, np.int64)
-    waits = np.zeros(program.num_ops, bool)
-    for index, op in enumerate(program.ops):
+    kinds = np.empty(len(ops), np.int64)
+    waits = np.zeros(len(ops), bool)
+    for index, op in enumerate(ops):
         if op.number not in known:
             if isinstance(op, Compute):
                 known[op.number] = {"compute": 0, "host": 5}.get(op.lane, 4)

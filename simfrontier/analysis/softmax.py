@@ -65,10 +65,10 @@ def softmaxes(step: SimulatedStep) -> Softmaxes | None:
     classes, of the critical rank. None where there is neither loss nor softmax."""
     for cls in (step.critical, *range(step.cluster.folding.num_rank_classes)):
         view = step.view(cls)
-        if any(op.kind == "loss" for op in view.program.ops):
+        if any(op.kind == "loss" for op in view.ops):
             return _of(step, view, view.classes.index(cls))
     view, of_loss = step.view(step.critical), _of_loss(step.schedule)
-    return _of(step, view, step.critical_row) if any(_part(op, of_loss) for op in view.program.ops) else None
+    return _of(step, view, step.critical_row) if any(_part(op, of_loss) for op in view.ops) else None
 
 
 def _of(step: SimulatedStep, view: RoleView, row: int) -> Softmaxes:
@@ -76,7 +76,7 @@ def _of(step: SimulatedStep, view: RoleView, row: int) -> Softmaxes:
     num_bytes, seconds = Counter[str](), Counter[str]()
     calls = Counter[tuple[CollectiveKind, int]]()
     spent = (view.timeline.end[row] - view.timeline.start[row]).tolist()
-    for op, each_s in zip(view.program.ops, spent, strict=True):
+    for op, each_s in zip(view.ops, spent, strict=True):
         part = _part(op, of_loss)
         if not part:
             continue
@@ -85,7 +85,7 @@ def _of(step: SimulatedStep, view: RoleView, row: int) -> Softmaxes:
             num_bytes[part] += traffic_bytes(op, tensors, mesh)
         elif isinstance(op, Collective):
             calls[op.kind, brought_bytes(op, tensors, mesh)] += 1
-    kinds = {op.kind for op in view.program.ops}
+    kinds = {op.kind for op in view.ops}
     return Softmaxes(
         kernel=str(step.schedule.meta.get("softmax", "fused")),
         method=next((way for kind, way in _WAYS.items() if kind in kinds), "whole"),

@@ -62,7 +62,7 @@ def gathers(step: SimulatedStep) -> Gathers | None:
 
 
 def _collectives(step: SimulatedStep) -> Iterator[tuple[int, Collective]]:
-    for at, op in enumerate(step.program.ops):
+    for at, op in enumerate(step.ops):
         if isinstance(op, Collective):
             yield at, op
 

@@ -43,7 +43,7 @@ from .kinds import (
     NOT_SUMS as NOT_SUMS,
     STEP_KINDS as STEP_KINDS,
 )
-from .lifetime import Peak as Peak, peak_bytes as peak_bytes
+from .lifetime import Lifetimes as Lifetimes, Peak as Peak, lifetimes as lifetimes, peak_bytes as peak_bytes
 from .mesh import Mesh as Mesh
 from .names import buffer_name as buffer_name, gathered_name as gathered_name, value_name as value_name
 from .op_kind import ModelFacts as ModelFacts, OpKind as OpKind

@@ -48,7 +48,7 @@ def peak_bytes(schedule: Schedule, role: Role | None = None) -> Peak:
 
     if role is None:
         return max((peak_bytes(schedule, each) for each in schedule.roles), key=lambda peak: peak.num_bytes)
-    spans = _spans(schedule, role)
+    spans = lifetimes(schedule, role)
     tensors = [schedule.tensors[name] for name in spans.names]
     size = [tensor.held_bytes(schedule.mesh) for tensor in tensors]
     is_small = max(size, default=0) * len(spans.tensor) < 2**62
@@ -80,10 +80,10 @@ def _title(role: Role, number: int) -> str:
     return "nothing"
 
 
-@dataclass(frozen=True, slots=True)
-class _Spans:
-    """The lifetimes of all instances that a role touches: the number of its tensor in `names`, and the first and the
-    last op that touches it."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Lifetimes:
+    """Of all instances that a role touches: the number of its tensor in `names`, and the first and the last op that
+    touches it. `names` are those of the schedule's tensors, in their order."""
 
     names: list[str]
     tensor: Ints
@@ -92,8 +92,9 @@ class _Spans:
     num_ops: int
 
 
-def _spans(schedule: Schedule, role: Role) -> _Spans:
-    """Block by block: all calls of a block touch the same tensors of other layers and micro-batches."""
+def lifetimes(schedule: Schedule, role: Role) -> Lifetimes:
+    """Of all instances that a role touches. Block by block: all calls of a block touch the same tensors of other layers
+    and micro-batches."""
     import numpy as np
 
     begin = np.cumsum([0, *(len(call.ops) for call in role.calls)])
@@ -117,7 +118,7 @@ def _spans(schedule: Schedule, role: Role) -> _Spans:
     begins, ends = np.full(len(one), begin[-1]), np.full(len(one), -1)
     np.minimum.at(begins, which, first)
     np.maximum.at(ends, which, last)
-    return _Spans(list(schedule.tensors), name[one], begins, ends, int(begin[-1]))
+    return Lifetimes(list(schedule.tensors), name[one], begins, ends, int(begin[-1]))
 
 
 def _touched(schedule: Schedule, refs: AbsoluteRefs, block: tuple[Op, ...]) -> dict[Ref, tuple[int, int]]:

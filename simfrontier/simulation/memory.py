@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from simfrontier.arrays import Floats
+from simfrontier.arrays import Floats, Ints
 from simfrontier.records import dataclass
 from simfrontier.schedule import ExpandedProgram, Peak, Schedule
 from simfrontier.simulation.step import SimulatedStep
@@ -49,25 +49,29 @@ def memory_timeline(step: SimulatedStep, cls: int | None = None) -> MemoryTimeli
     throughout."""
     chosen = step.critical if cls is None else cls
     view = step.view(chosen)
-    row = view.classes.index(chosen)
-    times = view.timeline
-    return timeline_of(step.schedule, view.program, times.start[row], times.end[row], step.step_s)
+    row, lives, times = view.classes.index(chosen), view.lifetimes, view.timeline
+    return _timeline(
+        step.schedule, lives.tensor, times.start[row][lives.first], times.end[row][lives.last], step.step_s
+    )
 
 
 def timeline_of(
     schedule: Schedule, program: ExpandedProgram, start: Floats, end: Floats, step_s: float
 ) -> MemoryTimeline:
     """The same of a rank that runs a program whose ops start and end then [num_ops], in a step that takes `step_s`."""
+    number, lives = {name: index for index, name in enumerate(schedule.tensors)}, program.lifetimes
+    tensor_of = np.array([number[ref.name] for ref, _, _ in lives], int)
+    comes, goes = start[[first for _, first, _ in lives]], end[[last for _, _, last in lives]]
+    return _timeline(schedule, tensor_of, comes, goes, step_s)
+
+
+def _timeline(schedule: Schedule, tensor_of: Ints, comes: Floats, goes: Floats, step_s: float) -> MemoryTimeline:
+    """Of instances, each of the tensor of that number, that come and go then [num_instances]."""
     mesh = schedule.mesh
     tensors = list(schedule.tensors.values())
-    number = {tensor.name: index for index, tensor in enumerate(tensors)}
     size = np.array([tensor.held_bytes(mesh) for tensor in tensors], float)
     stays = np.array([tensor.persistent for tensor in tensors], bool)
     kinds, kind = np.unique([KINDS.get(tensor.role, "other") for tensor in tensors], return_inverse=True)
-    lives = program.lifetimes
-    tensor_of = np.array([number[ref.name] for ref, _, _ in lives], int)
-    comes = start[[first for _, first, _ in lives]]
-    goes = end[[last for _, _, last in lives]]
     is_buffer = ~stays[tensor_of] & (size[tensor_of] > 0.0)
     times = np.unique(np.concatenate([[0.0, step_s], comes[is_buffer], goes[is_buffer]]))
     held = {}

@@ -4,21 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.schedule import Compute, ExpandedProgram, Op, Segment
+from simfrontier.arrays import Floats, Ints
+from simfrontier.schedule import Call, Compute, ExpandedProgram, Lifetimes, Op, Segment, SegmentedProgram, lifetimes
 from simfrontier.simulation.timeline import CallTimes, RoleTimeline, Timeline
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class RoleView:
     """A role's program and its times, op by op; the timeline has a row for each of the rank classes."""
 
-    program: ExpandedProgram
+    segmented: SegmentedProgram
     timeline: Timeline
     classes: tuple[int, ...]
+
+    @cached_property
+    def ops(self) -> list[Op]:
+        """The ops of the program, without what they wait for."""
+        return [op for call in self.segmented.role.calls for op in call.ops]
+
+    @cached_property
+    def calls(self) -> list[Call]:
+        """The call of each op."""
+        return [call for call in self.segmented.role.calls for _ in call.ops]
+
+    @property
+    def program(self) -> ExpandedProgram:
+        """The ops with what they wait for."""
+        return self.segmented.expanded
+
+    @cached_property
+    def lifetimes(self) -> Lifetimes:
+        """Of all instances that the role touches."""
+        return lifetimes(self.segmented.schedule, self.segmented.role)
 
 
 def is_kernel(ops: Iterable[Op]) -> NDArray[np.bool_]:
@@ -44,26 +66,33 @@ def view_of(role_timeline: RoleTimeline) -> RoleView:
     """The role with every op, and the times of nodes and of what is inside them."""
     nodes, times = role_timeline.segmented, role_timeline.timeline
     if nodes.num_ops == nodes.program.num_ops:  # every op is a node
-        return RoleView(program=nodes.program, timeline=times, classes=role_timeline.classes)
-    program = nodes.expanded
-    shape = len(role_timeline.classes), program.num_ops
-    ready, start, end = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-    at = 0
-    for node, block in enumerate(nodes.blocks):
-        count = 1 if block is None else len(block)
-        for row, cls in enumerate(role_timeline.classes):
-            if block is None:
-                ready[row, at] = times.ready[row, node]
-                start[row, at] = times.start[row, node]
-                end[row, at] = times.end[row, node]
-            else:
-                since, inside = role_timeline.call_times(cls, node)
-                ready[row, at : at + count] = since + inside.ready
-                start[row, at : at + count] = since + inside.start
-                end[row, at : at + count] = since + inside.end
-        at += count
+        return RoleView(segmented=nodes, timeline=times, classes=role_timeline.classes)
+    counts = np.array([1 if block is None else len(block) for block in nodes.blocks])
+    rows = [_times_of(role_timeline, row, counts) for row in range(len(role_timeline.classes))]
+    ready, start, end = (np.stack([each[which] for each in rows]) for which in range(3))
     timeline = Timeline(ready=ready, start=start, end=end)
-    return RoleView(program=program, timeline=timeline, classes=role_timeline.classes)
+    return RoleView(segmented=nodes, timeline=timeline, classes=role_timeline.classes)
+
+
+_NOTHING = np.zeros(1)
+_AT_ONCE = CallTimes(ready=_NOTHING, start=_NOTHING, end=_NOTHING)
+
+
+def _times_of(role_timeline: RoleTimeline, row: int, counts: Ints) -> tuple[Floats, Floats, Floats]:
+    """When a rank class was ready for every op, started it and ended it: when its node did, or its node began, and how
+    long after that."""
+    cls, times, blocks = role_timeline.classes[row], role_timeline.timeline, role_timeline.segmented.blocks
+    since, inside = times.ready[row].copy(), [_AT_ONCE] * len(blocks)
+    for node, block in enumerate(blocks):
+        if block is not None:
+            since[node], inside[node] = role_timeline.call_times(cls, node)
+    is_call = np.array([block is not None for block in blocks])
+    start, end = (np.where(is_call, since, each[row]) for each in (times.start, times.end))
+    return (
+        np.repeat(since, counts) + np.concatenate([each.ready for each in inside]),
+        np.repeat(start, counts) + np.concatenate([each.start for each in inside]),
+        np.repeat(end, counts) + np.concatenate([each.end for each in inside]),
+    )
 
 
 def busy_s(role_timeline: RoleTimeline) -> NDArray[np.float64]:

@@ -78,6 +78,11 @@ class SimulatedStep:
         return self.view(self.critical).program
 
     @property
+    def ops(self) -> list[Op]:
+        """The ops of `program`."""
+        return self.view(self.critical).ops
+
+    @property
     def timeline(self) -> Timeline:
         return self.view(self.critical).timeline
 
@@ -100,7 +105,7 @@ class SimulatedStep:
     @cached_property
     def is_kernel(self) -> NDArray[np.bool_]:
         """Per op: local work on the compute lane."""
-        return is_kernel(self.program.ops)
+        return is_kernel(self.ops)
 
     @cached_property
     def compute_s(self) -> float:
