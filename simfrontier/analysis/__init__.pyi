@@ -4,7 +4,13 @@ from .attribution import (
     part_words as part_words,
     why_faster as why_faster,
 )
-from .bytes_moved import BOUNDARIES as BOUNDARIES, PARTS as PARTS, moves_of as moves_of, traffic as traffic
+from .bytes_moved import (
+    BOUNDARIES as BOUNDARIES,
+    PARTS as PARTS,
+    Traffic as Traffic,
+    moves_of as moves_of,
+    traffic as traffic,
+)
 from .critical import (
     WAIT as WAIT,
     CriticalPath as CriticalPath,
@@ -14,10 +20,12 @@ from .critical import (
 )
 from .dimensions import SIDES as SIDES, SentBytes as SentBytes, Side as Side, sent_by_dimension as sent_by_dimension
 from .exposed_time import Exposure as Exposure, exposure as exposure
+from .link_use import LinkUse as LinkUse, link_use as link_use
 from .links import LinkLoad as LinkLoad, NodeLinks as NodeLinks, node_links as node_links
 from .softmax import Softmaxes as Softmaxes, softmaxes as softmaxes
 from .stages import OUTSIDE as OUTSIDE, Stages as Stages, StageSpan as StageSpan, stages_of as stages_of
 from .step_bounds import bounds as bounds
+from .step_trace import step_trace as step_trace
 from .uncertainty import (
     NORMAL_90 as NORMAL_90,
     Spread as Spread,

@@ -97,14 +97,21 @@ def _groups(cluster: Cluster, pattern: Pattern, role: int) -> NDArray[np.int32]:
     return np.unique(pattern.group_of[cluster.role_assignment.of_rank == role])
 
 
+def payload_weights(cluster: Cluster, key: str) -> NDArray[np.float64]:
+    """Of each load of a pattern on a wire: payload per byte that a rank sends [num_wire_loads]."""
+    pattern = cluster.counted[key]
+    wires = slice(0, pattern.num_wire_loads)
+    used = cluster.library.shares_on(cluster.machine, cluster.carrier(key))
+    by_class = np.array([used.get(name, 1.0) for name in cluster.fabric.class_names])
+    weight: NDArray[np.float64] = pattern.weight[wires] * by_class[cluster.fabric.link_class[pattern.link[wires]]]
+    return weight
+
+
 def _on_links(cluster: Cluster, volume: Mapping[tuple[str, int | None], float]) -> NDArray[np.float64]:
     loads = np.zeros(cluster.fabric.num_links)
     for (key, role), size in volume.items():
         pattern = cluster.counted[key]
-        wires = slice(0, pattern.num_wire_loads)
-        used = cluster.library.shares_on(cluster.machine, cluster.carrier(key))
-        by_class = np.array([used.get(name, 1.0) for name in cluster.fabric.class_names])
-        weight = pattern.weight[wires] * by_class[cluster.fabric.link_class[pattern.link[wires]]]
+        wires, weight = slice(0, pattern.num_wire_loads), payload_weights(cluster, key)
         if role is not None:
             weight = weight * np.isin(pattern.act[wires], _groups(cluster, pattern, role))
         loads += np.bincount(pattern.link[wires], weight, minlength=len(loads)) * size

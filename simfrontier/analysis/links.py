@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from simfrontier.analysis.bytes_moved import traffic
+from simfrontier.analysis.bytes_moved import Traffic
 from simfrontier.records import dataclass
 from simfrontier.simulation import SimulatedStep
 
@@ -32,11 +32,11 @@ class NodeLinks:
     by_class: Mapping[str, tuple[float, float]]
 
 
-def node_links(step: SimulatedStep) -> NodeLinks:
-    """Averages over the nodes of the job; pools between dragonfly groups are averaged over the pools that carry
-    anything."""
+def node_links(step: SimulatedStep, moved: Traffic) -> NodeLinks:
+    """Averages over the nodes of the job of a step that moves so many bytes; pools between dragonfly groups are
+    averaged over the pools that carry anything."""
     fabric = step.cluster.fabric
-    loads = traffic(step).on_link
+    loads = moved.on_link
     per_node = loads[: fabric.hbm_base].reshape(fabric.num_nodes, fabric.wires_per_node).mean(axis=0)
     wires = fabric.machine.node.links
     links = tuple(

@@ -1,4 +1,4 @@
-from .boxes import box as box, ends as ends, joining_links as joining_links
+from .boxes import NET as NET, box as box, ends as ends, joining_links as joining_links
 from .fabric import Fabric as Fabric, ResourceKind as ResourceKind
 from .folding import Folding as Folding, LoadColumn as LoadColumn, fold as fold
 from .layout import GroupLayout as GroupLayout, lay_out as lay_out

@@ -5,6 +5,7 @@ from .memory import (
     MemoryTimeline as MemoryTimeline,
     fullest as fullest,
     memory_of_role as memory_of_role,
+    memory_timeline as memory_timeline,
     timeline_of as timeline_of,
 )
 from .nodes import number_nodes as number_nodes

@@ -15,6 +15,7 @@ from simfrontier.machine import HEALTHY, Machine, Perturbation
 from simfrontier.network import ends, joining_links
 from simfrontier.records import dataclass
 from simfrontier.schedule import (
+    Call,
     Collective,
     Compute,
     Exchange,
@@ -125,26 +126,31 @@ class SimulatedStep:
         to what is said of the simulation. Spans have the numbers of the ops of their own rank's program."""
         folding = self.cluster.folding
         chosen = tuple(range(folding.num_rank_classes)) if classes is None else classes
-        mesh = self.schedule.mesh
-        who = tuple(
-            f"rank {folding.representative[c]} (stands for {folding.rank_count[c]:,} of {mesh.num_ranks:,})"
-            for c in chosen
+        return Trace(
+            digest=digest,
+            title=title,
+            ranks=tuple(map(self.rank_name, chosen)),
+            members=tuple(tuple(np.flatnonzero(folding.rank_class == c).tolist()) for c in chosen),
+            spans=tuple(map(self.spans, chosen)),
+            notes={**self.trace_notes, **(notes or {})},
         )
-        made = {
+
+    def rank_name(self, cls: int) -> str:
+        """A rank class for a reader: its lowest rank, and how many it stands for."""
+        folding = self.cluster.folding
+        count, num_ranks = folding.rank_count[cls], self.schedule.mesh.num_ranks
+        return f"rank {folding.representative[cls]} (stands for {count:,} of {num_ranks:,})"
+
+    @property
+    def trace_notes(self) -> dict[str, str]:
+        """How the times of a trace of the step came about."""
+        return {
             "mode": "simulated",
             "fidelity": self.fidelity,
             "machine": self.cluster.machine.name,
             "library": self.cluster.library.name,
-            "mesh": ", ".join(f"{axis} {size}" for axis, size in mesh.axes),
+            "mesh": ", ".join(f"{axis} {size}" for axis, size in self.schedule.mesh.axes),
         }
-        return Trace(
-            digest=digest,
-            title=title,
-            ranks=who,
-            members=tuple(tuple(np.flatnonzero(folding.rank_class == c).tolist()) for c in chosen),
-            spans=tuple(self._spans(c) for c in chosen),
-            notes={**made, **(notes or {})},
-        )
 
     def link_table(self, digest: str, title: str) -> LinkTable:
         """What every wire and pool carried in the step; fidelity `chunk` only."""
@@ -165,50 +171,99 @@ class SimulatedStep:
             )
         return LinkTable(digest=digest, title=title, links=tuple(links))
 
-    def _spans(self, cls: int) -> tuple[Span, ...]:
-        known: dict[int, tuple[str, str, float, float]] = {}
-        out = []
+    def spans(self, cls: int) -> tuple[Span, ...]:
+        """Of a rank class, op by op."""
         view = self.view(cls)
         row, line = view.classes.index(cls), view.timeline
         times = (line.ready[row].tolist(), line.start[row].tolist(), line.end[row].tolist())
-        for index, (op, call, ready, start, end) in enumerate(
-            zip(view.program.ops, view.program.calls, *times, strict=True)
-        ):
-            if op.number not in known:
-                known[op.number] = self._facts(op, view.program.at)
-            axes, level, size, message = known[op.number]
-            out.append(
-                Span(
-                    op=index,
-                    lane=op.lane,
-                    kind=op.kind,
-                    name=op.name,
-                    axes=axes,
-                    level=level,
-                    call=call.label,
-                    layer=call.layer,
-                    micro=call.micro,
-                    num_bytes=size,
-                    message_bytes=message,
-                    ready_s=ready,
-                    start_s=start,
-                    end_s=end,
-                )
-            )
+        facts, out = _SpanFacts(self, int(self.cluster.role_of[cls])), []
+        for index, (op, call, *when) in enumerate(zip(view.ops, view.calls, *times, strict=True)):
+            out.append(facts.span(index, op, call, *when))
         return tuple(out)
 
-    def _facts(self, op: Op, at: tuple[str, int] | None) -> tuple[str, str, float, float]:
+    def call_spans(self, cls: int) -> tuple[Span, ...]:
+        """The same as it was simulated: a call that ran as a whole is one span of kind `call`, with the number of its
+        first op, and the bytes that its ops send."""
+        number = int(self.cluster.role_of[cls])
+        role = self.roles[number]
+        nodes, line, row = role.segmented, role.timeline, role.classes.index(cls)
+        times = (line.ready[row].tolist(), line.start[row].tolist(), line.end[row].tolist())
+        facts, index, out = _SpanFacts(self, number), 0, []
+        for op, call, block, *when in zip(nodes.program.ops, nodes.program.calls, nodes.blocks, *times, strict=True):
+            out.append(
+                facts.span(index, op, call, *when) if block is None else facts.whole(index, op, call, block, *when)
+            )
+            index += 1 if block is None else len(block)
+        return tuple(out)
+
+
+class _SpanFacts:
+    """What spans of a role's ops say beside their times, found out once for each op."""
+
+    def __init__(self, step: SimulatedStep, role: int) -> None:
+        self.step, self.at = step, step.schedule.roles[role].at
+        self.known: dict[int, tuple[str, Level | Literal[""], float, float]] = {}
+
+    def span(self, index: int, op: Op, call: Call, ready_s: float, start_s: float, end_s: float) -> Span:
+        axes, level, size, message = self._of(op)
+        return Span(
+            op=index,
+            lane=op.lane,
+            kind=op.kind,
+            name=op.name,
+            axes=axes,
+            level=level,
+            call=call.label,
+            layer=call.layer,
+            micro=call.micro,
+            num_bytes=size,
+            message_bytes=message,
+            ready_s=ready_s,
+            start_s=start_s,
+            end_s=end_s,
+        )
+
+    def whole(
+        self, index: int, op: Op, call: Call, block: tuple[Op, ...], ready_s: float, start_s: float, end_s: float
+    ) -> Span:
+        """Of the op that stands for these ops of a call."""
+        sent = [self._of(each)[2:] for each in block if not isinstance(each, Compute)]
+        return Span(
+            op=index,
+            lane=op.lane,
+            kind=op.kind,
+            name=call.label,
+            axes="",
+            level="",
+            call=call.label,
+            layer=call.layer,
+            micro=call.micro,
+            num_bytes=sum(size for size, _ in sent),
+            message_bytes=sum(message for _, message in sent),
+            ready_s=ready_s,
+            start_s=start_s,
+            end_s=end_s,
+        )
+
+    def _of(self, op: Op) -> tuple[str, Level | Literal[""], float, float]:
+        known = self.known.get(op.number)
+        if known is None:
+            known = self.known[op.number] = self._found(op)
+        return known
+
+    def _found(self, op: Op) -> tuple[str, Level | Literal[""], float, float]:
         """Axes, level, bytes of its own and bytes of its messages; of an exchange those that the ranks at that place
         send."""
-        tensors, mesh = self.schedule.tensors, self.schedule.mesh
+        step, at = self.step, self.at
+        tensors, mesh = step.schedule.tensors, step.schedule.mesh
         if isinstance(op, Compute):
             return "", "", float(traffic_bytes(op, tensors, mesh)), 0.0
         if isinstance(op, Exchange):
-            there, back = exchanged_bytes(op, self.schedule.tensors, self.schedule.mesh)
+            there, back = exchanged_bytes(op, tensors, mesh)
             sent = float(there if at is not None and at[1] == op.ends[0] else back)
-            return op.axis, self.level(op), sent, sent
+            return op.axis, step.level(op), sent, sent
         messages = sum(message.num_bytes for message in messages_of(op, tensors, mesh))
-        return "+".join(op.axes), self.level(op), self.cluster.volume_bytes(op), float(messages)
+        return "+".join(op.axes), step.level(op), step.cluster.volume_bytes(op), float(messages)
 
 
 def simulate_step(

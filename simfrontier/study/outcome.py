@@ -13,6 +13,7 @@ from simfrontier.analysis import (
     Exposure,
     Gathers,
     NodeLinks,
+    Traffic,
     band_of,
     bounds,
     exposure,
@@ -21,6 +22,7 @@ from simfrontier.analysis import (
     sampled_step_s,
     sampled_waits,
     step_needs,
+    step_trace,
     traffic,
 )
 from simfrontier.arrays import Floats
@@ -30,7 +32,7 @@ from simfrontier.scenario import Case, Scenario
 from simfrontier.schedule import digest
 from simfrontier.simulation import Fidelity, MemoryTimeline, SimulatedStep, fullest
 from simfrontier.study.schedule_cache import BuiltSchedule, ScheduleCache, simulated
-from simfrontier.trace import Trace
+from simfrontier.trace import TraceFile
 
 if TYPE_CHECKING:
     from simfrontier.analysis import Softmaxes, Stages, Waits
@@ -89,8 +91,9 @@ TIMES = (
 
 @dataclass(frozen=True, kw_only=True)
 class PlanOutcome:
-    """One plan at one size. `trace`, `links`, `stages` (of a pipeline) and `memory` are kept only where they are drawn.
-    `gathers`: of a model that keeps what all ranks fill. `softmaxes`: of a scenario that names their kernels or ways.
+    """One plan at one size. `links`, `stages` (of a pipeline) and `memory` are kept only where they are drawn, `trace`
+    (the critical rank first) there if the plan fits. `gathers`: of a model that keeps what all ranks fill. `softmaxes`:
+    of a scenario that names their kernels or ways.
 
     `samples_s`: sampled step times, paired with those of other plans at the same size (see analysis.uncertainty); None
     where the plan does not fit, nothing is known to be uncertain, or no samples are wanted. `waits`: waiting in these
@@ -103,13 +106,13 @@ class PlanOutcome:
     exposure: Exposure
     memory: MemoryTimeline | None
     at_peak: Mapping[str, int]
-    trace: Trace | None
     links: NodeLinks | None
     stages: Stages | None
     gathers: Gathers | None
     softmaxes: Softmaxes | None
     samples_s: Floats | None = field(compare=False)
     waits: Waits | None = field(default=None, compare=False)
+    trace: TraceFile | None = field(default=None, compare=False)
 
 
 def run_case(
@@ -127,8 +130,8 @@ def run_case(
     step = simulated(scenario, built, fidelity, exact)
     memory = fullest(step, built.peaks)
     digested = digest(built.schedule)
-    spent, wanted = exposure(step), scenario.file.uncertainty
-    row = _row(scenario, case, step, memory, spent, fidelity, digested)
+    spent, wanted, moved = exposure(step), scenario.file.uncertainty, traffic(step)
+    row = _row(scenario, case, step, memory, spent, moved, fidelity, digested)
     waits = sampled_waits(step, plan, wanted.samples, wanted.seed) if drawn and row["fits"] else None
     samples_s = None if waits is None else waits.step_s
     if waits is None and row["fits"]:
@@ -136,7 +139,6 @@ def run_case(
     row["mesh"] = " × ".join(f"{axis} {case.mesh[axis]}" for axis in case.mesh.live(case.mesh.names))
     row.update(zip(BAND, ("", "", "") if samples_s is None else band_of(samples_s), strict=True))
     _refuse_endless(row)
-    trace = step.trace(digested, f"{scenario.name} {plan} {devices}", (step.critical,)) if drawn else None
     return PlanOutcome(
         plan=plan,
         devices=devices,
@@ -144,14 +146,19 @@ def run_case(
         exposure=spent,
         memory=memory if drawn else None,
         at_peak=memory.at_peak,
-        trace=trace,
-        links=node_links(step) if drawn else None,
+        links=node_links(step, moved) if drawn else None,
         stages=_stages(step, built, case.chunks) if drawn and len(step.roles) > 1 else None,
         gathers=gathers(step),
         softmaxes=_softmaxes(step) if scenario.names_softmaxes else None,
         samples_s=samples_s,
         waits=waits,
+        trace=_trace(scenario, step, digested, moved) if drawn and row["fits"] else None,
     )
+
+
+def _trace(scenario: Scenario, step: SimulatedStep, digested: str, moved: Traffic) -> TraceFile:
+    title = f"{scenario.name} {step.schedule.meta['plan']} {step.schedule.mesh.num_ranks}"
+    return step_trace(step, digested, title, moved)
 
 
 def _stages(step: SimulatedStep, built: BuiltSchedule, chunks: int) -> Stages | None:
@@ -182,11 +189,11 @@ def _row(
     step: SimulatedStep,
     memory: MemoryTimeline,
     spent: Exposure,
+    moved: Traffic,
     fidelity: Fidelity,
     digested: str,
 ) -> Row:
     devices, machine = case.devices, scenario.machine
-    moved = traffic(step)
     flops = case.step_flops
     useful = case.shape.step_flops(case.samples, recomputed=False)
     row: Row = {

@@ -10,7 +10,15 @@ from .delta import (
     step_times as step_times,
 )
 from .links import LinkBytes as LinkBytes, LinkTable as LinkTable, load_links as load_links, save_links as save_links
-from .perfetto import perfetto_events as perfetto_events, write_perfetto as write_perfetto
+from .perfetto import perfetto_text as perfetto_text, write_perfetto as write_perfetto
 from .ranges import ranges_text as ranges_text
 from .read import read_perfetto as read_perfetto
 from .table import HELD_RANKS as HELD_RANKS, SHOWN_DIGITS as SHOWN_DIGITS, Span as Span, Trace as Trace
+from .trace_file import (
+    Arrow as Arrow,
+    Counter as Counter,
+    Place as Place,
+    Process as Process,
+    TraceFile as TraceFile,
+    file_of as file_of,
+)

@@ -1,74 +1,142 @@
 """The trace file: the trace-event format that Perfetto and chrome://tracing open, a process per rank, a thread per
-lane, with all that a program needs to read it back."""
+lane, with all that a program needs to read it back.
+
+An arrow is a flow event `s` at the start of the span that it leaves and one `f` of the same id at the start of the span
+that it reaches; each stands behind its span, which viewers then bind it to. Counters that are not a rank's are those of
+a process of their own, the last one.
+"""
 
 from __future__ import annotations
 
 import json
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from simfrontier.trace.ranges import ranges_text
 from simfrontier.trace.table import Span, Trace
+from simfrontier.trace.trace_file import Counter, Place, Process, TraceFile, file_of
 from simfrontier.wholefile import write_whole
+
+if TYPE_CHECKING:
+    from simfrontier.arrays import Floats
 
 FORMAT: Final = "simfrontier.trace"
 VERSION: Final = 1
 MICROSECOND: Final = 1e-6
+COUNTERS: Final = "counters"  # what a process without ranks has
+JOB: Final = "links of the job"
 
 
-def perfetto_events(trace: Trace) -> dict[str, Any]:
-    """The trace as a JSON object; times in microseconds, rounded to a nanosecond."""
-    events: list[dict[str, Any]] = []
-    lanes = {lane: i for i, lane in enumerate(dict.fromkeys(span.lane for spans in trace.spans for span in spans))}
-    for number, (who, members, spans) in enumerate(zip(trace.ranks, trace.members, trace.spans, strict=True)):
-        named = {"name": who, "members": ranges_text(members)}
-        events.append({"ph": "M", "pid": number, "name": "process_name", "args": named})
-        for lane, thread in lanes.items():
-            events.append({"ph": "M", "pid": number, "tid": thread, "name": "thread_name", "args": {"name": lane}})
-        events += [_event(span, number, lanes[span.lane]) for span in spans]
+def perfetto_text(trace: Trace | TraceFile) -> str:
+    """The trace as JSON; times in microseconds, rounded to a nanosecond. Text by text: a file has some 100,000 events,
+    which share most of theirs."""
+    file = file_of(trace) if isinstance(trace, Trace) else trace
     other = {
         "format": FORMAT,
         "version": VERSION,
-        "schedule_digest": trace.digest,
-        "title": trace.title,
-        "notes": dict(trace.notes),
+        "schedule_digest": file.digest,
+        "title": file.title,
+        "notes": dict(file.notes),
     }
-    return {"displayTimeUnit": "ms", "otherData": other, "traceEvents": events}
+    events = ",".join(_Events(file).all())
+    return f'{{"displayTimeUnit":"ms","otherData":{_json(other)},"traceEvents":[{events}]}}'
 
 
-def _event(span: Span, process: int, thread: int) -> dict[str, Any]:
-    start, end = _rounded(span.start_s), _rounded(span.end_s)
-    args: dict[str, Any] = {
-        "op": span.op,
-        "kind": span.kind,
-        "name": span.name,
-        "call": span.call,
-        "layer": span.layer,
-        "micro_batch": span.micro,
-        "bytes": span.num_bytes,
-        "ready_us": _rounded(span.ready_s),
-    }
-    if span.message_bytes:
-        args["message_bytes"] = span.message_bytes
-    if span.axes or span.level:
-        args |= {"axes": span.axes, "level": span.level}
-    return {
-        "ph": "X",
-        "pid": process,
-        "tid": thread,
-        "name": f"{span.kind} {span.name}" if span.kind != span.name else span.kind,
-        "cat": span.level or "local",
-        "ts": start,
-        "dur": round(end - start, 3) + 0.0,
-        "args": args,
-    }
-
-
-def _rounded(seconds: float) -> float:
-    """Microseconds to a nanosecond; ends are rounded like starts, so that neighbours on a lane never overlap."""
-    return round(seconds / MICROSECOND, 3) + 0.0  # -0.0 is 0.0
-
-
-def write_perfetto(trace: Trace, path: Path) -> None:
+def write_perfetto(trace: Trace | TraceFile, path: Path) -> None:
     """Write the trace; nothing half-written is left behind. Raises InputError where the file cannot be written."""
-    write_whole(path, json.dumps(perfetto_events(trace), separators=(",", ":"), allow_nan=False))
+    write_whole(path, perfetto_text(trace))
+
+
+class _Events:
+    """The events of a file as text, process by process."""
+
+    def __init__(self, file: TraceFile) -> None:
+        self.file = file
+        used = dict.fromkeys(span.lane for spans in _distinct(file.processes) for span in spans)
+        self.lanes = {lane: number for number, lane in enumerate(used)}
+        self.forms: dict[int, list[tuple[str, str, str]]] = {}  # by id of the list of spans
+        self.texts: dict[str, str] = {}
+        self.flows: defaultdict[Place, list[tuple[str, int]]] = defaultdict(list)
+        for number, arrow in enumerate(file.arrows):
+            self.flows[arrow.source].append(("s", number))
+            self.flows[arrow.target].append(("f", number))
+
+    def all(self) -> Iterator[str]:
+        for number, process in enumerate(self.file.processes):
+            named = {"name": process.name, "members": ranges_text(process.members)}
+            yield _json({"ph": "M", "pid": number, "name": "process_name", "args": named})
+            for lane, thread in self.lanes.items():
+                yield _json({"ph": "M", "pid": number, "tid": thread, "name": "thread_name", "args": {"name": lane}})
+            yield from self._spans(number, process)
+            for counter in self.file.counters:
+                if counter.process == number:
+                    yield from self._counts(counter, number)
+        of_job = [counter for counter in self.file.counters if counter.process is None]
+        if of_job:
+            last = len(self.file.processes)
+            named = {"name": JOB, "holds": COUNTERS}
+            yield _json({"ph": "M", "pid": last, "name": "process_name", "args": named})
+            for counter in of_job:
+                yield from self._counts(counter, last)
+
+    def _spans(self, number: int, process: Process) -> Iterator[str]:
+        if id(process.spans) not in self.forms:
+            self.forms[id(process.spans)] = [self._form(span) for span in process.spans]
+        forms, flows = self.forms[id(process.spans)], self.flows
+        readies, starts, ends = (_rounded(each) for each in (process.ready_s, process.start_s, process.end_s))
+        each = zip(forms, readies, starts, ends, strict=True)
+        for place, ((named, said, rest), ready, start, end) in enumerate(each):
+            took = round(end - start, 3) + 0.0
+            yield f'{{"ph":"X","pid":{number},{named},"ts":{start!r},"dur":{took!r},{said}{ready!r}{rest}'
+            for kind, flow in flows.get((number, place), ()):
+                bound = ',"bp":"e"' if kind == "f" else ""
+                yield f'{{"ph":"{kind}","id":{flow}{bound},"pid":{number},{named},"ts":{start!r}}}'
+
+    def _form(self, span: Span) -> tuple[str, str, str]:
+        """What stands in the event of a span, and of arrows there, before its times, before its readiness and after
+        it."""
+        text = self._text
+        title = f"{span.kind} {span.name}" if span.kind != span.name else span.kind
+        named = f'"tid":{self.lanes[span.lane]},"name":{text(title)},"cat":{text(span.level or "local")}'
+        said = (
+            f'"args":{{"op":{span.op},"kind":{text(span.kind)},"name":{text(span.name)},"call":{text(span.call)},'
+            f'"layer":{span.layer},"micro_batch":{span.micro},"bytes":{_json(span.num_bytes)},"ready_us":'
+        )
+        rest = f',"message_bytes":{_json(span.message_bytes)}' if span.message_bytes else ""
+        if span.axes or span.level:
+            rest += f',"axes":{text(span.axes)},"level":{text(span.level)}'
+        return named, said, rest + "}}"
+
+    def _text(self, text: str) -> str:
+        known = self.texts.get(text)
+        if known is None:
+            known = self.texts[text] = _json(text)
+        return known
+
+    def _counts(self, counter: Counter, number: int) -> Iterator[str]:
+        """One event for each time."""
+        names = [_json(name) for name in counter.values]
+        head = f'{{"ph":"C","pid":{number},"name":{_json(counter.name)},"ts":'
+        for time, *values in zip(_rounded(counter.times_s), *counter.values.values(), strict=True):
+            args = ",".join([f"{name}:{value!r}" for name, value in zip(names, values, strict=True)])
+            yield f'{head}{time!r},"args":{{{args}}}}}'
+
+
+def _distinct(processes: Sequence[Process]) -> list[Sequence[Span]]:
+    """The lists of spans, each once."""
+    return list({id(process.spans): process.spans for process in processes}.values())
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)
+
+
+def _rounded(seconds: Floats | Sequence[float]) -> list[float]:
+    """Microseconds to a nanosecond; ends are rounded like starts, so that neighbours on a lane never overlap."""
+    import numpy as np
+
+    times = np.asarray(seconds, float)
+    assert np.isfinite(times).all(), "a time that is no finite number"
+    return [round(each / MICROSECOND, 3) + 0.0 for each in times.tolist()]  # -0.0 is 0.0

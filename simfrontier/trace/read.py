@@ -11,11 +11,12 @@ from typing import Any, Final, cast
 from simfrontier.errors import InputError, Key, shown, wrong
 from simfrontier.io import read_json
 from simfrontier.limits import RANK_NAMES, TRACE_FILE
-from simfrontier.trace.perfetto import FORMAT, VERSION
+from simfrontier.trace.perfetto import COUNTERS, FORMAT, VERSION
 from simfrontier.trace.ranges import ranks_of_text
 from simfrontier.trace.table import Span, Trace
 
 MAX_NUMBER: Final = 1e300  # far beyond anything measured
+FLOWS: Final = ("s", "f")  # the two ends of an arrow
 MAX_US: Final = 1e12  # 11 days; beyond, microseconds to a nanosecond are no longer exact in a float
 
 
@@ -54,7 +55,8 @@ def _trace(value: Any) -> Trace:
 
 
 class _Processes:
-    """Ranks, lanes and spans, event by event; a rank is named before its lanes, a lane before its spans."""
+    """Ranks, lanes and spans, event by event; a rank is named before its lanes, a lane before its spans. Arrows and
+    counters are passed over: they follow from the rest."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -62,29 +64,46 @@ class _Processes:
         self.lanes: list[dict[int, str]] = []
         self.spans: list[list[Span]] = []
         self.taken: set[int] = set()
+        self.without_ranks: set[int] = set()  # processes of nothing but counters
 
     def add(self, value: Any, at: Key) -> None:
         event, inside = _object(value, at), (*at, "args")
-        args = _object(_key(event, "args", at), inside)
         process, what = _whole(event, "pid", at), (event.get("ph"), event.get("name"))
+        if event.get("ph") in FLOWS:
+            self._known(process, at)
+            return
+        args = _object(_key(event, "args", at), inside)
         if what == ("M", "process_name"):
             self._open(process, args, at)
-        elif process >= len(self.names):
-            raise InputError(f"got {process}, which has no process_name before it", key=(*at, "pid"))
+        elif event.get("ph") == "C":
+            if process not in self.without_ranks:
+                self._known(process, at)
         elif what == ("M", "thread_name"):
+            self._known(process, at)
             self.lanes[process][_whole(event, "tid", at)] = _text(args, "name", inside)
         elif event.get("ph") == "X":
+            self._known(process, at)
             thread = _whole(event, "tid", at)
             if thread not in self.lanes[process]:
                 raise InputError(f"got {thread}, which has no thread_name before it", key=(*at, "tid"))
             self.spans[process].append(_span(event, args, self.lanes[process][thread], at))
         else:
             text = f"got an event {shown(event.get('ph'))} {shown(event.get('name'))}"
-            raise InputError(f"{text}, allowed: X, and M with process_name or thread_name", key=at)
+            allowed = "X, C, s, f, M with process_name or thread_name"
+            raise InputError(f"{text}, allowed: {allowed}", key=at)
+
+    def _known(self, process: int, at: Key) -> None:
+        """Refuse a process that is no rank's."""
+        if process >= len(self.names):
+            raise InputError(f"got {process}, which has no process_name before it", key=(*at, "pid"))
 
     def _open(self, process: int, args: Mapping[str, Any], at: Key) -> None:
-        if process != len(self.names):
-            raise InputError(f"got {process}, allowed: {len(self.names)}, the next process", key=(*at, "pid"))
+        after = len(self.names) + len(self.without_ranks)
+        if process != after or (self.without_ranks and args.get("holds") != COUNTERS):
+            raise InputError(f"got {process}, allowed: {after}, the next process, ranks first", key=(*at, "pid"))
+        if args.get("holds") == COUNTERS:
+            self.without_ranks.add(process)
+            return
         inside = (*at, "args")
         self.names.append(_text(args, "name", inside))
         try:

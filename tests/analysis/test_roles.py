@@ -58,7 +58,7 @@ def test_what_leaves_nodes_is_on_their_links() -> None:
     wires = moved.on_link[: fabric.hbm_base].reshape(fabric.num_nodes, -1)
     between = float(sum(moved.num_bytes["inter_node"].values()))
     assert float(wires[:, out].sum()) == pytest.approx(between, rel=1e-9)
-    assert node_links(one).by_class["nic"][0] > 0.0
+    assert node_links(one, traffic(one)).by_class["nic"][0] > 0.0
 
 
 @pytest.mark.parametrize("axes", [("stage", "data", "tensor"), ("data", "stage", "tensor")])

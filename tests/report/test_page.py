@@ -174,7 +174,7 @@ def test_the_timeline_draws_every_operation() -> None:
     for outcome in done.outcomes:
         if outcome.trace is not None:
             bars = {t["name"]: len(t["base"]) for t in drawn[outcome.plan]["data"]}
-            assert sum(n for name, n in bars.items() if "waiting" not in name) == len(outcome.trace.spans[0])
+            assert sum(n for name, n in bars.items() if "waiting" not in name) == len(outcome.trace.processes[0].spans)
 
 
 def test_the_same_study_gives_the_same_bytes(tmp_path: Path) -> None:

@@ -21,10 +21,10 @@ def critical_ranks(view: StudyView) -> tuple[CriticalRank, ...]:
     return tuple(
         CriticalRank(
             plan=o.plan,
-            rank=o.trace.ranks[0],
+            rank=o.trace.processes[0].name,
             stage=None if o.stages is None else o.stages.critical,
-            num_ops=len(o.trace.spans[0]),
+            num_ops=len(o.trace.processes[0].spans),
         )
         for o in view.drawn
-        if o.trace is not None and o.row["fits"]
+        if o.trace is not None
     )

@@ -1,0 +1,119 @@
+"""How busy the links of a job are over a step, by link class: the bytes of every call spread evenly over its time."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+from simfrontier.analysis.bytes_moved import Traffic, payload_weights
+from simfrontier.arrays import Floats, Ints
+from simfrontier.network import NET, Pattern, ResourceKind
+from simfrontier.records import dataclass
+from simfrontier.schedule import Compute
+from simfrontier.simulation import SimulatedStep
+
+NUM_PARTS: Final = 1000  # of a step: a rate is a mean over one of them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LinkUse:
+    """Bytes on the links of each class in each of NUM_PARTS equal parts of a step, payload as in `Traffic.on_link`;
+    `capacity`: bytes/s of all links of the class that carry anything. The NICs' links are two classes, `out` to the
+    network and `in` from it. `times_s`: when each part begins; all take `part_s`."""
+
+    times_s: Floats
+    part_s: float
+    num_bytes: Mapping[str, Floats]
+    capacity: Mapping[str, float]
+
+    def share(self, name: str) -> Floats:
+        """Of the capacity that a class uses in each part."""
+        return self.num_bytes[name] / (self.part_s * self.capacity[name])
+
+
+def link_use(step: SimulatedStep, moved: Traffic) -> LinkUse:
+    """Of a step that moves so many bytes. A call of a group counts at the time of the group's lowest rank, its bytes at
+    an even rate from the call's start to its end (the simulator's own rates are not kept)."""
+    cluster = step.cluster
+    names, group = _groups(step)
+    edges = np.linspace(0.0, step.step_s, NUM_PARTS + 1)
+    total = np.zeros((len(names), NUM_PARTS))
+    tables: dict[str, Floats] = {}  # by pattern, bytes [rank class of the lowest rank, group of links] per byte sent
+    for number, role_timeline in enumerate(step.roles):
+        view = step.view(role_timeline.classes[0])
+        calls: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
+        known: dict[int, tuple[str, float] | None] = {}
+        for at, op in enumerate(view.ops):
+            if op.number not in known:
+                known[op.number] = None if isinstance(op, Compute) else (cluster.key_of(op), cluster.volume_bytes(op))
+            if (sends := known[op.number]) is not None:
+                calls[sends[0]].append((at, sends[1]))
+        for key, each in calls.items():
+            if key not in tables:
+                tables[key] = _per_byte(step, cluster.counted[key], payload_weights(cluster, key), group, len(names))
+            ops, sizes = np.array([at for at, _ in each]), np.array([size for _, size in each])
+            for row, cls in enumerate(view.classes):
+                if cluster.role_of[cls] == number and tables[key][cls].any():
+                    start, end = view.timeline.start[row, ops], view.timeline.end[row, ops]
+                    total += np.outer(tables[key][cls], spread(start, end, sizes, edges))
+    used = (moved.on_link > 0.0) & (group >= 0)
+    capacity = np.bincount(group[used], cluster.fabric.capacity[used], len(names))
+    shown = [number for number in range(len(names)) if capacity[number] > 0.0]
+    return LinkUse(
+        times_s=edges[:-1],
+        part_s=step.step_s / NUM_PARTS,
+        num_bytes={names[number]: total[number] for number in shown},
+        capacity={names[number]: float(capacity[number]) for number in shown},
+    )
+
+
+def spread(start: Floats, end: Floats, amount: Floats, edges: Floats) -> Floats:
+    """How much falls between each two edges, if each amount is spread evenly from its start to its end."""
+    num = len(edges) - 1
+    first = np.clip(np.searchsorted(edges, start, "right") - 1, 0, num - 1)
+    last = np.clip(np.searchsorted(edges, end, "left") - 1, first, num - 1)
+    within = first == last
+    out = np.zeros(num)
+    out += np.bincount(first[within], amount[within], num)
+    first, last, start, end = first[~within], last[~within], start[~within], end[~within]
+    rate = amount[~within] / (end - start)
+    out += np.bincount(first, (edges[first + 1] - start) * rate, num)
+    out += np.bincount(last, (end - edges[last]) * rate, num)
+    # the parts between the first and the last, which are full; where there is none, sums leave no rounding behind
+    change = np.bincount(first + 1, rate, num + 1) - np.bincount(last, rate, num + 1)
+    count = np.bincount(first + 1, minlength=num + 1) - np.bincount(last, minlength=num + 1)
+    full: Floats = np.where(np.cumsum(count) > 0, np.cumsum(change), 0.0)[:num] * np.diff(edges)
+    return out + full
+
+
+def _groups(step: SimulatedStep) -> tuple[list[str], Ints]:
+    """Names of groups of links, and the group of every link [num_links]; -1: none."""
+    fabric = step.cluster.fabric
+    names: list[str] = []
+    of_wire = []
+    for wire in fabric.machine.node.links:
+        way = " out" if wire.dst == NET else " in" if wire.src == NET else ""
+        names += [] if wire.link_class + way in names else [wire.link_class + way]
+        of_wire.append(names.index(wire.link_class + way))
+    group = np.full(fabric.num_links, -1)
+    group[: fabric.hbm_base] = np.tile(of_wire, fabric.num_nodes)
+    if fabric.num_links > fabric.pool_base:
+        group[fabric.pool_base :] = len(names)
+        names.append(fabric.class_names[fabric.link_class[fabric.pool_base]])
+    assert (fabric.kind[group >= 0] == ResourceKind.WIRE).all(), "memories and compute units carry no messages"
+    return names, group
+
+
+def _per_byte(step: SimulatedStep, pattern: Pattern, weight: Floats, group: Ints, num_groups: int) -> Floats:
+    """Bytes on each group of links per byte that a rank sends, by the rank class of an activity's lowest rank."""
+    folding = step.cluster.folding
+    acts, lowest = np.unique(pattern.group_of, return_index=True)
+    cls = np.zeros(pattern.num, np.int64)
+    cls[acts] = folding.rank_class[lowest]
+    wires = slice(0, pattern.num_wire_loads)
+    cell = cls[pattern.act[wires]] * num_groups + group[pattern.link[wires]]
+    shape = folding.num_rank_classes, num_groups
+    return np.bincount(cell, weight, shape[0] * shape[1]).astype(np.float64).reshape(shape)

@@ -1,0 +1,67 @@
+"""The trace file of a simulated step: its rank classes side by side, arrows between them, memory and links over
+time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from simfrontier.analysis.arrows import arrows_of
+from simfrontier.analysis.bytes_moved import Traffic
+from simfrontier.analysis.link_use import link_use
+from simfrontier.analysis.shown_ranks import MOST_SPANS, ShownRanks, shown_ranks
+from simfrontier.simulation import SimulatedStep, memory_timeline
+from simfrontier.trace import Counter, TraceFile
+
+MEMORY = "memory"
+LINKS = "share of the links' capacity"
+
+
+def step_trace(
+    step: SimulatedStep,
+    digest: str,
+    title: str,
+    moved: Traffic,
+    notes: Mapping[str, str] | None = None,
+    most_spans: int = MOST_SPANS,
+) -> TraceFile:
+    """The file of a step that moves so many bytes. Of more rank classes than a file has room for some are left out
+    (`shown_ranks`), which its notes say."""
+    shown = shown_ranks(step, most_spans)
+    processes = list(shown.processes())
+    return TraceFile(
+        digest=digest,
+        title=title,
+        processes=processes,
+        arrows=arrows_of(shown, processes),
+        counters=[*(_memory(shown, number) for number in range(len(processes))), _links(step, moved)],
+        notes={**step.trace_notes, **(notes or {}), **shown.notes},
+    )
+
+
+def _memory(shown: ShownRanks, number: int) -> Counter:
+    """Bytes that the rank holds, at every change; by call the most that it holds from the start of one to that of the
+    next."""
+    rank = shown.ranks[number]
+    timeline = memory_timeline(shown.step, rank.cls)
+    times, held = timeline.times, np.sum(list(timeline.held.values()), axis=0)
+    if rank.by_call:
+        role_timeline = shown.step.roles[rank.role]
+        starts = role_timeline.timeline.start[role_timeline.classes.index(rank.cls)]
+        begin = np.unique(np.searchsorted(times, np.unique([0.0, *starts.tolist()]), "right") - 1)
+        times, held = times[begin], np.maximum.reduceat(held, begin)
+    changes = np.concatenate([[True], held[1:] != held[:-1]])
+    values = np.rint(held[changes]).astype(np.int64).tolist()
+    return Counter(name=MEMORY, process=number, times_s=times[changes].tolist(), values={"bytes": values})
+
+
+def _links(step: SimulatedStep, moved: Traffic) -> Counter:
+    """Of every link class; 0 from the end of the step on."""
+    use = link_use(step, moved)
+    shares = {name: use.share(name) for name in use.num_bytes}
+    changes = np.ones(len(use.times_s), bool)
+    changes[1:] = np.any([each[1:] != each[:-1] for each in shares.values()], axis=0)
+    times = [*use.times_s[changes].tolist(), step.step_s]
+    values = {name: [*each[changes].tolist(), 0.0] for name, each in shares.items()}
+    return Counter(name=LINKS, process=None, times_s=times, values=values)
