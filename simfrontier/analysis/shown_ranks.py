@@ -7,12 +7,13 @@ from typing import Final
 
 import numpy as np
 
-from simfrontier.analysis.stages import last_class
 from simfrontier.records import dataclass
 from simfrontier.simulation import SimulatedStep
-from simfrontier.trace import Process, Span
+from simfrontier.trace import Process, Span, ranges_text
 
 MOST_SPANS: Final = 50_000  # of a file: 13 MB, which viewers open in a second or two
+
+LONGEST_RANKS: Final = 40  # letters of a name; all members are in the file
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -63,7 +64,7 @@ class ShownRanks:
         known: dict[tuple[int, bool], tuple[Span, ...]] = {}
         folding = self.step.cluster.folding
         for rank in self.ranks:
-            pieces = rank.role, rank.by_call
+            pieces, members = (rank.role, rank.by_call), tuple(np.flatnonzero(folding.rank_class == rank.cls).tolist())
             if pieces not in known:
                 known[pieces] = self.step.call_spans(rank.cls) if rank.by_call else self.step.spans(rank.cls)
             if rank.by_call:
@@ -73,8 +74,8 @@ class ShownRanks:
                 view = self.step.view(rank.cls)
                 times, row = view.timeline, view.classes.index(rank.cls)
             yield Process(
-                name=self.step.rank_name(rank.cls),
-                members=tuple(np.flatnonzero(folding.rank_class == rank.cls).tolist()),
+                name=_name(self.step, rank.role, members),
+                members=members,
                 spans=known[pieces],
                 ready_s=times.ready[row],
                 start_s=times.start[row],
@@ -83,17 +84,44 @@ class ShownRanks:
 
 
 def shown_ranks(step: SimulatedStep, most_spans: int = MOST_SPANS) -> ShownRanks:
-    """As many rank classes as make up to `most_spans` spans: the critical one, then of every other role the one that
-    ends last, then the others from the lowest rank on. Op by op, if those of all roles fit in, or else by call."""
-    roles = [role for role in range(len(step.roles)) if step.critical not in step.roles[role].classes]
-    first = [step.critical, *(last_class(step, step.roles[role]) for role in roles)]
-    by_call = sum(ShownRank(step=step, cls=cls, by_call=False).num_spans for cls in first) > most_spans
-    left = most_spans
-    shown = []
-    for cls in dict.fromkeys((*first, *range(step.cluster.folding.num_rank_classes))):
-        rank = ShownRank(step=step, cls=cls, by_call=by_call and cls != step.critical)
-        left -= rank.num_spans
-        if left < 0 and cls != step.critical:
+    """As many rank classes as make up to `most_spans` spans: the critical one, those that it exchanges with along its
+    pipeline, then others from the lowest rank on, with their pipelines. Op by op, if a pipeline fits in, or else by
+    call. Where not even that fits, the critical one with as many of its pipeline as do."""
+    own, *others = _pipelines(step)
+    ops = [ShownRank(step=step, cls=cls, by_call=False).num_spans for cls in own]
+    by_call = sum(ops) > most_spans
+    left, shown = most_spans - ops[0], [ShownRank(step=step, cls=step.critical, by_call=False)]
+    for together in ([own[1:]] if not by_call else [(cls,) for cls in own[1:]]) + others:
+        ranks = [ShownRank(step=step, cls=cls, by_call=by_call) for cls in together]
+        left -= sum(rank.num_spans for rank in ranks)
+        if left < 0:
             break
-        shown.append(rank)
-    return ShownRanks(step=step, ranks=tuple(sorted(shown, key=lambda rank: (rank.cls != step.critical, rank.cls))))
+        shown += ranks
+    return ShownRanks(step=step, ranks=(shown[0], *sorted(shown[1:], key=lambda rank: rank.cls)))
+
+
+def _name(step: SimulatedStep, role: int, members: tuple[int, ...]) -> str:
+    """A process for a reader: its place among the roles, and its ranks."""
+    at, ranks = step.schedule.roles[role].at, ranges_text(members)
+    if len(ranks) > LONGEST_RANKS:
+        ranks = f"{members[0]} and others"
+    word = "ranks" if len(members) > 1 else "rank"
+    place = "" if at is None else "{} {}: ".format(*at)
+    return f"{place}{word} {ranks} ({len(members):,} of {step.schedule.mesh.num_ranks:,})"
+
+
+def _pipelines(step: SimulatedStep) -> list[tuple[int, ...]]:
+    """Every rank class once, with those of the other roles that its lowest rank has all other coordinates in common
+    with: the critical one first, the others from the lowest rank on."""
+    folding, axis, mesh = step.cluster.folding, step.cluster.role_assignment.axis, step.schedule.mesh
+    rows = np.arange(mesh.num_ranks)[:, None] if axis is None else mesh.groups((axis,))
+    row_of = np.empty(mesh.num_ranks, np.int64)
+    row_of[rows] = np.arange(len(rows))[:, None]
+    taken: set[int] = set()
+    out = []
+    for cls in (step.critical, *range(folding.num_rank_classes)):
+        if cls not in taken:
+            mine = folding.rank_class[rows[row_of[folding.representative[cls]]]].tolist()
+            out.append(tuple(each for each in dict.fromkeys((cls, *mine)) if each not in taken))
+            taken.update(out[-1])
+    return out

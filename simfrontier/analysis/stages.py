@@ -93,7 +93,7 @@ def stages_of(step: SimulatedStep, peaks: Sequence[Peak], chunks: int = 1) -> St
         ((_place(role_timeline), role, role_timeline) for role, role_timeline in enumerate(step.roles)),
         key=lambda each: each[0],
     )
-    chosen = [(stage, role, role_timeline, last_class(step, role_timeline)) for stage, role, role_timeline in ordered]
+    chosen = [(stage, role, role_timeline, _class_of(step, role_timeline)) for stage, role, role_timeline in ordered]
     spans = {stage: tuple(_spans(role_timeline, cls, step.step_s)) for stage, _, role_timeline, cls in chosen}
     pipeline_s = max((span.end_s for mine in spans.values() for span in mine if span.kind != "end"), default=0.0)
     made = []
@@ -116,8 +116,7 @@ def _place(role_timeline: RoleTimeline) -> int:
     return at[1]
 
 
-def last_class(step: SimulatedStep, role_timeline: RoleTimeline) -> int:
-    """The rank class of a role that ends last: the critical one, or else the lowest of equals."""
+def _class_of(step: SimulatedStep, role_timeline: RoleTimeline) -> int:
     if step.critical in role_timeline.classes:
         return step.critical
     ends = role_timeline.timeline.end.max(axis=1, initial=0.0).tolist()

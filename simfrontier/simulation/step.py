@@ -29,7 +29,7 @@ from simfrontier.schedule import (
 from simfrontier.simulation.role_view import RoleView, RoleViews, busy_s, is_kernel
 from simfrontier.simulation.timeline import RoleTimeline, Timeline
 from simfrontier.simulation.which_engine import simulate
-from simfrontier.trace import Span, Trace
+from simfrontier.trace import Span, Trace, rank_text
 
 if TYPE_CHECKING:
     from simfrontier.trace import LinkTable
@@ -126,20 +126,15 @@ class SimulatedStep:
         to what is said of the simulation. Spans have the numbers of the ops of their own rank's program."""
         folding = self.cluster.folding
         chosen = tuple(range(folding.num_rank_classes)) if classes is None else classes
+        members = tuple(tuple(np.flatnonzero(folding.rank_class == c).tolist()) for c in chosen)
         return Trace(
             digest=digest,
             title=title,
-            ranks=tuple(map(self.rank_name, chosen)),
-            members=tuple(tuple(np.flatnonzero(folding.rank_class == c).tolist()) for c in chosen),
+            ranks=tuple(rank_text(each, self.schedule.mesh.num_ranks) for each in members),
+            members=members,
             spans=tuple(map(self.spans, chosen)),
             notes={**self.trace_notes, **(notes or {})},
         )
-
-    def rank_name(self, cls: int) -> str:
-        """A rank class for a reader: its lowest rank, and how many it stands for."""
-        folding = self.cluster.folding
-        count, num_ranks = folding.rank_count[cls], self.schedule.mesh.num_ranks
-        return f"rank {folding.representative[cls]} (stands for {count:,} of {num_ranks:,})"
 
     @property
     def trace_notes(self) -> dict[str, str]:
@@ -203,6 +198,7 @@ class _SpanFacts:
     def __init__(self, step: SimulatedStep, role: int) -> None:
         self.step, self.at = step, step.schedule.roles[role].at
         self.known: dict[int, tuple[str, Level | Literal[""], float, float]] = {}
+        self.sent: dict[int, tuple[float, float]] = {}  # by ops of calls as a whole
 
     def span(self, index: int, op: Op, call: Call, ready_s: float, start_s: float, end_s: float) -> Span:
         axes, level, size, message = self._of(op)
@@ -227,7 +223,10 @@ class _SpanFacts:
         self, index: int, op: Op, call: Call, block: tuple[Op, ...], ready_s: float, start_s: float, end_s: float
     ) -> Span:
         """Of the op that stands for these ops of a call."""
-        sent = [self._of(each)[2:] for each in block if not isinstance(each, Compute)]
+        if op.number not in self.sent:
+            sizes = [self._of(each)[2:] for each in block if not isinstance(each, Compute)]
+            self.sent[op.number] = sum(size for size, _ in sizes), sum(message for _, message in sizes)
+        sent, messages = self.sent[op.number]
         return Span(
             op=index,
             lane=op.lane,
@@ -238,8 +237,8 @@ class _SpanFacts:
             call=call.label,
             layer=call.layer,
             micro=call.micro,
-            num_bytes=sum(size for size, _ in sent),
-            message_bytes=sum(message for _, message in sent),
+            num_bytes=sent,
+            message_bytes=messages,
             ready_s=ready_s,
             start_s=start_s,
             end_s=end_s,

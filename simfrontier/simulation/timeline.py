@@ -54,4 +54,7 @@ class RoleTimeline:
         """When a call began on a rank class, and when its ops ran from then on."""
         if (cls, node) in self.by_class:
             return 0.0, self.by_class[cls, node]
-        return next((since, times[cls]) for since, times in self.by_node[node] if cls in times)
+        for since, times in self.by_node[node]:
+            if cls in times:
+                return since, times[cls]
+        raise AssertionError(f"rank class {cls} ran no node {node}")

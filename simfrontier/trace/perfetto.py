@@ -26,6 +26,7 @@ FORMAT: Final = "simfrontier.trace"
 VERSION: Final = 1
 MICROSECOND: Final = 1e-6
 COUNTERS: Final = "counters"  # what a process without ranks has
+LARGE: Final = 1e12  # nanoseconds; beyond, a product's rounding may reach 1e-3 of one
 JOB: Final = "links of the job"
 
 
@@ -58,6 +59,7 @@ class _Events:
         self.lanes = {lane: number for number, lane in enumerate(used)}
         self.forms: dict[int, list[tuple[str, str, str]]] = {}  # by id of the list of spans
         self.texts: dict[str, str] = {}
+        self.numbers: dict[float, str] = {}
         self.flows: defaultdict[Place, list[tuple[str, int]]] = defaultdict(list)
         for number, arrow in enumerate(file.arrows):
             self.flows[arrow.source].append(("s", number))
@@ -85,10 +87,9 @@ class _Events:
         if id(process.spans) not in self.forms:
             self.forms[id(process.spans)] = [self._form(span) for span in process.spans]
         forms, flows = self.forms[id(process.spans)], self.flows
-        readies, starts, ends = (_rounded(each) for each in (process.ready_s, process.start_s, process.end_s))
-        each = zip(forms, readies, starts, ends, strict=True)
-        for place, ((named, said, rest), ready, start, end) in enumerate(each):
-            took = round(end - start, 3) + 0.0
+        ready_us, start_us, end_us = (_rounded(each) for each in (process.ready_s, process.start_s, process.end_s))
+        times = (ready_us.tolist(), start_us.tolist(), _nearest(end_us - start_us).tolist())
+        for place, ((named, said, rest), ready, start, took) in enumerate(zip(forms, *times, strict=True)):
             yield f'{{"ph":"X","pid":{number},{named},"ts":{start!r},"dur":{took!r},{said}{ready!r}{rest}'
             for kind, flow in flows.get((number, place), ()):
                 bound = ',"bp":"e"' if kind == "f" else ""
@@ -102,9 +103,9 @@ class _Events:
         named = f'"tid":{self.lanes[span.lane]},"name":{text(title)},"cat":{text(span.level or "local")}'
         said = (
             f'"args":{{"op":{span.op},"kind":{text(span.kind)},"name":{text(span.name)},"call":{text(span.call)},'
-            f'"layer":{span.layer},"micro_batch":{span.micro},"bytes":{_json(span.num_bytes)},"ready_us":'
+            f'"layer":{span.layer},"micro_batch":{span.micro},"bytes":{self._number(span.num_bytes)},"ready_us":'
         )
-        rest = f',"message_bytes":{_json(span.message_bytes)}' if span.message_bytes else ""
+        rest = f',"message_bytes":{self._number(span.message_bytes)}' if span.message_bytes else ""
         if span.axes or span.level:
             rest += f',"axes":{text(span.axes)},"level":{text(span.level)}'
         return named, said, rest + "}}"
@@ -115,13 +116,19 @@ class _Events:
             known = self.texts[text] = _json(text)
         return known
 
+    def _number(self, number: float) -> str:
+        known = self.numbers.get(number)
+        if known is None:
+            known = self.numbers[number] = _json(number)
+        return known
+
     def _counts(self, counter: Counter, number: int) -> Iterator[str]:
         """One event for each time."""
-        names = [_json(name) for name in counter.values]
-        head = f'{{"ph":"C","pid":{number},"name":{_json(counter.name)},"ts":'
-        for time, *values in zip(_rounded(counter.times_s), *counter.values.values(), strict=True):
-            args = ",".join([f"{name}:{value!r}" for name, value in zip(names, values, strict=True)])
-            yield f'{head}{time!r},"args":{{{args}}}}}'
+        name, *keys = (_json(text).replace("%", "%%") for text in (counter.name, *counter.values))
+        args = ",".join(f"{key}:%r" for key in keys)
+        form = f'{{"ph":"C","pid":{number},"name":{name},"ts":%r,"args":{{{args}}}}}'
+        rows = zip(_rounded(counter.times_s).tolist(), *counter.values.values(), strict=True)
+        return map(form.__mod__, rows)
 
 
 def _distinct(processes: Sequence[Process]) -> list[Sequence[Span]]:
@@ -133,10 +140,23 @@ def _json(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
 
-def _rounded(seconds: Floats | Sequence[float]) -> list[float]:
+def _rounded(seconds: Floats | Sequence[float]) -> Floats:
     """Microseconds to a nanosecond; ends are rounded like starts, so that neighbours on a lane never overlap."""
     import numpy as np
 
     times = np.asarray(seconds, float)
     assert np.isfinite(times).all(), "a time that is no finite number"
-    return [round(each / MICROSECOND, 3) + 0.0 for each in times.tolist()]  # -0.0 is 0.0
+    return _nearest(times / MICROSECOND)
+
+
+def _nearest(microseconds: Floats) -> Floats:
+    """As Python's `round(each, 3)`, which tells halves apart that a product has rounded; and 0.0 for -0.0."""
+    import numpy as np
+
+    nanoseconds = 1e3 * microseconds
+    whole = np.rint(nanoseconds)
+    out: Floats = whole / 1e3
+    is_close = np.abs(np.abs(nanoseconds - whole) - 0.5) < 1e-3
+    for place in np.flatnonzero(is_close | (np.abs(nanoseconds) > LARGE)).tolist():
+        out[place] = round(float(microseconds[place]), 3)
+    return out + 0.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Final
 
@@ -36,6 +36,11 @@ class Span:
     ready_s: float
     start_s: float
     end_s: float
+
+
+def rank_text(members: Sequence[int], num_ranks: int) -> str:
+    """Ranks that stand for each other, for a reader: the lowest, and how many they are."""
+    return f"rank {members[0]} (stands for {len(members):,} of {num_ranks:,})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from simfrontier.records import dataclass
 from simfrontier.report.view import StudyView
+from simfrontier.trace import rank_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +22,7 @@ def critical_ranks(view: StudyView) -> tuple[CriticalRank, ...]:
     return tuple(
         CriticalRank(
             plan=o.plan,
-            rank=o.trace.processes[0].name,
+            rank=rank_text(o.trace.processes[0].members, o.devices),
             stage=None if o.stages is None else o.stages.critical,
             num_ops=len(o.trace.processes[0].spans),
         )

@@ -9,7 +9,7 @@ import numpy as np
 
 from simfrontier.analysis.arrows import arrows_of
 from simfrontier.analysis.bytes_moved import Traffic
-from simfrontier.analysis.link_use import link_use
+from simfrontier.analysis.links_over_time import link_use
 from simfrontier.analysis.shown_ranks import MOST_SPANS, ShownRanks, shown_ranks
 from simfrontier.simulation import SimulatedStep, memory_timeline
 from simfrontier.trace import Counter, TraceFile
