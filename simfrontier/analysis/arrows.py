@@ -1,7 +1,7 @@
 """Arrows of a trace file: who waited for whom in a call, and who sent to whom.
 
-Those of a collective lead from the rank that was ready last (to the nanosecond; of equals the first process of the
-file) to the others of its group, those of an exchange from the sender to the receiver. Only ranks of one group or pair
+Those of a collective lead from the rank that was ready last (to the nanosecond; of equals the lowest) to the others of
+its group, those of an exchange from the sender to the receiver. Only ranks of one group or pair
 that the file shows are joined, and no two of one rank class, which share a process.
 """
 
@@ -16,7 +16,7 @@ from simfrontier.analysis.shown_ranks import ShownRank, ShownRanks
 from simfrontier.arrays import Ints
 from simfrontier.schedule import Collective, Exchange, Op
 from simfrontier.simulation import number_nodes
-from simfrontier.trace import Arrow, Process
+from simfrontier.trace import Arrow, Place, Process
 
 
 def arrows_of(shown: ShownRanks, processes: Sequence[Process]) -> list[Arrow]:
@@ -83,19 +83,23 @@ def _groups(shown: ShownRanks, numbers: Sequence[int], op: Op) -> list[list[int]
     return [sorted(group) for group in together.values() if len(group) > 1]
 
 
-def _from_last(processes: Sequence[Process], places: Sequence[tuple[int, int]]) -> Iterator[Arrow]:
+def _from_last(processes: Sequence[Process], places: Sequence[Place]) -> Iterator[Arrow]:
     """From the place that was ready last to the others."""
-    ready = [round(float(processes[process].ready_s[span]) * 1e9) for process, span in places]
-    last = places[ready.index(max(ready))]
+
+    def arrival(place: Place) -> tuple[int, int]:
+        process, span = processes[place[0]], place[1]
+        return -round(float(process.ready_s[span]) * 1e9), process.members[0]
+
+    last = min(places, key=arrival)
     for place in places:
         if place != last:
             yield Arrow(last, place)
 
 
-def _sent(shown: ShownRanks, op: Exchange, places: Sequence[tuple[int, int]]) -> Iterator[Arrow]:
+def _sent(shown: ShownRanks, op: Exchange, places: Sequence[Place]) -> Iterator[Arrow]:
     """From the ranks at an end that sends to those at the other."""
     roles = shown.step.schedule.roles
-    ends: dict[int, list[tuple[int, int]]] = {end: [] for end in op.ends}
+    ends: dict[int, list[Place]] = {end: [] for end in op.ends}
     for place in places:
         at = roles[shown.ranks[place[0]].role].at
         assert at is not None and at[1] in ends, f"{op.name}: an exchange of a role at {at}"

@@ -16,7 +16,7 @@ from .cost import (
     matmul_shape as matmul_shape,
     traffic_bytes as traffic_bytes,
 )
-from .expansion import ExpandedProgram as ExpandedProgram, expand as expand
+from .expansion import ExpandedProgram as ExpandedProgram, Lifetimes as Lifetimes, expand as expand
 from .finding import Finding as Finding, title_of as title_of
 from .ir import (
     Call as Call,
@@ -43,7 +43,7 @@ from .kinds import (
     NOT_SUMS as NOT_SUMS,
     STEP_KINDS as STEP_KINDS,
 )
-from .lifetime import Lifetimes as Lifetimes, Peak as Peak, lifetimes as lifetimes, peak_bytes as peak_bytes
+from .lifetime import Peak as Peak, lifetimes as lifetimes, peak_bytes as peak_bytes
 from .mesh import Mesh as Mesh
 from .names import buffer_name as buffer_name, gathered_name as gathered_name, value_name as value_name
 from .op_kind import ModelFacts as ModelFacts, OpKind as OpKind

@@ -12,14 +12,30 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from simfrontier.errors import InputError, nearest
 from simfrontier.records import dataclass
 from simfrontier.schedule.ir import Call, Compute, Exchange, Op, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.roles import Sequence, sequence_of
 
+if TYPE_CHECKING:
+    from simfrontier.arrays import Ints
+
 Lifetime = tuple[Ref, int, int]  # (instance, op that writes it first, op that touches it last)
 Wait = tuple[int, int]  # (lane, number of its ops that must be done)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lifetimes:
+    """Of all instances that a role touches, in arrays: the number of its tensor in `names`, and the first and the last
+    op that touches it. The role has `num_ops` ops."""
+
+    names: list[str]
+    tensor: Ints
+    first: Ints
+    last: Ints
+    num_ops: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +72,16 @@ class UnrolledProgram:
                     last[ref] = index
         return [(ref, index, last[ref]) for ref, index in first.items()]
 
+    @cached_property
+    def lifetime_arrays(self) -> Lifetimes:
+        """The same in arrays."""
+        import numpy as np  # takes long to import, and a name in this module needs none
+
+        number: dict[str, int] = {}
+        rows = [(number.setdefault(ref.name, len(number)), first, last) for ref, first, last in self.lifetimes]
+        tensor, first, last = np.array(rows, np.int64).reshape(-1, 3).T
+        return Lifetimes(list(number), tensor, first, last, self.num_ops)
+
 
 @dataclass(frozen=True, kw_only=True)
 class ExpandedProgram(UnrolledProgram):
@@ -89,7 +115,9 @@ class ExpandedProgram(UnrolledProgram):
     def with_ops(self, ops: list[Op], calls: list[Call]) -> ExpandedProgram:
         """The same order and waits for other ops in the same places (another mesh size, say)."""
         made = replace(self, ops=ops, calls=calls)
-        made.__dict__.update({name: getattr(self, name) for name in ("by_lane", "before", "lifetimes")})
+        made.__dict__.update(
+            {name: getattr(self, name) for name in ("by_lane", "before", "lifetimes", "lifetime_arrays")}
+        )
         return made
 
 

@@ -6,7 +6,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from simfrontier.records import dataclass
-from simfrontier.schedule.expansion import AbsoluteRefs
+from simfrontier.schedule.expansion import AbsoluteRefs, Lifetimes
 from simfrontier.schedule.finding import title_of
 from simfrontier.schedule.ir import Op, Ref, Role, Schedule
 
@@ -78,18 +78,6 @@ def _title(role: Role, number: int) -> str:
             return title_of(call.ops[number], call)
         number -= len(call.ops)
     return "nothing"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Lifetimes:
-    """Of all instances that a role touches: the number of its tensor in `names`, and the first and the last op that
-    touches it. `names` are those of the schedule's tensors, in their order."""
-
-    names: list[str]
-    tensor: Ints
-    first: Ints
-    last: Ints
-    num_ops: int
 
 
 def lifetimes(schedule: Schedule, role: Role) -> Lifetimes:

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from simfrontier.arrays import Floats, Ints
+from simfrontier.arrays import Floats
 from simfrontier.records import dataclass
-from simfrontier.schedule import ExpandedProgram, Peak, Schedule
+from simfrontier.schedule import ExpandedProgram, Lifetimes, Peak, Schedule
 from simfrontier.simulation.step import SimulatedStep
 
 
@@ -50,25 +50,20 @@ def memory_timeline(step: SimulatedStep, cls: int | None = None) -> MemoryTimeli
     chosen = step.critical if cls is None else cls
     view = step.view(chosen)
     row, lives, times = view.classes.index(chosen), view.lifetimes, view.timeline
-    return _timeline(
-        step.schedule, lives.tensor, times.start[row][lives.first], times.end[row][lives.last], step.step_s
-    )
+    return _timeline(step.schedule, lives, times.start[row], times.end[row], step.step_s)
 
 
 def timeline_of(
     schedule: Schedule, program: ExpandedProgram, start: Floats, end: Floats, step_s: float
 ) -> MemoryTimeline:
     """The same of a rank that runs a program whose ops start and end then [num_ops], in a step that takes `step_s`."""
-    number, lives = {name: index for index, name in enumerate(schedule.tensors)}, program.lifetimes
-    tensor_of = np.array([number[ref.name] for ref, _, _ in lives], int)
-    comes, goes = start[[first for _, first, _ in lives]], end[[last for _, _, last in lives]]
-    return _timeline(schedule, tensor_of, comes, goes, step_s)
+    return _timeline(schedule, program.lifetime_arrays, start, end, step_s)
 
 
-def _timeline(schedule: Schedule, tensor_of: Ints, comes: Floats, goes: Floats, step_s: float) -> MemoryTimeline:
-    """Of instances, each of the tensor of that number, that come and go then [num_instances]."""
+def _timeline(schedule: Schedule, lives: Lifetimes, start: Floats, end: Floats, step_s: float) -> MemoryTimeline:
     mesh = schedule.mesh
-    tensors = list(schedule.tensors.values())
+    tensors = [schedule.tensors[name] for name in lives.names]
+    tensor_of, comes, goes = lives.tensor, start[lives.first], end[lives.last]
     size = np.array([tensor.held_bytes(mesh) for tensor in tensors], float)
     stays = np.array([tensor.persistent for tensor in tensors], bool)
     kinds, kind = np.unique([KINDS.get(tensor.role, "other") for tensor in tensors], return_inverse=True)

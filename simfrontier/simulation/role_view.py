@@ -40,7 +40,10 @@ class RoleView:
     @cached_property
     def lifetimes(self) -> Lifetimes:
         """Of all instances that the role touches."""
-        return lifetimes(self.segmented.schedule, self.segmented.role)
+        nodes = self.segmented
+        if nodes.num_ops == nodes.program.num_ops:  # the program with every op is at hand
+            return nodes.program.lifetime_arrays
+        return lifetimes(nodes.schedule, nodes.role)
 
 
 def is_kernel(ops: Iterable[Op]) -> NDArray[np.bool_]:

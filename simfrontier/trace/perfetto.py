@@ -1,15 +1,14 @@
 """The trace file: the trace-event format that Perfetto and chrome://tracing open, a process per rank, a thread per
 lane, with all that a program needs to read it back.
 
-An arrow is a flow event `s` at the start of the span that it leaves and one `f` of the same id at the start of the span
-that it reaches; each stands behind its span, which viewers then bind it to. Counters that are not a rank's are those of
-a process of their own, the last one.
+An arrow is a flow event `s` at the start of the span that it leaves, and one `f` of the same id at the start of the
+span that it reaches. These may be at one time: viewers then go by the order in the file, so arrows follow all spans.
+Counters that are not a rank's are those of a process of their own, the last one.
 """
 
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -60,10 +59,7 @@ class _Events:
         self.forms: dict[int, list[tuple[str, str, str]]] = {}  # by id of the list of spans
         self.texts: dict[str, str] = {}
         self.numbers: dict[float, str] = {}
-        self.flows: defaultdict[Place, list[tuple[str, int]]] = defaultdict(list)
-        for number, arrow in enumerate(file.arrows):
-            self.flows[arrow.source].append(("s", number))
-            self.flows[arrow.target].append(("f", number))
+        self.starts: list[list[float]] = []  # of every process, in microseconds
 
     def all(self) -> Iterator[str]:
         for number, process in enumerate(self.file.processes):
@@ -82,18 +78,26 @@ class _Events:
             yield _json({"ph": "M", "pid": last, "name": "process_name", "args": named})
             for counter in of_job:
                 yield from self._counts(counter, last)
+        for number, arrow in enumerate(self.file.arrows):
+            yield self._end("s", number, arrow.source)
+            yield self._end("f", number, arrow.target)
 
     def _spans(self, number: int, process: Process) -> Iterator[str]:
         if id(process.spans) not in self.forms:
             self.forms[id(process.spans)] = [self._form(span) for span in process.spans]
-        forms, flows = self.forms[id(process.spans)], self.flows
+        forms = self.forms[id(process.spans)]
         ready_us, start_us, end_us = (_rounded(each) for each in (process.ready_s, process.start_s, process.end_s))
-        times = (ready_us.tolist(), start_us.tolist(), _nearest(end_us - start_us).tolist())
-        for place, ((named, said, rest), ready, start, took) in enumerate(zip(forms, *times, strict=True)):
+        self.starts.append(start_us.tolist())
+        times = (ready_us.tolist(), self.starts[-1], _nearest(end_us - start_us).tolist())
+        for (named, said, rest), ready, start, took in zip(forms, *times, strict=True):
             yield f'{{"ph":"X","pid":{number},{named},"ts":{start!r},"dur":{took!r},{said}{ready!r}{rest}'
-            for kind, flow in flows.get((number, place), ()):
-                bound = ',"bp":"e"' if kind == "f" else ""
-                yield f'{{"ph":"{kind}","id":{flow}{bound},"pid":{number},{named},"ts":{start!r}}}'
+
+    def _end(self, kind: str, number: int, place: Place) -> str:
+        """An end of an arrow: `e` says that it is bound to the span that it lies in, as is every `s`."""
+        process, span = place
+        named = self.forms[id(self.file.processes[process].spans)][span][0]
+        bound = ',"bp":"e"' if kind == "f" else ""
+        return f'{{"ph":"{kind}","id":{number}{bound},"pid":{process},{named},"ts":{self.starts[process][span]!r}}}'
 
     def _form(self, span: Span) -> tuple[str, str, str]:
         """What stands in the event of a span, and of arrows there, before its times, before its readiness and after
