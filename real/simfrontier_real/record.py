@@ -19,7 +19,7 @@ from simfrontier.schedule import (
     digest,
     traffic_bytes,
 )
-from simfrontier.trace import HELD_RANKS, Span, Trace, ranges_text
+from simfrontier.trace import HELD_RANKS, Arrow, Place, Process, Span, Trace, arrows_from_last, ranges_text
 from simfrontier_real.programs import Programs
 from simfrontier_real.step_times import StepTimes
 from simfrontier_real.transport import channel_of, exchange_channel_of, group_of, peer_of
@@ -125,6 +125,33 @@ def aligned(schedule: Schedule, programs: Programs, ranks: list[RankTimes]) -> l
                 for rank, calls in places:
                     start[rank][:, calls] = latest
     return [(a, b, rank.end_s - begin) for a, b, rank in zip(ready, start, ranks, strict=True)]
+
+
+def arrows_of(schedule: Schedule, programs: Programs, processes: Sequence[Process]) -> list[Arrow]:
+    """Arrows between the ranks that a trace holds, each of which is a process: of a collective from the one that was
+    ready last to the others of its group, of an exchange from the sender to the receiver."""
+    number = {process.members[0]: place for place, process in enumerate(processes)}
+    out: list[Arrow] = []
+    for groups, indices in calls_by_group(schedule, programs):
+        for group in groups:
+            held = [rank for rank in group if rank in number]
+            calls = ([(number[rank], index) for index in indices[programs.by_rank[rank]]] for rank in held)
+            for places in zip(*calls, strict=True):
+                op = programs.of(held[0]).ops[places[0][1]]
+                if not isinstance(op, Exchange):
+                    out += arrows_from_last(processes, places)
+                elif len(held) == len(group):
+                    out += _sent(op, {programs.of(rank).at: place for rank, place in zip(held, places, strict=True)})
+    return sorted(out, key=lambda arrow: (arrow.source, arrow.target))
+
+
+def _sent(op: Exchange, places: Mapping[tuple[str, int] | None, Place]) -> Iterator[Arrow]:
+    """From the rank at an end that sends to that at the other."""
+    there, back = (places[op.axis, end] for end in op.ends)
+    if op.src:
+        yield Arrow(there, back)
+    if op.back_src:
+        yield Arrow(back, there)
 
 
 def calls_by_group(schedule: Schedule, programs: Programs) -> Iterator[tuple[list[list[int]], list[list[int]]]]:

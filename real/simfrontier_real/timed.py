@@ -5,14 +5,15 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
-from simfrontier.trace import write_perfetto
+from simfrontier.trace import file_of, write_perfetto
 from simfrontier_real.clock import offset_s
 from simfrontier_real.executor import Executor
 from simfrontier_real.lanes import LaneStep
 from simfrontier_real.progress import progress
-from simfrontier_real.record import RankTimes, clocked, trace_of
+from simfrontier_real.record import RankTimes, arrows_of, clocked, trace_of
 from simfrontier_real.session import LoadedSchedule, Session
 
 
@@ -66,7 +67,9 @@ def write_trace(
     }
     title = f"{loaded.name}, {how}, {world.size} ranks"
     trace = trace_of(loaded.schedule, loaded.programs, ranks, title, notes, most_ranks)
-    write_perfetto(trace, out / f"trace-{loaded.name}.json")
+    file = file_of(trace)
+    file = replace(file, arrows=arrows_of(loaded.schedule, loaded.programs, file.processes))
+    write_perfetto(file, out / f"trace-{loaded.name}.json")
 
 
 def freeze() -> None:

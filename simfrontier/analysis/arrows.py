@@ -1,8 +1,8 @@
 """Arrows of a trace file: who waited for whom in a call, and who sent to whom.
 
-Those of a collective lead from the rank that was ready last (to the nanosecond; of equals the lowest) to the others of
-its group, those of an exchange from the sender to the receiver. Only ranks of one group or pair
-that the file shows are joined, and no two of one rank class, which share a process.
+Those of a collective lead from the rank that was ready last to the others of its group, those of an exchange from the
+sender to the receiver. Only ranks of one group or pair that the file shows are joined, and no two of one rank class,
+which share a process.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from simfrontier.analysis.shown_ranks import ShownRank, ShownRanks
 from simfrontier.arrays import Ints
 from simfrontier.schedule import Collective, Exchange, Op
 from simfrontier.simulation import number_nodes
-from simfrontier.trace import Arrow, Place, Process
+from simfrontier.trace import Arrow, Place, Process, arrows_from_last
 
 
 def arrows_of(shown: ShownRanks, processes: Sequence[Process]) -> list[Arrow]:
@@ -44,7 +44,7 @@ def _in_roles(shown: ShownRanks, processes: Sequence[Process]) -> Iterator[Arrow
         for number, op in ops.items():
             for together in _groups(shown, numbers, op):
                 for place in places[number]:
-                    yield from _from_last(processes, [(process, place) for process in together])
+                    yield from arrows_from_last(processes, [(process, place) for process in together])
 
 
 def _between_roles(shown: ShownRanks, processes: Sequence[Process]) -> Iterator[Arrow]:
@@ -67,7 +67,7 @@ def _between_roles(shown: ShownRanks, processes: Sequence[Process]) -> Iterator[
             if isinstance(op, Exchange):
                 yield from _sent(shown, op, places)
             else:
-                yield from _from_last(processes, places)
+                yield from arrows_from_last(processes, places)
 
 
 def _groups(shown: ShownRanks, numbers: Sequence[int], op: Op) -> list[list[int]]:
@@ -81,19 +81,6 @@ def _groups(shown: ShownRanks, numbers: Sequence[int], op: Op) -> list[list[int]
         if cls in members[of_class[cls]]:
             together.setdefault(int(of_class[cls]), []).append(number)
     return [sorted(group) for group in together.values() if len(group) > 1]
-
-
-def _from_last(processes: Sequence[Process], places: Sequence[Place]) -> Iterator[Arrow]:
-    """From the place that was ready last to the others."""
-
-    def arrival(place: Place) -> tuple[int, int]:
-        process, span = processes[place[0]], place[1]
-        return -round(float(process.ready_s[span]) * 1e9), process.members[0]
-
-    last = min(places, key=arrival)
-    for place in places:
-        if place != last:
-            yield Arrow(last, place)
 
 
 def _sent(shown: ShownRanks, op: Exchange, places: Sequence[Place]) -> Iterator[Arrow]:

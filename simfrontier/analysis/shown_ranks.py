@@ -42,6 +42,7 @@ class ShownRanks:
 
     step: SimulatedStep
     ranks: tuple[ShownRank, ...]
+    most_spans: int
 
     @property
     def notes(self) -> dict[str, str]:
@@ -55,7 +56,7 @@ class ShownRanks:
             all_ranks = len(folding.rank_class)
             out["left_out"] = (
                 f"{num_left:,} of {folding.num_rank_classes:,} rank classes ({all_ranks - there:,} of {all_ranks:,} "
-                f"ranks); a file shows {MOST_SPANS:,} spans, or the critical rank's if these are more"
+                f"ranks): a file has room for {self.most_spans:,} spans"
             )
         return out
 
@@ -84,20 +85,21 @@ class ShownRanks:
 
 
 def shown_ranks(step: SimulatedStep, most_spans: int = MOST_SPANS) -> ShownRanks:
-    """As many rank classes as make up to `most_spans` spans: the critical one, those that it exchanges with along its
-    pipeline, then others from the lowest rank on, with their pipelines. Op by op, if a pipeline fits in, or else by
-    call. Where not even that fits, the critical one with as many of its pipeline as do."""
+    """The critical rank class, those that it exchanges with along its pipeline, and then others from the lowest rank
+    on, with their pipelines, while all have up to `most_spans` spans. Where one pipeline has more, it is shown alone,
+    by call; where it has more even so, as many of its stages as fit."""
     own, *others = _pipelines(step)
     ops = [ShownRank(step=step, cls=cls, by_call=False).num_spans for cls in own]
     by_call = sum(ops) > most_spans
     left, shown = most_spans - ops[0], [ShownRank(step=step, cls=step.critical, by_call=False)]
-    for together in ([own[1:]] if not by_call else [(cls,) for cls in own[1:]]) + others:
+    for together in [(cls,) for cls in own[1:]] if by_call else [own[1:], *others]:
         ranks = [ShownRank(step=step, cls=cls, by_call=by_call) for cls in together]
         left -= sum(rank.num_spans for rank in ranks)
         if left < 0:
             break
         shown += ranks
-    return ShownRanks(step=step, ranks=(shown[0], *sorted(shown[1:], key=lambda rank: rank.cls)))
+    ordered = (shown[0], *sorted(shown[1:], key=lambda rank: rank.cls))
+    return ShownRanks(step=step, ranks=ordered, most_spans=most_spans)
 
 
 def _name(step: SimulatedStep, role: int, members: tuple[int, ...]) -> str:

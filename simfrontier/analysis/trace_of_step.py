@@ -49,8 +49,11 @@ def _memory(shown: ShownRanks, number: int) -> Counter:
     if rank.by_call:
         role_timeline = shown.step.roles[rank.role]
         starts = role_timeline.timeline.start[role_timeline.classes.index(rank.cls)]
-        begin = np.unique(np.searchsorted(times, np.unique([0.0, *starts.tolist()]), "right") - 1)
-        times, held = times[begin], np.maximum.reduceat(held, begin)
+        begin_s = np.unique([0.0, *starts.tolist(), shown.step.step_s])
+        # from what is held as a call starts to the last change before the next one starts
+        first, after = np.searchsorted(times, begin_s, "right") - 1, np.searchsorted(times, begin_s[1:], "left")
+        each = np.stack([first, np.append(after, len(times))], axis=1).ravel()[:-1]
+        times, held = begin_s, np.maximum.reduceat(held, each)[::2]
     changes = np.concatenate([[True], held[1:] != held[:-1]])
     values = np.rint(held[changes]).astype(np.int64).tolist()
     return Counter(name=MEMORY, process=number, times_s=times[changes].tolist(), values={"bytes": values})

@@ -20,5 +20,6 @@ from .trace_file import (
     Place as Place,
     Process as Process,
     TraceFile as TraceFile,
+    arrows_from_last as arrows_from_last,
     file_of as file_of,
 )

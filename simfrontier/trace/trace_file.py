@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING
 
@@ -72,8 +72,20 @@ class TraceFile:
         )
 
 
-def file_of(trace: Trace, arrows: Sequence[Arrow] = ()) -> TraceFile:
-    """A trace with arrows; its processes are numbered as the trace's ranks."""
+def arrows_from_last(processes: Sequence[Process], places: Sequence[Place]) -> Iterator[Arrow]:
+    """Of the spans of one call: from that of the rank that was ready last (to the nanosecond; of equals the lowest) to
+    the others, which waited for it."""
+
+    def arrival(place: Place) -> tuple[int, int]:
+        process, span = processes[place[0]], place[1]
+        return -round(float(process.ready_s[span]) * 1e9), process.members[0]
+
+    last = min(places, key=arrival)
+    return (Arrow(last, place) for place in places if place != last)
+
+
+def file_of(trace: Trace) -> TraceFile:
+    """A trace as a file without arrows; its processes are numbered as the trace's ranks."""
     import numpy as np
 
     each = zip(trace.ranks, trace.members, trace.spans, strict=True)
@@ -91,6 +103,5 @@ def file_of(trace: Trace, arrows: Sequence[Arrow] = ()) -> TraceFile:
             )
             for name, members, spans in each
         ],
-        arrows=arrows,
         notes=trace.notes,
     )

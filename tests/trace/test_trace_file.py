@@ -1,0 +1,422 @@
+"""Trace files of simulated steps: who is shown, where arrows lead, and what counters count."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from simfrontier.analysis import step_trace, traffic
+from simfrontier.analysis.links_over_time import link_use, spread
+from simfrontier.errors import InputError
+from simfrontier.machine import HEALTHY, Perturbation
+from simfrontier.scenario import Scenario, scenario_of
+from simfrontier.schedule import digest
+from simfrontier.simulation import SimulatedStep, memory_timeline
+from simfrontier.study import ScheduleCache, run_case, run_study, simulated
+from simfrontier.trace import Arrow, TraceFile, perfetto_text, read_perfetto, write_perfetto
+from simfrontier.trace.perfetto import MICROSECOND, _nearest
+from tests.invoke import TOY, invoke
+from tests.perturbed import perturbed
+from tests.simulation.steps import frontier_mesh, schedule, step
+from tests.some import some
+from tests.trace.events import Joined, arrows, counted, events_of, held_at, lowest_ranks, of_kind
+
+# Two stages, two groups of data parallelism, tensor parallelism over two: rank = 4 stage + 2 package + tensor, and each
+# rank is a class of its own. The same ranks do the same in every test below:
+#   tensor groups 0 1 | 2 3 | 4 5 | 6 7, groups over data (the axis `package`) 0 2 | 1 3 | 4 6 | 5 7,
+#   and stage 0 sends to stage 1 and receives from it in the pairs 0 4 | 1 5 | 2 6 | 3 7.
+GROUPS = {
+    "tensor": [{0, 1}, {2, 3}, {4, 5}, {6, 7}],
+    "package": [{0, 2}, {1, 3}, {4, 6}, {5, 7}],
+    "stage+package+tensor": [set(range(8))],
+}
+
+
+@cache
+def piped(hbm_bytes: float = 16e9, **training: int) -> Scenario:
+    document: dict[str, Any] = tomllib.loads(TOY.read_text(encoding="utf-8"))
+    document["plans"] = {"pipe": {"family": "megatron", "tensor": 2, "pipeline": 2, "data": "zero1"}}
+    document["training"] = {"grad_accum": 2, **training}
+    return scenario_of(document, "toy.toml", {"machine.overrides.device.hbm_bytes": hbm_bytes}, ("pipe",), (8,))
+
+
+@cache
+def pipe_step(perturbation: Perturbation = HEALTHY, exact: bool = False, **training: int) -> SimulatedStep:
+    scenario = piped(**training)
+    scenario = replace(scenario, file=scenario.file.model_copy(update={"perturbation": perturbation}))
+    return simulated(scenario, ScheduleCache().get(scenario, "pipe", 8), "flow", exact)
+
+
+def file_of_step(made: SimulatedStep, **more: Any) -> TraceFile:
+    return step_trace(made, digest(made.schedule), "t", traffic(made), **more)
+
+
+@cache
+def pipe_file() -> TraceFile:
+    return file_of_step(pipe_step())
+
+
+def exchanged(joined: list[Joined]) -> dict[str, set[tuple[int, int, int]]]:
+    """Per exchange its arrows: micro-batch, sender, receiver."""
+    out: dict[str, set[tuple[int, int, int]]] = {}
+    for each in joined:
+        if each.left["args"]["kind"] == "exchange":
+            arrow = each.left["args"]["micro_batch"], each.source, each.target
+            assert arrow not in out.setdefault(each.name, set())
+            out[each.name].add(arrow)
+    return out
+
+
+# Two micro-batches, 1F1B. Stage 0 sends the activation of micro-batch 0 (`forward`). Then each of the two has something
+# for the other: stage 0 the activation of micro-batch 1, stage 1 the gradient of micro-batch 0 (`both`, which counts as
+# micro-batch 1). Last, stage 1 sends the gradient of micro-batch 1 (`backward`).
+AHEAD = {(0, 4), (1, 5), (2, 6), (3, 7)}
+BACK = {(4, 0), (5, 1), (6, 2), (7, 3)}
+EXCHANGED = {
+    "forward": {(0, *pair) for pair in AHEAD},
+    "both": {(1, *pair) for pair in AHEAD | BACK},
+    "backward": {(1, *pair) for pair in BACK},
+}
+
+
+# ── who is shown ──
+
+
+def test_all_stages_and_rank_classes_are_processes_named_by_their_ranks() -> None:
+    """Rank 4, the lowest of those that end last, comes first."""
+    made = pipe_file()
+    assert made.processes[0].members == (pipe_step().critical,) == (4,)
+    assert [process.name for process in made.processes] == [
+        "stage 1: rank 4 (1 of 8)",
+        *(f"stage 0: rank {rank} (1 of 8)" for rank in range(4)),
+        *(f"stage 1: rank {rank} (1 of 8)" for rank in (5, 6, 7)),
+    ]
+    assert "left_out" not in made.notes and "by_call" not in made.notes
+
+
+def test_ranks_of_one_class_are_one_process() -> None:
+    made = file_of_step(step(schedule("zero-topo", frontier_mesh(2))))
+    assert sorted(rank for process in made.processes for rank in process.members) == list(range(16))
+    assert 1 < len(made.processes) < 16
+    assert made.processes[0].name.startswith("ranks ") and made.processes[0].name.endswith(" of 16)")
+
+
+def test_a_process_has_the_spans_of_its_class() -> None:
+    """The same as the trace of the class alone, times included."""
+    made, one = pipe_file(), pipe_step()
+    for process in some(made.processes):
+        (cls,) = process.members
+        own = one.trace("d", "t", (cls,)).spans[0]
+        each = zip(
+            process.spans, process.ready_s.tolist(), process.start_s.tolist(), process.end_s.tolist(), strict=True
+        )
+        assert tuple(replace(s, ready_s=ready, start_s=start, end_s=end) for s, ready, start, end in each) == own
+    assert made.first.spans[0] == one.trace("d", "t", (one.critical,)).spans[0]
+
+
+def test_a_file_with_little_room_shows_the_calls_of_the_other_stages() -> None:
+    """115 and 135 ops: with room for 200 spans, stage 0 is shown by the calls that were simulated as a whole."""
+    one = pipe_step()
+    nodes = one.roles[0].segmented.program.num_ops
+    assert [role.segmented.num_ops for role in one.roles] == [115, 135] and nodes < 65
+    made = file_of_step(one, most_spans=200)
+    assert [process.members for process in made.processes] == [(4,), (0,)]  # one pipeline
+    assert sum(len(process.spans) for process in made.processes) <= 200
+    spans = made.processes[1].spans
+    assert len(spans) == nodes and {span.kind for span in spans} > {"call", "exchange"}
+    # a call has the bytes that its ops send: in the forward a group of two all-reduces one activation, 32 tokens by
+    # 64 in fp16, of which a rank sends 2 × 1/2: 4,096 bytes
+    forward = next(span for span in spans if span.call == "forward")
+    inside = [span for span in one.spans(0) if span.call == "forward" and span.micro == forward.micro and span.axes]
+    assert forward.num_bytes == sum(span.num_bytes for span in inside) == 4096.0
+    assert made.notes["by_call"].startswith("all processes but the first") and "left_out" in made.notes
+    assert exchanged(arrows(events_of(made)))["forward"] >= {(0, 0, 4)}
+
+
+def test_what_is_left_out_is_said() -> None:
+    one = pipe_step()
+    made = file_of_step(one, most_spans=1)
+    assert [process.members for process in made.processes] == [(4,)]
+    assert made.notes["left_out"] == "7 of 8 rank classes (7 of 8 ranks): a file has room for 1 spans"
+    assert not made.arrows
+    two = file_of_step(one, most_spans=115 + 135)
+    assert [process.members for process in two.processes] == [(4,), (0,)]
+    assert two.notes["left_out"].startswith("6 of 8") and "by_call" not in two.notes
+    assert exchanged(arrows(events_of(two)))["both"] == {(1, 0, 4), (1, 4, 0)}
+
+
+def test_many_classes_are_shown_from_the_lowest_rank_on() -> None:
+    one = step(schedule("zero-topo", frontier_mesh(2)), exact=True)
+    ops = len(one.ops)
+    made = file_of_step(one, most_spans=5 * ops)
+    shown = [process.members[0] for process in made.processes]
+    assert shown[0] == one.critical and len(shown) == 5
+    assert shown[1:] == [rank for rank in range(16) if rank != one.critical][:4]
+    assert made.notes["left_out"].startswith("11 of 16 rank classes (11 of 16 ranks)")
+
+
+# ── arrows ──
+
+
+def test_arrows_of_exchanges_lead_from_the_sender_to_the_receiver() -> None:
+    assert exchanged(arrows(events_of(pipe_file()))) == EXCHANGED
+
+
+def test_arrows_of_collectives_join_the_ranks_of_a_group() -> None:
+    """A group of k has k - 1 arrows a call, all from one rank. A rank of stage 0 has 10 all-reduces over `tensor`, one
+    of stage 1 has 14, all have 6 calls over data and 2 over all 8: 10 × 2 + 14 × 2 groups + 6 × 4 + 2 × 7 arrows."""
+    joined = [each for each in arrows(events_of(pipe_file())) if each.left["args"]["kind"] != "exchange"]
+    by_axes = Counter(each.left["args"]["axes"] for each in joined)
+    assert by_axes == {"tensor": 10 * 2 + 14 * 2, "package": 6 * 4, "stage+package+tensor": 2 * 7}
+    sources: dict[tuple[Any, ...], set[int]] = {}
+    for each in joined:
+        (group,) = [group for group in GROUPS[each.left["args"]["axes"]] if each.source in group]
+        assert each.target in group and each.target != each.source
+        same = ("kind", "name", "axes", "level", "micro_batch", "bytes")
+        assert all(each.left["args"][key] == each.reached["args"][key] for key in same)
+        assert each.left["ts"] == each.reached["ts"] and each.left["dur"] == each.reached["dur"]
+        assert each.left["args"]["ready_us"] >= each.reached["args"]["ready_us"]
+        sources.setdefault((min(group), each.left["args"]["axes"], each.left["ts"]), set()).add(each.source)
+    assert all(len(one) == 1 for one in sources.values())
+
+
+def test_arrows_lead_from_the_rank_that_came_last() -> None:
+    """Device 1 computes at half the speed: rank 0 waits for rank 1 in all that follows a product, and so do all others
+    at the first all-reduce over everything."""
+    joined = arrows(events_of(file_of_step(pipe_step(perturbed(slow={1: 0.5})))))
+    pairs = Counter((each.source, each.target) for each in joined if each.left["args"].get("axes") == "tensor")
+    assert pairs[1, 0] > pairs[0, 1]
+    late = [each for each in joined if each.left["args"]["ready_us"] > each.reached["args"]["ready_us"]]
+    assert {(1, 0)} <= {(each.source, each.target) for each in some(late)}
+    forwards = [e for e in joined if e.name == "activation" and e.left["args"]["call"] == "forward" and e.source < 2]
+    assert [(each.source, each.target) for each in some(forwards)] == [(1, 0)] * 2  # of two micro-batches
+
+
+@pytest.mark.parametrize("most_spans", [50_000, 700, 300, 200])
+@pytest.mark.parametrize("slow", [HEALTHY, perturbed(slow={1: 0.5, 6: 0.8})])
+def test_every_arrow_has_both_ends_in_spans(most_spans: int, slow: Perturbation) -> None:
+    made = file_of_step(pipe_step(slow), most_spans=most_spans)
+    assert len(some(arrows(events_of(made)))) == len(made.arrows)
+
+
+def test_arrows_of_a_step_of_one_role_join_classes_of_one_group() -> None:
+    """Folded: two nodes of Frontier, where GCDs that reach a NIC alike are a class. Every group that an arrow is in
+    has a rank of both of its ends, whatever the axes."""
+    built = schedule("zero-topo", frontier_mesh(2))
+    made = file_of_step(step(built))
+    where = lowest_ranks(events_of(made))
+    assert len(where) > 1
+    members = {process.members[0]: set(process.members) for process in made.processes}
+    for each in some(arrows(events_of(made))):
+        axes = tuple(each.left["args"]["axes"].split("+"))
+        groups = [set(group) for group in built.mesh.groups(axes).tolist() if each.source in group]
+        assert any(group & members[each.target] for group in groups), each
+
+
+def test_a_wrong_arrow_is_found() -> None:
+    """What the tests above would not miss: an arrow to another rank, another span, or without an end."""
+    made = pipe_file()
+    first = next(a for a in made.arrows if made.processes[a.source[0]].spans[a.source[1]].name == "forward")
+    to_others = [Arrow(first.source, (process, first.target[1])) for process in (5, 6, 7)]
+    for arrow in to_others:
+        changed = replace(made, arrows=[arrow if each is first else each for each in made.arrows])
+        assert exchanged(arrows(events_of(changed))) != EXCHANGED
+    events = events_of(made)
+    for change in ({"pid": 1}, {"ts": 0.5}, {"tid": 7}, {"id": 10**6}, {"name": "matmul qkv"}):
+        wrong = [{**event, **change} if event["ph"] == "f" and event["id"] == 3 else event for event in events]
+        with pytest.raises((AssertionError, KeyError)):
+            assert exchanged(arrows(wrong)) == EXCHANGED
+    assert exchanged(arrows(events)) == EXCHANGED
+
+
+# ── counters ──
+
+
+@pytest.mark.parametrize("rank", [0, 4])
+def test_memory_is_the_timelines_at_every_change(rank: int) -> None:
+    one, made = pipe_step(), pipe_file()
+    timeline, events = memory_timeline(one, rank), events_of(made)
+    (process,) = [process for process, lowest in lowest_ranks(events).items() if lowest == rank]
+    counter = counted(events, "memory", process)
+    total = np.sum(list(timeline.held.values()), axis=0).tolist()
+    # times that are one to the nanosecond stand in their order, of which the last counts
+    times = [round(time / MICROSECOND, 3) for time in timeline.times.tolist()]
+    last = dict(zip(times, total, strict=True))
+    assert list(held_at(counter, "bytes", list(last))) == list(last.values())
+    assert {value["bytes"] for _, value in counter} == set(map(round, total))
+    assert all(a[1] != b[1] for a, b in pairwise(counter))  # at changes only
+    assert max(value["bytes"] for _, value in counter) == timeline.peak_bytes
+
+
+def test_memory_by_call_is_the_most_of_each_call() -> None:
+    """Between the starts of two calls of a stage the counter has the largest value of the timeline there."""
+    one = pipe_step()
+    made = file_of_step(one, most_spans=200)
+    timeline, counter = memory_timeline(one, 0), counted(events_of(made), "memory", 1)
+    total, times = np.sum(list(timeline.held.values()), axis=0), timeline.times
+    starts = np.unique([0.0, *made.processes[1].start_s.tolist()])
+    ends = [*starts[1:].tolist(), np.inf]
+    for start, end in zip(starts.tolist(), ends, strict=True):
+        inside = total[(times > start) & (times < end)].tolist()
+        inside.append(total[times <= start][-1])  # what is there as the call starts
+        (value,) = held_at(counter, "bytes", [round(start / MICROSECOND, 3)])
+        assert value == max(inside)
+    assert max(value["bytes"] for _, value in counter) == timeline.peak_bytes
+
+
+def steps_with_links() -> Iterator[SimulatedStep]:
+    yield pipe_step()
+    yield pipe_step(perturbed(slow={1: 0.5}))
+    for family in ("zero3", "zero-topo", "zeropp", "hsdp"):
+        yield step(schedule(family, frontier_mesh(2)))
+    yield step(schedule("zero-topo", frontier_mesh(2)), exact=True)
+
+
+def test_the_links_integral_is_the_bytes_that_they_carry() -> None:
+    """Of every class of links, and of the NICs each way: shares times capacity, over all of the step, as the file has
+    them."""
+    for one in steps_with_links():
+        moved, fabric = traffic(one), one.cluster.fabric
+        use, events = link_use(one, moved), events_of(file_of_step(one))
+        (process,) = [event["pid"] for event in of_kind(events, "M") if event["args"].get("holds") == "counters"]
+        counter = counted(events, "share of the links' capacity", process)
+        assert len(counter) > 2 and counter[-1][0] == pytest.approx(one.step_s / MICROSECOND, abs=1e-3)
+        known = dict.fromkeys(use.num_bytes, 0.0)
+        for number, wire in enumerate([*fabric.machine.node.links] * fabric.num_nodes):
+            way = " out" if wire.dst == "net" else " in" if wire.src == "net" else ""
+            if moved.on_link[number]:
+                known[wire.link_class + way] += float(moved.on_link[number])
+        assert sum(known.values()) == pytest.approx(float(moved.on_link[: fabric.hbm_base].sum()), rel=1e-12)
+        for name, carried in known.items():
+            assert use.num_bytes[name].sum() == pytest.approx(carried, rel=1e-12)
+            times = [time * MICROSECOND for time, _ in counter]
+            shares = [values[name] for _, values in counter]
+            area = sum(share * (b - a) for share, (a, b) in zip(shares[:-1], pairwise(times), strict=True))
+            # a time in the file is up to half a nanosecond off, by which the area is off times the change there
+            most = 0.5e-9 * sum(abs(b - a) for a, b in pairwise(shares))
+            assert area * use.capacity[name] == pytest.approx(carried, rel=1e-9, abs=most * use.capacity[name])
+            assert shares[-1] == 0.0 and max(shares) > 0.0
+
+
+def test_the_first_exchange_of_a_pipeline_by_hand() -> None:
+    """Nothing else leaves a node before it: four ranks of stage 0 send 4,096 bytes to the other node, at an even rate
+    over the time of the call, and receive nothing."""
+    one = pipe_step()
+    use = link_use(one, traffic(one))
+    first, second, *_ = (span for span in one.spans(0) if span.kind == "exchange")
+    assert (first.name, second.name) == ("forward", "both")
+    sent, received = use.num_bytes["nic out"], use.num_bytes["nic in"]
+    before = use.times_s + use.part_s < second.start_s
+    assert sent[before].sum() == pytest.approx(4 * 4096, rel=1e-9)
+    assert received[before].sum() == pytest.approx(4 * 4096, rel=1e-9)  # those of stage 1's node
+    at = (use.times_s > first.start_s) & (use.times_s + use.part_s < first.end_s)
+    assert sent[at] == pytest.approx(4 * 4096 * use.part_s / (first.end_s - first.start_s), rel=1e-9)
+
+
+AMOUNTS = st.lists(
+    st.tuples(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1e9)).map(lambda t: (min(t[:2]), max(t[:2]), t[2])),
+    max_size=8,
+)
+
+
+@given(AMOUNTS, st.integers(1, 7))
+def test_spread_amounts_stay_whole_and_lie_in_their_time(amounts: list[tuple[float, float, float]], num: int) -> None:
+    start, end, amount = np.array(amounts, float).reshape(-1, 3).T
+    edges = np.linspace(0.0, 1.0, num + 1)
+    out = spread(start, end, amount, edges)
+    assert out.sum() == pytest.approx(amount.sum(), rel=1e-9, abs=1e-9)
+    assert (out >= -1e-6).all()
+    for part in range(num):
+        whole = sum(
+            a * (max(0.0, min(e, edges[part + 1]) - max(s, edges[part])) / (e - s))
+            for s, e, a in amounts
+            if e - s > 1e-9
+        )
+        at_once = sum(a for s, e, a in amounts if e - s <= 1e-9 and edges[part] - 1e-9 <= s <= edges[part + 1] + 1e-9)
+        assert whole - 1e-3 <= out[part] <= whole + at_once + 1e-3
+
+
+def test_spread_by_hand() -> None:
+    """Parts of 1 s: 6 from 0.5 to 3.5 is 1, 2, 2, 1; 5 at 2.0 at once is of the part that it begins; 4 from 3 to 4."""
+    out = spread(np.array([0.5, 2.0, 3.0]), np.array([3.5, 2.0, 4.0]), np.array([6.0, 5.0, 4.0]), np.arange(5.0))
+    assert out.tolist() == [1.0, 2.0, 7.0, 5.0]
+
+
+# ── files ──
+
+
+def test_plans_that_do_not_fit_have_no_file(tmp_path: Path) -> None:
+    assert run_case(piped(hbm_bytes=1e3), "pipe", 8, "flow", False, True, ScheduleCache()).trace is None
+    settings = ("--set", "machine.overrides.device.hbm_bytes=1.5e6", "--no-page", "--no-sensitivity")
+    ran = invoke("run", TOY, "--devices", "16", "--plans", "ddp,zero3", "--out", tmp_path / "out", *settings, "--json")
+    fits = {row["plan"]: row["fits"] for row in json.loads(ran.out)}
+    assert set(fits.values()) == {True, False}
+    files = {path.name for path in (tmp_path / "out").glob("trace-*")}
+    assert files == {f"trace-{plan}-16.json" for plan, does in fits.items() if does}
+    listed = json.loads((tmp_path / "out" / "manifest.json").read_text(encoding="utf-8"))["files"]
+    assert {name for name in listed if name.startswith("trace-")} == files
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_the_same_scenario_gives_the_same_bytes(jobs: int) -> None:
+    document = tomllib.loads(TOY.read_text(encoding="utf-8"))
+    wanted = scenario_of(document, "toy.toml", None, ("zeropp", "my-own"), (16,))
+    known = [perfetto_text(outcome.trace) for outcome in run_study(wanted).outcomes if outcome.trace is not None]
+    again = [perfetto_text(o.trace) for o in run_study(wanted, jobs=jobs).outcomes if o.trace is not None]
+    assert len(known) == 2 and again == known
+
+
+def test_a_file_reads_back_as_its_spans(tmp_path: Path) -> None:
+    """Arrows and counters are passed over; spans, ranks and notes are those of the step's plain trace."""
+    made, one = pipe_file(), pipe_step()
+    write_perfetto(made, tmp_path / "trace.json")
+    write_perfetto(
+        one.trace(made.digest, "t", tuple(process.members[0] for process in made.processes)), tmp_path / "plain.json"
+    )
+    read, plain = read_perfetto(tmp_path / "trace.json"), read_perfetto(tmp_path / "plain.json")
+    assert read == replace(plain, ranks=tuple(process.name for process in made.processes))
+    kinds = Counter(event["ph"] for event in events_of(made))
+    assert kinds["s"] == kinds["f"] > 100 and kinds["C"] > 100
+    by_call = file_of_step(one, most_spans=200)
+    write_perfetto(by_call, tmp_path / "by-call.json")
+    assert read_perfetto(tmp_path / "by-call.json").notes == by_call.notes
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "message"),
+    [
+        ("s", {"pid": 99}, "pid: got 99, which has no process_name before it"),
+        ("f", {"pid": "0"}, 'pid: got "0", allowed: a whole number'),
+        ("C", {"pid": 99}, "pid: got 99, which has no process_name before it"),
+        ("X", {"pid": 8}, "pid: got 8, which has no process_name before it"),
+        ("s", {"ph": "t"}, 'got an event "t" "'),
+    ],
+)
+def test_other_events_are_still_refused(tmp_path: Path, kind: str, change: dict[str, Any], message: str) -> None:
+    """Process 8 holds counters only."""
+    form = json.loads(perfetto_text(pipe_file()))
+    of_kind(form["traceEvents"], kind)[-1].update({"args": {}, **change} if kind == "s" else change)
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(form), encoding="utf-8")
+    with pytest.raises(InputError) as caught:
+        read_perfetto(path)
+    assert message in str(caught.value)
+
+
+@given(st.lists(st.floats(-1e9, 1e13, allow_nan=False)))
+@settings(max_examples=300)
+def test_times_are_rounded_as_python_rounds(microseconds: list[float]) -> None:
+    halves = [each + 0.0005 for each in microseconds]
+    for times in (microseconds, halves, [round(each, 4) for each in microseconds]):
+        assert _nearest(np.array(times, float)).tolist() == [round(each, 3) for each in times]
