@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from simfrontier.schedule import Exchange, digest, load, save
+from simfrontier.schedule import Compute, Exchange, digest, load, save
 from simfrontier.trace import read_perfetto
 from simfrontier_real.programs import programs_of
 from simfrontier_real.verdict import scheduled_bytes
 from tests.real.grids import Grid, axonn, megatron
 from tests.real.ranks import trained
 from tests.some import some
+from tests.trace.events import arrows
 
 LIMIT_S = 400.0  # of a whole launch, on a box that is busy with other tests
 
@@ -87,6 +88,17 @@ def traced(file: Path, path: Path) -> None:
             if isinstance(op, Exchange):
                 assert (span.kind, span.axes, span.level) == ("exchange", "stage", "intra_node")
                 assert span.ready_s <= span.start_s <= span.end_s
+    for arrow in some(arrows(json.loads(path.read_text(encoding="utf-8"))["traceEvents"])):
+        sent, received = (
+            programs.of(rank).ops[span["args"]["op"]]
+            for rank, span in ((arrow.source, arrow.left), (arrow.target, arrow.reached))
+        )
+        assert not isinstance(sent, Compute) and sent.name == received.name
+        axes = (sent.axis,) if isinstance(sent, Exchange) else sent.axes
+        assert any({arrow.source, arrow.target} <= set(group) for group in made.mesh.groups(axes).tolist())
+        if isinstance(sent, Exchange):
+            at = programs.of(arrow.source).at
+            assert at is not None and sent.at(at[1])[0], "an arrow from a rank that sends nothing"
 
 
 def test_a_pipeline_is_replayed_by_the_waits_of_a_trace(tmp_path: Path) -> None:

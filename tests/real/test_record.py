@@ -9,8 +9,9 @@ import numpy as np
 from simfrontier.codecs import Plain
 from simfrontier.schedule import Call, Collective, Compute, Mesh, Ref, Role, Schedule, Tensor, digest as digest_of
 from simfrontier.schedule.placement import REPLICATE, flat
+from simfrontier.trace import file_of
 from simfrontier_real.programs import programs_of
-from simfrontier_real.record import aligned, clocked, held_ranks, trace_of
+from simfrontier_real.record import aligned, arrows_of, clocked, held_ranks, trace_of
 from simfrontier_real.step_times import StepTimes
 
 
@@ -103,6 +104,9 @@ def test_a_collective_starts_when_the_last_rank_of_its_group_is_ready() -> None:
     # the pair's message is 8 / 2 = 4 elements of 4 bytes = 16, of which a rank puts half on the wire; cross: 32, half
     assert (pair.num_bytes, cross.num_bytes) == (8.0, 16.0)
     assert local.num_bytes > 0
+    # who was ready last: in the pairs ranks 1 and 2, across ranks 2 and, of 1 and 3 that are ready at once, the lowest
+    joined = [(arrow.source, arrow.target) for arrow in arrows_of(made, programs, file_of(trace).processes)]
+    assert joined == [((1, 1), (0, 1)), ((1, 2), (3, 2)), ((2, 1), (3, 1)), ((2, 2), (0, 2))]
 
 
 def test_a_trace_holds_medians_over_the_iterations() -> None:

@@ -51,22 +51,21 @@ def arrows(events: Sequence[Event]) -> list[Joined]:
     begins, ends = ({event["id"]: event for event in of_kind(events, kind)} for kind in ("s", "f"))
     assert len(begins) == len(of_kind(events, "s")) and len(ends) == len(of_kind(events, "f")), "an id twice"
     assert begins.keys() == ends.keys(), "an arrow without its other end"
-    spans: dict[tuple[int, int, float], Event] = {}
-    for event in of_kind(events, "X"):
-        spans.setdefault((event["pid"], event["tid"], event["ts"]), event)  # of several the first, which takes no time
-        if event["dur"]:
-            spans[event["pid"], event["tid"], event["ts"]] = event
+    spans = {_place(event): event for event in of_kind(events, "X")}
     out = []
     for number, begin in begins.items():
         end = ends[number]
         assert begin["ts"] <= end["ts"] and order[id(begin)] < order[id(end)], "an arrow that leads back"
-        assert end["bp"] == "e"
-        places = [spans[each["pid"], each["tid"], each["ts"]] for each in (begin, end)]
-        assert all(span["name"] == each["name"] for span, each in zip(places, (begin, end), strict=True)), (
-            "no such span"
-        )
-        out.append(Joined(rank[begin["pid"]], rank[end["pid"]], *places))
+        assert end["bp"] == "e", "an arrow that viewers bind to the next span"
+        left, reached = (spans.get(_place(each)) for each in (begin, end))
+        assert left is not None and reached is not None, "an arrow outside of all spans of its name"
+        out.append(Joined(rank[begin["pid"]], rank[end["pid"]], left, reached))
     return out
+
+
+def _place(event: Event) -> tuple[int, int, str, float]:
+    """Where a span begins; ends of arrows are there, too."""
+    return event["pid"], event["tid"], event["name"], event["ts"]
 
 
 def counted(events: Sequence[Event], name: str, process: int) -> list[tuple[float, dict[str, float]]]:
