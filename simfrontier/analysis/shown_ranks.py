@@ -11,15 +11,14 @@ from simfrontier.records import dataclass
 from simfrontier.simulation import SimulatedStep
 from simfrontier.trace import Process, Span, ranges_text
 
-MOST_SPANS: Final = 50_000  # of a file: 13 MB, which viewers open in a second or two
-
+MOST_SPANS: Final = 50_000  # of a file, which has some 300 bytes for each, arrows and counters included
 LONGEST_RANKS: Final = 40  # letters of a name; all members are in the file
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ShownRank:
-    """A rank class of a file, op by op or `by_call`: there the calls that were simulated as a whole are one span each.
-    `by_call` is the same where all ops were simulated one by one."""
+    """A rank class of a file, op by op or `by_call`: there the calls that were simulated as a whole are one span
+    each."""
 
     step: SimulatedStep
     cls: int
@@ -90,9 +89,11 @@ def shown_ranks(step: SimulatedStep, most_spans: int = MOST_SPANS) -> ShownRanks
     by call; where it has more even so, as many of its stages as fit."""
     own, *others = _pipelines(step)
     ops = [ShownRank(step=step, cls=cls, by_call=False).num_spans for cls in own]
-    by_call = sum(ops) > most_spans
+    by_call = sum(ops) > most_spans and any(
+        role.segmented.program.num_ops < role.segmented.num_ops for role in step.roles
+    )
     left, shown = most_spans - ops[0], [ShownRank(step=step, cls=step.critical, by_call=False)]
-    for together in [(cls,) for cls in own[1:]] if by_call else [own[1:], *others]:
+    for together in [*((cls,) for cls in own[1:]), *(() if by_call else others)]:
         ranks = [ShownRank(step=step, cls=cls, by_call=by_call) for cls in together]
         left -= sum(rank.num_spans for rank in ranks)
         if left < 0:

@@ -3,7 +3,7 @@ time."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -23,7 +23,6 @@ def step_trace(
     digest: str,
     title: str,
     moved: Traffic,
-    notes: Mapping[str, str] | None = None,
     most_spans: int = MOST_SPANS,
 ) -> TraceFile:
     """The file of a step that moves so many bytes. Of more rank classes than a file has room for some are left out
@@ -35,8 +34,8 @@ def step_trace(
         title=title,
         processes=processes,
         arrows=arrows_of(shown, processes),
-        counters=[*(_memory(shown, number) for number in range(len(processes))), _links(step, moved)],
-        notes={**step.trace_notes, **(notes or {}), **shown.notes},
+        counters=[*(_memory(shown, number) for number in range(len(processes))), *_links(step, moved)],
+        notes={**step.trace_notes, **shown.notes},
     )
 
 
@@ -59,12 +58,14 @@ def _memory(shown: ShownRanks, number: int) -> Counter:
     return Counter(name=MEMORY, process=number, times_s=times[changes].tolist(), values={"bytes": values})
 
 
-def _links(step: SimulatedStep, moved: Traffic) -> Counter:
-    """Of every link class; 0 from the end of the step on."""
+def _links(step: SimulatedStep, moved: Traffic) -> Iterator[Counter]:
+    """Of every link class that carries anything; 0 from the end of the step on."""
     use = link_use(step, moved)
+    if not use.num_bytes:
+        return
     shares = {name: use.share(name) for name in use.num_bytes}
     changes = np.ones(len(use.times_s), bool)
     changes[1:] = np.any([each[1:] != each[:-1] for each in shares.values()], axis=0)
     times = [*use.times_s[changes].tolist(), step.step_s]
     values = {name: [*each[changes].tolist(), 0.0] for name, each in shares.items()}
-    return Counter(name=LINKS, process=None, times_s=times, values=values)
+    yield Counter(name=LINKS, process=None, times_s=times, values=values)

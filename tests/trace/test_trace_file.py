@@ -163,7 +163,23 @@ def test_many_classes_are_shown_from_the_lowest_rank_on() -> None:
     shown = [process.members[0] for process in made.processes]
     assert shown[0] == one.critical and len(shown) == 5
     assert shown[1:] == [rank for rank in range(16) if rank != one.critical][:4]
-    assert made.notes["left_out"].startswith("11 of 16 rank classes (11 of 16 ranks)")
+    assert made.notes["left_out"].startswith("11 of 16 rank classes (11 of 16 ranks)") and "by_call" not in made.notes
+
+
+def test_stages_whose_ops_are_all_simulated_are_never_shown_by_call() -> None:
+    """--exact: with room for less than a pipeline the critical stage is shown, and none of the other."""
+    made = file_of_step(pipe_step(exact=True), most_spans=200)
+    assert [process.members for process in made.processes] == [(4,)] and "by_call" not in made.notes
+
+
+def test_a_device_alone_has_no_links_and_no_arrows() -> None:
+    document = tomllib.loads(TOY.read_text(encoding="utf-8"))
+    made = run_case(
+        scenario_of(document, "toy.toml", None, ("ddp",), (1,)), "ddp", 1, "flow", False, True, ScheduleCache()
+    )
+    assert made.trace is not None and not made.trace.arrows
+    assert [(counter.name, counter.process) for counter in made.trace.counters] == [("memory", 0)]
+    assert lowest_ranks(events_of(made.trace)) == {0: 0}
 
 
 # ── arrows ──
