@@ -42,7 +42,7 @@ def link_use(step: SimulatedStep, moved: Traffic) -> LinkUse:
     edges = np.linspace(0.0, step.step_s, NUM_PARTS + 1)
     total = np.zeros((len(names), NUM_PARTS))
     tables: dict[str, Floats] = {}  # by pattern, bytes [rank class of the lowest rank, group of links] per byte sent
-    for number, role_timeline in enumerate(step.roles):
+    for role_timeline in step.roles:
         view = step.view(role_timeline.classes[0])
         calls: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
         known: dict[int, tuple[str, float] | None] = {}
@@ -56,7 +56,7 @@ def link_use(step: SimulatedStep, moved: Traffic) -> LinkUse:
                 tables[key] = _per_byte(step, cluster.counted[key], payload_weights(cluster, key), group, len(names))
             ops, sizes = np.array([at for at, _ in each]), np.array([size for _, size in each])
             for row, cls in enumerate(view.classes):
-                if cluster.role_of[cls] == number and tables[key][cls].any():
+                if tables[key][cls].any():
                     start, end = view.timeline.start[row, ops], view.timeline.end[row, ops]
                     total += np.outer(tables[key][cls], spread(start, end, sizes, edges))
     used = (moved.on_link > 0.0) & (group >= 0)

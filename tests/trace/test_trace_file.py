@@ -22,7 +22,7 @@ from simfrontier.errors import InputError
 from simfrontier.machine import HEALTHY, Perturbation
 from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.schedule import digest
-from simfrontier.simulation import SimulatedStep, memory_timeline
+from simfrontier.simulation import Fidelity, SimulatedStep, memory_timeline
 from simfrontier.study import ScheduleCache, run_case, run_study, simulated
 from simfrontier.trace import Arrow, TraceFile, perfetto_text, read_perfetto, write_perfetto
 from simfrontier.trace.perfetto import MICROSECOND, _nearest
@@ -44,18 +44,18 @@ GROUPS = {
 
 
 @cache
-def piped(hbm_bytes: float = 16e9, **training: int) -> Scenario:
+def piped(hbm_bytes: float = 16e9) -> Scenario:
     document: dict[str, Any] = tomllib.loads(TOY.read_text(encoding="utf-8"))
     document["plans"] = {"pipe": {"family": "megatron", "tensor": 2, "pipeline": 2, "data": "zero1"}}
-    document["training"] = {"grad_accum": 2, **training}
+    document["training"] = {"grad_accum": 2}
     return scenario_of(document, "toy.toml", {"machine.overrides.device.hbm_bytes": hbm_bytes}, ("pipe",), (8,))
 
 
 @cache
-def pipe_step(perturbation: Perturbation = HEALTHY, exact: bool = False, **training: int) -> SimulatedStep:
-    scenario = piped(**training)
+def pipe_step(perturbation: Perturbation = HEALTHY, exact: bool = False, fidelity: Fidelity = "flow") -> SimulatedStep:
+    scenario = piped()
     scenario = replace(scenario, file=scenario.file.model_copy(update={"perturbation": perturbation}))
-    return simulated(scenario, ScheduleCache().get(scenario, "pipe", 8), "flow", exact)
+    return simulated(scenario, ScheduleCache().get(scenario, "pipe", 8), fidelity, exact)
 
 
 def file_of_step(made: SimulatedStep, **more: Any) -> TraceFile:
@@ -224,6 +224,13 @@ def test_arrows_lead_from_the_rank_that_came_last() -> None:
 def test_every_arrow_has_both_ends_in_spans(most_spans: int, slow: Perturbation) -> None:
     made = file_of_step(pipe_step(slow), most_spans=most_spans)
     assert len(some(arrows(events_of(made)))) == len(made.arrows)
+
+
+def test_single_messages_make_the_same_arrows() -> None:
+    """Fidelity `chunk`, which simulates every message: the same calls, at other times."""
+    made = file_of_step(pipe_step(fidelity="chunk"))
+    joined = some(arrows(events_of(made)))
+    assert exchanged(joined) == EXCHANGED and len(joined) == len(pipe_file().arrows)
 
 
 def test_arrows_of_a_step_of_one_role_join_classes_of_one_group() -> None:
