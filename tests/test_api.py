@@ -104,7 +104,7 @@ def test_every_kind_of_figure_is_drawn(kind: Any) -> None:
 
 def test_figures_of_a_plan_are_of_that_plan() -> None:
     outcome = next(o for o in toy().view.drawn if o.plan == "zeropp")
-    ends = max(span.end_s for span in outcome.trace.spans[0])  # type: ignore[union-attr]
+    ends = max(span.end_s for span in outcome.trace.first.spans[0])  # type: ignore[union-attr]
     timeline = toy().timeline("zeropp")
     drawn = max(
         float(base) + float(width) for bar in timeline.data for base, width in zip(bar.base, bar.x, strict=True)

@@ -33,7 +33,7 @@ LAYERS = (
     ("validation",),
     ("fitting",),
     ("report",),
-    ("api", "cli"),
+    ("api", "live", "cli"),
 )
 STRANGERS = next(layer for layer in LAYERS if "machine" in layer)
 LEVEL = {part: level for level, layer in enumerate(LAYERS) for part in layer}

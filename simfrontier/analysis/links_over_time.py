@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 
@@ -20,9 +20,9 @@ NUM_PARTS: Final = 1000  # of a step: a rate is a mean over one of them
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LinkUse:
-    """Bytes on the links of each class in each of NUM_PARTS equal parts of a step, payload as in `Traffic.on_link`;
-    `capacity`: bytes/s of all links of the class that carry anything. The NICs' links are two classes, `out` to the
-    network and `in` from it. `times_s`: when each part begins; all take `part_s`."""
+    """Bytes on the links of each class, or of each name in a node, in each of equal parts of a step, payload as in
+    `Traffic.on_link`; `capacity`: bytes/s of all these links that carry anything. The NICs' links are two classes,
+    `out` to the network and `in` from it. `times_s`: when each part begins; all take `part_s`."""
 
     times_s: Floats
     part_s: float
@@ -30,17 +30,19 @@ class LinkUse:
     capacity: Mapping[str, float]
 
     def share(self, name: str) -> Floats:
-        """Of the capacity that a class uses in each part."""
+        """Of the capacity that a class, or a link, uses in each part."""
         return self.num_bytes[name] / (self.part_s * self.capacity[name])
 
 
-def link_use(step: SimulatedStep, moved: Traffic) -> LinkUse:
+def link_use(
+    step: SimulatedStep, moved: Traffic, by: Literal["class", "name"] = "class", num_parts: int = NUM_PARTS
+) -> LinkUse:
     """Of a step that moves so many bytes. A call of a group counts at the time of the group's lowest rank, its bytes at
     an even rate from the call's start to its end (the simulator's own rates are not kept)."""
     cluster = step.cluster
-    names, group = _groups(step)
-    edges = np.linspace(0.0, step.step_s, NUM_PARTS + 1)
-    total = np.zeros((len(names), NUM_PARTS))
+    names, group = _groups(step, by)
+    edges = np.linspace(0.0, step.step_s, num_parts + 1)
+    total = np.zeros((len(names), num_parts))
     tables: dict[str, Floats] = {}  # by pattern, bytes [rank class of the lowest rank, group of links] per byte sent
     for role_timeline in step.roles:
         view = step.view(role_timeline.classes[0])
@@ -64,7 +66,7 @@ def link_use(step: SimulatedStep, moved: Traffic) -> LinkUse:
     shown = [number for number in range(len(names)) if capacity[number] > 0.0]
     return LinkUse(
         times_s=edges[:-1],
-        part_s=step.step_s / NUM_PARTS,
+        part_s=step.step_s / num_parts,
         num_bytes={names[number]: total[number] for number in shown},
         capacity={names[number]: float(capacity[number]) for number in shown},
     )
@@ -89,15 +91,16 @@ def spread(start: Floats, end: Floats, amount: Floats, edges: Floats) -> Floats:
     return out + full
 
 
-def _groups(step: SimulatedStep) -> tuple[list[str], Ints]:
+def _groups(step: SimulatedStep, by: Literal["class", "name"]) -> tuple[list[str], Ints]:
     """Names of groups of links, and the group of every link [num_links]; -1: none."""
     fabric = step.cluster.fabric
     names: list[str] = []
     of_wire = []
     for wire in fabric.machine.node.links:
         way = " out" if wire.dst == NET else " in" if wire.src == NET else ""
-        names += [] if wire.link_class + way in names else [wire.link_class + way]
-        of_wire.append(names.index(wire.link_class + way))
+        name = wire.name if by == "name" else wire.link_class + way
+        names += [] if name in names else [name]
+        of_wire.append(names.index(name))
     group = np.full(fabric.num_links, -1)
     group[: fabric.hbm_base] = np.tile(of_wire, fabric.num_nodes)
     if fabric.num_links > fabric.pool_base:

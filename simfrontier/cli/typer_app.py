@@ -86,6 +86,20 @@ def compare(
     compare_plans(scenario, machine, model, plans, devices, set_, out, jobs)
 
 
+def serve(
+    scenario: ScenarioArgument,
+    set_: Settings = None,
+    plans: Plans = None,
+    devices: Devices = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="port on this machine (0: any that is free)")] = 8384,
+    open_: Annotated[bool, typer.Option("--open/--no-open", help="open the page in a browser")] = True,
+) -> None:
+    """Serve a live page of a scenario on this machine alone: sliders for what is unknown, a timeline to look into."""
+    from simfrontier.cli.serve import serve_scenario
+
+    serve_scenario(load(scenario, set_, plans, devices), port, open_)
+
+
 def list_(
     what: Annotated[str, typer.Argument(help="models, plans, machines, libraries, stacks or keys")],
     json: Annotated[bool, typer.Option("--json", help="print them as JSON")] = False,
@@ -113,7 +127,7 @@ def doctor(json: Annotated[bool, typer.Option("--json", help="print the findings
 VERBS: Final = {
     verb.__name__.removesuffix("_"): verb
     for verb in (
-        *(compare, list_, run, show, check, calibrate, export, replay, crosscheck, validate, tune, explain),
+        *(compare, serve, list_, run, show, check, calibrate, export, replay, crosscheck, validate, tune, explain),
         *(algorithms, doctor),
     )
 }  # in the order of --help

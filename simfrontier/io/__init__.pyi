@@ -30,5 +30,6 @@ from .text import (
     text_of as text_of,
     toml_of as toml_of,
 )
-from .toml_text import toml_key as toml_key, toml_number as toml_number, toml_value as toml_value
+from .toml_file import comment as comment, toml_document as toml_document
+from .toml_text import toml_number as toml_number, toml_value as toml_value
 from .values import checked as checked, typed as typed

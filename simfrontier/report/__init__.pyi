@@ -1,6 +1,8 @@
 from .calibration import calibration_page as calibration_page
 from .crosscheck import write_crosscheck_page as write_crosscheck_page
 from .explanation import write_explanation_page as write_explanation_page
+from .figures.breakdown import PARTS as PARTS
+from .figures.timeline import SPAN_COLOURS as SPAN_COLOURS, kind_of as kind_of, lanes_of as lanes_of
 from .findings.calibration import calibration_findings as calibration_findings
 from .findings.compression import CompressedPlan as CompressedPlan, compressed_plans as compressed_plans
 from .findings.crosscheck import crosscheck_findings as crosscheck_findings
@@ -11,7 +13,9 @@ from .findings.explanation import (
     shown_differences as shown_differences,
     shown_parts as shown_parts,
 )
+from .findings.headline import headline_of as headline_of
 from .findings.published import PublishedFigure as PublishedFigure
+from .findings.samples import sampled_tflops as sampled_tflops
 from .findings.sensitivity import Variations as Variations, VariedAtSize as VariedAtSize
 from .findings.study import StudyFindings as StudyFindings, findings_of as findings_of, write_findings as write_findings
 from .findings.tuning import TuningFindings as TuningFindings, tuning_findings as tuning_findings
@@ -21,7 +25,9 @@ from .findings.validation import (
     validation_findings as validation_findings,
     wrong_units as wrong_units,
 )
+from .live import live_page as live_page
 from .manifest import inputs as inputs, versions as versions, write_manifest as write_manifest
+from .node import node_drawing as node_drawing
 from .page import study_page as study_page, write_page as write_page
 from .phrases import (
     NOT_RUN as NOT_RUN,
@@ -40,10 +46,11 @@ from .phrases import (
 )
 from .render import said as said
 from .runs import write_runs_page as write_runs_page
-from .scaling_drawing import scaling_drawing as scaling_drawing
+from .scaling import scaling_drawing as scaling_drawing
 from .sections import Section as Section
 from .summary import chart as chart, summary_html as summary_html, summary_text as summary_text, verdict as verdict
 from .table import rows_csv as rows_csv, write_results as write_results
+from .theme import MEMORY_COLOURS as MEMORY_COLOURS
 from .tuning import write_tuning_page as write_tuning_page
 from .validation import write_validation_page as write_validation_page
-from .view import StudyView as StudyView
+from .view import StudyView as StudyView, median_rate as median_rate, median_step_s as median_step_s, rate as rate

@@ -96,7 +96,7 @@ def _nics(machine: Machine, points: list[Point]) -> tuple[Point, ...]:
     return tuple(placed)
 
 
-def drawing(machine: Machine, loads: NodeLinks, full: float, title: str) -> str:
+def node_drawing(machine: Machine, loads: NodeLinks, full: float, title: str) -> str:
     """The SVG of one node. `full` is the utilisation at the dark end of the colour scale."""
     where, bus = layout(machine), None
     pairs: dict[tuple[str, str], list[LinkLoad]] = {}
@@ -120,6 +120,7 @@ def drawing(machine: Machine, loads: NodeLinks, full: float, title: str) -> str:
                     colour=_shade(load, full),
                     width=width,
                     words=_words(load),
+                    name=load.name,
                 )
             )
         labels.append(_label(both, start, end))
@@ -147,7 +148,8 @@ def _label(both: list[LinkLoad], start: Point, end: Point) -> Label:
     diagonal = abs(start[0] - end[0]) > 1 and abs(start[1] - end[1]) > 1 and math.dist(start, end) > 150
     share = 0.3 if diagonal or to_nic else 0.5
     at = start[0] + share * (end[0] - start[0]), start[1] + share * (end[1] - start[1])
-    return Label(at=at, words=percent(max(load.utilisation for load in both)))
+    names = tuple(load.name for load in both)
+    return Label(at=at, words=percent(max(load.utilisation for load in both)), names=names)
 
 
 def _beyond(nic: Point) -> int:

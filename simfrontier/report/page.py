@@ -16,7 +16,7 @@ from simfrontier.report.findings.compression import compression_of
 from simfrontier.report.findings.samples import SURE
 from simfrontier.report.findings.study import StudyFindings, findings_of
 from simfrontier.report.manifest import scenario_digest, versions
-from simfrontier.report.node import drawing
+from simfrontier.report.node import node_drawing
 from simfrontier.report.phrases import percent
 from simfrontier.report.render import page_of, render
 from simfrontier.report.sections import with_added
@@ -261,7 +261,7 @@ def _traffic(found: StudyFindings, view: StudyView) -> str:
             for part in TRAFFIC_PARTS
             if part in BOUNDARIES or any(plan.sent_bytes[part] for plan in traffic.plans)
         },
-        drawings={plan: drawing(machine, links, full, titles[plan]) for plan, links in loads.items()},
+        drawings={plan: node_drawing(machine, links, full, titles[plan]) for plan, links in loads.items()},
         key=key("utilisation", "utilisation of a link", "colour scale of utilisation", "0 %", f"{100 * full:.0f} %"),
         shown=view.ranked[0].plan if view.ranked else None,
         left_out=[o.plan for o in view.drawn if o.plan not in loads],

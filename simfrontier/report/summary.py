@@ -11,7 +11,7 @@ from simfrontier.report.findings.samples import SURE, Sampled
 from simfrontier.report.findings.study import StudyFindings
 from simfrontier.report.phrases import NOTHING, number
 from simfrontier.report.render import render, said
-from simfrontier.report.scaling_drawing import scaling_drawing
+from simfrontier.report.scaling import scaling_drawing
 from simfrontier.report.theme import Figure
 from simfrontier.report.view import StudyView
 from simfrontier.study import PlanOutcome
@@ -89,7 +89,7 @@ def chart(found: StudyFindings, view: StudyView, kind: str, outcome: PlanOutcome
         "breakdown": lambda: breakdown.step_bars(found.time.steps[view.largest]),
         "traffic": lambda: traffic.traffic_bars(found.traffic),
         "memory": lambda: memory.areas(_kept(outcome.memory), found.memory.capacity_bytes),
-        "timeline": lambda: timeline.bars(_kept(outcome.trace)),
+        "timeline": lambda: timeline.bars(_kept(outcome.trace).first),
     }
     return made[kind]()
 

@@ -5,6 +5,7 @@ from .outcome import (
     TIMES as TIMES,
     Cell as Cell,
     PlanOutcome as PlanOutcome,
+    outcome_of as outcome_of,
     run_case as run_case,
 )
 from .schedule_cache import (
@@ -14,4 +15,4 @@ from .schedule_cache import (
     schedule_of_case as schedule_of_case,
     simulated as simulated,
 )
-from .study import Study as Study, run_study as run_study
+from .study import Study as Study, completed as completed, run_study as run_study

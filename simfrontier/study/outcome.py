@@ -127,7 +127,14 @@ def run_case(
     """Build, check and simulate one plan at one size; `drawn` keeps what the page needs for pictures."""
     case = scenario.case(plan, devices)
     built = schedule_cache.of_case(scenario, case)
-    step = simulated(scenario, built, fidelity, exact)
+    return outcome_of(scenario, case, built, simulated(scenario, built, fidelity, exact), drawn)
+
+
+def outcome_of(
+    scenario: Scenario, case: Case, built: BuiltSchedule, step: SimulatedStep, drawn: bool = False
+) -> PlanOutcome:
+    """What is kept of a case's simulated step."""
+    plan, devices, fidelity = case.name, case.devices, step.fidelity
     memory = fullest(step, built.peaks)
     digested = digest(built.schedule)
     spent, wanted, moved = exposure(step), scenario.file.uncertainty, traffic(step)

@@ -55,7 +55,7 @@ def run_study(
     plans = [(scenario, plan, chosen, exact) for plan in scenario.plans]
     for several in _mapped(plans, jobs, schedule_cache, progress):
         outcomes += several
-    return Study(scenario=scenario, fidelity=chosen, outcomes=tuple(_completed(scenario, outcomes)))
+    return Study(scenario=scenario, fidelity=chosen, outcomes=tuple(completed(scenario, outcomes)))
 
 
 def _stock(schedule_cache: ScheduleCache, scenario: Scenario, plan: str) -> None:
@@ -114,9 +114,9 @@ def _mapped(
             yield outcomes
 
 
-def _completed(scenario: Scenario, outcomes: list[PlanOutcome]) -> list[PlanOutcome]:
-    """Rows with the columns that compare rows: efficiency against the plan's smallest size, speed-up against the first
-    plan."""
+def completed(scenario: Scenario, outcomes: list[PlanOutcome]) -> list[PlanOutcome]:
+    """The outcomes with the columns that compare rows: efficiency against the plan's smallest size, speed-up against
+    the first plan."""
     first = next(iter(scenario.plans))
     fitting = [outcome for outcome in outcomes if outcome.row["fits"]]
     rate = {(o.plan, o.devices): float(o.row["tflops_per_device"]) for o in fitting}

@@ -13,7 +13,13 @@ from .links import LinkBytes as LinkBytes, LinkTable as LinkTable, load_links as
 from .perfetto import perfetto_text as perfetto_text, write_perfetto as write_perfetto
 from .ranges import ranges_text as ranges_text
 from .read import read_perfetto as read_perfetto
-from .table import HELD_RANKS as HELD_RANKS, SHOWN_DIGITS as SHOWN_DIGITS, Span as Span, Trace as Trace, rank_text as rank_text
+from .table import (
+    HELD_RANKS as HELD_RANKS,
+    SHOWN_DIGITS as SHOWN_DIGITS,
+    Span as Span,
+    Trace as Trace,
+    rank_text as rank_text,
+)
 from .trace_file import (
     Arrow as Arrow,
     Counter as Counter,

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from simfrontier import __version__
+from simfrontier.io import comment, toml_document
 from simfrontier.scenario import COMPARING
 from simfrontier.tuning.outcome import TunedPlan, TuningOutcome
-from simfrontier.tuning.toml_document import comment, toml_document
 
 PLACES = ("best", "second", "third")
 OTHER_PLANS = ("at", *COMPARING)  # tables that are of the scenario's own plans or sizes

@@ -8,13 +8,13 @@ from xml.etree import ElementTree
 from simfrontier.analysis.links import LinkLoad, NodeLinks
 from simfrontier.machine import load_machine
 from simfrontier.report.drawing import colour
-from simfrontier.report.node import drawing, layout
+from simfrontier.report.node import layout, node_drawing
 
 
 def test_a_bus_is_drawn_once_with_a_line_from_every_device() -> None:
     machine = load_machine("box")
     load = LinkLoad(name="bus", link_class="bus", src="bus", dst="bus", num_bytes=5e8, utilisation=0.25)
-    svg = drawing(machine, NodeLinks(links=(load,), by_class={"bus": (5e8, 0.25)}), 0.5, "Node of the box")
+    svg = node_drawing(machine, NodeLinks(links=(load,), by_class={"bus": (5e8, 0.25)}), 0.5, "Node of the box")
     ElementTree.fromstring(svg)  # well-formed
     lines = re.findall(r'<line x1="([\d.]+)" y1="([\d.]+)" x2="360" y2="300" stroke="(\S+)"', svg)
     assert [(float(x), float(y)) for x, y, _ in lines] == list(layout(machine).devices)

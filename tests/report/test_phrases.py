@@ -6,7 +6,7 @@ import pytest
 
 from simfrontier.machine import load_machine
 from simfrontier.report.drawing import colour
-from simfrontier.report.node import drawing, layout
+from simfrontier.report.node import layout, node_drawing
 from simfrontier.report.phrases import (
     device_word,
     distance,
@@ -111,7 +111,7 @@ def test_no_two_parts_of_a_node_are_drawn_on_each_other(name: str) -> None:
 def test_the_drawing_has_a_line_for_every_link() -> None:
     done, _ = full()
     links = next(o.links for o in done.outcomes if o.links is not None)
-    svg = drawing(done.scenario.machine, links, 1.0, "title")
+    svg = node_drawing(done.scenario.machine, links, 1.0, "title")
     assert svg.count("<line ") == len(done.scenario.machine.node.links) == svg.count("<title>")
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from simfrontier.analysis.links import LinkLoad, NodeLinks
 from simfrontier.machine import Machine, catalog, load_machine
-from simfrontier.report.node import drawing, layout
+from simfrontier.report.node import layout, node_drawing
 
 SWITCHED = [name for name in catalog() if load_machine(name).node.has_switch]
 NIC_WIDTH = 44
@@ -30,7 +30,7 @@ def drawn(machine: Machine) -> str:
         )
         for each in machine.node.links
     ]
-    return drawing(machine, NodeLinks(links=tuple(loads), by_class={}), 0.5, "A node")
+    return node_drawing(machine, NodeLinks(links=tuple(loads), by_class={}), 0.5, "A node")
 
 
 @pytest.mark.parametrize("name", SWITCHED)

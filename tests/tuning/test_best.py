@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from simfrontier.io import comment, toml_document
 from simfrontier.tuning.best import best_document, best_toml
-from simfrontier.tuning.toml_document import comment, toml_document
 from tests.tuning.toys import toy_tuning
 
 _PLAIN = st.one_of(

@@ -21,7 +21,7 @@ from simfrontier.report.theme import (
 from simfrontier.trace import Span, Trace
 
 WAIT = "waiting for other ranks"
-COLOURS = {
+SPAN_COLOURS = {
     "matrix products": COMPUTE,
     "other kernels": "#A9BACB",
     "codec and reordering": CODEC,
@@ -50,7 +50,7 @@ def bars(trace: Trace) -> Figure:
     longest = max((span.end_s for span in spans), default=0.0)
     scale, unit = (1.0, "s") if longest >= 1.0 else (1e3, "ms")
     lanes = lanes_of(spans)
-    traces = list(lane_bars(spans, lanes, scale, kind_of, COLOURS).values())
+    traces = list(lane_bars(spans, lanes, scale, kind_of, SPAN_COLOURS).values())
     whole = max((span.end_s for span in trace.spans[0]), default=0.0)
     cut = (
         f"; the first {number(scale * longest)} of {number(scale * whole)} {unit}" if len(trace.spans[0]) > MOST else ""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from simfrontier.io import toml_key, toml_value
+from simfrontier.io.toml_text import toml_key, toml_value
 
 
 def toml_document(document: Mapping[str, Any], remarks: Mapping[str, str] | None = None) -> str:

@@ -1,0 +1,90 @@
+"""The server of the live page: this machine's own address alone, one answer after another."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from simfrontier.errors import InputError, SimfrontierError
+from simfrontier.live.answer import Answerer
+from simfrontier.live.state import scenario_file, shown, state_of
+from simfrontier.report import live_page
+from simfrontier.scenario import Scenario
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+HOST: Final = "127.0.0.1"  # nobody else is answered
+
+
+def app_of(scenario: Scenario) -> Starlette:
+    """The application: `/` is the page, `/answer` what it shows of a state (the query of its link), `/scenario.toml`
+    the state as a scenario file."""
+    from starlette.applications import Starlette
+    from starlette.middleware import Middleware
+    from starlette.middleware.trustedhost import TrustedHostMiddleware
+    from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse
+    from starlette.routing import Route
+
+    answerer = Answerer(scenario)
+    moves = {control.key: [shown(value) for value in control.values] for control in answerer.controls}
+    page = live_page(scenario, answerer.controls, moves)
+
+    async def start(_: Request) -> Response:
+        return HTMLResponse(page)
+
+    async def answer(request: Request) -> Response:
+        return await _made(JSONResponse, answerer.answer, dict(request.query_params))
+
+    async def file(request: Request) -> Response:
+        def text(query: dict[str, str]) -> str:
+            return scenario_file(scenario, answerer.controls, state_of(query, answerer.controls, answerer.plans))
+
+        made = await _made(partial(PlainTextResponse, media_type="application/toml"), text, dict(request.query_params))
+        made.headers["Content-Disposition"] = f'attachment; filename="{scenario.name}-live.toml"'
+        return made
+
+    async def _made(response: Callable[[Any], Response], work: Callable[..., Any], query: dict[str, str]) -> Response:
+        try:
+            return response(await asyncio.to_thread(work, query))
+        except SimfrontierError as error:
+            return JSONResponse({"error": str(error)}, status_code=422)
+
+    routes = [Route("/", start), Route("/answer", answer), Route("/scenario.toml", file)]
+    # A page of another site, whose name leads to this address, is not answered.
+    hosts = Middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"])
+    return Starlette(routes=routes, middleware=[hosts])
+
+
+def serve(scenario: Scenario, port: int, announce: Callable[[str], None]) -> None:
+    """Serve until Ctrl-C. `port` 0: any that is free. `announce` is called with the address when it answers. Raises
+    InputError for a port that is taken."""
+    import uvicorn
+
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((HOST, port))
+    except OSError as error:
+        listener.close()
+        raise InputError(f"got {port}: {error.strerror}; allowed: a free port, or 0 for any", where="--port") from None
+    server = uvicorn.Server(uvicorn.Config(app_of(scenario), log_level="warning", lifespan="off"))
+    address = f"http://{HOST}:{listener.getsockname()[1]}/"
+    threading.Thread(target=_announce, args=(server, announce, address), daemon=True).start()
+    try:
+        server.run(sockets=[listener])
+    finally:
+        listener.close()
+
+
+def _announce(server: Any, announce: Callable[[str], None], address: str) -> None:
+    while not server.started:
+        time.sleep(0.02)
+    announce(address)

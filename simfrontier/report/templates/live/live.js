@@ -1,0 +1,421 @@
+// The live page: what the controls say is asked for, and what comes back is drawn. One question is under way at a time;
+// what was moved meanwhile is asked next.
+(function () {
+  "use strict";
+  const $ = (id) => document.getElementById(id);
+  const form = $("controls");
+  const moves = JSON.parse($("moves").textContent); // texts of each control's values, in a link
+  const stops = JSON.parse($("stops").textContent); // of the colours of links: share, colour
+  const controls = [...form.querySelectorAll("input, select")];
+  let plan = ""; // whose step is shown; empty: the fastest
+  let found; // the last answer
+  let view = [0, 1]; // of the step, that the timeline shows
+  let chosen = null; // a stretch of the step
+  let asked = false, waiting = false;
+
+  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const seconds = (value) =>
+    value >= 1 ? `${value.toPrecision(3)} s` : value >= 1e-3 ? `${(value * 1e3).toPrecision(3)} ms` : `${(value * 1e6).toPrecision(3)} µs`;
+  const gigabytes = (value) => (value >= 1e9 ? `${(value / 1e9).toPrecision(3)} GB` : `${(value / 1e6).toPrecision(3)} MB`);
+  const percent = (share) => `${(100 * share).toPrecision(3)} %`;
+
+  // ── controls and the link ──
+
+  const placeOf = (control) => (control.type === "checkbox" ? Number(control.checked) : Number(control.value));
+
+  function setPlace(control, place) {
+    if (control.type === "checkbox") control.checked = Boolean(place);
+    else control.value = String(place);
+  }
+
+  function query() {
+    const said = new URLSearchParams();
+    for (const control of controls) {
+      const place = placeOf(control);
+      if (place !== Number(control.dataset.own)) said.set(control.name, moves[control.name][place]);
+    }
+    if (plan) said.set("plan", plan);
+    return said;
+  }
+
+  function readLink() {
+    const said = new URLSearchParams(location.search);
+    for (const control of controls) {
+      const place = moves[control.name].indexOf(said.get(control.name));
+      setPlace(control, place < 0 ? Number(control.dataset.own) : place);
+    }
+    plan = said.get("plan") ?? "";
+  }
+
+  function showPlaces() {
+    for (const control of controls) {
+      const place = placeOf(control);
+      control.closest(".control").classList.toggle("moved", place !== Number(control.dataset.own));
+      if (control.type === "range") {
+        const words = JSON.parse(control.dataset.words)[place];
+        control.setAttribute("aria-valuetext", words);
+        control.closest(".control").querySelector("output").textContent = words;
+      }
+    }
+    const text = query().toString();
+    history.replaceState(null, "", text ? `?${text}` : location.pathname);
+    $("file").href = `scenario.toml${text ? `?${text}` : ""}`;
+  }
+
+  // ── questions and answers ──
+
+  async function ask() {
+    showPlaces();
+    if (asked) {
+      waiting = true;
+      return;
+    }
+    asked = true;
+    document.body.classList.add("busy");
+    try {
+      const response = await fetch(`answer?${query()}`);
+      const answer = await response.json();
+      $("error").hidden = !answer.error;
+      if (answer.error) $("error").textContent = answer.error;
+      else show(answer);
+    } catch (error) {
+      $("error").hidden = false;
+      $("error").textContent = "simfrontier serve does not answer; was it stopped?";
+    }
+    asked = false;
+    document.body.classList.remove("busy");
+    document.body.dataset.answers = String(Number(document.body.dataset.answers ?? 0) + 1);
+    if (waiting) {
+      waiting = false;
+      ask();
+    }
+  }
+
+  function show(answer) {
+    found = answer;
+    $("verdict").textContent = answer.verdict;
+    $("settings").textContent = answer.settings.length ? `Set: ${answer.settings.join(", ")}` : "";
+    showRates();
+    showKey($("parts"), answer.parts);
+    const step = answer.step;
+    $("shown").textContent = step ? step.plan : "…";
+    for (const id of ["timeline", "memory", "links"]) $(id).hidden = !step;
+    if (!step) return;
+    $("links").innerHTML = step.drawing;
+    showKey($("kinds"), step.kinds.map(({ name, colour }) => ({ name, colour })));
+    draw();
+  }
+
+  function showKey(box, parts) {
+    box.replaceChildren(
+      ...parts.map((part) => {
+        const item = document.createElement("span"), swatch = document.createElement("span");
+        swatch.className = "swatch";
+        swatch.style.background = part.colour;
+        item.append(swatch, part.name);
+        return item;
+      })
+    );
+  }
+
+  function showRates() {
+    const focused = document.activeElement?.closest?.(".plan")?.dataset.plan;
+    const most = Math.max(...found.plans.map((one) => (one.fits ? Math.max(one.high, one.typical, one.tflops) : 0)), 1e-9);
+    const longest = Math.max(...found.plans.map((one) => (one.fits ? one.step_s : 0)), 1e-9);
+    const x = (value) => `${(100 * value) / most}%`;
+    $("rates").replaceChildren(
+      ...found.plans.map((one) => {
+        const row = document.createElement("button");
+        row.type = "button";
+        row.className = "plan";
+        row.dataset.plan = one.plan;
+        row.setAttribute("aria-pressed", String(found.step?.plan === one.plan));
+        row.disabled = !one.fits;
+        const name = document.createElement("b");
+        name.textContent = one.plan;
+        const track = document.createElement("span"), number = document.createElement("span");
+        track.className = "track";
+        number.className = "number";
+        if (one.fits) {
+          let at = 0;
+          for (const [index, share] of one.parts.entries()) {
+            const width = (share * one.step_s) / longest;
+            track.append(mark("part", `left:${100 * at}%;width:${100 * width}%;background:${found.parts[index].colour}`));
+            at += width;
+          }
+          track.append(mark("band", `left:${x(one.low)};width:calc(${x(one.high)} - ${x(one.low)});background:${one.colour}`));
+          track.append(mark("typical", `left:${x(one.typical)}`), mark("median", `left:${x(one.tflops)}`));
+          const more = document.createElement("small");
+          more.textContent = `${seconds(one.step_s)}, ${gigabytes(one.peak_bytes)}`;
+          number.append(`${one.tflops.toPrecision(3)} TFLOPS (${one.low.toPrecision(3)} to ${one.high.toPrecision(3)})`, more);
+        } else number.textContent = `does not fit: ${one.note}`;
+        row.append(name, track, number);
+        return row;
+      })
+    );
+    if (focused) $("rates").querySelector(`[data-plan="${CSS.escape(focused)}"]`)?.focus();
+  }
+
+  function mark(kind, style) {
+    const made = document.createElement("i");
+    made.className = kind;
+    made.style.cssText = style;
+    return made;
+  }
+
+  // ── the step over time ──
+
+  const LABELS = 74; // pixels for the names of lanes
+
+  function surface(canvas) {
+    const scale = window.devicePixelRatio || 1, width = canvas.clientWidth, height = canvas.clientHeight;
+    if (canvas.width !== Math.round(width * scale)) canvas.width = Math.round(width * scale);
+    if (canvas.height !== Math.round(height * scale)) canvas.height = Math.round(height * scale);
+    const context = canvas.getContext("2d");
+    context.setTransform(scale, 0, 0, scale, 0, 0);
+    context.clearRect(0, 0, width, height);
+    context.font = "12px system-ui, sans-serif";
+    return { context, width, height };
+  }
+
+  const placeX = (share, width) => LABELS + ((share - view[0]) / (view[1] - view[0])) * (width - LABELS);
+  const shareAt = (x, width) => view[0] + ((x - LABELS) / (width - LABELS)) * (view[1] - view[0]);
+
+  function drawTimeline() {
+    const { context, width, height } = surface($("timeline"));
+    const step = found.step, rowHeight = (height - 22) / step.lanes.length;
+    drawTicks(context, width, height);
+    const { start, end, lane, kind } = step.spans, scale = 1 / step.step_us;
+    for (let pass = 0; pass < step.colours.length; pass++) {
+      context.fillStyle = step.colours[pass].colour;
+      let last = -1, lastRow = -1; // spans of one colour narrower than a pixel are drawn once
+      for (let index = 0; index < start.length; index++) {
+        if (kind[index] !== pass) continue;
+        const from = start[index] * scale, to = end[index] * scale;
+        if (to < view[0] || from > view[1]) continue;
+        const x = Math.max(placeX(from, width), LABELS), until = placeX(to, width);
+        if (until - last < 0.7 && lane[index] === lastRow) continue;
+        context.fillRect(x, 4 + lane[index] * rowHeight, Math.max(until - x, 0.7), rowHeight - 5);
+        last = until;
+        lastRow = lane[index];
+      }
+    }
+    context.fillStyle = colour("--panel");
+    context.fillRect(0, 0, LABELS - 2, height);
+    context.fillStyle = colour("--ink");
+    context.textBaseline = "middle";
+    step.lanes.forEach((name, row) => context.fillText(name, 6, 4 + (row + 0.45) * rowHeight, LABELS - 10));
+    drawChosen(context, width, height);
+  }
+
+  function drawTicks(context, width, height) {
+    const whole = found.step.step_us * 1e-6, span = (view[1] - view[0]) * whole;
+    const base = 10 ** Math.floor(Math.log10(span / 4)), gap = [1, 2, 5, 10].map((by) => by * base).find((by) => span / by <= 8);
+    context.fillStyle = colour("--soft");
+    context.strokeStyle = colour("--line");
+    context.textBaseline = "bottom";
+    for (let at = Math.ceil((view[0] * whole) / gap) * gap; at <= view[1] * whole + 1e-12; at += gap) {
+      const x = placeX(at / whole, width);
+      context.beginPath();
+      context.moveTo(x, 0);
+      context.lineTo(x, height - 16);
+      context.stroke();
+      context.fillText(seconds(Math.max(at, 0)), Math.min(x + 3, width - 52), height - 2);
+    }
+  }
+
+  function drawChosen(context, width, height) {
+    if (!chosen) return;
+    const [from, to] = chosen.map((share) => Math.max(placeX(share, width), LABELS));
+    context.fillStyle = colour("--accent");
+    context.globalAlpha = 0.16;
+    context.fillRect(from, 0, to - from, height - 16);
+    context.globalAlpha = 1;
+    context.fillRect(from - 1, 0, 2, height - 16);
+    context.fillRect(to - 1, 0, 2, height - 16);
+  }
+
+  function drawMemory() {
+    const { context, width, height } = surface($("memory"));
+    const step = found.step, { times } = step.memory, low = height - 18;
+    const most = Math.max(step.memory.peak_bytes, step.capacity_bytes) * 1.04;
+    const y = (bytes) => low - (bytes / most) * (low - 4);
+    drawTicks(context, width, height);
+    const under = new Float64Array(times.length);
+    for (const [row, { colour: fill }] of step.kinds.entries()) {
+      const held = step.memory.held[row];
+      context.fillStyle = fill;
+      context.beginPath();
+      for (let index = 0; index < times.length; index++) {
+        const from = placeX(times[index] / step.step_us, width);
+        const to = placeX((index + 1 < times.length ? times[index + 1] : step.step_us) / step.step_us, width);
+        if (to >= LABELS && from <= width && held[index]) {
+          const left = Math.max(from, LABELS);
+          context.rect(left, y(under[index] + held[index]), Math.max(to - left, 0.6), y(under[index]) - y(under[index] + held[index]) + 0.5);
+        }
+        under[index] += held[index];
+      }
+      context.fill();
+    }
+    context.strokeStyle = "#B22222";
+    context.setLineDash([6, 4]);
+    context.beginPath();
+    context.moveTo(LABELS, y(step.capacity_bytes));
+    context.lineTo(width, y(step.capacity_bytes));
+    context.stroke();
+    context.setLineDash([]);
+    context.fillStyle = colour("--soft");
+    context.textBaseline = "top";
+    context.fillText(gigabytes(step.capacity_bytes), 6, Math.max(y(step.capacity_bytes) - 6, 2));
+    drawChosen(context, width, height);
+  }
+
+  // The mean share of its capacity that each link has over the chosen stretch, or over all of the step.
+  function showLinks() {
+    const { links, num_parts: parts } = found.step;
+    const [from, to] = (chosen ?? [0, 1]).map((share) => share * parts);
+    const shares = {};
+    for (const [name, used] of Object.entries(links)) {
+      let sum = 0;
+      for (let part = Math.floor(from); part < Math.min(Math.ceil(to), parts); part++) {
+        sum += used[part] * (Math.min(part + 1, to) - Math.max(part, from));
+      }
+      shares[name] = to > from ? sum / (to - from) / 1000 : 0;
+    }
+    const full = Math.max(...Object.values(shares), 0.001);
+    for (const line of $("links").querySelectorAll("[data-link]")) {
+      const share = shares[line.dataset.link] ?? 0;
+      line.setAttribute("stroke", shade(share / full));
+      const title = line.querySelector("title");
+      if (title) title.textContent = `${line.dataset.link}: ${percent(share)} of its capacity`;
+    }
+    for (const label of $("links").querySelectorAll("[data-links]")) {
+      label.textContent = percent(Math.max(...label.dataset.links.split(" | ").map((name) => shares[name] ?? 0)));
+    }
+    const whole = found.step.step_us * 1e-6;
+    $("stretch").textContent = chosen
+      ? `from ${seconds(chosen[0] * whole)} to ${seconds(chosen[1] * whole)}`
+      : `over the whole step of ${seconds(whole)}`;
+    $("classes").textContent = `The darkest link is at ${percent(full)}. Numbers: the busier direction's share of what it could carry.`;
+  }
+
+  function shade(share) {
+    const at = Math.min(Math.max(share, 0), 1);
+    const next = Math.max(1, stops.findIndex(([end]) => at <= end));
+    const [[low, before], [high, after]] = [stops[next - 1], stops[next]];
+    const part = (at - low) / (high - low);
+    return `rgb(${before.map((value, index) => Math.round(value + part * (after[index] - value))).join(",")})`;
+  }
+
+  let drawing = 0;
+  function draw() {
+    cancelAnimationFrame(drawing);
+    drawing = requestAnimationFrame(() => {
+      if (!found?.step) return;
+      drawTimeline();
+      drawMemory();
+      showLinks();
+    });
+  }
+
+  // ── moving in the timeline ──
+
+  function zoom(by, around) {
+    const length = Math.min(1, Math.max(1e-6, (view[1] - view[0]) * by));
+    const before = (around - view[0]) / (view[1] - view[0]);
+    const from = Math.min(Math.max(0, around - before * length), 1 - length);
+    view = [from, from + length];
+    draw();
+  }
+
+  function pan(by) {
+    const length = view[1] - view[0], from = Math.min(Math.max(0, view[0] + by * length), 1 - length);
+    view = [from, from + length];
+    draw();
+  }
+
+  const timeline = $("timeline");
+  const inside = (event) => event.clientX - timeline.getBoundingClientRect().left;
+  timeline.addEventListener(
+    "wheel",
+    (event) => {
+      event.preventDefault();
+      if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) pan((event.deltaX || event.deltaY) / 800);
+      else zoom(1.0015 ** event.deltaY, shareAt(inside(event), timeline.clientWidth));
+    },
+    { passive: false }
+  );
+  timeline.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const middle = (view[0] + view[1]) / 2;
+    const acts = {
+      w: () => zoom(0.7, middle),
+      s: () => zoom(1 / 0.7, middle),
+      a: () => pan(-0.2),
+      d: () => pan(0.2),
+      arrowleft: () => pan(-0.2),
+      arrowright: () => pan(0.2),
+      b: () => ((chosen = [...view]), draw()),
+      escape: () => ((chosen = null), (view = [0, 1]), draw()),
+    };
+    const act = acts[event.key.toLowerCase()];
+    if (!act) return;
+    event.preventDefault();
+    act();
+  });
+  let grabbed = null;
+  timeline.addEventListener("pointerdown", (event) => {
+    grabbed = shareAt(Math.max(inside(event), LABELS), timeline.clientWidth);
+    timeline.setPointerCapture(event.pointerId);
+  });
+  timeline.addEventListener("pointermove", (event) => {
+    const here = Math.min(1, Math.max(0, shareAt(Math.max(inside(event), LABELS), timeline.clientWidth)));
+    if (grabbed !== null && Math.abs(here - grabbed) * timeline.clientWidth > (view[1] - view[0]) * 3) {
+      chosen = [Math.min(here, grabbed), Math.max(here, grabbed)];
+      draw();
+    }
+    point(event);
+  });
+  timeline.addEventListener("pointerup", () => (grabbed = null));
+  timeline.addEventListener("pointerleave", () => ($("pointed").textContent = "\u00a0"));
+
+  function point(event) {
+    const step = found?.step;
+    if (!step) return;
+    const box = timeline.getBoundingClientRect(), at = shareAt(event.clientX - box.left, box.width) * step.step_us;
+    const row = Math.floor(((event.clientY - box.top - 4) / (box.height - 22)) * step.lanes.length);
+    const { start, end, lane, name, kind } = step.spans;
+    const index = start.findIndex((from, each) => lane[each] === row && from <= at && at <= end[each]);
+    $("pointed").textContent =
+      index < 0
+        ? "\u00a0"
+        : `${step.names[name[index]]}: ${seconds((end[index] - start[index]) * 1e-6)} from ${seconds(start[index] * 1e-6)}, ${step.colours[kind[index]].name}`;
+  }
+
+  // ── beginning ──
+
+  form.addEventListener("input", ask);
+  form.addEventListener("submit", (event) => event.preventDefault());
+  $("reset").addEventListener("click", () => {
+    for (const control of controls) setPlace(control, Number(control.dataset.own));
+    ask();
+  });
+  $("link").addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(location.href);
+      $("copied").textContent = "The link is copied.";
+    } catch {
+      $("copied").textContent = location.href;
+    }
+  });
+  $("rates").addEventListener("click", (event) => {
+    const row = event.target.closest(".plan");
+    if (!row) return;
+    plan = row.dataset.plan;
+    ask();
+  });
+  addEventListener("resize", draw);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  readLink();
+  ask();
+})();
