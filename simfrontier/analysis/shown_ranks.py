@@ -55,7 +55,7 @@ class ShownRanks:
             all_ranks = len(folding.rank_class)
             out["left_out"] = (
                 f"{num_left:,} of {folding.num_rank_classes:,} rank classes ({all_ranks - there:,} of {all_ranks:,} "
-                f"ranks): a file has room for {self.most_spans:,} spans"
+                f"ranks): with them, op by op, these are more than {self.most_spans:,} spans"
             )
         return out
 

@@ -148,7 +148,9 @@ def test_what_is_left_out_is_said() -> None:
     one = pipe_step()
     made = file_of_step(one, most_spans=1)
     assert [process.members for process in made.processes] == [(4,)]
-    assert made.notes["left_out"] == "7 of 8 rank classes (7 of 8 ranks): a file has room for 1 spans"
+    assert (
+        made.notes["left_out"] == "7 of 8 rank classes (7 of 8 ranks): with them, op by op, these are more than 1 spans"
+    )
     assert not made.arrows
     two = file_of_step(one, most_spans=115 + 135)
     assert [process.members for process in two.processes] == [(4,), (0,)]
