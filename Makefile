@@ -81,17 +81,7 @@ validate: setup
 
 # Measure this machine, simulate three plans on what was measured, run the same schedules on $(RANKS) gloo ranks with
 # compute replaced by waits of the simulated length, and hold the two against each other.
-cross# The site, with the tutorial executed and all links checked.
-docs: setup-real
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,real,docs]'
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
-	@echo "The documentation is site/index.html"
-
-# The picture of the README, drawn anew.
-picture: setup
-	$(BIN)/python docs/picture.py
-
-check: setup-real
+crosscheck: setup-real
 	@mkdir -p $(CROSSCHECK)
 	$(BIN)/simfrontier-real measure --ranks $(RANKS) --out $(CROSSCHECK)/box.toml
 	$(BIN)/simfrontier export scenarios/crosscheck.toml --set library.calibration=$(CROSSCHECK)/box.toml --out $(CROSSCHECK)/sim
@@ -145,6 +135,16 @@ bench: setup
 
 golden: setup-real
 	$(BIN)/python -m pytest -n $(JOBS) -m 'not deletion' --golden
+
+# The site, with the tutorial executed and all links checked.
+docs: setup-real
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,real,docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+	@echo "The documentation is site/index.html"
+
+# The picture of the README, drawn anew.
+picture: setup
+	$(BIN)/python docs/picture.py
 
 clean::
 	rm -rf build site *.egg-info real/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis $(OUT) $(CROSSCHECK) $(VALIDATE)
