@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from simfrontier.cli.export import notes_of
 from simfrontier.collectives import Calibration, CallTable, MeasuredPoint, write_calibration
 from simfrontier.errors import InputError
 from simfrontier.scenario import load_scenario, scenario_of
@@ -46,6 +47,19 @@ def scenario(tmp_path: Path) -> Path:
 
 
 # ── calibration ──
+
+
+def test_a_trace_notes_the_calibration_and_how_well_it_repeats(scenario: Path, tmp_path: Path) -> None:
+    """Second measurements of the three tables lie 0.1, 0.3 and an unknown share apart: 0.2 in the median."""
+    gather, reduction = KNOWN.calls[0], replace(KNOWN.calls[0], kind="all_reduce", residual=0.3)
+    exchange = replace(KNOWN.calls[0], kind="all_to_all", residual=None)
+    write_calibration(replace(KNOWN, calls=(gather, reduction, exchange)), tmp_path / "cal.toml")
+    for name, calls, residual in (("cal.toml", 3, "0.2"), ("bare.toml", 0, None)):
+        if not calls:
+            write_calibration(replace(KNOWN, calls=()), tmp_path / name)
+        notes = notes_of(load_scenario(scenario, {"library.calibration": name}))
+        assert (notes["calibration"], notes.get("calibration_residual")) == (name, residual)
+    assert notes_of(load_scenario(scenario)) == {"scenario": "crosscheck"}
 
 
 def test_a_calibration_stands_beside_the_scenario(scenario: Path) -> None:

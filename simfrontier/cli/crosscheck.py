@@ -20,6 +20,7 @@ from simfrontier.trace import (
     Comparison,
     CrossCheck,
     Delta,
+    Outcome,
     TracePaths,
     compare,
     deltas,
@@ -33,9 +34,11 @@ PREFIX, SUFFIX = "trace-", ".json"
 MAX_ROWS, MAX_LOCAL = 10, 4  # of a plan's collectives and local work on the console
 
 
-def crosscheck_paths(sim: Path, real: Path, out: Path | None, min_bytes: int, tolerance: float, as_json: bool) -> bool:
+def crosscheck_paths(
+    sim: Path, real: Path, out: Path | None, min_bytes: int, tolerance: float, as_json: bool
+) -> Outcome:
     """Compare two trace files, or the files of the same names of two folders; print the result, write the page to
-    `out`. Returns whether they agree. Raises InputError where there is nothing to compare, or other digests."""
+    `out`. Returns the verdict. Raises InputError where there is nothing to compare, or other digests."""
     if out is not None:
         ensure_writable(out, "index.html")
     check = crosscheck_of(sim, real, min_bytes, tolerance)
@@ -48,7 +51,7 @@ def crosscheck_paths(sim: Path, real: Path, out: Path | None, min_bytes: int, to
         typer.echo(json.dumps(json_document(check), indent=1, allow_nan=False))
     else:
         print_check(check, out)
-    return check.agree
+    return check.outcome
 
 
 def crosscheck_of(sim: Path, real: Path, min_bytes: int, tolerance: float) -> CrossCheck:
@@ -115,9 +118,11 @@ def as_document(check: CrossCheck) -> dict[str, Any]:
     """All of it but the operations themselves."""
     verdict, found = check.verdict, crosscheck_findings(check)
     return {
-        "agree": check.agree,
-        "verdict": asdict(verdict) | {"exact": verdict.is_exact, "near": verdict.is_near},
-        "said": [text for name in ("lead", "findings") for text in said("crosscheck", name, found)],
+        "outcome": check.outcome,
+        "verdict": asdict(verdict)
+        | {"exact": verdict.is_exact, "large_enough": verdict.is_large_enough, "near": verdict.is_near}
+        | {"noise": verdict.noise, "noisy": verdict.is_noisy},
+        "said": [text for name in ("lead", "findings", "bounds") for text in said("crosscheck", name, found)],
         "simulated_order": found.sim_order,
         "real_order": found.real_order,
         "only_simulated": check.only_sim,
@@ -136,7 +141,7 @@ def _plan_document(comparison: Comparison) -> dict[str, Any]:
         "num_compared": len(comparison.pairs),
         "num_different": comparison.num_different,
         "differences": [asdict(difference) for difference in comparison.differences],
-        "step": {"sim_s": step.sim_s, "real_s": step.real_s, "real_iqr_s": step.real_iqr_s, "ratio": step.ratio},
+        "step": asdict(step) | {"real_spread": step.real_spread, "ratio": step.ratio},
         "deltas": [asdict(delta) for delta in deltas(comparison)],
         "notes": {"simulated": dict(comparison.sim.notes), "real": dict(comparison.real.notes)},
     }
@@ -176,6 +181,7 @@ def print_check(check: CrossCheck, out: Path | None) -> None:
     screen.print(_steps(check))
     say("crosscheck", "lead", found, style="bold")
     say("crosscheck", "findings", found, before="– ")
+    say("crosscheck", "bounds", found, style="dim")
     say_written(out)
 
 

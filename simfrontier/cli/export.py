@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import median
 
 import typer
 
@@ -11,7 +12,7 @@ from simfrontier.scenario import Scenario
 from simfrontier.schedule import Schedule, digest, save
 from simfrontier.simulation import Fidelity, SimulatedStep, lowered_schedule
 from simfrontier.study import simulated
-from simfrontier.trace import SHOWN_DIGITS, save_links, write_perfetto
+from simfrontier.trace import CALIBRATION, CALIBRATION_RESIDUAL, SHOWN_DIGITS, save_links, write_perfetto
 from simfrontier.tuning import GridSearcher
 from simfrontier.units import written
 from simfrontier.wholefile import ensure_writable, filled
@@ -63,5 +64,10 @@ def write_simulated(scenario: Scenario, name: str, step: SimulatedStep, folder: 
 
 def notes_of(scenario: Scenario) -> dict[str, str]:
     """The notes of a simulated trace about its scenario."""
-    calibration = scenario.file.library.calibration
-    return {"scenario": scenario.name} | ({"calibration": Path(calibration).name} if calibration else {})
+    notes = {"scenario": scenario.name}
+    if scenario.file.library.calibration:
+        notes[CALIBRATION] = Path(scenario.file.library.calibration).name
+        residuals = [each.residual for each in scenario.library.tables.values() if each.residual is not None]
+        if residuals:
+            notes[CALIBRATION_RESIDUAL] = f"{median(residuals):.4g}"
+    return notes

@@ -1,12 +1,10 @@
 from .added_check import AddedCheck as AddedCheck, AddedCheckReader as AddedCheckReader, TracePaths as TracePaths
 from .comparison import Comparison as Comparison, OpPair as OpPair, compare as compare
 from .delta import (
-    CrossCheck as CrossCheck,
     Delta as Delta,
     PlanStepTimes as PlanStepTimes,
     deltas as deltas,
     duration as duration,
-    judge as judge,
     step_times as step_times,
 )
 from .links import LinkBytes as LinkBytes, LinkTable as LinkTable, load_links as load_links, save_links as save_links
@@ -14,6 +12,8 @@ from .perfetto import perfetto_text as perfetto_text, write_perfetto as write_pe
 from .ranges import ranges_text as ranges_text
 from .read import read_perfetto as read_perfetto
 from .table import (
+    CALIBRATION as CALIBRATION,
+    CALIBRATION_RESIDUAL as CALIBRATION_RESIDUAL,
     HELD_RANKS as HELD_RANKS,
     SHOWN_DIGITS as SHOWN_DIGITS,
     Span as Span,
@@ -29,3 +29,4 @@ from .trace_file import (
     arrows_from_last as arrows_from_last,
     file_of as file_of,
 )
+from .verdict import CrossCheck as CrossCheck, Outcome as Outcome, judge as judge

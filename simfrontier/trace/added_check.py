@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from simfrontier.records import dataclass
 
 if TYPE_CHECKING:
-    from simfrontier.trace.delta import CrossCheck
+    from simfrontier.trace.verdict import CrossCheck
 
 
 class AddedCheck(ABC):

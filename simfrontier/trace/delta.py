@@ -1,21 +1,17 @@
-"""Differences of simulated and real times by kind of call and by step, and whether the plans rank alike."""
+"""Differences of simulated and real times by kind of call and by step."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import combinations
 from statistics import median
-from typing import Final, Literal
+from typing import Final
 
 from simfrontier.records import dataclass
-from simfrontier.trace.added_check import AddedCheck
 from simfrontier.trace.comparison import Comparison, OpPair
-from simfrontier.trace.table import Span, Trace
+from simfrontier.trace.table import CALIBRATION_RESIDUAL, Span, Trace
 
-SAME: Final = 1e-9  # relative: step times closer than this are equal
-Ranking = Literal["alike", "alike within noise", "differ", "one plan"]
 _AXIS: Final = re.compile(r"\s*(\S+) (\d{1,9})\s*", re.ASCII)
 
 
@@ -50,66 +46,23 @@ class Delta:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanStepTimes:
     """A plan's step. The real one is the median over iterations if the trace notes it, `real_iqr_s` their
-    interquartile range; None where it lacks them."""
+    interquartile range. `sim_spread`: how far two measurements of the calibration that the simulation rests on lie
+    apart (median, relative). None where a trace lacks it."""
 
     plan: str
     sim_s: float
     real_s: float
     real_iqr_s: float | None
+    sim_spread: float | None = None
 
     @property
     def ratio(self) -> float:
         return quotient(self.real_s, self.sim_s)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """Whether simulation and reality agree, and why not.
-
-    `judged` counts the collectives (calls × ranks) of at least `min_bytes`; `apart` is the median of their
-    |real/sim - 1|, `ratio` that of real/sim; NaN where there are none. `swapped` are pairs of plans (as simulated:
-    faster, slower) whose real order is the reverse, `close` those whose real step times are within their noise.
-    """
-
-    num_different: int
-    min_bytes: float
-    tolerance: float
-    judged: int
-    apart: float
-    ratio: float
-    ranking: Ranking
-    swapped: tuple[tuple[str, str], ...]
-    close: tuple[tuple[str, str], ...]
-
     @property
-    def is_exact(self) -> bool:
-        return self.num_different == 0
-
-    @property
-    def is_near(self) -> bool:
-        """Whether the collectives' times agree; False where there is none to judge by."""
-        return self.apart <= self.tolerance
-
-    @property
-    def agree(self) -> bool:
-        return self.is_exact and self.is_near and self.ranking != "differ"
-
-
-@dataclass(frozen=True, kw_only=True)
-class CrossCheck:
-    """Everything that was compared: a comparison per plan, the verdict, the plans that only one side has, and what
-    extras compared besides."""
-
-    comparisons: tuple[Comparison, ...]
-    verdict: Verdict
-    only_sim: tuple[str, ...] = ()
-    only_real: tuple[str, ...] = ()
-    added: tuple[AddedCheck, ...] = ()
-
-    @property
-    def agree(self) -> bool:
-        """The verdict on operations and times, and on what extras compared."""
-        return self.verdict.agree and not any(each.fault for each in self.added)
+    def real_spread(self) -> float | None:
+        """How much the real steps vary: their interquartile range over their median."""
+        return None if self.real_iqr_s is None else quotient(self.real_iqr_s, self.real_s)
 
 
 def deltas(comparison: Comparison) -> tuple[Delta, ...]:
@@ -154,44 +107,8 @@ def step_times(comparison: Comparison) -> PlanStepTimes:
         sim_s=comparison.sim.step_s,
         real_s=comparison.real.step_s if noted is None else noted,
         real_iqr_s=number_of(comparison.real.notes, "step_iqr_s"),
+        sim_spread=number_of(comparison.sim.notes, CALIBRATION_RESIDUAL),
     )
-
-
-def judge(comparisons: Sequence[Comparison], min_bytes: float, tolerance: float) -> Verdict:
-    """The verdict over several plans."""
-    large = large_pairs(comparisons, min_bytes)
-    ratios = ratios_of(large)
-    swapped, close, muddled = _ranks([step_times(each) for each in comparisons])
-    ranking: Ranking = "differ" if swapped else "alike within noise" if muddled else "alike"
-    return Verdict(
-        num_different=sum(each.num_different for each in comparisons),
-        min_bytes=min_bytes,
-        tolerance=tolerance,
-        judged=len(ratios),
-        apart=median(abs(ratio - 1) for ratio in ratios) if ratios else math.nan,
-        ratio=median(ratios) if ratios else math.nan,
-        ranking=ranking if len(comparisons) > 1 else "one plan",
-        swapped=swapped,
-        close=close,
-    )
-
-
-PlanPairs = tuple[tuple[str, str], ...]
-
-
-def _ranks(steps: Sequence[PlanStepTimes]) -> tuple[PlanPairs, PlanPairs, bool]:
-    """Pairs that rank otherwise in reality, pairs that are too close there to tell, and whether any of these does."""
-    swapped, close, muddled = [], [], False
-    for a, b in combinations(sorted(steps, key=lambda step: step.sim_s), 2):
-        apart = b.real_s - a.real_s
-        other_way = apart < 0 and b.sim_s - a.sim_s > SAME * b.sim_s
-        noise = None if a.real_iqr_s is None or b.real_iqr_s is None else (a.real_iqr_s + b.real_iqr_s) / 2
-        if noise is not None and abs(apart) <= noise:
-            close.append((a.plan, b.plan))
-            muddled = muddled or other_way
-        elif other_way:
-            swapped.append((a.plan, b.plan))
-    return tuple(swapped), tuple(close), muddled
 
 
 def large_pairs(comparisons: Iterable[Comparison], min_bytes: float) -> list[OpPair]:

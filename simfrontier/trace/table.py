@@ -9,6 +9,9 @@ from typing import Final
 from simfrontier.records import dataclass
 
 SHOWN_DIGITS: Final = 16  # of a digest
+CALIBRATION: Final = "calibration"  # note of a simulated trace: the file that its scenario names
+CALIBRATION_RESIDUAL: Final = "calibration_residual"  # note of a simulated trace: how far two measurements of the
+# calibration's times lie apart (median, relative)
 HELD_RANKS: Final = "held_ranks"  # note of a real trace that holds the ops of some ranks only: which, as text
 
 

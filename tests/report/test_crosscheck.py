@@ -15,7 +15,7 @@ from simfrontier.report.render import said
 from simfrontier.report.theme import marks
 from simfrontier.trace import Trace
 from simfrontier.trace.comparison import compare
-from simfrontier.trace.delta import CrossCheck, judge
+from simfrontier.trace.verdict import CrossCheck, judge
 from tests.facts import says
 from tests.report.test_page import Page
 from tests.trace.fakes import measured, span, trace

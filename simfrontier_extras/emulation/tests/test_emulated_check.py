@@ -46,7 +46,7 @@ def test_links_that_carry_what_was_simulated_agree(folders: tuple[Path, Path]) -
     assert (ran.code, ran.err) == (0, "") and "Simulation and reality agree." in words
     assert says(words, "All 144", "1 MB", "2 plans", "within 3.0 %", "node 1 xgmi 0>6 in zero-topo", "+2.0 %")
     document = json.loads(invoke("crosscheck", *folders, *SMALL, "--json").out)
-    assert document["agree"] is True and document["links"]["said"].replace("\u00a0", " ") in words
+    assert document["outcome"] == "agree" and document["links"]["said"].replace("\u00a0", " ") in words
     zero3 = document["links"]["plans"]["zero3"]
     assert (zero3["num_judged"], zero3["num_missed"], len(zero3["links"])) == (72, 0, 80)
     assert zero3["worst"]["name"] == "node 1 xgmi 0>6" and zero3["worst"]["ratio"] == pytest.approx(1.02)
@@ -62,7 +62,7 @@ def test_a_link_that_is_off_ends_with_1(folders: tuple[Path, Path], tmp_path: Pa
     assert (ran.code, ran.err) == (1, "") and says(words, "not agree", "bytes of links")
     assert says(words, "Of 72", "1 MB", "1 carried", "3.0 % off", "node 0 nic1>net in zero3", "−4.0 %")
     document = json.loads(invoke("crosscheck", *folders, *SMALL, "--json").out)
-    assert document["agree"] is False and document["verdict"]["exact"] and document["verdict"]["near"]
+    assert document["outcome"] == "differ" and document["verdict"]["exact"] and document["verdict"]["near"]
     page = (tmp_path / "page" / "index.html").read_text(encoding="utf-8")
     assert '<section id="links">' in page and "node 0 nic1&gt;net (nic), node 0 nic1 → net: " in page
 
