@@ -12,6 +12,7 @@ from simfrontier.extras import Verb, added
 from simfrontier_real.cli_options import (
     BackendOption,
     CollectivesOption,
+    DeviceOption,
     JoinOption,
     Ranks,
     Schedules,
@@ -59,6 +60,7 @@ def replay(
     waits: Annotated[Path | None, typer.Option(help="folder of simulated traces (trace-NAME.json) to wait by")] = None,
     collectives: CollectivesOption = "native",
     backend: BackendOption = "gloo",
+    device: DeviceOption = None,
     timeout: TimeoutOption = 60.0,
     join_timeout: JoinOption = 15.0,
     unchecked: Unchecked = False,
@@ -66,16 +68,17 @@ def replay(
 ) -> None:
     """Run the collectives of schedules on messages of the right sizes (with real compute also their codecs); write a
     trace per schedule."""
-    from simfrontier_real.options import refuse_collectives, refuse_places
+    from simfrontier_real.options import device_kind, refuse_collectives, refuse_places
 
     refuse_collectives(collectives)
     refuse_places(out, None)
+    device_kind(backend, device)
     launch_ranks(ranks)
     from simfrontier_real.replay_session import ReplaySettings, replay_all
     from simfrontier_real.session import session
 
     plan = ReplaySettings(out=out, iterations=iterations, warmup=warmup, compute=compute, waits=waits)
-    with session(schedules, backend, not unchecked, join_timeout, timeout, collectives) as opened:
+    with session(schedules, backend, not unchecked, join_timeout, timeout, collectives, device) as opened:
         replay_all(opened, plan)
 
 
@@ -98,6 +101,7 @@ def train(
     out: Annotated[Path | None, to_write("--out", "folder for traces of the steps: trace-NAME.json")] = None,
     collectives: CollectivesOption = "native",
     backend: BackendOption = "gloo",
+    device: DeviceOption = None,
     timeout: TimeoutOption = 60.0,
     join_timeout: JoinOption = 15.0,
     unchecked: Unchecked = False,
@@ -106,7 +110,7 @@ def train(
     """Train a small real model by schedules, and compare the gradients of every step, losses and weights with the
     unsharded model. Exit code 1 where they differ by more than rounding, or than the schedule's codecs and types
     explain."""
-    from simfrontier_real.options import refuse_collectives, refuse_number, refuse_places
+    from simfrontier_real.options import device_kind, refuse_collectives, refuse_number, refuse_places
 
     refuse_collectives(collectives)
     refuse_number("--learning-rate", learning_rate)
@@ -114,6 +118,7 @@ def train(
     refuse_number("--clip", clip)
     refuse_number("--loss-scale", loss_scale)
     refuse_places(out, json)
+    device_kind(backend, device)
     launch_ranks(ranks)
     from simfrontier_real.optimizer import Adam
     from simfrontier_real.session import session
@@ -122,7 +127,7 @@ def train(
 
     adam = Adam(learning_rate=learning_rate, epsilon=epsilon, clip=clip)
     training = TrainingSettings(steps=steps, seed=seed, adam=adam, loss_scale=loss_scale)
-    with session(schedules, backend, not unchecked, join_timeout, timeout, collectives) as opened:
+    with session(schedules, backend, not unchecked, join_timeout, timeout, collectives, device) as opened:
         good = train_all(opened, training, reference, json, out)
     raise typer.Exit(0 if good else 1)
 
@@ -137,6 +142,7 @@ def measure(
     devices_per_package: Annotated[int, typer.Option(min=1, help="MI250X: 2")] = 1,
     precision: Annotated[str, typer.Option(help="of the matrix products: fp64, fp32, bf16, fp16")] = "fp32",
     backend: BackendOption = "gloo",
+    device: DeviceOption = None,
     timeout: TimeoutOption = 60.0,
     join_timeout: JoinOption = 15.0,
     ranks: Ranks = None,
@@ -145,11 +151,12 @@ def measure(
     import datetime
     import sys
 
-    from simfrontier_real.options import parse_sizes, refuse_places, refuse_precision
+    from simfrontier_real.options import device_kind, parse_sizes, refuse_places, refuse_precision
 
     refuse_precision(precision)
     refuse_places(None, out)
     chosen = parse_sizes(sizes)
+    device_kind(backend, device)
     launch_ranks(ranks)
     from simfrontier_real.measure import MeasureSettings, measure
     from simfrontier_real.session import session
@@ -161,7 +168,7 @@ def measure(
         precision=precision,
     )
     command = "simfrontier-real " + " ".join(sys.argv[1:])
-    with session([], backend, True, join_timeout, timeout) as opened:
+    with session([], backend, True, join_timeout, timeout, device=device) as opened:
         measure(opened, plan, out, datetime.date.today().isoformat(), command)
 
 

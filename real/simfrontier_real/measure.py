@@ -29,11 +29,11 @@ from simfrontier.schedule import (
     Tensor,
 )
 from simfrontier_real.arrays import Array, Backend
-from simfrontier_real.lanes import LaneStep
+from simfrontier_real.lane_step import LaneStep
 from simfrontier_real.programs import programs_of
 from simfrontier_real.record import RankTimes, aligned
 from simfrontier_real.session import Session
-from simfrontier_real.timed import timed_steps
+from simfrontier_real.timed import THROUGH_HOST, timed_steps
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -86,7 +86,7 @@ def measure(session: Session, settings: MeasureSettings, out: Path, when: str, h
     processor = platform.processor() or platform.machine()
     where = f"{len(hosts)} host(s) {', '.join(hosts[:4])}; {processor}, {os.cpu_count()} cores"
     calibration = Calibration(
-        title=f"{session.world.backend} on {mesh.num_ranks} ranks",
+        title=_title(session, mesh),
         where=where,
         when=when,
         how=how,
@@ -96,6 +96,11 @@ def measure(session: Session, settings: MeasureSettings, out: Path, when: str, h
     out.parent.mkdir(parents=True, exist_ok=True)
     write_calibration(calibration, out)
     return calibration
+
+
+def _title(session: Session, mesh: Mesh) -> str:
+    device = f", buffers on {session.world.device}, {THROUGH_HOST}" if session.world.goes_through_host else ""
+    return f"{session.world.backend} on {mesh.num_ranks} ranks{device}"
 
 
 def mesh_of(session: Session) -> Mesh:
