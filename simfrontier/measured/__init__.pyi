@@ -9,7 +9,8 @@ from .index import (
     load_table as load_table,
     load_tables as load_tables,
 )
+from .of_device import read_of_device as read_of_device
 from .of_tables import placed as placed
 from .read import form_of as form_of, read_any as read_any
-from .rows import CallRow as CallRow, CopyRow as CopyRow, RateRow as RateRow
+from .rows import CallRow as CallRow, CopyRow as CopyRow, Form as Form, KernelRow as KernelRow, RateRow as RateRow
 from .setup import Setup as Setup
