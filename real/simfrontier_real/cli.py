@@ -172,6 +172,43 @@ def measure(
         measure(opened, plan, out, datetime.date.today().isoformat(), command)
 
 
+@app.command()
+def rates(
+    out: Annotated[
+        Path, to_write("--out", "folder for products.csv and kernels.csv, which simfrontier validate reads")
+    ],
+    device: Annotated[
+        str, typer.Option(help="what is timed: cpu (small sizes), or cuda (those of large models; AMD's, too)")
+    ] = "cpu",
+    machine: Annotated[
+        str | None,
+        typer.Option(
+            help="what the tables call the machine, e.g. h100-node (default: the catalog's, where the device's name "
+            "says which, or else that name)",
+            show_default=False,
+        ),
+    ] = None,
+    seconds: Annotated[
+        float, typer.Option(min=1.0, help="after so many nothing more is begun; what is left out is counted")
+    ] = 300.0,
+) -> None:
+    """Time matrix products (bf16, fp16, tf32, fp32; squares and the models' shapes) and kernels (copies, softmax, layer
+    norm, Adam, attention) on one device: medians of repeats with cold caches. Exit code 1 where some could not be
+    timed; it is said which."""
+    import datetime
+
+    from simfrontier_real.options import device_kind, refuse_places, refuse_without_torch
+
+    kind = device_kind("gloo", device)
+    refuse_places(out, None)
+    refuse_without_torch()
+    from simfrontier_real.rates import RateSettings, measure_rates
+
+    when = datetime.date.today().isoformat()
+    settings = RateSettings(kind=kind, out=out, machine=machine, seconds=seconds, when=when)
+    raise typer.Exit(0 if measure_rates(settings, typer.echo) else 1)
+
+
 for verb in added("real.verbs", Verb):
     app.command(verb.name, hidden=verb.hidden)(verb.function)
 

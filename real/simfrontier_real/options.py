@@ -64,6 +64,12 @@ def has_gpu() -> bool:
     return bool(torch.cuda.is_available())
 
 
+def refuse_without_torch() -> None:
+    """Raise InputError where torch is not installed."""
+    if find_spec("torch") is None:
+        raise InputError("torch is not installed, which running for real needs; make setup-real installs it")
+
+
 def refuse_number(option: str, value: float) -> None:
     """Raise InputError for what is not a number above 0."""
     if not (math.isfinite(value) and value > 0):

@@ -19,6 +19,7 @@ from simfrontier.schedule import Compute, Schedule, expand, save
 from simfrontier.schedule.cost import traffic_bytes
 from simfrontier.trace import Trace, read_perfetto
 from simfrontier.workload import gpt
+from simfrontier_real.device_timer import DeviceTimer
 from tests.real.ranks import ROOT
 from tests.real.schedules import EXACT, GPT, PLAIN, schedule
 from tests.schedule.builders import mesh_of, options_of
@@ -143,13 +144,5 @@ def bandwidth_bytes_per_s() -> float:
 
 
 def _seconds(work: Any) -> float:
-    """The shortest of ten."""
-    best = float("inf")
-    for _ in range(12):
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
-        begin.record()
-        work()
-        end.record()
-        torch.cuda.synchronize()
-        best = min(best, begin.elapsed_time(end) / 1e3)
-    return best
+    """The shortest of some."""
+    return DeviceTimer("cuda").times(work).least
