@@ -209,6 +209,48 @@ def rates(
     raise typer.Exit(0 if measure_rates(settings, typer.echo) else 1)
 
 
+@app.command()
+def device(
+    out: Annotated[Path | None, to_write("--out", "also write them to this file (JSON)")] = None,
+) -> None:
+    """Say what runs for real stand on here: the device, its driver, versions of torch, CUDA or ROCm, and NCCL. Exit
+    code 1 where a package is missing that they need."""
+    import json
+
+    from simfrontier.wholefile import write_whole
+    from simfrontier_real.device_facts import device_facts, lines_of
+    from simfrontier_real.options import refuse_places
+
+    refuse_places(None, out)
+    facts = device_facts()
+    for line in lines_of(facts):
+        typer.echo(line)
+    if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(out, json.dumps(facts, indent=1) + "\n")
+    raise typer.Exit(1 if facts["missing_packages"] else 0)
+
+
+@app.command()
+def gpu(
+    out: Annotated[
+        Path, to_write("--out", "folder for all results and summary.json; one of an earlier run is replaced")
+    ] = Path("reports/gpu"),
+    machine: Annotated[
+        str | None,
+        typer.Option(
+            help="what the tables of rates call the machine, e.g. h100-node (as of rates)", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """All that one GPU can show in eight minutes: nccl with one rank; four ranks that share the GPU over gloo, trained,
+    and simulated against real; times of products and kernels; the tests that need a GPU. Each step has a time limit,
+    and none stops the others. In a checkout. Exit code 1 where a step does not pass, or there is no GPU."""
+    from simfrontier_real.gpu import GpuRun, run_gpu
+
+    raise typer.Exit(run_gpu(GpuRun(out=out, machine=machine), typer.echo))
+
+
 for verb in added("real.verbs", Verb):
     app.command(verb.name, hidden=verb.hidden)(verb.function)
 
