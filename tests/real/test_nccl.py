@@ -31,11 +31,11 @@ FASTER = 1.3  # nothing may beat the bound by more than the noise of what the bo
 SLOWER = 3.0  # the median of the large matrix products reaches a third of it
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str, module: str = "simfrontier_real") -> subprocess.CompletedProcess[str]:
     """One rank, alone, without a launcher."""
     place = {key: value for key, value in os.environ.items() if key not in ("RANK", "WORLD_SIZE", "LOCAL_RANK")}
     return subprocess.run(
-        [sys.executable, "-m", "simfrontier_real", *arguments],
+        [sys.executable, "-m", module, *arguments],
         capture_output=True,
         text=True,
         cwd=ROOT,
@@ -62,6 +62,13 @@ def test_another_backend_is_refused_in_one_line(tmp_path: Path) -> None:
     assert ended.returncode == 2
     assert len(ended.stderr.strip().splitlines()) == 1, ended.stderr
     assert ended.stderr.startswith("simfrontier-real: --backend: got 'ncll'"), ended.stderr
+
+
+@pytest.mark.parametrize("backend", ["gloo", pytest.param("nccl", marks=needs_gpu)])
+def test_every_call_of_a_rank_that_is_alone(backend: str) -> None:
+    """Schedules of one rank have no calls; these are the library's, of one member, in five types."""
+    ended = run(backend, module="tests.real.calls_alone")
+    assert (ended.returncode, ended.stdout) == (0, "20 calls\n"), ended.stderr
 
 
 # ── with a GPU ──
