@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any, Final
 
-from simfrontier import __version__
+import simfrontier
 from simfrontier_real.options import NO_GPU, has_gpu
 
 TOOL_S: Final = 15.0  # for a driver's own tool to answer
@@ -32,7 +32,7 @@ _AMD: Final = "rocm-smi"
 def device_facts() -> dict[str, Any]:
     """What there is, by name; `devices` is empty where there is no GPU that torch can use."""
     facts: dict[str, Any] = {
-        "simfrontier": __version__,
+        "simfrontier": simfrontier.__version__,
         "python": platform.python_version(),
         "system": platform.platform(),
         "cores": os.cpu_count(),

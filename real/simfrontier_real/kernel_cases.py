@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from simfrontier.dtypes import DTYPE_BYTES
-from simfrontier.measured.rows import KernelKind
+from simfrontier.measured import KernelKind
 from simfrontier.workload import MODELS, GptShape
 from simfrontier_real.product_cases import DTYPES
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from simfrontier.plan import FAMILIES, Engine, build, make_plan
-from simfrontier.schedule import Compute, Mesh, matmul_form, matmul_shape
+from simfrontier.opnames import Part
 from simfrontier.workload import MODELS, GptShape, gpt
 
 Form = Literal["tn", "nn", "nt"]
+# Of linear modules, with weights that lie as [outputs, inputs], by what of the module a product makes.
+FORMS: Final[dict[Part | None, Form]] = {None: "tn", "dgrad": "nn", "wgrad": "nt"}
 TF32: Final = "tf32"  # fp32 numbers, multiplied with 10 bits of their fractions
 DTYPES: Final = {"bf16": "bfloat16", "fp16": "float16", TF32: "float32", "fp32": "float32"}  # torch's, by ours
 
@@ -57,20 +59,19 @@ class ProductCase:
 
 
 def shapes_of(name: str) -> tuple[ProductShape, ...]:
-    """The products of a GPT's linear modules, one sequence at once, each shape once, in the order of its step. Products
-    of attention, which have a batch, are left out."""
+    """The products of a GPT's linear modules, one sequence at once, each shape once. Products of attention, which have
+    a batch, are left out."""
     shape = MODELS[name]
     assert isinstance(shape, GptShape)
-    mesh = Mesh((("node", 1), ("package", 1), ("gcd", 1)))
-    plan = make_plan("alone", FAMILIES["ddp"][0](family="ddp"), mesh)
-    made = build(gpt(shape, 1, checkpointing="full"), plan, mesh, Engine())
+    work = gpt(shape, 1, "none")
     out: dict[ProductShape, None] = {}
-    for op in made.distinct_ops():
-        if isinstance(op, Compute) and op.matmul is not None:
-            batch, m, n, k = matmul_shape(op, mesh)
-            form = matmul_form(op, made.tensors)
-            if batch == 1 and form is not None:
-                out[ProductShape(m, n, k, form)] = None
+    for phase in (work.embedding, work.layer, work.head):
+        for op in (*phase.forward, *phase.backward):
+            if op.matmul is not None and op.named.part in FORMS:
+                sizes = dict(op.iteration)
+                batch, m, n, k = (math.prod(sizes[label] for label in labels) for labels in op.matmul)
+                if batch == 1:
+                    out[ProductShape(m, n, k, FORMS[op.named.part])] = None
     return tuple(out)
 
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
-from simfrontier.measured.csv_kernels import COLUMNS as KERNEL_COLUMNS
-from simfrontier.measured.csv_rates import MATMUL as PRODUCT_COLUMNS
+from simfrontier.measured import KERNEL_COLUMNS, PRODUCT_COLUMNS
 from simfrontier.wholefile import write_whole
 from simfrontier_real.device_timer import DeviceTimer, Times
 from simfrontier_real.kernel_cases import KernelCase, kernel_cases

@@ -1,4 +1,6 @@
 from .csv_calls import COLUMNS as COLUMNS, read_calls as read_calls
+from .csv_kernels import KERNEL_COLUMNS as KERNEL_COLUMNS
+from .csv_rates import PRODUCT_COLUMNS as PRODUCT_COLUMNS
 from .csvfile import Line as Line, read_lines as read_lines
 from .index import (
     Pathology as Pathology,
@@ -12,5 +14,12 @@ from .index import (
 from .of_device import read_of_device as read_of_device
 from .of_tables import placed as placed
 from .read import form_of as form_of, read_any as read_any
-from .rows import CallRow as CallRow, CopyRow as CopyRow, Form as Form, KernelRow as KernelRow, RateRow as RateRow
+from .rows import (
+    CallRow as CallRow,
+    CopyRow as CopyRow,
+    Form as Form,
+    KernelKind as KernelKind,
+    KernelRow as KernelRow,
+    RateRow as RateRow,
+)
 from .setup import Setup as Setup

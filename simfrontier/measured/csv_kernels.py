@@ -9,7 +9,7 @@ from simfrontier.measured.csv_rates import STATUSES
 from simfrontier.measured.csvfile import Line, read_lines
 from simfrontier.measured.rows import KERNEL_KINDS, KernelKind, KernelRow, refuse_repeats
 
-COLUMNS: Final = (
+KERNEL_COLUMNS: Final = (
     "machine",
     "kernel",
     "dtype",
@@ -26,7 +26,7 @@ COLUMNS: Final = (
 def read_kernels(path: Path, called: str = "") -> tuple[KernelRow, ...]:
     """The rows of a table, in the file's order; `flops` is given for attention and empty for the others. Raises
     InputError as read_calls does."""
-    rows = tuple(map(_row, read_lines(path, COLUMNS, called)))
+    rows = tuple(map(_row, read_lines(path, KERNEL_COLUMNS, called)))
     refuse_repeats(rows)
     return rows
 

@@ -10,7 +10,7 @@ from simfrontier.validation.machines import shipped_machine
 from simfrontier.validation.outcome import NotCovered, Prediction, unknown_name
 
 if TYPE_CHECKING:
-    from simfrontier.machine.kernels import AttentionKernel
+    from simfrontier.machine import AttentionKernel
     from simfrontier.measured import KernelRow
 
 ATTENTION: Final[AttentionKernel] = "flash2"

@@ -11,13 +11,17 @@ import pytest
 import torch
 
 from simfrontier.measured import KernelRow, RateRow, read_of_device
-from simfrontier.workload import MODELS
+from simfrontier.plan import build, make_plan
+from simfrontier.schedule import Compute, matmul_form, matmul_shape
+from simfrontier.workload import MODELS, GptShape, gpt
 from simfrontier_real import rates
 from simfrontier_real.device_timer import DeviceTimer, Times
 from simfrontier_real.kernel_cases import KernelCase, kernel_cases
 from simfrontier_real.product_cases import DTYPES, ProductCase, ProductShape, product_cases, shapes_of
 from simfrontier_real.rates import CASES, KERNELS, PRODUCTS, RateCases, RateSettings, measure_rates
 from tests.invoke import invoke
+from tests.real.schedules import PLAIN
+from tests.schedule.builders import mesh_of, options_of
 
 FEW = RateCases(
     edges=(32, 16), product_models=("tiny",), kernel_models=("tiny",), counts=(1024,), dtypes=("bf16", "tf32", "fp32")
@@ -40,6 +44,18 @@ def test_the_shapes_of_a_model_by_hand() -> None:
     expected = {ProductShape(t, o, i, "tn") for i, o in linear} | {ProductShape(t, i, o, "nn") for i, o in linear}
     expected |= {ProductShape(o, i, t, "nt") for i, o in linear}
     assert set(shapes_of("tiny")) == expected and len(shapes_of("tiny")) == len(expected) == 12
+
+
+@pytest.mark.parametrize("name", ["gpt-neox-20b", "llama-3-8b", "gpt-5b"])
+def test_the_shapes_of_a_model_are_those_of_its_schedule(name: str) -> None:
+    shape = MODELS[name]
+    assert isinstance(shape, GptShape)
+    mesh = mesh_of(1, 1, 1)
+    made = build(gpt(shape, 1, "none"), make_plan("ddp", options_of("ddp"), mesh), mesh, PLAIN, 1)
+    products = [op for op in made.distinct_ops() if isinstance(op, Compute) and op.matmul is not None]
+    expected = {(matmul_shape(op, mesh), matmul_form(op, made.tensors)) for op in products}
+    ours = {((1, each.m, each.n, each.k), each.form) for each in shapes_of(name)}
+    assert ours == {(sizes, form) for sizes, form in expected if sizes[0] == 1 and form is not None}
 
 
 def test_every_shape_comes_once_in_every_type_and_squares_come_first() -> None:
