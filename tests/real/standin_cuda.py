@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from simfrontier_real import lane_streams, options, session
+from simfrontier_real import lane_streams, measure, options, session
 from simfrontier_real.arrays import Backend, torch_backend
 from simfrontier_real.cli import main
 from simfrontier_real.through_host import HostTransport
@@ -107,6 +107,7 @@ def set_up() -> None:
     torch.Tensor.record_stream = lambda tensor, stream: None  # type: ignore[method-assign,assignment]
     lanes.LaneStreams = OrderedStreams  # type: ignore[misc]
     session.torch_backend, session.HostTransport = plain_backend, through_host  # type: ignore[assignment,misc]
+    measure.ON_DEVICE = measure.ON_HOST  # products that a host can make
     assert options.has_gpu()
 
 
