@@ -10,6 +10,7 @@ SCENARIO := scenarios/frontier-20b.toml
 OUT := reports/frontier-20b
 CROSSCHECK := reports/crosscheck
 VALIDATE := reports/validate
+GPU := reports/gpu
 RANKS := 8
 SEED := 0
 INPUTS := 100000
@@ -25,7 +26,7 @@ test test-all extras golden mutation bench: export OMP_NUM_THREADS := 1
 test test-all extras golden mutation bench: export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-real compare validate crosscheck test test-all extras exhaustive mutation mutants mutated-schedules fuzz check same refit bench golden docs picture clean
+.PHONY: help setup setup-real compare validate crosscheck gpu test test-all extras exhaustive mutation mutants mutated-schedules fuzz check same refit bench golden docs picture clean
 
 help::
 	@echo "make setup       .venv with simfrontier and what its tests need"
@@ -33,6 +34,7 @@ help::
 	@echo "make compare     the plans of $(SCENARIO) side by side: $(OUT)/index.html"
 	@echo "make validate    the models held against every measured table: $(VALIDATE)/index.html"
 	@echo "make crosscheck  three plans simulated and run for real on this machine: $(CROSSCHECK)/index.html"
+	@echo "make gpu         all that one GPU can show in eight minutes: $(GPU)/summary.json"
 	@echo "make test        the tests (JOBS=$(JOBS) at once)"
 	@echo "make test-all    and the long ones: more ranks, more steps and more combinations on real processes"
 	@echo "make extras      the tests of the core in copies without one extra each, and without any (an hour)"
@@ -87,6 +89,11 @@ crosscheck: setup-real
 	$(BIN)/simfrontier export scenarios/crosscheck.toml --set library.calibration=$(CROSSCHECK)/box.toml --out $(CROSSCHECK)/sim
 	$(BIN)/simfrontier-real replay $(CROSSCHECK)/sim/schedule-*.json --ranks $(RANKS) --compute wait --waits $(CROSSCHECK)/sim --out $(CROSSCHECK)/real
 	$(BIN)/simfrontier crosscheck $(CROSSCHECK)/sim $(CROSSCHECK)/real --out $(CROSSCHECK)
+
+# Exit code 1 where a step does not pass, or there is no GPU. Without network, in an environment that has torch:
+# PYTHONPATH=.:real python3 -m simfrontier_real gpu. What was measured stays: `make clean` leaves it.
+gpu: setup-real
+	$(BIN)/simfrontier-real gpu --out $(GPU)
 
 test: setup-real
 	$(BIN)/python -m pytest -n $(JOBS)

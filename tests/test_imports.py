@@ -72,6 +72,7 @@ REAL_MAY_IMPORT = {
     "trace",
     "collectives",
     "machine",
+    "measured",
     "errors",
     "limits",
     "wholefile",

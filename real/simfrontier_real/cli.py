@@ -12,6 +12,7 @@ from simfrontier.extras import Verb, added
 from simfrontier_real.cli_options import (
     BackendOption,
     CollectivesOption,
+    DeviceOption,
     JoinOption,
     Ranks,
     Schedules,
@@ -63,6 +64,7 @@ def replay(
     ] = None,
     collectives: CollectivesOption = "native",
     backend: BackendOption = "gloo",
+    device: DeviceOption = None,
     timeout: TimeoutOption = 60.0,
     join_timeout: JoinOption = 15.0,
     unchecked: Unchecked = False,
@@ -70,10 +72,11 @@ def replay(
 ) -> None:
     """Run the collectives of schedules on messages of the right sizes (with real compute also their codecs); write a
     trace per schedule."""
-    from simfrontier_real.options import refuse_collectives, refuse_places
+    from simfrontier_real.options import device_kind, refuse_collectives, refuse_places
 
     refuse_collectives(collectives)
     refuse_places(out, None)
+    device_kind(backend, device)
     launch_ranks(ranks)
     from simfrontier_real.replay_session import ReplaySettings, replay_all
     from simfrontier_real.session import session
@@ -81,7 +84,7 @@ def replay(
     plan = ReplaySettings(
         out=out, iterations=iterations, warmup=warmup, compute=compute, waits=waits, trace_ranks=trace_ranks
     )
-    with session(schedules, backend, not unchecked, join_timeout, timeout, collectives) as opened:
+    with session(schedules, backend, not unchecked, join_timeout, timeout, collectives, device) as opened:
         replay_all(opened, plan)
 
 
@@ -104,6 +107,7 @@ def train(
     out: Annotated[Path | None, to_write("--out", "folder for traces of the steps: trace-NAME.json")] = None,
     collectives: CollectivesOption = "native",
     backend: BackendOption = "gloo",
+    device: DeviceOption = None,
     timeout: TimeoutOption = 60.0,
     join_timeout: JoinOption = 15.0,
     unchecked: Unchecked = False,
@@ -112,7 +116,7 @@ def train(
     """Train a small real model by schedules, and compare the gradients of every step, losses and weights with the
     unsharded model. Exit code 1 where they differ by more than rounding, or than the schedule's codecs and types
     explain."""
-    from simfrontier_real.options import refuse_collectives, refuse_number, refuse_places
+    from simfrontier_real.options import device_kind, refuse_collectives, refuse_number, refuse_places
 
     refuse_collectives(collectives)
     refuse_number("--learning-rate", learning_rate)
@@ -120,6 +124,7 @@ def train(
     refuse_number("--clip", clip)
     refuse_number("--loss-scale", loss_scale)
     refuse_places(out, json)
+    device_kind(backend, device)
     launch_ranks(ranks)
     from simfrontier_real.optimizer import Adam
     from simfrontier_real.session import session
@@ -128,7 +133,7 @@ def train(
 
     adam = Adam(learning_rate=learning_rate, epsilon=epsilon, clip=clip)
     training = TrainingSettings(steps=steps, seed=seed, adam=adam, loss_scale=loss_scale)
-    with session(schedules, backend, not unchecked, join_timeout, timeout, collectives) as opened:
+    with session(schedules, backend, not unchecked, join_timeout, timeout, collectives, device) as opened:
         good = train_all(opened, training, reference, json, out)
     raise typer.Exit(0 if good else 1)
 
@@ -143,6 +148,7 @@ def measure(
     devices_per_package: Annotated[int, typer.Option(min=1, help="MI250X: 2")] = 1,
     precision: Annotated[str, typer.Option(help="of the matrix products: fp64, fp32, bf16, fp16")] = "fp32",
     backend: BackendOption = "gloo",
+    device: DeviceOption = None,
     timeout: TimeoutOption = 60.0,
     join_timeout: JoinOption = 15.0,
     ranks: Ranks = None,
@@ -151,11 +157,12 @@ def measure(
     import datetime
     import sys
 
-    from simfrontier_real.options import parse_sizes, refuse_places, refuse_precision
+    from simfrontier_real.options import device_kind, parse_sizes, refuse_places, refuse_precision
 
     refuse_precision(precision)
     refuse_places(None, out)
     chosen = parse_sizes(sizes)
+    device_kind(backend, device)
     launch_ranks(ranks)
     from simfrontier_real.measure import MeasureSettings, measure
     from simfrontier_real.session import session
@@ -167,8 +174,87 @@ def measure(
         precision=precision,
     )
     command = "simfrontier-real " + " ".join(sys.argv[1:])
-    with session([], backend, True, join_timeout, timeout) as opened:
+    with session([], backend, True, join_timeout, timeout, device=device) as opened:
         measure(opened, plan, out, datetime.date.today().isoformat(), command)
+
+
+@app.command()
+def rates(
+    out: Annotated[
+        Path, to_write("--out", "folder for products.csv and kernels.csv, which simfrontier validate reads")
+    ],
+    device: Annotated[
+        str, typer.Option(help="what is timed: cpu (small sizes), or cuda (those of large models; AMD's, too)")
+    ] = "cpu",
+    machine: Annotated[
+        str | None,
+        typer.Option(
+            help="what the tables call the machine, e.g. h100-node (default: the catalog's, where the device's name "
+            "says which, or else that name)",
+            show_default=False,
+        ),
+    ] = None,
+    seconds: Annotated[
+        float, typer.Option(min=1.0, help="after so many nothing more is begun; what is left out is counted")
+    ] = 300.0,
+) -> None:
+    """Time matrix products (bf16, fp16, tf32, fp32; squares and the models' shapes) and kernels (copies, softmax, layer
+    norm, Adam, attention) on one device: medians of repeats with cold caches. Exit code 1 where some could not be
+    timed; it is said which."""
+    import datetime
+
+    from simfrontier_real.options import device_kind, refuse_places, refuse_without_torch
+
+    kind = device_kind("gloo", device)
+    refuse_places(out, None)
+    refuse_without_torch()
+    from simfrontier_real.rates import RateSettings, measure_rates
+
+    when = datetime.date.today().isoformat()
+    settings = RateSettings(kind=kind, out=out, machine=machine, seconds=seconds, when=when)
+    raise typer.Exit(0 if measure_rates(settings, typer.echo) else 1)
+
+
+@app.command()
+def device(
+    out: Annotated[Path | None, to_write("--out", "also write them to this file (JSON)")] = None,
+) -> None:
+    """Say what runs for real stand on here: the device, its driver, versions of torch, CUDA or ROCm, and NCCL. Exit
+    code 1 where a package is missing that they need."""
+    import json
+
+    from simfrontier.wholefile import write_whole
+    from simfrontier_real.device_facts import device_facts, lines_of
+    from simfrontier_real.options import refuse_places
+
+    refuse_places(None, out)
+    facts = device_facts()
+    for line in lines_of(facts):
+        typer.echo(line)
+    if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(out, json.dumps(facts, indent=1) + "\n")
+    raise typer.Exit(1 if facts["missing_packages"] else 0)
+
+
+@app.command()
+def gpu(
+    out: Annotated[
+        Path, to_write("--out", "folder for all results and summary.json; one of an earlier run is replaced")
+    ] = Path("reports/gpu"),
+    machine: Annotated[
+        str | None,
+        typer.Option(
+            help="what the tables of rates call the machine, e.g. h100-node (as of rates)", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """All that one GPU can show in eight minutes: nccl with one rank; four ranks that share the GPU over gloo, trained,
+    and simulated against real; times of products and kernels; the tests that need a GPU. Each step has a time limit,
+    and none stops the others. In a checkout. Exit code 1 where a step does not pass, or there is no GPU."""
+    from simfrontier_real.gpu import GpuRun, run_gpu
+
+    raise typer.Exit(run_gpu(GpuRun(out=out, machine=machine), typer.echo))
 
 
 for verb in added("real.verbs", Verb):

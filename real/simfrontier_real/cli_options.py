@@ -18,7 +18,15 @@ def to_write(option: str, help: str) -> Any:
 Schedules = Annotated[
     list[Path], typer.Argument(help="schedule files (JSON), from `simfrontier export` or `simfrontier show --save`")
 ]
-BackendOption = Annotated[str, typer.Option(help="gloo (CPUs) or nccl (NVIDIA; RCCL on ROCm)")]
+BackendOption = Annotated[str, typer.Option(help="gloo (the host's memory) or nccl (NVIDIA; RCCL on ROCm)")]
+DeviceOption = Annotated[
+    str | None,
+    typer.Option(
+        help="what tensors are on: cpu (as gloo has it) or cuda (as nccl needs it; AMD's too). With gloo and cuda the "
+        "ranks of a machine share its GPUs, and messages are copied through the host's memory",
+        show_default=False,
+    ),
+]
 CollectivesOption = Annotated[
     str, typer.Option(help="native (the library's own) or lowered (explicit transfers, by lowered-NAME.json)")
 ]

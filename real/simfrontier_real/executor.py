@@ -6,7 +6,8 @@ import re
 
 from simfrontier.errors import SimfrontierError
 from simfrontier.schedule import ExpandedProgram, Issuer, title_of
-from simfrontier_real.lanes import Lanes, LaneStep
+from simfrontier_real.lane_step import LaneStep
+from simfrontier_real.lanes import Lanes
 from simfrontier_real.step_times import StepTimes
 
 GONE = "the connection to another rank broke (it ended or was killed)"

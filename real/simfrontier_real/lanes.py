@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import queue
 import threading
-import time
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
-from simfrontier.schedule import Collective, Compute, Exchange, ExpandedProgram, Mesh
-from simfrontier_real.arrays import Array, Backend, num_bytes
-from simfrontier_real.measured import begin_measured, exchange_measured
-from simfrontier_real.op_runner import OpRunner
-from simfrontier_real.transport import Pending, Transport
-
-POLL_S = 1e-4
+from simfrontier.schedule import Compute
+from simfrontier_real.lane_step import LaneStep
+from simfrontier_real.lane_streams import LaneStreams
+from simfrontier_real.transport import Pending
 
 
 class FinishedOp(NamedTuple):
@@ -47,65 +42,6 @@ class Lanes(Protocol):
 
     def close(self) -> None:
         """Give back threads and streams."""
-
-
-@dataclass
-class LaneStep:
-    """What lanes need of the step that they run."""
-
-    program: ExpandedProgram
-    mesh: Mesh
-    op_runner: OpRunner
-    transport: Transport
-    clock: Callable[[], float]
-    message_bytes: dict[int, int] = field(default_factory=dict)  # whole messages that were really handed over, per op
-    num_measured: int = 0  # messages of which the length was agreed on
-
-    def call(self, index: int, op: Collective | Exchange) -> list[Pending]:
-        """Begin the messages of a collective or an exchange, all at once."""
-        return list(self._begun(index, op))
-
-    def call_and_wait(self, index: int, op: Collective | Exchange) -> None:
-        """A whole collective, its messages one after the other, as they run on one communicator; or an exchange."""
-        self.op_runner.incoming(index, tuple(pending.wait() for pending in self._begun(index, op)))
-
-    def _begun(self, index: int, op: Collective | Exchange) -> Iterator[Pending]:
-        messages = self._outgoing(index, op)
-        backend = self.op_runner.measures(index)
-        if backend is not None:
-            yield from self._measured(backend, index, op, messages)
-            return
-        if isinstance(op, Exchange):
-            yield self.transport.exchange(op, messages[0] if messages else None, self.op_runner.room(index))
-            return
-        reduction = self.op_runner.reduction(index) if op.kind == "all_reduce" else "sum"
-        for message in messages:
-            yield self.transport.begin(op, message, reduction)
-
-    def _measured(
-        self, backend: Backend, index: int, op: Collective | Exchange, messages: tuple[Array, ...]
-    ) -> Iterator[Pending]:
-        """The messages of an op whose lengths depend on their values."""
-        self.message_bytes[index] = 0
-
-        def count_bytes(count: int) -> None:
-            self.message_bytes[index] += count
-            self.num_measured += 1
-
-        if isinstance(op, Exchange):
-            awaits = self.op_runner.room(index) is not None
-            yield exchange_measured(backend, self.transport, op, messages[0] if messages else None, awaits, count_bytes)
-            return
-        for message in messages:
-            yield begin_measured(backend, self.transport, op, message, self.mesh.size(op.axes), count_bytes)
-
-    def _outgoing(self, index: int, op: Collective | Exchange) -> tuple[Array, ...]:
-        messages = self.op_runner.outgoing(index)
-        if isinstance(op, Collective) and op.per_hop:
-            return messages  # what is sent of them depends on how a ring cuts them
-        pieces = self.mesh.size(op.axes) if isinstance(op, Collective) and op.kind == "all_gather" else 1
-        self.message_bytes[index] = pieces * sum(num_bytes(message) for message in messages)
-        return messages
 
 
 @dataclass
@@ -215,55 +151,23 @@ class ThreadLanes:
 
 
 class StreamLanes:
-    """One stream of the device per lane; ops wait for each other by events, so the host runs ahead. For nccl.
+    """One stream of the device per lane, filled by the executor's own thread, so the host runs ahead. For nccl.
 
     An op counts as finished for the issuer when it is on its stream: the streams then keep the order that the
     issuer's waits ask for. Times are taken from events on the device, and read when the step has ended.
     """
 
-    def __init__(self, step: LaneStep, device: Any) -> None:
-        import torch
-
-        self._torch, self._step, self._device = torch, step, device
-        self._streams = [torch.cuda.Stream(device) for _ in step.program.lanes]  # type: ignore[no-untyped-call]
-        self._done: list[list[Any]] = [[] for _ in step.program.lanes]
+    def __init__(self, step: LaneStep, device: str) -> None:
+        self._streams = LaneStreams(step, device)
         self._ended: list[FinishedOp] = []
-        self._events: dict[int, tuple[Any, Any]] = {}
-        self._origin: tuple[float, Any] | None = None
 
     def begin_step(self) -> None:
         """Forget the events of the step before."""
-        self._done = [[] for _ in self._done]
-        self._events.clear()
-        self._origin = None
+        self._streams.begin_step()
 
     def start(self, index: int, ready_s: float) -> None:
-        torch, program = self._torch, self._step.program
-        lane = program.lane[index]
-        stream = self._streams[lane]
-        with torch.cuda.device(self._device), torch.cuda.stream(stream):
-            if self._origin is None:
-                torch.cuda.synchronize(self._device)
-                event = torch.cuda.Event(enable_timing=True)
-                event.record(stream)
-                self._origin = (self._step.clock(), event)
-            for other, count in program.waits[index]:
-                stream.wait_event(self._done[other][count - 1])
-            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            begin.record(stream)
-            op = program.ops[index]
-            used = self._step.op_runner.read_by(index)
-            if not isinstance(op, Compute):
-                self._step.call_and_wait(index, op)
-            else:
-                self._step.op_runner.run(index, ready_s)
-            for array in used:
-                array.record_stream(stream)  # its memory is not reused before this stream has done with it
-            end.record(stream)
-            if op.lane == "host" or getattr(op, "blocking", False):
-                end.synchronize()
-        self._done[lane].append(end)
-        self._events[index] = (begin, end)
+        self._streams.set_out()
+        self._streams.run(index, ready_s)
         self._ended.append(FinishedOp(index, ready_s))
 
     def finished(self, timeout_s: float) -> list[FinishedOp]:
@@ -272,24 +176,43 @@ class StreamLanes:
 
     def left(self, timeout_s: float) -> list[int]:
         """Ops that are on their streams and have not ended when nothing has ended there for so long."""
-        waited = list(self._events)
-        moved_s = self._step.clock()
-        while waited and self._step.clock() - moved_s < timeout_s:
-            still = [index for index in waited if not self._events[index][1].query()]
-            if len(still) < len(waited):
-                waited, moved_s = still, self._step.clock()
-            else:
-                time.sleep(POLL_S)
-        return waited
+        return self._streams.left(timeout_s)
 
     def times(self) -> dict[int, tuple[float, float]]:
         """When each op ran on the device, by the executor's clock; the step has ended."""
-        assert self._origin is not None
-        at_s, origin = self._origin
-        return {
-            index: (at_s + origin.elapsed_time(begin) / 1e3, at_s + origin.elapsed_time(end) / 1e3)
-            for index, (begin, end) in self._events.items()
-        }
+        return self._streams.times()
 
     def close(self) -> None:
         """Streams go with the process."""
+
+
+class StreamThreadLanes(ThreadLanes):
+    """One stream of the device per lane, filled by a thread per lane, which waits for its messages while the others go
+    on. For gloo with buffers on a device: the host has a part in every message.
+
+    An op counts as finished for the issuer when it is on its stream, a message when what it brought is on its way to
+    the device. Times are the device's.
+    """
+
+    def __init__(self, step: LaneStep, device: str) -> None:
+        self._streams = LaneStreams(step, device)
+        super().__init__(step)
+
+    def begin_step(self) -> None:
+        """Forget the events of the step before."""
+        self._streams.begin_step()
+
+    def start(self, index: int, ready_s: float) -> None:
+        self._streams.set_out()
+        super().start(index, ready_s)
+
+    def left(self, timeout_s: float) -> list[int]:
+        """Ops that are on their streams and have not ended when nothing has ended there for so long."""
+        return self._streams.left(timeout_s)
+
+    def times(self) -> dict[int, tuple[float, float]]:
+        """When each op ran on the device, by the executor's clock; the step has ended."""
+        return self._streams.times()
+
+    def _execute(self, index: int, ready_s: float) -> None:
+        self._streams.run(index, ready_s)

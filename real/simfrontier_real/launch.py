@@ -6,18 +6,13 @@ import os
 import subprocess
 import sys
 from contextlib import suppress
-from importlib.util import find_spec
 
 from simfrontier.errors import InputError
+from simfrontier_real.options import refuse_without_torch
 from simfrontier_real.rank_process import SHARED, StoppedError, end, print_stopped, signals, watch
 from simfrontier_real.world import LAUNCHER
 
 ADDRESS = "127.0.0.1"
-
-
-def _refuse_without_torch() -> None:
-    if find_spec("torch") is None:
-        raise InputError("torch is not installed, which running for real needs; make setup-real installs it")
 
 
 def launch(num_ranks: int, arguments: list[str]) -> int:
@@ -26,7 +21,7 @@ def launch(num_ranks: int, arguments: list[str]) -> int:
     When one ends with an error or is killed, the others are ended too; all end with this process, however it ends.
     Raises InputError where a launcher runs already, or there is no torch.
     """
-    _refuse_without_torch()
+    refuse_without_torch()
     if "RANK" in os.environ:
         raise InputError("torchrun has started this process; allowed: one of the two", where="--ranks")
     from torch._C._distributed_c10d import TCPStore

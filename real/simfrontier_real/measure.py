@@ -29,22 +29,33 @@ from simfrontier.schedule import (
     Tensor,
 )
 from simfrontier_real.arrays import Array, Backend
-from simfrontier_real.lanes import LaneStep
+from simfrontier_real.lane_step import LaneStep
 from simfrontier_real.programs import programs_of
 from simfrontier_real.record import RankTimes, aligned
 from simfrontier_real.session import Session
-from simfrontier_real.timed import timed_steps
+from simfrontier_real.timed import THROUGH_HOST, timed_steps
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 KINDS: tuple[CollectiveKind, ...] = ("all_gather", "reduce_scatter", "all_reduce", "all_to_all")
-EDGES = (64, 128, 256, 512, 768)  # of square matrix products
-COPY_BYTES = 16 << 20
 NUM_COPIES = 10
 PRODUCT_FLOPS = 2e9  # of each probe of matrix products, over all repetitions
 NUM_IDLE = 100  # ops that do nothing, to time what an op costs by itself
 LANE = "compute"
+
+
+@dataclass(frozen=True, slots=True)
+class LocalWork:
+    """What is timed of a rank's own work: edges of square matrix products, and the bytes of a copy, which are more than
+    caches hold."""
+
+    edges: tuple[int, ...]
+    copy_bytes: int
+
+
+ON_HOST = LocalWork((64, 128, 256, 512, 768), 16 << 20)
+ON_DEVICE = LocalWork((512, 1024, 2048, 4096, 8192), 512 << 20)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +83,8 @@ def measure(session: Session, settings: MeasureSettings, out: Path, when: str, h
     """Measure, twice, and write the calibration (rank 0); the second pass gives the residuals. The calibration on rank
     0, None elsewhere."""
     mesh = mesh_of(session)
-    probes = _probes(mesh, settings)
+    work = ON_HOST if session.world.device == "cpu" else ON_DEVICE
+    probes = _probes(mesh, settings, work)
     session.transport.prepare(_schedule(mesh, probes))
     first = _pass(session, mesh, probes, settings, "first pass")
     second = _pass(session, mesh, probes, settings, "second pass")
@@ -81,12 +93,12 @@ def measure(session: Session, settings: MeasureSettings, out: Path, when: str, h
     ranks, durations = first
     _, again = second
     calls = tuple(_tables(mesh, probes, durations, again, [rank.host for rank in ranks], settings))
-    machine = _machine(probes, durations, settings)
+    machine = _machine(probes, durations, settings, work)
     hosts = sorted({rank.host for rank in ranks})
     processor = platform.processor() or platform.machine()
     where = f"{len(hosts)} host(s) {', '.join(hosts[:4])}; {processor}, {os.cpu_count()} cores"
     calibration = Calibration(
-        title=f"{session.world.backend} on {mesh.num_ranks} ranks",
+        title=_title(session, mesh),
         where=where,
         when=when,
         how=how,
@@ -96,6 +108,11 @@ def measure(session: Session, settings: MeasureSettings, out: Path, when: str, h
     out.parent.mkdir(parents=True, exist_ok=True)
     write_calibration(calibration, out)
     return calibration
+
+
+def _title(session: Session, mesh: Mesh) -> str:
+    device = f", buffers on {session.world.device}, {THROUGH_HOST}" if session.world.goes_through_host else ""
+    return f"{session.world.backend} on {mesh.num_ranks} ranks{device}"
 
 
 def mesh_of(session: Session) -> Mesh:
@@ -120,7 +137,7 @@ def _factors(number: int) -> list[int]:
     return out
 
 
-def _probes(mesh: Mesh, settings: MeasureSettings) -> list[TimedOp]:
+def _probes(mesh: Mesh, settings: MeasureSettings, work: LocalWork) -> list[TimedOp]:
     """Every kind over the ranks of a host (growing groups of neighbours), over all, and over the hosts alone."""
     live = mesh.live(mesh.names)
     inside = [axis for axis in live if axis != "host"]
@@ -135,8 +152,8 @@ def _probes(mesh: Mesh, settings: MeasureSettings) -> list[TimedOp]:
         )  # small ones may become equal
         out += [TimedOp(kind, axes, size) for kind in KINDS for size in sizes]
     out += [TimedOp("idle", (), number) for number in range(NUM_IDLE)]
-    out += [TimedOp("matmul", (), edge) for edge in EDGES]
-    return [*out, TimedOp("copy", (), COPY_BYTES)]
+    out += [TimedOp("matmul", (), edge) for edge in work.edges]
+    return [*out, TimedOp("copy", (), work.copy_bytes)]
 
 
 def _schedule(mesh: Mesh, probes: list[TimedOp]) -> Schedule:
@@ -308,7 +325,9 @@ def _tables(
     return out
 
 
-def _machine(probes: list[TimedOp], durations: NDArray[Any], settings: MeasureSettings) -> dict[str, float]:
+def _machine(
+    probes: list[TimedOp], durations: NDArray[Any], settings: MeasureSettings, work: LocalWork
+) -> dict[str, float]:
     """Numbers of the machine's file: what an op costs by itself, memory bandwidth, and the rate of matrix products.
 
     R and x0 of rate = R x / (x + x0) by least squares on 1/rate = 1/R + (x0/R) / x.
@@ -321,9 +340,9 @@ def _machine(probes: list[TimedOp], durations: NDArray[Any], settings: MeasureSe
         if not probe.axes
     }
     gap = float(np.median([seconds for (what, _), seconds in median.items() if what == "idle"]))
-    copied = NUM_COPIES * 2 * COPY_BYTES / (median["copy", COPY_BYTES] - gap)
-    edges = np.array(EDGES, float)
-    per_flop = np.array([max(median["matmul", edge] - gap, 1e-9) / (_times(edge) * 2 * edge**3) for edge in EDGES])
+    copied = NUM_COPIES * 2 * work.copy_bytes / (median["copy", work.copy_bytes] - gap)
+    edges = np.array(work.edges, float)
+    per_flop = np.array([max(median["matmul", edge] - gap, 1e-9) / (_times(edge) * 2 * edge**3) for edge in work.edges])
     slope, constant = np.polyfit(1 / edges, per_flop, 1, w=1 / per_flop)
     if constant <= 0:  # the largest products are still getting faster: take the last as the limit
         constant, slope = float(per_flop.min()), 0.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -13,6 +14,8 @@ from simfrontier.errors import InputError, nearest
 PRECISIONS = ("fp32", "fp64", "fp16", "bf16")
 Collectives = Literal["lowered", "native"]
 COLLECTIVES = get_args(Collectives)
+DEVICES = ("cpu", "cuda")
+NO_GPU = "this machine has no GPU that torch can use"
 _UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "kB": 1000, "MB": 10**6, "GB": 10**9}
 
 
@@ -35,6 +38,36 @@ def refuse_collectives(collectives: str) -> None:
     """Raise InputError for an unknown value of --collectives."""
     if collectives not in COLLECTIVES:
         raise InputError(f"got {collectives!r}; {nearest(collectives, COLLECTIVES)}", where="--collectives")
+
+
+def device_kind(backend: str, kind: str | None) -> str:
+    """What tensors are on, cpu or cuda; `kind` is that of --device, where it is given. Raises InputError for another
+    one, for one that the backend cannot have, and for cuda where there is none."""
+    if kind is not None and kind not in DEVICES:
+        raise InputError(f"got {kind!r}; {nearest(kind, DEVICES)}", where="--device")
+    if backend == "nccl" and kind == "cpu":
+        raise InputError("got 'cpu' beside --backend nccl, which needs a GPU; allowed: cuda", where="--device")
+    if "cuda" not in (kind, "cuda" if backend == "nccl" else None):
+        return "cpu"
+    if not has_gpu():
+        where, other = ("--device cuda", "cpu") if kind == "cuda" else ("--backend nccl", "gloo")
+        raise InputError(f"{NO_GPU}; allowed: {other}", where=where)
+    return "cuda"
+
+
+def has_gpu() -> bool:
+    """Whether torch is there and has a GPU that it can use (NVIDIA's, or AMD's, which it calls cuda as well)."""
+    if find_spec("torch") is None:
+        return False
+    import torch
+
+    return bool(torch.cuda.is_available())
+
+
+def refuse_without_torch() -> None:
+    """Raise InputError where torch is not installed."""
+    if find_spec("torch") is None:
+        raise InputError("torch is not installed, which running for real needs; make setup-real installs it")
 
 
 def refuse_number(option: str, value: float) -> None:

@@ -86,11 +86,11 @@ class TorchTransport:
     def wire(self, channel: Channel) -> TorchWire:
         """This rank's end of a channel's group, for explicit transfers; all members call this, in the same order."""
         group, members = self._channels[channel]
-        if self._world.device != "cpu":
+        if self._world.backend == "nccl":
             import torch
             import torch.distributed as dist
 
-            # nccl: a group's first call must be of all its members, which a batch of transfers need not be
+            # a group's first call must be of all its members, which a batch of transfers need not be
             dist.all_reduce(torch.zeros(1, device=self._world.device), group=group)
         return TorchWire(group, members)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from simfrontier.errors import InputError, nearest
 from simfrontier.trace import read_perfetto, save_links
 from simfrontier.wholefile import refuse_unfinished
-from simfrontier_real.lanes import LaneStep
+from simfrontier_real.lane_step import LaneStep
 from simfrontier_real.layout import layouts_of
 from simfrontier_real.rank_context import rank_context_of
 from simfrontier_real.replay import ReplayRunner, StandInKernels, waits_of
@@ -40,8 +40,8 @@ def replay_all(session: Session, settings: ReplaySettings) -> None:
         raise InputError(f"got {settings.compute!r}; {nearest(settings.compute, MODES)}", where="--compute")
     if (settings.compute == "wait") != (settings.waits is not None):
         raise InputError("goes with --compute wait, and --compute wait needs it", where="--waits")
-    if settings.compute == "wait" and session.world.backend != "gloo":
-        raise InputError("streams of a device cannot sleep; allowed with nccl: real or none", where="--compute wait")
+    if settings.compute == "wait" and session.world.device != "cpu":
+        raise InputError("streams of a device cannot sleep; allowed on a GPU: real or none", where="--compute wait")
     if settings.waits is not None:
         refuse_unfinished(settings.waits)
     replay(session, session.loaded, settings)

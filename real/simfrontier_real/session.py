@@ -16,11 +16,13 @@ from simfrontier.errors import InputError, SimfrontierError, nearest
 from simfrontier.schedule import Schedule, check, digest, load
 from simfrontier_real.arrays import Backend, torch_backend
 from simfrontier_real.failure import end_run
-from simfrontier_real.lanes import Lanes, LaneStep, StreamLanes, ThreadLanes
+from simfrontier_real.lane_step import LaneStep
+from simfrontier_real.lanes import Lanes, StreamLanes, StreamThreadLanes, ThreadLanes
 from simfrontier_real.lowered import SCHEDULE_PREFIX, LoweredTransport, described, read_lowered
 from simfrontier_real.per_hop import refuse_per_hop
 from simfrontier_real.processes import TorchTransport
 from simfrontier_real.programs import Programs, programs_of
+from simfrontier_real.through_host import HostTransport
 from simfrontier_real.transport import Transport
 from simfrontier_real.world import World, end_with_launcher, join, leave, place_of
 
@@ -54,7 +56,7 @@ class Session:
 
     world: World
     loaded: tuple[LoadedSchedule, ...]
-    transport: TorchTransport
+    transport: TorchTransport | HostTransport
     backend: Backend
     lanes: Callable[[LaneStep], Lanes]
     timeout_s: float
@@ -76,7 +78,7 @@ class Session:
     def _transport_of(self, loaded: LoadedSchedule) -> Transport:
         if loaded.lowered is None:
             return self.transport
-        in_rounds = self.world.device != "cpu"  # what is in flight together on a device was started together
+        in_rounds = self.world.backend == "nccl"  # what is in flight together there was started together
         return LoweredTransport(
             loaded.schedule, loaded.lowered, self.world.rank, self.transport.wire, self.transport, in_rounds
         )
@@ -84,12 +86,18 @@ class Session:
 
 @contextmanager
 def session(
-    paths: list[Path], backend: str, checked: bool, join_s: float, timeout_s: float, collectives: str = "native"
+    paths: list[Path],
+    backend: str,
+    checked: bool,
+    join_s: float,
+    timeout_s: float,
+    collectives: str = "native",
+    device: str | None = None,
 ) -> Iterator[Session]:
     """Read, check, join, agree, and leave again; any error ends the process with one clear line or table.
 
     `checked` False skips the schedule's check and the comparison of digests (to see what a wrong schedule does);
-    `collectives` is native or lowered.
+    `collectives` is native or lowered, `device` cpu or cuda (None: what the backend needs).
     """
     world: World | None = None
     rank = 0
@@ -100,12 +108,12 @@ def session(
         if backend not in BACKENDS:
             raise InputError(f"got {backend!r}; {nearest(backend, BACKENDS)}", where="--backend")
         # torch's own timeout comes after ours, whose report has more details
-        world = join(place, backend, join_s, timeout_s + 15.0, timeout_s)
+        world = join(place, backend, join_s, timeout_s + 15.0, timeout_s, device)
         loaded = _agreed(world, paths, checked, collectives)
         yield Session(
             world=world,
             loaded=loaded,
-            transport=TorchTransport(world, timeout_s + 15.0),
+            transport=_transport(world, timeout_s + 15.0),
             backend=torch_backend(world.device),
             lanes=_lanes(world),
             timeout_s=timeout_s,
@@ -115,10 +123,16 @@ def session(
     leave(world)
 
 
+def _transport(world: World, timeout_s: float) -> TorchTransport | HostTransport:
+    plain = TorchTransport(world, timeout_s)
+    return HostTransport(plain, world.device) if world.goes_through_host else plain
+
+
 def _lanes(world: World) -> Callable[[LaneStep], Lanes]:
     if world.device == "cpu":
         return ThreadLanes
-    return lambda step: StreamLanes(step, world.device)
+    lanes = StreamThreadLanes if world.goes_through_host else StreamLanes
+    return lambda step: lanes(step, world.device)
 
 
 def _read(path: Path, checked: bool, collectives: str) -> LoadedSchedule:

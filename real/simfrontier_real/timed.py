@@ -11,10 +11,12 @@ from pathlib import Path
 from simfrontier.trace import file_of, write_perfetto
 from simfrontier_real.clock import offset_s
 from simfrontier_real.executor import Executor
-from simfrontier_real.lanes import LaneStep
+from simfrontier_real.lane_step import LaneStep
 from simfrontier_real.progress import progress
 from simfrontier_real.record import RankTimes, arrows_of, clocked, trace_of
 from simfrontier_real.session import LoadedSchedule, Session
+
+THROUGH_HOST = "messages copied through the host's memory"
 
 
 def timed_steps(
@@ -62,6 +64,7 @@ def write_trace(
     notes = {
         "backend": world.backend,
         "collectives": loaded.carried,
+        **({"buffers": f"on {world.device}, {THROUGH_HOST}"} if world.goes_through_host else {}),
         **notes,
         "clock_error_s": f"{clock_error_s:.9f}",
     }

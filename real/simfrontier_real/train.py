@@ -15,7 +15,8 @@ from simfrontier_real.arrivals import Calls, MessageDigests
 from simfrontier_real.data import batch, input_names
 from simfrontier_real.executor import Executor
 from simfrontier_real.gradients import Digests, GradientDigests, StepGradients
-from simfrontier_real.lanes import InlineLanes, LaneStep
+from simfrontier_real.lane_step import LaneStep
+from simfrontier_real.lanes import InlineLanes
 from simfrontier_real.layout import layouts_of
 from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.lowered import LoweredTransport

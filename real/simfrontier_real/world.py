@@ -17,6 +17,7 @@ from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.parent import end_with_parent
 from simfrontier_real.gloo_device import shared_device
 from simfrontier_real.heartbeat import SLACK_S, Heartbeat
+from simfrontier_real.options import device_kind
 
 T = TypeVar("T")
 _TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
@@ -90,6 +91,11 @@ class World:
     def size(self) -> int:
         return self.place.size
 
+    @property
+    def goes_through_host(self) -> bool:
+        """Whether messages are of buffers on a device and are carried in the host's memory."""
+        return self.backend == "gloo" and self.device != "cpu"
+
     def gather(self, value: Any) -> list[Any] | None:
         """Everybody's value on rank 0, None elsewhere."""
         import torch.distributed as dist
@@ -130,23 +136,29 @@ class World:
         dist.barrier(group=self.control)
 
 
-def join(place: RankAddress, backend: str, join_s: float, timeout_s: float, stuck_s: float | None = None) -> World:
+def join(
+    place: RankAddress,
+    backend: str,
+    join_s: float,
+    timeout_s: float,
+    stuck_s: float | None = None,
+    kind: str | None = None,
+) -> World:
     """Find the other ranks within `join_s`. Raises SimfrontierError where the port is taken or somebody is missing.
 
     Collectives of gloo and nccl give up after `timeout_s`; a rank that gives no sign of life counts as stuck soon after
-    `stuck_s` (by default as much), and the run ends.
+    `stuck_s` (by default as much), and the run ends. `kind`: of the device that tensors are on, cpu or cuda (None: as
+    the backend needs it).
     """
     import torch
     import torch.distributed as dist
     from torch._C._distributed_c10d import PrefixStore
 
-    device = "cpu"
-    if backend == "nccl":
-        if not torch.cuda.is_available():
-            raise InputError("this machine has no GPU that torch can use; allowed: gloo", where="--backend nccl")
+    device = device_kind(backend, kind)
+    if device == "cuda":
         device = f"cuda:{place.local_rank % torch.cuda.device_count()}"
         torch.cuda.set_device(device)
-    else:
+    if backend == "gloo":
         torch.set_num_threads(1)  # ranks share the cores
     _name_interface(place.address)
     store = _in_time(lambda: _store(place, join_s), place, join_s)

@@ -8,7 +8,19 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from simfrontier.errors import InputError
-from simfrontier.measured import CallRow, Setup, Table, call_faults, has_columns, load_tables, read_any
+from simfrontier.measured import (
+    CallRow,
+    Form,
+    KernelRow,
+    Pathology,
+    Setup,
+    Table,
+    call_faults,
+    has_columns,
+    load_tables,
+    read_any,
+    read_of_device,
+)
 from simfrontier.report import counted, said, unknown_programs, wrong_units
 from simfrontier.validation import (
     ComparedRow,
@@ -33,31 +45,42 @@ def validate_shipped(cross: bool) -> Validation:
 
 def validate_files(paths: Sequence[Path], setup: Setup, harness: str | None) -> Validation:
     """Files of a user. Raises InputError for a file that cannot be read, or of which nothing can be predicted."""
-    _refuse_idle(paths, setup)
     harnesses = None if harness is None else named_harnesses(harness)
     faults = call_faults()
     files = list(dict.fromkeys(paths))
     are_told_apart = len({path.name for path in files}) == len(files)
-    tables = [
-        Table(
-            name=path.name if are_told_apart else str(path),
-            file=str(path),
-            form="calls",
-            title=path.name,
-            citation="",
-            method="",
-            caveats=(),
-            rows=read_any(path, setup),
-            pathologies=faults,
-        )
-        for path in files
-    ]
+    tables = [_own_table(path, path.name if are_told_apart else str(path), setup, faults) for path in files]
+    _refuse_idle(paths, setup)
     done = validate(tables, shipped_models(harnesses))
     for table in tables:
         _refuse_unpredicted(done.of(table.name), table.file)
     _refuse_strange(harnesses or (), [row for table in tables for row in table.rows if isinstance(row, CallRow)])
     unknown = unknown_programs(done) if harnesses is None else None
     return replace(done, notes=tuple(said("validate", "notes", wrong_units(done), unknown)))
+
+
+def _own_table(path: Path, name: str, setup: Setup, faults: Sequence[Pathology]) -> Table:
+    """A user's file: of what one device computes, or of times of collectives. Raises InputError."""
+    computed = read_of_device(path)
+    form: Form = "calls"
+    if computed is not None:
+        for option, value in asdict(setup).items():
+            if value is not None:
+                raise InputError(
+                    f"--{option}: got {value!r} beside {path}, a table of what one device computes; allowed: without"
+                )
+        form = "kernels" if isinstance(computed[0], KernelRow) else "rates"
+    return Table(
+        name=name,
+        file=str(path),
+        form=form,
+        title=path.name,
+        citation="",
+        method="",
+        caveats=(),
+        rows=tuple(read_any(path, setup) if computed is None else computed),
+        pathologies=tuple(faults),
+    )
 
 
 def _refuse_idle(paths: Sequence[Path], setup: Setup) -> None:

@@ -1,4 +1,6 @@
 from .csv_calls import read_calls as read_calls
+from .csv_kernels import KERNEL_COLUMNS as KERNEL_COLUMNS
+from .csv_rates import PRODUCT_COLUMNS as PRODUCT_COLUMNS
 from .csvfile import Line as Line, read_lines as read_lines
 from .index import (
     Pathology as Pathology,
@@ -9,8 +11,16 @@ from .index import (
     load_table as load_table,
     load_tables as load_tables,
 )
+from .of_device import read_of_device as read_of_device
 from .of_tables import placed as placed
 from .read import form_of as form_of, read_any as read_any
 from .recognise import has_columns as has_columns, is_table as is_table, text_of as text_of
-from .rows import CallRow as CallRow, CopyRow as CopyRow, RateRow as RateRow
+from .rows import (
+    CallRow as CallRow,
+    CopyRow as CopyRow,
+    Form as Form,
+    KernelKind as KernelKind,
+    KernelRow as KernelRow,
+    RateRow as RateRow,
+)
 from .setup import Setup as Setup

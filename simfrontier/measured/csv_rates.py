@@ -11,7 +11,7 @@ from simfrontier.measured.csvfile import Line, read_lines
 from simfrontier.measured.rows import QUANTITIES, Quantity, RateRow, What, refuse_repeats
 
 COMMON: Final = ("machine", "quantity", "value", "status", "source")
-MATMUL: Final = (*COMMON, "statistic", "dtype", "m", "n", "k")
+PRODUCT_COLUMNS: Final = (*COMMON, "statistic", "dtype", "m", "n", "k")
 TRAINING: Final = (*COMMON, "model", "plan", "devices")
 STATUSES: Final = ("measured", "paper", "secondary", "inferred")
 MATMUL_QUANTITIES: Final[tuple[Quantity, ...]] = ("seconds", "flops_per_s")
@@ -24,7 +24,7 @@ def read_rates(path: Path, called: str = "") -> tuple[RateRow, ...]:
     m, n, k and devices are empty where they are not known. Raises InputError as read_calls does.
     """
     of_training = "model" in read_lines(path, COMMON, called)[0].cells
-    lines = read_lines(path, TRAINING if of_training else MATMUL, called)
+    lines = read_lines(path, TRAINING if of_training else PRODUCT_COLUMNS, called)
     rows = tuple(map(_training if of_training else _matmul, lines))
     refuse_repeats(rows)
     return rows

@@ -10,19 +10,21 @@ from simfrontier.errors import InputError, nearest
 from simfrontier.io import read_toml, typed
 from simfrontier.measured.csv_calls import read_calls
 from simfrontier.measured.csv_copies import read_copies
+from simfrontier.measured.csv_kernels import read_kernels
 from simfrontier.measured.csv_rates import read_rates
-from simfrontier.measured.rows import CallRow, CopyRow, Form, RateRow
+from simfrontier.measured.rows import CallRow, CopyRow, Form, KernelRow, RateRow
 from simfrontier.records import dataclass
 
 if TYPE_CHECKING:
     from simfrontier.measured.schema import IndexFile, TableFile
 
 INDEX: Final = Path(__file__).parent / "tables" / "index.toml"
-Row = CallRow | CopyRow | RateRow
+Row = CallRow | CopyRow | RateRow | KernelRow
 _READERS: Final[dict[Form, Callable[[Path, str], Sequence[Row]]]] = {
     "calls": read_calls,
     "copies": read_copies,
     "rates": read_rates,
+    "kernels": read_kernels,
 }
 
 

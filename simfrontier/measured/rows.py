@@ -1,4 +1,4 @@
-"""Measured rows: calls of collectives, copies between two devices, and rates of matrix products and of training."""
+"""Measured rows: calls of collectives, copies between two devices, rates of products and of training, and kernels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ CALL_KINDS: Final[tuple[CallKind, ...]] = get_args(CallKind)
 Benchmark = Literal["osu_bw", "osu_bibw", "osu_latency", "kernel_copy", "sdma_copy"]
 BENCHMARKS: Final[tuple[Benchmark, ...]] = get_args(Benchmark)
 Unit = Literal["GB/s", "MB/s", "us"]
-Form = Literal["calls", "copies", "rates"]  # of a table: which of the three kinds of rows it holds
+Form = Literal["calls", "copies", "rates", "kernels"]  # of a table: which kind of rows it holds
+KernelKind = Literal["copy", "softmax", "layernorm", "adam", "attention"]
+KERNEL_KINDS: Final[tuple[KernelKind, ...]] = get_args(KernelKind)
 What = Literal["matmul", "training"]
 Quantity = Literal[
     "seconds",
@@ -143,6 +145,27 @@ class RateRow:
         return None if self.flops is None or self.flops_per_s is None else self.flops / self.flops_per_s
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelRow:
+    """One measured time of a kernel without matrix products, or of fused attention, on one device.
+
+    `shape` is that of its operand, for people (2048x6144). `num_bytes` is what it reads and writes at least, each
+    operand once; `flops` are those of attention's products, forward and backward together (None: no products).
+    """
+
+    machine: str
+    kernel: KernelKind
+    dtype: str
+    shape: str
+    num_bytes: int
+    seconds: float
+    statistic: str
+    status: str
+    source: str
+    place: RowPlace
+    flops: int | None = None
+
+
 def kind_of(spelling: str) -> CallKind | None:
     """The kind of call that a file writes as `all_gather`, `allgather`, `All-Gather`, `bcast` …; None if it is none."""
     letters = "".join(letter for letter in spelling.lower() if letter not in "_- ")
@@ -151,9 +174,9 @@ def kind_of(spelling: str) -> CallKind | None:
     return next((kind for kind in CALL_KINDS if kind.replace("_", "") == letters), None)
 
 
-def refuse_repeats(rows: Sequence[CallRow | CopyRow | RateRow]) -> None:
+def refuse_repeats(rows: Sequence[CallRow | CopyRow | RateRow | KernelRow]) -> None:
     """Raise InputError where a row says the same as one before it; measuring a point again gives another value."""
-    seen: dict[CallRow | CopyRow | RateRow, RowPlace] = {}
+    seen: dict[CallRow | CopyRow | RateRow | KernelRow, RowPlace] = {}
     for row in rows:
         first = seen.setdefault(replace(row, place=NOWHERE), row.place)
         if first != row.place:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from simfrontier.measured import CallRow, CopyRow, RateRow
+from simfrontier.measured import CallRow, CopyRow, KernelRow, RateRow
 from simfrontier.records import dataclass
 from simfrontier.validation.calls import CallPredictor, predict_call
 from simfrontier.validation.copies import copy_fitted, predict_copy
 from simfrontier.validation.fits import was_fitted
+from simfrontier.validation.kernels import predict_kernel
 from simfrontier.validation.outcome import NotCovered, Prediction
 from simfrontier.validation.rates import BoundedRate, predict_rate, rate_fitted, training_bound
 
@@ -42,6 +43,8 @@ def shipped_models(harnesses: tuple[Harness, ...] | None = None) -> Models:
                 return predict_copy(row)
             case RateRow():
                 return training_bound(row) if row.what == "training" else predict_rate(row)
+            case KernelRow():
+                return predict_kernel(row)
 
     return Models(predict=predict, fitted=_fitted)
 
@@ -54,3 +57,5 @@ def _fitted(row: Row) -> bool:
             return copy_fitted(row)
         case RateRow():
             return rate_fitted(row)
+        case KernelRow():
+            return False

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from simfrontier.measured import RateRow
 
 BYTES: Final = DTYPE_BYTES["bf16"]
+NARROW: Final = ("bf16", "fp16", "16-bit")
 TYPICAL: Final = ("typical", "median", "reference")
 MICRO_BATCH: Final = 64  # sequences at once on one device, a large one; 256 add up to 5 %
 STEP: Final = ("norm", "clip", "step")  # first words of what follows the last micro-batch
@@ -80,6 +81,8 @@ def predict_rate(row: RateRow) -> Prediction | NotCovered:
         return NotCovered(
             reason=f"{row.statistic}: a typical device is predicted; the spread (speed_sd) was read off these"
         )
+    if row.dtype not in NARROW:
+        return NotCovered(reason=f"products of {row.dtype} numbers; those of 16-bit ones are predicted")
     machine = shipped_machine(row.machine)
     return around(2.0 * row.m * row.n * row.k / gemm_flops_per_s(machine, row.m, row.n, row.k), gemm_sd(machine))
 

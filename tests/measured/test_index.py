@@ -139,7 +139,8 @@ def test_a_table_that_is_not_there_is_named_with_the_nearest() -> None:
         (
             'form = "calls"',
             'form = "call"',
-            'index.toml: tables.one.form: got "call", allowed: "calls", "copies" or "rates"; did you mean "calls"?',
+            'index.toml: tables.one.form: got "call", allowed: "calls", "copies", "rates" or "kernels"; '
+            'did you mean "calls"?',
         ),
         (
             "devices_from = 128",

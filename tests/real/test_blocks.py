@@ -18,7 +18,7 @@ from simfrontier.schedule.ir import CollectiveKind
 from simfrontier.schedule.placement import PartialOp, Placement
 from simfrontier_real.arrays import Backend, numpy_backend, torch_backend
 from simfrontier_real.blocks import block_of, first_index, local_shape, side_by_side, taken_apart
-from simfrontier_real.lanes import LaneStep
+from simfrontier_real.lane_step import LaneStep
 from simfrontier_real.layout import coordinates, layouts_of
 from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.lowered import LoweredTransport

@@ -16,7 +16,7 @@ from simfrontier.schedule.kinds import NOT_SUMS
 from simfrontier.schedule.placement import PartialOp, partial
 from simfrontier.workload import CrossEntropy
 from simfrontier_real.arrays import numpy_backend
-from simfrontier_real.lanes import LaneStep
+from simfrontier_real.lane_step import LaneStep
 from simfrontier_real.layout import layouts_of
 from simfrontier_real.local import LOCAL_KERNELS
 from simfrontier_real.loopback import LoopbackWorld

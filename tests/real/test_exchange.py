@@ -15,7 +15,7 @@ from simfrontier.schedule.placement import Placement
 from simfrontier_real.arrays import numpy_backend
 from simfrontier_real.executor import Executor
 from simfrontier_real.kernels import MODEL_KERNELS
-from simfrontier_real.lanes import LaneStep
+from simfrontier_real.lane_step import LaneStep
 from simfrontier_real.layout import layouts_of
 from simfrontier_real.local import LOCAL_KERNELS
 from simfrontier_real.loopback import LoopbackWorld

@@ -19,6 +19,7 @@ from simfrontier.schedule import Compute, Schedule, expand, save
 from simfrontier.schedule.cost import traffic_bytes
 from simfrontier.trace import Trace, read_perfetto
 from simfrontier.workload import gpt
+from simfrontier_real.device_timer import DeviceTimer
 from tests.real.ranks import ROOT
 from tests.real.schedules import EXACT, GPT, PLAIN, schedule
 from tests.schedule.builders import mesh_of, options_of
@@ -30,11 +31,11 @@ FASTER = 1.3  # nothing may beat the bound by more than the noise of what the bo
 SLOWER = 3.0  # the median of the large matrix products reaches a third of it
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str, module: str = "simfrontier_real") -> subprocess.CompletedProcess[str]:
     """One rank, alone, without a launcher."""
     place = {key: value for key, value in os.environ.items() if key not in ("RANK", "WORLD_SIZE", "LOCAL_RANK")}
     return subprocess.run(
-        [sys.executable, "-m", "simfrontier_real", *arguments],
+        [sys.executable, "-m", module, *arguments],
         capture_output=True,
         text=True,
         cwd=ROOT,
@@ -61,6 +62,13 @@ def test_another_backend_is_refused_in_one_line(tmp_path: Path) -> None:
     assert ended.returncode == 2
     assert len(ended.stderr.strip().splitlines()) == 1, ended.stderr
     assert ended.stderr.startswith("simfrontier-real: --backend: got 'ncll'"), ended.stderr
+
+
+@pytest.mark.parametrize("backend", ["gloo", pytest.param("nccl", marks=needs_gpu)])
+def test_every_call_of_a_rank_that_is_alone(backend: str) -> None:
+    """Schedules of one rank have no calls; these are the library's, of one member, in five types."""
+    ended = run(backend, module="tests.real.calls_alone")
+    assert (ended.returncode, ended.stdout) == (0, "20 calls\n"), ended.stderr
 
 
 # ── with a GPU ──
@@ -143,13 +151,5 @@ def bandwidth_bytes_per_s() -> float:
 
 
 def _seconds(work: Any) -> float:
-    """The shortest of ten."""
-    best = float("inf")
-    for _ in range(12):
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
-        begin.record()
-        work()
-        end.record()
-        torch.cuda.synchronize()
-        best = min(best, begin.elapsed_time(end) / 1e3)
-    return best
+    """The shortest of some."""
+    return DeviceTimer("cuda").times(work).least

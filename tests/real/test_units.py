@@ -14,7 +14,8 @@ from simfrontier.schedule.placement import PartialOp
 from simfrontier.trace import Span, Trace
 from simfrontier_real.arrays import Array, Backend, numpy_backend
 from simfrontier_real.executor import Executor, StuckError
-from simfrontier_real.lanes import FinishedOp, InlineLanes, LaneStep
+from simfrontier_real.lane_step import LaneStep
+from simfrontier_real.lanes import FinishedOp, InlineLanes
 from simfrontier_real.launch import without_ranks
 from simfrontier_real.layout import layouts_of
 from simfrontier_real.loopback import LoopbackWorld

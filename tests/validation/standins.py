@@ -65,6 +65,7 @@ def rate_row(**changed: Any) -> RateRow:
         "m": 32768,
         "n": 32768,
         "k": 32768,
+        "dtype": "bf16",
     }
     return RateRow(**{**known, **changed})
 

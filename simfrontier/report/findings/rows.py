@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from simfrontier.measured import CallRow, CopyRow, RateRow, Row
+from simfrontier.measured import CallRow, CopyRow, KernelRow, RateRow, Row
 from simfrontier.records import dataclass
 from simfrontier.report.phrases import binary
 from simfrontier.validation import ComparedRow, harnesses_of, shipped_harnesses
@@ -12,6 +12,7 @@ from simfrontier.validation import ComparedRow, harnesses_of, shipped_harnesses
 _COPIES = {"kernel_copy": "copy by kernels", "sdma_copy": "copy by SDMA engines"}  # others are names of benchmarks
 _SCOPES = {"intra-node": "in a node", "inter-node": "between nodes"}
 BYTES, EDGE = "message (bytes)", "edge of a cube of equal work (elements)"
+MOVED = "read and written (bytes)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +40,8 @@ def standing(row: Row) -> RowPosition:
             return _of_copy(row)
         case RateRow():
             return _of_rate(row)
+        case KernelRow():
+            return _of_kernel(row)
 
 
 def row_name(row: Row) -> str:
@@ -97,4 +100,16 @@ def _of_rate(row: RateRow) -> RowPosition:
         size=edge,
         size_title=EDGE,
         size_words=f"{row.m:,} × {row.n:,} × {row.k:,}" if row.m and row.n and row.k else "shape not told",
+    )
+
+
+def _of_kernel(row: KernelRow) -> RowPosition:
+    """A chart per kernel, machine and type of numbers; a line per statistic."""
+    return RowPosition(
+        chart=f"{row.kernel}, {row.machine}, {row.dtype}",
+        line=row.statistic,
+        order=0.0,
+        size=row.num_bytes,
+        size_title=MOVED,
+        size_words=f"{row.shape.replace('x', ' × ')}, {binary(row.num_bytes)}",
     )

@@ -1,0 +1,212 @@
+"""gloo with buffers on a device: a stream per lane, messages through the host's memory; all of it that needs no GPU."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from simfrontier.collectives.lowering.store import save_lowered
+from simfrontier.errors import InputError
+from simfrontier.schedule import Schedule, load, save
+from simfrontier.trace import read_perfetto
+from simfrontier_real.options import device_kind
+from simfrontier_real.through_host import HostTransport, HostWire
+from simfrontier_real.transport import Pending
+from simfrontier_real.wire import Mailboxes, WireMessage
+from tests.real.grids import axonn, megatron
+from tests.real.lowerings import lowered_of
+from tests.real.ranks import ROOT, Ended, run_ranks
+from tests.real.schedules import ENGINES, EXACT, QUANTISED, schedule
+
+HAS_GPU = torch.cuda.is_available()
+LIMIT_S = 200.0  # of a whole launch, on a box that is busy with other tests
+ON_STANDIN = "tests.real.standin_cuda"
+ON_CUDA = ["--backend", "gloo", "--device", "cuda"]
+SCHEDULES = {
+    "zero3": lambda: schedule(EXACT["zero3"], (2, 1, 2), 2, engine=ENGINES["tight"]),
+    "topo": lambda: schedule(EXACT["zero-topo"], (2, 1, 2), 2),
+    "quantised": lambda: schedule(QUANTISED["qwz and qgz"], (2, 1, 2), precision="fp32"),
+    "tensor": lambda: axonn(2, 2, 1).schedule,
+    "stages": lambda: megatron(2, 2, sequence_parallel=True, overlap_exchange=True).schedule,
+}
+LOWERED = ("zero3", "topo")  # of one role
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Schedules of four ranks, with lowerings of some."""
+    folder = tmp_path_factory.mktemp("schedules")
+    for name, make in SCHEDULES.items():
+        save(make(), path(folder, name))
+        if name in LOWERED:
+            save_lowered(lowered_of(load(path(folder, name))), folder / f"lowered-{name}.json")
+    return folder
+
+
+def path(folder: Path, name: str) -> Path:
+    return folder / f"schedule-{name}.json"
+
+
+def run(arguments: Sequence[str], module: str) -> Ended:
+    ended = run_ranks([arguments] * 4, LIMIT_S, module)
+    assert ended.orphans == () and set(ended.codes) == {0}, ended.err
+    return ended
+
+
+# ── with streams that are stood in for, or on a GPU where there is one ──
+
+
+@pytest.mark.parametrize(("names", "collectives"), [(tuple(SCHEDULES), "native"), (LOWERED, "lowered")])
+def test_four_ranks_train_like_the_unsharded_model(
+    files: Path, tmp_path: Path, names: tuple[str, ...], collectives: str
+) -> None:
+    report = tmp_path / "trained.json"
+    given = ["train", *(str(path(files, name)) for name in names), "--steps", "2", "--json", str(report)]
+    given += [*ON_CUDA, "--collectives", collectives, "--out", str(tmp_path / "traces")]
+    run(given, "simfrontier_real" if HAS_GPU else ON_STANDIN)
+    for name, result in zip(names, json.loads(report.read_text(encoding="utf-8")), strict=True):
+        assert result["is_good"] and result["message_bytes"] == result["scheduled_bytes"] > 0, result
+        if name != "quantised":
+            assert result["must_agree"] and result["weights_error"] <= 1e-10 and result["loss_error"] <= 1e-10
+        trace = read_perfetto(tmp_path / "traces" / f"trace-{name}.json")
+        assert trace.notes["buffers"] == "on cuda:0, messages copied through the host's memory"
+        for spans in trace.spans:
+            assert all(span.ready_s <= span.start_s <= span.end_s for span in spans)
+
+
+def test_a_replay_computes_for_real_and_cannot_wait(files: Path, tmp_path: Path) -> None:
+    module = "simfrontier_real" if HAS_GPU else ON_STANDIN
+    given = ["replay", str(path(files, "zero3")), *ON_CUDA, "--iterations", "2", "--warmup", "1"]
+    run([*given, "--out", str(tmp_path)], module)
+    assert "buffers" in read_perfetto(tmp_path / "trace-zero3.json").notes
+    waits = ["--compute", "wait", "--waits", str(tmp_path), "--out", str(tmp_path / "waited")]
+    ended = run_ranks([[*given, *waits]] * 4, LIMIT_S, module)
+    assert set(ended.codes) == {2} and "allowed on a GPU: real or none" in ended.err, ended.err
+
+
+@pytest.mark.skipif(HAS_GPU, reason="the streams of a GPU are no stand-ins")
+def test_the_stand_in_notices_an_op_that_does_not_wait(files: Path) -> None:
+    given = ["train", str(path(files, "zero3")), "--steps", "1", "--no-reference", *ON_CUDA]
+    ended = run_ranks([given] * 4, LIMIT_S, "tests.real.standin_forgetful")
+    assert set(ended.codes) == {1} and "does not wait for ops" in ended.err, ended.err
+
+
+def test_measuring_says_what_was_measured(tmp_path: Path) -> None:
+    given = ["measure", "--out", str(tmp_path / "box.toml"), *ON_CUDA, "--sizes", "4KiB,64KiB", "--iterations", "3"]
+    run(given, "simfrontier_real" if HAS_GPU else ON_STANDIN)
+    text = (tmp_path / "box.toml").read_text(encoding="utf-8")
+    assert 'title = "gloo on 4 ranks, buffers on cuda:0, messages copied through the host\'s memory"' in text
+
+
+# ── what is refused ──
+
+
+def test_what_tensors_are_on() -> None:
+    assert device_kind("gloo", None) == device_kind("gloo", "cpu") == "cpu"
+    for backend, kind, message in (
+        ("gloo", "gpu", "--device: got 'gpu'; did you mean \"cpu\"?"),
+        ("nccl", "cpu", "--device: got 'cpu' beside --backend nccl, which needs a GPU; allowed: cuda"),
+    ):
+        with pytest.raises(InputError) as refused:
+            device_kind(backend, kind)
+        assert str(refused.value) == message
+    if HAS_GPU:
+        assert device_kind("gloo", "cuda") == device_kind("nccl", None) == device_kind("nccl", "cuda") == "cuda"
+
+
+@pytest.mark.skipif(HAS_GPU, reason="this machine has a GPU")
+@pytest.mark.parametrize("verb", ["train", "replay"])
+def test_without_a_gpu_four_ranks_are_refused_in_one_line(files: Path, tmp_path: Path, verb: str) -> None:
+    out = tmp_path / "out"
+    given = [verb, str(path(files, "zero3")), "--out", str(out), "--ranks", "4", *ON_CUDA]
+    command = [sys.executable, "-m", "simfrontier_real", *given]
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60, check=False)
+    said = "simfrontier-real: --device cuda: this machine has no GPU that torch can use; allowed: cpu\n"
+    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", said)
+    assert not out.exists()
+
+
+# ── the transport by itself ──
+
+
+@dataclass
+class Recorder:
+    """Stands for gloo: keeps what it is given, and gives it back as what has arrived."""
+
+    given: list[Any] = field(default_factory=list)
+
+    def prepare(self, made: Schedule) -> None:
+        self.given.append(made)
+
+    def begin(self, op: Any, message: Any, reduction: str) -> Pending:
+        self.given.append(message)
+        return Arrived(message)
+
+    def exchange(self, op: Any, message: Any, room: Any) -> Pending:
+        self.given += [message, room]
+        return Arrived(None if room is None else room.fill_(7.0))
+
+
+@dataclass
+class Arrived:
+    value: Any
+
+    def is_done(self) -> bool:
+        return False
+
+    def wait(self) -> Any:
+        return self.value
+
+
+def test_gloo_gets_copies_in_the_hosts_memory_and_results_go_to_the_device() -> None:
+    """torch's device `meta` holds no values: it stands for the one that results belong on."""
+    gloo, op = Recorder(), object()
+    transport = HostTransport(gloo, "meta")  # type: ignore[arg-type]
+    message = torch.arange(6.0).reshape(3, 2)
+    result = transport.begin(op, message.T, "sum").wait()  # type: ignore[arg-type]
+    (sent,) = gloo.given
+    assert sent.device.type == "cpu" and torch.equal(sent, message.T) and sent.is_contiguous()
+    assert sent.data_ptr() != message.data_ptr()
+    assert result.device.type == "meta" and result.shape == (2, 3)
+
+
+def test_an_exchange_goes_in_the_directions_that_it_is_given() -> None:
+    gloo, op, message = Recorder(), object(), torch.arange(4.0)
+    transport, room = HostTransport(gloo, "cpu"), torch.zeros(4)  # type: ignore[arg-type]
+    assert transport.exchange(op, message, None).wait() is None  # type: ignore[arg-type]
+    assert gloo.given[1] is None and gloo.given[0].data_ptr() != message.data_ptr()
+    assert transport.exchange(op, None, room).wait() is room  # type: ignore[arg-type]
+    assert gloo.given[2] is None and gloo.given[3].data_ptr() != room.data_ptr()
+    assert room.tolist() == [7.0] * 4
+
+
+@dataclass
+class TorchMailbox:
+    """One end of mailboxes for tensors."""
+
+    wire: Any
+
+    def send(self, peer: int, values: Any) -> Any:
+        return self.wire.send(peer, values.numpy())
+
+    def receive(self, peer: int, values: Any) -> Any:
+        return self.wire.receive(peer, values.numpy())
+
+
+def test_messages_arrive_in_their_places_when_they_are_waited_for() -> None:
+    boxes = Mailboxes()
+    one, other = (HostWire(TorchMailbox(boxes.wire(rank, (0, 1)))) for rank in range(2))  # type: ignore[arg-type]
+    line, there = torch.arange(8.0), torch.zeros(8)
+    one.exchange([WireMessage(1, True, line[2:5])])
+    (moving,) = other.exchange([WireMessage(0, False, there[4:7])])
+    assert moving.is_done() and there.tolist() == [0.0] * 8
+    moving.wait()
+    assert there.tolist() == [0.0] * 4 + [2.0, 3.0, 4.0] + [0.0]

@@ -1,0 +1,167 @@
+"""`simfrontier-real gpu`: its steps and their limits, its folder, its one line without a GPU; all commands on CPUs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from simfrontier.errors import InputError
+from simfrontier_real.device_facts import device_facts, lines_of
+from simfrontier_real.gpu import FACTS, LIMIT_S, SUMMARY, GpuRun, line_of, make_room, run_and_summarise, steps_of
+from simfrontier_real.steps import Step, StepResult
+from tests.real.ranks import ROOT
+
+HAS_GPU = torch.cuda.is_available()
+ON_CPUS = {"nccl": "gloo", "cuda": "cpu"}  # words of the commands that need a GPU, and what takes their place
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "simfrontier_real", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120, check=False)
+
+
+@pytest.mark.skipif(HAS_GPU, reason="this machine has a GPU")
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("gpu",), 1, "this machine has no GPU that torch can use; nothing was run"),
+        (
+            ("rates", "--device", "cuda"),
+            2,
+            "--device cuda: this machine has no GPU that torch can use; allowed: cpu",
+        ),
+    ],
+)
+def test_without_a_gpu_there_is_one_line(arguments: tuple[str, ...], code: int, said: str, tmp_path: Path) -> None:
+    ended = run(*arguments, "--out", str(tmp_path / "out"))
+    assert (ended.returncode, ended.stdout, ended.stderr) == (code, "", f"simfrontier-real: {said}\n")
+    assert not (tmp_path / "out").exists()
+
+
+def test_make_gpu_is_that_command() -> None:
+    made = subprocess.run(["make", "-n", "gpu"], capture_output=True, text=True, cwd=ROOT, check=True).stdout
+    assert ".venv/bin/simfrontier-real gpu --out reports/gpu" in made
+    told = subprocess.run(["make", "help"], capture_output=True, text=True, cwd=ROOT, check=True).stdout
+    assert "make gpu " in told
+
+
+# ── the steps ──
+
+
+def test_every_step_has_its_time_within_eight_minutes(tmp_path: Path) -> None:
+    """The last step, the tests, has what the others leave. A step that does not end takes up to 6 s more."""
+    steps = steps_of(GpuRun(out=tmp_path))
+    *others, tests = steps
+    assert tests.name == "tests" and sum(step.limit_s for step in others) <= LIMIT_S <= 480 - 6
+    names = [step.name for step in steps]
+    assert len(set(names)) == len(names)
+    assert [name for name in names if name in ("nccl-train", "gloo-train", "rates")] == [
+        "nccl-train",
+        "gloo-train",
+        "rates",
+    ]
+    for number, step in enumerate(steps):
+        assert set(step.needs) <= set(names[:number]), step
+
+
+def test_rates_stop_by_themselves_before_their_limit(tmp_path: Path) -> None:
+    (rates,) = (step for step in steps_of(GpuRun(out=tmp_path, machine="h100-node")) if step.name == "rates")
+    seconds = float(rates.command[rates.command.index("--seconds") + 1])
+    assert seconds <= rates.limit_s - 15  # torch's start, and a case that began in time
+    assert rates.command[-2:] == ("--machine", "h100-node")
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        pytest.param(("device", "nccl-schedules", "nccl-train", "gloo-schedules", "gloo-grid"), id="first"),
+        pytest.param((), id="all", marks=pytest.mark.long),
+    ],
+)
+def test_the_commands_run_on_cpus(names: tuple[str, ...], tmp_path: Path) -> None:
+    """With gloo for nccl, the host for the GPU, and a smaller model to replay; the tests, which are these, left out."""
+    out, said = tmp_path / "out", list[str]()
+    steps = [step for step in steps_of(GpuRun(out=out)) if step.name != "tests" and (not names or step.name in names)]
+    on_cpus = [replace(step, command=tuple(ON_CPUS.get(word, word) for word in step.command)) for step in steps]
+    smaller = {"gloo-simulate": ("--set", "model.hidden=128")}
+    given = [replace(step, command=step.command + smaller.get(step.name, ()), limit_s=300.0) for step in on_cpus]
+    make_room(out)
+    run_and_summarise(given, out, said.append, limit_s=1200.0)
+    summary = json.loads((out / SUMMARY).read_text(encoding="utf-8"))
+    failed = {step["name"] for step in summary["steps"] if step["verdict"] != "passed"}
+    assert failed <= {"crosscheck"}, said  # whose times are those of a box that is busy with other tests
+    assert summary["device"]["torch"] == torch.__version__ and summary["num_steps"] == len(steps)
+    for result in json.loads((out / "nccl-train.json").read_text(encoding="utf-8")):
+        assert result["must_agree"] and result["is_good"]
+    if not names:
+        compared = " ".join((out / "logs" / "crosscheck.txt").read_text(encoding="utf-8").split())
+        assert "ran in both: kind, name, axes, bytes of messages, and order on every lane" in compared
+        assert (out / "crosscheck" / "index.html").is_file() and (out / "rates" / "products.csv").is_file()
+    make_room(out)
+    assert list(out.iterdir()) == []
+
+
+# ── the folder and the summary ──
+
+
+def test_a_folder_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("", encoding="utf-8")
+    with pytest.raises(InputError) as refused:
+        make_room(tmp_path)
+    assert str(refused.value) == (
+        f"--out {tmp_path}: holds other files; allowed: a new folder, or one of an earlier run"
+    )
+    assert (tmp_path / "thesis.tex").exists()
+
+
+def test_a_folder_of_an_earlier_run_loses_its_results_and_nothing_else(tmp_path: Path) -> None:
+    for name in (SUMMARY, FACTS, "notes.txt"):
+        (tmp_path / name).write_text("{}", encoding="utf-8")
+    (tmp_path / "rates").mkdir()
+    make_room(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_the_summary_is_written_after_every_step(tmp_path: Path) -> None:
+    """The second step copies what is written of the first; the exit code is 1, because the third fails."""
+    copies = f"import shutil; shutil.copy({str(tmp_path / SUMMARY)!r}, {str(tmp_path / 'seen.json')!r})"
+    texts = {"one": "print()", "two": copies, "three": "raise SystemExit('no room')"}
+    steps = [
+        Step(name=name, shows=f"shows {name}", command=(sys.executable, "-c", text), limit_s=60)
+        for name, text in texts.items()
+    ]
+    said: list[str] = []
+    assert run_and_summarise(steps, tmp_path, said.append) == 1
+    seen = json.loads((tmp_path / "seen.json").read_text(encoding="utf-8"))
+    assert [step["name"] for step in seen["steps"]] == ["one"] and seen["num_steps"] == 3 and seen["device"] is None
+    assert [line.split()[0] for line in said[:3]] == ["one", "two", "three"]
+    assert said[2].endswith("failed     exit code 1: no room")
+    assert said[3].startswith("2 of 3 steps passed in ")
+
+
+def test_a_step_in_one_line() -> None:
+    passed = StepResult(name="nccl-train", shows="it trains", verdict="passed", seconds=12.34, code=0)
+    assert line_of(passed) == "nccl-train         12.3 s  passed     it trains"
+
+
+# ── what is here ──
+
+
+def test_what_runs_stand_on(tmp_path: Path) -> None:
+    ended = run("device", "--out", str(tmp_path / "device.json"))
+    assert ended.returncode == 0, ended.stderr
+    facts = json.loads((tmp_path / "device.json").read_text(encoding="utf-8"))
+    assert facts["torch"] == torch.__version__ and facts["missing_packages"] == []
+    assert bool(facts["devices"]) == HAS_GPU
+    assert f"torch {torch.__version__}" in ended.stdout
+
+
+def test_a_missing_package_is_named() -> None:
+    facts = device_facts() | {"missing_packages": ["array_api_compat"]}
+    assert list(lines_of(facts))[-1] == "missing packages: array_api_compat (imported by these names)"
