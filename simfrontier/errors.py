@@ -10,7 +10,7 @@ Anything else that comes up (AssertionError, ...) is a defect of simfrontier, no
 import json
 import re
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from copy import copy
 from itertools import accumulate
 from typing import Self
@@ -125,8 +125,8 @@ def nearest(name: str, allowed: Iterable[str]) -> str:
 
 def near(name: str, allowed: Iterable[str]) -> str | None:
     """The one of the allowed names that is most like a name: the same but for case, hyphens and + for p (zero++), one
-    whose first words they are, one of nearly the same letters, or one that has the name in it. None where none is
-    alike, or the name is longer than any that is compared."""
+    whose first words they are, one of nearly the same letters, or the shortest that has the name in it. None where none
+    is alike, or the name is longer than any that is compared."""
     if len(name) > COMPARED_CHARACTERS:
         return None
     known: dict[str, str] = {}
@@ -137,8 +137,13 @@ def near(name: str, allowed: Iterable[str]) -> str | None:
     if wanted in known:
         return known[wanted]
     begins = (each for each in known.values() if wanted in accumulate(re.split(r"[-_. ]", each.lower())))
-    holds = (each for key, each in known.items() if len(wanted) >= LEAST_SAID and wanted in key)
-    return next(begins, None) or _of_like_letters(name, known.values()) or next(holds, None)
+    return next(begins, None) or _of_like_letters(name, known.values()) or _that_holds(wanted, known)
+
+
+def _that_holds(wanted: str, known: Mapping[str, str]) -> str | None:
+    """The shortest name that has these letters in it; None where two are as short."""
+    holds = [each for key, each in known.items() if len(wanted) >= LEAST_SAID and wanted in key]
+    return holds[0] if len(holds) == 1 or (holds and len(holds[0]) < len(holds[1])) else None
 
 
 def _squeezed(name: str) -> str:

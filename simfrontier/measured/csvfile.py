@@ -162,14 +162,14 @@ def _check_header(place: RowPlace, header: Sequence[str], columns: Sequence[str]
 
 def _meant(missing: Sequence[str], header: Sequence[str], columns: Sequence[str]) -> str:
     """What may have been meant by a missing column, or else what is there and what is allowed."""
+    got = ", ".join(header)
+    if len(header) == 1 and (other := next((sign for sign in OTHER_SIGNS if sign in got), None)):
+        return f"the cells are separated by {OTHER_SIGNS[other]}, allowed: commas"
     others = {column.lower(): column for column in header if column not in columns}
     for column in missing:
         close = near(column, others)
         if close is not None:
             return f'got "{others[close]}", did you mean "{column}"?'
-    got = ", ".join(header)
-    if len(header) == 1 and (other := next((sign for sign in OTHER_SIGNS if sign in got), None)):
-        return f"the cells are separated by {OTHER_SIGNS[other]}, allowed: commas"
     return f"got: {got if len(got) <= 3 * MAX_SHOWN else got[: 3 * MAX_SHOWN] + '...'}; allowed: {', '.join(columns)}"
 
 
