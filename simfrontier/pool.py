@@ -42,6 +42,10 @@ class Pool:
             worker.terminate()
         self._executor.shutdown(cancel_futures=True)
 
+    def submit(self, work: Callable[..., T], *given: Any) -> Future[T]:
+        """A call whose result is awaited by whoever asks for it."""
+        return self._submitted(work, [given])[0]
+
     def in_order(self, work: Callable[..., T], calls: Sequence[tuple[Any, ...]]) -> Iterator[T]:
         """What `work` gives for each call's arguments, in the order of the calls. Raises what a call raised, and
         WorkerLostError."""

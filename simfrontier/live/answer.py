@@ -2,87 +2,86 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Mapping, Sequence
+import json
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Any, Final, Self
 
-import numpy as np
-
-from simfrontier.analysis import link_use, node_links, traffic
-from simfrontier.arrays import Floats
 from simfrontier.live.controls import Control, controls_of
-from simfrontier.live.state import scenario_at, state_of
-from simfrontier.records import dataclass
-from simfrontier.report import (
-    MEMORY_COLOURS,
-    PARTS,
-    SPAN_COLOURS,
-    StudyView,
-    headline_of,
-    kind_of,
-    lanes_of,
-    median_rate,
-    median_step_s,
-    node_drawing,
-    rate,
-    sampled_tflops,
-    verdict,
-)
+from simfrontier.live.state import LiveState, scenario_at, state_of
+from simfrontier.live.worker import begin, outcome, step_of
+from simfrontier.pool import Pool
+from simfrontier.report import PARTS, StudyView, headline_of, median_rate, median_step_s, rate, sampled_tflops, verdict
 from simfrontier.scenario import Scenario
-from simfrontier.simulation import MemoryTimeline, SimulatedStep, fullest
-from simfrontier.study import BuiltSchedule, PlanOutcome, ScheduleCache, Study, completed, outcome_of, simulated
-from simfrontier.trace import Span
+from simfrontier.study import PlanOutcome, Study, completed
 
-SAMPLES: Final = 50  # of a step: enough for a band that is looked at while a slider moves
-NUM_PARTS: Final = 400  # of a step, for the use of links
-MOST_TIMES: Final = 4000  # of memory: the most within each stretch is shown beyond
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Simulated:
-    """A plan's case as it was simulated."""
-
-    built: BuiltSchedule
-    step: SimulatedStep
-    outcome: PlanOutcome
+MOST_WORKERS: Final = 8
+MOST_ANSWERS: Final = 200  # that are kept
 
 
 class Answerer:
-    """Answers of one scenario, one at a time; schedules that were built are kept."""
+    """Answers of one scenario, to be used with `with`. Every plan belongs to one of `jobs` worker processes (default:
+    one for each core), which keeps the schedules that it built. Answers are kept."""
 
-    def __init__(self, scenario: Scenario) -> None:
+    def __init__(self, scenario: Scenario, jobs: int | None = None) -> None:
         self.scenario = scenario
         self.controls: Sequence[Control] = controls_of(scenario)
         self.plans = tuple(scenario.plans)
-        self._cache, self._turn = ScheduleCache(), threading.Lock()
+        number = min(jobs or os.cpu_count() or 1, MOST_WORKERS, len(self.plans))
+        self._pools = [Pool(1, begin, (scenario,)) for _ in range(number)]
+        self._open = ExitStack()
+        self._known: OrderedDict[tuple[Any, ...], bytes] = OrderedDict()
 
-    def answer(self, query: Mapping[str, str]) -> dict[str, Any]:
-        """What the page shows, as JSON has it. Raises InputError for a state that cannot be."""
-        state = state_of(query, self.controls, self.plans)
-        with self._turn:
-            scenario = scenario_at(self.scenario, self.controls, state, {"uncertainty.samples": SAMPLES})
-            size, found = scenario.file.run.devices[0], {}
-            for plan in scenario.plans:
-                found[plan] = self._simulated(scenario, plan, size)
-            outcomes = completed(scenario, [each.outcome for each in found.values()])
-            study = Study(scenario=scenario, fidelity=scenario.file.run.fidelity, outcomes=tuple(outcomes))
-            view = StudyView(study=study)
-            fitting = [outcome.plan for outcome in view.ranked]
-            shown = state.plan if state.plan in fitting else next(iter(fitting), None)
-            return {
-                "verdict": verdict(headline_of(view)),
-                "settings": [each for each in scenario.settings if not each.startswith("uncertainty.")],
-                "parts": [{"name": part.short, "colour": part.colour} for part in PARTS.values()],
-                "plans": [_rates(view, outcome) for outcome in [*view.ranked, *_misfits(view)]],
-                "step": None if shown is None else _step(scenario, found[shown]),
-            }
+    def __enter__(self) -> Self:
+        for pool in self._pools:
+            self._open.enter_context(pool)
+        for plan in self.plans:  # what is asked first
+            self._submit(outcome, plan, LiveState(places={}))
+        return self
 
-    def _simulated(self, scenario: Scenario, plan: str, size: int) -> Simulated:
-        case = scenario.case(plan, size)
-        built = self._cache.of_case(scenario, case)
-        step = simulated(scenario, built, scenario.file.run.fidelity)
-        return Simulated(built=built, step=step, outcome=outcome_of(scenario, case, built, step))
+    def __exit__(self, *error: Any) -> None:
+        self._open.__exit__(*error)
+
+    def state(self, query: Mapping[str, str]) -> LiveState:
+        """What a link says. Raises InputError."""
+        return state_of(query, self.controls, self.plans)
+
+    def answer(self, state: LiveState, started: Callable[[Future[Any]], None] = lambda _: None) -> bytes:
+        """What the page shows, as JSON; `started` hears of every task, which may be cancelled. Raises InputError for a
+        state that cannot be, and CancelledError."""
+        key = (state.plan, *sorted(state.places.items()))
+        made = self._known.get(key)
+        if made is None:
+            made = json.dumps(self._made(state, started), allow_nan=False, separators=(",", ":")).encode()
+            self._known[key] = made
+            if len(self._known) > MOST_ANSWERS:
+                self._known.popitem(last=False)
+        return made
+
+    def _made(self, state: LiveState, started: Callable[[Future[Any]], None]) -> dict[str, Any]:
+        scenario = scenario_at(self.scenario, self.controls, state)
+        tasks = [self._submit(outcome, plan, state) for plan in self.plans]
+        for task in tasks:
+            started(task)
+        outcomes = completed(scenario, [task.result() for task in tasks])
+        study = Study(scenario=scenario, fidelity=scenario.file.run.fidelity, outcomes=tuple(outcomes))
+        view = StudyView(study=study)
+        fitting = [each.plan for each in view.ranked]
+        shown = state.plan if state.plan in fitting else next(iter(fitting), None)
+        return {
+            "verdict": verdict(headline_of(view)),
+            "settings": list(scenario.settings),
+            "parts": [{"name": part.short, "colour": part.colour} for part in PARTS.values()],
+            "plans": [_rates(view, each) for each in [*view.ranked, *_misfits(view)]],
+            "step": None if shown is None else self._submit(step_of, shown, state).result(),
+        }
+
+    def _submit(self, work: Callable[[str, LiveState], Any], plan: str, state: LiveState) -> Future[Any]:
+        return self._pools[self.plans.index(plan) % len(self._pools)].submit(work, plan, state)
 
 
 def _misfits(view: StudyView) -> list[PlanOutcome]:
@@ -106,65 +105,3 @@ def _rates(view: StudyView, outcome: PlanOutcome) -> dict[str, Any]:
         "parts": [parts[part] / step_s for part in PARTS],
         "peak_bytes": float(outcome.row["peak_memory_bytes"]),
     }
-
-
-def _step(scenario: Scenario, found: Simulated) -> dict[str, Any]:
-    """The step of a plan on the rank that ends last: spans by lane, memory, and the links of an average node."""
-    step, machine = found.step, scenario.machine
-    spans = step.spans(step.critical)
-    moved = traffic(step)
-    use, loads = link_use(step, moved, "name", NUM_PARTS), node_links(step, moved)
-    memory = fullest(step, found.built.peaks)
-    kinds = [kind for kind in (*MEMORY_COLOURS, *sorted(set(memory.held) - set(MEMORY_COLOURS))) if kind in memory.held]
-    return {
-        "plan": found.outcome.plan,
-        "step_us": 1e6 * step.step_s,
-        **_spans(spans),
-        "memory": _memory(memory, kinds),
-        "kinds": [{"name": kind, "colour": MEMORY_COLOURS.get(kind, MEMORY_COLOURS["other"])} for kind in kinds],
-        "capacity_bytes": machine.device.hbm_bytes,
-        "links": {name: np.rint(1000 * use.share(name)).astype(int).tolist() for name in use.num_bytes},
-        "num_parts": NUM_PARTS,
-        "drawing": node_drawing(machine, loads, 1.0, f"Node of {machine.title}: utilisation of links"),
-    }
-
-
-def _spans(spans: Sequence[Span]) -> dict[str, Any]:
-    """Spans as columns: microseconds, and numbers of lanes, names and kinds."""
-    lanes, kinds = lanes_of(spans), list(SPAN_COLOURS)
-    names = {name: number for number, name in enumerate(dict.fromkeys(map(_name, spans)))}
-    return {
-        "lanes": lanes,
-        "colours": [{"name": name, "colour": SPAN_COLOURS[name]} for name in kinds],
-        "names": list(names),
-        "spans": {
-            "start": [round(1e6 * span.start_s, 2) for span in spans],
-            "end": [round(1e6 * span.end_s, 2) for span in spans],
-            "lane": [lanes.index(span.lane) for span in spans],
-            "name": [names[_name(span)] for span in spans],
-            "kind": [kinds.index(kind_of(span)) for span in spans],
-        },
-    }
-
-
-def _name(span: Span) -> str:
-    own = span.name if span.name.startswith(span.kind) or span.kind == span.name else f"{span.kind} {span.name}"
-    return f"{own}{f' over {span.axes}' if span.axes else ''}, {span.call}, layer {span.layer}"
-
-
-def _memory(held: MemoryTimeline, kinds: Sequence[str]) -> dict[str, Any]:
-    """What is held from each time (µs) to the next, by kind; of many changes the most within each stretch."""
-    times, values = held.times, [held.held[kind] for kind in kinds]
-    if len(times) > MOST_TIMES:
-        first = np.linspace(0, len(times), MOST_TIMES + 1).astype(int)[:-1]
-        times, values = times[first], [np.maximum.reduceat(each, first) for each in values]
-    return {
-        "times": np.round(1e6 * times, 2).tolist(),
-        "held": [_whole(each) for each in values],
-        "peak_bytes": held.peak_bytes,
-    }
-
-
-def _whole(values: Floats) -> list[int]:
-    out: list[int] = np.rint(values).astype(np.int64).tolist()
-    return out

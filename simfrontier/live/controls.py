@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 from simfrontier.collectives import environments_of
@@ -32,6 +32,10 @@ class Control:
     values: tuple[Any, ...]
     words: tuple[str, ...]
     at: int
+
+    def place(self, places: Mapping[str, int]) -> int:
+        """Where it stands among these."""
+        return places.get(self.key, self.at)
 
 
 def controls_of(scenario: Scenario) -> tuple[Control, ...]:

@@ -7,12 +7,14 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from simfrontier.errors import InputError, SimfrontierError
+from simfrontier.live.ahead import LookAhead
 from simfrontier.live.answer import Answerer
-from simfrontier.live.state import scenario_file, shown, state_of
+from simfrontier.live.state import scenario_file, shown
 from simfrontier.report import live_page
 from simfrontier.scenario import Scenario
 
@@ -24,16 +26,16 @@ if TYPE_CHECKING:
 HOST: Final = "127.0.0.1"  # nobody else is answered
 
 
-def app_of(scenario: Scenario) -> Starlette:
+def app_of(answerer: Answerer) -> Starlette:
     """The application: `/` is the page, `/answer` what it shows of a state (the query of its link), `/scenario.toml`
     the state as a scenario file."""
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
     from starlette.middleware.trustedhost import TrustedHostMiddleware
-    from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse
+    from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
     from starlette.routing import Route
 
-    answerer = Answerer(scenario)
+    scenario, ahead = answerer.scenario, LookAhead(answerer)
     moves = {control.key: [shown(value) for value in control.values] for control in answerer.controls}
     page = live_page(scenario, answerer.controls, moves)
 
@@ -41,19 +43,21 @@ def app_of(scenario: Scenario) -> Starlette:
         return HTMLResponse(page)
 
     async def answer(request: Request) -> Response:
-        return await _made(JSONResponse, answerer.answer, dict(request.query_params))
+        return await _made(
+            partial(Response, media_type="application/json"), lambda query: ahead.answer(answerer.state(query)), request
+        )
 
     async def file(request: Request) -> Response:
         def text(query: dict[str, str]) -> str:
-            return scenario_file(scenario, answerer.controls, state_of(query, answerer.controls, answerer.plans))
+            return scenario_file(scenario, answerer.controls, answerer.state(query))
 
-        made = await _made(partial(PlainTextResponse, media_type="application/toml"), text, dict(request.query_params))
+        made = await _made(partial(PlainTextResponse, media_type="application/toml"), text, request)
         made.headers["Content-Disposition"] = f'attachment; filename="{scenario.name}-live.toml"'
         return made
 
-    async def _made(response: Callable[[Any], Response], work: Callable[..., Any], query: dict[str, str]) -> Response:
+    async def _made(response: Callable[[Any], Response], work: Callable[..., Any], request: Request) -> Response:
         try:
-            return response(await asyncio.to_thread(work, query))
+            return response(await asyncio.to_thread(work, dict(request.query_params)))
         except SimfrontierError as error:
             return JSONResponse({"error": str(error)}, status_code=422)
 
@@ -75,13 +79,11 @@ def serve(scenario: Scenario, port: int, announce: Callable[[str], None]) -> Non
     except OSError as error:
         listener.close()
         raise InputError(f"got {port}: {error.strerror}; allowed: a free port, or 0 for any", where="--port") from None
-    server = uvicorn.Server(uvicorn.Config(app_of(scenario), log_level="warning", lifespan="off"))
     address = f"http://{HOST}:{listener.getsockname()[1]}/"
-    threading.Thread(target=_announce, args=(server, announce, address), daemon=True).start()
-    try:
+    with suppress(KeyboardInterrupt), listener, Answerer(scenario) as answerer:
+        server = uvicorn.Server(uvicorn.Config(app_of(answerer), log_level="warning", lifespan="off"))
+        threading.Thread(target=_announce, args=(server, announce, address), daemon=True).start()
         server.run(sockets=[listener])
-    finally:
-        listener.close()
 
 
 def _announce(server: Any, announce: Callable[[str], None], address: str) -> None:

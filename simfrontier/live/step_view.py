@@ -1,0 +1,79 @@
+"""The step of a plan as the live page draws it: spans by lane, memory, and the links of an average node, over time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from simfrontier.analysis import link_use, node_links, traffic
+from simfrontier.arrays import Floats
+from simfrontier.machine import Machine
+from simfrontier.report import MEMORY_COLOURS, SPAN_COLOURS, kind_of, lanes_of, node_drawing
+from simfrontier.schedule import Peak
+from simfrontier.simulation import MemoryTimeline, SimulatedStep, fullest
+from simfrontier.trace import Span
+
+NUM_PARTS: Final = 400  # of a step, for the use of links
+MOST_TIMES: Final = 4000  # of memory: the most within each stretch is shown beyond
+
+
+def step_view(machine: Machine, plan: str, step: SimulatedStep, peaks: Sequence[Peak]) -> dict[str, Any]:
+    """The step on the rank that ends last, as JSON has it; times in microseconds, shares of links in thousandths."""
+    spans, moved = step.spans(step.critical), traffic(step)
+    use, loads = link_use(step, moved, "name", NUM_PARTS), node_links(step, moved)
+    memory = fullest(step, peaks)
+    kinds = [kind for kind in (*MEMORY_COLOURS, *sorted(set(memory.held) - set(MEMORY_COLOURS))) if kind in memory.held]
+    return {
+        "plan": plan,
+        "step_us": 1e6 * step.step_s,
+        **_spans(spans),
+        "memory": _memory(memory, kinds),
+        "kinds": [{"name": kind, "colour": MEMORY_COLOURS.get(kind, MEMORY_COLOURS["other"])} for kind in kinds],
+        "capacity_bytes": machine.device.hbm_bytes,
+        "links": {name: np.rint(1000 * use.share(name)).astype(int).tolist() for name in use.num_bytes},
+        "num_parts": NUM_PARTS,
+        "drawing": node_drawing(machine, loads, 1.0, f"Node of {machine.title}: utilisation of links"),
+    }
+
+
+def _spans(spans: Sequence[Span]) -> dict[str, Any]:
+    """Spans as columns: microseconds, and numbers of lanes, names and kinds."""
+    lanes, kinds = lanes_of(spans), list(SPAN_COLOURS)
+    names = {name: number for number, name in enumerate(dict.fromkeys(map(_name, spans)))}
+    return {
+        "lanes": lanes,
+        "colours": [{"name": name, "colour": SPAN_COLOURS[name]} for name in kinds],
+        "names": list(names),
+        "spans": {
+            "start": [round(1e6 * span.start_s, 2) for span in spans],
+            "end": [round(1e6 * span.end_s, 2) for span in spans],
+            "lane": [lanes.index(span.lane) for span in spans],
+            "name": [names[_name(span)] for span in spans],
+            "kind": [kinds.index(kind_of(span)) for span in spans],
+        },
+    }
+
+
+def _name(span: Span) -> str:
+    own = span.name if span.name.startswith(span.kind) or span.kind == span.name else f"{span.kind} {span.name}"
+    return f"{own}{f' over {span.axes}' if span.axes else ''}, {span.call}, layer {span.layer}"
+
+
+def _memory(held: MemoryTimeline, kinds: Sequence[str]) -> dict[str, Any]:
+    """What is held from each time (µs) to the next, by kind; of many changes the most within each stretch."""
+    times, values = held.times, [held.held[kind] for kind in kinds]
+    if len(times) > MOST_TIMES:
+        first = np.linspace(0, len(times), MOST_TIMES + 1).astype(int)[:-1]
+        times, values = times[first], [np.maximum.reduceat(each, first) for each in values]
+    return {
+        "times": np.round(1e6 * times, 2).tolist(),
+        "held": [_whole(each) for each in values],
+        "peak_bytes": held.peak_bytes,
+    }
+
+
+def _whole(values: Floats) -> list[int]:
+    out: list[int] = np.rint(values).astype(np.int64).tolist()
+    return out

@@ -1,0 +1,67 @@
+"""What a worker process of the live page does: simulate the plans that are given to it, and show the step of one."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from simfrontier.live.controls import controls_of
+from simfrontier.live.state import LiveState, scenario_at
+from simfrontier.live.step_view import step_view
+from simfrontier.records import dataclass
+from simfrontier.scenario import Scenario
+from simfrontier.simulation import SimulatedStep
+from simfrontier.study import BuiltSchedule, PlanOutcome, ScheduleCache, outcome_of, simulated
+
+SAMPLES: Final = 50  # of a step: enough for a band that is looked at while a slider moves
+MOST_SCHEDULES: Final = 40  # that a worker keeps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simulated:
+    """A plan's case as it was simulated."""
+
+    built: BuiltSchedule
+    step: SimulatedStep
+    outcome: PlanOutcome
+
+
+class Worker:
+    """Simulations of one scenario. Schedules that were built are kept, and of each plan what was simulated last."""
+
+    def __init__(self, base: Scenario) -> None:
+        self.base, self._controls = base, controls_of(base)
+        self._schedules = ScheduleCache()
+        self._last: dict[str, tuple[LiveState, Simulated]] = {}
+
+    def simulated(self, plan: str, state: LiveState) -> Simulated:
+        """Raises InputError for a state that cannot be."""
+        if plan in self._last and self._last[plan][0].places == state.places:
+            return self._last[plan][1]
+        scenario = scenario_at(self.base, self._controls, state, {"uncertainty.samples": SAMPLES})
+        case = scenario.case(plan, scenario.file.run.devices[0])
+        if len(self._schedules.known) > MOST_SCHEDULES:
+            self._schedules.known.clear()
+        built = self._schedules.of_case(scenario, case)
+        step = simulated(scenario, built, scenario.file.run.fidelity)
+        found = Simulated(built=built, step=step, outcome=outcome_of(scenario, case, built, step))
+        self._last[plan] = state, found
+        return found
+
+
+_worker: list[Worker] = []  # of this process
+
+
+def begin(base: Scenario) -> None:
+    """Make this process ready."""
+    _worker[:] = [Worker(base)]
+
+
+def outcome(plan: str, state: LiveState) -> PlanOutcome:
+    """What is known of a plan."""
+    return _worker[0].simulated(plan, state).outcome
+
+
+def step_of(plan: str, state: LiveState) -> dict[str, Any]:
+    """The step of a plan as the page draws it."""
+    found = _worker[0].simulated(plan, state)
+    return step_view(_worker[0].base.machine, plan, found.step, found.built.peaks)

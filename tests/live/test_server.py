@@ -1,0 +1,142 @@
+"""The server of the live page: what it answers equals what a run prints, to this machine alone."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from html import escape
+from pathlib import Path
+
+import pytest
+
+from simfrontier.scenario import load_scenario
+from tests.invoke import TOY, invoke, refusal
+from tests.live.serving import Served, served
+
+SIZE = "8"
+
+
+@pytest.fixture(scope="module")
+def live() -> Iterator[Served]:
+    with served(TOY, "--devices", SIZE, "--plans", "zero3,zeropp") as started:
+        yield started
+
+
+def row_of(plan: str, *settings: str) -> dict[str, float]:
+    options = [part for each in settings for part in ("--set", each)]
+    ran = invoke("run", TOY, "--plans", plan, "--devices", SIZE, "--no-sensitivity", "--no-page", "--json", *options)
+    [row] = json.loads(ran.out)
+    return dict(row)
+
+
+@pytest.mark.parametrize(
+    ("link", "settings"),
+    [
+        ({}, ()),
+        ({"training.grad_accum": "2"}, ("training.grad_accum=2",)),
+        ({"engine.overlap": "false"}, ("engine.overlap=false",)),
+        ({"perturbation.slow": "0.5"}, ("perturbation.slow=[{device=0, factor=0.5}]",)),
+    ],
+)
+def test_what_is_answered_is_what_a_run_gives(live: Served, link: dict[str, str], settings: tuple[str, ...]) -> None:
+    """Rates where every device is typical, memory and the step are equal to the last digit."""
+    answer = live.answer({**link, "plan": "zeropp"})
+    assert sorted(each["plan"] for each in answer["plans"]) == ["zero3", "zeropp"]
+    for each in answer["plans"]:
+        row = row_of(each["plan"], *settings)
+        assert each["typical"] == row["tflops_per_device"] and each["peak_bytes"] == row["peak_memory_bytes"]
+        assert each["low"] <= each["tflops"] <= each["high"] and sum(each["parts"]) == pytest.approx(1)
+        if each["plan"] == "zeropp":
+            step = answer["step"]
+            assert step["plan"] == "zeropp" and step["step_us"] == pytest.approx(1e6 * row["step_time_s"], rel=1e-12)
+            assert max(step["spans"]["end"]) <= step["step_us"] + 0.01
+            held = [sum(kinds) for kinds in zip(*step["memory"]["held"], strict=True)]
+            assert max(held) == pytest.approx(row["peak_memory_bytes"], abs=len(step["kinds"]))  # rounded to bytes
+
+
+def test_the_fastest_is_shown_where_no_plan_is_chosen(live: Served) -> None:
+    answer = live.answer()
+    fastest = max(answer["plans"], key=lambda each: each["tflops"])
+    assert answer["step"]["plan"] == fastest["plan"] == answer["plans"][0]["plan"]
+    assert answer["verdict"].startswith(f"On {SIZE} GPUs, {fastest['plan']}") or fastest["plan"] in answer["verdict"]
+
+
+def test_links_over_the_step_come_to_the_numbers_of_the_drawing(live: Served) -> None:
+    """Every line of the drawing has its link over time; thousandths in 400 parts, so that means are within 0.05 %."""
+    step = live.answer()["step"]
+    for name, used in step["links"].items():
+        assert len(used) == step["num_parts"] and min(used) >= 0, name
+        line = f'data-link="{escape(name)}"'
+        assert line in step["drawing"]
+        mean = sum(used) / step["num_parts"] / 10
+        title = step["drawing"].partition(line)[2].partition("<title>")[2].partition("</title>")[0]
+        shown = float(title.replace("\u00a0", " ").partition(" %")[0].rpartition(" ")[2])
+        assert mean == pytest.approx(shown, abs=0.11), title
+
+
+def test_a_link_that_cannot_be_is_one_line(live: Served) -> None:
+    for path in ("answer", "scenario.toml"):
+        code, said = live.refusal(path, {"engine.overlep": "false"})
+        assert code == 422
+        assert json.loads(said) == {"error": 'link: engine.overlep: unknown key; did you mean "engine.overlap"?'}
+
+
+def test_the_scenario_file_runs_to_the_same_numbers(live: Served, tmp_path: Path) -> None:
+    link = {"training.grad_accum": "2"}
+    file = tmp_path / "moved.toml"
+    file.write_text(live.text("scenario.toml", link), encoding="utf-8")
+    assert load_scenario(file).file.training.grad_accum == 2
+    ran = invoke("run", file, "--no-sensitivity", "--no-page", "--json", "--out", tmp_path / "out")
+    rates = {row["plan"]: row["tflops_per_device"] for row in json.loads(ran.out)}
+    assert rates == {each["plan"]: each["typical"] for each in live.answer(link)["plans"]}
+
+
+def test_the_page_loads_nothing_from_elsewhere(live: Served) -> None:
+    page = live.text()
+    assert "http" not in page.replace("http://www.w3.org/2000/svg", "")
+    assert "<script src" not in page and "@import" not in page and "url(" not in page
+
+
+def test_only_this_machine_is_answered(live: Served) -> None:
+    """Listening on the loopback address alone; and the page of another site that leads here by its name is refused."""
+    [line] = [
+        line.split()
+        for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]
+        if line.split()[1].endswith(f":{live.port:04X}") and line.split()[3] == "0A"  # listening
+    ]
+    assert line[1] == f"0100007F:{live.port:04X}"  # 127.0.0.1, the lowest byte first
+    assert live.refusal("answer", host="evil.example")[0] == 400
+
+
+def test_a_port_that_is_taken_is_one_line() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        message = refusal("serve", TOY, "--port", str(port), "--no-open")
+    assert message == f"--port: got {port}: Address already in use; allowed: a free port, or 0 for any"
+
+
+def test_interrupted_it_ends_at_once_and_leaves_no_process() -> None:
+    with served(TOY, "--devices", SIZE, "--plans", "zero3") as started:
+        children = Path(f"/proc/{started.process.pid}/task/{started.process.pid}/children").read_text("ascii").split()
+        started.answer()
+        started.process.send_signal(signal.SIGINT)
+        _, err = started.process.communicate(timeout=20)
+        assert (started.process.returncode, err) == (0, "")
+    deadline = time.monotonic() + 20
+    while any(map(is_alive, children)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert children and not any(map(is_alive, children))
+
+
+def is_alive(process: str) -> bool:
+    """Whether a process runs; one that has ended stays listed until its parent has heard of it."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text("ascii").rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
