@@ -11,6 +11,7 @@ OUT := reports/frontier-20b
 CROSSCHECK := reports/crosscheck
 VALIDATE := reports/validate
 GPU := reports/gpu
+BROWSER := reports/browser
 RANKS := 8
 SEED := 0
 INPUTS := 100000
@@ -26,7 +27,7 @@ test test-all extras golden mutation bench: export OMP_NUM_THREADS := 1
 test test-all extras golden mutation bench: export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-real compare validate crosscheck gpu test test-all extras exhaustive mutation mutants mutated-schedules fuzz check same refit bench golden docs picture clean
+.PHONY: help setup setup-real compare validate crosscheck gpu test test-all extras exhaustive mutation mutants mutated-schedules fuzz check same refit bench golden docs picture browser clean
 
 help::
 	@echo "make setup       .venv with simfrontier and what its tests need"
@@ -45,6 +46,7 @@ help::
 	@echo "make fuzz        $(INPUTS) changed files for every reader (SECONDS=$(SECONDS), 0: until all are read; some half an hour)"
 	@echo "make docs        the documentation as a site: site/index.html"
 	@echo "make picture     the picture of the README, drawn anew"
+	@echo "make browser     the pages in a headless Chromium: tests, times of 30 moves, pictures in $(BROWSER)"
 	@echo "make check       format, lint, types"
 	@echo "make same        schedules, results, timelines and texts held against those of commit REF=$(REF) (five minutes)"
 	@echo "make refit       the numbers that are fitted to training steps, fitted anew (a minute)"
@@ -152,6 +154,12 @@ docs: setup-real
 # The picture of the README, drawn anew.
 picture: setup
 	$(BIN)/python docs/picture.py
+
+# Needs a Chromium (Debian: apt-get install chromium).
+browser: setup
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,browser]'
+	$(BIN)/python -m pytest tests/browser
+	$(BIN)/python -m tests.browser.moves $(BROWSER)
 
 clean::
 	rm -rf build site *.egg-info real/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis $(OUT) $(CROSSCHECK) $(VALIDATE)

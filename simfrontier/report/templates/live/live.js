@@ -99,6 +99,7 @@
     showKey($("parts"), answer.parts);
     const step = answer.step;
     $("shown").textContent = step ? step.plan : "…";
+    $("whole").textContent = step ? seconds(step.step_us * 1e-6) : "";
     for (const id of ["timeline", "memory", "links"]) $(id).hidden = !step;
     if (!step) return;
     $("links").innerHTML = step.drawing;
@@ -148,8 +149,12 @@
           const more = document.createElement("small");
           more.textContent = `${seconds(one.step_s)}, ${gigabytes(one.peak_bytes)}`;
           number.append(`${one.tflops.toPrecision(3)} TFLOPS (${one.low.toPrecision(3)} to ${one.high.toPrecision(3)})`, more);
-        } else number.textContent = `does not fit: ${one.note}`;
-        row.append(name, track, number);
+          row.append(name, track, number);
+        } else {
+          number.textContent = `does not fit: ${one.note}`;
+          row.classList.add("misfit");
+          row.append(name, number);
+        }
         return row;
       })
     );
@@ -220,7 +225,7 @@
       context.moveTo(x, 0);
       context.lineTo(x, height - 16);
       context.stroke();
-      context.fillText(seconds(Math.max(at, 0)), Math.min(x + 3, width - 52), height - 2);
+      context.fillText(at < gap / 2 ? "0" : seconds(at), Math.min(x + 3, width - 52), height - 2);
     }
   }
 
@@ -270,6 +275,25 @@
     drawChosen(context, width, height);
   }
 
+  // The most that is held at once in the chosen stretch, or in all of the step.
+  function showHeld() {
+    const { times, held } = found.step.memory;
+    const [from, to] = (chosen ?? [0, 1]).map((share) => share * found.step.step_us);
+    let most = 0;
+    for (let index = 0; index < times.length; index++) {
+      const until = index + 1 < times.length ? times[index + 1] : found.step.step_us;
+      if (until >= from && times[index] <= to) most = Math.max(most, held.reduce((sum, kind) => sum + kind[index], 0));
+    }
+    $("held").textContent = `at most ${gigabytes(most)} of ${gigabytes(found.step.capacity_bytes)} ${stretch()}`;
+  }
+
+  function stretch() {
+    const whole = found.step.step_us * 1e-6;
+    return chosen
+      ? `from ${seconds(chosen[0] * whole)} to ${seconds(chosen[1] * whole)}`
+      : `over the whole step of ${seconds(whole)}`;
+  }
+
   // The mean share of its capacity that each link has over the chosen stretch, or over all of the step.
   function showLinks() {
     const { links, num_parts: parts } = found.step;
@@ -292,10 +316,7 @@
     for (const label of $("links").querySelectorAll("[data-links]")) {
       label.textContent = percent(Math.max(...label.dataset.links.split(" | ").map((name) => shares[name] ?? 0)));
     }
-    const whole = found.step.step_us * 1e-6;
-    $("stretch").textContent = chosen
-      ? `from ${seconds(chosen[0] * whole)} to ${seconds(chosen[1] * whole)}`
-      : `over the whole step of ${seconds(whole)}`;
+    $("stretch").textContent = stretch();
     $("classes").textContent = `The darkest link is at ${percent(full)}. Numbers: the busier direction's share of what it could carry.`;
   }
 
@@ -314,6 +335,7 @@
       if (!found?.step) return;
       drawTimeline();
       drawMemory();
+      showHeld();
       showLinks();
     });
   }

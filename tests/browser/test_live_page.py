@@ -1,0 +1,173 @@
+"""The live page in a real browser: what moves, by pointer and by keyboard alone, at all widths, and what axe finds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from tests.browser.chromium import browser, complaints_of, wait_for_answers
+from tests.invoke import TOY
+from tests.live.serving import Served, served
+
+STEPS = "document.getElementById('shown').textContent"
+
+
+@dataclass
+class Open:
+    """A page that is open, and its server."""
+
+    page: Any
+    server: Served
+    complaints: list[str] = field(default_factory=list)
+
+    def wait(self, number: int) -> None:
+        wait_for_answers(self.page, number)
+
+    def answers(self) -> int:
+        return int(self.page.evaluate("Number(document.body.dataset.answers ?? 0)"))
+
+    def text(self, name: str) -> str:
+        return str(self.page.locator(f"#{name}").inner_text()).replace("\u00a0", " ")
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with browser() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def server(chromium: Any) -> Iterator[Served]:
+    with served(TOY, "--devices", "8", "--plans", "zero3,zeropp,zero1") as started:
+        yield started
+
+
+@pytest.fixture
+def live(chromium: Any, server: Served) -> Iterator[Open]:
+    """The page with nothing moved; at the end nothing may have been complained of."""
+    page = chromium.new_page(viewport={"width": 1400, "height": 900})
+    complaints = complaints_of(page)
+    page.goto(server.address)
+    opened = Open(page=page, server=server, complaints=complaints)
+    opened.wait(1)
+    yield opened
+    page.close()
+    assert complaints == []
+
+
+def move(live: Open, key: str, place: int) -> None:
+    """Move a slider as a person does, and wait for the answer."""
+    before = live.answers()
+    live.page.locator(f'[name="{key}"]').evaluate(
+        "(it, place) => { it.value = place; it.dispatchEvent(new Event('input', {bubbles: true})); }", place
+    )
+    live.wait(before + 1)
+
+
+def test_a_slider_moves_every_figure(live: Open) -> None:
+    """With four micro-batches in a step: rates, step, timeline, memory and links change."""
+    before = {name: live.text(name) for name in ("rates", "held", "classes", "stretch")}
+    pixels = "document.getElementById('timeline').toDataURL()"
+    drawn = live.page.evaluate(pixels)
+    move(live, "training.grad_accum", 2)
+    live.page.wait_for_timeout(100)
+    after = {name: live.text(name) for name in before}
+    assert after["rates"] != before["rates"] and after["stretch"] != before["stretch"]
+    assert live.page.evaluate(pixels) != drawn
+    assert live.text("settings") == "Set: training.grad_accum = 4"
+
+
+def test_the_link_leads_back_to_the_same_state(live: Open, chromium: Any) -> None:
+    move(live, "training.grad_accum", 1)
+    live.page.locator('[name="engine.overlap"]').uncheck()
+    live.page.locator('.plan[data-plan="zero1"]').click()
+    live.page.wait_for_function("document.querySelector('.plan[aria-pressed=true]')?.dataset.plan === 'zero1'")
+    live.page.wait_for_function("!document.body.classList.contains('busy')")
+    address = live.page.url
+    assert address.endswith("?training.grad_accum=2&engine.overlap=false&plan=zero1")
+    again = chromium.new_page()
+    again.goto(address)
+    wait_for_answers(again, 1)
+    for name in ("verdict", "rates", "shown", "settings", "held"):
+        assert again.locator(f"#{name}").inner_text() == live.page.locator(f"#{name}").inner_text()
+    assert again.locator("#file").get_attribute("href") == live.page.locator("#file").get_attribute("href")
+    again.close()
+    live.page.locator("#reset").click()
+    live.page.wait_for_function("document.getElementById('settings').textContent === ''")
+
+
+def test_a_stretch_drives_links_and_memory(live: Open) -> None:
+    whole = live.text("held"), live.text("stretch"), live.page.locator("#links").inner_html()
+    box = live.page.locator("#timeline").bounding_box()
+    live.page.mouse.move(box["x"] + 100, box["y"] + 40)
+    live.page.mouse.down()
+    live.page.mouse.move(box["x"] + 220, box["y"] + 60, steps=5)
+    live.page.mouse.up()
+    live.page.wait_for_function("document.getElementById('stretch').textContent.startsWith('from')")
+    assert live.text("held") != whole[0] and live.page.locator("#links").inner_html() != whole[2]
+    live.page.locator("#timeline").focus()
+    live.page.keyboard.press("Escape")
+    live.page.wait_for_function("document.getElementById('stretch').textContent.startsWith('over')")
+    assert (live.text("held"), live.text("stretch")) == whole[:2]
+
+
+def test_all_is_done_by_keyboard_alone(live: Open) -> None:
+    """Tab reaches every control, plan and the timeline, in the order of the page, and each shows where it is; arrows
+    move sliders, W zooms, B chooses what is seen."""
+    reached: list[str] = []
+    live.page.locator("body").focus()
+    for _ in range(40):
+        live.page.keyboard.press("Tab")
+        here = live.page.evaluate(
+            "(() => { const it = document.activeElement; const style = getComputedStyle(it);"
+            " return [it.name || it.id || it.dataset?.plan || it.tagName, style.outlineStyle]; })()"
+        )
+        if here[0] == "BODY" or here[0] in reached:
+            break
+        assert here[1] != "none", here
+        reached.append(here[0])
+    names = live.page.eval_on_selector_all("#controls input, #controls select", "all => all.map(it => it.name)")
+    assert reached[: len(names)] == names and {"reset", "link", "file", "timeline", "zero3"} <= set(reached)
+    assert reached.index("zero3") < reached.index("timeline")
+
+    before = live.answers()
+    live.page.locator('[name="training.grad_accum"]').focus()
+    live.page.keyboard.press("ArrowRight")
+    live.wait(before + 1)
+    assert live.text("settings") == "Set: training.grad_accum = 2"
+    live.page.keyboard.press("ArrowLeft")
+    live.wait(before + 2)
+
+    live.page.locator("#timeline").focus()
+    for key in "wwwdb":
+        live.page.keyboard.press(key)
+    live.page.wait_for_function("document.getElementById('stretch').textContent.startsWith('from')")
+    live.page.keyboard.press("Escape")
+
+
+def test_a_server_that_has_ended_is_said(chromium: Any) -> None:
+    with served(TOY, "--devices", "8", "--plans", "zero3") as started:
+        page = chromium.new_page()
+        page.goto(started.address)
+        wait_for_answers(page, 1)
+        started.process.kill()
+        started.process.wait()
+        page.locator('[name="engine.overlap"]').uncheck()
+        page.wait_for_function("!document.getElementById('error').hidden")
+        assert "does not answer" in page.locator("#error").inner_text()
+        page.close()
+
+
+@pytest.mark.parametrize("width", [1400, 800, 420])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_fits_and_axe_finds_nothing(live: Open, width: int, scheme: str) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    live.page.emulate_media(color_scheme=scheme)
+    live.page.set_viewport_size({"width": width, "height": 900})
+    live.page.wait_for_timeout(100)
+    assert live.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    found = axe.Axe().run(live.page)
+    assert found.violations_count == 0, found.generate_report()
