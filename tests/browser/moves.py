@@ -39,10 +39,10 @@ def main(folder: Path) -> None:
         began = time.perf_counter()
         page.goto(started.address)
         wait_for_answers(page, 1)
-        print(f"{SCENARIO.stem}, opened: {time.perf_counter() - began:.2f} s")
+        say(f"{SCENARIO.stem}, opened: {time.perf_counter() - began:.2f} s")
         for seed, look_s in enumerate((LOOK_S, 0.0)):
             timed = [move(page, chosen, look_s) for chosen in moves(page, seed)]
-            print(
+            say(
                 f"{len(timed)} moves, {look_s} s between them: median {median(timed):.3f} s, longest {max(timed):.3f} s"
             )
             page.locator("#reset").click()
@@ -53,8 +53,13 @@ def main(folder: Path) -> None:
                 page.set_viewport_size({"width": width, "height": 1000})
                 page.wait_for_timeout(300)
                 page.screenshot(path=folder / f"live-{width}-{scheme}.png", full_page=True)
-        print(f"complaints of the console: {len(complaints)}", *complaints, sep="\n")
-        print(f"pictures: {folder}")
+        say(f"complaints of the console: {len(complaints)}", *complaints)
+        say(f"pictures: {folder}")
+
+
+def say(*lines: str) -> None:
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    sys.stdout.flush()
 
 
 def moves(page: Any, seed: int) -> list[tuple[str, int]]:
@@ -78,7 +83,7 @@ def moves(page: Any, seed: int) -> list[tuple[str, int]]:
 def move(page: Any, chosen: tuple[str, int], look_s: float) -> float:
     time.sleep(look_s)
     took_s = page.evaluate(MOVE, list(chosen)) / 1e3
-    print(f"  {chosen[0]} to place {chosen[1]}: {took_s:.3f} s")
+    say(f"  {chosen[0]} to place {chosen[1]}: {took_s:.3f} s")
     return float(took_s)
 
 
