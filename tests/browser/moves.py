@@ -1,5 +1,5 @@
-"""How long the live page takes from a slider's move until every figure is drawn, in a headless Chromium, and pictures of
-it: `python -m tests.browser.moves FOLDER`, which `make browser` does."""
+"""The time from a move on the live page until every figure is drawn, in a headless Chromium, and pictures of the page:
+`python -m tests.browser.moves FOLDER`, which `make browser` does."""
 
 from __future__ import annotations
 
