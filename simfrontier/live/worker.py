@@ -12,7 +12,7 @@ from simfrontier.scenario import Scenario
 from simfrontier.simulation import SimulatedStep
 from simfrontier.study import BuiltSchedule, PlanOutcome, ScheduleCache, outcome_of, simulated
 
-SAMPLES: Final = 50  # of a step: enough for a band that is looked at while a slider moves
+SAMPLED: Final = {"uncertainty.samples": 50}  # steps: enough for a band that is looked at while a slider moves
 MOST_SCHEDULES: Final = 40  # that a worker keeps
 
 
@@ -31,13 +31,16 @@ class Worker:
     def __init__(self, base: Scenario) -> None:
         self.base, self._controls = base, controls_of(base)
         self._schedules = ScheduleCache()
+        self._at = LiveState(places={}), scenario_at(base, self._controls, LiveState(places={}), SAMPLED)
         self._last: dict[str, tuple[LiveState, Simulated]] = {}
 
     def simulated(self, plan: str, state: LiveState) -> Simulated:
         """Raises InputError for a state that cannot be."""
         if plan in self._last and self._last[plan][0].places == state.places:
             return self._last[plan][1]
-        scenario = scenario_at(self.base, self._controls, state, {"uncertainty.samples": SAMPLES})
+        if self._at[0].places != state.places:
+            self._at = state, scenario_at(self.base, self._controls, state, SAMPLED)
+        scenario = self._at[1]
         case = scenario.case(plan, scenario.file.run.devices[0])
         if len(self._schedules.known) > MOST_SCHEDULES:
             self._schedules.known.clear()
