@@ -20,6 +20,11 @@ def on_files(files: Any, config: Any) -> Any:
     return files
 
 
+def on_page_content(html: str, **_: Any) -> str:
+    """mkdocs has made the HTML of a page: no line ends between a number and its percent sign."""
+    return re.sub(r"(\d) %", "\\1\N{NO-BREAK SPACE}%", html)
+
+
 def start() -> str:
     """The README, whose links lead to pages of this folder."""
     return re.sub(r"\]\(docs/", "](", (ROOT / "README.md").read_text(encoding="utf-8"))

@@ -70,7 +70,7 @@ def _pieces(sentence: str, values: Mapping[str, Any]) -> Iterator[tuple[str, boo
 def study(results: Results) -> dict[str, Any]:
     """Of `run`: medians and what nine samples of ten lie within, for every plan at the largest size; `typical`: without
     errors and slow devices; predictions of what was published."""
-    findings = _findings(results)
+    findings = findings_of(results)
     headline = findings["headline"]
     largest = {plan: sizes[-1] for plan, sizes in findings["scaling"].items() if sizes[-1]["tflops_per_device"]}
     steps = {one["plan"]: one for one in findings["time"]["steps"][str(headline["devices"])] if one["fits"]}
@@ -130,20 +130,6 @@ def _varied(sensitivity: Mapping[str, Any] | None, published: Mapping[str, Any] 
     return made
 
 
-def softmaxes(results: Results) -> dict[str, Any]:
-    """Of `run` of a scenario with softmaxes: seconds of a step, milliseconds of scores and gains in percent, by plan,
-    or by plan and size. Every device is typical."""
-    findings = _findings(results)["softmax"]
-    made: dict[str, dict[str, float]] = {"scores_ms": {}, "gain": {}, "step": {}}
-    for size in findings["sizes"]:
-        for one in size["plans"]:
-            for name in (one["plan"], f"{one['plan']} {size['devices']}"):
-                made["scores_ms"][name] = 1e3 * one["spent"]["scores_s"]
-                made["gain"][name] = 100 * (one["gain"] or 0.0)
-                made["step"][name] = one["step_s"]
-    return made
-
-
 def searched(results: Results) -> dict[str, Any]:
     """Of `tune --json`: how many plans there were and were simulated, the best plan, and the scenario's own."""
     said = json.loads(results.out)
@@ -157,6 +143,7 @@ def searched(results: Results) -> dict[str, Any]:
     }
 
 
-def _findings(results: Results) -> dict[str, Any]:
+def findings_of(results: Results) -> dict[str, Any]:
+    """What a study says, as values."""
     made: dict[str, Any] = json.loads((results.folder / "findings.json").read_text(encoding="utf-8"))
     return made

@@ -1,5 +1,6 @@
 """Figures that the documentation quotes are what their commands give today. `pytest --golden` rewrites those that are
-not; a new figure is a sentence in the list below, with fields where its numbers stand."""
+not; a new figure is a sentence in the list below (of an extra: in its `tests/quoted.py`), with fields where its
+numbers stand."""
 
 from __future__ import annotations
 
@@ -10,13 +11,11 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from tests.documented import AnotherFigure, Quoted, Read, Results, said_again, searched, softmaxes, study
+from simfrontier.extras import added
+from tests.documented import AnotherFigure, Quoted, Read, Results, said_again, searched, study
 from tests.invoke import ROOT, invoke
 
-AXONN = "simfrontier_extras/axonn_model/scenarios"
-SHARES, SIZES = ("41.1", "36.3", "32.5", "22.0"), (512, 8192, 16384, 32768)
-
-QUOTED = (
+OF_CORE = (
     Quoted(
         page="docs/zero-topo.md",
         command="run scenarios/frontier-20b.toml --devices 384 --no-sensitivity",
@@ -86,111 +85,6 @@ QUOTED = (
             " | {ratio_least[zeropp]:.3f} to {ratio_most[zeropp]:.3f} |",
         ),
     ),
-    *(
-        Quoted(
-            page=page,
-            command=f"run {AXONN}/axonn-perlmutter-80b.toml",
-            read=study,
-            sentences=(
-                *(
-                    f"{words} | {published}{unit} | {{{kind}[axonn]:{form}}}{unit}"
-                    f" | {{{kind}_low[axonn]:{form}}} to {{{kind}_high[axonn]:{form}}}{unit}"
-                    f" | {{{kind}_least[axonn]:{form}}} to {{{kind}_most[axonn]:{form}}}{unit} |"
-                    for words, published, kind, form, unit in (
-                        (share, 57, "share", ".1f", " %"),
-                        (ratio, 1.26, "ratio", ".3f", ""),
-                    )
-                ),
-                *more,
-            ),
-            long=True,
-        )
-        for page, share, ratio, more in (
-            (
-                "docs/headlines.md",
-                "share of the peak (arXiv 2305.13525)",
-                "| AxoNN : Megatron-LM, the same",
-                (
-                    "without overlap of all-gathers,"
-                    " {varied[AxoNN, overlap of all-gathers (OAG) = false][axonn]:.3f}, and that without overlap of"
-                    " reduce-scatters, {varied[AxoNN, overlap of reduce-scatters (ORS) = false][axonn]:.3f}.",
-                ),
-            ),
-            (
-                "docs/axonn.md",
-                "| GPT-80B, 1,024 A100: AxoNN, share of the peak",
-                "| AxoNN : Megatron-LM",
-                (
-                    "On Perlmutter AxoNN is predicted {share_off[axonn]:.0f} % too fast",
-                    "(without OAG the ratio is {varied[AxoNN, overlap of all-gathers (OAG) = false][axonn]:.3f})",
-                ),
-            ),
-        )
-    ),
-    *(
-        Quoted(
-            page=page,
-            command=f"run {AXONN}/axonn-frontier-weak-scaling.toml",
-            read=study,
-            sentences=tuple(
-                f"{words} | {published} % | {{share[{size}]:.1f}} %"
-                f" | {{share_low[{size}]:.1f}} to {{share_high[{size}]:.1f}} %"
-                f" | {{share_least[{size}]:.1f}} to {{share_most[{size}]:.1f}} % |"
-                for words, published, size in zip(rows, SHARES, SIZES, strict=True)
-            ),
-            long=True,
-        )
-        for page, rows in (
-            (
-                "docs/headlines.md",
-                ("(arXiv 2502.08145)", "| 80B, 8,192 GCDs", "| 160B, 16,384 GCDs", "| 320B, 32,768 GCDs"),
-            ),
-            (
-                "docs/axonn.md",
-                (
-                    "| AxoNN, 512 GCDs (5B), share of the peak",
-                    "| 8,192 GCDs (80B)",
-                    "| 16,384 GCDs (160B)",
-                    "| 32,768 GCDs (320B)",
-                ),
-            ),
-        )
-    ),
-    Quoted(
-        page="docs/headlines.md",
-        command=f"run {AXONN}/axonn-frontier-weak-scaling.toml",
-        read=study,
-        sentences=tuple(
-            f"| {size:,} | {published} % | {{varied[at {size}][default][axonn]:.1f}} % "
-            + " ".join(
-                f"| {{varied[at {size}][{words}][axonn]:.1f}} %"
-                for words in (
-                    "sequences per step = 8192",
-                    "sequences per step = 16384",
-                    "state of RCCL = rccl-no-gdr",
-                    "state of RCCL = rccl-sockets",
-                )
-            )
-            + " |"
-            for published, size in zip(SHARES, SIZES, strict=True)
-        ),
-        long=True,
-    ),
-    Quoted(
-        page="docs/axonn.md",
-        command=f"run {AXONN}/axonn-frontier-weak-scaling.toml",
-        read=study,
-        sentences=(
-            "With 8,192 the estimates are {varied[at 512][sequences per step = 8192][axonn]:.1f},"
-            " {varied[at 8192][sequences per step = 8192][axonn]:.1f},"
-            " {varied[at 16384][sequences per step = 8192][axonn]:.1f} and"
-            " {varied[at 32768][sequences per step = 8192][axonn]:.1f} %, with 16,384 those for the large sizes are"
-            " {varied[at 8192][sequences per step = 16384][axonn]:.1f},"
-            " {varied[at 16384][sequences per step = 16384][axonn]:.1f} and"
-            " {varied[at 32768][sequences per step = 16384][axonn]:.1f} %, above the published shares.",
-        ),
-        long=True,
-    ),
     Quoted(
         page="docs/axonn.md",
         command="run scenarios/frontier-1t-3d.toml",
@@ -203,39 +97,6 @@ QUOTED = (
             " {peak_gb[gpipe]:.0f} of 64 GB.",
         ),
         long=True,
-    ),
-    Quoted(
-        page="docs/softmax.md",
-        command="run scenarios/softmax.toml",
-        read=softmaxes,
-        sentences=(
-            "attention's softmax takes {scores_ms[two-pass]:.1f} ms of the step with two passes over a row,"
-            " {scores_ms[three-pass-recompute]:.1f} with three passes and recompute,"
-            " {scores_ms[three-pass-reload]:.1f} with three and reload, and {scores_ms[fused]:.2f} ms if the row",
-            "In a step of {step[two-pass]:.1f} s two passes gain {gain[two-pass]:.1f} % over reload.",
-        ),
-    ),
-    *(
-        Quoted(page=page, command="run scenarios/cross-entropy.toml", read=softmaxes, sentences=sentences)
-        for page, sentences in (
-            (
-                "docs/softmax.md",
-                (
-                    "| all-reduces of 32 and 64 KiB | {gain[fused-two 2]:+.1f} % | {gain[fused-two 8]:+.1f} % |"
-                    " {gain[fused-two 64]:+.1f} % |",
-                    "| 1 all-gather of 96 KiB | {gain[one-gather 2]:+.1f} % | {gain[one-gather 8]:+.1f} % |"
-                    " {gain[one-gather 64]:+.1f} % |",
-                ),
-            ),
-            (
-                "docs/model.md",
-                (
-                    "over three all-reduces two gain {gain[fused-two 2]:.1f}, {gain[fused-two 8]:.1f} and"
-                    " {gain[fused-two 64]:.1f} % of the step on 2, 8 and 64 GCDs, one gather {gain[one-gather 2]:.1f},"
-                    " {gain[one-gather 8]:.1f} and {gain[one-gather 64]:.1f} %",
-                ),
-            ),
-        )
     ),
     Quoted(
         page="docs/defaults.md",
@@ -255,16 +116,6 @@ QUOTED = (
             "| 20B, 384 GCDs, batch 384 | {total:,} | {simulated} | AxoNN z 96 × data 4, ZeRO-1, keeping activations"
             " | {best_s:.2f} s, {best_gb:.0f} GB | hsdp {own_s[hsdp]:.2f} s, ZeRO-3 {own_s[zero3]:.2f} s,"
             " ZeRO-topo {own_s[zero-topo]:.2f} s |",
-        ),
-        long=True,
-    ),
-    Quoted(
-        page="docs/best-plan.md",
-        command=f"tune {AXONN}/axonn-perlmutter-80b.toml --devices 1024",
-        read=searched,
-        sentences=(
-            "| 80B, 1,024 A100, batch 2,048 | {total:,} | {simulated} | ZeRO-3 with gathers and reductions in two hops,"
-            " micro-batch 2 | {best_s:.1f} s, {best_gb:.0f} GB |",
         ),
         long=True,
     ),
@@ -291,6 +142,7 @@ QUOTED = (
         long=True,
     ),
 )
+QUOTED = (*OF_CORE, *added("tests.quoted", Quoted))
 
 
 @cache
