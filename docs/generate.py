@@ -71,7 +71,9 @@ def keys() -> str:
     parts = ["# Keys of a scenario file\n"]
     parts += ["`--set key=value` sets any of them; `simfrontier list keys` prints them.\n"]
     parts += [_table("key", "meaning", "may be", "default")]
-    parts += [_row(f"`{key.name}`", key.sentence, key.allowed, key.default) for key in listed if not key.families]
+    plain = [key for key in listed if not key.families]
+    first = next(place for place, key in enumerate(plain) if key.name == "name")  # before it stand those of extras
+    parts += [_row(f"`{key.name}`", key.sentence, key.allowed, key.default) for key in plain[first:] + plain[:first]]
     parts += ["\n## Plans\n", _table("family", "what it is")]
     parts += [_row(f"`{name}`", sentence) for name, sentence in plan_sentences().items()]
     parts += ["\n### Keys of a plan\n", _table("key", "meaning", "may be", "default", "families")]
