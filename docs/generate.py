@@ -20,6 +20,11 @@ def on_files(files: Any, config: Any) -> Any:
     return files
 
 
+def on_page_content(html: str, **_: Any) -> str:
+    """mkdocs has made the HTML of a page: no line ends between a number and its percent sign."""
+    return re.sub(r"(\d) %", "\\1\N{NO-BREAK SPACE}%", html)
+
+
 def start() -> str:
     """The README, whose links lead to pages of this folder."""
     return re.sub(r"\]\(docs/", "](", (ROOT / "README.md").read_text(encoding="utf-8"))
@@ -66,7 +71,9 @@ def keys() -> str:
     parts = ["# Keys of a scenario file\n"]
     parts += ["`--set key=value` sets any of them; `simfrontier list keys` prints them.\n"]
     parts += [_table("key", "meaning", "may be", "default")]
-    parts += [_row(f"`{key.name}`", key.sentence, key.allowed, key.default) for key in listed if not key.families]
+    plain = [key for key in listed if not key.families]
+    first = next(place for place, key in enumerate(plain) if key.name == "name")  # before it stand those of extras
+    parts += [_row(f"`{key.name}`", key.sentence, key.allowed, key.default) for key in plain[first:] + plain[:first]]
     parts += ["\n## Plans\n", _table("family", "what it is")]
     parts += [_row(f"`{name}`", sentence) for name, sentence in plan_sentences().items()]
     parts += ["\n### Keys of a plan\n", _table("key", "meaning", "may be", "default", "families")]

@@ -1,0 +1,149 @@
+"""Figures that pages of the documentation quote, each with the command that makes it: what it is read from, and the
+sentence that it stands in."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from string import Formatter
+from typing import Any
+
+NUMBER = r"([+−]?\d[\d,]*(?:\.\d+)?)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Results:
+    """What a command has left: its folder, and what it printed."""
+
+    folder: Path
+    out: str
+
+
+Read = Callable[[Results], Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quoted:
+    """Sentences of a page whose figures come out of one command. A field such as `{tflops[zero3]:.1f}` is a value that
+    `read` finds in its results; where lines end in the page does not matter. `page`: below the clone."""
+
+    page: str
+    command: str
+    read: Read
+    sentences: tuple[str, ...]
+    long: bool = False
+
+
+class AnotherFigure(Exception):
+    """A page says something else than the command gives, or does not have the sentence."""
+
+
+def said_again(text: str, sentence: str, values: Mapping[str, Any]) -> str:
+    """The text of a page with the figures of a sentence as the values say. Raises AnotherFigure where the page does not
+    have the sentence exactly once."""
+    pieces = list(_pieces(sentence, values))
+    pattern = "".join(NUMBER if number else re.sub(r"(\\ )+", r"\\s+", re.escape(piece)) for piece, number in pieces)
+    found = list(re.finditer(pattern, text))
+    if len(found) != 1:
+        raise AnotherFigure(f"found {len(found)} times, not once: {sentence}")
+    numbers = [piece for piece, number in pieces if number]
+    for place, number in reversed(list(enumerate(numbers, 1))):
+        text = text[: found[0].start(place)] + number + text[found[0].end(place) :]
+    return text
+
+
+def _pieces(sentence: str, values: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
+    """The words of a sentence and its figures, which are marked, in their order."""
+    formatter = Formatter()
+    for words, field, form, _ in formatter.parse(sentence):
+        yield words, False
+        if field is not None:
+            yield format(formatter.get_field(field, (), values)[0], form or "").replace("-", "−"), True
+
+
+# ── what the results of a command say, by names ──
+
+
+def study(results: Results) -> dict[str, Any]:
+    """Of `run`: medians and what nine samples of ten lie within, for every plan at the largest size; `typical`: without
+    errors and slow devices; predictions of what was published."""
+    findings = findings_of(results)
+    headline = findings["headline"]
+    largest = {plan: sizes[-1] for plan, sizes in findings["scaling"].items() if sizes[-1]["tflops_per_device"]}
+    steps = {one["plan"]: one for one in findings["time"]["steps"][str(headline["devices"])] if one["fits"]}
+    return {
+        "tflops": {plan: one["tflops_per_device"] for plan, one in largest.items()},
+        "low": {plan: one["sampled_tflops"]["low"] for plan, one in largest.items()},
+        "high": {plan: one["sampled_tflops"]["high"] for plan, one in largest.items()},
+        "typical": {plan: one["typical_tflops"] for plan, one in largest.items()},
+        "typical_step": {plan: one["step_s"] for plan, one in steps.items()},
+        "compute": {plan: one["parts_s"]["compute"] for plan, one in steps.items()},
+        "peak_gb": {one["plan"]: one["peak_bytes"] / 1e9 for one in findings["memory"]["peaks"]},
+        "best": _best(headline),
+        **_published(findings["published"]),
+        "varied": _varied(findings["sensitivity"], findings["published"]),
+    }
+
+
+def _best(headline: Mapping[str, Any]) -> dict[str, float]:
+    """The fastest plan: its share of the peak and its lead over the next, in percent."""
+    best, ahead = headline["best"], headline["ahead"]
+    made = {"peak_share": 100 * best["peak_share"]}
+    if ahead:
+        made |= {"lead": 100 * ahead[0]["lead"], "faster": 100 * ahead[0]["faster_share"]}
+    return made
+
+
+def _published(published: Mapping[str, Any] | None) -> dict[str, dict[str | int, float]]:
+    """Predictions of published ratios to the first plan and shares of the peak (in percent), by plan and by size: the
+    median, what nine samples of ten lie within (`_low`, `_high`), the range over what is unknown (`_least`, `_most`),
+    and how far from the published value it is in percent (`_off`)."""
+    made: dict[str, dict[str | int, float]] = {}
+    for kind, unit in () if published is None else (("ratio", 1), ("share", 100)):
+        for one in published[f"{kind}s"]:
+            low, high = one["sampled"] or (None, None)
+            least, most = one["unknown"] or (None, None)
+            predicted, off = one["predicted"], 100 * abs(one["predicted"] / one["published"] - 1)
+            values = {"": predicted, "_low": low, "_high": high, "_least": least, "_most": most}
+            found = {kind + part: unit * value for part, value in values.items() if value is not None}
+            for name, value in (found | {f"{kind}_off": off}).items():
+                made.setdefault(name, {}).update({one["plan"]: value, one["devices"]: value})
+    return made
+
+
+def _varied(sensitivity: Mapping[str, Any] | None, published: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Ratios to the first plan by the words of each variation (`default`: of none) and plan, at the first size; shares
+    of the peak in percent by `at SIZE`, words and plan. Every device is typical."""
+    if sensitivity is None or published is None:
+        return {}
+    made: dict[str, Any] = {}
+    percent = 100 * 1e12 / published["peak_flops_per_s"]
+    for size in sensitivity["sizes"]:
+        at = made[f"at {size['devices']}"] = {}
+        for one in (size["default"], *size["varied"]):
+            words = f"{one['setting']} = {one['value']}".replace("\u00a0", " ") if one["setting"] else "default"
+            made.setdefault(words, one["compared"])
+            at[words] = {plan: None if rate is None else percent * rate for plan, rate in one["rates"].items()}
+    return made
+
+
+def searched(results: Results) -> dict[str, Any]:
+    """Of `tune --json`: how many plans there were and were simulated, the best plan, and the scenario's own."""
+    said = json.loads(results.out)
+    best = said["plans"][0]
+    return {
+        "total": said["total"],
+        "simulated": said["simulated"],
+        "best_s": best["step_time_s"],
+        "best_gb": best["peak_memory_bytes"] / 1e9,
+        "own_s": {one["plan"]: one["step_time_s"] for one in said["own"]},
+    }
+
+
+def findings_of(results: Results) -> dict[str, Any]:
+    """What a study says, as values."""
+    made: dict[str, Any] = json.loads((results.folder / "findings.json").read_text(encoding="utf-8"))
+    return made

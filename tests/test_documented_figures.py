@@ -1,0 +1,209 @@
+"""Figures that the documentation quotes are what their commands give today. `pytest --golden` rewrites those that are
+not; a new figure is a sentence in the list below (of an extra: in its `tests/quoted.py`), with fields where its
+numbers stand."""
+
+from __future__ import annotations
+
+import shlex
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from simfrontier.extras import added
+from tests.documented import AnotherFigure, Quoted, Read, Results, said_again, searched, study
+from tests.invoke import ROOT, invoke
+
+OF_CORE = (
+    Quoted(
+        page="docs/zero-topo.md",
+        command="run scenarios/frontier-20b.toml --devices 384 --no-sensitivity",
+        read=study,
+        sentences=(
+            "| predicted, TFLOPS per GCD"
+            " | {tflops[zero3]:.1f} ({low[zero3]:.1f} to {high[zero3]:.1f})"
+            " | {tflops[zeropp]:.1f} ({low[zeropp]:.1f} to {high[zeropp]:.1f})"
+            " | {tflops[zero-topo]:.1f} ({low[zero-topo]:.1f} to {high[zero-topo]:.1f}) |",
+            "| the same, if every GCD were typical"
+            " | {typical[zero3]:.1f} | {typical[zeropp]:.1f} | {typical[zero-topo]:.1f} |",
+            "| predicted, relative | 1 | {ratio[zeropp]:.3f}"
+            " ({ratio_low[zeropp]:.3f} to {ratio_high[zeropp]:.3f})"
+            " | {ratio[zero-topo]:.3f}"
+            " ({ratio_low[zero-topo]:.3f} to {ratio_high[zero-topo]:.3f}) |",
+            "it is {ratio_off[zeropp]:.0f} % below for ZeRO++ and {ratio_off[zero-topo]:.0f} % below for ZeRO-topo.",
+            "Compute takes {compute[zero3]:.1f} s of ZeRO-3's step of {typical_step[zero3]:.1f} s",
+        ),
+    ),
+    Quoted(
+        page="docs/zero-topo.md",
+        command="run scenarios/frontier-20b.toml --plans zero3,zeropp,zero-topo --devices 384 --no-sensitivity"
+        " --set engine.overlap=false --set training.grad_accum=2 --set plans.zeropp.hpz_version=0.10.0"
+        " --set library.overrides.shares.nic=0.1",
+        read=study,
+        sentences=(
+            "The following settings together give {ratio[zeropp]:.2f} and {ratio[zero-topo]:.2f}, within"
+            " {ratio_off[zeropp]:.1f} and {ratio_off[zero-topo]:.1f} % of the published"
+            " ratios, with ZeRO-3 at {tflops[zero3]:.0f} TFLOPS per GCD (medians)",
+        ),
+    ),
+    Quoted(
+        page="docs/zero-topo.md",
+        command="run scenarios/frontier-20b.toml",
+        read=study,
+        sentences=(
+            "without it ZeRO-topo is {varied[overlap of communication = false][zero-topo]:.2f} × as fast as ZeRO-3."
+            " With twice the hop latency it is {varied[ring's hop latency between nodes = 342 µs][zero-topo]:.2f} ×.",
+            "(`rccl-no-gdr`), ratios are {varied[way of RCCL between nodes = rccl-no-gdr][zeropp]:.2f} and"
+            " {varied[way of RCCL between nodes = rccl-no-gdr][zero-topo]:.2f};",
+            "(`rccl-sockets`, assumed), {varied[way of RCCL between nodes = rccl-sockets][zeropp]:.2f} and"
+            " {varied[way of RCCL between nodes = rccl-sockets][zero-topo]:.2f}.",
+        ),
+        long=True,
+    ),
+    Quoted(
+        page="docs/headlines.md",
+        command="run scenarios/frontier-20b.toml",
+        read=study,
+        sentences=(
+            "| ZeRO++ : ZeRO-3, 20B, 384 GCDs of Frontier (arXiv 2501.04266) | 1.405 | {ratio[zeropp]:.3f}"
+            " | {ratio_low[zeropp]:.3f} to {ratio_high[zeropp]:.3f}"
+            " | {ratio_least[zeropp]:.3f} to {ratio_most[zeropp]:.3f} |",
+            "| ZeRO-topo : ZeRO-3, the same | 2.398 | {ratio[zero-topo]:.3f}"
+            " | {ratio_low[zero-topo]:.3f} to {ratio_high[zero-topo]:.3f}"
+            " | {ratio_least[zero-topo]:.3f} to {ratio_most[zero-topo]:.3f} |",
+        ),
+        long=True,
+    ),
+    Quoted(
+        page="docs/headlines.md",
+        command="run scenarios/zeropp-v100.toml",
+        read=study,
+        sentences=(
+            "(microsoft/DeepSpeed, blogs/zeropp) | 2.214 | {ratio[zeropp]:.3f}"
+            " | {ratio_low[zeropp]:.3f} to {ratio_high[zeropp]:.3f}"
+            " | {ratio_least[zeropp]:.3f} to {ratio_most[zeropp]:.3f} |",
+        ),
+    ),
+    Quoted(
+        page="docs/axonn.md",
+        command="run scenarios/frontier-1t-3d.toml",
+        read=study,
+        sentences=(
+            "1F1B reaches {tflops[1f1b]:.1f} TFLOPS per GCD ({low[1f1b]:.1f} to {high[1f1b]:.1f} in nine samples of"
+            " ten; {typical[1f1b]:.1f} if every GCD were typical)",
+            "It reaches {tflops[sequence-parallel]:.1f} ({best[peak_share]:.1f} % of the peak), with"
+            " {peak_gb[sequence-parallel]:.0f} instead of {peak_gb[1f1b]:.0f} GB on the fullest stage. GPipe would need"
+            " {peak_gb[gpipe]:.0f} of 64 GB.",
+        ),
+        long=True,
+    ),
+    Quoted(
+        page="docs/defaults.md",
+        command="run scenarios/frontier-20b.toml",
+        read=study,
+        sentences=(
+            "`true`: with every GCD typical {varied[ZeRO-topo, lane for second hops = true][zero-topo]:.3f} instead of"
+            " {varied[default][zero-topo]:.3f} of ZeRO-3's rate",
+        ),
+        long=True,
+    ),
+    Quoted(
+        page="docs/best-plan.md",
+        command="tune scenarios/frontier-20b.toml --devices 384",
+        read=searched,
+        sentences=(
+            "| 20B, 384 GCDs, batch 384 | {total:,} | {simulated} | AxoNN z 96 × data 4, ZeRO-1, keeping activations"
+            " | {best_s:.2f} s, {best_gb:.0f} GB | hsdp {own_s[hsdp]:.2f} s, ZeRO-3 {own_s[zero3]:.2f} s,"
+            " ZeRO-topo {own_s[zero-topo]:.2f} s |",
+        ),
+        long=True,
+    ),
+    Quoted(
+        page="docs/best-plan.md",
+        command="tune scenarios/frontier-1t-3d.toml --devices 3072",
+        read=searched,
+        sentences=(
+            "| 1T, 3,072 GCDs, batch 1,536 | {total:,} | {simulated} | Megatron-LM tensor 8 × 16 stages,"
+            " sequence-parallel, ZeRO-1, keeping activations | {best_s:.1f} s, {best_gb:.0f} GB | sequence-parallel"
+            " with recomputation {own_s[sequence-parallel]:.1f} s, 1F1B {own_s[1f1b]:.1f} s |",
+        ),
+        long=True,
+    ),
+    Quoted(
+        page="README.md",
+        command="compare",
+        read=study,
+        sentences=(
+            "On 384 GCDs, hsdp is the fastest of 6 plans with {tflops[hsdp]:.1f} TFLOPS per GCD ({low[hsdp]:.1f} to"
+            " {high[hsdp]:.1f} in nine samples of ten), {best[lead]:.1f} % more than the next, zero3 (hsdp is faster in"
+            " {best[faster]:.0f} % of the samples).",
+        ),
+        long=True,
+    ),
+)
+QUOTED = (*OF_CORE, *added("tests.quoted", Quoted))
+
+
+@cache
+def values_of(command: str, read: Read) -> object:
+    """What a command gives; each is run once."""
+    verb = command.split()[0]
+    more = {"run": ("--no-page",), "tune": ("--json",), "compare": ()}[verb]
+    with TemporaryDirectory() as folder:
+        ran = invoke(*shlex.split(command), *more, "--out", f"{folder}/out")
+        assert ran.code == 0, ran.err
+        return read(Results(folder=Path(folder) / "out", out=ran.out))
+
+
+def name_of(quoted: Quoted) -> str:
+    return f"{Path(quoted.page).name}-{quoted.command.split(' --')[0].replace('/', '-')}"
+
+
+@pytest.mark.parametrize(
+    "quoted",
+    [pytest.param(each, marks=[pytest.mark.long] if each.long else [], id=name_of(each)) for each in QUOTED],
+)
+def test_figures_are_what_their_command_gives(
+    quoted: Quoted, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    values = values_of(quoted.command, quoted.read)
+    assert isinstance(values, dict)
+    path = ROOT / quoted.page
+    text = again = path.read_text(encoding="utf-8")
+    for sentence in quoted.sentences:
+        again = said_again(again, sentence, values)
+    if request.config.getoption("--golden"):
+        path.write_text(again, encoding="utf-8")
+        return
+    assert again == text, (
+        f"{quoted.page}: `simfrontier {quoted.command}` gives other figures; make golden rewrites them"
+    )
+
+
+@pytest.mark.parametrize("quoted", QUOTED, ids=name_of)
+def test_a_page_names_the_command_of_its_figures(quoted: Quoted) -> None:
+    text = (ROOT / quoted.page).read_text(encoding="utf-8")
+    said = "make compare" if quoted.command == "compare" else quoted.command
+    assert said in text, f"{quoted.page} does not have: {said}"
+
+
+# ── the reading of sentences itself, by hand ──
+
+PAGE = "Two plans.\n\n| a | 1,024 | −0.5 % |\n\nThe first takes 3.4\ns, the second 3.4 s.\n"
+
+
+def test_figures_are_replaced_where_they_stand() -> None:
+    values = {"bytes": 2048.4, "gain": {"one": -1.25}, "first": 3.44, "second": 3.46}
+    assert said_again(PAGE, "| a | {bytes:,.0f} | {gain[one]:+.1f} % |", values) == PAGE.replace(
+        "1,024 | −0.5", "2,048 | −1.2"
+    )
+    # Where a line ends does not matter, and is kept: the second changes, the first (3.44, so 3.4) does not.
+    assert said_again(PAGE, "takes {first:.1f} s, the second {second:.1f} s", values) == PAGE.replace("3.4 s", "3.5 s")
+
+
+@pytest.mark.parametrize("sentence", ["the third {first:.1f} s", "{first:.1f}"], ids=["none", "several"])
+def test_a_sentence_that_the_page_does_not_have_once_is_refused(sentence: str) -> None:
+    with pytest.raises(AnotherFigure):
+        said_again(PAGE, sentence, {"first": 3.4})
