@@ -1,6 +1,9 @@
 from .attribution import (
-    PathDifference as PathDifference,
+    PartDifference as PartDifference,
+    compute_equal as compute_equal,
     differences as differences,
+    is_equal as is_equal,
+    op_words as op_words,
     part_words as part_words,
     why_faster as why_faster,
 )
@@ -19,7 +22,16 @@ from .critical import (
     critical_path as critical_path,
 )
 from .dimensions import SIDES as SIDES, SentBytes as SentBytes, Side as Side, sent_by_dimension as sent_by_dimension
-from .exposed_time import Exposure as Exposure, exposure as exposure
+from .exposed_time import (
+    IDLE as IDLE,
+    SLOWED as SLOWED,
+    ExposedPart as ExposedPart,
+    ExposedTime as ExposedTime,
+    Exposure as Exposure,
+    Spent as Spent,
+    exposed_time as exposed_time,
+    exposure as exposure,
+)
 from .links import LinkLoad as LinkLoad, NodeLinks as NodeLinks, node_links as node_links
 from .links_over_time import link_use as link_use
 from .softmax import Softmaxes as Softmaxes, softmaxes as softmaxes
