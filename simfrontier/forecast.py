@@ -294,8 +294,7 @@ def forecast_explain(
     """One plan, and another or all others of the scenario, at the largest size, and what would help the first. Of a
     plan that is not named yet the largest is taken."""
     size = max(scenario.file.run.devices)
-    named = [name for name in (plan, against) if name in scenario.plans]
-    simulated = scenario.plans if plan is None or against is None else named
+    simulated = [name for name in scenario.plans if plan is None or against is None or name in (plan, against)]
     cases = {name: sized(scenario, name, size) for name in simulated if _can_run(scenario, name, size)}
     if plan is None:
         open_to = [case for name, case in cases.items() if name != against]

@@ -1,6 +1,5 @@
 from .attribution import (
     PartDifference as PartDifference,
-    compute_equal as compute_equal,
     differences as differences,
     is_equal as is_equal,
     op_words as op_words,
@@ -18,19 +17,18 @@ from .critical import (
     WAIT as WAIT,
     CriticalPath as CriticalPath,
     PathLevel as PathLevel,
-    PathPart as PathPart,
     critical_path as critical_path,
 )
 from .dimensions import SIDES as SIDES, SentBytes as SentBytes, Side as Side, sent_by_dimension as sent_by_dimension
 from .exposed_time import (
     IDLE as IDLE,
     SLOWED as SLOWED,
-    ExposedPart as ExposedPart,
-    ExposedTime as ExposedTime,
     Exposure as Exposure,
     Spent as Spent,
-    exposed_time as exposed_time,
+    TimePart as TimePart,
+    TimeSpent as TimeSpent,
     exposure as exposure,
+    time_spent as time_spent,
 )
 from .links import LinkLoad as LinkLoad, NodeLinks as NodeLinks, node_links as node_links
 from .links_over_time import link_use as link_use

@@ -1,4 +1,4 @@
-"""Attribution: the difference of two steps by the parts of their exposed time, and as a sentence."""
+"""Attribution: the difference of two steps by where their time goes, and as a sentence."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import fsum
 
 from simfrontier.analysis.critical import WAIT, PathLevel
-from simfrontier.analysis.exposed_time import IDLE, SLOWED, ExposedPart, ExposedTime, Spent
+from simfrontier.analysis.exposed_time import IDLE, SLOWED, Spent, TimePart, TimeSpent
 from simfrontier.records import dataclass
 from simfrontier.schedule import KINDS_OF_EXTRAS
 from simfrontier.units import written
@@ -76,8 +76,7 @@ Key = tuple[Spent, str, tuple[str, ...], PathLevel]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartDifference:
-    """One part of the exposed time of two steps: seconds in the first and in the second, and how many ops it has
-    there."""
+    """One part of the time of two steps: seconds in the first and in the second, and how many ops it has there."""
 
     spent: Spent
     kind: str
@@ -94,8 +93,8 @@ class PartDifference:
         return self.a_s - self.b_s
 
 
-def differences(a: ExposedTime, b: ExposedTime) -> tuple[PartDifference, ...]:
-    """The parts of one step's exposed time minus those of another's, the largest difference either way first.
+def differences(a: TimeSpent, b: TimeSpent) -> tuple[PartDifference, ...]:
+    """The parts of one step's time minus those of another's, the largest difference either way first.
 
     What one of them does not have counts as 0 s there, so the seconds sum to the difference of the two steps.
     """
@@ -118,9 +117,9 @@ def differences(a: ExposedTime, b: ExposedTime) -> tuple[PartDifference, ...]:
     return tuple(sorted(made, key=lambda each: (-abs(each.seconds), each.spent, each.kind, each.axes, each.level)))
 
 
-def why_faster(time_a: ExposedTime, time_b: ExposedTime, name_b: str) -> str:
+def why_faster(time_a: TimeSpent, time_b: TimeSpent, name_b: str) -> str:
     """One sentence, without a full stop: how much faster (or slower) a step is than that of `name_b`, and by which
-    parts of its exposed time, the largest first; and whether compute is equal.
+    parts of its time, the largest first; and whether compute is equal.
 
     Example: `0.26 s slower than hsdp: 0.43 s more in exposed all-gathers over node × package × gcd (between nodes), for
     0.13 s less in exposed all-reduces over node (between nodes); compute is equal`.
@@ -154,7 +153,7 @@ def is_equal(part: PartDifference) -> bool:
 
 
 def part_words(spent: Spent, kind: str, axes: tuple[str, ...], level: PathLevel) -> str:
-    """A part of exposed time in plain words: `exposed all-gathers over node × package × gcd (between nodes)`, `matrix
+    """A part of a step's time in plain words: `exposed all-gathers over node × package × gcd (between nodes)`, `matrix
     products`."""
     words = op_words(kind, axes, level)
     return words if spent in ("compute", "idle") else f"exposed {words}"
@@ -168,7 +167,7 @@ def op_words(kind: str, axes: tuple[str, ...], level: PathLevel) -> str:
     return f"{name} over {' × '.join(axes) or 'one rank'} ({LEVEL_WORDS[level]})"
 
 
-def _by_key(time: ExposedTime) -> dict[Key, ExposedPart]:
+def _by_key(time: TimeSpent) -> dict[Key, TimePart]:
     return {(part.spent, part.kind, part.axes, part.level): part for part in time.parts}
 
 

@@ -48,10 +48,10 @@ class Exposure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExposedPart:
-    """Exposed time of one kind of op, over the same axes and across the same boundary; `level` is `device` for work of
-    a rank by itself. `spent`: the field of `Exposure` that it is a part of; `calls`: ops of which any time is
-    exposed.
+class TimePart:
+    """The time that one kind of op takes of a step, over the same axes and across the same boundary; `level` is `device`
+    for work of a rank by itself. `spent`: the field of `Exposure` that it is a part of: kernels, or what they do not
+    hide; `calls`: ops that have any of it.
 
     Kernels count with the time that they take alone. By how much longer they are, as what runs beside them takes
     memory and compute units, is one part of kind `slowed`: so plans with the same kernels have the same in all others.
@@ -66,10 +66,10 @@ class ExposedPart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExposedTime:
+class TimeSpent:
     """Where a step of `step_s` seconds goes, the largest part first; the seconds of all parts sum to `step_s`."""
 
-    parts: tuple[ExposedPart, ...]
+    parts: tuple[TimePart, ...]
     step_s: float
 
     @property
@@ -85,11 +85,11 @@ def exposure(step: SimulatedStep) -> Exposure:
     return Exposure(**seconds, idle=float(sweep.lengths[~sweep.taken].sum()))
 
 
-def exposed_time(step: SimulatedStep) -> ExposedTime:
+def time_spent(step: SimulatedStep) -> TimeSpent:
     """The same as `exposure`, by kind of op, axes and level. Of several calls at once across the same boundary a moment
     belongs to the one that began first."""
     sweep = _Sweep(step)
-    found: list[ExposedPart] = []
+    found: list[TimePart] = []
     for spent, mine, active in sweep.in_order():
         if spent == "compute":
             found += _kernels(step, mine, float(sweep.lengths[active].sum()))
@@ -97,9 +97,9 @@ def exposed_time(step: SimulatedStep) -> ExposedTime:
             found += _parts(step, spent, mine, sweep.seconds_of_each(mine, active))
     idle_s = float(sweep.lengths[~sweep.taken].sum())
     if idle_s > _LEAST * step.step_s:
-        found.append(ExposedPart(spent="idle", kind=IDLE, axes=(), level="device", seconds=idle_s, calls=0))
+        found.append(TimePart(spent="idle", kind=IDLE, axes=(), level="device", seconds=idle_s, calls=0))
     parts = sorted(found, key=lambda part: (-part.seconds, part.spent, part.kind, part.axes, part.level))
-    return ExposedTime(parts=tuple(parts), step_s=step.step_s)
+    return TimeSpent(parts=tuple(parts), step_s=step.step_s)
 
 
 class _Sweep:
@@ -151,7 +151,7 @@ def _place(op: Op, step: SimulatedStep) -> int:
     return _ORDER.index(step.level(op))
 
 
-def _kernels(step: SimulatedStep, mine: Ints, whole_s: float) -> Iterator[ExposedPart]:
+def _kernels(step: SimulatedStep, mine: Ints, whole_s: float) -> Iterator[TimePart]:
     """Of kernels that take `whole_s` together: what they take alone, by kind, and the rest."""
     cluster, alone = step.cluster, dict[int, float]()
     seconds: dict[str, list[float]] = {}
@@ -162,13 +162,13 @@ def _kernels(step: SimulatedStep, mine: Ints, whole_s: float) -> Iterator[Expose
             alone[op.number] = priced.works[group].alone_s
         seconds.setdefault(op.kind, []).append(alone[op.number])
     for kind, each in seconds.items():
-        yield ExposedPart(spent="compute", kind=kind, axes=(), level="device", seconds=fsum(each), calls=len(each))
+        yield TimePart(spent="compute", kind=kind, axes=(), level="device", seconds=fsum(each), calls=len(each))
     slowed_s = whole_s - fsum(one for each in seconds.values() for one in each)
     if abs(slowed_s) > _LEAST * step.step_s:
-        yield ExposedPart(spent="compute", kind=SLOWED, axes=(), level="device", seconds=slowed_s, calls=0)
+        yield TimePart(spent="compute", kind=SLOWED, axes=(), level="device", seconds=slowed_s, calls=0)
 
 
-def _parts(step: SimulatedStep, spent: Spent, mine: Ints, seconds: Floats) -> Iterator[ExposedPart]:
+def _parts(step: SimulatedStep, spent: Spent, mine: Ints, seconds: Floats) -> Iterator[TimePart]:
     groups: dict[tuple[str, tuple[str, ...], PathLevel], list[float]] = {}
     known: dict[int, tuple[tuple[str, ...], PathLevel]] = {}
     least = _LEAST * step.step_s
@@ -179,4 +179,4 @@ def _parts(step: SimulatedStep, spent: Spent, mine: Ints, seconds: Floats) -> It
                 known[op.number] = level_of(op, step)
             groups.setdefault((op.kind, *known[op.number]), []).append(each)
     for (kind, axes, level), all_of_it in groups.items():
-        yield ExposedPart(spent=spent, kind=kind, axes=axes, level=level, seconds=fsum(all_of_it), calls=len(all_of_it))
+        yield TimePart(spent=spent, kind=kind, axes=axes, level=level, seconds=fsum(all_of_it), calls=len(all_of_it))

@@ -10,10 +10,10 @@ from typing import Any
 import typer
 from rich.table import Table
 
-from simfrontier.analysis import ExposedTime
+from simfrontier.analysis import TimeSpent
 from simfrontier.cli.bar import bar_of_work
 from simfrontier.cli.console import console, grid, plain, say, say_written
-from simfrontier.explanation import Explanation, PlanComparison, explain
+from simfrontier.explanation import Explanation, PlanComparison, RankedPlan, explain
 from simfrontier.report import (
     EQUAL,
     LITTLE,
@@ -82,26 +82,27 @@ def as_document(explanation: Explanation) -> dict[str, Any]:
     plainly = ("title", "scenario", "plan", "devices", "fidelity", "machine", "step_s", "samples", "given", "kept")
     return {
         **{name: getattr(explanation, name) for name in plainly},
-        "parts": _parts(explanation.exposed),
+        "parts": _parts(explanation.time),
         "changes": [asdict(change) for change in explanation.changes],
         "against": _comparison(explanation.against),
-        "ranking": [
-            {
-                "plan": each.plan,
-                "step_s": each.exposed.step_s,
-                "samples": each.samples,
-                "parts": _parts(each.exposed),
-                "next": _comparison(each.next),
-            }
-            for each in explanation.ranking
-        ],
+        "ranking": [_ranked(each) for each in explanation.ranking],
         "left_out": dict(explanation.left_out),
         "links": [asdict(link) for link in explanation.path.links],
     }
 
 
-def _parts(time: ExposedTime) -> list[dict[str, Any]]:
+def _parts(time: TimeSpent) -> list[dict[str, Any]]:
     return [asdict(part) for part in time.parts]
+
+
+def _ranked(it: RankedPlan) -> dict[str, Any]:
+    return {
+        "plan": it.plan,
+        "step_s": it.time.step_s,
+        "samples": it.samples,
+        "parts": _parts(it.time),
+        "next": _comparison(it.next),
+    }
 
 
 def _comparison(other: PlanComparison | None) -> dict[str, Any] | None:
@@ -112,7 +113,7 @@ def _comparison(other: PlanComparison | None) -> dict[str, Any] | None:
         "step_s": other.step_s,
         "samples": other.samples,
         "sentence": other.sentence,
-        "parts": _parts(other.exposed),
+        "parts": _parts(other.time),
         "differences": [{**asdict(each), "seconds": each.seconds} for each in other.differences],
     }
 
@@ -122,12 +123,12 @@ def _comparison(other: PlanComparison | None) -> dict[str, Any] | None:
 
 def _print(it: Explanation, out: Path | None) -> None:
     screen = console()
-    shares = shares_of(it.exposed)
+    shares = shares_of(it.time)
     say("explain", "headline", it, shares, before=f"{it.title} ({it.fidelity}). ", soft_wrap=True)
     if it.kept:
         screen.print(f"Its search has found, and all changes keep: {options(it.kept)}", soft_wrap=True)
     table = grid(f"Where a step of {it.plan} goes", ("what", "time", "of the step", "ops"), words=("what",))
-    for part in shown_parts(it.exposed.parts):
+    for part in shown_parts(it.time.parts):
         num_ops = f"{part.calls:,}" if part.calls else ""
         _row(table, part.words, quantity(part.seconds, "s"), percent(part.seconds / it.step_s), num_ops)
     _row(table, "the step", quantity(it.step_s, "s"), percent(1.0), "", style="bold")
@@ -182,7 +183,7 @@ def _ranking_table(it: Explanation) -> Table:
     heads = ("plan", "step", "compute", "exposed", "than the next")
     table = grid(f"The {len(it.ranking)} plans, each against the next best", heads, words=("plan",))
     for each in it.ranking:
-        time = each.exposed
+        time = each.time
         parts = (time.step_s, time.compute_s, time.step_s - time.compute_s)
         difference = "" if each.next is None else signed_seconds(time.step_s - each.next.step_s)
         _row(table, each.plan, *(quantity(part_s, "s") for part_s in parts), difference)

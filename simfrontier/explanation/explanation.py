@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simfrontier.analysis import CriticalPath, ExposedTime, PartDifference, part_words
+from simfrontier.analysis import CriticalPath, PartDifference, TimeSpent, part_words
 from simfrontier.errors import SimfrontierError
 from simfrontier.explanation.changes import Kind
 from simfrontier.records import dataclass
@@ -48,14 +48,14 @@ class PlanComparison:
     (seconds that sum to the difference of the steps), and a sentence. `samples`: sequences of one of its steps."""
 
     plan: str
-    exposed: ExposedTime
+    time: TimeSpent
     differences: tuple[PartDifference, ...]
     sentence: str
     samples: int
 
     @property
     def step_s(self) -> float:
-        return self.exposed.step_s
+        return self.time.step_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,14 +63,14 @@ class RankedPlan:
     """A plan of the scenario, where its step's time goes, and how it compares with the next best (None: the last)."""
 
     plan: str
-    exposed: ExposedTime
+    time: TimeSpent
     samples: int
     next: PlanComparison | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Why a plan is as fast as it is: where its step's time goes (`exposed`), the critical path through it (`path`),
+    """Why a plan is as fast as it is: where its step's time goes (`time`), the critical path through it (`path`),
     `changes` that might help (what saves most first), and what makes it differ from another plan: the one that was
     asked for, or the best of the others (None: there is no other).
 
@@ -89,7 +89,7 @@ class Explanation:
     device_word: str
     step_s: float
     samples: int
-    exposed: ExposedTime
+    time: TimeSpent
     path: CriticalPath
     changes: tuple[TriedChange, ...]
     against: PlanComparison | None
@@ -115,7 +115,7 @@ class Explanation:
                     "calls": part.calls,
                     "words": part_words(part.spent, part.kind, part.axes, part.level),
                 }
-                for part in self.exposed.parts
+                for part in self.time.parts
             ]
         )
 

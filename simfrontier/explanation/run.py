@@ -8,7 +8,7 @@ from contextlib import suppress
 from itertools import zip_longest
 from typing import Any
 
-from simfrontier.analysis import ExposedTime, critical_path, differences, exposed_time, why_faster
+from simfrontier.analysis import TimeSpent, critical_path, differences, time_spent, why_faster
 from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.explanation.changes import RESCHEDULED, WhatIf, what_ifs
 from simfrontier.explanation.decided import decided, only
@@ -65,15 +65,26 @@ def explain(
     if plan is not None and against == plan:
         raise InputError(f"against: got {against!r}, the plan that is explained; allowed: another one")
     size, chosen = devices or max(scenario.file.run.devices), fidelity or scenario.file.run.fidelity
-    runner = _Runner(scenario, size, chosen, progress)
-    ours = runner.fastest([name for name in scenario.plans if name != against] if plan is None else [plan])
-    if against is not None:
-        runner.run(against, len(runner.timed) + 1)
-    others = runner.others(ours.plan) if against is None else [runner.timed[against]]
+    runner = _Runner(scenario, size, chosen)
+    names = [name for name in scenario.plans if name != against] if plan is None else [plan]
+    ours = runner.fastest(names, lambda name: progress(name, len(names)) if plan is None else None)
     base, kept = runner.decided(ours.plan)
     tries = _possible(base, ours.plan, size, what_ifs(base, ours.plan, size, ours.step)) if what_if else []
-    mine, total = runner.timed[ours.plan], len(runner.timed) + len(tries)
-    changes = _changes(base, ours, tries, jobs, runner.searcher.schedule_cache, lambda text: progress(text, total))
+    rest = [name for name in scenario.plans if name not in (*names, against)] if against is None else []
+    total = len(names) + (against is not None) + len(rest) + len(tries)
+
+    def report_progress(text: str) -> None:
+        progress(text, total)
+
+    if plan is not None:
+        report_progress(plan)
+    if against is not None:
+        runner.run(against)
+        report_progress(against)
+    runner.each(rest, report_progress)
+    others = runner.others(ours.plan) if against is None else [runner.timed[against]]
+    mine = runner.timed[ours.plan]
+    changes = _changes(base, ours, tries, jobs, runner.searcher.schedule_cache, report_progress)
     return Explanation(
         title=scenario.file.title,
         scenario=scenario.name,
@@ -84,7 +95,7 @@ def explain(
         device_word=scenario.machine.device_word,
         step_s=ours.step.step_s,
         samples=ours.samples,
-        exposed=mine.exposed,
+        time=mine.time,
         path=critical_path(ours.step),
         changes=changes,
         against=_compared(mine, others[0]) if others else None,
@@ -113,58 +124,61 @@ class _TimedPlan:
     """What is kept of a plan that is compared."""
 
     plan: str
-    exposed: ExposedTime
+    time: TimeSpent
     samples: int
 
     @property
     def samples_per_s(self) -> float:
-        return self.samples / self.exposed.step_s
+        return self.samples / self.time.step_s
 
 
 class _Runner:
     """Plans of a scenario at a size, each searched and simulated when it is asked for; those that are only compared are
     `left_out` where they cannot run."""
 
-    def __init__(self, scenario: Scenario, devices: int, fidelity: Fidelity, progress: Progress) -> None:
-        self.scenario, self.devices, self.fidelity, self.progress = scenario, devices, fidelity, progress
+    def __init__(self, scenario: Scenario, devices: int, fidelity: Fidelity) -> None:
+        self.scenario, self.devices, self.fidelity = scenario, devices, fidelity
         self.searcher = GridSearcher()
         self.timed: dict[str, _TimedPlan] = {}
         self.left_out: dict[str, str] = {}
 
-    def fastest(self, names: Sequence[str]) -> _SimulatedPlan:
+    def fastest(self, names: Sequence[str], done: Callable[[str], None]) -> _SimulatedPlan:
         """Of these plans; of one alone, that one. Raises the error of the first where none can run."""
         best: _SimulatedPlan | None = None
         errors = []
         for name in names:
             try:
-                ran = self.run(name, len(names))
+                ran = self.run(name)
             except SimfrontierError as error:
                 errors.append(error)
                 self._leave_out(name, error)
-                continue
-            if best is None or self.timed[name].samples_per_s > self.timed[best.plan].samples_per_s:
-                best = ran
+            else:
+                if best is None or self.timed[name].samples_per_s > self.timed[best.plan].samples_per_s:
+                    best = ran
+            done(name)
         if best is None:
             raise errors[0]
         return best
 
-    def others(self, plan: str) -> list[_TimedPlan]:
-        """All plans of the scenario but one, the fastest first."""
-        names = [name for name in self.scenario.plans if name not in self.timed and name not in self.left_out]
+    def each(self, names: Sequence[str], done: Callable[[str], None]) -> None:
+        """All of these plans that can run."""
         for name in names:
             try:
-                self.run(name, 1 + len(names))
+                self.run(name)
             except SimfrontierError as error:
                 self._leave_out(name, error)
+            done(name)
+
+    def others(self, plan: str) -> list[_TimedPlan]:
+        """All plans that ran but one, the fastest first."""
         known = [each for name, each in self.timed.items() if name != plan]
         return sorted(known, key=lambda each: -each.samples_per_s)
 
-    def run(self, plan: str, total: int) -> _SimulatedPlan:
+    def run(self, plan: str) -> _SimulatedPlan:
         """One plan. Raises InputError, and DoesNotFitError or NothingFitsError where it does not fit."""
         scenario, _ = self.decided(plan)
         ran = _run(scenario, plan, self.devices, self.fidelity, self.searcher.schedule_cache)
-        self.timed[plan] = _TimedPlan(plan=plan, exposed=exposed_time(ran.step), samples=ran.samples)
-        self.progress(plan, total)
+        self.timed[plan] = _TimedPlan(plan=plan, time=time_spent(ran.step), samples=ran.samples)
         return ran
 
     def decided(self, plan: str) -> tuple[Scenario, dict[str, Any]]:
@@ -203,13 +217,13 @@ def _run(
 
 
 def _compared(ours: _TimedPlan, theirs: _TimedPlan) -> PlanComparison:
-    sentence = why_faster(ours.exposed, theirs.exposed, theirs.plan)
+    sentence = why_faster(ours.time, theirs.time, theirs.plan)
     if ours.samples != theirs.samples:
         sentence += f" (a step of {theirs.plan} has {theirs.samples:,} sequences, not {ours.samples:,})"
     return PlanComparison(
         plan=theirs.plan,
-        exposed=theirs.exposed,
-        differences=differences(ours.exposed, theirs.exposed),
+        time=theirs.time,
+        differences=differences(ours.time, theirs.time),
         sentence=sentence,
         samples=theirs.samples,
     )
@@ -220,7 +234,7 @@ def _ranking(plans: Sequence[_TimedPlan]) -> tuple[RankedPlan, ...]:
     return tuple(
         RankedPlan(
             plan=each.plan,
-            exposed=each.exposed,
+            time=each.time,
             samples=each.samples,
             next=None if after is None else _compared(each, after),
         )

@@ -28,20 +28,20 @@ from simfrontier.wholefile import write_whole
 def explanation_page(it: Explanation) -> str:
     """The page as text; the same explanation gives the same text."""
     figures = {
-        "parts": parts_figure({it.plan: it.exposed}, colours_of([it.exposed])),
+        "parts": parts_figure({it.plan: it.time}, colours_of([it.time])),
         "strip": strip_figure(it.path),
         "changes": changes_figure(it),
     }
     if it.against is not None:
-        times = {it.plan: it.exposed, it.against.plan: it.against.exposed}
+        times = {it.plan: it.time, it.against.plan: it.against.time}
         figures["both"] = parts_figure(times, colours_of(list(times.values())))
         figures["waterfall"] = waterfall_figure(it, it.against)
     best = first_that_fits(it.changes)
     return page_of(
         "explain",
         it=it,
-        shares=shares_of(it.exposed),
-        parts=shown_parts(it.exposed.parts),
+        shares=shares_of(it.time),
+        parts=shown_parts(it.time.parts),
         best=best,
         moves=best is not None and best.share >= LITTLE,
         equal=EQUAL,

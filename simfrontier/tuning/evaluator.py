@@ -8,7 +8,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from simfrontier.analysis import ExposedTime, Exposure, band_of, exposed_time, exposure, sampled_step_s
+from simfrontier.analysis import Exposure, TimeSpent, band_of, exposure, sampled_step_s, time_spent
 from simfrontier.cost import Prices
 from simfrontier.errors import InputError
 from simfrontier.io import frozen
@@ -105,7 +105,7 @@ class PlanEvaluator:
         except InputError as error:
             return PlanFault(why=str(error))
 
-    def explained(self, table: Table, name: str, checked: bool) -> ExposedTime:
+    def explained(self, table: Table, name: str, checked: bool) -> TimeSpent:
         """Where the time of a plan goes, of which the schedule may be checked. Raises SimfrontierError where it is not
         sound."""
         case = self.case(table, name)
@@ -113,7 +113,7 @@ class PlanEvaluator:
             built = ScheduleCache().of_case(self.scenario, case)
         else:
             built = BuiltSchedule(schedule=schedule_of_case(self.scenario, case))
-        return exposed_time(simulated(self.scenario, built, self.scenario.file.run.fidelity))
+        return time_spent(simulated(self.scenario, built, self.scenario.file.run.fidelity))
 
     def own(self, plan: str) -> SimulatedPlan | PlanFault:
         """A plan of the scenario itself, simulated."""

@@ -12,9 +12,9 @@ from simfrontier.analysis import (
     IDLE as IDLE_TIME,
     WAIT,
     CriticalPath,
-    ExposedTime,
     PathLevel,
     Spent,
+    TimeSpent,
     op_words,
     part_words,
 )
@@ -48,7 +48,7 @@ Key = tuple[Spent, str, tuple[str, ...], PathLevel]
 PathKey = tuple[str, tuple[str, ...], PathLevel]
 
 
-def colours_of(times: Sequence[ExposedTime]) -> dict[Key | None, str]:
+def colours_of(times: Sequence[TimeSpent]) -> dict[Key | None, str]:
     """A colour for each of the largest parts of these steps, by level; of the rest together (None)."""
     size: dict[Key, float] = {}
     for time in times:
@@ -76,7 +76,7 @@ def name_of(key: Key | None) -> str:
     return OTHER if key is None else part_words(*key)
 
 
-def parts_figure(times: Mapping[str, ExposedTime], colours: Mapping[Key | None, str]) -> Figure:
+def parts_figure(times: Mapping[str, TimeSpent], colours: Mapping[Key | None, str]) -> Figure:
     """A bar per plan, stacked by part, aligned at the start."""
     scale, unit = time_scale(max(time.step_s for time in times.values()))
     names = list(times)
@@ -175,7 +175,7 @@ def _path_name(key: PathKey | None) -> str:
     return OTHER if key is None else op_words(*key)
 
 
-def _by_colour(time: ExposedTime, colours: Mapping[Key | None, str]) -> dict[Key | None, float]:
+def _by_colour(time: TimeSpent, colours: Mapping[Key | None, str]) -> dict[Key | None, float]:
     out: dict[Key | None, float] = {}
     for part in time.parts:
         own: Key = (part.spent, part.kind, part.axes, part.level)

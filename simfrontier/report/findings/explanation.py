@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import fsum
 
-from simfrontier.analysis import SLOWED, ExposedPart, ExposedTime, PartDifference, is_equal, part_words
+from simfrontier.analysis import SLOWED, PartDifference, TimePart, TimeSpent, is_equal, part_words
 from simfrontier.explanation import TriedChange
 from simfrontier.records import dataclass
 
@@ -53,7 +53,7 @@ class StepShares:
     largest_share: float
 
 
-def shares_of(time: ExposedTime) -> StepShares:
+def shares_of(time: TimeSpent) -> StepShares:
     """A step in short."""
     largest = next((part for part in time.parts if part.spent != "compute"), None)
     compute = time.compute_s / time.step_s
@@ -65,7 +65,7 @@ def shares_of(time: ExposedTime) -> StepShares:
     )
 
 
-def shown_parts(parts: Sequence[ExposedPart]) -> list[ShownPart]:
+def shown_parts(parts: Sequence[TimePart]) -> list[ShownPart]:
     """The largest parts until 99 % of the step are listed, and the rest as one; the seconds sum to the step."""
     num_listed = _num_listed([part.seconds for part in parts])
     shown = [ShownPart(words=_words(part), seconds=part.seconds, calls=part.calls) for part in parts[:num_listed]]
@@ -109,7 +109,7 @@ def first_that_fits(changes: Sequence[TriedChange]) -> TriedChange | None:
     return next((change for change in changes if change.fits), None)
 
 
-def _words(part: ExposedPart | PartDifference) -> str:
+def _words(part: TimePart | PartDifference) -> str:
     return part_words(part.spent, part.kind, part.axes, part.level)
 
 
