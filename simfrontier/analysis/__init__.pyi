@@ -13,12 +13,7 @@ from .bytes_moved import (
     moves_of as moves_of,
     traffic as traffic,
 )
-from .critical import (
-    WAIT as WAIT,
-    CriticalPath as CriticalPath,
-    PathLevel as PathLevel,
-    critical_path as critical_path,
-)
+from .critical import WAIT as WAIT, CriticalPath as CriticalPath, PathLevel as PathLevel, critical_path as critical_path
 from .dimensions import SIDES as SIDES, SentBytes as SentBytes, Side as Side, sent_by_dimension as sent_by_dimension
 from .exposed_time import (
     IDLE as IDLE,

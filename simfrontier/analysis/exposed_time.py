@@ -49,9 +49,9 @@ class Exposure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimePart:
-    """The time that one kind of op takes of a step, over the same axes and across the same boundary; `level` is `device`
-    for work of a rank by itself. `spent`: the field of `Exposure` that it is a part of: kernels, or what they do not
-    hide; `calls`: ops that have any of it.
+    """What one kind of op takes of a step, over the same axes and across the same boundary; `level` is `device` for
+    work of a rank by itself. `spent`: the field of `Exposure` that it is a part of: kernels, or what they do not hide;
+    `calls`: ops that have any of it.
 
     Kernels count with the time that they take alone. By how much longer they are, as what runs beside them takes
     memory and compute units, is one part of kind `slowed`: so plans with the same kernels have the same in all others.

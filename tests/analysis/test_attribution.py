@@ -1,4 +1,4 @@
-"""Differences of where two steps' time goes: they sum to the difference of the steps, and the sentence names the biggest."""
+"""Differences of two steps by part: they sum to that of the steps, and the sentence names the biggest."""
 
 from __future__ import annotations
 

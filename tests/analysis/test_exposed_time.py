@@ -1,4 +1,4 @@
-"""Where a step's time goes: worked by hand, held against a count of single moments, and summing to the step in every family."""
+"""Where a step's time goes: worked by hand, counted moment by moment, and summing to the step in every family."""
 
 from __future__ import annotations
 
