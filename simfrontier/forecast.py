@@ -291,11 +291,18 @@ def forecast_tune(scenario: Scenario, devices: int | None, simulate: int | None)
 def forecast_explain(
     scenario: Scenario, plan: str | None, against: str | None, fidelity: Fidelity | None, what_if: bool
 ) -> Forecast:
-    """One plan and perhaps another at the largest size, and what would help the first."""
-    size, first = max(scenario.file.run.devices), plan or next(iter(scenario.plans))
-    named = [name for name in (first, against) if name is not None and name in scenario.plans]
-    times = 1 + (WHAT_IFS if what_if else 0)
-    return _together([(sized(scenario, name, size), times) for name in named], fidelity or scenario.file.run.fidelity)
+    """One plan, and another or all others of the scenario, at the largest size, and what would help the first. Of a
+    plan that is not named yet the largest is taken."""
+    size = max(scenario.file.run.devices)
+    simulated = [name for name in scenario.plans if plan is None or against is None or name in (plan, against)]
+    cases = {name: sized(scenario, name, size) for name in simulated if _can_run(scenario, name, size)}
+    if plan is None:
+        open_to = [case for name, case in cases.items() if name != against]
+        explained = max(open_to, key=lambda case: case.num_ops, default=None)
+    else:
+        explained = cases.get(plan)
+    tries = [(explained, WHAT_IFS)] if what_if and explained is not None else []
+    return _together([*((case, 1) for case in cases.values()), *tries], fidelity or scenario.file.run.fidelity)
 
 
 def forecast_replay(schedule: Schedule, fidelity: Fidelity, exact: bool = False) -> Forecast:

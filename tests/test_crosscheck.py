@@ -172,6 +172,16 @@ def test_what_rests_on_no_calibration_is_said(sim: Path, tmp_path: Path) -> None
     assert "allowed by less than the noise of 30.0 %; run on an idle machine." in words
 
 
+def test_other_programs_are_said_to_be_the_noise(sim: Path, tmp_path: Path) -> None:
+    """They took 0.4 of the processors: 0.4 of 0.6, 66.7 %."""
+    busy = real(sim, tmp_path / "busy", lambda made: measured(made, notes={"others_share": "0.4"}))
+    ran = invoke("crosscheck", sim, busy, "--min-bytes", "4kB")
+    words = " ".join(ran.out.split())
+    assert ran.code == 0, ran.err
+    text = "Too noisy to judge: other programs took so much of the processors that real steps can be 66.7 % longer"
+    assert f"{text}; run on an idle machine." in words
+
+
 def test_bounds_are_said_on_the_console_and_on_the_page(sim: Path, tmp_path: Path) -> None:
     options = ("--min-bytes", "4kB", "--tolerance", "0.2", "--out", tmp_path / "page")
     ran = invoke("crosscheck", sim, real(sim, tmp_path / "real"), *options)
@@ -180,8 +190,9 @@ def test_bounds_are_said_on_the_console_and_on_the_page(sim: Path, tmp_path: Pat
         "Compared: all operations, which must be equal; the times of collectives of 4 kB or more, of which half must "
         "be within 20.0 % of the simulated ones; and, of several plans, which is faster. Times are judged where such "
         "collectives carry at least half of all bytes sent, and where noise is at most 20.0 %: how much the real steps "
-        "of a plan vary (interquartile range, of the median), and how far two measurements of the calibration lie "
-        "apart. Times beyond 20.0 % by less than the noise are not judged either."
+        "of a plan vary (interquartile range, of the median), by how much other programs can have made them longer "
+        "(from their share of the processors), and how far two measurements of the calibration lie apart. "
+        "Times beyond 20.0 % by less than the noise are not judged either."
     )
     assert text in words
     assert text in (tmp_path / "page" / "index.html").read_text(encoding="utf-8").replace("\u00a0", " ")

@@ -114,8 +114,11 @@ def test_forecasts_grow_with_every_size() -> None:
     assert forecast_check(two).num_bytes > forecast_check(loaded(B20, 64)).num_bytes
     assert run(exact=True, devices=128).seconds > run(exact=True).seconds
     assert run(fidelity="chunk", devices=128).seconds > 3 * run(fidelity="chunk").seconds
-    alone, also = (forecast_explain(loaded(B20, 64), "zero3", None, None, what_if) for what_if in (False, True))
+    one = load_scenario(B20, {}, ("zero3",), (64,))
+    alone, also = (forecast_explain(one, "zero3", None, None, what_if) for what_if in (False, True))
     assert also.seconds > 5 * alone.seconds
+    others = forecast_explain(loaded(B20, 64), "zero3", None, None, True)  # each of the other plans once
+    assert others.num_cases == also.num_cases + len(loaded(B20, 64).plans) - 1
 
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)

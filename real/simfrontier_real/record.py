@@ -19,7 +19,18 @@ from simfrontier.schedule import (
     digest,
     traffic_bytes,
 )
-from simfrontier.trace import HELD_RANKS, Arrow, Place, Process, Span, Trace, arrows_from_last, ranges_text
+from simfrontier.trace import (
+    HELD_RANKS,
+    OTHERS_SHARE,
+    Arrow,
+    Place,
+    Process,
+    Span,
+    Trace,
+    arrows_from_last,
+    ranges_text,
+)
+from simfrontier_real.others import ProcessorTime, others_share
 from simfrontier_real.programs import Programs
 from simfrontier_real.step_times import StepTimes
 from simfrontier_real.transport import channel_of, exchange_channel_of, group_of, peer_of
@@ -33,17 +44,24 @@ Times = tuple[Any, Any, Any]  # when ops were ready, started and ended, [iterati
 
 @dataclass(frozen=True, slots=True)
 class RankTimes:
-    """One rank's times of all iterations, [iterations, ops], in seconds of rank 0's clock; its host; and the bytes of
-    the messages that it handed over, per op."""
+    """One rank's times of all iterations, [iterations, ops], in seconds of rank 0's clock; its host; the bytes of the
+    messages that it handed over, per op; and what it and others took of its processors meanwhile."""
 
     begin_s: Any
     ready_s: Any
     end_s: Any
     host: str
     message_bytes: Mapping[int, int]
+    spent: ProcessorTime | None = None
 
 
-def clocked(times: list[StepTimes], offset_s: float, host: str, message_bytes: Mapping[int, int]) -> RankTimes:
+def clocked(
+    times: list[StepTimes],
+    offset_s: float,
+    host: str,
+    message_bytes: Mapping[int, int],
+    spent: ProcessorTime | None = None,
+) -> RankTimes:
     """A rank's times as arrays; `offset_s` is added to make them rank 0's."""
     import numpy as np
 
@@ -53,6 +71,7 @@ def clocked(times: list[StepTimes], offset_s: float, host: str, message_bytes: M
         np.array([each.end_s for each in times]) + offset_s,
         host,
         dict(message_bytes),
+        spent,
     )
 
 
@@ -79,6 +98,9 @@ def trace_of(
     }
     if len(steps) > 1:  # a single step has no spread
         measured["step_iqr_s"] = f"{three - quarter:.9f}"
+    share = others_share([each.host for each in ranks], [each.spent for each in ranks])
+    if share is not None:
+        measured[OTHERS_SHARE] = f"{share:.4f}"
     held = held_ranks([each.host for each in ranks], most_ranks)
     if len(held) < len(ranks):
         measured[HELD_RANKS] = ranges_text(held)

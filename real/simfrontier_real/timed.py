@@ -12,6 +12,7 @@ from simfrontier.trace import file_of, write_perfetto
 from simfrontier_real.clock import offset_s
 from simfrontier_real.executor import Executor
 from simfrontier_real.lane_step import LaneStep
+from simfrontier_real.others import processor_time
 from simfrontier_real.progress import progress
 from simfrontier_real.record import RankTimes, arrows_of, clocked, trace_of
 from simfrontier_real.session import LoadedSchedule, Session
@@ -35,7 +36,10 @@ def timed_steps(
     executor = Executor(step, session.lanes(step))
     freeze()
     with progress(world.rank, warmup + num_steps, title) as advance:
+        started = processor_time()
         for number in range(warmup + num_steps):
+            if number == warmup:
+                started = processor_time()
             before(number)
             with uncollected():
                 world.barrier()
@@ -44,8 +48,10 @@ def timed_steps(
             if number >= warmup:
                 times.append(spent)
             advance()
+    ended = processor_time()
     executor.close()
-    return world.gather(clocked(times, offset, session.host, step.message_bytes)), clock_error_s
+    taken = None if started is None or ended is None else ended.since(started)
+    return world.gather(clocked(times, offset, session.host, step.message_bytes, taken)), clock_error_s
 
 
 def write_trace(

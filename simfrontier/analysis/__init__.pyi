@@ -1,6 +1,8 @@
 from .attribution import (
-    PathDifference as PathDifference,
+    PartDifference as PartDifference,
     differences as differences,
+    is_equal as is_equal,
+    op_words as op_words,
     part_words as part_words,
     why_faster as why_faster,
 )
@@ -11,15 +13,18 @@ from .bytes_moved import (
     moves_of as moves_of,
     traffic as traffic,
 )
-from .critical import (
-    WAIT as WAIT,
-    CriticalPath as CriticalPath,
-    PathLevel as PathLevel,
-    PathPart as PathPart,
-    critical_path as critical_path,
-)
+from .critical import WAIT as WAIT, CriticalPath as CriticalPath, PathLevel as PathLevel, critical_path as critical_path
 from .dimensions import SIDES as SIDES, SentBytes as SentBytes, Side as Side, sent_by_dimension as sent_by_dimension
-from .exposed_time import Exposure as Exposure, exposure as exposure
+from .exposed_time import (
+    IDLE as IDLE,
+    SLOWED as SLOWED,
+    Exposure as Exposure,
+    Spent as Spent,
+    TimePart as TimePart,
+    TimeSpent as TimeSpent,
+    exposure as exposure,
+    time_spent as time_spent,
+)
 from .links import LinkLoad as LinkLoad, NodeLinks as NodeLinks, node_links as node_links
 from .links_over_time import link_use as link_use
 from .softmax import Softmaxes as Softmaxes, softmaxes as softmaxes

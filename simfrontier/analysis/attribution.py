@@ -1,10 +1,12 @@
-"""Attribution: the difference of two steps by the parts of their critical paths, and as a sentence."""
+"""Attribution: the difference of two steps by where their time goes, and as a sentence."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import fsum
 
-from simfrontier.analysis.critical import WAIT, CriticalPath, PathLevel, PathPart
+from simfrontier.analysis.critical import WAIT, PathLevel
+from simfrontier.analysis.exposed_time import IDLE, SLOWED, Spent, TimePart, TimeSpent
 from simfrontier.records import dataclass
 from simfrontier.schedule import KINDS_OF_EXTRAS
 from simfrontier.units import written
@@ -13,6 +15,7 @@ MOST_TERMS = 3  # of a sentence, either way
 NAMED_SHARE = 0.8  # of what is gained or lost is listed by name
 LEAST = 0.05  # of the largest term, that is worth naming
 SAME = 1e-3  # of a step: steps closer than this are as fast
+EQUAL = 1e-9  # of a part: parts closer than this are equal
 LEVEL_WORDS: dict[PathLevel, str] = {
     "inter_node": "between nodes",
     "intra_node": "inside a node",
@@ -63,16 +66,19 @@ _PLURALS = {
     "decode": "decoding",
     "decode_sum": "decoding and adding",
     **{kind.name: kind.words for kind in KINDS_OF_EXTRAS},
+    SLOWED: "compute slowed by what runs beside it",
+    IDLE: "idle time",
     WAIT: "waits that no op explains",
 }
 
-Key = tuple[str, tuple[str, ...], PathLevel]
+Key = tuple[Spent, str, tuple[str, ...], PathLevel]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PathDifference:
-    """One part of two critical paths: seconds in the first and in the second, and how many links it has there."""
+class PartDifference:
+    """One part of the time of two steps: seconds in the first and in the second, and how many ops it has there."""
 
+    spent: Spent
     kind: str
     axes: tuple[str, ...]
     level: PathLevel
@@ -87,72 +93,91 @@ class PathDifference:
         return self.a_s - self.b_s
 
 
-def differences(a: CriticalPath, b: CriticalPath) -> tuple[PathDifference, ...]:
-    """The parts of one critical path minus those of another, the largest difference either way first.
+def differences(a: TimeSpent, b: TimeSpent) -> tuple[PartDifference, ...]:
+    """The parts of one step's time minus those of another's, the largest difference either way first.
 
-    What one path does not have counts as 0 s there, so the seconds sum to the difference of the two steps.
+    What one of them does not have counts as 0 s there, so the seconds sum to the difference of the two steps.
     """
     ours, theirs = _by_key(a), _by_key(b)
     made = []
     for key in dict.fromkeys((*ours, *theirs)):
         one, other = ours.get(key), theirs.get(key)
         made.append(
-            PathDifference(
-                kind=key[0],
-                axes=key[1],
-                level=key[2],
+            PartDifference(
+                spent=key[0],
+                kind=key[1],
+                axes=key[2],
+                level=key[3],
                 a_s=0.0 if one is None else one.seconds,
                 b_s=0.0 if other is None else other.seconds,
                 a_calls=0 if one is None else one.calls,
                 b_calls=0 if other is None else other.calls,
             )
         )
-    return tuple(sorted(made, key=lambda each: (-abs(each.seconds), each.kind, each.axes, each.level)))
+    return tuple(sorted(made, key=lambda each: (-abs(each.seconds), each.spent, each.kind, each.axes, each.level)))
 
 
-def why_faster(path_a: CriticalPath, path_b: CriticalPath, name_b: str) -> str:
+def why_faster(time_a: TimeSpent, time_b: TimeSpent, name_b: str) -> str:
     """One sentence, without a full stop: how much faster (or slower) a step is than that of `name_b`, and by which
-    parts of the critical path, the largest first.
+    parts of its time, the largest first; and whether compute is equal.
 
-    What is hidden behind other work stands on no critical path, so a plan that hides its products behind gathers has
-    less of them there. Example: `0.7 s faster than zero3: on the critical path 0.9 s less in all-gathers over node ×
-    package × gcd (between nodes), for 0.2 s more in matrix products`.
+    Example: `0.26 s slower than hsdp: 0.43 s more in exposed all-gathers over node × package × gcd (between nodes), for
+    0.13 s less in exposed all-reduces over node (between nodes); compute is equal`.
     """
-    difference_s = path_a.step_s - path_b.step_s
-    parts = differences(path_a, path_b)
+    difference_s = time_a.step_s - time_b.step_s
+    parts = differences(time_a, time_b)
     less = [each for each in parts if each.seconds < 0.0]
     more = [each for each in parts if each.seconds > 0.0]
-    if abs(difference_s) <= SAME * max(path_a.step_s, path_b.step_s):
-        return f"as fast as {name_b}{_both_ways(less, more, path_b.step_s)}"
+    if abs(difference_s) <= SAME * max(time_a.step_s, time_b.step_s):
+        return f"as fast as {name_b}{_both_ways(less, more, time_b.step_s)}"
     if difference_s < 0.0:
         start, first, second = f"{_seconds(-difference_s)} faster than {name_b}", less, more
     else:
         start, first, second = f"{_seconds(difference_s)} slower than {name_b}", more, less
     largest = abs(first[0].seconds)
     against = [each for each in second if abs(each.seconds) >= LEAST * largest]
-    text = f"{start}: on the critical path {_terms(first)}"
-    return f"{text}, for {_terms(against)}" if against else text
+    text = f"{start}: {_terms(first)}"
+    text = f"{text}, for {_terms(against)}" if against else text
+    return f"{text}; compute is equal" if compute_equal(parts) else text
 
 
-def part_words(kind: str, axes: tuple[str, ...], level: PathLevel) -> str:
-    """A part in plain words: `all-gathers over node × package × gcd (between nodes)`, `matrix products`."""
+def compute_equal(parts: Sequence[PartDifference]) -> bool:
+    """Whether the kernels of both take as long, with nothing beside them."""
+    kernels = [each for each in parts if each.spent == "compute" and each.kind != SLOWED]
+    return bool(kernels) and all(is_equal(each) for each in kernels)
+
+
+def is_equal(part: PartDifference) -> bool:
+    """Whether it takes as long in both, but for rounding."""
+    return abs(part.seconds) <= EQUAL * max(part.a_s, part.b_s)
+
+
+def part_words(spent: Spent, kind: str, axes: tuple[str, ...], level: PathLevel) -> str:
+    """A part of a step's time in plain words: `exposed all-gathers over node × package × gcd (between nodes)`, `matrix
+    products`."""
+    words = op_words(kind, axes, level)
+    return words if spent in ("compute", "idle") else f"exposed {words}"
+
+
+def op_words(kind: str, axes: tuple[str, ...], level: PathLevel) -> str:
+    """Ops in plain words: `all-gathers over node × package × gcd (between nodes)`, `matrix products`."""
     name = _PLURALS.get(kind, kind.replace("_", " "))
     if level == "device":
         return name
     return f"{name} over {' × '.join(axes) or 'one rank'} ({LEVEL_WORDS[level]})"
 
 
-def _by_key(path: CriticalPath) -> dict[Key, PathPart]:
-    return {(part.kind, part.axes, part.level): part for part in path.parts()}
+def _by_key(time: TimeSpent) -> dict[Key, TimePart]:
+    return {(part.spent, part.kind, part.axes, part.level): part for part in time.parts}
 
 
-def _both_ways(less: list[PathDifference], more: list[PathDifference], step_s: float) -> str:
+def _both_ways(less: list[PartDifference], more: list[PartDifference], step_s: float) -> str:
     """Of steps that take as long: what cancels out, if it is worth a word."""
     worth = [[each for each in way if abs(each.seconds) >= 10 * SAME * step_s] for way in (less, more)]
-    return f": on the critical path {_terms(worth[0])}, for {_terms(worth[1])}" if all(worth) else ""
+    return f": {_terms(worth[0])}, for {_terms(worth[1])}" if all(worth) else ""
 
 
-def _terms(path_differences: list[PathDifference]) -> str:
+def _terms(path_differences: list[PartDifference]) -> str:
     """The largest terms, until they make up most of the sum."""
     total, given = fsum(abs(each.seconds) for each in path_differences), 0.0
     lines: list[str] = []
@@ -160,12 +185,12 @@ def _terms(path_differences: list[PathDifference]) -> str:
         size = abs(each.seconds)
         if lines and (given >= NAMED_SHARE * total or size < LEAST * abs(path_differences[0].seconds)):
             break
-        lines.append(f"{_seconds(size)} {_way(each)} in {part_words(each.kind, each.axes, each.level)}")
+        lines.append(f"{_seconds(size)} {_way(each)} in {part_words(each.spent, each.kind, each.axes, each.level)}")
         given += size
     return " and ".join([", ".join(lines[:-1]), lines[-1]] if len(lines) > 1 else lines)
 
 
-def _way(each: PathDifference) -> str:
+def _way(each: PartDifference) -> str:
     return "less" if each.seconds < 0.0 else "more"
 
 

@@ -194,11 +194,12 @@ class _Facts:
 
     def _level(self, op: Op) -> tuple[tuple[str, ...], PathLevel]:
         if op.number not in self.levels:
-            self.levels[op.number] = _level_of(op, self.step)
+            self.levels[op.number] = level_of(op, self.step)
         return self.levels[op.number]
 
 
-def _level_of(op: Op, step: SimulatedStep) -> tuple[tuple[str, ...], PathLevel]:
+def level_of(op: Op, step: SimulatedStep) -> tuple[tuple[str, ...], PathLevel]:
+    """The axes that an op goes over, and the coarsest boundary that its messages cross."""
     if isinstance(op, Compute):
         return (), "device"
     level: Level = step.level(op)

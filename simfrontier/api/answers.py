@@ -85,8 +85,9 @@ def explain(
     jobs: int = 1,
     progress: Callable[[str, int], None] = lambda *_: None,
 ) -> Explanation:
-    """Why a plan takes as long as it does: `.frame()` is its critical path, `.changes_frame()` what would help, each
-    simulated. All else as `simfrontier.explanation.explain`."""
+    """Why a plan takes as long as it does: `.frame()` is where its time goes, `.changes_frame()` what would help, each
+    simulated, `.against` the best of the others (or another plan); without a plan `.ranking` has all of them. All else
+    as `simfrontier.explanation.explain`."""
     from simfrontier.explanation import explain as explanation
 
     return explanation(

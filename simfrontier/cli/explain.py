@@ -1,4 +1,4 @@
-"""`simfrontier explain`: why a plan is as fast as it is, what would help, and how another plan differs."""
+"""`simfrontier explain`: why a plan is as fast as it is, what would help, and how plans differ."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ from typing import Any
 import typer
 from rich.table import Table
 
+from simfrontier.analysis import TimeSpent
 from simfrontier.cli.bar import bar_of_work
 from simfrontier.cli.console import console, grid, plain, say, say_written
-from simfrontier.explanation import Explanation, PlanComparison, explain
+from simfrontier.explanation import Explanation, PlanComparison, RankedPlan, explain
 from simfrontier.report import (
+    EQUAL,
     LITTLE,
     first_that_fits,
     moving,
     options,
     percent,
     quantity,
+    shares_of,
     shown_differences,
     shown_parts,
     signed,
@@ -79,20 +82,38 @@ def as_document(explanation: Explanation) -> dict[str, Any]:
     plainly = ("title", "scenario", "plan", "devices", "fidelity", "machine", "step_s", "samples", "given", "kept")
     return {
         **{name: getattr(explanation, name) for name in plainly},
-        "parts": [asdict(part) for part in explanation.path.parts()],
+        "parts": _parts(explanation.time),
         "changes": [asdict(change) for change in explanation.changes],
-        "against": None if explanation.against is None else _against_document(explanation.against),
+        "against": _comparison(explanation.against),
+        "ranking": [_ranked(each) for each in explanation.ranking],
+        "left_out": dict(explanation.left_out),
         "links": [asdict(link) for link in explanation.path.links],
     }
 
 
-def _against_document(other: PlanComparison) -> dict[str, Any]:
+def _parts(time: TimeSpent) -> list[dict[str, Any]]:
+    return [asdict(part) for part in time.parts]
+
+
+def _ranked(it: RankedPlan) -> dict[str, Any]:
+    return {
+        "plan": it.plan,
+        "step_s": it.time.step_s,
+        "samples": it.samples,
+        "parts": _parts(it.time),
+        "next": _comparison(it.next),
+    }
+
+
+def _comparison(other: PlanComparison | None) -> dict[str, Any] | None:
+    if other is None:
+        return None
     return {
         "plan": other.plan,
-        "step_s": other.path.step_s,
+        "step_s": other.step_s,
         "samples": other.samples,
         "sentence": other.sentence,
-        "parts": [asdict(part) for part in other.path.parts()],
+        "parts": _parts(other.time),
         "differences": [{**asdict(each), "seconds": each.seconds} for each in other.differences],
     }
 
@@ -102,28 +123,24 @@ def _against_document(other: PlanComparison) -> dict[str, Any]:
 
 def _print(it: Explanation, out: Path | None) -> None:
     screen = console()
-    parts = shown_parts(it.path.parts())
-    say("explain", "headline", it, parts[:2], before=f"{it.title} ({it.fidelity}). ", soft_wrap=True)
+    shares = shares_of(it.time)
+    say("explain", "headline", it, shares, before=f"{it.title} ({it.fidelity}). ", soft_wrap=True)
     if it.kept:
         screen.print(f"Its search has found, and all changes keep: {options(it.kept)}", soft_wrap=True)
-    table = grid("The critical path of a step", ("what", "time", "of the step", "by sharing", "ops"), words=("what",))
-    for part in parts:
-        sharing = quantity(part.sharing_s, "s") if part.sharing_s >= 1e-3 * it.step_s else ""
-        _row(
-            table,
-            part.words,
-            quantity(part.seconds, "s"),
-            percent(part.seconds / it.step_s),
-            sharing,
-            f"{part.calls:,}",
-        )
-    _row(table, "the step", quantity(it.step_s, "s"), percent(1.0), "", "", style="bold")
+    table = grid(f"Where a step of {it.plan} goes", ("what", "time", "of the step", "ops"), words=("what",))
+    for part in shown_parts(it.time.parts):
+        num_ops = f"{part.calls:,}" if part.calls else ""
+        _row(table, part.words, quantity(part.seconds, "s"), percent(part.seconds / it.step_s), num_ops)
+    _row(table, "the step", quantity(it.step_s, "s"), percent(1.0), "", style="bold")
     screen.print(table)
     if it.changes:
         _print_changes(it)
     if it.against is not None:
         screen.print(_difference_table(it, it.against))
-        screen.print(f"{it.plan} is {it.against.sentence}.", soft_wrap=True)
+    if len(it.ranking) > 1:
+        screen.print(_ranking_table(it))
+    say("explain", "against", it, soft_wrap=True)
+    say("explain", "left_out", it, style="dim", soft_wrap=True)
     say_written(out)
 
 
@@ -152,12 +169,24 @@ def _print_changes(it: Explanation) -> None:
 
 def _difference_table(it: Explanation, other: PlanComparison) -> Table:
     heads = ("what", it.plan, other.plan, "difference")
-    table = grid(f"{it.plan} against {other.plan}, along the critical paths", heads, words=("what",))
+    table = grid(f"{it.plan} against {other.plan}: where their steps go", heads, words=("what",))
     for each in shown_differences(other.differences):
-        _row(table, each.words, quantity(each.a_s, "s"), quantity(each.b_s, "s"), signed_seconds(each.seconds))
-    whole = (it.step_s, other.path.step_s)
+        difference = EQUAL if each.is_equal else signed_seconds(each.seconds)
+        _row(table, each.words, quantity(each.a_s, "s"), quantity(each.b_s, "s"), difference)
+    whole = (it.step_s, other.step_s)
     sums = (*(quantity(step_s, "s") for step_s in whole), signed_seconds(whole[0] - whole[1]))
     _row(table, "the step", *sums, style="bold")
+    return table
+
+
+def _ranking_table(it: Explanation) -> Table:
+    heads = ("plan", "step", "compute", "exposed", "than the next")
+    table = grid(f"The {len(it.ranking)} plans, each against the next best", heads, words=("plan",))
+    for each in it.ranking:
+        time = each.time
+        parts = (time.step_s, time.compute_s, time.step_s - time.compute_s)
+        difference = "" if each.next is None else signed_seconds(time.step_s - each.next.step_s)
+        _row(table, each.plan, *(quantity(part_s, "s") for part_s in parts), difference)
     return table
 
 

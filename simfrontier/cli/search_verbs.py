@@ -105,8 +105,12 @@ def _refuse_of_search(options: Mapping[str, object], fidelity: str) -> None:
 
 def explain(
     scenario: ScenarioArgument,
-    plan: Annotated[str | None, typer.Option(help="plan to explain (default: the scenario's first)")] = None,
-    against: Annotated[str | None, typer.Option(help="another plan: what makes the two differ")] = None,
+    plan: Annotated[
+        str | None, typer.Option(help="plan to explain (default: the fastest, and all against the next best)")
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option(help="another plan: what makes the two differ (default: the best of the others)")
+    ] = None,
     devices: Annotated[int | None, typer.Option(help="size to explain (default: the scenario's largest)")] = None,
     set_: Settings = None,
     fidelity: FidelityOption = None,
@@ -118,8 +122,8 @@ def explain(
     json: Annotated[bool, typer.Option("--json", help="print everything as JSON")] = False,
     yes_large: YesLarge = False,
 ) -> None:
-    """Say why a plan is as fast as it is: the critical path of its step, what would help most (each simulated again),
-    and what makes it differ from another plan. Exit code 1 where it does not fit into memory."""
+    """Say why a plan is as fast as it is: where its step's time goes, what would help most (each simulated again), and
+    what makes it differ from the next best, or another plan. Exit code 1 where it does not fit into memory."""
     from simfrontier.cli.explain import explain_plan
     from simfrontier.cli.large import announce
     from simfrontier.forecast import forecast_explain
@@ -127,8 +131,7 @@ def explain(
     for option, name in (("--plan", plan), ("--against", against)):
         if name is not None and (not name.strip() or "," in name):
             raise InputError(f"got {name!r}; allowed: the name of one plan", where=option)
-    names = None if plan is None else plan if against is None else f"{plan},{against}"
-    loaded = load(scenario, set_, names, None if devices is None else str(devices))
+    loaded = load(scenario, set_, None, None if devices is None else str(devices), laid_out=False)
     chosen = fidelity_of(fidelity)
     announce(forecast_explain(loaded, plan, against, chosen, what_if), str(scenario), yes_large)
     explain_plan(loaded, plan, against, devices, chosen, what_if, jobs, out, json)

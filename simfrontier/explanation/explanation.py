@@ -1,10 +1,10 @@
-"""What an explanation holds: the critical path, what would help, and how another plan differs."""
+"""What an explanation holds: where a step's time goes, what would help, and how plans differ."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simfrontier.analysis import CriticalPath, PathDifference, part_words
+from simfrontier.analysis import CriticalPath, PartDifference, TimeSpent, part_words
 from simfrontier.errors import SimfrontierError
 from simfrontier.explanation.changes import Kind
 from simfrontier.records import dataclass
@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 
 
 class DoesNotFitError(SimfrontierError):
-    """A plan that is to be explained does not fit into memory."""
+    """A plan that is to be explained does not fit into memory: `what` it needs."""
+
+    def __init__(self, what: str, *, where: str) -> None:
+        super().__init__(f"{where}: {what}; nothing to explain")
+        self.what = what
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,23 +44,40 @@ class TriedChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanComparison:
-    """Another plan at the same size: its critical path, the parts of the explained plan's path minus its own (seconds
-    that sum to the difference of the steps), and a sentence. `samples`: sequences of one of its steps."""
+    """Another plan at the same size: where its step's time goes, the parts of the first plan's step minus its own
+    (seconds that sum to the difference of the steps), and a sentence. `samples`: sequences of one of its steps."""
 
     plan: str
-    path: CriticalPath
-    differences: tuple[PathDifference, ...]
+    time: TimeSpent
+    differences: tuple[PartDifference, ...]
     sentence: str
     samples: int
+
+    @property
+    def step_s(self) -> float:
+        return self.time.step_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankedPlan:
+    """A plan of the scenario, where its step's time goes, and how it compares with the next best (None: the last)."""
+
+    plan: str
+    time: TimeSpent
+    samples: int
+    next: PlanComparison | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Why a plan is as fast as it is: its `path` through one step, `changes` that might help (what saves most first),
-    and, where another plan was named, what makes it differ.
+    """Why a plan is as fast as it is: where its step's time goes (`time`), the critical path through it (`path`),
+    `changes` that might help (what saves most first), and what makes it differ from another plan: the one that was
+    asked for, or the best of the others (None: there is no other).
 
-    `samples`: sequences of one step. `given`: settings that the scenario was loaded with; `kept`: settings that stand
-    for what a search of the plan has found, which all changes keep (to repeat one, give `kept` and then its own).
+    `ranking`: where no plan was asked for, all that fit, by sequences per second, each against the next best;
+    `left_out`: names of plans that were not compared, and why. `samples`: sequences of one step. `given`: settings that
+    the scenario was loaded with; `kept`: settings that stand for what a search of the plan has found, which all changes
+    keep (to repeat one, give `kept` and then its own).
     """
 
     title: str
@@ -68,30 +89,33 @@ class Explanation:
     device_word: str
     step_s: float
     samples: int
+    time: TimeSpent
     path: CriticalPath
     changes: tuple[TriedChange, ...]
     against: PlanComparison | None
+    ranking: tuple[RankedPlan, ...]
+    left_out: tuple[tuple[str, str], ...]
     given: tuple[str, ...]
     kept: tuple[str, ...]
 
     def frame(self) -> pd.DataFrame:
-        """The parts of the critical path, the largest first: kind, axes, level, seconds, share of the step, seconds of
-        sharing, number of ops, and in words."""
+        """Where the step's time goes, the largest part first: what it is spent on, kind, axes, level, seconds, share of
+        the step, number of ops, and in words."""
         import pandas as pd
 
         return pd.DataFrame(
             [
                 {
+                    "spent": part.spent,
                     "kind": part.kind,
                     "axes": "+".join(part.axes),
                     "level": part.level,
                     "seconds": part.seconds,
                     "share": part.seconds / self.step_s,
-                    "sharing_s": part.sharing_s,
                     "calls": part.calls,
-                    "words": part_words(part.kind, part.axes, part.level),
+                    "words": part_words(part.spent, part.kind, part.axes, part.level),
                 }
-                for part in self.path.parts()
+                for part in self.time.parts
             ]
         )
 
@@ -104,11 +128,11 @@ class Explanation:
         return pd.DataFrame([{**row, "settings": " ".join(row["settings"])} for row in rows], columns=list(columns))
 
     def differences_frame(self) -> pd.DataFrame:
-        """The parts of this plan's path minus those of the other's, the largest difference first; empty where no other
-        plan was named."""
+        """The parts of this plan's step minus those of the other's, the largest difference first; empty where there is
+        no other plan."""
         import pandas as pd
 
-        columns = ("kind", "axes", "level", "seconds", "a_s", "b_s", "a_calls", "b_calls")
+        columns = ("spent", "kind", "axes", "level", "seconds", "a_s", "b_s", "a_calls", "b_calls")
         differences = () if self.against is None else self.against.differences
         rows = [{key: getattr(each, key) for key in columns} for each in differences]
         return pd.DataFrame([{**row, "axes": "+".join(row["axes"])} for row in rows], columns=list(columns))

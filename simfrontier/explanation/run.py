@@ -1,15 +1,18 @@
-"""Explaining a plan: its simulated step, its critical path, and the simulation of every change that might help."""
+"""Explaining a plan: where the time of its step goes, what makes it differ from others, and the simulation of every
+change that might help."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from itertools import zip_longest
+from typing import Any
 
-from simfrontier.analysis import critical_path, differences, why_faster
+from simfrontier.analysis import TimeSpent, critical_path, differences, time_spent, why_faster
 from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.explanation.changes import RESCHEDULED, WhatIf, what_ifs
 from simfrontier.explanation.decided import decided, only
-from simfrontier.explanation.explanation import DoesNotFitError, Explanation, PlanComparison, TriedChange
+from simfrontier.explanation.explanation import DoesNotFitError, Explanation, PlanComparison, RankedPlan, TriedChange
 from simfrontier.explanation.settings_text import setting_text
 from simfrontier.records import dataclass
 from simfrontier.scenario import Scenario, scenario_of
@@ -43,57 +46,64 @@ def explain(
 
         scenario = load_scenario("scenarios/frontier-20b.toml")
         found = explain(scenario, "zero-topo", devices=384, against="zero3")
-        found.frame()          # the critical path by kind of op, axes and level; its seconds sum to found.step_s
+        found.frame()          # where the time goes by kind of op, axes and level; its seconds sum to found.step_s
         found.changes_frame()  # links twice as fast, overlaps, codecs: seconds saved by each
         found.against.sentence
+        [(each.plan, each.next and each.next.sentence) for each in explain(scenario, devices=384).ranking]
 
-    `plan`: by default the scenario's first. `devices`: a size (default: the scenario's largest). `against`: another
-    plan of the scenario, or a family by its name. `fidelity`: by default the scenario's. `what_if`: whether to simulate
-    changes, on `jobs` processes. `progress` is called as each simulation ends, with a short text and how many there are
-    in all.
+    `plan`: by default the fastest of the scenario, and then `ranking` has every plan against the next best. `devices`:
+    a size (default: the scenario's largest). `against`: another plan of the scenario, or a family by its name; by
+    default the best of the scenario's other plans. `fidelity`: by default the scenario's. `what_if`: whether to
+    simulate changes, on `jobs` processes. `progress` is called as each simulation ends, with a short text and how many
+    there are in all.
 
     All times are in seconds, sizes in bytes. A plan that leaves options open is searched first, and what was found is
-    kept in all changes. Raises InputError for a plan, size or fidelity that cannot be, DoesNotFitError (or
-    NothingFitsError of a search) where a plan does not fit into memory.
+    kept in all changes. Plans that were not asked for by name and cannot run or do not fit are left out. Raises
+    InputError for a plan, size or fidelity that cannot be, DoesNotFitError (or NothingFitsError of a search) where a
+    plan does not fit into memory.
     """
-    names, size = _names(scenario, plan, against), devices or max(scenario.file.run.devices)
-    chosen = fidelity or scenario.file.run.fidelity
-    searcher = GridSearcher()
-    base, kept = decided(only(scenario, names, size), names[0], size, searcher)
-    ours = _run(base, names[0], size, chosen, searcher.schedule_cache)
-    theirs = None
-    tries = _possible(base, names[0], size, what_ifs(base, names[0], size, ours.step)) if what_if else []
-    total = 1 + (against is not None) + len(tries)
-    progress(names[0], total)
+    if plan is not None and against == plan:
+        raise InputError(f"against: got {against!r}, the plan that is explained; allowed: another one")
+    size, chosen = devices or max(scenario.file.run.devices), fidelity or scenario.file.run.fidelity
+    runner = _Runner(scenario, size, chosen)
+    names = [name for name in scenario.plans if name != against] if plan is None else [plan]
+    ours = runner.fastest(names, lambda name: progress(name, len(names)) if plan is None else None)
+    base, kept = runner.decided(ours.plan)
+    tries = _possible(base, ours.plan, size, what_ifs(base, ours.plan, size, ours.step)) if what_if else []
+    rest = [name for name in scenario.plans if name not in (*names, against)] if against is None else []
+    total = len(names) + (against is not None) + len(rest) + len(tries)
+
+    def report_progress(text: str) -> None:
+        progress(text, total)
+
+    if plan is not None:
+        report_progress(plan)
     if against is not None:
-        other, _ = decided(base, against, size, searcher)
-        theirs = _against(ours, _run(other, against, size, chosen, searcher.schedule_cache))
-        progress(against, total)
-    path = critical_path(ours.step)
-    changes = _changes(base, ours, tries, jobs, searcher.schedule_cache, lambda text: progress(text, total))
+        runner.run(against)
+        report_progress(against)
+    runner.each(rest, report_progress)
+    others = runner.others(ours.plan) if against is None else [runner.timed[against]]
+    mine = runner.timed[ours.plan]
+    changes = _changes(base, ours, tries, jobs, runner.searcher.schedule_cache, report_progress)
     return Explanation(
         title=scenario.file.title,
         scenario=scenario.name,
-        plan=names[0],
+        plan=ours.plan,
         devices=size,
         fidelity=chosen,
         machine=scenario.machine.title,
         device_word=scenario.machine.device_word,
         step_s=ours.step.step_s,
         samples=ours.samples,
-        path=path,
+        time=mine.time,
+        path=critical_path(ours.step),
         changes=changes,
-        against=theirs,
+        against=_compared(mine, others[0]) if others else None,
+        ranking=_ranking([mine, *others]) if plan is None and against is None else (),
+        left_out=tuple(runner.left_out.items()),
         given=scenario.settings,
         kept=tuple(setting_text(key, value) for key, value in kept.items()),
     )
-
-
-def _names(scenario: Scenario, plan: str | None, against: str | None) -> tuple[str, ...]:
-    first = next(iter(scenario.plans)) if plan is None else plan
-    if against == first:
-        raise InputError(f"against: got {against!r}, the plan that is explained; allowed: another one")
-    return (first,) if against is None else (first, against)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +119,76 @@ class _SimulatedPlan:
     samples: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _TimedPlan:
+    """What is kept of a plan that is compared."""
+
+    plan: str
+    time: TimeSpent
+    samples: int
+
+    @property
+    def samples_per_s(self) -> float:
+        return self.samples / self.time.step_s
+
+
+class _Runner:
+    """Plans of a scenario at a size, each searched and simulated when it is asked for; those that are only compared are
+    `left_out` where they cannot run."""
+
+    def __init__(self, scenario: Scenario, devices: int, fidelity: Fidelity) -> None:
+        self.scenario, self.devices, self.fidelity = scenario, devices, fidelity
+        self.searcher = GridSearcher()
+        self.timed: dict[str, _TimedPlan] = {}
+        self.left_out: dict[str, str] = {}
+
+    def fastest(self, names: Sequence[str], done: Callable[[str], None]) -> _SimulatedPlan:
+        """Of these plans; of one alone, that one. Raises the error of the first where none can run."""
+        best: _SimulatedPlan | None = None
+        errors = []
+        for name in names:
+            try:
+                ran = self.run(name)
+            except SimfrontierError as error:
+                errors.append(error)
+                self._leave_out(name, error)
+            else:
+                if best is None or self.timed[name].samples_per_s > self.timed[best.plan].samples_per_s:
+                    best = ran
+            done(name)
+        if best is None:
+            raise errors[0]
+        return best
+
+    def each(self, names: Sequence[str], done: Callable[[str], None]) -> None:
+        """All of these plans that can run."""
+        for name in names:
+            try:
+                self.run(name)
+            except SimfrontierError as error:
+                self._leave_out(name, error)
+            done(name)
+
+    def others(self, plan: str) -> list[_TimedPlan]:
+        """All plans that ran but one, the fastest first."""
+        known = [each for name, each in self.timed.items() if name != plan]
+        return sorted(known, key=lambda each: -each.samples_per_s)
+
+    def run(self, plan: str) -> _SimulatedPlan:
+        """One plan. Raises InputError, and DoesNotFitError or NothingFitsError where it does not fit."""
+        scenario, _ = self.decided(plan)
+        ran = _run(scenario, plan, self.devices, self.fidelity, self.searcher.schedule_cache)
+        self.timed[plan] = _TimedPlan(plan=plan, time=time_spent(ran.step), samples=ran.samples)
+        return ran
+
+    def decided(self, plan: str) -> tuple[Scenario, dict[str, Any]]:
+        """The scenario with this plan alone, its search decided, and the setting that says so."""
+        return decided(only(self.scenario, (plan,), self.devices), plan, self.devices, self.searcher)
+
+    def _leave_out(self, plan: str, error: SimfrontierError) -> None:
+        self.left_out[plan] = error.what if isinstance(error, InputError | DoesNotFitError) else str(error)
+
+
 def _run(
     scenario: Scenario, plan: str, devices: int, fidelity: Fidelity, schedule_cache: ScheduleCache
 ) -> _SimulatedPlan:
@@ -121,8 +201,9 @@ def _run(
         most = sorted(memory.at_peak.items(), key=lambda item: -item[1])[:2]
         parts = ", ".join(f"{name} {written(size, 'bytes')}" for name, size in most)
         raise DoesNotFitError(
-            f"{scenario.where}: plans.{plan}: at {devices} devices: does not fit into memory: needs "
-            f"{written(memory.peak_bytes, 'bytes')} of {written(capacity, 'bytes')} ({parts}); nothing to explain"
+            f"does not fit into memory: needs {written(memory.peak_bytes, 'bytes')} of {written(capacity, 'bytes')} "
+            f"({parts})",
+            where=f"{scenario.where}: plans.{plan}: at {devices} devices",
         )
     return _SimulatedPlan(
         plan=plan,
@@ -135,17 +216,29 @@ def _run(
     )
 
 
-def _against(ours: _SimulatedPlan, theirs: _SimulatedPlan) -> PlanComparison:
-    mine, other = critical_path(ours.step), critical_path(theirs.step)
-    sentence = why_faster(mine, other, theirs.plan)
+def _compared(ours: _TimedPlan, theirs: _TimedPlan) -> PlanComparison:
+    sentence = why_faster(ours.time, theirs.time, theirs.plan)
     if ours.samples != theirs.samples:
         sentence += f" (a step of {theirs.plan} has {theirs.samples:,} sequences, not {ours.samples:,})"
     return PlanComparison(
         plan=theirs.plan,
-        path=other,
-        differences=differences(mine, other),
+        time=theirs.time,
+        differences=differences(ours.time, theirs.time),
         sentence=sentence,
         samples=theirs.samples,
+    )
+
+
+def _ranking(plans: Sequence[_TimedPlan]) -> tuple[RankedPlan, ...]:
+    """Plans, the fastest first, each against the next."""
+    return tuple(
+        RankedPlan(
+            plan=each.plan,
+            time=each.time,
+            samples=each.samples,
+            next=None if after is None else _compared(each, after),
+        )
+        for each, after in zip_longest(plans, plans[1:])
     )
 
 

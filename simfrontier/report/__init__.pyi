@@ -7,9 +7,11 @@ from .findings.calibration import calibration_findings as calibration_findings
 from .findings.compression import CompressedPlan as CompressedPlan, compressed_plans as compressed_plans
 from .findings.crosscheck import crosscheck_findings as crosscheck_findings
 from .findings.explanation import (
+    EQUAL as EQUAL,
     LITTLE as LITTLE,
     first_that_fits as first_that_fits,
     moving as moving,
+    shares_of as shares_of,
     shown_differences as shown_differences,
     shown_parts as shown_parts,
 )

@@ -1,5 +1,4 @@
-"""The page of an explanation: the critical path of a step, the changes that help, and the differences to another
-plan."""
+"""The page of an explanation: where a step's time goes, the changes that help, and the differences between plans."""
 
 from __future__ import annotations
 
@@ -13,7 +12,14 @@ from simfrontier.report.figures.explanation import (
     strip_figure,
     waterfall_figure,
 )
-from simfrontier.report.findings.explanation import LITTLE, first_that_fits, shown_differences, shown_parts
+from simfrontier.report.findings.explanation import (
+    EQUAL,
+    LITTLE,
+    first_that_fits,
+    shares_of,
+    shown_differences,
+    shown_parts,
+)
 from simfrontier.report.manifest import versions
 from simfrontier.report.render import page_of
 from simfrontier.wholefile import write_whole
@@ -21,23 +27,24 @@ from simfrontier.wholefile import write_whole
 
 def explanation_page(it: Explanation) -> str:
     """The page as text; the same explanation gives the same text."""
-    own = colours_of([it.path])
     figures = {
-        "parts": parts_figure({it.plan: it.path}, own),
-        "strip": strip_figure(it.path, own),
+        "parts": parts_figure({it.plan: it.time}, colours_of([it.time])),
+        "strip": strip_figure(it.path),
         "changes": changes_figure(it),
     }
     if it.against is not None:
-        paths = {it.plan: it.path, it.against.plan: it.against.path}
-        figures["both"] = parts_figure(paths, colours_of(list(paths.values())))
+        times = {it.plan: it.time, it.against.plan: it.against.time}
+        figures["both"] = parts_figure(times, colours_of(list(times.values())))
         figures["waterfall"] = waterfall_figure(it, it.against)
     best = first_that_fits(it.changes)
     return page_of(
         "explain",
         it=it,
-        parts=shown_parts(it.path.parts()),
+        shares=shares_of(it.time),
+        parts=shown_parts(it.time.parts),
         best=best,
         moves=best is not None and best.share >= LITTLE,
+        equal=EQUAL,
         differences=shown_differences(it.against.differences) if it.against else (),
         figures=figures,
         versions=versions(),

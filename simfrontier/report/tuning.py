@@ -38,14 +38,14 @@ def tuning_page(outcome: TuningOutcome) -> str:
             "order": order(found),
             "estimates": against_estimates(found),
             "time": parts(found),
-            "path": parts_figure({"best": outcome.path}, colours_of([outcome.path])),
+            "best": parts_figure({"best": outcome.time}, colours_of([outcome.time])),
         },
         colours=COLOURS,
         kind_of=kind_of,
         parts={
             key: part for key, part in PARTS.items() if any(one.parts[key] >= LEAST * one.step_s for one in simulated)
         },
-        path=shown_parts(outcome.path.parts()),
+        best_parts=shown_parts(outcome.time.parts),
         dimensions=DIMENSIONS,
         values={name: list(map(written, _ordered({each.value(name) for each in known}))) for name in DIMENSIONS},
         spread=spread_of(scenario.machine, scenario.library),

@@ -15,6 +15,7 @@ from .table import (
     CALIBRATION as CALIBRATION,
     CALIBRATION_RESIDUAL as CALIBRATION_RESIDUAL,
     HELD_RANKS as HELD_RANKS,
+    OTHERS_SHARE as OTHERS_SHARE,
     SHOWN_DIGITS as SHOWN_DIGITS,
     Span as Span,
     Trace as Trace,

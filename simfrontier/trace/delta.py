@@ -10,7 +10,7 @@ from typing import Final
 
 from simfrontier.records import dataclass
 from simfrontier.trace.comparison import Comparison, OpPair
-from simfrontier.trace.table import CALIBRATION_RESIDUAL, Span, Trace
+from simfrontier.trace.table import CALIBRATION_RESIDUAL, OTHERS_SHARE, Span, Trace
 
 _AXIS: Final = re.compile(r"\s*(\S+) (\d{1,9})\s*", re.ASCII)
 
@@ -47,13 +47,15 @@ class Delta:
 class PlanStepTimes:
     """A plan's step. The real one is the median over iterations if the trace notes it, `real_iqr_s` their
     interquartile range. `sim_spread`: how far two measurements of the calibration that the simulation rests on lie
-    apart (median, relative). None where a trace lacks it."""
+    apart (median, relative). `others_share`: of the processors, that other programs took during the real steps. None
+    where a trace lacks it."""
 
     plan: str
     sim_s: float
     real_s: float
     real_iqr_s: float | None
     sim_spread: float | None = None
+    others_share: float | None = None
 
     @property
     def ratio(self) -> float:
@@ -63,6 +65,13 @@ class PlanStepTimes:
     def real_spread(self) -> float | None:
         """How much the real steps vary: their interquartile range over their median."""
         return None if self.real_iqr_s is None else quotient(self.real_iqr_s, self.real_s)
+
+    @property
+    def others_noise(self) -> float:
+        """By how much other programs can have made the real steps longer, relative to what they take alone: of what a
+        rank needs, it got 1 - `others_share`. 0 where it is not known."""
+        share = min(self.others_share or 0.0, 0.99)
+        return share / (1.0 - share)
 
 
 def deltas(comparison: Comparison) -> tuple[Delta, ...]:
@@ -108,6 +117,7 @@ def step_times(comparison: Comparison) -> PlanStepTimes:
         real_s=comparison.real.step_s if noted is None else noted,
         real_iqr_s=number_of(comparison.real.notes, "step_iqr_s"),
         sim_spread=number_of(comparison.sim.notes, CALIBRATION_RESIDUAL),
+        others_share=number_of(comparison.real.notes, OTHERS_SHARE),
     )
 
 

@@ -10,6 +10,7 @@ from simfrontier.records import dataclass
 
 SHOWN_DIGITS: Final = 16  # of a digest
 CALIBRATION: Final = "calibration"  # note of a simulated trace: the file that its scenario names
+OTHERS_SHARE: Final = "others_share"  # note of a real trace: the share of the processors that other programs took
 CALIBRATION_RESIDUAL: Final = "calibration_residual"  # note of a simulated trace: how far two measurements of the
 # calibration's times lie apart (median, relative)
 HELD_RANKS: Final = "held_ranks"  # note of a real trace that holds the ops of some ranks only: which, as text

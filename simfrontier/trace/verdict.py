@@ -26,8 +26,9 @@ class Verdict:
     `judged` counts the collectives (calls × ranks) of at least `min_bytes`, which carry `judged_share` of all bytes of
     messages; `apart` is the median of their |real/sim - 1|, `ratio` that of real/sim; NaN where there are none.
     `swapped` are pairs of plans (as simulated: faster, slower) whose real order is the reverse, `close` those that
-    noise may swap. `real_noise` is how much the real steps of a plan vary at most, `sim_noise` how far two measurements
-    of the calibration lie apart; both relative, 0 where it is not known.
+    noise may swap. `real_noise` is how much the real steps of a plan vary at most, `others_noise` by how much other
+    programs can have made them longer, `sim_noise` how far two measurements of the calibration lie apart; all relative,
+    0 where it is not known.
     """
 
     num_different: int
@@ -42,6 +43,7 @@ class Verdict:
     close: tuple[tuple[str, str], ...]
     real_noise: float
     sim_noise: float
+    others_noise: float = 0.0
 
     @property
     def is_exact(self) -> bool:
@@ -65,7 +67,7 @@ class Verdict:
     @property
     def noise(self) -> float:
         """What no two runs can be told apart by."""
-        return max(self.real_noise, self.sim_noise)
+        return max(self.real_noise, self.others_noise, self.sim_noise)
 
     @property
     def is_noisy(self) -> bool:
@@ -125,6 +127,7 @@ def judge(comparisons: Sequence[Comparison], min_bytes: float, tolerance: float)
         close=close,
         real_noise=max((step.real_spread or 0.0 for step in steps), default=0.0),
         sim_noise=max((step.sim_spread or 0.0 for step in steps), default=0.0),
+        others_noise=max((step.others_noise for step in steps), default=0.0),
     )
 
 
@@ -138,6 +141,8 @@ def _ranks(steps: Sequence[PlanStepTimes]) -> tuple[PlanPairs, PlanPairs, bool]:
         apart = b.real_s - a.real_s
         other_way = apart < 0 and b.sim_s - a.sim_s > SAME * b.sim_s
         noise_s = -1.0 if a.real_iqr_s is None or b.real_iqr_s is None else (a.real_iqr_s + b.real_iqr_s) / 2
+        if others := max(a.others_noise, b.others_noise):
+            noise_s = max(noise_s, others * min(a.real_s, b.real_s))
         sim_noise_s = (
             -1.0 if a.sim_spread is None or b.sim_spread is None else b.sim_s * max(a.sim_spread, b.sim_spread)
         )

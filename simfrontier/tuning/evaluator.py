@@ -8,7 +8,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from simfrontier.analysis import CriticalPath, Exposure, band_of, critical_path, exposure, sampled_step_s
+from simfrontier.analysis import Exposure, TimeSpent, band_of, exposure, sampled_step_s, time_spent
 from simfrontier.cost import Prices
 from simfrontier.errors import InputError
 from simfrontier.io import frozen
@@ -105,15 +105,15 @@ class PlanEvaluator:
         except InputError as error:
             return PlanFault(why=str(error))
 
-    def explained(self, table: Table, name: str, checked: bool) -> CriticalPath:
-        """The critical path of a plan, of which the schedule may be checked. Raises SimfrontierError where it is not
+    def explained(self, table: Table, name: str, checked: bool) -> TimeSpent:
+        """Where the time of a plan goes, of which the schedule may be checked. Raises SimfrontierError where it is not
         sound."""
         case = self.case(table, name)
         if checked:
             built = ScheduleCache().of_case(self.scenario, case)
         else:
             built = BuiltSchedule(schedule=schedule_of_case(self.scenario, case))
-        return critical_path(simulated(self.scenario, built, self.scenario.file.run.fidelity))
+        return time_spent(simulated(self.scenario, built, self.scenario.file.run.fidelity))
 
     def own(self, plan: str) -> SimulatedPlan | PlanFault:
         """A plan of the scenario itself, simulated."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from simfrontier.analysis import CriticalPath
+from simfrontier.analysis import TimeSpent
 from simfrontier.scenario import Scenario
 from simfrontier.tuning.evaluator import SimulatedPlan
 from simfrontier.tuning.lossy import LossyPolicy
@@ -62,7 +62,7 @@ class TuningOutcome:
     those that their floor ruled out before they were estimated. `total`: plans that divide devices, model and batch;
     `too_big` of them do not fit into memory, `faulty` the library cannot run. `misfits`: plans that were thought to
     fit, and do not as their simulation shows. `why`: one sentence on why the best is faster than the next of another
-    kind (empty where there is none); `path`: its critical path."""
+    kind (empty where there is none); `time`: where its time goes."""
 
     scenario: Scenario
     devices: int
@@ -77,7 +77,7 @@ class TuningOutcome:
     faulty: int
     misfits: tuple[TunedPlan, ...]
     why: str
-    path: CriticalPath
+    time: TimeSpent
 
     @property
     def best(self) -> TunedPlan:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from simfrontier.analysis import CriticalPath, why_faster
+from simfrontier.analysis import TimeSpent, why_faster
 from simfrontier.errors import InputError
 from simfrontier.scenario import Scenario
 from simfrontier.tuning.evaluator import PlanFault, PlanOutline, SimulatedPlan, outline_of, plain, simulated_of
@@ -181,17 +181,17 @@ class Runner:
                 out[plan] = OwnPlan(name=plan, simulated=simulated, fits=simulated.peak_bytes <= capacity)
         return tuple(out[plan] for plan in scenario.plans)
 
-    def why(self, plans: Sequence[TunedPlan]) -> tuple[CriticalPath, str]:
-        """The critical path of the best plan, and why it is faster than the next of another kind (other dimensions cut,
-        or another family), or, where only one kind was simulated, than the next with another layout."""
+    def why(self, plans: Sequence[TunedPlan]) -> tuple[TimeSpent, str]:
+        """Where the time of the best plan goes, and why it is faster than the next of another kind (other dimensions
+        cut, or another family), or, where only one kind was simulated, than the next with another layout."""
         best = plans[0]
         simulated = [plan for plan in plans if plan.simulated is not None]
         others = [plan for plan in simulated if plan.candidate.kind != best.candidate.kind]
         others += [plan for plan in simulated if plan.candidate.layout != best.candidate.layout]
         chosen = [best, *others[:1]]
-        known: dict[int, CriticalPath] = {}
+        known: dict[int, TimeSpent] = {}
 
-        def record_results(number: int, results: list[CriticalPath]) -> None:
+        def record_results(number: int, results: list[TimeSpent]) -> None:
             known[number] = results[0]
             self.progress("checking the best", len(known), len(chosen))
 

@@ -97,7 +97,7 @@ def tune(
                 refuse_empty(space, outlines, misfits)
             plans = ordered(kept, without(fitting, runner.faulty), misfits)
             own = runner.own(scenario, batch, capacity)
-            path, why = runner.why(plans)
+            spent, why = runner.why(plans)
         outcome = TuningOutcome(
             scenario=scenario,
             devices=size,
@@ -112,7 +112,7 @@ def tune(
             faulty=sum(bool(outline.fault) for outline in outlines.values()) + len(runner.faulty),
             misfits=misfits,
             why=why,
-            path=path,
+            time=spent,
         )
         journal.is_answered = True
         finish(outcome)

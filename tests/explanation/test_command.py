@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import re
 from functools import cache
+from itertools import pairwise
 from math import fsum
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from simfrontier.explanation import explain
 from simfrontier.report.explanation import explanation_page
 from simfrontier.report.findings.explanation import shown_differences, shown_parts
 from simfrontier.report.phrases import options
+from simfrontier.scenario import load_scenario
 from tests.explanation.toys import of_grids, of_toy
 from tests.invoke import TOY, Ran, invoke, refusal
 from tests.report.test_page import Page
@@ -36,15 +39,15 @@ def document(*more: str | Path) -> dict[str, Any]:
 # ── for a person ──
 
 
-def test_the_terminal_has_the_path_the_changes_and_the_difference() -> None:
+def test_the_terminal_has_the_parts_the_changes_and_the_difference() -> None:
     ran = printed()
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.startswith("Tiny GPT on a toy cluster (analytic). A step of zero3 on 8 GCDs takes ")
-    for heading in ("The critical path of a step", "What would help, each simulated again", "zero3 against zero-topo"):
+    for heading in ("Where a step of zero3 goes", "What would help, each simulated again", "zero3 against zero-topo"):
         assert heading in ran.out
     assert "What would help most: " in ran.out
     assert "Less than 0.1 % either way: " in ran.out
-    assert re.search(r"^zero3 is \S+ m?s faster than zero-topo: on the critical path ", ran.out, re.M)
+    assert re.search(r"^zero3 is \S+ m?s faster than zero-topo: ", ran.out, re.M)
     assert "--set machine.overrides.link_classes.nic.bytes_per_s=2000000000.0" in ran.out
     assert "\u00a0" not in ran.out
 
@@ -52,7 +55,7 @@ def test_the_terminal_has_the_path_the_changes_and_the_difference() -> None:
 def test_without_what_if_nothing_is_tried() -> None:
     ran = invoke("explain", TOY, "--no-what-if", *QUICK)
     assert ran.code == 0
-    assert "The critical path of a step" in ran.out and "help" not in ran.out and "--set" not in ran.out
+    assert "Where a step of " in ran.out and "help" not in ran.out and "--set" not in ran.out
 
 
 def test_what_a_search_has_found_is_said(tmp_path: Path) -> None:
@@ -64,13 +67,13 @@ def test_what_a_search_has_found_is_said(tmp_path: Path) -> None:
 
 def test_parts_until_99_per_cent_and_the_rest_sum_to_the_step() -> None:
     for result in (of_toy("zero3"), of_grids("pipe")):
-        shown = shown_parts(result.path.parts())
+        shown = shown_parts(result.time.parts)
         assert fsum(part.seconds for part in shown) == pytest.approx(result.step_s, rel=1e-9)
         assert fsum(part.seconds for part in shown if part.words != "other") >= 0.99 * result.step_s
     other = of_toy("zero3").against
     assert other is not None
     rows = shown_differences(other.differences)
-    change = of_toy("zero3").step_s - other.path.step_s
+    change = of_toy("zero3").step_s - other.step_s
     assert fsum(each.seconds for each in rows) == pytest.approx(change, rel=1e-9)
 
 
@@ -105,12 +108,30 @@ def test_a_change_can_be_repeated_with_what_it_says(tmp_path: Path) -> None:
 
 def test_settings_and_links_hold() -> None:
     known = document("--no-what-if", "--set", "training.micro_batch=2")
-    assert (known["given"], known["samples"], known["changes"], known["against"]) == (
-        ["training.micro_batch = 2"],
-        16,
-        [],
-        None,
-    )
+    assert (known["given"], known["samples"], known["changes"]) == (["training.micro_batch = 2"], 16, [])
+
+
+def test_without_a_plan_all_are_compared_with_the_next_best() -> None:
+    known = document("--no-what-if")
+    steps = [each["step_s"] for each in known["ranking"]]
+    assert (len(steps), steps) == (8, sorted(steps))
+    assert (known["plan"], known["against"]) == (known["ranking"][0]["plan"], known["ranking"][0]["next"])
+    for each, after in pairwise(known["ranking"]):
+        assert each["next"]["plan"] == after["plan"] and each["next"]["parts"] == after["parts"]
+        difference = fsum(part["seconds"] for part in each["next"]["differences"])
+        assert difference == pytest.approx(each["step_s"] - after["step_s"], abs=1e-9 * each["step_s"])
+    assert known["ranking"][-1]["next"] is None and known["left_out"] == {}
+    ran = invoke("explain", TOY, "--no-what-if", *QUICK)
+    assert "The 8 plans, each against the next best" in ran.out
+    for each in known["ranking"][:-1]:
+        assert ran.out.count(f"{each['plan']} is {each['next']['sentence']}.\n") == 1
+
+
+def test_plans_that_do_not_fit_are_named_and_left_out() -> None:
+    small = ("--set", "machine.overrides.device.hbm_bytes=7e5", "--no-what-if", *QUICK)
+    ran = invoke("explain", TOY, *small)
+    assert ran.code == 0, ran.err
+    assert re.search(r"^Not compared: ddp \(does not fit into memory: needs .* of 700 kB \(.*\)\)\.$", ran.out, re.M)
 
 
 # ── the page ──
@@ -143,8 +164,19 @@ def test_without_another_plan_or_changes_the_page_is_shorter() -> None:
     from dataclasses import replace
 
     page = explanation_page(replace(of_toy("zero3"), changes=(), against=None))
+    assert 'id="ranking"' not in page
     assert {*figures(page)} == {"fig-parts", "fig-strip"}
     assert 'id="help"' not in page and 'id="difference"' not in page
+
+
+def test_the_page_has_all_plans_in_order() -> None:
+    result = explain(load_scenario(TOY), devices=8, fidelity="analytic", what_if=False)
+    page = explanation_page(result)
+    ranking = page[page.index('id="ranking"') :]
+    places = [ranking.index(f'<th scope="row">{each.plan}</th>') for each in result.ranking]
+    assert len(places) == 8 and places == sorted(places)
+    for each in result.ranking[:-1]:
+        assert each.next is not None and f"<p>{each.plan} is {each.next.sentence}.</p>" in ranking
 
 
 def test_names_are_escaped() -> None:
@@ -170,8 +202,10 @@ def test_out_is_written_whole(tmp_path: Path) -> None:
         (("--plan", "zero4"), f'{TOY}: plans: got "zero4"; did you mean "zero3"?'),
         (("--plan", "zero3", "--against", "hdsp"), f'{TOY}: plans: got "hdsp"; did you mean "hsdp"?'),
         (("--against", "hdsp"), f'{TOY}: plans: got "hdsp"; did you mean "hsdp"?'),
-        (("--plan", "zero3", "--against", "zero3"), f'{TOY}: plans: got "zero3" twice, allowed: every plan once'),
-        (("--against", "zero3"), "against: got 'zero3', the plan that is explained; allowed: another one"),
+        (
+            ("--plan", "zero3", "--against", "zero3"),
+            "against: got 'zero3', the plan that is explained; allowed: another one",
+        ),
         (("--plan", "zero3,ddp"), "--plan: got 'zero3,ddp'; allowed: the name of one plan"),
         (("--plan", ""), "--plan: got ''; allowed: the name of one plan"),
         (("--plan", "zero3", "--against", ""), "--against: got ''; allowed: the name of one plan"),

@@ -183,13 +183,14 @@ def test_frames_are_for_notebooks() -> None:
     parts = result.frame()
     assert parts["seconds"].sum() == pytest.approx(result.step_s, rel=1e-9)
     assert parts["share"].sum() == pytest.approx(1.0, rel=1e-9)
-    assert list(parts.columns) == ["kind", "axes", "level", "seconds", "share", "sharing_s", "calls", "words"]
+    assert list(parts.columns) == ["spent", "kind", "axes", "level", "seconds", "share", "calls", "words"]
     changes = result.changes_frame()
     assert len(changes) == len(result.changes)
     assert changes["settings"][0].startswith(("library.", "machine.", "plans.", "engine."))
     assert result.against is not None
-    assert result.differences_frame()["seconds"].sum() == pytest.approx(result.step_s - result.against.path.step_s)
+    assert result.differences_frame()["seconds"].sum() == pytest.approx(result.step_s - result.against.step_s)
     without = explain(toy("zero3"), what_if=False)
+    assert without.against is None
     assert (len(without.changes_frame()), len(without.differences_frame())) == (0, 0)
 
 
@@ -197,10 +198,10 @@ def test_against_another_plan_the_differences_sum_to_that_of_the_steps() -> None
     result = of_toy("zero3")
     other = result.against
     assert other is not None and other.plan == "zero-topo"
-    assert other.path.step_s == ran(toy("zero-topo"), "zero-topo", 8)[0]
+    assert other.step_s == ran(toy("zero-topo"), "zero-topo", 8)[0]
     seconds = fsum(each.seconds for each in other.differences)
-    assert seconds == pytest.approx(result.step_s - other.path.step_s, abs=1e-9 * result.step_s)
-    assert " than zero-topo: on the critical path " in other.sentence
+    assert seconds == pytest.approx(result.step_s - other.step_s, abs=1e-9 * result.step_s)
+    assert " than zero-topo: " in other.sentence
 
 
 def test_steps_of_different_batches_are_told_apart() -> None:
@@ -214,10 +215,41 @@ def test_steps_of_different_batches_are_told_apart() -> None:
     assert result.against.sentence.endswith("(a step of large has 8 sequences, not 4)")
 
 
-def test_by_default_the_first_plan_at_the_largest_size() -> None:
-    result = explain(load_scenario(TOY), what_if=False)
-    assert (result.plan, result.devices, result.fidelity, result.changes) == ("zero3", 16, "flow", ())
+def test_by_default_the_fastest_plan_at_the_largest_size() -> None:
+    scenario = load_scenario(TOY)
+    result = explain(scenario, what_if=False)
+    steps = {plan: ran(toy(plan, devices=16), plan, 16)[0] for plan in scenario.plans}
+    order = sorted(steps, key=lambda plan: steps[plan])
+    assert (result.plan, result.devices, result.fidelity, result.changes) == (order[0], 16, "flow", ())
+    assert [(each.plan, each.time.step_s) for each in result.ranking] == [(plan, steps[plan]) for plan in order]
+    assert [each.next.plan if each.next else None for each in result.ranking] == [*order[1:], None]
+    assert result.against == result.ranking[0].next
     assert explain(toy("zero3"), fidelity="analytic", what_if=False).fidelity == "analytic"
+    for named, other in ((order[0], order[1]), (order[1], order[0]), (order[-1], order[0])):
+        one = explain(scenario, named, what_if=False)
+        assert one.against is not None and (one.plan, one.against.plan, one.ranking) == (named, other, ())
+
+
+def test_plans_of_different_batches_rank_by_sequences_per_second() -> None:
+    """Twice the micro-batches take less than twice the time: the longer step is the better."""
+    plans = {
+        "small": {"family": "megatron", "tensor": 2},
+        "large": {"family": "megatron", "tensor": 2, "grad_accum": 2},
+    }
+    result = explain(scenario_of({**GRIDS, "training": {}, "plans": plans}, "grids.toml"), what_if=False)
+    assert [each.plan for each in result.ranking] == ["large", "small"]
+    assert result.ranking[0].time.step_s > result.ranking[1].time.step_s
+
+
+def test_plans_that_cannot_be_are_left_out_unless_they_are_named() -> None:
+    plans = {**GRIDS["plans"], "uneven": {"family": "megatron", "tensor": 3}}
+    scenario = scenario_of({**GRIDS, "plans": plans}, "grids.toml", laid_out=False)
+    result = explain(scenario, what_if=False)
+    assert {each.plan for each in result.ranking} == {"pipe", "grid", "searched"}
+    assert [plan for plan, _ in result.left_out] == ["uneven"]
+    for named in ({"plan": "uneven"}, {"plan": "grid", "against": "uneven"}):
+        with pytest.raises(InputError, match="uneven"):
+            explain(scenario, what_if=False, **named)
 
 
 def test_a_family_that_the_scenario_does_not_name_takes_its_defaults() -> None:

@@ -38,7 +38,7 @@ def test_the_page_is_whole_and_the_same_again() -> None:
     assert page == tuning_page(toy_tuning())
     for anchor in ("headline", "front", "sure", "time", "why", "plans", "space", "assumptions", "reading"):
         assert f'<section id="{anchor}">' in page and f'href="#{anchor}"' in page
-    assert {*figures(page)} == {"fig-front", "fig-order", "fig-estimates", "fig-time", "fig-path"}
+    assert {*figures(page)} == {"fig-front", "fig-order", "fig-estimates", "fig-time", "fig-best"}
     ours = page[: page.index("</main>")]
     assert "http" not in re.sub(r"https://(arxiv|github|doi)\S+", "", ours)  # needs no network; sources are named
     assert "<tiny>" not in page  # the title is the user's
@@ -88,12 +88,12 @@ def test_bars_hold_nine_samples_of_ten() -> None:
         assert steps["x"][place] == pytest.approx(1e3 * plan.step_s, rel=1e-5)
 
 
-def test_parts_sum_to_the_steps_and_the_path_to_the_best() -> None:
+def test_parts_sum_to_the_steps_and_those_by_kind_to_the_best() -> None:
     outcome = toy_tuning()
     drawn = figures(tuning_page(outcome))
     for place, plan in enumerate(outcome.simulated):
         assert fsum(bar["x"][place] for bar in drawn["fig-time"]["data"]) == pytest.approx(1e3 * plan.step_s, rel=1e-4)
-    assert fsum(bar["x"][0] for bar in drawn["fig-path"]["data"]) == pytest.approx(1e3 * outcome.path.step_s, rel=1e-9)
+    assert fsum(bar["x"][0] for bar in drawn["fig-best"]["data"]) == pytest.approx(1e3 * outcome.time.step_s, rel=1e-9)
 
 
 def test_without_samples_there_are_no_bars_and_no_chances() -> None:

@@ -171,6 +171,36 @@ def test_plans_that_the_calibration_cannot_tell_apart_may_swap(residual: str, ra
     assert (verdict.close, verdict.swapped) == (((("a", "b"),), ()) if ranking != "differ" else ((), (("a", "b"),)))
 
 
+def beside(share: str, sim_s: float, real_s: float, name: str = "a") -> Comparison:
+    """A plan beside whose real steps, which hardly vary, other programs took such a share of the processors."""
+    made = plan(name, sim_s, real_s, 0.001 * real_s)
+    return replace(made, real=replace(made.real, notes={**made.real.notes, "others_share": share}))
+
+
+@pytest.mark.parametrize(
+    ("share", "real_s", "outcome"),
+    [
+        ("0.0", 1.3, "differ"),  # an idle machine
+        ("0.02", 1.3, "differ"),  # 0.02 of 0.98, 2 %, do not make 1.25 s 1.3 s
+        ("0.1", 1.3, "too noisy to judge"),  # 0.1 of 0.9, 11 %, may
+        ("0.2", 1.25, "agree"),  # 0.2 of 0.8: 25 %, which is just allowed
+        ("0.21", 1.0, "too noisy to judge"),  # 0.21 of 0.79: 27 %
+        ("1.0", 1.0, "too noisy to judge"),
+        ("nonsense", 1.3, "differ"),
+    ],
+)
+def test_other_programs_on_the_processors_are_noise(share: str, real_s: float, outcome: Outcome) -> None:
+    assert judge([beside(share, 1.0, real_s)], MB, 0.25).outcome == outcome
+
+
+@pytest.mark.parametrize(("share", "ranking"), [("0.1", "alike within noise"), ("0.05", "differ")])
+def test_plans_may_swap_where_other_programs_can_be_the_reason(share: str, ranking: str) -> None:
+    """a is simulated to be faster by 0.1 s and really takes 1.08 s, b 1 s: 0.1 of 0.9, 0.11 s, may be the reason; 0.05
+    of 0.95, 0.053 s, not."""
+    verdict = judge([beside(share, 0.9, 1.08), beside("0.0", 1.0, 1.0, "b")], MB, 0.25)
+    assert (verdict.ranking, verdict.outcome) == (ranking, "differ" if ranking == "differ" else "agree")
+
+
 # ── differ ──
 
 

@@ -72,8 +72,8 @@ def test_the_best_plan_is_what_a_run_of_it_says(outcome: TuningOutcome) -> None:
     assert best.simulated.step_s == step.step_s
     assert case.samples == 32
     assert sum(best.simulated.parts.values()) == pytest.approx(step.step_s, rel=1e-9)
-    assert outcome.path.step_s == step.step_s
-    assert sum(part.seconds for part in outcome.path.parts()) == pytest.approx(step.step_s, rel=1e-9)
+    assert outcome.time.step_s == step.step_s
+    assert sum(part.seconds for part in outcome.time.parts) == pytest.approx(step.step_s, rel=1e-9)
 
 
 def test_plans_come_in_order_and_are_told_apart_by_what_is_known(outcome: TuningOutcome) -> None:

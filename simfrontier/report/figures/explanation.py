@@ -1,5 +1,5 @@
-"""The charts of an explanation: the critical path in one bar and along the step's time, the changes that help, and the
-steps from one plan's time to another's."""
+"""The charts of an explanation: where a step's time goes in one bar, the critical path along it, the changes that help,
+and the steps from one plan's time to another's."""
 
 from __future__ import annotations
 
@@ -8,7 +8,16 @@ from html import escape as text
 
 import numpy as np
 
-from simfrontier.analysis import WAIT, CriticalPath, PathLevel, part_words
+from simfrontier.analysis import (
+    IDLE as IDLE_TIME,
+    WAIT,
+    CriticalPath,
+    PathLevel,
+    Spent,
+    TimeSpent,
+    op_words,
+    part_words,
+)
 from simfrontier.arrays import Floats
 from simfrontier.explanation import Explanation, PlanComparison, TriedChange
 from simfrontier.report.findings.explanation import OTHER, shown_differences
@@ -32,29 +41,34 @@ _CHANGES = {  # name and colour of each kind
     "overlap": ("overlap", "#2F7D5B"),
     "codec": ("codecs", CODEC),
 }
+_REST = "#9A9A9A"
 _LESS, _MORE, _TOTAL = "#2F7D5B", "#A4243B", "#54708C"
 
-Key = tuple[str, tuple[str, ...], PathLevel]
+Key = tuple[Spent, str, tuple[str, ...], PathLevel]
+PathKey = tuple[str, tuple[str, ...], PathLevel]
 
 
-def colours_of(paths: Sequence[CriticalPath]) -> dict[Key | None, str]:
-    """A colour for each of the largest parts of these paths, by level; of the rest together (None)."""
+def colours_of(times: Sequence[TimeSpent]) -> dict[Key | None, str]:
+    """A colour for each of the largest parts of these steps, by level; of the rest together (None)."""
     size: dict[Key, float] = {}
-    for path in paths:
-        for part in path.parts():
-            key = (part.kind, part.axes, part.level)
+    for time in times:
+        for part in time.parts:
+            key = (part.spent, part.kind, part.axes, part.level)
             size[key] = max(size.get(key, 0.0), part.seconds)
-    out: dict[Key | None, str] = {}
-    used: dict[str, int] = {}
-    for key in sorted(size, key=lambda each: (-size[each], each))[:MOST_PARTS]:
-        kind, _, level = key
-        if kind == WAIT or kind in _CODED:
-            out[key] = IDLE if kind == WAIT else CODEC
+    chosen = sorted(size, key=lambda each: (-size[each], each))[:MOST_PARTS]
+    return {**dict(zip(chosen, _colours([(kind, level) for _, kind, _, level in chosen]), strict=True)), None: _REST}
+
+
+def _colours(parts: Sequence[tuple[str, PathLevel]]) -> list[str]:
+    """Of kinds and levels, the largest first: by level, the darker the larger."""
+    out, used = [], dict[str, int]()
+    for kind, level in parts:
+        if kind in (WAIT, IDLE_TIME) or kind in _CODED:
+            out.append(CODEC if kind in _CODED else IDLE)
             continue
         shades = _SHADES[level]
-        out[key] = shades[min(used.get(level, 0), len(shades) - 1)]
+        out.append(shades[min(used.get(level, 0), len(shades) - 1)])
         used[level] = used.get(level, 0) + 1
-    out[None] = "#9A9A9A"
     return out
 
 
@@ -62,18 +76,18 @@ def name_of(key: Key | None) -> str:
     return OTHER if key is None else part_words(*key)
 
 
-def parts_figure(paths: Mapping[str, CriticalPath], colours: Mapping[Key | None, str]) -> Figure:
+def parts_figure(times: Mapping[str, TimeSpent], colours: Mapping[Key | None, str]) -> Figure:
     """A bar per plan, stacked by part, aligned at the start."""
-    scale, unit = time_scale(max(path.step_s for path in paths.values()))
-    names = list(paths)
-    summed = {name: _by_colour(path, colours) for name, path in paths.items()}
+    scale, unit = time_scale(max(time.step_s for time in times.values()))
+    names = list(times)
+    summed = {name: _by_colour(time, colours) for name, time in times.items()}
     traces = []
     for key, colour in colours.items():
         seconds = [summed[name].get(key, 0.0) for name in names]
         if any(seconds):
             words = [
                 f"<b>{text(name)}</b><br>{text(name_of(key))}: {quantity(part_s, 's')}, "
-                f"{percent(part_s / paths[name].step_s)}"
+                f"{percent(part_s / times[name].step_s)}"
                 for name, part_s in zip(names, seconds, strict=True)
             ]
             traces.append(told_bars(name_of(key), names, [scale * part_s for part_s in seconds], colour, words))
@@ -82,8 +96,11 @@ def parts_figure(paths: Mapping[str, CriticalPath], colours: Mapping[Key | None,
     return figure(traces, x, y, height, barmode="stack", bargap=0.3)
 
 
-def strip_figure(path: CriticalPath, colours: Mapping[Key | None, str]) -> Figure:
+def strip_figure(path: CriticalPath) -> Figure:
     """The parts of the critical path along the step's time: each bin's share of every part."""
+    largest = [(part.kind, part.axes, part.level) for part in path.parts()][:MOST_PARTS]
+    shades = _colours([(kind, level) for kind, _, level in largest])
+    colours: dict[PathKey | None, str] = {**dict(zip(largest, shades, strict=True)), None: _REST}
     scale, unit = time_scale(path.step_s)
     edges = np.linspace(0.0, path.step_s, NUM_BINS + 1)
     width = path.step_s / NUM_BINS
@@ -95,12 +112,12 @@ def strip_figure(path: CriticalPath, colours: Mapping[Key | None, str]) -> Figur
             traces.append(
                 {
                     "type": "bar",
-                    "name": name_of(key),
+                    "name": _path_name(key),
                     "x": middles,
                     "y": [round(share, 4) for share in shares.tolist()],
                     "width": scale * width,
                     "marker": {"color": colour, "line": {"width": 0}},
-                    "hovertemplate": f"%{{y:.0%}} {text(name_of(key))}<extra>%{{x:.4~g}} {unit}</extra>",
+                    "hovertemplate": f"%{{y:.0%}} {text(_path_name(key))}<extra>%{{x:.4~g}} {unit}</extra>",
                 }
             )
     x = axis(f"time since the start of the step ({unit})", range=[0, scale * path.step_s])
@@ -127,16 +144,16 @@ def changes_figure(explanation: Explanation) -> Figure:
 
 def waterfall_figure(explanation: Explanation, other: PlanComparison) -> Figure:
     """From the other plan's step to the explained one's, one difference after the other."""
-    scale, unit = time_scale(max(explanation.step_s, other.path.step_s))
-    falls = shown_differences(other.differences)
-    tops = np.cumsum([other.path.step_s, *(each.seconds for each in falls)]).tolist()
+    scale, unit = time_scale(max(explanation.step_s, other.step_s))
+    falls = [each for each in shown_differences(other.differences) if not each.is_equal]
+    tops = np.cumsum([other.step_s, *(each.seconds for each in falls)]).tolist()
     names = [f"a step of {other.plan}", *(each.words for each in falls), f"a step of {explanation.plan}"]
-    ends = [quantity(step_s, "s") for step_s in (other.path.step_s, explanation.step_s)]
+    ends = [quantity(step_s, "s") for step_s in (other.step_s, explanation.step_s)]
     words = [ends[0], *(signed_seconds(each.seconds) for each in falls), ends[1]]
     bars = told_bars(
         "",
         names,
-        [scale * length for length in (other.path.step_s, *(each.seconds for each in falls), explanation.step_s)],
+        [scale * length for length in (other.step_s, *(each.seconds for each in falls), explanation.step_s)],
         [_TOTAL, *(_LESS if each.seconds < 0.0 else _MORE for each in falls), _TOTAL],
         [f"<b>{text(name)}</b><br>{size}" for name, size in zip(names, words, strict=True)],
         base=[0.0, *(scale * top for top in tops[:-1]), 0.0],
@@ -154,16 +171,20 @@ def _hover(change: TriedChange) -> str:
     )
 
 
-def _by_colour(path: CriticalPath, colours: Mapping[Key | None, str]) -> dict[Key | None, float]:
+def _path_name(key: PathKey | None) -> str:
+    return OTHER if key is None else op_words(*key)
+
+
+def _by_colour(time: TimeSpent, colours: Mapping[Key | None, str]) -> dict[Key | None, float]:
     out: dict[Key | None, float] = {}
-    for part in path.parts():
-        own: Key = (part.kind, part.axes, part.level)
+    for part in time.parts:
+        own: Key = (part.spent, part.kind, part.axes, part.level)
         key = own if own in colours else None
         out[key] = out.get(key, 0.0) + part.seconds
     return out
 
 
-def _in_bins(path: CriticalPath, key: Key | None, colours: Mapping[Key | None, str], edges: Floats) -> Floats:
+def _in_bins(path: CriticalPath, key: PathKey | None, colours: Mapping[PathKey | None, str], edges: Floats) -> Floats:
     """Seconds of a part in each bin: differences of its total up to each edge."""
     own = [(link.kind, link.axes, link.level) for link in path.links]
     is_own = np.array([(each if each in colours else None) == key for each in own], bool)

@@ -1,63 +1,101 @@
-"""What an explanation lists: the largest parts of a critical path, the largest differences to another, and the changes
+"""What an explanation lists: the largest parts of a step's time, the largest differences to another, and the changes
 that move a step."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import fsum
 
-from simfrontier.analysis import PathDifference, PathPart, part_words
+from simfrontier.analysis import SLOWED, PartDifference, TimePart, TimeSpent, is_equal, part_words
 from simfrontier.explanation import TriedChange
 from simfrontier.records import dataclass
 
-LISTED_SHARE = 0.99  # of the critical path is listed part by part
+LISTED_SHARE = 0.99  # of a step is listed part by part
 LITTLE = 1e-3  # of a step: changes that move it less are only named
 OTHER = "other"
+EQUAL = "equal"
+COMPUTE = "compute"
+OTHER_COMPUTE = "all other compute"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownPart:
-    """A part of the critical path as it is shown; the last may be all that is left."""
+    """A part of a step's time as it is shown; the last may be all that is left."""
 
     words: str
     seconds: float
-    sharing_s: float
     calls: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownDifference:
-    """Seconds of a part on the path of a plan and on another's; the last may be all that is left."""
+    """Seconds of a part of a plan's step and of another's; the last may be all that is left. `is_equal`: but for
+    rounding."""
 
     words: str
     a_s: float
     b_s: float
+    is_equal: bool = False
 
     @property
     def seconds(self) -> float:
         return self.a_s - self.b_s
 
 
-def shown_parts(parts: Sequence[PathPart]) -> list[ShownPart]:
-    """The largest parts until 99 % of the path are listed, and the rest as one; the seconds sum to the step."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepShares:
+    """A step in short: the share of it in which kernels run, the exposed share (all else), and the largest exposed part
+    in words ("" where nothing is exposed) with its own share."""
+
+    compute: float
+    exposed: float
+    largest: str
+    largest_share: float
+
+
+def shares_of(time: TimeSpent) -> StepShares:
+    """A step in short."""
+    largest = next((part for part in time.parts if part.spent != "compute"), None)
+    compute = time.compute_s / time.step_s
+    return StepShares(
+        compute=compute,
+        exposed=1.0 - compute,
+        largest="" if largest is None else _words(largest),
+        largest_share=0.0 if largest is None else largest.seconds / time.step_s,
+    )
+
+
+def shown_parts(parts: Sequence[TimePart]) -> list[ShownPart]:
+    """The largest parts until 99 % of the step are listed, and the rest as one; the seconds sum to the step."""
     num_listed = _num_listed([part.seconds for part in parts])
-    shown = [
-        ShownPart(words=_words(part), seconds=part.seconds, sharing_s=part.sharing_s, calls=part.calls)
-        for part in parts[:num_listed]
-    ]
+    shown = [ShownPart(words=_words(part), seconds=part.seconds, calls=part.calls) for part in parts[:num_listed]]
     if rest := parts[num_listed:]:
-        seconds, sharing_s = sum(part.seconds for part in rest), sum(part.sharing_s for part in rest)
-        calls = sum(part.calls for part in rest)
-        shown.append(ShownPart(words=OTHER, seconds=seconds, sharing_s=sharing_s, calls=calls))
+        shown.append(
+            ShownPart(words=OTHER, seconds=sum(part.seconds for part in rest), calls=sum(part.calls for part in rest))
+        )
     return shown
 
 
-def shown_differences(parts: Sequence[PathDifference]) -> list[ShownDifference]:
-    """The parts that differ most, until 99 % of all differences are listed, and the rest as one."""
-    num_listed = _num_listed([abs(part.seconds) for part in parts])
-    shown = [ShownDifference(words=_words(part), a_s=part.a_s, b_s=part.b_s) for part in parts[:num_listed]]
-    if rest := parts[num_listed:]:
-        a_s, b_s = sum(part.a_s for part in rest), sum(part.b_s for part in rest)
-        shown.append(ShownDifference(words=OTHER, a_s=a_s, b_s=b_s))
+def shown_differences(parts: Sequence[PartDifference]) -> list[ShownDifference]:
+    """The kinds of kernels that are equal, as one; the parts that differ most, until 99 % of all differences are
+    listed; and the rest as one."""
+    kernels = [part for part in parts if part.spent == "compute" and part.kind != SLOWED]
+    equal = [part for part in kernels if is_equal(part)]
+    rest = [part for part in parts if part not in equal]
+    num_listed = _num_listed([abs(part.seconds) for part in rest])
+    shown = []
+    if equal:
+        words = COMPUTE if len(equal) == len(kernels) else OTHER_COMPUTE
+        seconds = fsum(part.a_s for part in equal)
+        shown.append(ShownDifference(words=words, a_s=seconds, b_s=seconds, is_equal=True))
+    shown += [
+        ShownDifference(words=_words(part), a_s=part.a_s, b_s=part.b_s, is_equal=is_equal(part))
+        for part in rest[:num_listed]
+    ]
+    if left := rest[num_listed:]:
+        shown.append(
+            ShownDifference(words=OTHER, a_s=fsum(part.a_s for part in left), b_s=fsum(part.b_s for part in left))
+        )
     return shown
 
 
@@ -71,8 +109,8 @@ def first_that_fits(changes: Sequence[TriedChange]) -> TriedChange | None:
     return next((change for change in changes if change.fits), None)
 
 
-def _words(part: PathPart | PathDifference) -> str:
-    return part_words(part.kind, part.axes, part.level)
+def _words(part: TimePart | PartDifference) -> str:
+    return part_words(part.spent, part.kind, part.axes, part.level)
 
 
 def _num_listed(sizes: Sequence[float]) -> int:
