@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn, cast
 
@@ -18,6 +18,20 @@ ALSO_CALLED: Final[Mapping[str, str]] = {
     **{"help": "--help", "version": "--version", "simulate": "run", "search": "tune", "--output": "--out"},
     **{"--sizes": "--devices", "--gpus": "--devices", "--gcds": "--devices"},
 }
+# Verbs that one program has and the other has not: neither imports the other's for them.
+OF_SIMFRONTIER: Final = (
+    "run",
+    "compare",
+    "list",
+    "show",
+    "check",
+    "export",
+    "crosscheck",
+    "validate",
+    "tune",
+    "explain",
+)
+OF_REAL: Final = ("train", "measure", "rates", "device", "gpu")
 NUMBERS: Final[Mapping[str, str]] = {  # what each of pydantic's rules allows
     **{"int_parsing": "a whole number", "int_from_float": "a whole number", "float_parsing": "a number"},
     **{"greater_than_equal": "at least {ge}", "less_than_equal": "at most {le}"},
@@ -28,7 +42,7 @@ class Verbs(TyperGroup):
     """A program's verbs. Without a word the program prints its help; `main` raises InputError for words that mean
     nothing."""
 
-    others: Mapping[str, Callable[[], Iterable[str]]] = {}  # the verbs of other programs
+    others: Mapping[str, tuple[str, ...]] = {}  # verbs of other programs
 
     def main(self, *arguments: Any, **extra: Any) -> NoReturn:
         try:
@@ -49,7 +63,7 @@ class Verbs(TyperGroup):
     def _meant(self, ctx: Any, word: str) -> str:
         verbs = self.list_commands(ctx)
         for program, names in self.others.items():
-            if word in names():
+            if word in names:
                 return f'did you mean "{program} {word}"?'
         if near(word, verbs) is None and Path(word).suffix == ".toml" and "run" in verbs:
             return f'did you mean "run {word}"?'

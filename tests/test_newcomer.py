@@ -166,6 +166,15 @@ def test_a_mistake_is_told_before_a_rank_is_started(typed: str, said: str, folde
     assert files(folder) == before
 
 
+def test_the_verbs_of_the_other_program_are_its_own() -> None:
+    from simfrontier.cli import app_of
+    from simfrontier.usage import OF_REAL, OF_SIMFRONTIER
+    from simfrontier_real.cli import app
+
+    simulated, real = ({*vars(typer.main.get_command(each))["commands"]} for each in (app_of(), app))
+    assert {*OF_SIMFRONTIER} <= simulated - real and {*OF_REAL} <= real - simulated
+
+
 def compared(**asked: Any) -> sf.Comparison:
     given: dict[str, Any] = {"plans": ["zero3"], "devices": [8], **asked}
     return sf.compare(given.pop("machine", "toy-cluster"), given.pop("model", "tiny"), given.pop("plans"), **given)

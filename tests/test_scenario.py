@@ -30,7 +30,8 @@ def test_a_file_that_is_not_toml_says_so(tmp_path: Path, content: bytes) -> None
 
 def test_a_file_that_is_not_there_and_a_folder(tmp_path: Path) -> None:
     assert said_of_file(tmp_path / "no.toml", tmp_path) == "cannot read this scenario: No such file or directory"
-    assert said_of_file(tmp_path, tmp_path) == "cannot read this scenario: Is a directory"
+    said = "a folder; allowed: a scenario file (TOML), e.g. scenarios/frontier-20b.toml"
+    assert said_of_file(tmp_path, tmp_path) == said
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import typer
 from simfrontier.ending import TRACEBACK, run_to_end, version_of
 from simfrontier.errors import InputError
 from simfrontier.extras import Verb, added
-from simfrontier.usage import Verbs
+from simfrontier.usage import OF_SIMFRONTIER, Verbs
 from simfrontier_real.cli_options import (
     BackendOption,
     CollectivesOption,
@@ -28,16 +28,10 @@ from simfrontier_real.cli_options import (
 SIZES = "4KiB,64KiB,512KiB,1MiB,2MiB,4MiB,8MiB,16MiB"
 
 
-def _simulated_verbs() -> tuple[str, ...]:
-    from simfrontier.cli.typer_app import VERBS
-
-    return tuple(VERBS)
-
-
 class RealVerbs(Verbs):
     """Those of `simfrontier-real`."""
 
-    others = MappingProxyType({"simfrontier": _simulated_verbs})
+    others = MappingProxyType({"simfrontier": OF_SIMFRONTIER})
 
 
 app = typer.Typer(

@@ -3,7 +3,6 @@ not go on."""
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Final
@@ -27,7 +26,7 @@ from simfrontier.cli.schedule_verbs import check, export, replay, show
 from simfrontier.cli.search_verbs import explain, tune
 from simfrontier.ending import TRACEBACK, version_of
 from simfrontier.extras import Verb, added
-from simfrontier.usage import Verbs
+from simfrontier.usage import OF_REAL, Verbs
 
 
 def about(
@@ -136,19 +135,10 @@ VERBS: Final = {
 }  # in the order of --help
 
 
-def _real_verbs() -> tuple[str, ...]:
-    """The verbs of simfrontier-real; none where it is not installed."""
-    if find_spec("simfrontier_real") is None:
-        return ()
-    from simfrontier_real.cli import app
-
-    return tuple(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
-
-
 class SimulatedVerbs(Verbs):
     """Those of `simfrontier`."""
 
-    others = MappingProxyType({"simfrontier-real": _real_verbs})
+    others = MappingProxyType({"simfrontier-real": OF_REAL})
 
 
 def app_of(named: str | None = None) -> typer.Typer:
