@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -143,7 +144,7 @@ def load_scenario(
     Raises InputError: one line that names the file, the key, what was got and what is allowed.
     """
     path = Path(path)
-    if not path.exists():
+    if not os.path.exists(path):  # which says no of a name that is too long, too
         raise InputError(_no_file(path), where=str(path))
     if path.is_dir():
         raise InputError(f"a folder; {_allowed(path.glob('*.toml'))}", where=str(path))
