@@ -50,6 +50,10 @@ class FileLimit:
         return self.read(path).decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
 
 
+RANKS_STARTED: Final = Limit(
+    most=1024, what="ranks on this machine", why="each is a process with torch: of some 100 MB, and seconds to start"
+)
+
 # ── files, in bytes as written ──
 
 SCHEDULE_FILE: Final = FileLimit(

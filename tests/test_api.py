@@ -70,7 +70,7 @@ def test_plans_by_name_are_families_with_their_defaults() -> None:
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"plans": ["zero4"]}, 'scenario: plans.zero4.family: got "zero4"; did you mean "zero3"?'),
+        ({"plans": ["zero4"]}, 'scenario: plans: got "zero4"; did you mean "zero3"?'),
         ({"plans": {"a": 3}}, "scenario: plans.a: got 3, allowed: a family's name, a dict of its keys, or options"),
         ({"plans": {"a": {"wieght": ["gcd"]}}}, 'scenario: plans.a.wieght: unknown key; did you mean "weight"?'),
         ({"devices": []}, "devices: got none; allowed: sizes, e.g. devices=[8, 64, 384]"),

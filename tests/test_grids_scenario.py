@@ -261,7 +261,7 @@ FAMILIES = "ddp, hsdp, lattice, zero-topo, zero1, zero2, zero3, zeropp"
             'data={family="hsdp", shard=["gcd", "gcd"]}',
             '.data.shard: got "gcd" twice, allowed: every axis once',
         ),
-        ("megatron", "data=lattice", ".data.weight: missing (and 2 more)"),
+        ("megatron", "data=lattice", ".data.weight: missing (and 2 more faults)"),
         (
             "axonn",
             'data={family="zeropp", weight_codec="int8:0"}',

@@ -17,7 +17,7 @@ PACKAGE = ROOT / "simfrontier"
 LAYERS = (
     ("limits", "records"),
     ("arrays", "dtypes", "errors", "extras", "opnames", "plaintext", "units"),
-    ("ending", "io", "parent", "wholefile"),
+    ("ending", "io", "parent", "usage", "wholefile"),
     ("codecs", "pool"),
     ("machine", "workload", "schedule", "trace"),
     ("network", "stack"),  # links and rates; what an algorithm loads on them stands in the algorithm's file
@@ -78,6 +78,7 @@ REAL_MAY_IMPORT = {
     "wholefile",
     "parent",
     "ending",
+    "usage",
 }
 
 

@@ -15,7 +15,7 @@ from tests.invoke import TOY, refusal, said_of, said_of_file
 def test_an_empty_file_lacks_a_name(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_bytes(b"")
-    assert said_of_file(path, tmp_path) == "name: missing (and 5 more)"
+    assert said_of_file(path, tmp_path) == "name: missing (and 5 more faults)"
 
 
 @pytest.mark.parametrize(
@@ -30,13 +30,14 @@ def test_a_file_that_is_not_toml_says_so(tmp_path: Path, content: bytes) -> None
 
 def test_a_file_that_is_not_there_and_a_folder(tmp_path: Path) -> None:
     assert said_of_file(tmp_path / "no.toml", tmp_path) == "cannot read this scenario: No such file or directory"
-    assert said_of_file(tmp_path, tmp_path) == "cannot read this scenario: Is a directory"
+    said = "a folder; allowed: a scenario file (TOML), e.g. scenarios/frontier-20b.toml"
+    assert said_of_file(tmp_path, tmp_path) == said
 
 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('name = "toy"', 'nam = "toy"', 'nam: unknown key; did you mean "name"? (and 1 more)'),
+        ('name = "toy"', 'nam = "toy"', 'nam: unknown key; did you mean "name"? (and 1 more fault)'),
         ('name = "toy"', "", "name: missing"),
         ('name = "toy"', "name = 3", "name: got 3, allowed: a text"),
         (
@@ -44,7 +45,7 @@ def test_a_file_that_is_not_there_and_a_folder(tmp_path: Path) -> None:
             'name = "../toy"',
             'name: got "../toy", allowed: letters, digits and . _ - (files are called after it)',
         ),
-        ("[run]", "[runs]", 'runs: unknown key; did you mean "run"? (and 1 more)'),
+        ("[run]", "[runs]", 'runs: unknown key; did you mean "run"? (and 1 more fault)'),
         ("devices = [2, 4, 8, 16]", "", "run.devices: missing"),
         ("[2, 4, 8, 16]", "[2, 4, 2]", "run.devices: got 2 twice, allowed: every size once"),
         ("[2, 4, 8, 16]", "[2, 0]", "run.devices[1]: got 0, allowed: at least 1"),
@@ -321,7 +322,7 @@ VARY = '{ key = "training.micro_batch", label = "micro-batch", values = [2] }'
         ),
         (
             SENSITIVITY % VARY.replace("values", "value"),
-            '.vary[0].value: unknown key; did you mean "values"? (and 1 more)',
+            '.vary[0].value: unknown key; did you mean "values"? (and 1 more fault)',
         ),
         (
             SENSITIVITY % VARY.replace("[2]", "[]"),
@@ -335,8 +336,8 @@ VARY = '{ key = "training.micro_batch", label = "micro-batch", values = [2] }'
             SENSITIVITY % VARY.replace("[2]", "[2, 0]"),
             ".vary[0]: training.micro_batch: got 0, allowed: at least 1",
         ),
-        ("sensitivity.plans=3", ".devices: missing (and 2 more)"),
-        ('sensitivity.plans=[["zero3"]]', ".devices: missing (and 2 more)"),
+        ("sensitivity.plans=3", ".devices: missing (and 2 more faults)"),
+        ('sensitivity.plans=[["zero3"]]', ".devices: missing (and 2 more faults)"),
     ],
 )
 def test_what_cannot_be_varied_is_refused_before_anything_runs(tmp_path: Path, setting: str, message: str) -> None:

@@ -193,7 +193,7 @@ def test_check_names_the_op_of_a_mutated_schedule(tmp_path: Path, change: Change
         (lambda form: _collective(form).update(via="rings"), 'got "rings"; did you mean "ring"?'),
         (lambda form: form["mesh"][0].__setitem__(1, 0), "mesh[0][1]: got 0, allowed: 1 or more"),
         (lambda form: form["blocks"][0].append(10**6), "blocks[0][5]: got 1000000, allowed: 0 or more, up to "),
-        (lambda form: form["meta"].update(batch=1.5), "got 1.5, allowed: whole numbers, and no others"),
+        (lambda form: form["meta"].update(batch=1.5), "got 1.5, allowed: whole numbers alone (a trace has others)"),
     ],
 )
 def test_a_file_that_is_no_schedule_names_the_place(tmp_path: Path, change: Change, message: str) -> None:

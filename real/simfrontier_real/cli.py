@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated
 
 import typer
 
 from simfrontier.ending import TRACEBACK, run_to_end, version_of
+from simfrontier.errors import InputError
 from simfrontier.extras import Verb, added
+from simfrontier.usage import OF_SIMFRONTIER, Verbs
 from simfrontier_real.cli_options import (
     BackendOption,
     CollectivesOption,
@@ -24,11 +27,19 @@ from simfrontier_real.cli_options import (
 
 SIZES = "4KiB,64KiB,512KiB,1MiB,2MiB,4MiB,8MiB,16MiB"
 
+
+class RealVerbs(Verbs):
+    """Those of `simfrontier-real`."""
+
+    others = MappingProxyType({"simfrontier": OF_SIMFRONTIER})
+
+
 app = typer.Typer(
     name="simfrontier-real",
     help="Run schedule files on real processes (gloo, NCCL, RCCL), one per rank, by --ranks N, torchrun or srun.",
-    no_args_is_help=True,
+    cls=RealVerbs,
     add_completion=False,
+    context_settings={"help_option_names": ["--help", "-h"]},
     pretty_exceptions_enable=False,
 )
 
@@ -72,12 +83,13 @@ def replay(
 ) -> None:
     """Run the collectives of schedules on messages of the right sizes (with real compute also their codecs); write a
     trace per schedule."""
-    from simfrontier_real.options import device_kind, refuse_collectives, refuse_places
+    from simfrontier_real.options import device_kind, refuse_collectives, refuse_compute, refuse_places
 
     refuse_collectives(collectives)
+    refuse_compute(compute, waits)
     refuse_places(out, None)
     device_kind(backend, device)
-    launch_ranks(ranks)
+    launch_ranks(ranks, schedules)
     from simfrontier_real.replay_session import ReplaySettings, replay_all
     from simfrontier_real.session import session
 
@@ -125,7 +137,7 @@ def train(
     refuse_number("--loss-scale", loss_scale)
     refuse_places(out, json)
     device_kind(backend, device)
-    launch_ranks(ranks)
+    launch_ranks(ranks, schedules)
     from simfrontier_real.optimizer import Adam
     from simfrontier_real.session import session
     from simfrontier_real.train import TrainingSettings
@@ -160,6 +172,8 @@ def measure(
     from simfrontier_real.options import device_kind, parse_sizes, refuse_places, refuse_precision
 
     refuse_precision(precision)
+    if out.suffix != ".toml":
+        raise InputError(f"--out: got {str(out)!r}; allowed: a name that ends in .toml")
     refuse_places(None, out)
     chosen = parse_sizes(sizes)
     device_kind(backend, device)

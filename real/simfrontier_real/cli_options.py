@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -40,10 +41,14 @@ Ranks = Annotated[
 Unchecked = Annotated[bool, typer.Option("--unchecked", help="skip the check and the comparison of digests")]
 
 
-def launch_ranks(ranks: int | None) -> None:
-    """Become the launcher of so many ranks, if asked to."""
+def launch_ranks(ranks: int | None, schedules: Sequence[Path] = ()) -> None:
+    """Become the launcher of so many ranks, if asked to. Raises InputError for schedules that they cannot run."""
     if ranks is not None:
         import sys
+
+        from simfrontier_real.options import refuse_ranks
+
+        refuse_ranks(schedules, ranks)
 
         from simfrontier_real.launch import launch, without_ranks
 

@@ -5,15 +5,20 @@ from __future__ import annotations
 import math
 import os
 import re
+from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, get_args
 
 from simfrontier.errors import InputError, nearest
+from simfrontier.limits import RANKS_STARTED
+from simfrontier.schedule import Schedule, load
 
 PRECISIONS = ("fp32", "fp64", "fp16", "bf16")
 Collectives = Literal["lowered", "native"]
 COLLECTIVES = get_args(Collectives)
+BACKENDS = ("gloo", "nccl")
+COMPUTE = ("real", "wait", "none")
 DEVICES = ("cpu", "cuda")
 NO_GPU = "this machine has no GPU that torch can use"
 _UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "kB": 1000, "MB": 10**6, "GB": 10**9}
@@ -42,9 +47,11 @@ def refuse_collectives(collectives: str) -> None:
 
 def device_kind(backend: str, kind: str | None) -> str:
     """What tensors are on, cpu or cuda; `kind` is that of --device, where it is given. Raises InputError for another
-    one, for one that the backend cannot have, and for cuda where there is none."""
+    one, for one that the backend cannot have, for cuda where there is none, and for an unknown backend."""
+    if backend not in BACKENDS:
+        raise InputError(f"got {backend!r}; {nearest(backend, BACKENDS)}", where="--backend")
     if kind is not None and kind not in DEVICES:
-        raise InputError(f"got {kind!r}; {nearest(kind, DEVICES)}", where="--device")
+        raise InputError(f"got {kind!r}; allowed: {' or '.join(DEVICES)}", where="--device")
     if backend == "nccl" and kind == "cpu":
         raise InputError("got 'cpu' beside --backend nccl, which needs a GPU; allowed: cuda", where="--device")
     if "cuda" not in (kind, "cuda" if backend == "nccl" else None):
@@ -68,6 +75,31 @@ def refuse_without_torch() -> None:
     """Raise InputError where torch is not installed."""
     if find_spec("torch") is None:
         raise InputError("torch is not installed, which running for real needs; make setup-real installs it")
+
+
+def refuse_compute(compute: str, waits: Path | None) -> None:
+    """Raise InputError for an unknown value of --compute, and for one that does not go with --waits."""
+    if compute not in COMPUTE:
+        raise InputError(f"got {compute!r}; {nearest(compute, COMPUTE)}", where="--compute")
+    if (compute == "wait") != (waits is not None):
+        raise InputError("goes with --compute wait, and --compute wait needs it", where="--waits")
+
+
+def refuse_ranks(paths: Iterable[Path], ranks: int) -> None:
+    """Raise InputError for more ranks than are started, for a file that is no schedule, and for one for another number
+    of ranks: before any is started."""
+    if fault := RANKS_STARTED.fault(ranks):
+        raise InputError(fault, where="--ranks")
+    for path in paths:
+        refuse_size(load(path), str(path), ranks)
+
+
+def refuse_size(schedule: Schedule, where: str, size: int) -> None:
+    """Raise InputError for a schedule for another number of ranks."""
+    needed = schedule.mesh.num_ranks
+    if needed != size:
+        axes = " × ".join(f"{name} {count}" for name, count in schedule.mesh.axes)
+        raise InputError(f"is for {needed} ranks ({axes}), but {size} were started", where=where)
 
 
 def refuse_number(option: str, value: float) -> None:

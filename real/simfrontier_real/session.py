@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import TypeVar
 
 from simfrontier.collectives import LoweredSchedule
-from simfrontier.errors import InputError, SimfrontierError, nearest
+from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.schedule import Schedule, check, digest, load
 from simfrontier_real.arrays import Backend, torch_backend
 from simfrontier_real.failure import end_run
 from simfrontier_real.lane_step import LaneStep
 from simfrontier_real.lanes import Lanes, StreamLanes, StreamThreadLanes, ThreadLanes
 from simfrontier_real.lowered import SCHEDULE_PREFIX, LoweredTransport, described, read_lowered
+from simfrontier_real.options import refuse_size
 from simfrontier_real.per_hop import refuse_per_hop
 from simfrontier_real.processes import TorchTransport
 from simfrontier_real.programs import Programs, programs_of
@@ -27,7 +28,6 @@ from simfrontier_real.transport import Transport
 from simfrontier_real.world import World, end_with_launcher, join, leave, place_of
 
 T = TypeVar("T")
-BACKENDS = ("gloo", "nccl")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,8 +105,6 @@ def session(
         end_with_launcher()
         place = place_of(os.environ)
         rank = place.rank
-        if backend not in BACKENDS:
-            raise InputError(f"got {backend!r}; {nearest(backend, BACKENDS)}", where="--backend")
         # torch's own timeout comes after ours, whose report has more details
         world = join(place, backend, join_s, timeout_s + 15.0, timeout_s, device)
         loaded = _agreed(world, paths, checked, collectives)
@@ -156,20 +154,13 @@ def _read(path: Path, checked: bool, collectives: str) -> LoadedSchedule:
     )
 
 
-def _refuse_size(loaded: LoadedSchedule, size: int) -> None:
-    needed = loaded.schedule.mesh.num_ranks
-    if needed != size:
-        axes = " × ".join(f"{name} {count}" for name, count in loaded.schedule.mesh.axes)
-        raise InputError(f"is for {needed} ranks ({axes}), but {size} were started", where=str(loaded.path))
-
-
 def _agreed(world: World, paths: list[Path], checked: bool, collectives: str) -> tuple[LoadedSchedule, ...]:
     """The schedules that all ranks read. Raises InputError where digests differ."""
 
     def read() -> tuple[LoadedSchedule, ...]:
         loaded = tuple(_read(path, checked, collectives) for path in paths)
         for each in loaded:
-            _refuse_size(each, world.size)
+            refuse_size(each.schedule, str(each.path), world.size)
         _refuse_same_names(loaded)
         return loaded
 

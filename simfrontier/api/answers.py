@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from simfrontier.api import given
 from simfrontier.api.steps import case_named, read_scenario
+from simfrontier.errors import InputError, wrong
 from simfrontier.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -62,14 +64,16 @@ def tune(
     stopped."""
     from simfrontier.tuning import tune as search
 
+    if pins is not None and not isinstance(pins, Mapping):
+        raise InputError(wrong(pins, 'a dict of dimensions, e.g. {"tensor": [4, 8]}'), where="pins")
     return search(
         read_scenario(scenario),
-        devices=devices,
+        devices=given.size(devices),
         pins=pins,
         lossy=lossy,
         max_error=max_error,
-        simulate=simulate,
-        jobs=jobs,
+        simulate=None if simulate is None else given.count("simulate", simulate),
+        jobs=given.count("jobs", jobs),
         progress=progress,
     )
 
@@ -92,12 +96,12 @@ def explain(
 
     return explanation(
         read_scenario(scenario),
-        plan,
-        devices=devices,
-        against=against,
-        fidelity=fidelity,
+        given.name(plan),
+        devices=given.size(devices),
+        against=given.name(against, "against"),
+        fidelity=given.fidelity(fidelity),
         what_if=what_if,
-        jobs=jobs,
+        jobs=given.count("jobs", jobs),
         progress=progress,
     )
 
@@ -116,5 +120,8 @@ def validate(
     from simfrontier.measured import Setup
 
     if not files:
+        if machine is not None or library is not None:
+            raise InputError("machine and library: are of files of your own; allowed: beside these")
         return validate_shipped(cross)
-    return validate_files([Path(file) for file in files], Setup(machine=machine, library=library), None)
+    paths = [given.path(file, "validate", 'paths of files, e.g. validate("a.csv", "b.log")') for file in files]
+    return validate_files(paths, Setup(machine=machine, library=library), None)

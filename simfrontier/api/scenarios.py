@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from simfrontier.errors import InputError, shown
-from simfrontier.scenario import Scenario, load_scenario, scenario_of
+from simfrontier.api import given
+from simfrontier.errors import InputError, shown, wrong
+from simfrontier.scenario import Scenario, load_scenario, scenario_of, unknown_family
 
 if TYPE_CHECKING:
     from simfrontier.plan import Options
@@ -24,12 +25,13 @@ IN_PYTHON = "scenario"  # where errors say that a scenario stands that no file h
 def load(
     path: str | Path,
     settings: Settings | None = None,
-    plans: tuple[str, ...] = (),
-    devices: tuple[int, ...] = (),
+    plans: str | Sequence[str] = (),
+    devices: int | Sequence[int] = (),
 ) -> Scenario:
     """Read and check a scenario file (TOML). `settings` (dotted key → value), `plans` and `devices` replace what it
     says. Raises InputError: one line that names the file, the key, what was got and what is allowed."""
-    return load_scenario(path, settings, tuple(plans), tuple(devices))
+    file = given.path(path, "scenario", "the path of a scenario file (TOML)")
+    return load_scenario(file, given.settings(settings or {}), given.names(plans), given.sizes(devices))
 
 
 def new_scenario(
@@ -52,24 +54,44 @@ def new_scenario(
     >>> new_scenario("frontier", "gpt-13b", {"zero3": {}, "mine": {"weight": ["gcd"], "accumulator": ["package", "gcd"],
     ...     "optimizer": ["node", "package", "gcd"], "nesting": ["gcd", "package", "node"]}}, devices=[8, 64])
     """
+    _refuse_swapped(machine, model)
     table = {"name": model} if isinstance(model, str) else {"name": "own", **model}
-    sizes = [devices] if isinstance(devices, int) else list(devices)
     document = {
         "name": re.sub(r"[^A-Za-z0-9._-]+", "-", f"{table['name']}-on-{Path(machine).stem}"),
         "title": title or f"{table['name']} on {Path(machine).stem.capitalize()}",
         "machine": {"name": machine},
         "model": table,
-        "run": {"devices": sizes},
+        "run": {"devices": given.sizes(devices)},
         "plans": _tables(plans),
     }
-    return scenario_of(document, IN_PYTHON, settings)
+    return scenario_of(document, IN_PYTHON, given.settings(settings or {}))
+
+
+def _refuse_swapped(machine: Any, model: Any) -> None:
+    """Raise InputError for what can be no machine or no model, and for the two in the other's place."""
+    if not isinstance(machine, str):
+        raise InputError(wrong(machine, 'the name of a machine, e.g. "frontier"'), where="machine")
+    if not isinstance(model, str | Mapping):
+        raise InputError(wrong(model, 'the name of a model, e.g. "gpt-13b", or a dict of its keys'), where="model")
+    from simfrontier.machine import catalog
+    from simfrontier.workload import MODELS
+
+    if machine in MODELS and model in catalog():
+        raise InputError(
+            f'got "{machine}", a model, and as model "{model}"; allowed: the machine first, then the model',
+            where="machine",
+        )
 
 
 def _tables(plans: Plans) -> dict[str, dict[str, Any]]:
-    if isinstance(plans, str):
-        plans = (plans,)
     if not isinstance(plans, Mapping):
-        return {name: {} for name in plans}
+        from simfrontier.plan import FAMILIES
+
+        names = given.names(plans)
+        for name in names:
+            if name not in FAMILIES:
+                raise InputError(unknown_family(name, FAMILIES), where=IN_PYTHON, key=("plans",))
+        return {name: {} for name in names}
     return {name: _table(name, plan) for name, plan in plans.items()}
 
 

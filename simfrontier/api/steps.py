@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from simfrontier.api import given
 from simfrontier.api.scenarios import USUAL_PLANS, Plans, Settings, load, new_scenario
 from simfrontier.errors import InputError, nearest
 from simfrontier.scenario import Scenario
@@ -34,12 +35,13 @@ def simulate(
     from simfrontier.study import simulated
     from simfrontier.tuning import GridSearcher
 
+    chosen = given.fidelity(fidelity)
     read = read_scenario(scenario)
     name, size = case_named(read, plan, devices)
     searcher = GridSearcher()
     read = searcher.resolved(read, (size,), (name,))
     built = searcher.schedule_cache.get(read, name, size)
-    return simulated(read, built, fidelity or read.file.run.fidelity, exact)
+    return simulated(read, built, chosen or read.file.run.fidelity, exact)
 
 
 def compare(
@@ -67,7 +69,7 @@ def compare(
     from simfrontier.api.comparison import Comparison
     from simfrontier.api.views import view_of
 
-    sizes = (devices,) if isinstance(devices, int) else tuple(devices)
+    sizes, chosen = given.sizes(devices), given.fidelity(fidelity)
     if model is None:
         read = _read(scenario, plans, sizes, settings)
     else:
@@ -76,8 +78,8 @@ def compare(
         if not sizes:
             raise InputError("devices: got none; allowed: sizes, e.g. devices=[8, 64, 384]")
         read = new_scenario(scenario, model, USUAL_PLANS if plans is None else plans, devices=sizes, settings=settings)
-    _refuse_jobs(read, jobs)
-    return Comparison(view=view_of(read, fidelity, exact, vary, jobs, progress))
+    _refuse_jobs(read, given.count("jobs", jobs))
+    return Comparison(view=view_of(read, chosen, exact, vary, jobs, progress))
 
 
 def read_scenario(scenario: Scenario | str | Path) -> Scenario:
@@ -87,18 +89,19 @@ def read_scenario(scenario: Scenario | str | Path) -> Scenario:
 
 def case_named(scenario: Scenario, plan: str | None, devices: int | None) -> tuple[str, int]:
     """A plan and a size, by default the scenario's first and its largest. Raises InputError for a plan it has not."""
-    name = next(iter(scenario.plans)) if plan is None else plan
+    name = given.name(plan) or next(iter(scenario.plans))
+    size = given.size(devices)
     if name not in scenario.plans:
         raise InputError(f"plan {name!r}: {nearest(name, tuple(scenario.plans))}")
-    return name, max(scenario.file.run.devices) if devices is None else devices
+    return name, max(scenario.file.run.devices) if size is None else size
 
 
 def _read(
     scenario: Scenario | str | Path, plans: Plans | None, devices: tuple[int, ...], settings: Settings | None
 ) -> Scenario:
-    names = (plans,) if isinstance(plans, str) else tuple(plans or ())
     if isinstance(plans, Mapping):
         raise InputError("plans: got tables beside a scenario; allowed: names of its plans, or of families")
+    names = given.names(plans or ())
     if not isinstance(scenario, Scenario):
         return load(scenario, settings, names, devices)
     if names or devices or settings:

@@ -47,10 +47,10 @@ def _scenario(
         return load(scenario or MAIN, settings, plans, devices)
     if scenario is not None:
         raise InputError(f"got {str(scenario)!r} beside --machine or --model; allowed: one of the two")
-    for option, value in (("--machine", machine), ("--model", model), ("--devices", devices)):
-        if value is None:
-            raise InputError("missing; allowed: --machine, --model and --devices together", where=option)
+    given = {"--machine": machine, "--model": model, "--devices": devices}
+    if missing := [option for option, value in given.items() if value is None]:
+        raise InputError("missing; allowed: --machine, --model and --devices together", where=" and ".join(missing))
     assert machine is not None and model is not None, "refused above"
     named = names_of("--plans", plans, "zero3,zero-topo")
-    given = dict(map(parse_setting, settings or ()))
-    return new_scenario(machine, model, named or USUAL_PLANS, devices=sizes_of(devices), settings=given)
+    values = dict(map(parse_setting, settings or ()))
+    return new_scenario(machine, model, named or USUAL_PLANS, devices=sizes_of(devices), settings=values)

@@ -15,6 +15,7 @@ from simfrontier.cli.console import console, grid, plain, say, say_written
 from simfrontier.errors import InputError
 from simfrontier.extras import added
 from simfrontier.report import crosscheck_findings, number, quantity, said
+from simfrontier.simulation import SIMULATED
 from simfrontier.trace import (
     AddedCheckReader,
     Comparison,
@@ -105,8 +106,11 @@ def _plan(path: Path) -> str:
 
 
 def _compared(plan: str, sim: Path, real: Path) -> Comparison:
+    simulated, measured = read_perfetto(sim), read_perfetto(real)
+    if simulated.notes.get("mode", SIMULATED) != SIMULATED:
+        raise InputError("a real trace; allowed: the simulated one first, then the real one", where=str(sim))
     try:
-        return compare(plan, read_perfetto(sim), read_perfetto(real))
+        return compare(plan, simulated, measured)
     except InputError as error:
         raise (error if error.where else error.within(f"{sim}, {real}")) from None
 

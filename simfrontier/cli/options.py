@@ -64,6 +64,8 @@ def names_of(option: str, text: str | None, example: str) -> tuple[str, ...]:
     names = tuple(part.strip() for part in (text or "").split(",") if part.strip())
     if text is not None and not names:
         raise InputError(f"got nothing; allowed: names separated by commas, e.g. {example}", where=option)
+    if any(len(name.split()) > 1 for name in names):
+        raise InputError(f"got {text!r}; allowed: names separated by commas, e.g. {example}", where=option)
     return names
 
 

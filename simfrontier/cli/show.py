@@ -59,6 +59,8 @@ def show_volumes(scenario: Scenario, plan: str | None) -> None:
 
 def _plan(scenario: Scenario, plan: str | None) -> str:
     chosen = plan or next(iter(scenario.plans))
+    if "," in chosen:
+        raise InputError(f"got {chosen!r}; allowed: the name of one plan", where="--plan")
     if chosen not in scenario.plans:
         raise InputError(nearest(chosen, scenario.plans), where=f"--plan {chosen}")
     return chosen

@@ -4,6 +4,7 @@ not go on."""
 from __future__ import annotations
 
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Final
 
 import typer
@@ -25,6 +26,7 @@ from simfrontier.cli.schedule_verbs import check, export, replay, show
 from simfrontier.cli.search_verbs import explain, tune
 from simfrontier.ending import TRACEBACK, version_of
 from simfrontier.extras import Verb, added
+from simfrontier.usage import OF_REAL, Verbs
 
 
 def about(
@@ -133,14 +135,21 @@ VERBS: Final = {
 }  # in the order of --help
 
 
+class SimulatedVerbs(Verbs):
+    """Those of `simfrontier`."""
+
+    others = MappingProxyType({"simfrontier-real": OF_REAL})
+
+
 def app_of(named: str | None = None) -> typer.Typer:
     """The command line with the verb of that name alone, or with all verbs where there is none of that name: to make
     all of them ready takes longer than to start Python."""
     app = typer.Typer(
         name="simfrontier",
         help="Simulate how a training plan runs on Frontier's node fabric, and say why one plan wins.",
-        no_args_is_help=True,
+        cls=SimulatedVerbs,
         add_completion=False,
+        context_settings={"help_option_names": ["--help", "-h"]},
         pretty_exceptions_enable=False,
     )
     app.callback()(about)

@@ -74,7 +74,8 @@ def json_of(text: str, where: str, title: str, number: Callable[[str], object] |
 
 def no_fraction(text: str) -> Never:
     """For `json_of`: of a file that holds whole numbers only."""
-    raise _Refused(f"got {text if len(text) <= 60 else text[:57] + '...'}, allowed: whole numbers, and no others")
+    got = text if len(text) <= 60 else text[:57] + "..."
+    raise _Refused(f"got {got}, allowed: whole numbers alone (a trace has others)")
 
 
 def unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -56,6 +56,8 @@ def typed(document: object, form: type[T], where: str = "", key: Key = ()) -> T:
         raise InputError("half of a pair of signs; allowed: text that can be shown", where=where, key=key) from None
     except RecursionError:
         raise InputError(DEEP, where=where, key=key) from None
+    except TypeError as error:  # only from Python: no file holds such a value
+        raise InputError(f"{error}; allowed: texts, numbers, lists and tables", where=where, key=key) from None
     try:
         return cast(T, _reader(cast(Any, form))(b'{"value":' + text + b"}").value)
     except ValidationError as error:
@@ -88,11 +90,16 @@ def fault_of(error: ValidationError, form: Any, skipped: int = 0) -> InputError:
     faulty = {fault["loc"][:length] for fault in given for length in range(len(fault["loc"]))}  # what holds the places
     faults = [fault for fault in given if fault["loc"] not in faulty]  # a list with a fault in it is not one too few
     faults.sort(key=lambda fault: fault["type"] not in _EXTRA)
-    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+    more = counted_more(len(faults) - 1)
     key, inner = _followed(faults[0]["loc"][skipped:], form)
     if faults[0]["type"] in _EXTRA or faults[0]["loc"][-1:] == ("[key]",):
         return InputError(unknown_key(str(key[-1]), _keys(_followed(key[:-1], form)[1])) + more, key=key)
     return InputError(_what(faults[0], inner) + more, key=key)
+
+
+def counted_more(faults: int) -> str:
+    """That there are so many faults beside the one that is told."""
+    return f" (and {faults} more fault{'s' if faults > 1 else ''})" if faults else ""
 
 
 def _what(fault: ErrorDetails, form: Any) -> str:

@@ -4,13 +4,13 @@ Whatever is wrong with a file is one InputError: file, key, what was got, what i
 """
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from simfrontier.codecs import timed_codecs
-from simfrontier.errors import InputError, Key, nearest
+from simfrontier.errors import InputError, Key, near, nearest
 from simfrontier.io import on_base, read_toml, typed
 from simfrontier.machine.build import build
 from simfrontier.machine.form import MachineFile
@@ -105,6 +105,14 @@ def _num_entries(table: Mapping[str, Any]) -> int:
     return sum(map(len, listed.values())) if isinstance(listed, dict) else len(listed)
 
 
+def _meant(key: str, keys: Iterable[str]) -> str:
+    """The nearest of the keys: of the same table where there is one, as its name alone decides there."""
+    table, _, last = key.rpartition(".")
+    beside = {name.rpartition(".")[2]: name for name in keys if name.rpartition(".")[0] == table}
+    close = near(last, beside)
+    return nearest(last, beside) if beside and close is None else nearest(beside.get(close or "", key), keys)
+
+
 def _overridden(document: dict[str, Any], overrides: Mapping[str, float], kind: str, source: str) -> dict[str, Any]:
     changed = copy.deepcopy(document)
     keys = [number.key for number in _sources(document) if number.unit != "entries"]
@@ -112,7 +120,7 @@ def _overridden(document: dict[str, Any], overrides: Mapping[str, float], kind: 
     keys += [f"device.codecs.{name}.{speed.name}" for name in timed_codecs() for speed in fields(CodecSpeeds)]
     for key, value in overrides.items():
         if key not in keys:
-            raise InputError(f'"{key}" is not a number of this machine; {nearest(key, keys)}')
+            raise InputError(f'"{key}" is not a number of this machine; {_meant(key, keys)}')
         table = changed
         for name in key.split("."):
             table = table.setdefault(name, {})

@@ -14,5 +14,5 @@ from .load import (
     load_scenario as load_scenario,
     scenario_of as scenario_of,
 )
-from .plans import SearchTable as SearchTable, options_of as options_of
+from .plans import SearchTable as SearchTable, options_of as options_of, unknown_family as unknown_family
 from .settings import parse_setting as parse_setting

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -11,16 +12,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from simfrontier.collectives import Library, load_calibration, load_library, machine_numbers
-from simfrontier.errors import InputError, Key, near, nearest, shown, unknown_key
+from simfrontier.errors import InputError, Key, near, nearest, shown, unknown_key, wrong
 from simfrontier.io import Strict, read_toml, typed
 from simfrontier.limits import CASES
-from simfrontier.machine import Machine, SizeError, load_machine
+from simfrontier.machine import Machine, SizeError, catalog, load_machine
 from simfrontier.plan import Options
 from simfrontier.records import dataclass
 from simfrontier.scenario.case import Case, case_of, mesh_of, precision_of
 from simfrontier.scenario.form import SCENARIO_KEYS, FileForm, ScenarioFile
 from simfrontier.scenario.plans import SearchTable, choose_plans, name_plans, names_softmax, options_of, searched
-from simfrontier.scenario.settings import hold_everywhere, is_of_every_plan, path_of, put
+from simfrontier.scenario.settings import NUMBERS, hold_everywhere, is_of_every_plan, path_of, put
 from simfrontier.scenario.shape import shape_of
 from simfrontier.schedule import Mesh
 from simfrontier.stack import Stack, load_stack
@@ -32,6 +33,7 @@ FEWEST_SAMPLES = 20  # that have one in twenty beyond a quantile of 5 %
 FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
+NO_SCENARIOS: Final = {".json": "JSON, as schedules and traces are", ".csv": "a table of results or measurements"}
 COMPARING: Final = ("published", "sensitivity")  # tables that compare plans of the whole scenario
 
 
@@ -142,8 +144,12 @@ def load_scenario(
     Raises InputError: one line that names the file, the key, what was got and what is allowed.
     """
     path = Path(path)
-    if not path.exists():
+    if not os.path.exists(path):  # which says no of a name that is too long, too
         raise InputError(_no_file(path), where=str(path))
+    if path.is_dir():
+        raise InputError(f"a folder; {_allowed(path.glob('*.toml'))}", where=str(path))
+    if path.suffix in NO_SCENARIOS:
+        raise InputError(f"{NO_SCENARIOS[path.suffix]}; {_allowed(path.parent.glob('*.toml'))}", where=str(path))
     document = read_toml(path, "scenario")
     return scenario_of(document, str(path), settings, plans, devices, laid_out)
 
@@ -152,8 +158,16 @@ def _no_file(path: Path) -> str:
     """That there is no such file, and the nearest that there is in its folder, or in `scenarios` of the working one."""
     files = {file.stem: str(file) for folder in (Path("scenarios"), path.parent) for file in folder.glob("*.toml")}
     close = near(path.stem, files)
+    if path.name in catalog():
+        return f'no such file; "{path}" is a machine, which compare takes with a model and devices'
     more = f'; did you mean "{files[close]}"?' if close else ""
     return f"cannot read this scenario: No such file or directory{more}"
+
+
+def _allowed(files: Iterable[Path]) -> str:
+    """What a scenario is, with an example of these files."""
+    example = next(iter(sorted(map(str, files))), "scenarios/frontier-20b.toml")
+    return f"allowed: a scenario file (TOML), e.g. {example}"
 
 
 def scenario_of(
@@ -174,6 +188,7 @@ def scenario_of(
             name_plans(changed, plans)
         if path[0] not in FileForm.model_fields:
             raise _unknown(key).within(where)
+        _refuse_astray(path, value, where)
         before = copy.deepcopy(changed)
         put(changed, path, value, where)
         hold_everywhere(changed, path)
@@ -193,6 +208,21 @@ def scenario_of(
         return replace(scenario, said=said, settings=tuple(f"{key} = {value}" for key, value in known.items()))
     except InputError as error:
         raise error.within(where) from None
+
+
+def _refuse_astray(path: tuple[str, ...], value: Any, where: str) -> None:
+    """Raise InputError for a name that is set in the place of a table, and a number outside of `overrides`."""
+    table = _keys_of(path[0])
+    if len(path) == 1 and "name" in table and not isinstance(value, dict):
+        raise InputError(f'{wrong(value, "a table")}; did you mean "{path[0]}.name"?', where=where, key=path)
+    if len(path) > 2 and "overrides" in table and path[1] not in table:
+        meant = ".".join((path[0], *NUMBERS, *path[1:]))
+        raise InputError(f'unknown key; did you mean "{meant}"?', where=where, key=path)
+
+
+def _keys_of(table: str) -> tuple[str, ...]:
+    """The keys that a table of a scenario may have, where they are fixed."""
+    return tuple(getattr(FileForm.model_fields[table].annotation, "model_fields", ()))
 
 
 def _unknown(key: str) -> InputError:

@@ -13,6 +13,7 @@ from .resample import DurationFactors as DurationFactors, resampled as resampled
 from .role_view import RoleView as RoleView
 from .step import (
     LEVELS as LEVELS,
+    SIMULATED as SIMULATED,
     Fidelity as Fidelity,
     Level as Level,
     SimulatedStep as SimulatedStep,

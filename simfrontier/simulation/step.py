@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 Fidelity = Literal["analytic", "flow", "chunk"]
 Level = Literal["inter_node", "intra_node", "package"]
+SIMULATED: Final = "simulated"  # the mode of its trace, in the notes
 LEVELS: tuple[Level, ...] = ("inter_node", "intra_node", "package")
 
 
@@ -140,7 +141,7 @@ class SimulatedStep:
     def trace_notes(self) -> dict[str, str]:
         """How the times of a trace of the step came about."""
         return {
-            "mode": "simulated",
+            "mode": SIMULATED,
             "fidelity": self.fidelity,
             "machine": self.cluster.machine.name,
             "library": self.cluster.library.name,

@@ -31,6 +31,8 @@ def read_perfetto(path: Path) -> Trace:
 
 def _trace(value: Any) -> Trace:
     top = _object(value, ())
+    if "otherData" not in top and "format" in top:
+        raise InputError(wrong(top["format"], "a trace"), key=("format",))
     other = _object(_key(top, "otherData", ()), ("otherData",))
     if other.get("format") != FORMAT:
         raise InputError(f"{wrong(other.get('format'), shown(FORMAT))}, of a trace", key=("otherData", "format"))

@@ -24,6 +24,7 @@ class PlanDimension:
     allowed: tuple[str, ...] = ()
 
 
+ALSO_CALLED: Mapping[str, str] = {"tp": "tensor", "pp": "pipeline", "sp": "sequence_parallel", "mbs": "micro_batch"}
 DIMENSIONS: Mapping[str, PlanDimension] = {
     "family": PlanDimension(description="zero (no grid), megatron or axonn", kind="word", allowed=FAMILIES),
     "tensor": PlanDimension(description="ranks that share the products of a layer (megatron)", kind="number"),
@@ -110,7 +111,9 @@ def pins_of(table: Mapping[str, Value | Sequence[Value]], place: Key = ("tune", 
     out: dict[str, tuple[Value, ...]] = {}
     for name, given in table.items():
         if name not in DIMENSIONS:
-            raise InputError(f"{name!r} is no dimension of a plan; {nearest(name, DIMENSIONS)}", key=place)
+            likely = ALSO_CALLED.get(str(name).lower())
+            meant = f'did you mean "{likely}"?' if likely else nearest(str(name), DIMENSIONS)
+            raise InputError(f"{name!r} is no dimension of a plan; {meant}", key=place)
         several = given if isinstance(given, list | tuple) else (given,)
         if not several:
             raise InputError(f"got nothing; allowed: {_allowed(name)}", key=(*place, name))

@@ -150,7 +150,7 @@ GOOD = to_toml(calibration(table((1000, 0.5), (2000, 0.6))))
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("ranks = 8", "rank = 8", 'calls[0].rank: unknown key; did you mean "ranks"? (and 1 more)'),
+        ("ranks = 8", "rank = 8", 'calls[0].rank: unknown key; did you mean "ranks"? (and 1 more fault)'),
         ("nodes = 1", "", "calls[0].nodes: missing"),
         (
             '"all_gather"',

@@ -259,7 +259,11 @@ BASE = 'base_s = { value = 10e-6, kind = "assumed", source = "test" }'
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        (BASE, BASE.replace("base_s", "bases_s"), 'ring.bases_s: unknown key; did you mean "base_s"? (and 1 more)'),
+        (
+            BASE,
+            BASE.replace("base_s", "bases_s"),
+            'ring.bases_s: unknown key; did you mean "base_s"? (and 1 more fault)',
+        ),
         (BASE, "", "ring.base_s: missing, give { value, kind, source }"),
         (BASE, "base_s = 10e-6", "ring.base_s: got 1e-05, allowed: a table { value, kind, source }"),
         (BASE, BASE.replace("10e-6", "nan"), "ring.base_s.value: got NaN, allowed: a finite number"),

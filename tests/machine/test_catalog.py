@@ -137,7 +137,7 @@ def test_a_number_of_a_base_is_not_set_without_a_source(tmp_path: Path) -> None:
     path = based(tmp_path, 'base = "perlmutter"\n[device]\nhbm_bytes = { value = 80e9 }\n')
     with pytest.raises(InputError) as caught:
         load_machine(path)
-    assert str(caught.value) == f"{path}: device.hbm_bytes.kind: missing (and 1 more)"
+    assert str(caught.value) == f"{path}: device.hbm_bytes.kind: missing (and 1 more fault)"
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def test_other_machines_have_no_tree() -> None:
             TREE.replace(f"nodes_per_leaf = {TOY % 2}", f"nodes_per_leaf = {TOY % 0}"),
             "fat_tree.nodes_per_leaf.value: got 0, allowed: at least 1 and at most 1048576",
         ),
-        (TREE.replace("taper =", "tapper ="), 'fat_tree.tapper: unknown key; did you mean "taper"? (and 1 more)'),
+        (TREE.replace("taper =", "tapper ="), 'fat_tree.tapper: unknown key; did you mean "taper"? (and 1 more fault)'),
         (TREE.replace("[fat_tree]", "[fattree]"), 'fattree: unknown key; did you mean "fat_tree"?'),
         (
             TREE.replace(

@@ -38,7 +38,7 @@ HBM = f"hbm_bytes = {TOY % '16e9'}"
         (
             HBM,
             f"hbm_byte = {TOY % '16e9'}",
-            'device.hbm_byte: unknown key; did you mean "hbm_bytes"? (and 1 more)',
+            'device.hbm_byte: unknown key; did you mean "hbm_bytes"? (and 1 more fault)',
         ),
         (HBM, "", "device.hbm_bytes: missing, give { value, kind, source }"),
         (HBM, "hbm_bytes = 16e9", "device.hbm_bytes: got 16000000000.0, allowed: a table { value, kind, source }"),
@@ -133,7 +133,11 @@ HBM = f"hbm_bytes = {TOY % '16e9'}"
             f"num_nodes = {TOY % '1'}",
             "node.nics: not allowed in a machine of one node (num_nodes = 1)",
         ),
-        ("device = [1, 3]", "devices = [1, 3]", 'node.nics.devices: unknown key; did you mean "device"? (and 1 more)'),
+        (
+            "device = [1, 3]",
+            "devices = [1, 3]",
+            'node.nics.devices: unknown key; did you mean "device"? (and 1 more fault)',
+        ),
         (
             "device = [1, 3]",
             "device = [1, 4]",
@@ -263,7 +267,7 @@ def test_a_machine_without_a_dragonfly_is_a_flat_network(tmp_path: Path) -> None
 
 def test_a_missing_table_names_what_it_holds(tmp_path: Path) -> None:
     text = (CATALOG / "toy-pair.toml").read_text(encoding="utf-8").replace("[host]", "[hosts]")
-    assert message(tmp_path, text) == 'hosts: unknown key; did you mean "host"? (and 1 more)'
+    assert message(tmp_path, text) == 'hosts: unknown key; did you mean "host"? (and 1 more fault)'
     text = text.replace(f"[hosts]\nhook_s = {TOY % '1e-6'}\n", "")
     assert message(tmp_path, text) == "host: missing, give { hook_s }"
 

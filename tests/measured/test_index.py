@@ -135,7 +135,11 @@ def test_a_table_that_is_not_there_is_named_with_the_nearest() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("method = ", "metod = ", 'index.toml: tables.one.metod: unknown key; did you mean "method"? (and 1 more)'),
+        (
+            "method = ",
+            "metod = ",
+            'index.toml: tables.one.metod: unknown key; did you mean "method"? (and 1 more fault)',
+        ),
         (
             'form = "calls"',
             'form = "call"',

@@ -209,12 +209,19 @@ def test_the_launcher_ends_all_ranks_when_one_is_killed(files: Path, tmp_path: P
 
 
 def test_the_launcher_gives_the_exit_code_of_the_rank_that_failed(files: Path) -> None:
+    launcher = launch(training(files, "first-of-two", more=("--collectives", "lowered")))
+    _, warned = launcher.communicate(timeout=FROM_START_S)
+    assert launcher.returncode == 2, warned
+    assert re.search(r"^simfrontier-real: .*lowered-first-of-two\.json: ", warned, re.M), warned
+    assert re.search(r"^simfrontier-real: rank \d ended with 2; all 2 ranks are stopped$", warned, re.M), warned
+    assert "Traceback" not in warned and len(warned.strip().splitlines()) == 2, warned
+
+
+def test_the_launcher_refuses_a_schedule_for_other_ranks_before_it_starts_any(files: Path) -> None:
     launcher = launch(training(files, "first"))
     _, warned = launcher.communicate(timeout=FROM_START_S)
     assert launcher.returncode == 2, warned
-    assert re.search(r"^simfrontier-real: .*schedule-first\.json: is for 4 ranks", warned, re.M), warned
-    assert re.search(r"^simfrontier-real: rank \d ended with 2; all 2 ranks are stopped$", warned, re.M), warned
-    assert "Traceback" not in warned and len(warned.strip().splitlines()) == 2, warned
+    assert re.fullmatch(r"simfrontier-real: .*schedule-first\.json: is for 4 ranks .*, but 2 were started\n", warned)
 
 
 # ── a rank that is stopped ──

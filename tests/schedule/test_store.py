@@ -130,7 +130,7 @@ def test_unreadable_files_are_named(tmp_path: Path) -> None:
     [
         ("", "s.json: line 1 column 1: not JSON: Expecting value"),
         ("{", "s.json: line 1 column 2: not JSON: Expecting property name enclosed in double quotes"),
-        ("[1.5]", "s.json: not a schedule: got 1.5, allowed: whole numbers, and no others"),
+        ("[1.5]", "s.json: not a schedule: got 1.5, allowed: whole numbers alone (a trace has others)"),
         ("[NaN]", "s.json: not a schedule: NaN is not a number"),
         ('{"a":1,"a":2}', 's.json: not a schedule: key "a" stands twice in one object'),
         ("[]", "s.json: not a schedule: got [], allowed: a table"),

@@ -100,7 +100,7 @@ def test_a_file_of_the_right_form_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("size = 2", "sise = 2", 'in_node.rows[0].sise: unknown key; did you mean "size"? (and 1 more)'),
+        ("size = 2", "sise = 2", 'in_node.rows[0].sise: unknown key; did you mean "size"? (and 1 more fault)'),
         ("gib_per_s = 10.0", "gib_per_s = 0.0", "in_node.rows[0].gib_per_s: got 0.0, allowed: more than 0"),
         ("size = 2", "size = 1", "in_node.rows[0].size: got 1, allowed: at least 2"),
         (
@@ -108,7 +108,7 @@ def test_a_file_of_the_right_form_is_read(tmp_path: Path) -> None:
             "gib_per_s = 10.0 }, { inner = 1, size = 2, gib_per_s = 11.0 }",
             "in_node.rows[1]: got inner = 1, size = 2 twice, allowed: every pair once",
         ),
-        ('kind = "assumed", source = "made for a test", rows', "rows", "in_node.kind: missing (and 1 more)"),
+        ('kind = "assumed", source = "made for a test", rows', "rows", "in_node.kind: missing (and 1 more fault)"),
         (", shared_by_at_most = 2", "", "between_nodes.shared_by_at_most: missing"),
     ],
 )  # fmt: skip
