@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from simfrontier.analysis import link_use, node_links, traffic
+from simfrontier.analysis import DRAWN_PARTS, link_use, node_links, traffic
 from simfrontier.arrays import Floats
 from simfrontier.live.controls import Control, controls_of
 from simfrontier.live.state import scenario_at, state_of
@@ -18,7 +18,10 @@ from simfrontier.report import (
     MEMORY_COLOURS,
     PARTS,
     SPAN_COLOURS,
+    WHOLE,
     StudyView,
+    drawn_memory,
+    drawn_use,
     headline_of,
     kind_of,
     lanes_of,
@@ -35,8 +38,6 @@ from simfrontier.study import BuiltSchedule, PlanOutcome, ScheduleCache, Study, 
 from simfrontier.trace import Span
 
 SAMPLES: Final = 50  # of a step: enough for a band that is looked at while a slider moves
-NUM_PARTS: Final = 400  # of a step, for the use of links
-MOST_TIMES: Final = 4000  # of memory: the most within each stretch is shown beyond
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +114,7 @@ def _step(scenario: Scenario, found: Simulated) -> dict[str, Any]:
     step, machine = found.step, scenario.machine
     spans = step.spans(step.critical)
     moved = traffic(step)
-    use, loads = link_use(step, moved, "name", NUM_PARTS), node_links(step, moved)
+    use, loads = link_use(step, moved, "name", DRAWN_PARTS), node_links(step, moved)
     memory = fullest(step, found.built.peaks)
     kinds = [kind for kind in (*MEMORY_COLOURS, *sorted(set(memory.held) - set(MEMORY_COLOURS))) if kind in memory.held]
     return {
@@ -123,8 +124,9 @@ def _step(scenario: Scenario, found: Simulated) -> dict[str, Any]:
         "memory": _memory(memory, kinds),
         "kinds": [{"name": kind, "colour": MEMORY_COLOURS.get(kind, MEMORY_COLOURS["other"])} for kind in kinds],
         "capacity_bytes": machine.device.hbm_bytes,
-        "links": {name: np.rint(1000 * use.share(name)).astype(int).tolist() for name in use.num_bytes},
-        "num_parts": NUM_PARTS,
+        "links": drawn_use(use, machine, step.cluster.fabric.num_nodes),
+        "num_parts": DRAWN_PARTS,
+        "whole_link": WHOLE,
         "drawing": node_drawing(machine, loads, 1.0, f"Node of {machine.title}: utilisation of links"),
     }
 
@@ -153,14 +155,11 @@ def _name(span: Span) -> str:
 
 
 def _memory(held: MemoryTimeline, kinds: Sequence[str]) -> dict[str, Any]:
-    """What is held from each time (µs) to the next, by kind; of many changes the most within each stretch."""
-    times, values = held.times, [held.held[kind] for kind in kinds]
-    if len(times) > MOST_TIMES:
-        first = np.linspace(0, len(times), MOST_TIMES + 1).astype(int)[:-1]
-        times, values = times[first], [np.maximum.reduceat(each, first) for each in values]
+    """What is held from each time (µs) to the next, by kind, as the memory of a step is drawn."""
+    times, values = drawn_memory(held)
     return {
         "times": np.round(1e6 * times, 2).tolist(),
-        "held": [_whole(each) for each in values],
+        "held": [_whole(values[kind]) for kind in kinds],
         "peak_bytes": held.peak_bytes,
     }
 

@@ -100,6 +100,7 @@
     box.style.setProperty("--height", layout.height + "px");
     Plotly.react(box, data, layout, { ...config, displayModeBar: narrow.matches ? false : "hover" });
     box.dataset.drawn = "";
+    box.dispatchEvent(new Event("drawn"));
   }
 
   const onScreen = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
