@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from simfrontier.report.drawing import key
 from simfrontier.report.figures.breakdown import PARTS, step_bars
-from simfrontier.report.figures.links import drawn_use, fullest_part, use_over_time
+from simfrontier.report.figures.links import WHOLE, drawn_use, scale_end, use_over_time
 from simfrontier.report.figures.memory import areas
 from simfrontier.report.figures.scaling import PublishedPoint, efficiencies, rates, step_times, zoomed
 from simfrontier.report.figures.timeline import MOST, SHORT, bars
@@ -49,7 +49,6 @@ CONTENTS = {
     "reading": "How to read",
 }
 BOUNDARIES = ("package", "intra_node", "inter_node")
-_SCALE_ENDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)  # of the utilisation of links
 
 
 def page(study: Study, sensitivity: Sensitivity | None = None, searches: Searches | None = None) -> str:
@@ -252,27 +251,25 @@ def _memory(found: StudyFindings, view: StudyView) -> str:
 def _links(found: StudyFindings, view: StudyView) -> str:
     machine, plans = view.scenario.machine, found.traffic.plans
     loads = {o.plan: o.links for o in view.drawn if o.links is not None and o.row["fits"]}
-    full = _scale_end(max((link.utilisation for links in loads.values() for link in links.links), default=0.0))
+    full = scale_end(max((link.utilisation for links in loads.values() for link in links.links), default=0.0))
     titles = {plan: f"Node of {machine.title}: utilisation of links by {plan}" for plan in loads}
     over_time = {o.plan: o.link_use for o in view.drawn if o.link_use is not None and o.link_use.num_bytes}
     nodes = {plan: drawn_use(use, machine, view.nodes) for plan, use in over_time.items()}
-    most = _scale_end(max((fullest_part(use, machine, nodes[plan]) for plan, use in over_time.items()), default=0.0))
+    fullest = max((max(shares) for links in nodes.values() for shares in links.values()), default=0)
     return section(
         "links",
         found.traffic,
         view,
         drawings={plan: node_drawing(machine, links, full, titles[plan]) for plan, links in loads.items()},
-        figures={plan: use_over_time(use, machine, nodes[plan], most) for plan, use in over_time.items()},
+        figures={
+            plan: use_over_time(use, machine, nodes[plan], scale_end(fullest / WHOLE))
+            for plan, use in over_time.items()
+        },
         loads={plan.plan: plan.links for plan in plans},
-        key=key("utilisation", "utilisation of a link", "colour scale of utilisation", "0 %", f"{100 * full:.0f} %"),
+        key=key("utilisation", "utilisation of a link", "colour scale of utilisation", "0 %", f"{100 * full:g} %"),
         shown=view.ranked[0].plan if view.ranked else None,
         left_out=[o.plan for o in view.drawn if o.plan not in loads],
     )
-
-
-def _scale_end(fullest: float) -> float:
-    """Where a scale of colours ends, of links of which the busiest is at this utilisation."""
-    return next((end for end in _SCALE_ENDS if fullest <= end), max(fullest, 1.0))
 
 
 def _traffic(found: StudyFindings, view: StudyView) -> str:

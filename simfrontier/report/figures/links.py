@@ -14,8 +14,9 @@ from simfrontier.report.phrases import percent
 from simfrontier.report.theme import Figure, axis, figure, packed, scatter
 
 WHOLE: Final = 10_000  # what a share of 1 is in `drawn_use`
+_ENDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
 _COLOUR = "#B4532A"
-_ROW, _TITLE = 50, 26  # pixels of a row, and of its title above it
+_ROW, _TITLE = 38, 24  # pixels of a row, and of its title above it
 
 
 def drawn_use(use: LinkUse, machine: Machine, num_nodes: int) -> dict[str, list[int]]:
@@ -25,8 +26,8 @@ def drawn_use(use: LinkUse, machine: Machine, num_nodes: int) -> dict[str, list[
 
 
 def use_over_time(use: LinkUse, machine: Machine, node: Mapping[str, list[int]], full: float) -> Figure:
-    """The share of its capacity that each class of links uses, a row from 0 to `full` each. `node`: by link
-    (`drawn_use`), for the drawing, whose scale of colours ends there too where it shows a part of the step."""
+    """The share of its capacity that each class of links uses, a row with its own scale each. `node`: by link
+    (`drawn_use`), for the drawing, whose scale of colours ends at `full` where it shows a part of the step."""
     step_s = len(use.times_s) * use.part_s
     scale, unit = (1.0, "s") if step_s >= 1.0 else (1e3, "ms")
     classes = by_class(use, machine)
@@ -41,7 +42,7 @@ def use_over_time(use: LinkUse, machine: Machine, node: Mapping[str, list[int]],
         area = scatter(name, (), (), "lines", yaxis=f"y{place}", showlegend=False, hovertemplate=hover, **look)
         traces.append(area | {"x": times, "y": packed(np.append(share, 0.0))})
         top = 1.0 - (number * (_ROW + _TITLE) + _TITLE) / height
-        rows[f"yaxis{place}"] = _row(top, top - _ROW / height, full)
+        rows[f"yaxis{place}"] = _row(top, top - _ROW / height, scale_end(float(share.max())))
         mean, most = percent(float(share.mean())), percent(float(share.max()))
         titles.append(_title(f"<b>{name}</b>: {mean} on average, {most} at most", top))
     x = axis(f"time since the start of the step ({unit})", range=[0, scale * step_s], hoverformat=".4~g", anchor="free")
@@ -50,15 +51,13 @@ def use_over_time(use: LinkUse, machine: Machine, node: Mapping[str, list[int]],
     return figure(traces, x | {"position": 0.0}, rows.pop("yaxis"), height + 70, **rows, **more)
 
 
-def fullest_part(use: LinkUse, machine: Machine, node: Mapping[str, list[int]]) -> float:
-    """The highest share that a class of links, or a link of an average node, uses in any part of the step."""
-    classes = by_class(use, machine)
-    of_classes = [float(classes.share(name).max()) for name in classes.num_bytes]
-    return max([*of_classes, *(max(shares) / WHOLE for shares in node.values())], default=0.0)
+def scale_end(highest: float) -> float:
+    """Where a scale of shares ends that holds this one."""
+    return next((end for end in _ENDS if highest <= end), max(highest, 1.0))
 
 
 def _row(top: float, bottom: float, full: float) -> dict[str, Any]:
-    ends = {"range": [0, full], "tickvals": [0, full / 2, full], "ticktext": ["0", "", f"{100 * full:.0f} %"]}
+    ends = {"range": [0, full], "tickvals": [0, full / 2, full], "ticktext": ["0", "", f"{100 * full:g} %"]}
     return axis("", domain=[max(bottom, 0.0), top], fixedrange=True, **ends)
 
 

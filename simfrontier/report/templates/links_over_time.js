@@ -20,7 +20,7 @@
     paintLinks(drawing, meanShares(links, one, from, to), full, stops);
     const [a, b] = stretch.map((time) => Number(time.toPrecision(4)));
     said.textContent = `The drawing shows ${a} to ${b} ${unit}.`;
-    end.textContent = `${Math.round(100 * full)} %`;
+    end.textContent = `${Number((100 * full).toPrecision(3))} %`;
   }
 
   // What the chart shows, or nothing where that is the whole step.
