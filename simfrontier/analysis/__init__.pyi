@@ -26,7 +26,13 @@ from .exposed_time import (
     time_spent as time_spent,
 )
 from .links import LinkLoad as LinkLoad, NodeLinks as NodeLinks, node_links as node_links
-from .links_over_time import link_use as link_use
+from .links_over_time import (
+    DRAWN_PARTS as DRAWN_PARTS,
+    LinkUse as LinkUse,
+    by_class as by_class,
+    link_use as link_use,
+    shares_of_node as shares_of_node,
+)
 from .softmax import Softmaxes as Softmaxes, softmaxes as softmaxes
 from .stages import OUTSIDE as OUTSIDE, Stages as Stages, StageSpan as StageSpan, stages_of as stages_of
 from .step_bounds import bounds as bounds

@@ -10,12 +10,14 @@ import numpy as np
 
 from simfrontier.analysis.bytes_moved import Traffic, payload_weights
 from simfrontier.arrays import Floats, Ints
+from simfrontier.machine import Link, Machine
 from simfrontier.network import NET, Pattern, ResourceKind
 from simfrontier.records import dataclass
 from simfrontier.schedule import Compute
 from simfrontier.simulation import SimulatedStep
 
 NUM_PARTS: Final = 1000  # of a step: a rate is a mean over one of them
+DRAWN_PARTS: Final = 400  # of a step as a page draws it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -32,6 +34,18 @@ class LinkUse:
     def share(self, name: str) -> Floats:
         """Of the capacity that a class, or a link, uses in each part."""
         return self.num_bytes[name] / (self.part_s * self.capacity[name])
+
+
+def by_class(use: LinkUse, machine: Machine) -> LinkUse:
+    """The use of links by name, summed by class as `link_use` has it."""
+    classes = {wire.name: _class_of(wire) for wire in machine.node.links}
+    num_bytes: dict[str, Floats] = {}
+    capacity: defaultdict[str, float] = defaultdict(float)
+    for name, each in use.num_bytes.items():
+        mine = classes.get(name, name)
+        num_bytes[mine] = num_bytes[mine] + each if mine in num_bytes else each
+        capacity[mine] += use.capacity[name]
+    return LinkUse(times_s=use.times_s, part_s=use.part_s, num_bytes=num_bytes, capacity=capacity)
 
 
 def link_use(
@@ -72,6 +86,15 @@ def link_use(
     )
 
 
+def shares_of_node(use: LinkUse, machine: Machine, num_nodes: int) -> dict[str, Floats]:
+    """Of what each link of an average node can carry, the share that it uses in each part; `use`: by name, of a job on
+    so many nodes. Over the whole step they are on average the utilisations of `node_links`."""
+    wires = {wire.name: wire.bytes_per_s for wire in machine.node.links}
+    return {
+        name: each / (use.part_s * num_nodes * wires[name]) for name, each in use.num_bytes.items() if name in wires
+    }
+
+
 def spread(start: Floats, end: Floats, amount: Floats, edges: Floats) -> Floats:
     """How much falls between each two edges, if each amount is spread evenly from its start to its end."""
     num = len(edges) - 1
@@ -97,8 +120,7 @@ def _groups(step: SimulatedStep, by: Literal["class", "name"]) -> tuple[list[str
     names: list[str] = []
     of_wire = []
     for wire in fabric.machine.node.links:
-        way = " out" if wire.dst == NET else " in" if wire.src == NET else ""
-        name = wire.name if by == "name" else wire.link_class + way
+        name = wire.name if by == "name" else _class_of(wire)
         names += [] if name in names else [name]
         of_wire.append(names.index(name))
     group = np.full(fabric.num_links, -1)
@@ -108,6 +130,10 @@ def _groups(step: SimulatedStep, by: Literal["class", "name"]) -> tuple[list[str
         names.append(fabric.class_names[fabric.link_class[fabric.pool_base]])
     assert (fabric.kind[group >= 0] == ResourceKind.WIRE).all(), "memories and compute units carry no messages"
     return names, group
+
+
+def _class_of(wire: Link) -> str:
+    return wire.link_class + (" out" if wire.dst == NET else " in" if wire.src == NET else "")
 
 
 def _per_byte(step: SimulatedStep, pattern: Pattern, weight: Floats, group: Ints, num_groups: int) -> Floats:

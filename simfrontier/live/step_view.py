@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
-from simfrontier.analysis import link_use, node_links, traffic
+from simfrontier.analysis import DRAWN_PARTS, link_use, node_links, traffic
 from simfrontier.arrays import Floats
 from simfrontier.machine import Machine
-from simfrontier.report import MEMORY_COLOURS, SPAN_COLOURS, kind_of, lanes_of, node_drawing
+from simfrontier.report import (
+    MEMORY_COLOURS,
+    SPAN_COLOURS,
+    WHOLE,
+    drawn_memory,
+    drawn_use,
+    kind_of,
+    lanes_of,
+    node_drawing,
+)
 from simfrontier.schedule import Peak
 from simfrontier.simulation import MemoryTimeline, SimulatedStep, fullest
 from simfrontier.trace import Span
 
-NUM_PARTS: Final = 400  # of a step, for the use of links
-MOST_TIMES: Final = 4000  # of memory: the most within each stretch is shown beyond
-
 
 def step_view(machine: Machine, plan: str, step: SimulatedStep, peaks: Sequence[Peak]) -> dict[str, Any]:
-    """The step on the rank that ends last, as JSON has it; times in microseconds, shares of links in thousandths."""
+    """The step on the rank that ends last, as JSON has it; times in microseconds, shares of links of `whole_link`."""
     spans, moved = step.spans(step.critical), traffic(step)
-    use, loads = link_use(step, moved, "name", NUM_PARTS), node_links(step, moved)
+    use, loads = link_use(step, moved, "name", DRAWN_PARTS), node_links(step, moved)
     memory = fullest(step, peaks)
     kinds = [kind for kind in (*MEMORY_COLOURS, *sorted(set(memory.held) - set(MEMORY_COLOURS))) if kind in memory.held]
     return {
@@ -32,8 +38,9 @@ def step_view(machine: Machine, plan: str, step: SimulatedStep, peaks: Sequence[
         "memory": _memory(memory, kinds),
         "kinds": [{"name": kind, "colour": MEMORY_COLOURS.get(kind, MEMORY_COLOURS["other"])} for kind in kinds],
         "capacity_bytes": machine.device.hbm_bytes,
-        "links": {name: np.rint(1000 * use.share(name)).astype(int).tolist() for name in use.num_bytes},
-        "num_parts": NUM_PARTS,
+        "links": drawn_use(use, machine, step.cluster.fabric.num_nodes),
+        "num_parts": DRAWN_PARTS,
+        "whole_link": WHOLE,
         "drawing": node_drawing(machine, loads, 1.0, f"Node of {machine.title}: utilisation of links"),
     }
 
@@ -62,14 +69,11 @@ def _name(span: Span) -> str:
 
 
 def _memory(held: MemoryTimeline, kinds: Sequence[str]) -> dict[str, Any]:
-    """What is held from each time (µs) to the next, by kind; of many changes the most within each stretch."""
-    times, values = held.times, [held.held[kind] for kind in kinds]
-    if len(times) > MOST_TIMES:
-        first = np.linspace(0, len(times), MOST_TIMES + 1).astype(int)[:-1]
-        times, values = times[first], [np.maximum.reduceat(each, first) for each in values]
+    """What is held from each time (µs) to the next, by kind, as the memory of a step is drawn."""
+    times, values = drawn_memory(held)
     return {
         "times": np.round(1e6 * times, 2).tolist(),
-        "held": [_whole(each) for each in values],
+        "held": [_whole(values[kind]) for kind in kinds],
         "peak_bytes": held.peak_bytes,
     }
 

@@ -2,6 +2,8 @@ from .calibration import calibration_page as calibration_page
 from .crosscheck import write_crosscheck_page as write_crosscheck_page
 from .explanation import write_explanation_page as write_explanation_page
 from .figures.breakdown import PARTS as PARTS
+from .figures.links import WHOLE as WHOLE, drawn_use as drawn_use
+from .figures.memory import drawn_memory as drawn_memory
 from .figures.timeline import SPAN_COLOURS as SPAN_COLOURS, kind_of as kind_of, lanes_of as lanes_of
 from .findings.calibration import calibration_findings as calibration_findings
 from .findings.compression import CompressedPlan as CompressedPlan, compressed_plans as compressed_plans

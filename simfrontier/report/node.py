@@ -9,13 +9,15 @@ from simfrontier.analysis import LinkLoad, NodeLinks
 from simfrontier.machine import BUS, SWITCH, Machine
 from simfrontier.records import dataclass
 from simfrontier.report.drawing import DrawnLine, Label, Point, across, colour
-from simfrontier.report.phrases import percent, quantity
+from simfrontier.report.phrases import percent, quantity, short_percent
 from simfrontier.report.render import render
 
-_CENTRE_X, _CENTRE_Y = _CENTRE = 360, 300
-_NET_Y = (22, 578)
-_NIC_Y = (82.0, 518.0)
-_WIDER = 1.35
+_CENTRE_X, _CENTRE_Y = _CENTRE = 560, 330
+_NET_Y = (22, 638)
+_NIC_Y = (98.0, 562.0)
+NIC_WIDTH, NIC_HEIGHT = 76, 36
+_WIDER = 2.5
+_BARE = 100  # less above and below a node without NICs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +31,10 @@ class NodeLayout:
     network: tuple[int, ...]
     radius: float
     has_switch: bool = False
+    nic_width: int = NIC_WIDTH
+    nic_height: int = NIC_HEIGHT
     width: int = 2 * _CENTRE_X
+    top: int = 0
     height: int = 2 * _CENTRE_Y
     centre: tuple[int, int] = _CENTRE
 
@@ -64,7 +69,7 @@ def layout(machine: Machine) -> NodeLayout:
     packages, per = machine.packages_per_node, machine.devices_per_package
     on_radius = packages > 2 and per == 2 and not machine.node.has_switch
     ring = 165.0 if packages > 1 else 0.0
-    radius = 25.0 if machine.devices_per_node <= 8 else 15.0
+    radius = 29.0 if machine.devices_per_node <= 8 else 20.0
     spread = 100.0 if per == 2 and (on_radius or packages <= 2) else 2.3 * radius
     points: list[Point] = []
     for package in range(packages):
@@ -83,6 +88,8 @@ def layout(machine: Machine) -> NodeLayout:
         network=tuple(sorted({_beyond(nic) for nic in nics})),
         radius=radius,
         has_switch=machine.node.has_switch,
+        top=0 if nics else _BARE,
+        height=2 * (_CENTRE_Y - (0 if nics else _BARE)),
     )
 
 
@@ -91,7 +98,7 @@ def _nics(machine: Machine, points: list[Point]) -> tuple[Point, ...]:
     placed = []
     for device in machine.node.nic_device:
         x, y = points[device]
-        placed.append((x + 46.0 * used[device], _NIC_Y[0] if y <= _CENTRE_Y else _NIC_Y[1]))
+        placed.append((x + (NIC_WIDTH + 8.0) * used[device], _NIC_Y[0] if y <= _CENTRE_Y else _NIC_Y[1]))
         used[device] += 1
     return tuple(placed)
 
@@ -103,7 +110,7 @@ def node_drawing(machine: Machine, loads: NodeLinks, full: float, title: str) ->
     for load in loads.links:
         pairs.setdefault((min(load.src, load.dst), max(load.src, load.dst)), []).append(load)
     widest = max((link.bytes_per_s for link in machine.node.links), default=1.0)
-    widths = {link.link_class: 2.0 + 6.0 * math.sqrt(link.bytes_per_s / widest) for link in machine.node.links}
+    widths = {link.link_class: 3.0 + 7.0 * math.sqrt(link.bytes_per_s / widest) for link in machine.node.links}
     links, labels = [], []
     for (a, b), both in pairs.items():
         width = widths[both[0].link_class]
@@ -145,11 +152,11 @@ def _label(both: list[LinkLoad], start: Point, end: Point) -> Label:
     """The busier direction's utilisation; off the middle where lines cross: on diagonals, and on long routes to a
     NIC."""
     to_nic = both[0].link_class == "pcie" and math.dist(start, end) > 100
-    diagonal = abs(start[0] - end[0]) > 1 and abs(start[1] - end[1]) > 1 and math.dist(start, end) > 150
+    diagonal = abs(start[0] - end[0]) > 1 and abs(start[1] - end[1]) > 1 and math.dist(start, end) > 250
     share = 0.3 if diagonal or to_nic else 0.5
     at = start[0] + share * (end[0] - start[0]), start[1] + share * (end[1] - start[1])
     names = tuple(load.name for load in both)
-    return Label(at=at, words=percent(max(load.utilisation for load in both)), names=names)
+    return Label(at=at, words=short_percent(max(load.utilisation for load in both)), names=names)
 
 
 def _beyond(nic: Point) -> int:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from simfrontier.report.drawing import key
 from simfrontier.report.figures.breakdown import PARTS, step_bars
+from simfrontier.report.figures.links import WHOLE, drawn_use, scale_end, use_over_time
 from simfrontier.report.figures.memory import areas
 from simfrontier.report.figures.scaling import PublishedPoint, efficiencies, rates, step_times, zoomed
-from simfrontier.report.figures.timeline import MOST, bars
+from simfrontier.report.figures.timeline import MOST, SHORT, bars
 from simfrontier.report.figures.traffic import PARTS as TRAFFIC_PARTS, traffic_bars
 from simfrontier.report.findings.compression import compression_of
 from simfrontier.report.findings.samples import SURE
@@ -33,8 +34,9 @@ CONTENTS = {
     "headline": "In short",
     "time": "Time",
     "timeline": "Timeline",
-    "traffic": "Traffic",
+    "links": "Links",
     "memory": "Memory",
+    "traffic": "Traffic",
     "published": "Published",
     "compression": "Compression",
     "scaling": "Scaling",
@@ -47,7 +49,6 @@ CONTENTS = {
     "reading": "How to read",
 }
 BOUNDARIES = ("package", "intra_node", "inter_node")
-SCALE_ENDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)  # of the utilisation of links
 
 
 def page(study: Study, sensitivity: Sensitivity | None = None, searches: Searches | None = None) -> str:
@@ -68,8 +69,9 @@ def study_page(found: StudyFindings, view: StudyView) -> str:
         "headline": _headline(found, view),
         "time": _breakdown(found, view),
         "timeline": _timeline(found, view),
-        "traffic": _traffic(found, view),
+        "links": _links(found, view),
         "memory": _memory(found, view),
+        "traffic": _traffic(found, view),
         "published": _published(found, view),
         "compression": compression(view),
         "scaling": _scaling(found, view),
@@ -225,6 +227,7 @@ def _timeline(found: StudyFindings, view: StudyView) -> str:
         figures=figures,
         shown=view.ranked[0].plan if view.ranked else None,
         most=MOST,
+        shorter=round(1 / SHORT),
         left_out=[o.plan for o in view.drawn if o.plan not in figures],
     )
 
@@ -245,12 +248,32 @@ def _memory(found: StudyFindings, view: StudyView) -> str:
     )
 
 
-def _traffic(found: StudyFindings, view: StudyView) -> str:
-    traffic, machine = found.traffic, view.scenario.machine
+def _links(found: StudyFindings, view: StudyView) -> str:
+    machine, plans = view.scenario.machine, found.traffic.plans
     loads = {o.plan: o.links for o in view.drawn if o.links is not None and o.row["fits"]}
-    fullest = max((link.utilisation for links in loads.values() for link in links.links), default=0.0)
-    full = next((end for end in SCALE_ENDS if fullest <= end), max(fullest, 1.0))
+    full = scale_end(max((link.utilisation for links in loads.values() for link in links.links), default=0.0))
     titles = {plan: f"Node of {machine.title}: utilisation of links by {plan}" for plan in loads}
+    over_time = {o.plan: o.link_use for o in view.drawn if o.link_use is not None and o.link_use.num_bytes}
+    nodes = {plan: drawn_use(use, machine, view.nodes) for plan, use in over_time.items()}
+    fullest = max((max(shares) for links in nodes.values() for shares in links.values()), default=0)
+    return section(
+        "links",
+        found.traffic,
+        view,
+        drawings={plan: node_drawing(machine, links, full, titles[plan]) for plan, links in loads.items()},
+        figures={
+            plan: use_over_time(use, machine, nodes[plan], scale_end(fullest / WHOLE))
+            for plan, use in over_time.items()
+        },
+        loads={plan.plan: plan.links for plan in plans},
+        key=key("utilisation", "utilisation of a link", "colour scale of utilisation", "0 %", f"{100 * full:g} %"),
+        shown=view.ranked[0].plan if view.ranked else None,
+        left_out=[o.plan for o in view.drawn if o.plan not in loads],
+    )
+
+
+def _traffic(found: StudyFindings, view: StudyView) -> str:
+    traffic = found.traffic
     return section(
         "traffic",
         traffic,
@@ -261,10 +284,6 @@ def _traffic(found: StudyFindings, view: StudyView) -> str:
             for part in TRAFFIC_PARTS
             if part in BOUNDARIES or any(plan.sent_bytes[part] for plan in traffic.plans)
         },
-        drawings={plan: node_drawing(machine, links, full, titles[plan]) for plan, links in loads.items()},
-        key=key("utilisation", "utilisation of a link", "colour scale of utilisation", "0 %", f"{100 * full:.0f} %"),
-        shown=view.ranked[0].plan if view.ranked else None,
-        left_out=[o.plan for o in view.drawn if o.plan not in loads],
     )
 
 

@@ -85,6 +85,12 @@ def percent_between(low: float, high: float) -> str:
     return f"{_hundredths(low)} to {percent(high)}"
 
 
+def short_percent(share: float) -> str:
+    """A finite share in per cent where there is little room: 13, 4.2, 0."""
+    value = 100 * share
+    return f"{value:.0f}" if value >= 9.95 or value < 0.05 else f"{value:.1f}"
+
+
 def _hundredths(share: float) -> str:
     value = 100 * share
     return f"{value:,.1f}" if abs(value) < 99.95 else f"{value:,.0f}"

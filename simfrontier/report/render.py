@@ -87,6 +87,7 @@ def environment(folder: Path | None) -> Environment:
         "ratio": lambda value: f"{value:.3f}",
         "seconds": lambda value: phrases.quantity(value, "s"),
         "setting": phrases.setting,
+        "short_percent": phrases.short_percent,
         "percent_up": phrases.percent_up,
         "options": phrases.options,
         "three_digits": phrases.three_digits,

@@ -6,11 +6,15 @@ warm ramp, the darker the farther. The page's script puts in text and grid colou
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from math import ceil, floor, log2, log10
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from simfrontier.records import dataclass
+
+if TYPE_CHECKING:
+    from simfrontier.arrays import Floats
 
 Figure = dict[str, Any]
 PlotTrace = dict[str, Any]
@@ -117,6 +121,11 @@ def line(name: str, x: Sequence[float], y: Sequence[float], dash: str = "solid",
     """A grey line to compare with, without a text at the pointer; in the legend where it has a name."""
     look = {"color": LINE, "width": 1.4, "dash": dash}
     return scatter(name, x, y, "lines", showlegend=bool(name), line=look, hoverinfo="skip") | more
+
+
+def packed(values: Floats) -> dict[str, str]:
+    """A plotly typed array: little-endian 32-bit floats in base 64."""
+    return {"dtype": "f4", "bdata": b64encode(values.astype("<f4").tobytes()).decode()}
 
 
 def capacity(x: Sequence[Any], value: float) -> PlotTrace:

@@ -93,6 +93,11 @@ class StudyView:
         """Outcomes at the largest size."""
         return self.at(self.largest)
 
+    @property
+    def nodes(self) -> int:
+        """Of the largest size."""
+        return int(self.drawn[0].row["nodes"])
+
     @cached_property
     def ranked(self) -> list[PlanOutcome]:
         """Outcomes at the largest size that fit, the fastest first."""

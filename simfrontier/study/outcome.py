@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from simfrontier.analysis import (
     BOUNDARIES,
+    DRAWN_PARTS,
     PARTS,
     Exposure,
     Gathers,
@@ -18,6 +19,7 @@ from simfrontier.analysis import (
     bounds,
     exposure,
     gathers,
+    link_use,
     node_links,
     sampled_step_s,
     sampled_waits,
@@ -35,7 +37,7 @@ from simfrontier.study.schedule_cache import BuiltSchedule, ScheduleCache, simul
 from simfrontier.trace import TraceFile
 
 if TYPE_CHECKING:
-    from simfrontier.analysis import Softmaxes, Stages, Waits
+    from simfrontier.analysis import LinkUse, Softmaxes, Stages, Waits
 
 Cell = str | int | float | bool
 Row = dict[str, Cell]
@@ -92,8 +94,8 @@ TIMES = (
 @dataclass(frozen=True, kw_only=True)
 class PlanOutcome:
     """One plan at one size. `links`, `stages` (of a pipeline) and `memory` are kept only where they are drawn, `trace`
-    (the critical rank first) there if the plan fits. `gathers`: of a model that keeps what all ranks fill. `softmaxes`:
-    of a scenario that names their kernels or ways.
+    (the critical rank first) and `link_use` (of links by name) there if the plan fits. `gathers`: of a model that keeps
+    what all ranks fill. `softmaxes`: of a scenario that names their kernels or ways.
 
     `samples_s`: sampled step times, paired with those of other plans at the same size (see analysis.uncertainty); None
     where the plan does not fit, nothing is known to be uncertain, or no samples are wanted. `waits`: waiting in these
@@ -113,6 +115,7 @@ class PlanOutcome:
     samples_s: Floats | None = field(compare=False)
     waits: Waits | None = field(default=None, compare=False)
     trace: TraceFile | None = field(default=None, compare=False)
+    link_use: LinkUse | None = field(default=None, compare=False)
 
 
 def run_case(
@@ -160,6 +163,7 @@ def outcome_of(
         samples_s=samples_s,
         waits=waits,
         trace=_trace(scenario, step, digested, moved) if drawn and row["fits"] else None,
+        link_use=link_use(step, moved, "name", DRAWN_PARTS) if drawn and row["fits"] else None,
     )
 
 

@@ -105,7 +105,7 @@ def test_no_two_parts_of_a_node_are_drawn_on_each_other(name: str) -> None:
     points = [*placed.devices, *placed.nics]
     apart = [math.dist(a, b) for i, a in enumerate(points) for b in points[:i]]
     assert min(apart) >= 2 * placed.radius - 8
-    assert all(0 < x < 720 and 0 < y < 600 for x, y in points)
+    assert all(0 < x < placed.width and placed.top < y < placed.top + placed.height for x, y in points)
 
 
 def test_the_drawing_has_a_line_for_every_link() -> None:

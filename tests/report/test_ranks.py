@@ -10,6 +10,7 @@ import pytest
 
 from simfrontier.plan.tensor import AxonnOptions
 from simfrontier.report.figures.pipeline import IDLE_NAME, NAMES, lanes, memory_bars
+from simfrontier.report.figures.timeline import kind_of
 from simfrontier.report.findings.assumptions import assumptions_of
 from simfrontier.report.findings.breakdown import breakdown_of
 from simfrontier.report.findings.headline import plan_limit
@@ -185,12 +186,19 @@ def test_pages_say_which_stage_is_drawn_and_that_idle_is_the_bubble() -> None:
     assert (plan_limit(idle).part, plan_limit(idle).is_pipeline) == ("idle", True)
 
 
-def test_a_long_program_is_drawn_in_part_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_operations_of_a_long_program_are_joined_and_the_page_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("simfrontier.report.figures.timeline.MOST", 10)
+    monkeypatch.setattr("simfrontier.report.figures.timeline.SHORT", 1 / 20)
     monkeypatch.setattr("simfrontier.report.page.MOST", 10)
     seen = view()
     read = Page(page(seen.study))
     drawn = json.loads(read.data["fig-timeline"])["pipe"]["data"]
-    assert sum(len(trace["base"]) for trace in drawn if "waiting" not in trace["name"]) == 10
     (pipe,) = [one for one in critical_ranks(seen) if one.plan == "pipe"]
+    bars = {trace["name"]: (len(trace["base"]), sum(trace["x"])) for trace in drawn}
+    assert sum(num for name, (num, _) in bars.items() if "waiting" not in name) < pipe.num_ops
+    spans = next(o.trace for o in seen.drawn if o.plan == "pipe" and o.trace is not None).processes[0].spans
+    for name, (_, took) in bars.items():
+        if "waiting" not in name:  # no time is lost
+            long_ms = sum(1e3 * (span.end_s - span.start_s) for span in spans if kind_of(span) == name)
+            assert took == pytest.approx(long_ms, rel=1e-6)
     assert pipe.num_ops > 10 and f"{pipe.num_ops:,} of pipe" in " ".join(read.words.split())

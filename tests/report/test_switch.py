@@ -12,10 +12,9 @@ import pytest
 
 from simfrontier.analysis.links import LinkLoad, NodeLinks
 from simfrontier.machine import Machine, catalog, load_machine
-from simfrontier.report.node import layout, node_drawing
+from simfrontier.report.node import NIC_WIDTH, layout, node_drawing
 
 SWITCHED = [name for name in catalog() if load_machine(name).node.has_switch]
-NIC_WIDTH = 44
 
 
 def drawn(machine: Machine) -> str:

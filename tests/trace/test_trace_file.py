@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from simfrontier.analysis import step_trace, traffic
-from simfrontier.analysis.links_over_time import link_use, spread
+from simfrontier.analysis import by_class, link_use, node_links, shares_of_node, step_trace, traffic
+from simfrontier.analysis.links_over_time import spread
 from simfrontier.errors import InputError
 from simfrontier.machine import HEALTHY, Perturbation
 from simfrontier.scenario import Scenario, scenario_of
@@ -332,6 +332,22 @@ def test_the_links_integral_is_the_bytes_that_they_carry() -> None:
             most = 0.5e-9 * sum(abs(b - a) for a, b in pairwise(shares))
             assert area * use.capacity[name] == pytest.approx(carried, rel=1e-9, abs=most * use.capacity[name])
             assert shares[-1] == 0.0 and max(shares) > 0.0
+
+
+def test_links_by_name_sum_to_their_classes_and_to_the_utilisation_of_an_average_node() -> None:
+    for one in steps_with_links():
+        moved, machine = traffic(one), one.cluster.fabric.machine
+        by_name, use = link_use(one, moved, "name", 50), link_use(one, moved, "class", 50)
+        summed = by_class(by_name, machine)
+        assert sorted(summed.num_bytes) == sorted(use.num_bytes) and summed.capacity == pytest.approx(use.capacity)
+        for name, carried in use.num_bytes.items():
+            assert summed.num_bytes[name] == pytest.approx(carried, rel=1e-9)
+        shares = shares_of_node(by_name, machine, one.cluster.fabric.num_nodes)
+        loads = node_links(one, moved)
+        assert set(shares) == {load.name for load in loads.links if load.num_bytes}
+        for load in loads.links:
+            if load.num_bytes:
+                assert shares[load.name].mean() == pytest.approx(load.utilisation, rel=1e-9)
 
 
 def test_the_first_exchange_of_a_pipeline_by_hand() -> None:

@@ -7,7 +7,7 @@ from html import escape as text
 from statistics import median
 from typing import Any
 
-from simfrontier.report.figures.timeline import WAIT, lane_bars, lanes_of
+from simfrontier.report.figures.timeline import WAIT, bars_of, lane_bars, lanes_of
 from simfrontier.report.phrases import quantity
 from simfrontier.report.theme import (
     CODEC,
@@ -151,8 +151,8 @@ def timelines_figure(comparison: Comparison, rank: int) -> Figure:
     longest = max(span.end_s for span in (*sim, *real))
     scale, unit = time_scale(longest)
     lanes = lanes_of(sim + real)
-    above = lane_bars(sim, lanes, scale, kind_of, COLOURS)
-    below = lane_bars(real, lanes, scale, kind_of, COLOURS)
+    above = lane_bars(bars_of(sim, kind_of), lanes, scale, COLOURS)
+    below = lane_bars(bars_of(real, kind_of), lanes, scale, COLOURS)
     traces = []
     for kind in COLOURS:
         first = True

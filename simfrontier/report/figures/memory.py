@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from simfrontier.report.theme import INK, MEMORY_COLOURS, Figure, PlotTrace, axis, capacity, figure, scatter
+from simfrontier.arrays import Floats
+from simfrontier.report.theme import INK, MEMORY_COLOURS, Figure, PlotTrace, axis, capacity, figure, packed, scatter
 from simfrontier.simulation import MemoryTimeline
+
+MOST_CHANGES: Final = 2000  # of what is held, that are drawn; it is more than there are pixels
+
+
+def drawn_memory(held: MemoryTimeline) -> tuple[Floats, Mapping[str, Floats]]:
+    """What is held from each time to the next, by kind; of more changes than are drawn, the one of each stretch at
+    which the most is held."""
+    if len(held.times) <= MOST_CHANGES:
+        return held.times, held.held
+    total = np.sum(list(held.held.values()), axis=0)
+    edges = np.linspace(0, len(total), MOST_CHANGES + 1).astype(int).tolist()
+    fullest = [first + int(total[first:after].argmax()) for first, after in pairwise(edges)]
+    return held.times[edges[:-1]], {kind: values[fullest] for kind, values in held.held.items()}
 
 
 def areas(held: MemoryTimeline, capacity_bytes: float) -> Figure:
@@ -16,25 +31,21 @@ def areas(held: MemoryTimeline, capacity_bytes: float) -> Figure:
     last = float(held.times[-1])
     scale, unit = (1.0, "s") if last >= 1.0 else (1e3, "ms")
     giga, size = (1e9, "GB") if held.peak_bytes >= 1e8 else (1e6, "MB")
-    times = _packed(held.times * scale)
+    drawn_s, by_kind = drawn_memory(held)
+    times = packed(drawn_s * scale)
     traces: list[PlotTrace] = []
     for kind in [*MEMORY_COLOURS, *sorted(set(held.held) - set(MEMORY_COLOURS))]:
-        values = held.held.get(kind)
+        values = by_kind.get(kind)
         if values is None or not values.any():
             continue
         colour = MEMORY_COLOURS.get(kind, MEMORY_COLOURS["other"])
         hover = f"{kind}: %{{y:.2f}} {size}<extra></extra>"
         look = {"line": {"shape": "hv", "width": 0, "color": colour}, "fillcolor": colour, "hovertemplate": hover}
         area = scatter(kind, (), (), "lines", stackgroup="held", **look)
-        traces.append(area | {"x": times, "y": _packed(values / giga)})
+        traces.append(area | {"x": times, "y": packed(values / giga)})
     traces.append(capacity([0, last * scale], capacity_bytes / giga))
     mark = {"symbol": "circle-open", "size": 11, "color": INK, "line": {"width": 2}}
     hover = f"peak: %{{y:.2f}} {size}<extra></extra>"
     traces.append(scatter("peak", [held.peak_s * scale], [held.peak_bytes / giga], marker=mark, hovertemplate=hover))
     x = axis(f"time since the start of the step ({unit})", range=[0, last * scale], hoverformat=".4~g")
     return figure(traces, x, axis(f"memory ({size})", rangemode="tozero"), 440, hovermode="x unified")
-
-
-def _packed(values: NDArray[np.float64]) -> dict[str, str]:
-    """A plotly typed array: little-endian 32-bit floats in base 64."""
-    return {"dtype": "f4", "bdata": b64encode(values.astype("<f4").tobytes()).decode()}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from simfrontier.report.phrases import number, quantity
+from simfrontier.records import dataclass
+from simfrontier.report.phrases import quantity
 from simfrontier.report.theme import (
     CODEC,
     COMPUTE,
@@ -29,7 +30,8 @@ SPAN_COLOURS = {
     "host": "#8C6D4F",
     WAIT: "#D9D9D9",
 }
-MOST = 12_000  # operations that a browser draws without delay
+MOST = 6000  # operations that a browser draws without delay; of more, short ones are joined
+SHORT = 1 / 2000  # of the step: half a pixel
 _LANES = ("host", "compute", "gather", "reduce")
 
 
@@ -44,20 +46,69 @@ def kind_of(span: Span) -> str:
     return "matrix products" if span.kind == "matmul" else "other kernels"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawnBar:
+    """An operation, a wait, or several joined ones of one kind; `until_s`: where the last of these ends."""
+
+    spans: tuple[Span, ...]
+    kind: str
+    start_s: float
+    end_s: float
+    until_s: float
+
+    @property
+    def words(self) -> str:
+        """What a reader sees at the pointer."""
+        if len(self.spans) == 1:
+            return describe(self.spans[0], self.start_s, self.end_s)
+        took = f"{quantity(self.end_s - self.start_s, 's')} in all"
+        when = f"between {quantity(self.start_s, 's')} and {quantity(self.until_s, 's')}"
+        return f"<b>{len(self.spans)} short ones, joined</b><br>{took}<br>{when}"
+
+
 def bars(trace: Trace) -> Figure:
-    """The first rank's spans, one trace per colour: a bar from start to end in its lane, and one for each wait."""
-    spans = trace.spans[0][:MOST]
+    """The first rank's spans, one trace per colour: a bar from start to end in its lane, and one for each wait. Of more
+    than MOST, those that are too short to be seen are joined."""
+    spans = trace.spans[0]
     longest = max((span.end_s for span in spans), default=0.0)
     scale, unit = (1.0, "s") if longest >= 1.0 else (1e3, "ms")
-    lanes = lanes_of(spans)
-    traces = list(lane_bars(spans, lanes, scale, kind_of, SPAN_COLOURS).values())
-    whole = max((span.end_s for span in trace.spans[0]), default=0.0)
-    cut = (
-        f"; the first {number(scale * longest)} of {number(scale * whole)} {unit}" if len(trace.spans[0]) > MOST else ""
-    )
-    x = axis(f"time since the start of the step ({unit}){cut}", range=[0, scale * longest])
+    lanes, drawn = lanes_of(spans), bars_of(spans, kind_of)
+    if len(spans) > MOST:
+        by_lane = ([each for each in drawn if each.spans[0].lane == lane] for lane in lanes)
+        drawn = [each for mine in by_lane for each in joined(mine, SHORT * longest)]
+    traces = list(lane_bars(drawn, lanes, scale, SPAN_COLOURS).values())
+    x = axis(f"time since the start of the step ({unit})", range=[0, scale * longest])
     height = 150 + 72 * len(lanes)
     return figure(traces, x, lanes_axis("", lanes), height, barmode="overlay", bargap=0.2, dragmode="zoom")
+
+
+def joined(drawn: Sequence[DrawnBar], short_s: float) -> list[DrawnBar]:
+    """Bars of a lane, of which those shorter than `short_s` that begin within so long of the first are joined by kind:
+    each as long as its own together, one behind the other from where the first begins."""
+    out: list[DrawnBar] = []
+    short: list[DrawnBar] = []
+    for each in sorted(drawn, key=lambda each: each.start_s):
+        if each.end_s - each.start_s >= short_s:
+            out.append(each)
+            continue
+        if short and each.start_s - short[0].start_s >= short_s:
+            out += _by_kind(short)
+            short = []
+        short.append(each)
+    return sorted([*out, *_by_kind(short)], key=lambda each: each.start_s)
+
+
+def _by_kind(short: Sequence[DrawnBar]) -> Iterator[DrawnBar]:
+    if len(short) <= 1:
+        yield from short
+        return
+    at_s = short[0].start_s
+    for kind in dict.fromkeys(each.kind for each in short):
+        mine = [each for each in short if each.kind == kind]
+        end_s = at_s + sum(each.end_s - each.start_s for each in mine)
+        spans = tuple(span for each in mine for span in each.spans)
+        yield DrawnBar(spans=spans, kind=kind, start_s=at_s, end_s=end_s, until_s=max(each.until_s for each in mine))
+        at_s = end_s
 
 
 def lanes_of(spans: Iterable[Span]) -> list[str]:
@@ -67,37 +118,47 @@ def lanes_of(spans: Iterable[Span]) -> list[str]:
     return lanes + sorted(there - set(lanes))
 
 
-def lane_bars(
-    spans: Iterable[Span], lanes: Sequence[str], scale: float, kind: Callable[[Span], str], colours: Mapping[str, str]
-) -> dict[str, PlotTrace]:
-    """Bars from start to end in rows of lanes, and one for each wait, by colour; times in units of 1/scale seconds."""
-    parts: dict[str, tuple[list[float], list[float], list[int], list[str]]] = {
-        name: ([], [], [], []) for name in colours
-    }
-    row = {lane: number for number, lane in enumerate(lanes)}
+def bars_of(spans: Iterable[Span], kind: Callable[[Span], str]) -> list[DrawnBar]:
+    """A bar for each span, and one for each wait before it."""
+    made = []
 
     def add(kind: str, span: Span, start_s: float, end_s: float) -> None:
-        bases, lengths, rows, words = parts[kind]
-        bases.append(round(scale * start_s, 9))
-        lengths.append(round(scale * (end_s - start_s), 9))
-        rows.append(row[span.lane])
-        words.append(describe(span, start_s, end_s))
+        made.append(DrawnBar(spans=(span,), kind=kind, start_s=start_s, end_s=end_s, until_s=end_s))
 
     for span in spans:
         if span.level and span.start_s - span.ready_s > 1e-12:
             add(WAIT, span, span.ready_s, span.start_s)
         add(kind(span), span, span.start_s, span.end_s)
+    return made
+
+
+def lane_bars(
+    drawn: Iterable[DrawnBar], lanes: Sequence[str], scale: float, colours: Mapping[str, str]
+) -> dict[str, PlotTrace]:
+    """Bars from start to end in rows of lanes, by colour; times in units of 1/scale seconds."""
+    parts: dict[str, list[DrawnBar]] = {name: [] for name in colours}
+    for each in drawn:
+        parts[each.kind].append(each)
+    row = {lane: number for number, lane in enumerate(lanes)}
     return {
-        name: bar(name, rows, lengths, colours[name], base=bases, width=0.78, offset=-0.39)
+        name: bar(
+            name,
+            [row[each.spans[0].lane] for each in mine],
+            [round(scale * (each.end_s - each.start_s), 9) for each in mine],
+            colours[name],
+            base=[round(scale * each.start_s, 9) for each in mine],
+            width=0.78,
+            offset=-0.39,
+        )
         | {
             # A touch short of opaque: Plotly widens opaque bars to a whole pixel, so that thousands of short ones would
             # hide what is between them.
             "marker": {"color": faint(colours[name], 0.99), "line": {"width": 0}},
-            "hovertext": words,
+            "hovertext": [each.words for each in mine],
             "hovertemplate": f"%{{hovertext}}<extra>{name}</extra>",
         }
-        for name, (bases, lengths, rows, words) in parts.items()
-        if bases
+        for name, mine in parts.items()
+        if mine
     }
 
 

@@ -100,6 +100,7 @@
     box.style.setProperty("--height", layout.height + "px");
     Plotly.react(box, data, layout, { ...config, displayModeBar: narrow.matches ? false : "hover" });
     box.dataset.drawn = "";
+    box.dispatchEvent(new Event("drawn"));
   }
 
   const onScreen = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
@@ -162,9 +163,11 @@
   );
   plots.forEach((box) => near.observe(box));
 
-  // Paper shows every chart: all is unpacked when the reader's computer is idle, and drawn before a print.
+  // Paper shows every chart: all is unpacked when the reader's computer is idle and the first are drawn, and drawn before
+  // a print.
   const idle = window.requestIdleCallback ?? ((task) => setTimeout(task, 2000));
-  addEventListener("load", () => idle(() => plots.length && Promise.all([(ready ??= loadLibrary()), ...plots.map(figuresOf)])));
+  const unpackAll = () => plots.length && Promise.all([(ready ??= loadLibrary()), ...plots.map(figuresOf)]);
+  addEventListener("load", () => idle(() => turn.then(unpackAll)));
   addEventListener("beforeprint", () => {
     if (typeof Plotly === "object") plots.filter((box) => known[box.dataset.figures]).forEach(draw);
   });

@@ -294,38 +294,14 @@
       : `over the whole step of ${seconds(whole)}`;
   }
 
-  // The mean share of its capacity that each link has over the chosen stretch, or over all of the step.
+  // Of an average node, over the chosen stretch or over all of the step.
   function showLinks() {
-    const { links, num_parts: parts } = found.step;
+    const { links, num_parts: parts, whole_link: one } = found.step;
     const [from, to] = (chosen ?? [0, 1]).map((share) => share * parts);
-    const shares = {};
-    for (const [name, used] of Object.entries(links)) {
-      let sum = 0;
-      for (let part = Math.floor(from); part < Math.min(Math.ceil(to), parts); part++) {
-        sum += used[part] * (Math.min(part + 1, to) - Math.max(part, from));
-      }
-      shares[name] = to > from ? sum / (to - from) / 1000 : 0;
-    }
-    const full = Math.max(...Object.values(shares), 0.001);
-    for (const line of $("links").querySelectorAll("[data-link]")) {
-      const share = shares[line.dataset.link] ?? 0;
-      line.setAttribute("stroke", shade(share / full));
-      const title = line.querySelector("title");
-      if (title) title.textContent = `${line.dataset.link}: ${percent(share)} of its capacity`;
-    }
-    for (const label of $("links").querySelectorAll("[data-links]")) {
-      label.textContent = percent(Math.max(...label.dataset.links.split(" | ").map((name) => shares[name] ?? 0)));
-    }
+    const shares = meanShares(links, one, from, to), full = Math.max(...Object.values(shares), 0.001);
+    paintLinks($("links"), shares, full, stops);
     $("stretch").textContent = stretch();
-    $("classes").textContent = `The darkest link is at ${percent(full)}. Numbers: the busier direction's share of what it could carry.`;
-  }
-
-  function shade(share) {
-    const at = Math.min(Math.max(share, 0), 1);
-    const next = Math.max(1, stops.findIndex(([end]) => at <= end));
-    const [[low, before], [high, after]] = [stops[next - 1], stops[next]];
-    const part = (at - low) / (high - low);
-    return `rgb(${before.map((value, index) => Math.round(value + part * (after[index] - value))).join(",")})`;
+    $("classes").textContent = `The darkest link is at ${percent(full)}. Numbers: the busier direction's share of what it could carry, in per cent.`;
   }
 
   let drawing = 0;

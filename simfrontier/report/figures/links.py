@@ -1,0 +1,66 @@
+"""How busy the links of a job are over a step: a row per class, and the numbers that recolour the drawing of a node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from simfrontier.analysis import LinkUse, by_class, shares_of_node
+from simfrontier.machine import Machine
+from simfrontier.report.drawing import STOPS
+from simfrontier.report.phrases import percent
+from simfrontier.report.theme import Figure, axis, figure, packed, scatter
+
+WHOLE: Final = 10_000  # what a share of 1 is in `drawn_use`
+_ENDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
+_COLOUR = "#B4532A"
+_ROW, _TITLE = 38, 24  # pixels of a row, and of its title above it
+
+
+def drawn_use(use: LinkUse, machine: Machine, num_nodes: int) -> dict[str, list[int]]:
+    """The share of its capacity that each link of an average node uses in each part of a step, 1 as WHOLE."""
+    shares = shares_of_node(use, machine, num_nodes)
+    return {name: np.rint(WHOLE * share).astype(int).tolist() for name, share in shares.items()}
+
+
+def use_over_time(use: LinkUse, machine: Machine, node: Mapping[str, list[int]], full: float) -> Figure:
+    """The share of its capacity that each class of links uses, a row with its own scale each. `node`: by link
+    (`drawn_use`), for the drawing, whose scale of colours ends at `full` where it shows a part of the step."""
+    step_s = len(use.times_s) * use.part_s
+    scale, unit = (1.0, "s") if step_s >= 1.0 else (1e3, "ms")
+    classes = by_class(use, machine)
+    height = max(1, len(classes.num_bytes)) * (_ROW + _TITLE)
+    times = packed(np.append(use.times_s, step_s) * scale)
+    traces, rows, titles = [], {}, []
+    for number, name in enumerate(classes.num_bytes):
+        share = classes.share(name)
+        place = "" if number == 0 else str(number + 1)
+        look = {"line": {"shape": "hv", "width": 1, "color": _COLOUR}, "fill": "tozeroy", "fillcolor": _COLOUR}
+        hover = f"{name}: %{{y:.1%}}<extra></extra>"
+        area = scatter(name, (), (), "lines", yaxis=f"y{place}", showlegend=False, hovertemplate=hover, **look)
+        traces.append(area | {"x": times, "y": packed(np.append(share, 0.0))})
+        top = 1.0 - (number * (_ROW + _TITLE) + _TITLE) / height
+        rows[f"yaxis{place}"] = _row(top, top - _ROW / height, scale_end(float(share.max())))
+        mean, most = percent(float(share.mean())), percent(float(share.max()))
+        titles.append(_title(f"<b>{name}</b>: {mean} on average, {most} at most", top))
+    x = axis(f"time since the start of the step ({unit})", range=[0, scale * step_s], hoverformat=".4~g", anchor="free")
+    meta = {"links": node, "whole": WHOLE, "step": scale * step_s, "unit": unit, "full": full, "stops": STOPS}
+    more = {"annotations": titles, "meta": meta, "hovermode": "x unified", "hoversubplots": "axis", "dragmode": "zoom"}
+    return figure(traces, x | {"position": 0.0}, rows.pop("yaxis"), height + 70, **rows, **more)
+
+
+def scale_end(highest: float) -> float:
+    """Where a scale of shares ends that holds this one."""
+    return next((end for end in _ENDS if highest <= end), max(highest, 1.0))
+
+
+def _row(top: float, bottom: float, full: float) -> dict[str, Any]:
+    ends = {"range": [0, full], "tickvals": [0, full / 2, full], "ticktext": ["0", "", f"{100 * full:g} %"]}
+    return axis("", domain=[max(bottom, 0.0), top], fixedrange=True, **ends)
+
+
+def _title(words: str, top: float) -> dict[str, Any]:
+    place = {"xref": "paper", "yref": "paper", "x": 0, "y": top, "xanchor": "left", "yanchor": "bottom"}
+    return {"text": words, "showarrow": False, "align": "left", **place}
