@@ -41,6 +41,7 @@ class LookAhead:
             self._asked.wait()
             self._asked.clear()
             if not self._asked.wait(IDLE_S):
+                self._answerer.rest()
                 self._answer_beside()
 
     def _answer_beside(self) -> None:
@@ -49,7 +50,7 @@ class LookAhead:
                 return
             self._tasks = []
             try:
-                self._answerer.answer(state, self._tasks.append)
+                self._answerer.answer_ahead(state, self._tasks.append)
             except SimfrontierError:
                 continue  # said to whoever asks
             except (CancelledError, RuntimeError):

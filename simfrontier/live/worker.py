@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 from typing import Any, Final
 
 from simfrontier.live.controls import controls_of
@@ -14,6 +16,7 @@ from simfrontier.study import BuiltSchedule, PlanOutcome, ScheduleCache, outcome
 
 SAMPLED: Final = {"uncertainty.samples": 50}  # steps: enough for a band that is looked at while a slider moves
 MOST_SCHEDULES: Final = 40  # that a worker keeps
+MOST_UNRESTED: Final = 60  # steps that a worker simulates without a rest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +36,7 @@ class Worker:
         self._schedules = ScheduleCache()
         self._at = LiveState(places={}), scenario_at(base, self._controls, LiveState(places={}), SAMPLED)
         self._last: dict[str, tuple[LiveState, Simulated]] = {}
+        self.num_unrested = 0  # steps since garbage was collected
 
     def simulated(self, plan: str, state: LiveState) -> Simulated:
         """Raises InputError for a state that cannot be."""
@@ -48,15 +52,27 @@ class Worker:
         step = simulated(scenario, built, scenario.file.run.fidelity)
         found = Simulated(built=built, step=step, outcome=outcome_of(scenario, case, built, step))
         self._last[plan] = state, found
+        self.num_unrested += 1
+        if self.num_unrested > MOST_UNRESTED:
+            rest()
         return found
 
 
 _worker: list[Worker] = []  # of this process
 
 
-def begin(base: Scenario) -> None:
-    """Make this process ready."""
+def begin(base: Scenario, nice: int = 0) -> None:
+    """Make this process ready, of a lower priority by `nice`. Garbage is collected in `rest`: on the way, looking
+    through all schedules would take longer than many a simulation."""
+    gc.disable()
+    os.nice(nice)
     _worker[:] = [Worker(base)]
+
+
+def rest() -> None:
+    """Give back the memory that is no longer needed."""
+    gc.collect()
+    _worker[0].num_unrested = 0
 
 
 def outcome(plan: str, state: LiveState) -> PlanOutcome:

@@ -23,7 +23,6 @@ from simfrontier.analysis import (
     node_links,
     sampled_step_s,
     sampled_waits,
-    step_needs,
     step_trace,
     traffic,
 )
@@ -31,7 +30,6 @@ from simfrontier.arrays import Floats
 from simfrontier.errors import InputError
 from simfrontier.records import dataclass
 from simfrontier.scenario import Case, Scenario
-from simfrontier.schedule import digest
 from simfrontier.simulation import Fidelity, MemoryTimeline, SimulatedStep, fullest
 from simfrontier.study.schedule_cache import BuiltSchedule, ScheduleCache, simulated
 from simfrontier.trace import TraceFile
@@ -137,11 +135,10 @@ def outcome_of(
     scenario: Scenario, case: Case, built: BuiltSchedule, step: SimulatedStep, drawn: bool = False
 ) -> PlanOutcome:
     """What is kept of a case's simulated step."""
-    plan, devices, fidelity = case.name, case.devices, step.fidelity
+    plan, devices = case.name, case.devices
     memory = fullest(step, built.peaks)
-    digested = digest(built.schedule)
     spent, wanted, moved = exposure(step), scenario.file.uncertainty, traffic(step)
-    row = _row(scenario, case, step, memory, spent, moved, fidelity, digested)
+    row = _row(scenario, case, built, step, memory, spent, moved)
     waits = sampled_waits(step, plan, wanted.samples, wanted.seed) if drawn and row["fits"] else None
     samples_s = None if waits is None else waits.step_s
     if waits is None and row["fits"]:
@@ -162,7 +159,7 @@ def outcome_of(
         softmaxes=_softmaxes(step) if scenario.names_softmaxes else None,
         samples_s=samples_s,
         waits=waits,
-        trace=_trace(scenario, step, digested, moved) if drawn and row["fits"] else None,
+        trace=_trace(scenario, step, built.digest, moved) if drawn and row["fits"] else None,
         link_use=link_use(step, moved, "name", DRAWN_PARTS) if drawn and row["fits"] else None,
     )
 
@@ -197,12 +194,11 @@ def _refuse_endless(row: Row) -> None:
 def _row(
     scenario: Scenario,
     case: Case,
+    built: BuiltSchedule,
     step: SimulatedStep,
     memory: MemoryTimeline,
     spent: Exposure,
     moved: Traffic,
-    fidelity: Fidelity,
-    digested: str,
 ) -> Row:
     devices, machine = case.devices, scenario.machine
     flops = case.step_flops
@@ -226,20 +222,20 @@ def _row(
         "bound_s": bounds(step).step_s,
         **{f"exposed_{part}_s": getattr(spent, part) for part in EXPOSED},
         **{f"bytes_{part}": sum(moved.total(boundary, part) for boundary in BOUNDARIES) for part in PARTS[1:]},
-        "need_inter_node": _need(scenario, step),
+        "need_inter_node": _need(scenario, built, step),
         "rank_classes": step.cluster.folding.num_rank_classes,
-        "fidelity": fidelity,
-        "schedule_digest": digested,
+        "fidelity": step.fidelity,
+        "schedule_digest": built.digest,
         "note": "",
     }
     return row
 
 
-def _need(scenario: Scenario, step: SimulatedStep) -> Cell:
+def _need(scenario: Scenario, built: BuiltSchedule, step: SimulatedStep) -> Cell:
     """What any algorithm must move between nodes; counted only where a mesh's node is a node, placed as a block."""
     num_nodes = step.cluster.fabric.num_nodes
     if num_nodes == 1:
         return 0.0
     if scenario.file.run.placement != "block" or not step.cluster.mesh_is_machine:
         return ""
-    return float(step_needs(step.schedule).total(step.schedule.mesh.names[0])) * num_nodes
+    return float(built.needs.total(step.schedule.mesh.names[0])) * num_nodes

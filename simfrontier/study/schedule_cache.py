@@ -6,6 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from simfrontier.analysis import RequiredBytes, step_needs
 from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.plan import build, rebound, rebound_program, structure_of
 from simfrontier.scenario import Case, Scenario
@@ -16,6 +17,7 @@ from simfrontier.schedule import (
     SegmentedProgram,
     check,
     check_sizes,
+    digest,
     expand,
     segmented_roles,
 )
@@ -44,6 +46,15 @@ class BuiltSchedule:
     schedule: Schedule
     program: ExpandedProgram | None = None
     peaks: tuple[Peak, ...] = ()
+
+    @cached_property
+    def digest(self) -> str:
+        return digest(self.schedule)
+
+    @cached_property
+    def needs(self) -> RequiredBytes:
+        """What any algorithm must move for the schedule's collectives."""
+        return step_needs(self.schedule)
 
     @cached_property
     def parts(self) -> tuple[SegmentedProgram, ...]:
