@@ -15,8 +15,8 @@ from tests.invoke import ROOT
 from tests.live.serving import served
 
 SCENARIO: Final = ROOT / "scenarios" / "frontier-20b.toml"  # on 384 GCDs, 6 plans
-NUM_MOVES: Final = 30
-LOOK_S: Final = 1.5  # between moves, in which a person looks at what has changed
+NUM_MOVES: Final = 30  # of those that add up
+SEED: Final = 1
 WIDTHS: Final = (1400, 800, 420)
 # One move: the control at another place, and the milliseconds until what is shown has been painted.
 MOVE: Final = """([key, place]) => new Promise((done) => {
@@ -40,11 +40,12 @@ def main(folder: Path) -> None:
         page.goto(started.address)
         wait_for_answers(page, 1)
         say(f"{SCENARIO.stem}, opened: {time.perf_counter() - began:.2f} s")
-        for seed, look_s in enumerate((LOOK_S, 0.0)):
-            timed = [move(page, chosen, look_s) for chosen in moves(page, seed)]
-            say(
-                f"{len(timed)} moves, {look_s} s between them: median {median(timed):.3f} s, longest {max(timed):.3f} s"
-            )
+        for what, chosen in (
+            ("each slider through its range, the others as in the scenario", sweeps(page)),
+            ("all controls in turn, each from where the others were left", walk(page)),
+        ):
+            timed = [move(page, *each) for each in chosen]
+            say(f"{what}: {len(timed)} moves, median {median(timed):.3f} s, longest {max(timed):.3f} s")
             page.locator("#reset").click()
             page.wait_for_function("!document.body.classList.contains('busy')")
         for scheme in ("light", "dark"):
@@ -62,29 +63,42 @@ def say(*lines: str) -> None:
     sys.stdout.flush()
 
 
-def moves(page: Any, seed: int) -> list[tuple[str, int]]:
-    """One control after another, each to a place beside the one where it stands: as a person tries things out, without
-    going back first."""
-    draw = random.Random(seed)
-    sizes = page.eval_on_selector_all(
-        "#controls input, #controls select",
-        "all => all.map(it => [it.name, Number(it.dataset.own), it.type === 'range' ? Number(it.max) + 1 :"
-        " it.options ? it.options.length : 2])",
-    )
-    at = {key: own for key, own, _ in sizes}
+def sweeps(page: Any) -> list[tuple[str, int]]:
+    """Every slider, from where the scenario has it to its ends and back."""
+    made: list[tuple[str, int]] = []
+    for key, own, size, kind in controls_of(page):
+        if kind == "range":
+            down, up = range(own - 1, -1, -1), range(own + 1, size)
+            made += [(key, place) for place in (*down, *([own] if down else []), *up, *([own] if up else []))]
+    return made
+
+
+def walk(page: Any) -> list[tuple[str, int]]:
+    """One control after another, each to a place beside the one where it stands."""
+    draw, controls = random.Random(SEED), controls_of(page)
+    at = {key: own for key, own, _, _ in controls}
     made: list[tuple[str, int]] = []
     while len(made) < NUM_MOVES:
-        for key, _, size in sizes:
+        for key, _, size, _ in controls:
             at[key] = min(max(at[key] + draw.choice((-1, 1)), 0), size - 1) if size > 2 else 1 - at[key]
             made.append((key, at[key]))
     return made[:NUM_MOVES]
 
 
-def move(page: Any, chosen: tuple[str, int], look_s: float) -> float:
-    time.sleep(look_s)
-    took_s = page.evaluate(MOVE, list(chosen)) / 1e3
-    say(f"  {chosen[0]} to place {chosen[1]}: {took_s:.3f} s")
-    return float(took_s)
+def controls_of(page: Any) -> list[tuple[str, int, int, str]]:
+    """Key, own place, number of places and type of every control."""
+    found: list[list[Any]] = page.eval_on_selector_all(
+        "#controls input, #controls select",
+        "all => all.map(it => [it.name, Number(it.dataset.own), it.type === 'range' ? Number(it.max) + 1 :"
+        " it.options ? it.options.length : 2, it.type])",
+    )
+    return [(key, own, size, kind) for key, own, size, kind in found]
+
+
+def move(page: Any, key: str, place: int) -> float:
+    took_s = float(page.evaluate(MOVE, [key, place])) / 1e3
+    say(f"  {key} to place {place}: {took_s:.3f} s")
+    return took_s
 
 
 if __name__ == "__main__":
