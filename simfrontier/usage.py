@@ -20,16 +20,8 @@ ALSO_CALLED: Final[Mapping[str, str]] = {
 }
 # Verbs that one program has and the other has not: neither imports the other's for them.
 OF_SIMFRONTIER: Final = (
-    "run",
-    "compare",
-    "list",
-    "show",
-    "check",
-    "export",
-    "crosscheck",
-    "validate",
-    "tune",
-    "explain",
+    *("compare", "serve", "list", "run", "show", "check", "calibrate", "export", "crosscheck", "validate", "tune"),
+    *("explain", "algorithms", "doctor"),
 )
 OF_REAL: Final = ("train", "measure", "rates", "device", "gpu")
 NUMBERS: Final[Mapping[str, str]] = {  # what each of pydantic's rules allows

@@ -307,9 +307,9 @@ def test_every_scenario_runs(path: Path, fidelity: str, tmp_path: Path) -> None:
 
 def test_the_terminal_has_the_samples_beside_the_typical_rate_and_no_stray_dots(tmp_path: Path) -> None:
     done = invoke("run", TOY, "--plans", "zero3,ddp", "--devices", "8", "--no-page", "--out", tmp_path)
-    lines = re.findall(r"^  (\S+) +typical (\S+); median of the samples: (\S+) \((\S+) to (\S+)\)$", done.out, re.M)
+    lines = re.findall(r"^  (\S+) +(\S+) \((\S+) to (\S+)\); without errors: (\S+)$", done.out, re.M)
     assert [line[0] for line in lines] == ["zero3", "ddp"]
-    assert all(float(low) < float(middle) < float(high) for _, _, middle, low, high in lines)
+    assert all(float(low) < float(middle) < float(high) for _, middle, low, high, _ in lines)
     assert re.findall(r"\d\.(?!\d)(?=[ │;)])", done.out) == []
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from typing import Any, Final
 
 from simfrontier.errors import SimfrontierError
@@ -41,8 +42,9 @@ class LookAhead:
             self._asked.wait()
             self._asked.clear()
             if not self._asked.wait(IDLE_S):
-                self._answerer.rest()
-                self._answer_beside()
+                with suppress(RuntimeError):  # the workers have ended
+                    self._answerer.rest()
+                    self._answer_beside()
 
     def _answer_beside(self) -> None:
         for state in beside(self._last, self._before, self._answerer.controls):
@@ -53,8 +55,8 @@ class LookAhead:
                 self._answerer.answer_ahead(state, self._tasks.append)
             except SimfrontierError:
                 continue  # said to whoever asks
-            except (CancelledError, RuntimeError):
-                return  # somebody asks, or the workers have ended
+            except CancelledError:
+                return  # somebody asks
 
 
 def beside(last: LiveState, before: LiveState, controls: Sequence[Control]) -> Iterator[LiveState]:

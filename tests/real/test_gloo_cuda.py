@@ -112,7 +112,7 @@ def test_measuring_says_what_was_measured(tmp_path: Path) -> None:
 def test_what_tensors_are_on() -> None:
     assert device_kind("gloo", None) == device_kind("gloo", "cpu") == "cpu"
     for backend, kind, message in (
-        ("gloo", "gpu", "--device: got 'gpu'; did you mean \"cpu\"?"),
+        ("gloo", "gpu", "--device: got 'gpu'; allowed: cpu or cuda"),
         ("nccl", "cpu", "--device: got 'cpu' beside --backend nccl, which needs a GPU; allowed: cuda"),
     ):
         with pytest.raises(InputError) as refused:

@@ -103,7 +103,8 @@
     for (const id of ["timeline", "memory", "links"]) $(id).hidden = !step;
     if (!step) return;
     $("links").innerHTML = step.drawing;
-    showKey($("kinds"), step.kinds.map(({ name, colour }) => ({ name, colour })));
+    showKey($("colours"), step.colours.filter((_, kind) => step.spans.kind.includes(kind)));
+    showKey($("kinds"), step.kinds);
     draw();
   }
 
