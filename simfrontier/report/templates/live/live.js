@@ -247,20 +247,21 @@
     const most = Math.max(step.memory.peak_bytes, step.capacity_bytes) * 1.04;
     const y = (bytes) => low - (bytes / most) * (low - 4);
     drawTicks(context, width, height);
-    const under = new Float64Array(times.length);
-    for (const [row, { colour: fill }] of step.kinds.entries()) {
-      const held = step.memory.held[row];
-      context.fillStyle = fill;
+    // The highest layer is drawn first, each from the ground up, so that those below it cover the rest.
+    const top = times.map((_, index) => step.memory.held.reduce((sum, held) => sum + held[index], 0));
+    const edges = [...times, step.step_us].map((time) => Math.min(Math.max(placeX(time / step.step_us, width), LABELS), width));
+    for (let row = step.kinds.length - 1; row >= 0; row--) {
+      context.fillStyle = step.kinds[row].colour;
       context.beginPath();
+      context.moveTo(edges[0], low);
       for (let index = 0; index < times.length; index++) {
-        const from = placeX(times[index] / step.step_us, width);
-        const to = placeX((index + 1 < times.length ? times[index + 1] : step.step_us) / step.step_us, width);
-        if (to >= LABELS && from <= width && held[index]) {
-          const left = Math.max(from, LABELS);
-          context.rect(left, y(under[index] + held[index]), Math.max(to - left, 0.6), y(under[index]) - y(under[index] + held[index]) + 0.5);
+        if (edges[index + 1] > edges[index]) {
+          context.lineTo(edges[index], y(top[index]));
+          context.lineTo(edges[index + 1], y(top[index]));
         }
-        under[index] += held[index];
+        top[index] -= step.memory.held[row][index];
       }
+      context.lineTo(edges[times.length], low);
       context.fill();
     }
     context.strokeStyle = "#B22222";
