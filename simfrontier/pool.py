@@ -38,9 +38,15 @@ class Pool:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, _: object, __: TracebackType | None) -> None:
-        for worker in self._workers if kind is not None else ():
-            worker.terminate()
+        if kind is not None:
+            self.terminate()
         self._executor.shutdown(cancel_futures=True)
+
+    def terminate(self) -> None:
+        """End the workers, whatever they do: who waits for a call gets BrokenProcessPool."""
+        for worker in self._workers:
+            worker.terminate()
+        self._executor.shutdown(wait=False)
 
     def submit(self, work: Callable[..., T], *given: Any) -> Future[T]:
         """A call whose result is awaited by whoever asks for it."""
@@ -96,5 +102,6 @@ def _begin(begin: Callable[..., None] | None, given: tuple[Any, ...]) -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None, "a worker has a parent"
     end_with_parent(parent.sentinel)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # also where another thread than the main one has started it
     if begin is not None:
         begin(*given)

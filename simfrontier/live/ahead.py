@@ -8,7 +8,6 @@ from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from typing import Any, Final
 
-from simfrontier.errors import SimfrontierError
 from simfrontier.live.answer import Answerer
 from simfrontier.live.controls import Control
 from simfrontier.live.state import LiveState
@@ -22,18 +21,19 @@ class LookAhead:
 
     def __init__(self, answerer: Answerer) -> None:
         self._answerer = answerer
-        self._asked = threading.Event()
+        self._asked, self._turn = threading.Event(), threading.Lock()
         self._last, self._before = LiveState(places={}), LiveState(places={})
         self._tasks: list[Future[Any]] = []
         threading.Thread(target=self._work, daemon=True).start()
 
     def answer(self, state: LiveState) -> bytes:
-        """As Answerer.answer, before anything that nobody has asked for."""
+        """As Answerer.answer, one question after another, before anything that nobody has asked for."""
         self._asked.set()
         for task in self._tasks:
             task.cancel()
-        made = self._answerer.answer(state)
-        self._before, self._last = self._last, state
+        with self._turn:
+            made = self._answerer.answer(state)
+            self._before, self._last = self._last, state
         self._asked.set()
         return made
 
@@ -41,7 +41,7 @@ class LookAhead:
         while True:
             self._asked.wait()
             self._asked.clear()
-            if not self._asked.wait(IDLE_S):
+            if not self._asked.wait(IDLE_S) and not self._turn.locked():
                 with suppress(RuntimeError):  # the workers have ended
                     self._answerer.rest()
                     self._answer_beside()
@@ -53,10 +53,10 @@ class LookAhead:
             self._tasks = []
             try:
                 self._answerer.answer_ahead(state, self._tasks.append)
-            except SimfrontierError:
-                continue  # said to whoever asks
             except CancelledError:
                 return  # somebody asks
+            except Exception:
+                continue  # whoever asks for this state hears of it
 
 
 def beside(last: LiveState, before: LiveState, controls: Sequence[Control]) -> Iterator[LiveState]:

@@ -7,56 +7,98 @@ import os
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict
 from typing import Any, Final, Self
 
-from simfrontier.live.controls import Control, controls_of
+from simfrontier.live.controls import Control, controls_of, own_words
 from simfrontier.live.state import LiveState, scenario_at, state_of
-from simfrontier.live.worker import begin, outcome, rest, step_of
-from simfrontier.pool import Pool
+from simfrontier.live.worker import begin, outcome, rest, sampled, step_of
+from simfrontier.pool import Pool, WorkerLostError
 from simfrontier.report import PARTS, StudyView, headline_of, median_rate, median_step_s, rate, sampled_tflops, verdict
 from simfrontier.scenario import Scenario
 from simfrontier.study import PlanOutcome, Study, completed
 
 MOST_WORKERS: Final = 8
-MOST_ANSWERS: Final = 200  # that are kept
+MOST_ANSWERS: Final = 60  # that are kept: of some half a megabyte each
 LEAST_PRIORITY: Final = 19  # of what nobody has asked for (nice)
 
 
+class Workers:
+    """Processes that simulate the plans of a scenario, each always the same ones, whose schedules it keeps."""
+
+    def __init__(self, scenario: Scenario, number: int, nice: int = 0) -> None:
+        self._plans, self._given = tuple(scenario.plans), (scenario, nice)
+        self._pools = [self._new() for _ in range(number)]
+        self._is_open = True
+
+    def submit(self, work: Callable[[str, LiveState], Any], plan: str, state: LiveState) -> Future[Any]:
+        """A task of a plan. Raises WorkerLostError after the end."""
+        if not self._is_open:
+            raise WorkerLostError("the server is about to end")
+        return self._pools[self._plans.index(plan) % len(self._pools)].submit(work, plan, state)
+
+    def rest(self) -> None:
+        """Give back the memory that is no longer needed, one task after the others."""
+        for pool in self._pools:
+            pool.submit(rest)
+
+    def renew(self) -> None:
+        """Processes in place of those of which one has ended."""
+        if self._is_open:
+            self._end()
+            self._pools = [self._new() for _ in self._pools]
+
+    def close(self) -> None:
+        """End all, whatever they do: who waits for a task gets BrokenProcessPool."""
+        self._is_open = False
+        self._end()
+
+    def _new(self) -> Pool:
+        pool = Pool(1, begin, self._given)
+        pool.submit(rest)  # starts the process
+        return pool
+
+    def _end(self) -> None:
+        for pool in self._pools:
+            pool.terminate()
+
+
 class Answerer:
-    """Answers of one scenario, to be used with `with`. Every plan belongs to one of `jobs` worker processes (default:
-    one for each core), which keeps the schedules that it built; one more, of low priority, makes answers that nobody
-    has asked for yet. Answers are kept."""
+    """Answers of one scenario, to be used with `with`. Plans are shared out to `jobs` worker processes (default: one
+    for each core, at most eight); one more, of low priority, makes answers that nobody has asked for yet. Answers are
+    kept."""
 
     def __init__(self, scenario: Scenario, jobs: int | None = None) -> None:
         self.scenario = scenario
         self.controls: Sequence[Control] = controls_of(scenario)
         self.plans = tuple(scenario.plans)
         number = min(jobs or os.cpu_count() or 1, MOST_WORKERS, len(self.plans))
-        self._pools = [Pool(1, begin, (scenario,)) for _ in range(number)]
-        self._spare = [Pool(1, begin, (scenario, LEAST_PRIORITY))]
-        self._open, self._shown = ExitStack(), ""
+        self._asked, self._spare = Workers(scenario, number), Workers(scenario, 1, LEAST_PRIORITY)
+        self._likely = ""  # the plan whose step was shown last
         self._known: OrderedDict[tuple[Any, ...], bytes] = OrderedDict()
 
     def __enter__(self) -> Self:
-        for pool in (*self._pools, *self._spare):
-            self._open.enter_context(pool)
-            pool.submit(rest)  # processes are started by this thread, so that they leave Ctrl-C to it
         for plan in self.plans:  # what is asked first
-            self._submit(self._pools, outcome, plan, LiveState(places={}))
+            self._asked.submit(outcome, plan, LiveState(places={}))
         return self
 
-    def __exit__(self, *error: Any) -> None:
-        self._open.__exit__(*error)
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End all processes; questions that wait get WorkerLostError."""
+        self._asked.close()
+        self._spare.close()
 
     def state(self, query: Mapping[str, str]) -> LiveState:
         """What a link says. Raises InputError."""
         return state_of(query, self.controls, self.plans)
 
     def answer(self, state: LiveState) -> bytes:
-        """What the page shows, as JSON. Raises InputError for a state that cannot be."""
-        return self._answer(state, self._pools, lambda _: None)
+        """What the page shows, as JSON. Raises SimfrontierError for a state that cannot be, and WorkerLostError, after
+        which there are new processes."""
+        return self._answer(state, self._asked, lambda _: None)
 
     def answer_ahead(self, state: LiveState, started: Callable[[Future[Any]], None]) -> None:
         """Make an answer that nobody has asked for yet; `started` hears of every task, which may be cancelled. Raises
@@ -64,46 +106,56 @@ class Answerer:
         self._answer(state, self._spare, started)
 
     def rest(self) -> None:
-        """While nobody asks: workers give back the memory that they no longer need."""
-        for pool in self._pools:
-            pool.submit(rest)
+        """While nobody asks: give back memory."""
+        self._asked.rest()
 
-    def _answer(self, state: LiveState, pools: Sequence[Pool], started: Callable[[Future[Any]], None]) -> bytes:
+    def _answer(self, state: LiveState, workers: Workers, started: Callable[[Future[Any]], None]) -> bytes:
         key = (state.plan, *sorted(state.places.items()))
         made = self._known.get(key)
         if made is None:
-            made = json.dumps(self._made(state, pools, started), allow_nan=False, separators=(",", ":")).encode()
-            self._known[key] = made
-            if len(self._known) > MOST_ANSWERS:
-                self._known.popitem(last=False)
+            try:
+                found = self._made(state, workers, started)
+            except BrokenProcessPool:
+                workers.renew()
+                raise WorkerLostError(
+                    "a process that simulates was ended from outside (out of memory?); there is a new one: ask again"
+                ) from None
+            made = json.dumps(found, allow_nan=False, separators=(",", ":")).encode()
+        self._known[key] = made
+        self._known.move_to_end(key)
+        if len(self._known) > MOST_ANSWERS:
+            self._known.popitem(last=False)
         return made
 
-    def _made(self, state: LiveState, pools: Sequence[Pool], started: Callable[[Future[Any]], None]) -> dict[str, Any]:
-        tasks = [self._submit(pools, outcome, plan, state) for plan in self.plans]
-        for task in tasks:
+    def _made(self, state: LiveState, workers: Workers, started: Callable[[Future[Any]], None]) -> dict[str, Any]:
+        def submit(work: Callable[[str, LiveState], Any], plan: str) -> Future[Any]:
+            task = workers.submit(work, plan, state)
             started(task)
-        likely = state.plan or self._shown
-        step = self._submit(pools, step_of, likely, state) if likely else None
-        scenario = scenario_at(self.scenario, self.controls, state)
+            return task
+
+        tasks = [submit(outcome, plan) for plan in self.plans]
+        likely = state.plan or self._likely
+        step = submit(step_of, likely) if likely else None
+        scenario = scenario_at(self.scenario, self.controls, state, sampled(self.scenario))
         outcomes = completed(scenario, [task.result() for task in tasks])
-        study = Study(scenario=scenario, fidelity=scenario.file.run.fidelity, outcomes=tuple(outcomes))
-        view = StudyView(study=study)
+        view = StudyView(study=Study(scenario=scenario, fidelity=scenario.file.run.fidelity, outcomes=tuple(outcomes)))
         fitting = [each.plan for each in view.ranked]
-        self._shown = state.plan if state.plan in fitting else next(iter(fitting), "")
-        if self._shown not in ("", likely):
-            step = self._submit(pools, step_of, self._shown, state)
+        shown = state.plan if state.plan in fitting else next(iter(fitting), "")
+        if shown != likely:
+            step = submit(step_of, shown) if shown else None
+        self._likely = shown
         return {
             "verdict": verdict(headline_of(view)),
-            "settings": list(scenario.settings),
+            "moved": [control.label + ": " + control.words[place] for control, place in self._moved(state)],
+            "own": own_words(scenario),
+            "num_samples": scenario.file.uncertainty.samples,
             "parts": [{"name": part.short, "colour": part.colour} for part in PARTS.values()],
             "plans": [_rates(view, each) for each in [*view.ranked, *_misfits(view)]],
-            "step": step.result() if step is not None and self._shown else None,
+            "step": None if step is None else step.result(),
         }
 
-    def _submit(
-        self, pools: Sequence[Pool], work: Callable[[str, LiveState], Any], plan: str, state: LiveState
-    ) -> Future[Any]:
-        return pools[self.plans.index(plan) % len(pools)].submit(work, plan, state)
+    def _moved(self, state: LiveState) -> list[tuple[Control, int]]:
+        return [(control, state.places[control.key]) for control in self.controls if control.key in state.places]
 
 
 def _misfits(view: StudyView) -> list[PlanOutcome]:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 from simfrontier.collectives import environments_of
 from simfrontier.records import dataclass
 from simfrontier.report import quantity
-from simfrontier.scenario import Scenario
+from simfrontier.scenario import Scenario, path_of
 from simfrontier.stack import stacks_of
 
 DEVICES: Final = "run.devices"
 SLOW: Final = "perturbation.slow"
+OVERRIDES: Final = "library.overrides."
+SHARE: Final = OVERRIDES + "shares.nic"
+HOP: Final = OVERRIDES + "ring.hop_between_nodes_s"
+LIBRARYS: Final = "the library's"  # until an answer says how much that is
 Kind = Literal["slider", "switch", "choice"]
 _NIC_SHARES: Final = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 _FACTORS: Final = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0)
@@ -24,7 +27,7 @@ _SLOW: Final = (1.0, 0.95, 0.9, 0.8, 0.7, 0.5, 0.3)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Control:
     """A setting that can be moved. `values`: what it may be, in the order of the slider, with `words` for each; `at`:
-    the place of the scenario's own value."""
+    the place of the scenario's own value, which is None where it is the library's, whichever that is."""
 
     key: str
     label: str
@@ -39,8 +42,16 @@ class Control:
 
 
 def controls_of(scenario: Scenario) -> tuple[Control, ...]:
-    """The controls of a scenario, in the order of the page; those that would change nothing are left out."""
-    return tuple(control for control in _all(scenario) if len(control.values) > 1)
+    """The controls of a scenario, in the order of the page. Those that would change nothing are left out, and those of
+    settings that it has for each size by itself."""
+    by_size = list(scenario.said.get("at", {}).values())
+    found = [control for control in _all(scenario) if len(control.values) > 1]
+    return tuple(control for control in found if not any(has(table, path_of(control.key)) for table in by_size))
+
+
+def has(table: Any, path: Sequence[str]) -> bool:
+    """Whether a table of a document says something at that path."""
+    return not path or (isinstance(table, Mapping) and path[0] in table and has(table[path[0]], path[1:]))
 
 
 def _all(scenario: Scenario) -> Iterator[Control]:
@@ -63,26 +74,27 @@ def _all(scenario: Scenario) -> Iterator[Control]:
     )
     yield _control("library.name", "collective library, as a job finds it", "choice", found, found, given or library)
     known = {each.key: each.value for each in scenario.library.provenance()}
-    share, hop = known.get("shares.nic"), known.get("ring.hop_between_nodes_s")
-    if share is not None:
-        shares = _with_own(_NIC_SHARES, float(share))
-        words = [f"{100 * value:.3g} %" for value in shares]
-        yield _control(
-            "library.overrides.shares.nic", "share of the NICs that collectives reach", "slider", shares, words, share
-        )
-    if hop is not None:
-        hops = tuple(factor * float(hop) for factor in _FACTORS)
-        words = [quantity(value, "s") for value in hops]
-        yield _control(
-            "library.overrides.ring.hop_between_nodes_s", "latency of a hop between nodes", "slider", hops, words, hop
-        )
-    families = tuple(dict.fromkeys(plan.family for plan in scenario.plans.values()))
-    others = [name for family in families for name in stacks_of(family)]
-    stacks = tuple(dict.fromkeys([file.stack or "", *others]))
-    words = [name or "none: kernels as fused as the model" for name in stacks]
+    hop = float(known.get(HOP.removeprefix(OVERRIDES), 0.0))
+    if max(sizes) > scenario.machine.devices_per_node:
+        if SHARE.removeprefix(OVERRIDES) in known:
+            words = [f"{100 * value:.3g} %" for value in _NIC_SHARES]
+            yield _control(
+                *(SHARE, "share of the NICs that collectives reach", "slider", (None, *_NIC_SHARES)),
+                *([LIBRARYS, *words], None),
+            )
+        if hop > 0.0:
+            hops = tuple(factor * hop for factor in _FACTORS)
+            words = [LIBRARYS, *(quantity(value, "s") for value in hops)]
+            yield _control(HOP, "latency of a hop between nodes", "slider", (None, *hops), words, None)
+    of_plans = {name: stacks_of(plan.family) for name, plan in scenario.plans.items()}
+    stacks = tuple(dict.fromkeys([file.stack or "", *(name for names in of_plans.values() for name in names)]))
+    words = [
+        _stack_words(name, [plan for plan, names in of_plans.items() if name in names], of_plans) for name in stacks
+    ]
     yield _control("stack", "software stack", "choice", stacks, words, file.stack or "")
-    words = ["none", *(f"at {100 * value:g} % speed" for value in _SLOW[1:])]
-    yield _control(SLOW, f"a slow {device} (the first)", "slider", _SLOW, words, 1.0)
+    if not file.perturbation.slow:
+        words = ["none", *(f"at {100 * value:g} % speed" for value in _SLOW[1:])]
+        yield _control(SLOW, f"a slow {device} (the first)", "slider", _SLOW, words, 1.0)
 
 
 def _control(key: str, label: str, kind: Kind, values: Sequence[Any], words: Sequence[str], own: Any) -> Control:
@@ -95,9 +107,16 @@ def _switch(key: str, label: str, own: bool) -> Control:
     return Control(key=key, label=label, kind="switch", values=(False, True), words=("off", "on"), at=int(own))
 
 
-def _with_own(values: tuple[float, ...], own: float) -> tuple[float, ...]:
-    """The values with the scenario's own in its place."""
-    if own in values:
-        return values
-    place = bisect_left(values, own)
-    return (*values[:place], own, *values[place:])
+def _stack_words(name: str, runs: Sequence[str], plans: Collection[str]) -> str:
+    """A stack, with the plans that it runs where these are not all; the others are simulated as if it did."""
+    if not name:
+        return "none: kernels as fused as the model"
+    return name if len(runs) in (0, len(plans)) else f"{name} (runs {', '.join(runs)})"
+
+
+def own_words(scenario: Scenario) -> dict[str, str]:
+    """By the keys of the controls that begin with the library's values: how much these are."""
+    known = {each.key: float(each.value) for each in scenario.library.provenance()}
+    share, hop = known.get(SHARE.removeprefix(OVERRIDES)), known.get(HOP.removeprefix(OVERRIDES))
+    words = {SHARE: None if share is None else f"{100 * share:.3g} %", HOP: None if hop is None else quantity(hop, "s")}
+    return {key: f"{LIBRARYS}: {text}" for key, text in words.items() if text is not None}

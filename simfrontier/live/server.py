@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
 from simfrontier.errors import InputError, SimfrontierError
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-HOST: Final = "127.0.0.1"  # nobody else is answered
+HOST: Final = "127.0.0.1"  # other machines are not answered
 
 
 def app_of(answerer: Answerer) -> Starlette:
@@ -51,9 +52,8 @@ def app_of(answerer: Answerer) -> Starlette:
         def text(query: dict[str, str]) -> str:
             return scenario_file(scenario, answerer.controls, answerer.state(query))
 
-        made = await _made(partial(PlainTextResponse, media_type="application/toml"), text, request)
-        made.headers["Content-Disposition"] = f'attachment; filename="{scenario.name}-live.toml"'
-        return made
+        kept = {"Content-Disposition": f'attachment; filename="{scenario.name}-live.toml"'}
+        return await _made(partial(PlainTextResponse, media_type="application/toml", headers=kept), text, request)
 
     async def _made(response: Callable[[Any], Response], work: Callable[..., Any], request: Request) -> Response:
         try:
@@ -81,7 +81,14 @@ def serve(scenario: Scenario, port: int, announce: Callable[[str], None]) -> Non
         raise InputError(f"got {port}: {error.strerror}; allowed: a free port, or 0 for any", where="--port") from None
     address = f"http://{HOST}:{listener.getsockname()[1]}/"
     with suppress(KeyboardInterrupt), listener, Answerer(scenario) as answerer:
-        server = uvicorn.Server(uvicorn.Config(app_of(answerer), log_level="warning", lifespan="off"))
+        config = uvicorn.Config(app_of(answerer), log_level="warning", lifespan="off", timeout_graceful_shutdown=1)
+
+        class Server(uvicorn.Server):
+            def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+                answerer.close()  # so that nobody waits for an answer that is being made
+                super().handle_exit(sig, frame)
+
+        server = Server(config)
         threading.Thread(target=_announce, args=(server, announce, address), daemon=True).start()
         server.run(sockets=[listener])
 

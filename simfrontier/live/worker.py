@@ -14,7 +14,7 @@ from simfrontier.scenario import Scenario
 from simfrontier.simulation import SimulatedStep
 from simfrontier.study import BuiltSchedule, PlanOutcome, ScheduleCache, outcome_of, simulated
 
-SAMPLED: Final = {"uncertainty.samples": 50}  # steps: enough for a band that is looked at while a slider moves
+MOST_SAMPLES: Final = 50  # of a step: enough for a band that is looked at while a slider moves
 MOST_SCHEDULES: Final = 40  # that a worker keeps
 MOST_UNRESTED: Final = 60  # steps that a worker simulates without a rest
 
@@ -34,31 +34,50 @@ class Worker:
     def __init__(self, base: Scenario) -> None:
         self.base, self._controls = base, controls_of(base)
         self._schedules = ScheduleCache()
-        self._at = LiveState(places={}), scenario_at(base, self._controls, LiveState(places={}), SAMPLED)
+        self._at: tuple[LiveState, Scenario] | None = None
         self._last: dict[str, tuple[LiveState, Simulated]] = {}
         self.num_unrested = 0  # steps since garbage was collected
 
     def simulated(self, plan: str, state: LiveState) -> Simulated:
-        """Raises InputError for a state that cannot be."""
+        """Raises SimfrontierError for a state that cannot be."""
         if plan in self._last and self._last[plan][0].places == state.places:
             return self._last[plan][1]
-        if self._at[0].places != state.places:
-            self._at = state, scenario_at(self.base, self._controls, state, SAMPLED)
-        scenario = self._at[1]
-        case = scenario.case(plan, scenario.file.run.devices[0])
         if len(self._schedules.known) > MOST_SCHEDULES:
             self._schedules.known.clear()
+        scenario = self._scenario(plan, state)
+        case = scenario.case(plan, scenario.file.run.devices[0])
         built = self._schedules.of_case(scenario, case)
         step = simulated(scenario, built, scenario.file.run.fidelity)
         found = Simulated(built=built, step=step, outcome=outcome_of(scenario, case, built, step))
         self._last[plan] = state, found
         self.num_unrested += 1
         if self.num_unrested > MOST_UNRESTED:
-            rest()
+            self.rest()
         return found
 
+    def rest(self) -> None:
+        gc.collect()
+        self.num_unrested = 0
 
-_worker: list[Worker] = []  # of this process
+    def _scenario(self, plan: str, state: LiveState) -> Scenario:
+        """The scenario of a state, with what its plan searches for decided."""
+        if self._at is None or self._at[0].places != state.places:
+            self._at = state, scenario_at(self.base, self._controls, state, sampled(self.base))
+        scenario, size = self._at[1], self._at[1].file.run.devices[0]
+        if plan not in scenario.at(size).searches:
+            return scenario
+        from simfrontier.tuning import GridSearcher
+
+        return GridSearcher(self._schedules).resolved(scenario, (size,), (plan,))
+
+
+def sampled(base: Scenario) -> dict[str, Any]:
+    """The setting of how many steps are sampled."""
+    return {"uncertainty.samples": min(MOST_SAMPLES, base.file.uncertainty.samples)}
+
+
+_base: list[Scenario] = []  # of this process
+_worker: list[Worker] = []  # made by its first task, which hears of what is wrong with the scenario
 
 
 def begin(base: Scenario, nice: int = 0) -> None:
@@ -66,21 +85,27 @@ def begin(base: Scenario, nice: int = 0) -> None:
     through all schedules would take longer than many a simulation."""
     gc.disable()
     os.nice(nice)
-    _worker[:] = [Worker(base)]
+    _base[:] = [base]
+
+
+def worker() -> Worker:
+    """The one of this process."""
+    if not _worker:
+        _worker.append(Worker(_base[0]))
+    return _worker[0]
 
 
 def rest() -> None:
     """Give back the memory that is no longer needed."""
-    gc.collect()
-    _worker[0].num_unrested = 0
+    worker().rest()
 
 
 def outcome(plan: str, state: LiveState) -> PlanOutcome:
     """What is known of a plan."""
-    return _worker[0].simulated(plan, state).outcome
+    return worker().simulated(plan, state).outcome
 
 
 def step_of(plan: str, state: LiveState) -> dict[str, Any]:
     """The step of a plan as the page draws it."""
-    found = _worker[0].simulated(plan, state)
-    return step_view(_worker[0].base.machine, plan, found.step, found.built.peaks)
+    found = worker().simulated(plan, state)
+    return step_view(worker().base.machine, plan, found.step, found.built.peaks)

@@ -31,6 +31,7 @@ def live_page(scenario: Scenario, controls: Sequence[Movable], moves: Mapping[st
         "pages/live.html.j2",
         title=scenario.file.title,
         scenario=scenario.where,
+        given=scenario.settings,
         device=scenario.machine.device_word,
         controls=controls,
         moves=moves,

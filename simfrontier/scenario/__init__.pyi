@@ -15,4 +15,4 @@ from .load import (
     scenario_of as scenario_of,
 )
 from .plans import SearchTable as SearchTable, options_of as options_of, unknown_family as unknown_family
-from .settings import parse_setting as parse_setting
+from .settings import parse_setting as parse_setting, path_of as path_of

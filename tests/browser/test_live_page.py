@@ -69,15 +69,14 @@ def move(live: Open, key: str, place: int) -> None:
 
 def test_a_slider_moves_every_figure(live: Open) -> None:
     """With four micro-batches in a step: rates, step, timeline, memory and links change."""
-    before = {name: live.text(name) for name in ("rates", "held", "classes", "stretch")}
-    pixels = "document.getElementById('timeline').toDataURL()"
+    before = {name: live.text(name) for name in ("rates", "held", "classes", "whole")}
+    pixels = "['timeline', 'memory'].map(name => document.getElementById(name).toDataURL())"
     drawn = live.page.evaluate(pixels)
     move(live, "training.grad_accum", 2)
     live.page.wait_for_timeout(100)
-    after = {name: live.text(name) for name in before}
-    assert after["rates"] != before["rates"] and after["stretch"] != before["stretch"]
-    assert live.page.evaluate(pixels) != drawn
-    assert live.text("settings") == "Set: training.grad_accum = 4"
+    assert all(live.text(name) != text for name, text in before.items())
+    assert all(now != then for now, then in zip(live.page.evaluate(pixels), drawn, strict=True))
+    assert live.text("moved") == "Moved: accumulation steps: 4."
 
 
 def test_the_link_leads_back_to_the_same_state(live: Open, chromium: Any) -> None:
@@ -91,23 +90,26 @@ def test_the_link_leads_back_to_the_same_state(live: Open, chromium: Any) -> Non
     again = chromium.new_page()
     again.goto(address)
     wait_for_answers(again, 1)
-    for name in ("verdict", "rates", "shown", "settings", "held"):
+    for name in ("verdict", "rates", "shown", "moved", "held"):
         assert again.locator(f"#{name}").inner_text() == live.page.locator(f"#{name}").inner_text()
     assert again.locator("#file").get_attribute("href") == live.page.locator("#file").get_attribute("href")
     again.close()
     live.page.locator("#reset").click()
-    live.page.wait_for_function("document.getElementById('settings').textContent === ''")
+    live.page.wait_for_function("document.getElementById('moved').textContent === ''")
+    assert live.page.url == live.server.address
 
 
 def test_a_stretch_drives_links_and_memory(live: Open) -> None:
+    most = "document.getElementById('held').textContent.split(' of ')[0]"
     whole = live.text("held"), live.text("stretch"), live.page.locator("#links").inner_html()
+    most_held = live.page.evaluate(most)
     box = live.page.locator("#timeline").bounding_box()
-    live.page.mouse.move(box["x"] + 100, box["y"] + 40)
+    live.page.mouse.move(box["x"] + 76, box["y"] + 40)
     live.page.mouse.down()
-    live.page.mouse.move(box["x"] + 220, box["y"] + 60, steps=5)
+    live.page.mouse.move(box["x"] + 96, box["y"] + 60, steps=5)
     live.page.mouse.up()
     live.page.wait_for_function("document.getElementById('stretch').textContent.startsWith('from')")
-    assert live.text("held") != whole[0] and live.page.locator("#links").inner_html() != whole[2]
+    assert live.page.evaluate(most) != most_held and live.page.locator("#links").inner_html() != whole[2]
     live.page.locator("#timeline").focus()
     live.page.keyboard.press("Escape")
     live.page.wait_for_function("document.getElementById('stretch').textContent.startsWith('over')")
@@ -137,7 +139,7 @@ def test_all_is_done_by_keyboard_alone(live: Open) -> None:
     live.page.locator('[name="training.grad_accum"]').focus()
     live.page.keyboard.press("ArrowRight")
     live.wait(before + 1)
-    assert live.text("settings") == "Set: training.grad_accum = 2"
+    assert live.text("moved") == "Moved: accumulation steps: 2."
     live.page.keyboard.press("ArrowLeft")
     live.wait(before + 2)
 
@@ -146,6 +148,36 @@ def test_all_is_done_by_keyboard_alone(live: Open) -> None:
         live.page.keyboard.press(key)
     live.page.wait_for_function("document.getElementById('stretch').textContent.startsWith('from')")
     live.page.keyboard.press("Escape")
+
+
+@pytest.mark.parametrize(
+    ("link", "message"),
+    [
+        ("training.grad_acum=4", 'training.grad_acum: unknown key; did you mean "training.grad_accum"?'),
+        ("training.grad_accum=3", "training.grad_accum: got '3'; allowed: 1, 2, 4, 8"),
+        ("plan=zero9", "plan: got 'zero9'; did you mean \"zero3\"?"),
+    ],
+)
+def test_a_link_that_cannot_be_is_said_above_the_scenarios_figures(
+    chromium: Any, server: Served, link: str, message: str
+) -> None:
+    page = chromium.new_page()
+    page.goto(f"{server.address}?{link}")
+    page.wait_for_function("!document.getElementById('error').hidden && document.querySelector('.plan')")
+    assert page.locator("#error").inner_text() == f"link: {message}"
+    assert page.locator("#shown").inner_text() and page.url == server.address
+    page.close()
+
+
+def test_where_no_plan_fits_no_step_is_shown(chromium: Any) -> None:
+    few = ("--devices", "8", "--plans", "ddp", "--set", "machine.overrides.device.hbm_bytes=1e6")
+    with served(TOY, *few) as started:
+        page = chromium.new_page()
+        page.goto(started.address)
+        wait_for_answers(page, 1)
+        assert "does not fit" in page.locator("#verdict").inner_text()
+        assert not page.locator("#timeline").is_visible() and not page.locator("#links").is_visible()
+        page.close()
 
 
 def test_a_server_that_has_ended_is_said(chromium: Any) -> None:

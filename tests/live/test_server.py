@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from html import escape
 from pathlib import Path
 
 import pytest
 
 from simfrontier.scenario import load_scenario
-from tests.invoke import TOY, invoke, refusal
+from tests.invoke import ROOT, TOY, invoke, refusal
 from tests.live.serving import Served, served
 
 SIZE = "8"
+MAIN = ROOT / "scenarios" / "frontier-20b.toml"
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +64,7 @@ def test_the_fastest_is_shown_where_no_plan_is_chosen(live: Served) -> None:
     answer = live.answer()
     fastest = max(answer["plans"], key=lambda each: each["tflops"])
     assert answer["step"]["plan"] == fastest["plan"] == answer["plans"][0]["plan"]
-    assert answer["verdict"].startswith(f"On {SIZE} GPUs, {fastest['plan']}") or fastest["plan"] in answer["verdict"]
+    assert answer["verdict"].startswith(f"On {SIZE} GCDs, {fastest['plan']} is the fastest of 2 plans with ")
 
 
 def test_links_over_the_step_come_to_the_numbers_of_the_drawing(live: Served) -> None:
@@ -121,17 +124,61 @@ def test_a_port_that_is_taken_is_one_line() -> None:
     assert message == f"--port: got {port}: Address already in use; allowed: a free port, or 0 for any"
 
 
-def test_interrupted_it_ends_at_once_and_leaves_no_process() -> None:
-    with served(TOY, "--devices", SIZE, "--plans", "zero3") as started:
-        children = Path(f"/proc/{started.process.pid}/task/{started.process.pid}/children").read_text("ascii").split()
+@pytest.mark.parametrize("under_way", [False, True])
+def test_interrupted_it_ends_at_once_and_leaves_no_process(under_way: bool) -> None:
+    """Also while an answer is made, which takes long: eight micro-batches of 20 billion parameters."""
+    scenario = MAIN if under_way else TOY
+    with served(scenario, "--plans", "zero3") as started, ThreadPoolExecutor() as threads:
+        children = children_of(started.process.pid)
         started.answer()
+        asked = threads.submit(started.answer, {"training.grad_accum": "8"}) if under_way else None
+        time.sleep(0.2)
+        begun_s = time.monotonic()
         started.process.send_signal(signal.SIGINT)
         _, err = started.process.communicate(timeout=20)
         assert (started.process.returncode, err) == (0, "")
+        assert asked is None or asked.exception() is not None
+    assert children and not wait_for_any(children) and time.monotonic() - begun_s < 15
+
+
+def test_a_process_that_is_ended_from_outside_is_said_and_replaced() -> None:
+    with served(TOY, "--devices", SIZE, "--plans", "zero3") as started:
+        started.answer()
+        for child in children_of(started.process.pid):
+            os.kill(int(child), signal.SIGKILL)
+        code, said = started.refusal("answer", {"engine.overlap": "false"})
+        assert code == 422 and "was ended from outside (out of memory?); there is a new one" in said
+        assert started.answer({"engine.overlap": "false"})["moved"] == ["communication beside computation: off"]
+
+
+def test_some_plans_of_a_scenario_that_compares_others_are_answered() -> None:
+    """The main scenario names ratios of plans that are not served."""
+    with served(MAIN, "--plans", "zero3,zeropp", "--devices", "8", "--set", "training.micro_batch=2") as started:
+        answer = started.answer({"training.grad_accum": "2"})
+        assert {each["plan"] for each in answer["plans"]} == {"zero3", "zeropp"} and answer["num_samples"] == 50
+        assert answer["moved"] == ["accumulation steps: 2"] and "with training.micro_batch = 2." in started.text()
+
+
+def test_grids_that_a_scenario_searches_for_are_found(tmp_path: Path) -> None:
+    """As `run` finds them, at the last digit."""
+    few = ("--plans", "axonn", "--devices", SIZE, "--set", "plans.axonn.search={values={x=[2,4], z=[1,2]}}")
+    ran = invoke("run", TOY, *few, "--no-sensitivity", "--no-page", "--json", "--out", tmp_path)
+    [row] = json.loads(ran.out)
+    with served(TOY, *few) as started:
+        [plan] = started.answer()["plans"]
+    assert plan["typical"] == row["tflops_per_device"] and "x" in row["mesh"]
+
+
+def children_of(process: int) -> list[str]:
+    return Path(f"/proc/{process}/task/{process}/children").read_text("ascii").split()
+
+
+def wait_for_any(processes: list[str]) -> bool:
+    """Whether any still runs after some seconds."""
     deadline = time.monotonic() + 20
-    while any(map(is_alive, children)) and time.monotonic() < deadline:
+    while any(map(is_alive, processes)) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert children and not any(map(is_alive, children))
+    return any(map(is_alive, processes))
 
 
 def is_alive(process: str) -> bool:

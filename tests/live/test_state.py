@@ -5,15 +5,16 @@ from __future__ import annotations
 import tomllib
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 
 from simfrontier.errors import InputError
 from simfrontier.live.ahead import beside
-from simfrontier.live.controls import DEVICES, SLOW, controls_of
+from simfrontier.live.controls import DEVICES, HOP, SHARE, SLOW, controls_of, own_words
 from simfrontier.live.state import LiveState, scenario_at, scenario_file, shown, state_of
-from simfrontier.scenario import load_scenario
+from simfrontier.scenario import COMPARING, load_scenario
 from tests.invoke import ROOT, TOY
 from tests.scenario_files import SCENARIOS
 
@@ -55,16 +56,19 @@ def test_the_controls_are_those_of_what_is_unknown() -> None:
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
 def test_every_scenario_has_controls_that_stand_where_the_scenario_does(path: Path) -> None:
-    """With nothing moved the scenario is the same, at its largest size; and every value of a control has words."""
+    """With nothing moved the scenario is the same, at its largest size and without comparisons; every value of a
+    control has words of its own; and with the first plan alone all of its controls can be moved."""
     base = load_scenario(path)
     controls = controls_of(base)
-    assert len(controls) >= 3
     for control in controls:
+        assert len(control.values) > 1
         assert len(control.words) == len(control.values) == len(set(map(shown, control.values)))
         assert len(set(control.words)) == len(control.words), control
     same = scenario_at(base, controls, LiveState(places={}))
     run = base.file.run.model_copy(update={"devices": [max(base.file.run.devices)]})
-    assert same.file == base.file.model_copy(update={"run": run})
+    assert same.file == base.file.model_copy(update={"run": run, **dict.fromkeys(COMPARING)})
+    alone = load_scenario(path, plans=tuple(base.plans)[:1])
+    assert list(scenario_at(alone, controls_of(alone), LiveState(places={})).plans) == list(base.plans)[:1]
 
 
 @given(states())
@@ -126,5 +130,27 @@ def test_a_control_that_is_moved_back_is_as_it_was() -> None:
     assert off.moved(control, control.at) == replace(off, places={})
 
 
-def test_toy_has_no_control_that_changes_nothing() -> None:
-    assert all(len(control.values) > 1 for control in controls_of(load_scenario(TOY)))
+@pytest.mark.parametrize(
+    ("settings", "left_out"),
+    [
+        ({"perturbation.slow": [{"device": 2, "factor": 0.5}]}, {SLOW}),  # a list of its own
+        ({"at.16.training.micro_batch": 4}, {"training.micro_batch"}),  # by size
+        ({"run.devices": [4]}, {DEVICES, SHARE, HOP}),  # one size, on one node
+        ({"training.batch": 64}, {"training.micro_batch", "training.grad_accum"}),  # which follow from it
+    ],
+    ids=["slow", "by-size", "one-node", "batch"],
+)
+def test_what_would_change_nothing_or_not_what_it_says_has_no_control(
+    settings: dict[str, Any], left_out: set[str]
+) -> None:
+    every = {control.key for control in controls_of(load_scenario(TOY))}
+    assert left_out < every
+    assert {control.key for control in controls_of(load_scenario(TOY, settings))} == every - left_out
+
+
+def test_shares_and_latencies_begin_with_those_of_the_library_that_is_chosen() -> None:
+    controls, place = tuple(CONTROLS.values()), CONTROLS["library.name"].values.index("rccl-sockets")
+    for places, words in (({}, "86.4 %"), ({"library.name": place}, "10 %")):
+        assert own_words(scenario_at(BASE, controls, LiveState(places=places)))[SHARE] == f"the library's: {words}"
+    over = scenario_at(BASE, controls, LiveState(places={"library.name": place, SHARE: 3}))
+    assert own_words(over)[SHARE] == f"the library's: {CONTROLS[SHARE].words[3]}"

@@ -52,7 +52,8 @@
       const place = placeOf(control);
       control.closest(".control").classList.toggle("moved", place !== Number(control.dataset.own));
       if (control.type === "range") {
-        const words = JSON.parse(control.dataset.words)[place];
+        const own = place === Number(control.dataset.own) ? found?.own[control.name] : undefined;
+        const words = own ?? JSON.parse(control.dataset.words)[place];
         control.setAttribute("aria-valuetext", words);
         control.closest(".control").querySelector("output").textContent = words;
       }
@@ -72,16 +73,9 @@
     }
     asked = true;
     document.body.classList.add("busy");
-    try {
-      const response = await fetch(`answer?${query()}`);
-      const answer = await response.json();
-      $("error").hidden = !answer.error;
-      if (answer.error) $("error").textContent = answer.error;
-      else show(answer);
-    } catch (error) {
-      $("error").hidden = false;
-      $("error").textContent = "simfrontier serve does not answer; was it stopped?";
-    }
+    const answer = await answered(query());
+    say(answer.error);
+    if (!answer.error) show(answer);
     asked = false;
     document.body.classList.remove("busy");
     document.body.dataset.answers = String(Number(document.body.dataset.answers ?? 0) + 1);
@@ -91,16 +85,39 @@
     }
   }
 
+  async function answered(said) {
+    let response;
+    try {
+      response = await fetch(`answer?${said}`);
+    } catch {
+      return { error: "simfrontier serve does not answer; was it stopped?" };
+    }
+    try {
+      return await response.json();
+    } catch {
+      return { error: `simfrontier serve failed (${response.status}); its terminal says why.` };
+    }
+  }
+
+  // What is wrong, if anything: then the figures are those of an earlier state.
+  function say(error) {
+    $("error").hidden = !error;
+    $("error").textContent = error ?? "";
+    document.body.classList.toggle("stale", Boolean(error));
+  }
+
   function show(answer) {
     found = answer;
     $("verdict").textContent = answer.verdict;
-    $("settings").textContent = answer.settings.length ? `Set: ${answer.settings.join(", ")}` : "";
+    $("moved").textContent = answer.moved.length ? `Moved: ${answer.moved.join("; ")}.` : "";
+    $("samples").textContent = answer.num_samples ? `${answer.num_samples} samples` : "no samples";
+    showPlaces();
     showRates();
     showKey($("parts"), answer.parts);
     const step = answer.step;
     $("shown").textContent = step ? step.plan : "…";
     $("whole").textContent = step ? seconds(step.step_us * 1e-6) : "";
-    for (const id of ["timeline", "memory", "links"]) $(id).hidden = !step;
+    $("step").hidden = !step;
     if (!step) return;
     $("links").innerHTML = step.drawing;
     showKey($("colours"), step.colours.filter((_, kind) => step.spans.kind.includes(kind)));
@@ -365,6 +382,7 @@
   });
   let grabbed = null;
   timeline.addEventListener("pointerdown", (event) => {
+    if (event.button !== 0) return;
     grabbed = shareAt(Math.max(inside(event), LABELS), timeline.clientWidth);
     timeline.setPointerCapture(event.pointerId);
   });
@@ -376,7 +394,7 @@
     }
     point(event);
   });
-  timeline.addEventListener("pointerup", () => (grabbed = null));
+  for (const end of ["pointerup", "pointercancel"]) timeline.addEventListener(end, () => (grabbed = null));
   timeline.addEventListener("pointerleave", () => ($("pointed").textContent = "\u00a0"));
 
   function point(event) {
@@ -394,10 +412,27 @@
 
   // ── beginning ──
 
+  function resetPlaces() {
+    for (const control of controls) setPlace(control, Number(control.dataset.own));
+    plan = "";
+  }
+
+  // The link as it is; where it is wrong, that is said above the scenario's own figures.
+  async function begin() {
+    readLink();
+    const wrong = location.search.length > 1 ? (await answered(location.search.slice(1))).error : undefined;
+    if (wrong) resetPlaces();
+    await ask();
+    if (wrong) {
+      say(wrong);
+      document.body.classList.remove("stale");
+    }
+  }
+
   form.addEventListener("input", ask);
   form.addEventListener("submit", (event) => event.preventDefault());
   $("reset").addEventListener("click", () => {
-    for (const control of controls) setPlace(control, Number(control.dataset.own));
+    resetPlaces();
     ask();
   });
   $("link").addEventListener("click", async () => {
@@ -411,11 +446,10 @@
   $("rates").addEventListener("click", (event) => {
     const row = event.target.closest(".plan");
     if (!row) return;
-    plan = row.dataset.plan;
+    plan = plan === row.dataset.plan ? "" : row.dataset.plan; // once more: the fastest again
     ask();
   });
   addEventListener("resize", draw);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-  readLink();
-  ask();
+  begin();
 })();
