@@ -162,7 +162,7 @@ browser: setup
 	$(BIN)/python -m tests.browser.moves $(BROWSER)
 
 clean::
-	rm -rf build site *.egg-info real/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis $(OUT) $(CROSSCHECK) $(VALIDATE)
+	rm -rf build site *.egg-info real/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis $(OUT) $(CROSSCHECK) $(VALIDATE) $(BROWSER)
 	find simfrontier simfrontier_extras real tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # What extras add: targets of their own, and lines of help and clean.
