@@ -11,7 +11,7 @@ from simfrontier.collectives import environments_of
 from simfrontier.cost import Prices
 from simfrontier.errors import InputError
 from simfrontier.records import dataclass
-from simfrontier.scenario import COMPARING, Scenario, scenario_of
+from simfrontier.scenario import Scenario, scenario_of, without_comparisons
 from simfrontier.stack import load_stack, stacks_of
 from simfrontier.tuning import SmallSchedules, estimate
 
@@ -69,7 +69,7 @@ def environment_of(scenario: Scenario, devices: int) -> Environment | None:
 
 def _alternatives(scenario: Scenario, steps: _Steps, own: Mapping[str, float]) -> Iterator[Alternative]:
     """Those with which any of the plans has a step."""
-    said = {name: table for name, table in scenario.said.items() if name not in COMPARING}
+    said = without_comparisons(scenario.said, scenario.plans)
     families = {plan: scenario.plans[plan].family for plan in own}
     of_stacks = {plan: stacks_of(family) for plan, family in families.items()}
     tried: tuple[tuple[Key, Iterable[str]], ...] = (

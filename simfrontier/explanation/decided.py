@@ -10,19 +10,16 @@ from typing import Any
 
 from simfrontier.errors import InputError
 from simfrontier.plan import Options
-from simfrontier.scenario import COMPARING, Scenario, SearchTable, options_of, scenario_of
+from simfrontier.scenario import Scenario, SearchTable, options_of, scenario_of, without_comparisons
 from simfrontier.tuning import GridSearcher
 
 
 def only(scenario: Scenario, plans: tuple[str, ...], devices: int) -> Scenario:
     """The scenario with some plans at one size, and without what compares plans. Raises InputError for names that are
     no plans, sizes that cannot be, and plans that cannot be at that size."""
-    document = {key: part for key, part in scenario.document.items() if key not in COMPARING}
-    tables = document.pop("at", {}).get(str(devices))
-    if tables is not None:
-        chosen = {name: table for name, table in tables.get("plans", {}).items() if name in plans}
-        rest = {key: table for key, table in tables.items() if key != "plans"}
-        document["at"] = {str(devices): {**rest, "plans": chosen} if chosen else rest}
+    document = without_comparisons(scenario.document, plans)
+    if "at" in document:
+        document["at"] = {size: table for size, table in document["at"].items() if size == str(devices)}
     made = scenario_of(document, scenario.where, None, plans, (devices,))
     known = {
         key: options for key, options in scenario.resolved_options.items() if key[0] in plans and key[1] == devices

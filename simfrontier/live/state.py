@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +10,7 @@ from simfrontier.errors import InputError, nearest
 from simfrontier.io import comment, toml_document
 from simfrontier.live.controls import DEVICES, SLOW, Control
 from simfrontier.records import dataclass
-from simfrontier.scenario import COMPARING, Scenario, scenario_of
+from simfrontier.scenario import Scenario, scenario_of, without_comparisons
 
 PLAN = "plan"  # in a link: the plan whose step is shown
 
@@ -63,20 +63,8 @@ def scenario_at(
     settings = {key: values[key] for key in state.places if key in values}
     if SLOW in settings:
         settings[SLOW] = [{"device": 0, "factor": settings[SLOW]}]
-    return scenario_of(document_of(base), base.where, {**settings, **(more or {})}, tuple(base.plans), (size,))
-
-
-def document_of(base: Scenario) -> dict[str, Any]:
-    """What a scenario says of the plans that it has: nothing that compares them with others, or is of others."""
-    said = {name: table for name, table in base.said.items() if name not in COMPARING}
-    if "at" in said:
-        said["at"] = {size: _of_plans(table, base.plans) for size, table in said["at"].items()}
-    return said
-
-
-def _of_plans(table: Mapping[str, Any], plans: Collection[str]) -> dict[str, Any]:
-    kept = {name: options for name, options in table.get("plans", {}).items() if name in plans}
-    return {**table, "plans": kept} if "plans" in table else dict(table)
+    document = without_comparisons(base.said, base.plans)
+    return scenario_of(document, base.where, {**settings, **(more or {})}, tuple(base.plans), (size,))
 
 
 def scenario_file(base: Scenario, controls: Sequence[Control], state: LiveState) -> str:

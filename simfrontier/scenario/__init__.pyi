@@ -8,11 +8,12 @@ from .form import (
 )
 from .grid_order import GridOrder as GridOrder, grid_orders as grid_orders
 from .keys import plan_sentences as plan_sentences, scenario_keys as scenario_keys
-from .load import (
+from .load import Scenario as Scenario, load_scenario as load_scenario, scenario_of as scenario_of
+from .plans import (
     COMPARING as COMPARING,
-    Scenario as Scenario,
-    load_scenario as load_scenario,
-    scenario_of as scenario_of,
+    SearchTable as SearchTable,
+    options_of as options_of,
+    unknown_family as unknown_family,
+    without_comparisons as without_comparisons,
 )
-from .plans import SearchTable as SearchTable, options_of as options_of, unknown_family as unknown_family
 from .settings import parse_setting as parse_setting, path_of as path_of

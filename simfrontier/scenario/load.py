@@ -34,7 +34,6 @@ FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 NO_SCENARIOS: Final = {".json": "JSON, as schedules and traces are", ".csv": "a table of results or measurements"}
-COMPARING: Final = ("published", "sensitivity")  # tables that compare plans of the whole scenario
 
 
 @dataclass(frozen=True, kw_only=True)

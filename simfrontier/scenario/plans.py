@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
@@ -21,6 +21,8 @@ from simfrontier.plan import (
 )
 from simfrontier.scenario.grid_order import GridOrder, grid_orders, order_names
 from simfrontier.workload import USUAL_CROSS_ENTROPY
+
+COMPARING: Final = ("published", "sensitivity")  # tables that compare plans of the whole scenario
 
 AXES = ("node", "package", "gcd")
 DATA_KEY = "data"
@@ -170,6 +172,20 @@ def name_plans(document: dict[str, Any], plans: tuple[str, ...]) -> None:
     known = document.get("plans")
     if isinstance(known, dict):
         known |= {name: {} for name in plans if name in by_name() and name not in known}
+
+
+def without_comparisons(document: Mapping[str, Any], plans: Collection[str]) -> dict[str, Any]:
+    """What a document says of these plans: nothing that compares plans, or is of others at a size."""
+    said = {name: table for name, table in document.items() if name not in COMPARING}
+    if "at" in said:
+        said["at"] = {size: _of_plans(table, plans) for size, table in said["at"].items()}
+    return said
+
+
+def _of_plans(table: Mapping[str, Any], plans: Collection[str]) -> dict[str, Any]:
+    kept = {name: options for name, options in table.get("plans", {}).items() if name in plans}
+    rest = {key: value for key, value in table.items() if key != "plans"}
+    return {**rest, "plans": kept} if kept else rest
 
 
 def choose_plans(document: dict[str, Any], plans: tuple[str, ...], where: str) -> None:

@@ -193,6 +193,38 @@ class SimulatedStep:
         return tuple(out)
 
 
+def _span(
+    index: int,
+    op: Op,
+    call: Call,
+    name: str,
+    axes: str,
+    level: Level | Literal[""],
+    num_bytes: float,
+    message_bytes: float,
+    ready_s: float,
+    start_s: float,
+    end_s: float,
+) -> Span:
+    """A span of an op of a call."""
+    return Span(
+        op=index,
+        lane=op.lane,
+        kind=op.kind,
+        name=name,
+        axes=axes,
+        level=level,
+        call=call.label,
+        layer=call.layer,
+        micro=call.micro,
+        num_bytes=num_bytes,
+        message_bytes=message_bytes,
+        ready_s=ready_s,
+        start_s=start_s,
+        end_s=end_s,
+    )
+
+
 class _SpanFacts:
     """What spans of a role's ops say beside their times, found out once for each op."""
 
@@ -203,22 +235,7 @@ class _SpanFacts:
 
     def span(self, index: int, op: Op, call: Call, ready_s: float, start_s: float, end_s: float) -> Span:
         axes, level, size, message = self._of(op)
-        return Span(
-            op=index,
-            lane=op.lane,
-            kind=op.kind,
-            name=op.name,
-            axes=axes,
-            level=level,
-            call=call.label,
-            layer=call.layer,
-            micro=call.micro,
-            num_bytes=size,
-            message_bytes=message,
-            ready_s=ready_s,
-            start_s=start_s,
-            end_s=end_s,
-        )
+        return _span(index, op, call, op.name, axes, level, size, message, ready_s, start_s, end_s)
 
     def whole(
         self, index: int, op: Op, call: Call, block: tuple[Op, ...], ready_s: float, start_s: float, end_s: float
@@ -228,22 +245,7 @@ class _SpanFacts:
             sizes = [self._of(each)[2:] for each in block if not isinstance(each, Compute)]
             self.sent[op.number] = sum(size for size, _ in sizes), sum(message for _, message in sizes)
         sent, messages = self.sent[op.number]
-        return Span(
-            op=index,
-            lane=op.lane,
-            kind=op.kind,
-            name=call.label,
-            axes="",
-            level="",
-            call=call.label,
-            layer=call.layer,
-            micro=call.micro,
-            num_bytes=sent,
-            message_bytes=messages,
-            ready_s=ready_s,
-            start_s=start_s,
-            end_s=end_s,
-        )
+        return _span(index, op, call, call.label, "", "", sent, messages, ready_s, start_s, end_s)
 
     def _of(self, op: Op) -> tuple[str, Level | Literal[""], float, float]:
         known = self.known.get(op.number)
