@@ -275,21 +275,21 @@ def test_settings_are_keys_and_finite_values(tmp_path: Path, text: str, message:
             'links=[{node=0, link="xgmi 0>2", factor=0.5}]',
             ": at 8 devices: link of node 0 of toy-cluster: got 'xgmi 0>2'; did you mean \"xgmi 3>2\"?",
         ),
-        ("slow=[{device=1, factor=0}]", ".slow[0].factor: got 0, allowed: more than 0 and at most 1"),
-        ("slow=[{device=1, factor=1.5}]", ".slow[0].factor: got 1.5, allowed: more than 0 and at most 1"),
+        ("slow=[{device=1, factor=-0.1}]", ".slow[0].factor: got -0.1, allowed: at least 0 and at most 1"),
+        ("slow=[{device=1, factor=1.5}]", ".slow[0].factor: got 1.5, allowed: at least 0 and at most 1"),
         ("slow=[{device=1, factor=nan}]", ".slow[0].factor: got NaN, allowed: a finite number"),
         ("slow=[{factor=0.5}]", ".slow[0].device: missing"),
         (
             "slow=[{device=1, factor=0.5}, {device=1, factor=0.6}]",
-            ".slow: got device 1 twice, allowed: every device once",
+            ".slow: got device 1 twice, allowed: every device once at a time",
         ),
         (
             'links=[{node=0, link="hbm 0", factor=0.5}, {node=0, link="hbm 0", factor=0.6}]',
-            '.links: got "hbm 0" of node 0 twice, allowed: every link once',
+            '.links: got "hbm 0" of node 0 twice, allowed: every link once at a time',
         ),
         (
             "pools=[{source=0, target=1, factor=0.5}, {source=0, target=1, factor=0.6}]",
-            ".pools: got 0>1 twice, allowed: every pool once",
+            ".pools: got 0>1 twice, allowed: every pool once at a time",
         ),
         (
             "pools=[{source=0, target=1, factor=0.5}]",

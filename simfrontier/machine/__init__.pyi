@@ -27,9 +27,14 @@ from .load import (
 from .perturbation import (
     HEALTHY as HEALTHY,
     DegradedLink as DegradedLink,
+    DegradedNic as DegradedNic,
     DegradedPool as DegradedPool,
     Perturbation as Perturbation,
     SlowDevice as SlowDevice,
+    SlowMemory as SlowMemory,
+    SlowNode as SlowNode,
+    SlowPackage as SlowPackage,
+    Trouble as Trouble,
 )
 from .sizes import SizeError as SizeError, mesh_sizes as mesh_sizes
 from .sources import sources_of as sources_of

@@ -1,10 +1,13 @@
-"""What is wrong with a machine today: the table `perturbation` of a scenario, and what a fabric is made with."""
+"""What is wrong with a machine, and when: the table `perturbation` of a scenario, and what a fabric is made with."""
 
-from collections import Counter
-from collections.abc import Iterable
-from typing import Annotated
+from __future__ import annotations
 
-from annotated_types import Ge, Gt, Le, MaxLen
+from collections.abc import Iterable, Iterator
+from dataclasses import fields, replace
+from itertools import combinations, pairwise
+from typing import Annotated, Any, Final
+
+from annotated_types import Ge, Le, MaxLen
 
 from simfrontier.errors import InputError, shown
 from simfrontier.io import Text
@@ -12,65 +15,228 @@ from simfrontier.limits import COUNT, ENTRIES
 from simfrontier.records import dataclass
 
 Number = Annotated[int, Ge(0), Le(COUNT.most)]
-Factor = Annotated[float, Gt(0), Le(1)]
+Factor = Annotated[float, Ge(0), Le(1)]
+Seconds = Annotated[float, Ge(0)]
+Moment = tuple[int, float]  # a step, and seconds since it began
+
+NEVER: Final[Moment] = (COUNT.most + 1, 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SlowDevice:
-    """A device that computes at a part of its speed."""
+class Trouble:
+    """Something that has only a part of its rate (`factor`; at 0 it is dead) from a moment until another one.
+
+    A moment is a number of seconds after a step began. Without times: always. With `until_s` alone, in the step in
+    which it begins; with `until_step` alone, until that step begins. What ends after its step is over ends with it.
+    """
+
+    factor: Factor
+    from_step: Number = 0
+    from_s: Seconds = 0.0
+    until_step: Number | None = None
+    until_s: Seconds | None = None
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.factor <= 1.0:
+            raise InputError(f"{self.thing}: got factor {self.factor}; allowed: 0 to 1", key=("perturbation",))
+
+    @property
+    def begin(self) -> Moment:
+        """When it begins."""
+        return self.from_step, self.from_s
+
+    @property
+    def end(self) -> Moment:
+        """When all is well again."""
+        if self.until_step is None and self.until_s is None:
+            return NEVER
+        return self.from_step if self.until_step is None else self.until_step, self.until_s or 0.0
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether there is a moment at which it is not there."""
+        return self.begin > (0, 0.0) or self.end < NEVER
+
+    @property
+    def thing(self) -> str:
+        """What has the trouble, for a reader."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlowDevice(Trouble):
+    """A device that computes at a part of its speed; a dead one also moves nothing in its memory."""
 
     device: Number
-    factor: Factor
+
+    @property
+    def thing(self) -> str:
+        return f"device {self.device}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DegradedLink:
+class SlowPackage(Trouble):
+    """A package of which all devices compute at a part of their speed; packages are numbered over all nodes."""
+
+    package: Number
+
+    @property
+    def thing(self) -> str:
+        return f"package {self.package}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlowNode(Trouble):
+    """A node of which all devices compute at a part of their speed; of a dead one all links are dead too."""
+
+    node: Number
+
+    @property
+    def thing(self) -> str:
+        return f"node {self.node}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlowMemory(Trouble):
+    """A device whose memory has only a part of its bandwidth."""
+
+    device: Number
+
+    @property
+    def thing(self) -> str:
+        return f"memory of device {self.device}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DegradedLink(Trouble):
     """A link of a node that has only a part of its capacity; link names as `simfrontier show --links` prints them."""
 
     node: Number
     link: Text
-    factor: Factor
+
+    @property
+    def thing(self) -> str:
+        return f"{shown(self.link)} of node {self.node}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DegradedPool:
+class DegradedNic(Trouble):
+    """A NIC of a node that sends and receives at a part of its rate."""
+
+    node: Number
+    nic: Number
+
+    @property
+    def thing(self) -> str:
+        return f"NIC {self.nic} of node {self.node}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DegradedPool(Trouble):
     """The global links from one group of a dragonfly to another, which have only a part of their capacity."""
 
     source: Number
     target: Number
-    factor: Factor
+
+    @property
+    def thing(self) -> str:
+        return f"{self.source}>{self.target}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Perturbation:
-    """Devices, links and global pools that are slower than they should be; everything else is healthy."""
+    """Devices, memories, links and global pools that are slower than they should be, or dead, always or for a time;
+    everything else is healthy."""
 
     slow: Annotated[tuple[SlowDevice, ...], MaxLen(ENTRIES.most)] = ()
+    packages: Annotated[tuple[SlowPackage, ...], MaxLen(ENTRIES.most)] = ()
+    nodes: Annotated[tuple[SlowNode, ...], MaxLen(ENTRIES.most)] = ()
+    memories: Annotated[tuple[SlowMemory, ...], MaxLen(ENTRIES.most)] = ()
     links: Annotated[tuple[DegradedLink, ...], MaxLen(ENTRIES.most)] = ()
+    nics: Annotated[tuple[DegradedNic, ...], MaxLen(ENTRIES.most)] = ()
     pools: Annotated[tuple[DegradedPool, ...], MaxLen(ENTRIES.most)] = ()
 
-    def __post_init__(self) -> None:
-        factors = [(f"slow device {each.device}", each.factor) for each in self.slow]
-        factors += [(f"link {each.link!r} of node {each.node}", each.factor) for each in self.links]
-        factors += [(f"global pool {each.source}>{each.target}", each.factor) for each in self.pools]
-        for what, factor in factors:
-            if not 0.0 < factor <= 1.0:
-                raise InputError(f"{what}: got factor {factor}; allowed: 0 < factor <= 1", key=("perturbation",))
-
     def __bool__(self) -> bool:
-        return bool(self.slow or self.links or self.pools)
+        return any(getattr(self, each.name) for each in fields(self))
 
-    def refuse_twice(self) -> None:
-        """Raise InputError where one thing is named twice."""
-        _refuse_twice("slow", (f"device {each.device}" for each in self.slow), "device")
-        _refuse_twice("links", (f"{shown(each.link)} of node {each.node}" for each in self.links), "link")
-        _refuse_twice("pools", (f"{each.source}>{each.target}" for each in self.pools), "pool")
+    @property
+    def is_timed(self) -> bool:
+        """Whether anything changes at some moment."""
+        return any(trouble.is_timed for _, trouble in self.troubles())
+
+    def troubles(self) -> Iterator[tuple[str, Trouble]]:
+        """All that is wrong at any time, each with the key of its list."""
+        for key in LISTS:
+            for trouble in getattr(self, key):
+                yield key, trouble
+
+    @property
+    def all_at_once(self) -> Perturbation:
+        """All that is ever wrong, as if it always were."""
+        every: Any = {key: tuple(map(_always, getattr(self, key))) for key in LISTS}
+        return Perturbation(**every)
+
+    def at(self, moment: Moment) -> Perturbation:
+        """What is wrong at a moment, as if it always were."""
+        if not self.is_timed:
+            return self
+        now: Any = {
+            key: tuple(_always(each) for each in getattr(self, key) if each.begin <= moment < each.end) for key in LISTS
+        }
+        return Perturbation(**now)
+
+    def states(self, step: int) -> tuple[tuple[float, Perturbation], ...]:
+        """What is wrong in a step from when on, in seconds after it began, in order; the first from its beginning."""
+        moments = {moment for _, each in self.troubles() for moment in (each.begin, each.end) if moment[0] == step}
+        states = [(seconds, self.at((step, seconds))) for seconds in sorted({0.0, *(s for _, s in moments)})]
+        return (states[0], *(after for before, after in pairwise(states) if before[1] != after[1]))
+
+    @property
+    def last_step(self) -> int:
+        """The last step in which something begins or ends."""
+        moments = [moment for _, each in self.troubles() for moment in (each.begin, each.end) if moment < NEVER]
+        return max(moments, default=(0, 0.0))[0]
+
+    def refuse_wrong(self) -> None:
+        """Raise InputError where a trouble ends before it begins, or one thing has two at a time."""
+        for key in LISTS:
+            listed = getattr(self, key)
+            for number, each in enumerate(listed):
+                if each.end <= each.begin:
+                    text = f"{each.thing} ends at {_said(each.end)}, allowed: after it begins at {_said(each.begin)}"
+                    raise InputError(text, key=("perturbation", key, number))
+            for thing, several in _by_thing(listed):
+                for one, other in combinations(several, 2):
+                    if max(one.begin, other.begin) < min(one.end, other.end):
+                        raise InputError(
+                            f"got {thing} twice, allowed: every {_WORDS[key]} once at a time", key=("perturbation", key)
+                        )
 
 
-HEALTHY = Perturbation()
+LISTS: Final = tuple(each.name for each in fields(Perturbation))
+HEALTHY: Final = Perturbation()
+_WORDS: Final = {
+    "slow": "device",
+    "packages": "package",
+    "nodes": "node",
+    "memories": "memory",
+    "links": "link",
+    "nics": "NIC",
+    "pools": "pool",
+}
 
 
-def _refuse_twice(key: str, named: Iterable[str], what: str) -> None:
-    for name, times in Counter(named).items():
-        if times > 1:
-            raise InputError(f"got {name} twice, allowed: every {what} once", key=("perturbation", key))
+def _always(trouble: Trouble) -> Trouble:
+    return replace(trouble, from_step=0, from_s=0.0, until_step=None, until_s=None)
+
+
+def _by_thing(troubles: Iterable[Trouble]) -> Iterator[tuple[str, list[Trouble]]]:
+    together: dict[str, list[Trouble]] = {}
+    for each in troubles:
+        together.setdefault(each.thing, []).append(each)
+    yield from together.items()
+
+
+def _said(moment: Moment) -> str:
+    step, seconds = moment
+    return f"{seconds:g} s of step {step}"

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from simfrontier.arrays import Floats, Ints
 from simfrontier.errors import InputError, nearest
 from simfrontier.machine import HEALTHY, Machine, Perturbation
+from simfrontier.network.degraded import degrade
 from simfrontier.network.hashes import Hashes, combine, number_hash
 from simfrontier.network.pools import Pools, pools_of
 from simfrontier.records import dataclass
@@ -60,8 +61,8 @@ class Fabric:
     ) -> Self:
         """Lay out the links; ranks fill the devices in order unless `placement` (rank -> device) says otherwise.
 
-        num_devices: number of ranks, by default all devices of the nodes. Raises InputError where the perturbation
-        names a device, node, link or pool that is not there.
+        num_devices: number of ranks, by default all devices of the nodes. Of a perturbation that changes over time,
+        what is wrong at the beginning of step 0. Raises InputError where it names what is not there.
         """
         per_node = machine.devices_per_node
         num_slots = num_nodes * per_node
@@ -105,18 +106,12 @@ class Fabric:
             link_class=link_class,
             class_names=names,
             device_of=device_of,
-            speed=_speeds(num_slots, perturbation)[device_of],
+            speed=np.ones(num_ranks),
         )
-        fabric._degrade(perturbation)
+        degrade(fabric, perturbation.at((0, 0.0)))
         for array in (capacity, kind, link_class, device_of, fabric.speed):
             array.flags.writeable = False
         return fabric
-
-    def _degrade(self, perturbation: Perturbation) -> None:
-        for wire in perturbation.links:
-            self.capacity[self.link_named(wire.node, wire.link)] *= wire.factor
-        for pool in perturbation.pools:
-            self.capacity[self.pool_base + self.pools.degraded(pool.source, pool.target)] *= pool.factor
 
     @property
     def wires_per_node(self) -> int:
@@ -200,14 +195,3 @@ class Fabric:
         base, what = (self.hbm_base, "hbm") if link < self.units_base else (self.units_base, "compute units")
         node, position = divmod(link - base, self.machine.devices_per_node)
         return f"node {node} {what} {position}"
-
-
-def _speeds(num_devices: int, perturbation: Perturbation) -> Floats:
-    speed = np.ones(num_devices)
-    for slow in perturbation.slow:
-        if not 0 <= slow.device < num_devices:
-            raise InputError(
-                f"slow device: got {slow.device}; this job has devices 0 to {num_devices - 1}", key=("perturbation",)
-            )
-        speed[slow.device] *= slow.factor
-    return speed

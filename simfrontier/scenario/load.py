@@ -381,7 +381,7 @@ def _refuse_names(file: ScenarioFile, named: Collection[str]) -> None:
     for size, times in Counter(sizes).items():
         if times > 1:
             raise InputError(f"got {size} twice, allowed: every size once", key=("run", "devices"))
-    file.perturbation.refuse_twice()
+    file.perturbation.refuse_wrong()
     for key, names in _plan_names(file):
         _refuse_strangers(names, named, file, key)
 
@@ -432,7 +432,7 @@ def _refuse_perturbation(scenario: Scenario, mesh: Mesh) -> None:
 
     try:
         num_nodes = -(-mesh.num_ranks // scenario.machine.devices_per_node)
-        Fabric.build(scenario.machine, num_nodes, perturbation, num_devices=mesh.num_ranks)
+        Fabric.build(scenario.machine, num_nodes, perturbation.all_at_once, num_devices=mesh.num_ranks)
     except InputError as error:
         raise error.within(key=() if error.key else ("perturbation",), when=f"at {mesh.num_ranks} devices") from None
 

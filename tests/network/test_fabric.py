@@ -82,13 +82,13 @@ def test_perturbation_scales_speed_wires_memories_and_pools() -> None:
         ),
         ({"pools": {(1, 1): 0.5}}, "perturbation: global pool: got 1>1; allowed: two different groups of 0 to 3"),
         ({"pools": {(1, 4): 0.5}}, "perturbation: global pool: got 1>4; allowed: two different groups of 0 to 3"),
-        ({"slow": {0: 0.0}}, "perturbation: slow device 0: got factor 0.0; allowed: 0 < factor <= 1"),
-        ({"slow": {0: 1.5}}, "perturbation: slow device 0: got factor 1.5; allowed: 0 < factor <= 1"),
+        ({"slow": {0: -0.5}}, "perturbation: device 0: got factor -0.5; allowed: 0 to 1"),
+        ({"slow": {0: 1.5}}, "perturbation: device 0: got factor 1.5; allowed: 0 to 1"),
         (
             {"links": {(0, "x"): float("nan")}},
-            "perturbation: link 'x' of node 0: got factor nan; allowed: 0 < factor <= 1",
+            'perturbation: "x" of node 0: got factor nan; allowed: 0 to 1',
         ),
-        ({"pools": {(0, 1): -1.0}}, "perturbation: global pool 0>1: got factor -1.0; allowed: 0 < factor <= 1"),
+        ({"pools": {(0, 1): -1.0}}, "perturbation: 0>1: got factor -1.0; allowed: 0 to 1"),
     ],
 )
 def test_wrong_perturbations_are_named(perturbation: dict[str, dict[object, float]], message: str) -> None:
