@@ -1,10 +1,15 @@
-"""Lower bounds on a step of fidelity `flow`: what no order of these ops on this machine can beat."""
+"""Lower bounds on a step of fidelity `flow`: what no order of these ops on this machine can beat,
+at the best that each link and device was in the step."""
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 import numpy as np
 
 from simfrontier.analysis.bytes_moved import instances
+from simfrontier.arrays import Floats
+from simfrontier.cost import Cluster, PricedOp
 from simfrontier.network import ResourceKind
 from simfrontier.records import dataclass
 from simfrontier.schedule import Compute, members_of
@@ -29,14 +34,16 @@ class Bounds:
 def bounds(step: SimulatedStep) -> Bounds:
     """Each lane is a FIFO, so a step lasts as long as the ops of its fullest lane at the speed each has when it is the
     only activity of the machine; and each wire has to carry its bytes."""
-    cluster = step.cluster
+    cluster, states = step.cluster, [state for _, state in step.states] or [step.cluster]
     lanes: dict[tuple[str, int], float] = {}
     known: dict[int, list[float]] = {}  # by number of the op, which several roles may have
     wire = np.zeros(cluster.folding.num_link_classes)
+    best = np.max([state.folding.capacity for state in states], axis=0)
     for role, op, count in instances(step):
         priced = cluster.of(op)
         if op.number not in known:
-            known[op.number] = [cluster.least_s(work) for work in priced.works]
+            each = [[state.least_s(work) for work in state.of(op).works] for state in states]
+            known[op.number] = list(map(min, *each)) if len(each) > 1 else each[0]
         shortest = known[op.number]
         mine = np.flatnonzero(cluster.role_of == role)
         groups = cluster.folding.activity_of(priced.pattern)[mine]
@@ -44,10 +51,22 @@ def bounds(step: SimulatedStep) -> Bounds:
             lanes[op.lane, cls] = lanes.get((op.lane, cls), 0.0) + count * shortest[group]
         if not isinstance(op, Compute) and role == min(members_of(op, step.schedule), default=role):
             used = set(groups.tolist()) if not cluster.role_assignment.is_shared(op) else range(len(priced.works))
-            for work in (priced.works[group] for group in used):
-                if work.amount > 0.0:
-                    flow = cluster.flows[work.flow]
-                    wire[flow.rows] += count * work.amount * flow.load
-    is_wire = cluster.fabric.kind[cluster.folding.link_representative] == ResourceKind.WIRE
-    link_s = float((wire[is_wire] / cluster.folding.capacity[is_wire]).max(initial=0.0))
+            asked = [_asked(state, best, state.of(op), used) for state in states]
+            wire += count * (np.min(asked, axis=0) if len(asked) > 1 else asked[0])
+    is_used = (cluster.fabric.kind[cluster.folding.link_representative] == ResourceKind.WIRE) & (wire > 0.0)
+    link_s = float((wire[is_used] / best[is_used]).max(initial=0.0))
     return Bounds(lane_s=max(lanes.values(), default=0.0), link_s=link_s)
+
+
+def _asked(cluster: Cluster, best: Floats, priced: PricedOp, groups: Collection[int]) -> Floats:
+    """What an op asks of each link class, as so much of a link of the `best` capacity; endless where it stands
+    still."""
+    out = np.zeros(len(best))
+    for work in (priced.works[group] for group in groups):
+        if work.stands_still:
+            return np.full(len(best), np.inf)
+        if work.amount > 0.0:
+            flow = cluster.flows[work.flow]
+            own, highest = cluster.folding.capacity[flow.rows], best[flow.rows]
+            out[flow.rows] += work.amount * flow.load * np.divide(highest, own, out=np.ones(len(own)), where=own > 0.0)
+    return out

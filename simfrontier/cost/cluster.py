@@ -19,7 +19,7 @@ from simfrontier.cost.compute import priced_compute
 from simfrontier.cost.exchange import priced_exchange
 from simfrontier.cost.rates import group_shape, speeds_alone
 from simfrontier.cost.role_assignment import RoleAssignment, exchange_key
-from simfrontier.cost.work import Flow, OpWork, PricedOp
+from simfrontier.cost.work import LOCAL, Flow, OpWork, PricedOp
 from simfrontier.machine import Machine
 from simfrontier.network import Fabric, Folding, LoadColumn, Pattern
 from simfrontier.schedule import DIRECT, Collective, Compute, Exchange, Op, Schedule
@@ -138,6 +138,13 @@ class Cluster:
             return -1
         return self.intern(("starting", key, cls), column.rows, np.zeros(len(held)), 1.0, held)
 
+    def still(self, key: str, cls: int, amount: float) -> OpWork:
+        """A work that cannot go on, since it needs something that is dead; its channels keep their units."""
+        column = self.column(key, cls)
+        held = self.reserved_units(column) if key != LOCAL else None
+        flow = self.intern(("still", key, cls), column.rows, np.zeros(len(column.rows)), 0.0, held)
+        return OpWork(np.inf, amount, 0.0, flow, self.starting(key, cls, np.inf) if key != LOCAL else -1)
+
     def runs(self, op: Op, key: str) -> tuple[bool, ...]:
         """Per activity class: whether ranks that run the op are in it."""
         if not self.users:
@@ -176,11 +183,11 @@ class Cluster:
         return self._peaks[key]
 
     def least_s(self, work: OpWork) -> float:
-        """The time of a work that has all its links to itself at their full capacity."""
-        if work.amount <= 0.0:
+        """The time of a work that has all its links to itself at their full capacity; endless where one is dead."""
+        if work.amount <= 0.0 or work.stands_still:
             return work.latency_s
         flow = self.flows[work.flow]
         capacity = self.folding.capacity[flow.rows]
         with np.errstate(divide="ignore"):
             fastest = min(float(np.min(capacity / flow.load, initial=np.inf)), flow.cap)
-        return work.latency_s + work.amount / fastest
+        return work.latency_s + (work.amount / fastest if fastest else np.inf)

@@ -40,6 +40,9 @@ def priced_collective(cluster: Cluster, op: Collective) -> PricedOp:
         if not runs[cls]:
             works.append(NO_WORK)
             continue
+        if not speed:
+            works.append(cluster.still(key, cls, share * sum(message.num_bytes for message in messages) * peak))
+            continue
         sent_per_s = speed / peak
         latency = sum(
             cluster.library.latency_s(algorithm, op.kind, message.num_bytes, shape, sent_per_s) for message in messages
@@ -90,6 +93,9 @@ def _measured(cluster: Cluster, op: Collective, table: CallTable) -> PricedOp:
     alone = speeds_alone(cluster.folding, key, sent_per_s * peaks, eased)
     works = []
     for cls, (column, peak, speed) in enumerate(zip(columns, peaks.tolist(), alone.tolist(), strict=True)):
+        if not speed:
+            works.append(cluster.still(key, cls, volume * peak))
+            continue
         load = (column.wire + column.hbm * hbm) * eased[column.rows]
         flow = cluster.intern(
             (key, cls, hbm, sent_per_s), column.rows, load, sent_per_s * peak, cluster.reserved_units(column)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simfrontier.cost.coding import coding_s
-from simfrontier.cost.work import LOCAL, NO_WORK, OpWork, PricedOp
+from simfrontier.cost.work import LOCAL, NO_WORK, STILL, OpWork, PricedOp
 from simfrontier.machine import Machine
 from simfrontier.schedule import MODEL_KINDS, Compute, Schedule, matmul_dtype, matmul_form, matmul_shape, traffic_bytes
 
@@ -57,12 +57,15 @@ def priced_compute(cluster: Cluster, op: Compute) -> PricedOp:
     speeds = cluster.fabric.speed[cluster.folding.representative]
     if op.kind == "hook" or traffic == 0.0:
         wait = OpWork(waiting_s(op, cluster.machine), 0.0, 1.0, -1)
-        return PricedOp(LOCAL, (wait,) * len(speeds))
+        return PricedOp(LOCAL, tuple(wait if speed else STILL for speed in speeds.tolist()))
     math_s = arithmetic_s(op, cluster.schedule, cluster.machine)
     works = []
     for cls, (speed, has_part) in enumerate(zip(speeds.tolist(), cluster.has_part(op).tolist(), strict=True)):
         if not has_part:
             works.append(NO_WORK)
+            continue
+        if not speed:
+            works.append(cluster.still(LOCAL, cls, traffic))
             continue
         alone = traffic / device.kernel_s(math_s, traffic, speed)
         units = math_s / speed * device.num_compute_units / traffic

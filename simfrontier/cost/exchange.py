@@ -41,6 +41,9 @@ def priced_exchange(cluster: Cluster, op: Exchange) -> PricedOp:
         if not any(edges):  # a rank that is in no pair
             works.append(NO_WORK)
             continue
+        if not speed:
+            works.append(cluster.still(key, cls, volume * peak))
+            continue
         sent_per_s = speed / peak
         shape = pair_shape(edges)
         latency = cluster.library.latency_s(DIRECT, "all_to_all", volume, shape, sent_per_s)

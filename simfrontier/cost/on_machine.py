@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -15,8 +16,8 @@ from simfrontier.cost.role_assignment import exchange_key, role_assignment_of, u
 from simfrontier.cost.work import LOCAL
 from simfrontier.errors import InputError
 from simfrontier.machine import HEALTHY, Machine, Perturbation
-from simfrontier.network import Fabric, fold, local
-from simfrontier.schedule import Collective, Exchange, Schedule
+from simfrontier.network import Fabric, around_dead, fold_states, local
+from simfrontier.schedule import DIRECT, Collective, Exchange, Schedule
 
 # Assumed: a message up to this size takes its time alone and no bandwidth (0.04 us on a NIC of 25 GB/s, far below the
 # start-up of any call).
@@ -32,17 +33,36 @@ def price(
     exact: bool = False,
     placement: Placement = "block",
 ) -> Cluster:
-    """Lay the schedule's ranks out on the machine, choose algorithms, build patterns and fold them.
+    """Lay the schedule's ranks out on the machine, choose algorithms, build patterns and fold them. Of a perturbation
+    that changes over time, what is wrong at the beginning of step 0.
 
     Placement as Slurm's distributions: `block` fills node after node, `cyclic` deals ranks out over the nodes in turn.
     """
+    return price_states(schedule, machine, library, [perturbation.at((0, 0.0))], exact, placement)[0]
+
+
+def price_states(
+    schedule: Schedule,
+    machine: Machine,
+    library: Library,
+    states: Sequence[Perturbation],
+    exact: bool = False,
+    placement: Placement = "block",
+) -> tuple[Cluster, ...]:
+    """The same of a machine in several states, one after another, without times: what is alike is so in all of them.
+    Algorithms are chosen as if nothing were dead; what a dead link would carry takes another way, if there is one."""
     mesh, assignment = schedule.mesh, role_assignment_of(schedule)
     if mesh.num_ranks > machine.num_devices:
         raise InputError(f"{machine.name} has {machine.num_devices} devices; the mesh needs {mesh.num_ranks}")
     num_nodes = -(-mesh.num_ranks // machine.devices_per_node)
     device_of = placed(placement, mesh.num_ranks, num_nodes, machine)
-    fabric = Fabric.build(machine, num_nodes, perturbation, num_devices=mesh.num_ranks, placement=device_of)
-    choices = AlgorithmChoices(fabric, mesh, library)
+
+    def laid_out(perturbation: Perturbation) -> Fabric:
+        return Fabric.build(machine, num_nodes, perturbation, num_devices=mesh.num_ranks, placement=device_of)
+
+    fabrics = [laid_out(state) for state in states]
+    alive = fabrics[0] if states[0].without_dead == states[0] else laid_out(states[0].without_dead)
+    choices = AlgorithmChoices(alive, mesh, library)
     collectives = {op.number: op for op in schedule.distinct_ops() if isinstance(op, Collective)}
     algorithms = {number: choices.choose(op, schedule) for number, op in collectives.items()}
     small = frozenset(
@@ -50,37 +70,51 @@ def price(
         for number, op in collectives.items()
         if sum(message.num_bytes for message in messages_of(op, schedule.tensors, mesh)) <= SMALL_BYTES
     )
-    counted, patterns, carried = {}, {}, {}
+    counted, patterns, carried, by = {}, {}, {}, {}
     for number, op in collectives.items():
         algorithm = algorithms[number]
         counted[pattern_key(op.axes, algorithm)] = choices.get(op.axes, algorithm)
         carried[pattern_key(op.axes, algorithm)] = op.axes, algorithm
+        by[pattern_key(op.axes, algorithm)] = algorithm
         loading = GROUP_WAIT if number in small else algorithm
         patterns[pattern_key(op.axes, loading)] = choices.get(op.axes, loading)
     for exchange in [op for op in schedule.distinct_ops() if isinstance(op, Exchange)]:
         sizes = exchanged_bytes(exchange, schedule.tensors, mesh)
         if (key := exchange_key(exchange, *sizes)) not in patterns:
-            counted[key] = patterns[key] = pattern_of_pairs(exchange, schedule, sizes, fabric, library)
-    patterns = {key: patterns[key] for key in sorted(patterns)} | {LOCAL: local(fabric)}
-    folding = fold(fabric, patterns, None if assignment.is_one else assignment.of_rank, exact=exact)
-    healthy = fabric
-    if perturbation and library.tables:
-        healthy = Fabric.build(machine, num_nodes, num_devices=mesh.num_ranks, placement=device_of)
-    return Cluster(
-        schedule=schedule,
-        machine=machine,
-        library=choices.library,
-        fabric=fabric,
-        algorithms=algorithms,
-        patterns=patterns,
-        counted=counted,
-        carried=carried,
-        small=small,
-        folding=folding,
-        nominal=healthy.capacity[folding.link_representative],
-        role_assignment=assignment,
-        role_of=assignment.of_rank[folding.representative],
-        users={} if assignment.is_one else users_of(schedule),
+            counted[key] = patterns[key] = pattern_of_pairs(exchange, schedule, sizes, alive, library)
+            by[key] = DIRECT
+    own = local(alive)
+    healthy = laid_out(HEALTHY) if library.tables and any(states) else alive
+    loaded = []
+    for fabric in fabrics:
+        rerouted = {
+            key: around_dead(fabric, pattern, choices.library.shares_on(machine, by[key]))
+            for key, pattern in counted.items()
+        }
+        loaded.append((rerouted, {key: rerouted.get(key, patterns[key]) for key in sorted(patterns)} | {LOCAL: own}))
+    foldings = fold_states(
+        [(fabric, loading) for fabric, (_, loading) in zip(fabrics, loaded, strict=True)],
+        None if assignment.is_one else assignment.of_rank,
+        exact,
+    )
+    return tuple(
+        Cluster(
+            schedule=schedule,
+            machine=machine,
+            library=choices.library,
+            fabric=fabric,
+            algorithms=algorithms,
+            patterns=loading,
+            counted=rerouted,
+            carried=carried,
+            small=small,
+            folding=folding,
+            nominal=healthy.capacity[folding.link_representative],
+            role_assignment=assignment,
+            role_of=assignment.of_rank[folding.representative],
+            users={} if assignment.is_one else users_of(schedule),
+        )
+        for fabric, (rerouted, loading), folding in zip(fabrics, loaded, foldings, strict=True)
     )
 
 

@@ -50,7 +50,8 @@ class _PricedCall(NamedTuple):
 
 @dataclass
 class Prices:
-    """Seconds of ops, alone and of the slowest group, on the first `num_devices` of a machine."""
+    """Seconds of ops, alone and of the slowest group, on the first `num_devices` of a machine, with what is always
+    wrong with it and not dead."""
 
     machine: Machine
     library: Library
@@ -67,7 +68,7 @@ class Prices:
         self.fabric = Fabric.build(
             self.machine,
             num_nodes,
-            self.perturbation,
+            self.perturbation.lasting,
             num_devices=self.num_devices,
             placement=placed(self.placement, self.num_devices, num_nodes, self.machine),
         )

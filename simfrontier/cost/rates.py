@@ -70,6 +70,8 @@ def seconds_alone(
     mesh = schedule.mesh
     shape = group_shape(fabric, mesh, op.axes)
     sent_per_s = float(rates_alone(fabric, pattern, library.cap_bytes_per_s(algorithm, shape)).min())
+    if sent_per_s == 0.0:
+        return np.inf
     share = float(sent_share(op, algorithm, mesh))
     total = 0.0
     for message in messages_of(op, schedule.tensors, mesh):

@@ -27,7 +27,8 @@ class Flow:
 @dataclass(frozen=True, slots=True)
 class OpWork:
     """One op on one activity class: latency in seconds, then `amount` at a speed of at most `alone`; `flow` is
-    interned. While latency lasts the flow `starting`, which moves nothing, holds what `flow` holds; -1: nothing."""
+    interned. While latency lasts the flow `starting`, which moves nothing, holds what `flow` holds; -1: nothing. Where
+    something is dead that it needs, it stands still: its latency is endless."""
 
     latency_s: float
     amount: float
@@ -38,10 +39,16 @@ class OpWork:
     @property
     def alone_s(self) -> float:
         """Its time without contention."""
-        return self.latency_s + (self.amount / self.alone if self.amount else 0.0)
+        return np.inf if self.stands_still else self.latency_s + (self.amount / self.alone if self.amount else 0.0)
+
+    @property
+    def stands_still(self) -> bool:
+        """Whether it cannot go on before the machine is in another state."""
+        return self.latency_s == np.inf
 
 
 NO_WORK = OpWork(0.0, 0.0, 1.0, -1)
+STILL = OpWork(np.inf, 0.0, 1.0, -1)  # a wait of a dead device
 
 
 @dataclass(frozen=True, slots=True)

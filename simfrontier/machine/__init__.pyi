@@ -36,5 +36,6 @@ from .perturbation import (
     SlowPackage as SlowPackage,
     Trouble as Trouble,
 )
+from .routing import way as way
 from .sizes import SizeError as SizeError, mesh_sizes as mesh_sizes
 from .sources import sources_of as sources_of

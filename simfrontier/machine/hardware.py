@@ -127,6 +127,20 @@ class Node:
         """Local link ids from device a to b: fewest hops, then widest, then lowest ids; () from a device to itself."""
         return self.routes[a][b]
 
+    @property
+    def num_inside(self) -> int:
+        """Number of links before those of the NICs."""
+        return len(self.links) - 4 * len(self.nic_device)
+
+    def leg(self, link: int) -> tuple[int, ...]:
+        """Of a NIC's link, both links between its device and the network in that direction, in order; of any other
+        link that link alone."""
+        if link < self.num_inside:
+            return (link,)
+        nic, which = divmod(link - self.num_inside, 4)
+        up, down, tx, rx = range(self.num_inside + 4 * nic, self.num_inside + 4 * nic + 4)
+        return (up, tx) if which in (0, 2) else (rx, down)
+
     def to_network(self, a: int) -> tuple[int, ...]:
         """Device -> (in-package hop, where the NIC hangs on the other device) -> pcie up -> nic tx."""
         assert self.routes_out, "a machine of one node has no network"

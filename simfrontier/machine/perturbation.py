@@ -171,6 +171,18 @@ class Perturbation:
                 yield key, trouble
 
     @property
+    def without_dead(self) -> Perturbation:
+        """The same with what is dead as good as new."""
+        every: Any = {key: tuple(each for each in getattr(self, key) if each.factor > 0.0) for key in LISTS}
+        return Perturbation(**every)
+
+    @property
+    def lasting(self) -> Perturbation:
+        """What is always wrong and not dead."""
+        every: Any = {key: tuple(each for each in getattr(self, key) if not each.is_timed) for key in LISTS}
+        return Perturbation(**every).without_dead
+
+    @property
     def all_at_once(self) -> Perturbation:
         """All that is ever wrong, as if it always were."""
         every: Any = {key: tuple(map(_always, getattr(self, key))) for key in LISTS}

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simfrontier.arrays import Floats, Ints
 from simfrontier.errors import InputError
@@ -105,6 +106,17 @@ class DragonflyPools:
         """All but those from a group to itself."""
         groups = range(self.num_groups)
         return tuple(a * self.num_groups + b for a in groups for b in groups if a != b)
+
+    def leads_to(self, pool: int) -> int:
+        return pool % self.num_groups
+
+    def around(self, pool: int, dead: NDArray[np.bool_]) -> tuple[tuple[int, ...], ...]:
+        """By way of each third group to and from which pools are alive."""
+        source, target = divmod(pool, self.num_groups)
+        third = np.arange(self.num_groups)
+        to, on = source * self.num_groups + third, third * self.num_groups + target
+        usable = (third != source) & (third != target) & ~dead[to] & ~dead[on]
+        return tuple(zip(to[usable].tolist(), on[usable].tolist(), strict=True))
 
     def degraded(self, source: int, target: int) -> int:
         if source == target or not (0 <= source < self.num_groups and 0 <= target < self.num_groups):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simfrontier.arrays import Floats, Ints
 from simfrontier.errors import InputError
@@ -58,6 +59,14 @@ class FatTreePools:
 
     def joining(self) -> tuple[int, ...]:
         return tuple(range(2 * self.num_groups))
+
+    def leads_to(self, pool: int) -> int:
+        """The leaf whose uplinks they are."""
+        return pool // 2
+
+    def around(self, pool: int, dead: NDArray[np.bool_]) -> tuple[tuple[int, ...], ...]:
+        """None: a leaf's uplinks are one pool."""
+        return ()
 
     def degraded(self, source: int, target: int) -> int:
         raise InputError(

@@ -5,14 +5,14 @@ rank of a class needs to be simulated (as for linear programs in Grohe, Kersting
 Reduction via Colour Refinement, ESA 2014). Ranks belong to the relation: equal loads alone do not make equal starts.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.arrays import Floats, Ints
 from simfrontier.network.fabric import Fabric, ResourceKind
-from simfrontier.network.hashes import combine, mix
+from simfrontier.network.hashes import Hashes, combine, mix
 from simfrontier.network.pattern import Pattern
 from simfrontier.network.refine import number, refine
 from simfrontier.records import dataclass
@@ -108,38 +108,63 @@ def fold(
     rank_colour: [num_ranks] what tells ranks apart besides the fabric (role, jitter ...). A rank's speed is added here.
     exact: every rank, link and activity is a class of its own.
     """
+    return fold_states([(fabric, patterns)], rank_colour, exact)[0]
+
+
+def fold_states(
+    states: Sequence[tuple[Fabric, Mapping[str, Pattern]]],
+    rank_colour: NDArray[np.integer] | None = None,
+    exact: bool = False,
+) -> tuple[Folding, ...]:
+    """The same of a fabric in several states, one after another, each with what the same patterns load in it: what is
+    alike is so in all of them, so classes have the same numbers."""
+    fabric, patterns = states[0]
     assert rank_colour is None or rank_colour.shape == (fabric.num_ranks,)
     if exact:
         ranks, representative = _each(fabric.num_ranks)
         links, link_representative = _each(fabric.num_links)
         numbered = [_each(pattern.num) for pattern in patterns.values()]
     else:
-        own = fabric.rank_hashes()
+        own = _of_all([each.rank_hashes() for each, _ in states])
         if rank_colour is not None:
             own = combine(rank_colour.astype(np.uint64), own)
-        colours = refine(list(patterns.values()), fabric.link_hashes(), own)
+        loads = dict.fromkeys(pattern for _, each in states for pattern in each.values())
+        colours = refine(list(loads), _of_all([each.link_hashes() for each, _ in states]), own)
+        colour_of = dict(zip(loads, colours.activities, strict=True))
         link_colours = colours.links
         link_colours[fabric.hbm_of] = mix(colours.ranks ^ HBM_SALT)
         link_colours[fabric.units_of] = mix(colours.ranks ^ UNITS_SALT)
         ranks, representative = number(colours.ranks)
         links, link_representative = number(link_colours)
-        numbered = [number(activities) for activities in colours.activities]
-    quotients = {
-        key: _quotient(pattern, classes, first, links, link_representative, ranks, representative)
-        for (key, pattern), (classes, first) in zip(patterns.items(), numbered, strict=True)
-    }
-    return Folding(
-        rank_class=ranks,
-        num_rank_classes=len(representative),
-        rank_count=np.bincount(ranks),
-        representative=representative,
-        activity_class={key: classes for key, (classes, _) in zip(patterns, numbered, strict=True)},
-        link_class=links,
-        capacity=fabric.capacity[link_representative],
-        link_representative=link_representative,
-        _kind=fabric.kind[link_representative],
-        _quotients=quotients,
+        numbered = [number(_of_all([colour_of[each[key]] for _, each in states])) for key in patterns]
+    classes = dict(zip(patterns, numbered, strict=True))
+    quotients: dict[Pattern, _Quotient] = {}
+    for _, each in states:
+        for key, pattern in each.items():
+            if pattern not in quotients:
+                quotients[pattern] = _quotient(
+                    pattern, *classes[key], links, link_representative, ranks, representative
+                )
+    return tuple(
+        Folding(
+            rank_class=ranks,
+            num_rank_classes=len(representative),
+            rank_count=np.bincount(ranks),
+            representative=representative,
+            activity_class={key: own for key, (own, _) in classes.items()},
+            link_class=links,
+            capacity=state.capacity[link_representative],
+            link_representative=link_representative,
+            _kind=state.kind[link_representative],
+            _quotients={key: quotients[pattern] for key, pattern in each.items()},
+        )
+        for state, each in states
     )
+
+
+def _of_all(hashes: Sequence[Hashes]) -> Hashes:
+    """What tells apart whatever one of these does."""
+    return hashes[0] if len(hashes) == 1 else combine(*hashes)
 
 
 def _each(count: int) -> tuple[Classes, Ints]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simfrontier.arrays import Floats, Ints
 from simfrontier.errors import InputError
@@ -66,6 +67,14 @@ class Pools(Protocol):
         """The pool that a perturbation names by two groups. Raises InputError where there is no such pool."""
         ...
 
+    def leads_to(self, pool: int) -> int:
+        """The group of nodes that a pool leads to."""
+        ...
+
+    def around(self, pool: int, dead: NDArray[np.bool_]) -> tuple[tuple[int, ...], ...]:
+        """The ways around a dead pool, each the pools that it takes; `dead` of all pools [num_pools]."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoPools:
@@ -96,6 +105,12 @@ class NoPools:
         return "net"
 
     def joining(self) -> tuple[int, ...]:
+        return ()
+
+    def leads_to(self, pool: int) -> int:
+        raise AssertionError(f"pool {pool} of a job without pools")
+
+    def around(self, pool: int, dead: NDArray[np.bool_]) -> tuple[tuple[int, ...], ...]:
         return ()
 
     def degraded(self, source: int, target: int) -> int:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
 
 from simfrontier.cost import Cluster, OpWork
 from simfrontier.schedule import Compute, Op, Role, Segment, SegmentedProgram
@@ -51,12 +54,15 @@ class EngineContext:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.rates = FlowRates(cluster.flows, cluster.folding.capacity)
+        self.is_dead = cluster.folding.capacity == 0.0  # [num_link_classes]
+        self.some_dead = bool(self.is_dead.any()) or not cluster.fabric.speed.all()
         self.alone: dict[tuple[Segment, Classes], CallAlone] = {}
         self._groups: dict[str, tuple[list[int], tuple[Classes, ...]]] = {}
         self._infos: dict[int, OpInfo] = {}
         self._inner: dict[Segment, InnerCall] = {}
         self._coupled: dict[tuple[Segment, Classes], dict[int, Classes]] = {}
         self._loads: dict[tuple[Segment, Classes], int] = {}
+        self._still: dict[tuple[Segment, Classes], bool] = {}
 
     def info(self, op: Op) -> OpInfo:
         """What an engine needs of an op."""
@@ -65,8 +71,34 @@ class EngineContext:
             priced = self.cluster.of(op)
             # waits that differ by rounding are equal, so that equal classes stay together
             works = tuple(replace(work, latency_s=_rounded(work.latency_s)) for work in priced.works)
+            if self.some_dead:
+                works = tuple(self._moving(work, priced.pattern, group) for group, work in enumerate(works))
             known = self._infos[op.number] = OpInfo(works, *self._group(priced.pattern))
         return known
+
+    @cached_property
+    def idle(self) -> int:
+        """A flow of seconds that loads and holds nothing."""
+        none = np.empty(0)
+        return self.cluster.intern(("idle",), np.empty(0, np.int64), none, 1.0)
+
+    def _moving(self, work: OpWork, pattern: str, group: int) -> OpWork:
+        """A work, or one that stands still where it loads something dead."""
+        if work.amount > 0.0 and not work.stands_still:
+            flow = self.cluster.flows[work.flow]
+            if self.is_dead[flow.rows[flow.load > 0.0]].any():
+                return self.cluster.still(pattern, group, work.amount)
+        return work
+
+    def stands_still(self, part: SegmentedProgram, node: int, classes: Classes) -> bool:
+        """Whether something of a call stands still on some of these rank classes."""
+        if not self.some_dead:
+            return False
+        key = part.segment(node), classes
+        if key not in self._still:
+            infos = [self.info(op) for op in {op.number: op for op in part.block(node)}.values()]
+            self._still[key] = any(info.works[info.group_of[cls]].stands_still for info in infos for cls in classes)
+        return self._still[key]
 
     def _group(self, pattern: str) -> tuple[list[int], tuple[Classes, ...]]:
         """Of a pattern: the group of every rank class, and the members of every group."""

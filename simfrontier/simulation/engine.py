@@ -18,12 +18,15 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from simfrontier.arrays import Floats
+from simfrontier.cost import OpWork
 from simfrontier.errors import SimfrontierError
-from simfrontier.schedule import Issuer, SegmentedProgram
+from simfrontier.schedule import Issuer, Op, SegmentedProgram
+from simfrontier.simulation.clock import at
 from simfrontier.simulation.context import CallAlone, Classes, EngineContext, OpInfo
-from simfrontier.simulation.flows import INSTANT_S, RESOLUTION, FlowEvents
+from simfrontier.simulation.flows import INSTANT_S, RESOLUTION, FlowEvents, RunningFlow
 from simfrontier.simulation.nodes import number_nodes
 from simfrontier.simulation.pieces import pieces_of
+from simfrontier.simulation.stopped import job_stops
 from simfrontier.simulation.timeline import CallTimes, RoleTimeline, Timeline
 from simfrontier.simulation.under_way import CallByOps, Ending, WholeCalls, is_end_of, taken_over
 from simfrontier.simulation.waits import blocked_lines
@@ -33,19 +36,23 @@ class Engine(FlowEvents):
     """One step, or one call by itself, of rank classes that run programs in nodes."""
 
     def __init__(
-        self, context: EngineContext, parts: Sequence[tuple[SegmentedProgram, Classes]], done: Sequence[int] = ()
+        self,
+        context: EngineContext,
+        parts: Sequence[tuple[SegmentedProgram, Classes]],
+        done: Sequence[int] = (),
+        later: Sequence[tuple[float, EngineContext]] = (),
     ) -> None:
-        """`done`: how many ops of each lane every rank class has done already, none where it is empty."""
+        """`done`: how many ops of each lane every rank class has done already, none where it is empty; `later`: other
+        states of the machine, and from when on they hold, in order, in seconds."""
         super().__init__(context.rates)
-        self.context = context
+        self.context, self.later = context, list(later)
         self.parts = [part for part, _ in parts]
         self.classes = [classes for _, classes in parts]
         self.role_of = {cls: number for number, (_, classes) in enumerate(parts) for cls in classes}
         self.infos: list[list[OpInfo | None]] = []
         self.issuers: dict[int, Issuer] = {}
         for part, classes in parts:
-            each = zip(part.program.ops, part.blocks, strict=True)
-            self.infos.append([context.info(op) if block is None else None for op, block in each])
+            self.infos.append(self._infos(part))
             self.issuers.update({cls: Issuer(part.program, done) for cls in classes})
         self.ready, self.start, self.end = (
             {cls: [0.0] * self.parts[role].program.num_ops for cls, role in self.role_of.items()} for _ in range(3)
@@ -70,9 +77,10 @@ class Engine(FlowEvents):
         """The times of all roles."""
         self._start_all(list(self.role_of))
         self._settle_soon()
+        self._await_change()
         self.env.run()
         if not all(issuer.is_finished for issuer in self.issuers.values()):
-            raise SimfrontierError(self._stuck())
+            raise self._stopped() or SimfrontierError(self._stuck())
         return tuple(self._role_timeline(number) for number in range(len(self.parts)))
 
     def run_until(self, time: float, instant: float) -> None:
@@ -83,6 +91,18 @@ class Engine(FlowEvents):
         for sharing in self.sharing:
             for flow in sharing.flows:
                 flow.left = max(0.0, flow.left - flow.rate * (time - sharing.since))
+
+    def _infos(self, part: SegmentedProgram) -> list[OpInfo | None]:
+        """What is needed of each op of a role; None where a node stands for a call."""
+        each = zip(part.program.ops, part.blocks, strict=True)
+        return [self.context.info(op) if block is None else None for op, block in each]
+
+    def _stopped(self) -> SimfrontierError | None:
+        """Why it goes no further, where something is dead for good."""
+        standing = [flow.op for sharing in self.sharing for flow in sharing.flows if not flow.rate]
+        ops = [(self._op(ending), ending.classes[0]) for ending in [*self.still, *standing]]
+        works = [(op, self.context.info(op).group_of[cls]) for op, cls in ops]
+        return job_stops(self.context.cluster, works, self.now) if works else None
 
     def _role_timeline(self, role: int) -> RoleTimeline:
         ready, start, end = self._tables(role)
@@ -189,6 +209,8 @@ class Engine(FlowEvents):
 
     def _is_clear(self, role: int, node: int, coupled: Classes) -> bool:
         """Whether nothing that is under way uses a link that a call loads; whole calls that do go on op by op."""
+        if self.context.stands_still(self.parts[role], node, coupled):
+            return False
         load = self.context.load(self.parts[role], node, coupled)
         return not self._disturb(load) and not self.under_way(load)
 
@@ -276,8 +298,9 @@ class Engine(FlowEvents):
     def _next_or_return(self, cls: int) -> None:
         """The same, but where a piece of the call begins, it may run on as a whole."""
         call = self.by_ops[cls]
-        if call.issuer.is_idle:
-            pieces = self._alone(self.role_of[cls], call.node, call.coupled).pieces
+        role = self.role_of[cls]
+        if call.issuer.is_idle and not self.context.stands_still(self.parts[role], call.node, call.coupled):
+            pieces = self._alone(role, call.node, call.coupled).pieces
             piece = pieces.number_of.get(tuple(call.issuer.done))
             if piece is not None:
                 self.returning.setdefault((call.key, call.coupled, piece), []).append(cls)
@@ -326,6 +349,60 @@ class Engine(FlowEvents):
         for when, waiting in alone.timers.items():
             for what in waiting:
                 self._after(max(0.0, origin + when - now), taken_over(what, key))
+
+    # ── other states of the machine ──
+
+    def _await_change(self) -> None:
+        if self.later:
+            at(self.env, self.env.now + self.later[0][0] - self.now, self._settle_soon)
+
+    def _changed(self, edge: float) -> bool:
+        if not self.later or self.later[0][0] > self.now + (edge - self.env.now):
+            return False
+        self._change()
+        return True
+
+    def _change(self) -> None:
+        """Calls that run as a whole go on op by op; what is under way has so much left of what it needs in the next
+        state as it had in this one, and latencies that have begun stay as they are."""
+        for calls in list(self.whole):
+            self._go_on_by_ops(calls)
+        for sharing in list(self.sharing):
+            self._stop(sharing)
+        before = self.context
+        _, self.context = self.later.pop(0)
+        self.rates = self.context.rates
+        self.infos = [self._infos(part) for part in self.parts]
+        waiting = [what for each in self.timers.values() for what in each if isinstance(what, RunningFlow)]
+        for flow in [*self.loose, *self.woken, *waiting]:
+            self._take_over(flow, before)
+        for cls, call in self.by_ops.items():
+            call.inner = self.context.inner(self.parts[self.role_of[cls]], call.node)
+        still, self.still = self.still, []
+        for ending in still:
+            self._begin(self._work(ending, self.context), ending)
+        self._await_change()
+
+    def _take_over(self, flow: RunningFlow, before: EngineContext) -> None:
+        """Let a flow go on in this state as that of the same op."""
+        was, work = self._work(flow.op, before), self._work(flow.op, self.context)
+        if flow.then is not None:
+            flow.flow = work.starting if work.starting >= 0 else self.context.idle
+            flow = flow.then
+        flow.flow = work.flow
+        flow.left *= work.amount / was.amount
+
+    def _work(self, ending: Ending, context: EngineContext) -> OpWork:
+        """What the op asks that ends then."""
+        info = context.info(self._op(ending))
+        return info.works[info.group_of[ending.classes[0]]]
+
+    def _op(self, ending: Ending) -> Op:
+        cls = ending.classes[0]
+        if ending.inner >= 0:
+            return self.by_ops[cls].inner.segmented.program.ops[ending.inner]
+        role = self.role_of[cls]
+        return self.parts[role].program.ops[self.nodes.node(ending.key, role)]
 
     # ── ending ──
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from math import inf
 from typing import Any
 
 import simpy
@@ -68,6 +69,7 @@ class FlowEvents(ABC):
         self.dues: list[tuple[float, int, _Sharing]] = []  # a heap: when the first flow ends of each, stopped ones too
         self.num_shared = 0
         self.due = -1.0  # when the first of what runs ends
+        self.still: list[Any] = []  # ops that cannot begin before the machine is in another state
         self.settling = False
 
     @abstractmethod
@@ -78,7 +80,14 @@ class FlowEvents(ABC):
     def _settled(self) -> None:
         """Called when nothing more ends at this instant, before rates are set."""
 
+    def _changed(self, edge: float) -> bool:
+        """Whether the machine comes into another state by then, in which all that is under way then is."""
+        return False
+
     def _begin(self, work: OpWork, op: Any) -> None:
+        if work.stands_still:
+            self.still.append(op)
+            return
         if work.amount <= 0.0:
             self._after(work.latency_s, op)
             return
@@ -124,16 +133,22 @@ class FlowEvents(ABC):
         now = self.env.now
         edge = now + max(INSTANT_S, now * RESOLUTION)
         self._stop_due(edge)
-        while self.ended:
-            ended, self.ended = self.ended, []
-            self._finish(ended)
-        self._settled()
+        self._end_all()
+        while self._changed(edge):
+            self._end_all()
         if self.woken:
             self._join()
         if self.loose:
             self._go_on()
         if self.sharing:
             self._come_back()
+
+    def _end_all(self) -> None:
+        """Finish what has ended, and what that ends."""
+        while self.ended:
+            ended, self.ended = self.ended, []
+            self._finish(ended)
+        self._settled()
 
     def under_way(self, load: int) -> bool:
         """Whether a flow that is under way, or begins now, loads some of these links."""
@@ -146,7 +161,7 @@ class FlowEvents(ABC):
         """All that is under way, when rates are set."""
         now = self.env.now
         return [
-            Remaining(flow, True, flow.left / flow.rate - (now - sharing.since))
+            Remaining(flow, True, (flow.left / flow.rate if flow.rate else inf) - (now - sharing.since))
             for sharing in self.sharing
             for flow in sharing.flows
         ] + [Remaining(what, False, when - now) for when, waiting in self.timers.items() for what in waiting]
@@ -189,7 +204,7 @@ class FlowEvents(ABC):
         while self.dues[0][2] not in self.sharing:
             heappop(self.dues)
         due = self.dues[0][0]
-        if due != self.due:
+        if due != self.due and due < inf:
             self.due = due
             self.env.timeout(due - self.env.now).callbacks.append(self._settle_soon)
 
@@ -207,7 +222,7 @@ class FlowEvents(ABC):
         now = self.env.now
         for number, flows in enumerate(sets):
             load = apart.loads[number] if len(sets) > 1 else apart.load
-            due = now + min([flow.left / flow.rate for flow in flows])
+            due = now + min([flow.left / flow.rate if flow.rate else inf for flow in flows])
             self.num_shared += 1
             sharing = _Sharing(load, flows, now)
             self.sharing[sharing] = None

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from math import ceil
+
 from simfrontier.arrays import Floats
 from simfrontier.schedule import SegmentedProgram
 from simfrontier.simulation.context import Classes, EngineContext
@@ -13,8 +17,14 @@ from simfrontier.simulation.steady import Repetition, SteadyState
 class RepeatingEngine(Engine):
     """Times of repetitions are copied; the clock goes without them."""
 
-    def __init__(self, context: EngineContext, part: SegmentedProgram, classes: Classes) -> None:
-        super().__init__(context, [(part, classes)])
+    def __init__(
+        self,
+        context: EngineContext,
+        part: SegmentedProgram,
+        classes: Classes,
+        later: Sequence[tuple[float, EngineContext]] = (),
+    ) -> None:
+        super().__init__(context, [(part, classes)], later=later)
         self.steady = SteadyState(part.program, self.issuers)
         self.repetitions: list[Repetition] = []
         self.skipped_s = 0.0
@@ -32,13 +42,19 @@ class RepeatingEngine(Engine):
 
     def _settle(self) -> None:
         super()._settle()
-        if self.steady.is_at_call():
+        if self.steady.is_at_call() and not self.context.some_dead:
             repetition = self.steady.repetition(self.now, self.remaining(), max(INSTANT_S, self.env.now * RESOLUTION))
             if repetition is not None:
                 self._skip(repetition)
 
     def _skip(self, repetition: Repetition) -> None:
-        """Go on after the repetitions: what is under way is then that of ops further on."""
+        """Go on after the repetitions that end before the machine is in another state: what is under way is then that
+        of ops further on."""
+        if self.later:
+            left = (self.later[0][0] - self.now) / repetition.seconds
+            repetition = replace(repetition, times=min(repetition.times, max(0, ceil(left) - 1)))
+            if not repetition.times:
+                return
         self.repetitions.append(repetition)
         self.skipped_s += repetition.seconds * repetition.times
         program = self.parts[0].program
@@ -54,3 +70,8 @@ class RepeatingEngine(Engine):
         for each in self.remaining():
             ending = each.what.op if isinstance(each.what, RunningFlow) else each.what
             ending.key = further(ending.key)
+        self._await_change()
+
+    def _change(self) -> None:
+        super()._change()
+        self.steady.states.clear()

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.collectives import Library, exchanged_bytes, messages_of
-from simfrontier.cost import Cluster, Placement, price
+from simfrontier.cost import Cluster, Placement, price_states
+from simfrontier.errors import InputError
 from simfrontier.machine import HEALTHY, Machine, Perturbation
 from simfrontier.network import ends, joining_links
 from simfrontier.records import dataclass
@@ -44,7 +45,8 @@ LEVELS: tuple[Level, ...] = ("inter_node", "intra_node", "package")
 class SimulatedStep:
     """A step that was simulated: the times of each role, in the order of the schedule's; ranks are known by class,
     `critical` is the class that ends last (of equals the one whose kernels take longest, then the lowest).
-    `link_bytes`: what each link carried [num_links], where single messages were simulated.
+    `link_bytes`: what each link carried [num_links], where single messages were simulated. `states`: the machine as it
+    was from when on, in seconds; `cluster`: as it was longest, of the states with nothing dead if there are any.
 
     `program` and `timeline` are those of the ranks that run the role of the critical one, op by op, `classes` the rank
     classes that the timeline's rows stand for.
@@ -55,6 +57,7 @@ class SimulatedStep:
     fidelity: Fidelity
     roles: tuple[RoleTimeline, ...]
     link_bytes: NDArray[np.float64] | None = None
+    states: tuple[tuple[float, Cluster], ...] = ()
 
     @cached_property
     def step_s(self) -> float:
@@ -277,22 +280,50 @@ def simulate_step(
     exact: bool = False,
     placement: Placement = "block",
     parts: Sequence[SegmentedProgram] | None = None,
+    number: int = 0,
 ) -> SimulatedStep:
     """Simulate one step. `exact` gives every rank, link and activity its own class instead of folding what is alike,
     and runs calls of several roles op by op; fidelity `chunk` always does. `parts` are the roles in nodes, as
-    `segmented_roles` makes them, if they are at hand. Raises InputError where the machine or the fidelity cannot run
-    it."""
+    `segmented_roles` makes them, if they are at hand; `number`: which step of the training it is, where the
+    perturbation changes over time. Raises InputError where the machine or the fidelity cannot run it, and JobStopsError
+    where it needs something that is dead for good."""
     if fidelity == "chunk":
         from simfrontier.simulation.chunk import chunked, refuse_many
 
         refuse_many(schedule.mesh.num_ranks)
     exact = exact or fidelity == "chunk"
-    cluster = price(schedule, machine, library, perturbation, exact, placement)
+    begins, states = zip(*perturbation.states(number), strict=True)
+    if len(states) > 1 and fidelity != "flow":
+        raise InputError(
+            f"fidelity {fidelity} has no rates that change within a step; allowed: flow", key=("perturbation",)
+        )
+    clusters = price_states(schedule, machine, library, states, exact, placement)
+    over_time = tuple(zip(begins, clusters, strict=True))
+    cluster = clusters[0]
     if parts is None:
         parts = segmented_roles(schedule, whole=not exact)
     link_bytes = None
     if fidelity == "chunk":
         roles, link_bytes = chunked(parts, cluster)
     else:
-        roles = simulate(parts, cluster, contended=fidelity == "flow")
-    return SimulatedStep(schedule=schedule, cluster=cluster, fidelity=fidelity, roles=roles, link_bytes=link_bytes)
+        roles = simulate(parts, cluster, fidelity == "flow", over_time[1:])
+    return SimulatedStep(
+        schedule=schedule,
+        cluster=_usual(over_time, max(float(role.timeline.end.max()) for role in roles)),
+        fidelity=fidelity,
+        roles=roles,
+        link_bytes=link_bytes,
+        states=over_time,
+    )
+
+
+def _usual(states: Sequence[tuple[float, Cluster]], end_s: float) -> Cluster:
+    """The state that lasted longest until the end, of those in which nothing was dead if there is one."""
+    if len(states) == 1:
+        return states[0][1]
+    ends = [min(begin, end_s) for begin, _ in states[1:]] + [end_s]
+    lasted = [
+        (bool(cluster.folding.capacity.all() and cluster.fabric.speed.all()), end - begin)
+        for (begin, cluster), end in zip(states, ends, strict=True)
+    ]
+    return states[lasted.index(max(lasted))][1]

@@ -19,23 +19,30 @@ from simfrontier.simulation.timeline import RoleTimeline
 MOST_ON_ONE_CLOCK = 16
 
 
-def simulate(parts: Sequence[SegmentedProgram], cluster: Cluster, contended: bool = True) -> tuple[RoleTimeline, ...]:
+def simulate(
+    parts: Sequence[SegmentedProgram],
+    cluster: Cluster,
+    contended: bool = True,
+    later: Sequence[tuple[float, Cluster]] = (),
+) -> tuple[RoleTimeline, ...]:
     """Run one step of all roles, one result for each; not `contended`, every op takes its time alone (fidelity
-    `analytic`)."""
+    `analytic`). `later`: the machine in other states, folded with this one, and from when on, in seconds. Raises
+    JobStopsError where something is dead that the step needs, and stays so."""
     classes = [tuple(np.flatnonzero(cluster.role_of == number).tolist()) for number in range(len(parts))]
     if not contended:
         return without_contention(parts, classes, cluster)
-    if len(parts) == 1 and _are_many(cluster):
+    if len(parts) == 1 and not later and _are_many(cluster):
         from simfrontier.simulation.local_clocks import simulate_many
 
         timeline = simulate_many(parts[0].program, cluster)
         return (RoleTimeline(segmented=parts[0], classes=classes[0], timeline=timeline, by_class={}, by_node={}),)
-    context = EngineContext(cluster)
+    context, others = EngineContext(cluster), [(since, EngineContext(state)) for since, state in later]
     if len(parts) == 1 and parts[0].num_ops == parts[0].program.num_ops:
-        return RepeatingEngine(context, parts[0], classes[0]).run()
-    return Engine(context, list(zip(parts, classes, strict=True))).run()
+        return RepeatingEngine(context, parts[0], classes[0], others).run()
+    return Engine(context, list(zip(parts, classes, strict=True)), later=others).run()
 
 
 def _are_many(cluster: Cluster) -> bool:
-    """Whether kernels end at many instants."""
-    return len(np.unique(cluster.fabric.speed)) > MOST_ON_ONE_CLOCK
+    """Whether kernels end at many instants, and all of them do."""
+    speeds = np.unique(cluster.fabric.speed)
+    return len(speeds) > MOST_ON_ONE_CLOCK and bool(cluster.folding.capacity.all() and speeds.all())

@@ -1,0 +1,80 @@
+"""Why a step cannot end: which ranks have lost which, by what that is dead and does not come back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from simfrontier.arrays import Ints
+from simfrontier.cost import Cluster
+from simfrontier.errors import SimfrontierError
+from simfrontier.network import dead_wires
+from simfrontier.schedule import Op
+from simfrontier.trace import ranges_text
+from simfrontier.units import written
+
+MOST_NAMED = 4  # dead links by name in one line
+
+
+class JobStopsError(SimfrontierError):
+    """Something that a step needs is dead and does not come back."""
+
+
+def job_stops(cluster: Cluster, standing: Sequence[tuple[Op, int]], seconds: float) -> JobStopsError:
+    """The error of ops that stand still for good, each on the groups of an activity class of its pattern, so many
+    seconds after the step began."""
+    fabric = cluster.fabric
+    is_member, is_loaded = np.zeros(fabric.num_ranks, bool), np.zeros(fabric.num_links, bool)
+    for op, group in standing:
+        key = cluster.of(op).pattern
+        pattern = cluster.counted.get(key, cluster.patterns[key])
+        is_one = cluster.folding.activity_class[key] == group
+        is_member |= is_one[pattern.group_of]
+        mine = slice(0, pattern.num_wire_loads)
+        is_loaded[pattern.link[mine][is_one[pattern.act[mine]]]] = True
+    ranks = np.flatnonzero(is_member)
+    lost = ranks[(fabric.speed[ranks] == 0.0) | (fabric.capacity[fabric.hbm_of[ranks]] == 0.0)]
+    why = f"dead: {_things('device', fabric.device_of[lost])}"
+    if not len(lost):
+        links = np.flatnonzero(is_loaded & dead_wires(fabric))
+        lost = _behind(cluster, ranks, links)
+        named = [fabric.describe(link) for link in links[:MOST_NAMED].tolist()]
+        more = f" and {len(links) - MOST_NAMED} more" if len(links) > MOST_NAMED else ""
+        why = f"dead, with no other way: {', '.join(named)}{more}"
+    others = np.setdiff1d(ranks, lost)
+    who = f"{_things('rank', others)} lost {_things('rank', lost)}" if len(others) else f"{_things('rank', lost)} lost"
+    return JobStopsError(f"the job stops at {written(seconds, 's')} of the step in {standing[0][0].name}: {who}; {why}")
+
+
+def _behind(cluster: Cluster, ranks: Ints, links: Ints) -> Ints:
+    """Of some ranks those that dead links cut off: on the device or the node that a link belongs to, or in the group of
+    nodes that a pool leads to."""
+    fabric = cluster.fabric
+    per_node = fabric.machine.devices_per_node
+    devices = fabric.device_of[ranks]
+    behind = np.zeros(len(ranks), bool)
+    between: dict[int, list[tuple[int, int]]] = {}  # by node: the ends of dead links between devices
+    for link in links.tolist():
+        if link >= fabric.pool_base:
+            groups = devices // per_node // fabric.pools.nodes_per_group
+            behind |= groups == fabric.pools.leads_to(link - fabric.pool_base)
+            continue
+        node, wire = divmod(link, fabric.wires_per_node)
+        source, target = fabric.machine.node.links[wire].src, fabric.machine.node.links[wire].dst
+        if isinstance(source, int) and isinstance(target, int):
+            between.setdefault(node, []).append((source, target))
+        elif wire < fabric.machine.node.num_inside and (isinstance(source, int) or isinstance(target, int)):
+            behind |= devices == node * per_node + (source if isinstance(source, int) else target)
+        else:
+            behind |= devices // per_node == node
+    for node, ends in between.items():
+        common = set.intersection(*map(set, ends))
+        cut_off = common if len(common) == 1 else {target for _, target in ends}
+        behind |= np.isin(devices, [node * per_node + device for device in cut_off])
+    return ranks[behind]
+
+
+def _things(what: str, numbers: Ints) -> str:
+    """`rank 3`, `ranks 0-7`."""
+    return f"{what}{'s' if len(numbers) > 1 else ''} {ranges_text(np.sort(numbers).tolist())}"
