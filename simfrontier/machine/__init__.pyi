@@ -26,6 +26,7 @@ from .load import (
 )
 from .perturbation import (
     HEALTHY as HEALTHY,
+    NEVER as NEVER,
     DegradedLink as DegradedLink,
     DegradedNic as DegradedNic,
     DegradedPool as DegradedPool,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from simfrontier.extras import PACKAGE, extras
 from simfrontier.report import phrases
 from simfrontier.report.kept import compiled_templates, library, packed
+from simfrontier.report.troubles import trouble_rows, troubles_in_short
 from simfrontier.workload import sizes_of
 
 if TYPE_CHECKING:
@@ -92,6 +93,8 @@ def environment(folder: Path | None) -> Environment:
         "options": phrases.options,
         "three_digits": phrases.three_digits,
         "to": phrases.between,
+        "trouble_rows": trouble_rows,
+        "troubles_in_short": troubles_in_short,
         "signed": phrases.signed,
         "signed_seconds": phrases.signed_seconds,
     }

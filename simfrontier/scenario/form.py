@@ -100,11 +100,13 @@ class TrainingTable(Strict):
 
 
 class RunTable(Strict):
-    """Sizes, fidelity, and how ranks are placed (`block`, as Slurm does, or `cyclic` over the nodes)."""
+    """Sizes, fidelity, how ranks are placed (`block`, as Slurm does, or `cyclic` over the nodes), and how many steps of
+    the training are looked at."""
 
     devices: Annotated[list[Ranks], Field(min_length=1, max_length=SIZES.most)]
     fidelity: Literal["analytic", "flow", "chunk"] = "flow"
     placement: Literal["block", "cyclic"] = "block"
+    steps: Positive = 1
 
 
 class UncertaintyTable(Strict):

@@ -15,7 +15,7 @@ from simfrontier.collectives import Library, load_calibration, load_library, mac
 from simfrontier.errors import InputError, Key, near, nearest, shown, unknown_key, wrong
 from simfrontier.io import Strict, read_toml, typed
 from simfrontier.limits import CASES
-from simfrontier.machine import Machine, SizeError, catalog, load_machine
+from simfrontier.machine import Machine, Perturbation, SizeError, catalog, load_machine
 from simfrontier.plan import Options
 from simfrontier.records import dataclass
 from simfrontier.scenario.case import Case, case_of, mesh_of, precision_of
@@ -382,8 +382,17 @@ def _refuse_names(file: ScenarioFile, named: Collection[str]) -> None:
         if times > 1:
             raise InputError(f"got {size} twice, allowed: every size once", key=("run", "devices"))
     file.perturbation.refuse_wrong()
+    _refuse_beyond(file.perturbation, file.run.steps)
     for key, names in _plan_names(file):
         _refuse_strangers(names, named, file, key)
+
+
+def _refuse_beyond(perturbation: Perturbation, num_steps: int) -> None:
+    """Raise InputError for a trouble that begins after the last step that is looked at."""
+    for key, trouble in perturbation.troubles():
+        if trouble.from_step >= num_steps:
+            text = f"got {trouble.from_step}, allowed: 0 to {num_steps - 1} (run.steps = {num_steps})"
+            raise InputError(text, key=("perturbation", key, "from_step"))
 
 
 def _refuse_few_samples(file: ScenarioFile) -> None:

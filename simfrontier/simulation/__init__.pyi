@@ -19,5 +19,6 @@ from .step import (
     SimulatedStep as SimulatedStep,
     simulate_step as simulate_step,
 )
+from .stopped import JobStopsError as JobStopsError
 from .timeline import RoleTimeline as RoleTimeline, Timeline as Timeline
 from .which_engine import simulate as simulate

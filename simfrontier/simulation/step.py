@@ -59,6 +59,11 @@ class SimulatedStep:
     link_bytes: NDArray[np.float64] | None = None
     states: tuple[tuple[float, Cluster], ...] = ()
 
+    @property
+    def changes(self) -> bool:
+        """Whether the machine changed within the step."""
+        return len(self.states) > 1
+
     @cached_property
     def step_s(self) -> float:
         return max(role.timeline.step_s for role in self.roles)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import field, fields
+from dataclasses import field, fields, replace
 from typing import TYPE_CHECKING
 
 from simfrontier.analysis import (
@@ -31,6 +31,7 @@ from simfrontier.errors import InputError
 from simfrontier.records import dataclass
 from simfrontier.scenario import Case, Scenario
 from simfrontier.simulation import Fidelity, MemoryTimeline, SimulatedStep, fullest
+from simfrontier.study.over_steps import different, mean_row
 from simfrontier.study.schedule_cache import BuiltSchedule, ScheduleCache, simulated
 from simfrontier.trace import TraceFile
 
@@ -125,10 +126,18 @@ def run_case(
     drawn: bool,
     schedule_cache: ScheduleCache,
 ) -> PlanOutcome:
-    """Build, check and simulate one plan at one size; `drawn` keeps what the page needs for pictures."""
+    """Build, check and simulate one plan at one size: as many steps as the scenario says, of which those that differ
+    are simulated, and the slowest is shown; `drawn` keeps what the page needs for pictures."""
     case = scenario.case(plan, devices)
     built = schedule_cache.of_case(scenario, case)
-    return outcome_of(scenario, case, built, simulated(scenario, built, fidelity, exact), drawn)
+    counts = dict(different(scenario.file.perturbation, scenario.file.run.steps))
+    steps = {number: simulated(scenario, built, fidelity, exact, number) for number in counts}
+    shown = max(steps, key=lambda number: steps[number].step_s)
+    outcome = outcome_of(scenario, case, built, steps[shown], drawn)
+    if len(steps) > 1:
+        rows = [(number, counts[number], outcome_of(scenario, case, built, step).row) for number, step in steps.items()]
+        outcome = replace(outcome, row=mean_row(rows, shown, TIMES), samples_s=None, waits=None)
+    return outcome
 
 
 def outcome_of(
@@ -139,10 +148,9 @@ def outcome_of(
     memory = fullest(step, built.peaks)
     spent, wanted, moved = exposure(step), scenario.file.uncertainty, traffic(step)
     row = _row(scenario, case, built, step, memory, spent, moved)
-    waits = sampled_waits(step, plan, wanted.samples, wanted.seed) if drawn and row["fits"] else None
-    samples_s = None if waits is None else waits.step_s
-    if waits is None and row["fits"]:
-        samples_s = sampled_step_s(step, plan, wanted.samples, wanted.seed)
+    num_samples = 0 if step.changes or not row["fits"] else wanted.samples
+    waits = sampled_waits(step, plan, num_samples, wanted.seed) if drawn else None
+    samples_s = sampled_step_s(step, plan, num_samples, wanted.seed) if waits is None else waits.step_s
     row["mesh"] = " × ".join(f"{axis} {case.mesh[axis]}" for axis in case.mesh.live(case.mesh.names))
     row.update(zip(BAND, ("", "", "") if samples_s is None else band_of(samples_s), strict=True))
     _refuse_endless(row)

@@ -21,7 +21,7 @@ from simfrontier.schedule import (
     expand,
     segmented_roles,
 )
-from simfrontier.simulation import Fidelity, SimulatedStep, simulate_step
+from simfrontier.simulation import Fidelity, JobStopsError, SimulatedStep, simulate_step
 
 
 def schedule_of(scenario: Scenario, plan: str, devices: int) -> Schedule:
@@ -104,9 +104,11 @@ class ScheduleCache:
         return built
 
 
-def simulated(scenario: Scenario, built: BuiltSchedule, fidelity: Fidelity, exact: bool = False) -> SimulatedStep:
-    """One step of a schedule on the scenario's machine, as it is today. Raises InputError where the machine cannot run
-    it."""
+def simulated(
+    scenario: Scenario, built: BuiltSchedule, fidelity: Fidelity, exact: bool = False, number: int = 0
+) -> SimulatedStep:
+    """One step of a schedule on the scenario's machine, as it is then; `number`: which step of the training. Raises
+    InputError where the machine cannot run it, and JobStopsError where it needs something that is dead for good."""
     schedule = built.schedule
     by_ops = exact or fidelity == "chunk"
     parts = segmented_roles(schedule, built.program, whole=False) if by_ops else built.parts
@@ -120,7 +122,8 @@ def simulated(scenario: Scenario, built: BuiltSchedule, fidelity: Fidelity, exac
             exact,
             scenario.file.run.placement,
             parts,
+            number,
         )
-    except InputError as error:
+    except (InputError, JobStopsError) as error:
         where = f"{scenario.where}: plans.{schedule.meta['plan']}: at {schedule.mesh.num_ranks} devices"
-        raise InputError(f"{where}: {error}") from None
+        raise type(error)(f"{where}: {error}") from None

@@ -24,8 +24,7 @@ from simfrontier.machine import (
 )
 from simfrontier.schedule.ir import Ref
 from simfrontier.schedule.mesh import Mesh
-from simfrontier.simulation import Fidelity, SimulatedStep, simulate_step
-from simfrontier.simulation.stopped import JobStopsError
+from simfrontier.simulation import Fidelity, JobStopsError, SimulatedStep, simulate_step
 from simfrontier.workload import find_model
 from tests.simulation.kernels import kernel, of
 from tests.simulation.pipelines import Pipeline

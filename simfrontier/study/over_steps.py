@@ -1,0 +1,39 @@
+"""Several steps of a training on a machine that changes: which differ, and the row that is their mean."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from simfrontier.machine import Perturbation
+from simfrontier.units import written
+
+Cell = str | int | float | bool
+RATES = ("tflops_per_device", "mfu", "tokens_per_s")  # work over time: of several steps, all work over all time
+
+
+def different(perturbation: Perturbation, num_steps: int) -> tuple[tuple[int, int], ...]:
+    """The steps that differ from all before them, each with how many of the first `num_steps` are alike."""
+    last = min(perturbation.last_step + 1, num_steps - 1)
+    first_of, count = dict[object, int](), dict[int, int]()
+    for number in range(last + 1):
+        first = first_of.setdefault(perturbation.states(number), number)
+        count[first] = count.get(first, 0) + 1
+    count[first_of[perturbation.states(last)]] += num_steps - last - 1  # alike to the end
+    return tuple(count.items())
+
+
+def mean_row(rows: Sequence[tuple[int, int, dict[str, Cell]]], shown: int, times: Sequence[str]) -> dict[str, Cell]:
+    """The row of several steps, of (step, how many are like it, its row): that of the step that is shown, with times
+    and rates over all of them, and a note of their times."""
+    num_steps = sum(count for _, count, _ in rows)
+    out = next(dict(row) for number, _, row in rows if number == shown)
+    total_s = sum(count * float(row["step_time_s"]) for _, count, row in rows)
+    for key in times:
+        cells = [(count, row[key], float(row["step_time_s"])) for _, count, row in rows]
+        if any(isinstance(cell, str) for _, cell, _ in cells):
+            continue
+        weighed = [count * float(cell) * (step_s if key in RATES else 1.0) for count, cell, step_s in cells]
+        out[key] = sum(weighed) / (total_s if key in RATES else num_steps)
+    each = ", ".join(f"{count} of {written(float(row['step_time_s']), 's')}" for _, count, row in rows)
+    out["note"] = f"mean of {num_steps} steps: {each}; shown: step {shown}"
+    return out
