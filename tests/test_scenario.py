@@ -285,11 +285,11 @@ def test_settings_are_keys_and_finite_values(tmp_path: Path, text: str, message:
         ),
         (
             'links=[{node=0, link="hbm 0", factor=0.5}, {node=0, link="hbm 0", factor=0.6}]',
-            '.links: got "hbm 0" of node 0 twice, allowed: every link once at a time',
+            ".links: got hbm 0 of node 0 twice, allowed: every link once at a time",
         ),
         (
             "pools=[{source=0, target=1, factor=0.5}, {source=0, target=1, factor=0.6}]",
-            ".pools: got 0>1 twice, allowed: every pool once at a time",
+            ".pools: got global links 0>1 twice, allowed: every pool once at a time",
         ),
         (
             "pools=[{source=0, target=1, factor=0.5}]",

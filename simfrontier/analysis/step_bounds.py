@@ -34,7 +34,7 @@ class Bounds:
 def bounds(step: SimulatedStep) -> Bounds:
     """Each lane is a FIFO, so a step lasts as long as the ops of its fullest lane at the speed each has when it is the
     only activity of the machine; and each wire has to carry its bytes."""
-    cluster, states = step.cluster, [state for _, state in step.states] or [step.cluster]
+    cluster, states = step.cluster, [state.cluster for state in step.states] or [step.cluster]
     lanes: dict[tuple[str, int], float] = {}
     known: dict[int, list[float]] = {}  # by number of the op, which several roles may have
     wire = np.zeros(cluster.folding.num_link_classes)

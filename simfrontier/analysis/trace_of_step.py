@@ -4,6 +4,7 @@ time."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from simfrontier.analysis.bytes_moved import Traffic
 from simfrontier.analysis.links_over_time import link_use
 from simfrontier.analysis.shown_ranks import MOST_SPANS, ShownRanks, shown_ranks
 from simfrontier.simulation import SimulatedStep, memory_timeline
-from simfrontier.trace import Counter, TraceFile
+from simfrontier.trace import Counter, Mark, TraceFile
 
 MEMORY = "memory"
 LINKS = "share of the links' capacity"
@@ -35,6 +36,11 @@ def step_trace(
         processes=processes,
         arrows=arrows_of(shown, processes),
         counters=[*(_memory(shown, number) for number in range(len(processes))), *_links(step, moved)],
+        marks=[
+            Mark(time_s=after.begin_s, text=after.perturbation.changed_from(before.perturbation))
+            for before, after in pairwise(step.states)
+            if after.begin_s < step.step_s
+        ],
         notes={**step.trace_notes, **shown.notes},
     )
 

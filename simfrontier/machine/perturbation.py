@@ -9,8 +9,8 @@ from typing import Annotated, Any, Final
 
 from annotated_types import Ge, Le, MaxLen
 
-from simfrontier.errors import InputError, shown
-from simfrontier.io import Text
+from simfrontier.errors import InputError
+from simfrontier.io import Line
 from simfrontier.limits import COUNT, ENTRIES
 from simfrontier.records import dataclass
 
@@ -62,6 +62,11 @@ class Trouble:
         """What has the trouble, for a reader."""
         raise NotImplementedError
 
+    @property
+    def rate_words(self) -> str:
+        """What has the trouble and how much of its rate is left."""
+        return f"{self.thing} dead" if self.factor == 0.0 else f"{self.thing} at {100 * self.factor:g} %"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowDevice(Trouble):
@@ -112,11 +117,11 @@ class DegradedLink(Trouble):
     """A link of a node that has only a part of its capacity; link names as `simfrontier show --links` prints them."""
 
     node: Number
-    link: Text
+    link: Line
 
     @property
     def thing(self) -> str:
-        return f"{shown(self.link)} of node {self.node}"
+        return f"{self.link} of node {self.node}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +145,7 @@ class DegradedPool(Trouble):
 
     @property
     def thing(self) -> str:
-        return f"{self.source}>{self.target}"
+        return f"global links {self.source}>{self.target}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,6 +207,12 @@ class Perturbation:
         moments = {moment for _, each in self.troubles() for moment in (each.begin, each.end) if moment[0] == step}
         states = [(seconds, self.at((step, seconds))) for seconds in sorted({0.0, *(s for _, s in moments)})]
         return (states[0], *(after for before, after in pairwise(states) if before[1] != after[1]))
+
+    def changed_from(self, before: Perturbation) -> str:
+        """What is wrong that was not before, and what is well again, for a reader; neither has times."""
+        mine, others = ({(key, each.thing): each for key, each in one.troubles()} for one in (self, before))
+        worse = [each.rate_words for place, each in mine.items() if others.get(place) != each]
+        return ", ".join([*worse, *(f"{each.thing} well again" for place, each in others.items() if place not in mine)])
 
     @property
     def last_step(self) -> int:

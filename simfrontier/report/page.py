@@ -218,7 +218,7 @@ def _pipeline(found: StudyFindings, view: StudyView) -> str:
 
 
 def _timeline(found: StudyFindings, view: StudyView) -> str:
-    traces = {o.plan: o.trace.first for o in view.drawn if o.trace is not None}
+    traces = {o.plan: o.trace for o in view.drawn if o.trace is not None}
     figures = {one.plan: bars(traces[one.plan]) for one in found.timeline}
     return section(
         "timeline",

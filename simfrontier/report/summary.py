@@ -89,7 +89,7 @@ def chart(found: StudyFindings, view: StudyView, kind: str, outcome: PlanOutcome
         "breakdown": lambda: breakdown.step_bars(found.time.steps[view.largest]),
         "traffic": lambda: traffic.traffic_bars(found.traffic),
         "memory": lambda: memory.areas(_kept(outcome.memory), found.memory.capacity_bytes),
-        "timeline": lambda: timeline.bars(_kept(outcome.trace).first),
+        "timeline": lambda: timeline.bars(_kept(outcome.trace)),
     }
     return made[kind]()
 

@@ -41,12 +41,21 @@ SIMULATED: Final = "simulated"  # the mode of its trace, in the notes
 LEVELS: tuple[Level, ...] = ("inter_node", "intra_node", "package")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineState:
+    """A machine from `begin_s` seconds after the step began: what is wrong with it, and the schedule priced on it."""
+
+    begin_s: float
+    perturbation: Perturbation
+    cluster: Cluster
+
+
 @dataclass(frozen=True, kw_only=True)
 class SimulatedStep:
     """A step that was simulated: the times of each role, in the order of the schedule's; ranks are known by class,
     `critical` is the class that ends last (of equals the one whose kernels take longest, then the lowest).
     `link_bytes`: what each link carried [num_links], where single messages were simulated. `states`: the machine as it
-    was from when on, in seconds; `cluster`: as it was longest, of the states with nothing dead if there are any.
+    was, one after another; `cluster`: as it was longest, of the states with nothing dead if there are any.
 
     `program` and `timeline` are those of the ranks that run the role of the critical one, op by op, `classes` the rank
     classes that the timeline's rows stand for.
@@ -57,7 +66,7 @@ class SimulatedStep:
     fidelity: Fidelity
     roles: tuple[RoleTimeline, ...]
     link_bytes: NDArray[np.float64] | None = None
-    states: tuple[tuple[float, Cluster], ...] = ()
+    states: tuple[MachineState, ...] = ()
 
     @property
     def changes(self) -> bool:
@@ -303,7 +312,10 @@ def simulate_step(
             f"fidelity {fidelity} has no rates that change within a step; allowed: flow", key=("perturbation",)
         )
     clusters = price_states(schedule, machine, library, states, exact, placement)
-    over_time = tuple(zip(begins, clusters, strict=True))
+    over_time = tuple(
+        MachineState(begin_s=begin_s, perturbation=state, cluster=each)
+        for begin_s, state, each in zip(begins, states, clusters, strict=True)
+    )
     cluster = clusters[0]
     if parts is None:
         parts = segmented_roles(schedule, whole=not exact)
@@ -311,7 +323,7 @@ def simulate_step(
     if fidelity == "chunk":
         roles, link_bytes = chunked(parts, cluster)
     else:
-        roles = simulate(parts, cluster, fidelity == "flow", over_time[1:])
+        roles = simulate(parts, cluster, fidelity == "flow", [(each.begin_s, each.cluster) for each in over_time[1:]])
     return SimulatedStep(
         schedule=schedule,
         cluster=_usual(over_time, max(float(role.timeline.end.max()) for role in roles)),
@@ -322,13 +334,13 @@ def simulate_step(
     )
 
 
-def _usual(states: Sequence[tuple[float, Cluster]], end_s: float) -> Cluster:
+def _usual(states: Sequence[MachineState], end_s: float) -> Cluster:
     """The state that lasted longest until the end, of those in which nothing was dead if there is one."""
     if len(states) == 1:
-        return states[0][1]
-    ends = [min(begin, end_s) for begin, _ in states[1:]] + [end_s]
+        return states[0].cluster
+    ends = [min(state.begin_s, end_s) for state in states[1:]] + [end_s]
     lasted = [
-        (bool(cluster.folding.capacity.all() and cluster.fabric.speed.all()), end - begin)
-        for (begin, cluster), end in zip(states, ends, strict=True)
+        (bool(state.cluster.folding.capacity.all() and state.cluster.fabric.speed.all()), end - state.begin_s)
+        for state, end in zip(states, ends, strict=True)
     ]
-    return states[lasted.index(max(lasted))][1]
+    return states[lasted.index(max(lasted))].cluster

@@ -24,6 +24,7 @@ from .table import (
 from .trace_file import (
     Arrow as Arrow,
     Counter as Counter,
+    Mark as Mark,
     Place as Place,
     Process as Process,
     TraceFile as TraceFile,

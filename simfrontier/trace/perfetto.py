@@ -3,7 +3,7 @@ lane, with all that a program needs to read it back.
 
 An arrow is a flow event `s` at the start of the span that it leaves, and one `f` of the same id at the start of the
 span that it reaches. These may be at one time: viewers then go by the order in the file, so arrows follow all spans.
-Counters that are not a rank's are those of a process of their own, the last one.
+Counters that are not a rank's are those of a process of their own, the last one. A mark is a global instant event.
 """
 
 from __future__ import annotations
@@ -78,6 +78,9 @@ class _Events:
             yield _json({"ph": "M", "pid": last, "name": "process_name", "args": named})
             for counter in of_job:
                 yield from self._counts(counter, last)
+        for mark in self.file.marks:
+            (at,) = _rounded([mark.time_s]).tolist()
+            yield _json({"ph": "i", "s": "g", "pid": 0, "tid": 0, "name": mark.text, "ts": at})
         for number, arrow in enumerate(self.file.arrows):
             yield self._end("s", number, arrow.source)
             yield self._end("f", number, arrow.target)

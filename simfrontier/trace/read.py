@@ -17,6 +17,7 @@ from simfrontier.trace.table import Span, Trace
 
 MAX_NUMBER: Final = 1e300  # far beyond anything measured
 FLOWS: Final = ("s", "f")  # the two ends of an arrow
+INSTANT: Final = "i"  # what happens to the whole job at a time
 MAX_US: Final = 1e12  # 11 days; beyond, microseconds to a nanosecond are no longer exact in a float
 
 
@@ -57,8 +58,8 @@ def _trace(value: Any) -> Trace:
 
 
 class _Processes:
-    """Ranks, lanes and spans, event by event; a rank is named before its lanes, a lane before its spans. Arrows and
-    counters are passed over: they follow from the rest."""
+    """Ranks, lanes and spans, event by event; a rank is named before its lanes, a lane before its spans. Arrows,
+    counters and marks are passed over: they follow from the rest."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -71,7 +72,7 @@ class _Processes:
     def add(self, value: Any, at: Key) -> None:
         event, inside = _object(value, at), (*at, "args")
         process, what = _whole(event, "pid", at), (event.get("ph"), event.get("name"))
-        if event.get("ph") in FLOWS:
+        if event.get("ph") in (*FLOWS, INSTANT):
             self._known(process, at)
             return
         args = _object(_key(event, "args", at), inside)
@@ -91,7 +92,7 @@ class _Processes:
             self.spans[process].append(_span(event, args, self.lanes[process][thread], at))
         else:
             text = f"got an event {shown(event.get('ph'))} {shown(event.get('name'))}"
-            allowed = "X, C, s, f, M with process_name or thread_name"
+            allowed = "X, C, i, s, f, M with process_name or thread_name"
             raise InputError(f"{text}, allowed: {allowed}", key=at)
 
     def _known(self, process: int, at: Key) -> None:

@@ -47,15 +47,24 @@ class Counter:
     values: Mapping[str, Sequence[float]]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """Something that happens to the whole job at a time, for a reader."""
+
+    time_s: float
+    text: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TraceFile:
-    """A trace (see `Trace`) as it is drawn: with arrows and counters. `notes` also say what was left out."""
+    """A trace (see `Trace`) as it is drawn: with arrows, counters and marks. `notes` also say what was left out."""
 
     digest: str
     title: str
     processes: Sequence[Process]
     arrows: Sequence[Arrow] = ()
     counters: Sequence[Counter] = ()
+    marks: Sequence[Mark] = ()
     notes: Mapping[str, str] = field(default_factory=dict)
 
     @property

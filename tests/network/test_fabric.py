@@ -86,9 +86,9 @@ def test_perturbation_scales_speed_wires_memories_and_pools() -> None:
         ({"slow": {0: 1.5}}, "perturbation: device 0: got factor 1.5; allowed: 0 to 1"),
         (
             {"links": {(0, "x"): float("nan")}},
-            'perturbation: "x" of node 0: got factor nan; allowed: 0 to 1',
+            "perturbation: x of node 0: got factor nan; allowed: 0 to 1",
         ),
-        ({"pools": {(0, 1): -1.0}}, "perturbation: 0>1: got factor -1.0; allowed: 0 to 1"),
+        ({"pools": {(0, 1): -1.0}}, "perturbation: global links 0>1: got factor -1.0; allowed: 0 to 1"),
     ],
 )
 def test_wrong_perturbations_are_named(perturbation: dict[str, dict[object, float]], message: str) -> None:

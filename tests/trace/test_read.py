@@ -150,7 +150,7 @@ def refused(path: Path) -> str:
         (lambda f: f["traceEvents"].pop(1), "traceEvents[2].tid: got 0, which has no thread_name before it"),
         (
             lambda f: spanned(f).update(ph="B"),
-            'traceEvents[3]: got an event "B" "matmul qkv", allowed: X, C, s, f, M with process_name or thread_name',
+            'traceEvents[3]: got an event "B" "matmul qkv", allowed: X, C, i, s, f, M with process_name or thread_name',
         ),
         (lambda f: spanned(f).update(ts="0"), '.ts: got "0", allowed: a number'),
         (lambda f: spanned(f).update(ts=1e13), ".ts: got 10000000000000.0, allowed: "),

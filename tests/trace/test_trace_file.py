@@ -19,7 +19,8 @@ from hypothesis import given, settings, strategies as st
 from simfrontier.analysis import by_class, link_use, node_links, shares_of_node, step_trace, traffic
 from simfrontier.analysis.links_over_time import spread
 from simfrontier.errors import InputError
-from simfrontier.machine import HEALTHY, Perturbation
+from simfrontier.machine import HEALTHY, Perturbation, SlowDevice
+from simfrontier.report.figures.timeline import bars
 from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.schedule import digest
 from simfrontier.simulation import Fidelity, SimulatedStep, memory_timeline
@@ -461,3 +462,23 @@ def test_times_are_rounded_as_python_rounds(microseconds: list[float]) -> None:
     halves = [each + 0.0005 for each in microseconds]
     for times in (microseconds, halves, [round(each, 4) for each in microseconds]):
         assert _nearest(np.array(times, float)).tolist() == [round(each, 3) for each in times]
+
+
+def test_marks_say_when_the_machine_changed(tmp_path: Path) -> None:
+    t = pipe_step().step_s
+    ill = Perturbation(slow=(SlowDevice(device=1, factor=0.5, from_s=t / 4, until_s=t / 2),))
+    made = step_trace(done := pipe_step(ill), "0" * 64, "changes", traffic(done))
+    assert [(mark.time_s, mark.text) for mark in made.marks] == [
+        (t / 4, "device 1 at 50 %"),
+        (t / 2, "device 1 well again"),
+    ]
+    write_perfetto(made, path := tmp_path / "trace.json")
+    instants = [event for event in json.loads(path.read_text())["traceEvents"] if event["ph"] == "i"]
+    assert [(event["name"], event["ts"]) for event in instants] == [
+        (mark.text, pytest.approx(mark.time_s * 1e6, abs=1e-3)) for mark in made.marks
+    ]
+    assert read_perfetto(path).ranks == tuple(process.name for process in made.processes)
+    drawn = bars(made)["layout"]
+    assert [shape["x0"] for shape in drawn["shapes"]] == pytest.approx([1e3 * t / 4, 1e3 * t / 2], rel=1e-6)
+    assert [note["text"] for note in drawn["annotations"]] == [mark.text for mark in made.marks]
+    assert not step_trace(pipe_step(), "0" * 64, "none", traffic(pipe_step())).marks

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from simfrontier.records import dataclass
 from simfrontier.report.phrases import quantity
@@ -19,7 +20,7 @@ from simfrontier.report.theme import (
     figure,
     lanes_axis,
 )
-from simfrontier.trace import Span, Trace
+from simfrontier.trace import Mark, Span, TraceFile
 
 WAIT = "waiting for other ranks"
 SPAN_COLOURS = {
@@ -66,9 +67,10 @@ class DrawnBar:
         return f"<b>{len(self.spans)} short ones, joined</b><br>{took}<br>{when}"
 
 
-def bars(trace: Trace) -> Figure:
+def bars(file: TraceFile) -> Figure:
     """The first rank's spans, one trace per colour: a bar from start to end in its lane, and one for each wait. Of more
-    than MOST, those that are too short to be seen are joined."""
+    than MOST, those that are too short to be seen are joined. A line across all lanes for each mark."""
+    trace = file.first
     spans = trace.spans[0]
     longest = max((span.end_s for span in spans), default=0.0)
     scale, unit = (1.0, "s") if longest >= 1.0 else (1e3, "ms")
@@ -79,7 +81,24 @@ def bars(trace: Trace) -> Figure:
     traces = list(lane_bars(drawn, lanes, scale, SPAN_COLOURS).values())
     x = axis(f"time since the start of the step ({unit})", range=[0, scale * longest])
     height = 150 + 72 * len(lanes)
-    return figure(traces, x, lanes_axis("", lanes), height, barmode="overlay", bargap=0.2, dragmode="zoom")
+    more = _marks(file.marks, scale) if file.marks else {}
+    return figure(traces, x, lanes_axis("", lanes), height, barmode="overlay", bargap=0.2, dragmode="zoom", **more)
+
+
+def _marks(marks: Sequence[Mark], scale: float) -> dict[str, Any]:
+    """Lines at the times of marks, and what happens there beside them, one below the other."""
+    times = [round(scale * mark.time_s, 9) for mark in marks]
+    return {
+        "shapes": [
+            {"type": "line", "yref": "paper", "x0": x, "x1": x, "y0": 0, "y1": 1, "line": {"width": 1, "dash": "dash"}}
+            for x in times
+        ],
+        "annotations": [
+            {"x": x, "y": 1, "yref": "paper", "yanchor": "top", "yshift": -16 * number, "xanchor": "left"}
+            | {"text": mark.text, "showarrow": False, "bgcolor": "rgba(255,255,255,0.85)"}
+            for number, (x, mark) in enumerate(zip(times, marks, strict=True))
+        ],
+    }
 
 
 def joined(drawn: Sequence[DrawnBar], short_s: float) -> list[DrawnBar]:
