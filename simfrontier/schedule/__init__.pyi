@@ -63,7 +63,6 @@ from .roles import (
     sequence_of as sequence_of,
 )
 from .saved import (
-    SavedBytes as SavedBytes,
     SavedState as SavedState,
     is_writer as is_writer,
     saved_bytes as saved_bytes,
