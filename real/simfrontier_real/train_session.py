@@ -92,17 +92,22 @@ def _train(
     rank = training_rank(session, loaded, training, start)
     writer = CheckpointWriter(world=world, loaded=loaded, training=training, settings=checkpoints, before=found)
 
+    def before(number: int) -> None:
+        world.begin_step(number)
+        rank.load(number)
+
     def after(number: int) -> None:
         rank.record_step()
-        writer.write_if_due(rank, first + number + 1)
+        writer.write_if_due(rank, number + 1)
 
     timed, clock_error_s = timed_steps(
         session,
         rank.step,
         training.steps - first,
         f"training by {loaded.name}",
-        before=lambda number: rank.load(first + number),
+        before=before,
         after=after,
+        first=first,
     )
     reports = world.gather(rank.report())
     if reports is None or timed is None:

@@ -16,6 +16,8 @@ DIGITS: Final = 6
 _STEP: Final = re.compile(r"step-(\d{6,18})")
 _SHARD: Final = re.compile(r"rank-\d{5,10}\.safetensors")
 
+_BEGUN: Final = ".part-"  # how names of files begin that are being written (simfrontier.wholefile)
+
 
 def step_folder(folder: Path, steps: int) -> Path:
     """The folder of the checkpoint after so many steps."""
@@ -97,11 +99,11 @@ def prune(folder: Path, keep: int, refused: Collection[Path]) -> None:
 
 
 def _empty(folder: Path) -> None:
-    """Remove a checkpoint's files, the manifest first."""
+    """Remove a checkpoint's files, the manifest first, and what killed ranks have begun to write."""
     (folder / NAME).unlink(missing_ok=True)
     for path in _files(folder):
         path.unlink(missing_ok=True)
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    return (path for path in list(folder.iterdir()) if _SHARD.fullmatch(path.name))
+    return (path for path in list(folder.iterdir()) if _SHARD.fullmatch(path.name) or path.name.startswith(_BEGUN))

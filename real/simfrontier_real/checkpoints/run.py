@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import typer
+
 from simfrontier.errors import InputError
 from simfrontier.schedule import Schedule, saved_states
 from simfrontier.wholefile import write_durable
@@ -117,6 +119,8 @@ def found_checkpoint(
         used = "training starts from the beginning" if found is None else f"{found.folder.name} is used"
         for _, fault in faults:
             print_line(f"{fault}; {used}")
+        if found is not None:
+            typer.echo(f"going on after step {found.manifest.steps}, from {found.folder}")
     return found
 
 
