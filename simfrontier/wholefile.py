@@ -46,13 +46,19 @@ def write_json(value: object, path: Path) -> None:
 def write_whole(path: Path, text: str) -> None:
     """Write a file as UTF-8, whole or not at all; a link in its place is replaced, not followed. Raises InputError
     where it cannot be written."""
+    _write(path, text.encode())
+
+
+def _write(path: Path, content: bytes, lasts: bool = False) -> None:
     part = path.parent / _temporary("part")
     try:
         try:
             _refuse_devices(path)
             _remove_left(path.parent)
-            _write_new(part, text.encode())
+            _write_new(part, content, lasts)
             os.replace(part, path)
+            if lasts:
+                _sync_folder(path.parent)
         except BaseException:
             with suppress(OSError):  # a folder that is not there holds no leftover
                 part.unlink(missing_ok=True)
@@ -61,6 +67,12 @@ def write_whole(path: Path, text: str) -> None:
         message = error.strerror or error
         what = f"cannot be written: {message}; allowed: a file in a folder you may write"
         raise InputError(what, where=str(path)) from None
+
+
+def write_durable(path: Path, content: bytes) -> None:
+    """Write a file, whole or not at all, and wait until it and its name are on the disk. Raises InputError where it
+    cannot be written."""
+    _write(path, content, lasts=True)
 
 
 def write_all(file: int, content: bytes) -> None:
@@ -295,9 +307,21 @@ def _refuse_devices(path: Path) -> None:
         raise OSError(0, "is a device, not a file")
 
 
-def _write_new(path: Path, content: bytes) -> None:
+def _write_new(path: Path, content: bytes, lasts: bool = False) -> None:
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINKS, 0o666)
     try:
         write_all(file, content)
+        if lasts:
+            os.fsync(file)
     finally:
         os.close(file)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Wait until the names in a folder are on the disk, where the system can."""
+    with suppress(OSError):  # some file systems have no such thing for folders
+        file = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(file)
+        finally:
+            os.close(file)

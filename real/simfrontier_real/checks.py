@@ -61,16 +61,18 @@ def checks_of(
     reference: TrainingResult,
     start: Weights,
     bounds: TrainingBounds,
+    first: int = 0,
 ) -> TrainingChecks:
     """Compare the reports of the ranks with the unsharded model; `start` are the weights before the first step,
-    `masters` those that the optimizer steps, by their own names, as they are when published where that is known."""
+    `masters` those that the optimizer steps, by their own names, as they are when published where that is known. The
+    reports and `losses` are of the steps from the number `first` on, the reference is of all."""
     steps: dict[int, StepErrors] = {}
     for number in _taken(rank_reports):
         mine = [each.gradients[number] for each in rank_reports]
-        steps[number] = step_errors(schedule, bounds.share, mine, reference.gradients[number])
+        steps[first + number] = step_errors(schedule, bounds.share, mine, reference.gradients[first + number])
     together = {number: step.together for number, step in steps.items()}
     one_tensor = {number: step.one_tensor for number, step in steps.items()}
-    errors = [finite(abs(a - b) / abs(b)) for a, b in zip(losses, reference.losses, strict=True)]
+    errors = [finite(abs(a - b) / abs(b)) for a, b in zip(losses, reference.losses[first:], strict=True)]
     checks = [
         _worst("gradients", bounds.gradients_peak, together),
         _worst("gradient of one tensor", bounds.one_tensor_peak, one_tensor),
@@ -78,17 +80,17 @@ def checks_of(
         _usual("gradient of one tensor of most steps", bounds.one_tensor, one_tensor),
         _worst("norm to clip by", bounds.norm, {number: step.norm for number, step in steps.items()}),
         _worst("Adam's moves", bounds.update, {number: step.update for number, step in steps.items()}),
-        _worst("losses", bounds.losses, {number: RelativeError(error) for number, error in enumerate(errors)}),
+        _worst("losses", bounds.losses, {number: RelativeError(error) for number, error in enumerate(errors, first)}),
         *_of_weights(weights, reference.weights, start, bounds),
         *_beside(schedule, weights, masters, bounds, {key for each in rank_reports for key in each.published}),
-        _worst("codes of weights", MOVED, {number: _codes(rank_reports, number) for number in steps}),
-        _worst(MESSAGES, 1.0, _arrived(schedule, programs, rank_reports)),
+        _worst("codes of weights", MOVED, {number: _codes(rank_reports, number - first) for number in steps}),
+        _worst(MESSAGES, 1.0, _arrived(schedule, programs, rank_reports, first)),
     ]
     norms = [_norm_of(rank_reports, number) for number in range(len(losses))]
     return TrainingChecks(
         checks=tuple(checks),
         norms=tuple(norms),
-        reference_norms=tuple(norm_of(each) for each in reference.gradients),
+        reference_norms=tuple(norm_of(each) for each in reference.gradients[first:]),
     )
 
 
@@ -97,10 +99,12 @@ def _taken(rank_reports: Sequence[RankReport]) -> list[int]:
     return [number for number, step in enumerate(rank_reports[0].gradients) if not step.was_skipped]
 
 
-def _arrived(schedule: Schedule, programs: Programs, rank_reports: Sequence[RankReport]) -> dict[int, RelativeError]:
+def _arrived(
+    schedule: Schedule, programs: Programs, rank_reports: Sequence[RankReport], first: int
+) -> dict[int, RelativeError]:
     """How far what arrived in each step is from what was sent, over how far rounding may take it."""
     errors = {
-        number: call_errors(schedule, programs, [each.calls[number] for each in rank_reports])
+        first + number: call_errors(schedule, programs, [each.calls[number] for each in rank_reports])
         for number in _taken(rank_reports)
     }
     return {number: RelativeError(each.error, each.where) for number, each in errors.items()}

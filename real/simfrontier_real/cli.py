@@ -115,6 +115,22 @@ def train(
     ] = 1000.0,
     loss_scale: Annotated[float, typer.Option(help="factor on the loss, for 16-bit gradients")] = 1.0,
     reference: Annotated[bool, typer.Option(help="compare with the unsharded model in one process")] = True,
+    checkpoint: Annotated[
+        Path | None, to_write("--checkpoint", "folder for checkpoints: step-NNNNNN per checkpoint, of one schedule")
+    ] = None,
+    every: Annotated[int, typer.Option(min=1, help="steps between checkpoints; the last step has one, too")] = 5,
+    keep: Annotated[int, typer.Option(min=1, help="checkpoints to keep: so many of the last")] = 2,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            help="go on with the newest whole checkpoint of this folder, by any plan of the same model on any number "
+            "of ranks; --steps counts those before it, too",
+            show_default=False,
+        ),
+    ] = None,
+    start_if_none: Annotated[
+        bool, typer.Option("--start-if-none", help="where --resume has no whole checkpoint: start from the beginning")
+    ] = False,
     json: Annotated[Path | None, to_write("--json", "also write the results to this file")] = None,
     out: Annotated[Path | None, to_write("--out", "folder for traces of the steps: trace-NAME.json")] = None,
     collectives: CollectivesOption = "native",
@@ -128,7 +144,13 @@ def train(
     """Train a small real model by schedules, and compare the gradients of every step, losses and weights with the
     unsharded model. Exit code 1 where they differ by more than rounding, or than the schedule's codecs and types
     explain."""
-    from simfrontier_real.options import device_kind, refuse_collectives, refuse_number, refuse_places
+    from simfrontier_real.options import (
+        device_kind,
+        refuse_checkpoints,
+        refuse_collectives,
+        refuse_number,
+        refuse_places,
+    )
 
     refuse_collectives(collectives)
     refuse_number("--learning-rate", learning_rate)
@@ -136,8 +158,11 @@ def train(
     refuse_number("--clip", clip)
     refuse_number("--loss-scale", loss_scale)
     refuse_places(out, json)
+    refuse_places(checkpoint, None)
+    refuse_checkpoints(len(schedules), checkpoint, resume, start_if_none)
     device_kind(backend, device)
     launch_ranks(ranks, schedules)
+    from simfrontier_real.checkpoints.run import CheckpointSettings
     from simfrontier_real.optimizer import Adam
     from simfrontier_real.session import session
     from simfrontier_real.train import TrainingSettings
@@ -145,8 +170,11 @@ def train(
 
     adam = Adam(learning_rate=learning_rate, epsilon=epsilon, clip=clip)
     training = TrainingSettings(steps=steps, seed=seed, adam=adam, loss_scale=loss_scale)
+    checkpoints = CheckpointSettings(
+        folder=checkpoint, every=every, keep=keep, resume=resume, start_if_none=start_if_none
+    )
     with session(schedules, backend, not unchecked, join_timeout, timeout, collectives, device) as opened:
-        good = train_all(opened, training, reference, json, out)
+        good = train_all(opened, training, reference, json, out, checkpoints)
     raise typer.Exit(0 if good else 1)
 
 

@@ -22,6 +22,10 @@ class StuckError(SimfrontierError):
         self.table = table
 
 
+class LostRankError(SimfrontierError):
+    """The connection to another rank broke, in an op."""
+
+
 class Executor:
     """Runs the steps of one rank's program."""
 
@@ -106,8 +110,9 @@ def _explained(error: Exception, op_title: str) -> Exception:
         return error
     text = re.sub(r"^\[[^\]]*\] ", "", str(error).strip().splitlines()[0] if str(error).strip() else "no reason given")
     text = text.split(". This is typically")[0]
-    gone = GONE if is_broken(error) else "failed"
-    return SimfrontierError(f"{op_title}: {gone}: {text}")
+    if is_broken(error):
+        return LostRankError(f"{op_title}: {GONE}: {text}")
+    return SimfrontierError(f"{op_title}: failed: {text}")
 
 
 def is_broken(error: BaseException) -> bool:

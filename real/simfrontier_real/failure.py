@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from simfrontier.errors import SimfrontierError
-from simfrontier_real.executor import GONE, StuckError, is_broken
+from simfrontier_real.executor import GONE, LostRankError, StuckError, is_broken
 from simfrontier_real.heartbeat import LOOK_S, print_line, silent_text
 from simfrontier_real.world import LINGER_S, ReportedElsewhereError, World
 
@@ -28,7 +28,7 @@ def end_run(error: BaseException, world: World | None, rank: int) -> NoReturn:
     else:
         speaks = not isinstance(error, ReportedElsewhereError) and _is_first(world)
         if speaks:
-            print_line(_error_text(error, rank))
+            print_line(_error_text(error, rank) + _lost(error, world))
         if world is not None and rank == 0:
             _close_connections(world.place.port)
         if not speaks or rank == 0:
@@ -49,6 +49,17 @@ def _error_text(error: BaseException, rank: int) -> str:
         return str(error)
     text = str(error).strip()
     return f"rank {rank}: {type(error).__name__}: {text.splitlines()[0] if text else ''}"
+
+
+def _lost(error: BaseException, world: World | None) -> str:
+    """Which ranks give no sign of life, where the error is that a connection broke."""
+    if world is None or not (isinstance(error, LostRankError) or is_broken(error)):
+        return ""
+    try:
+        lost = world.heartbeat.silent()
+    except RuntimeError:  # the store is gone, and with it the rank that had it
+        lost = world.heartbeat.holders()
+    return f"; {silent_text(lost)}" if lost else ""
 
 
 def _close_connections(port_of_store: int) -> None:

@@ -58,6 +58,10 @@ class Heartbeat:
         gone."""
         return [rank for rank, was, now in self._look() if was != now >= 0]
 
+    def holders(self) -> list[int]:
+        """The rank in which the store is, if it is in another one."""
+        return [] if self._holder is None or self._holder == self._rank else [self._holder]
+
     def _look(self) -> list[tuple[int, int, int]]:
         """Every other rank with its count now and a little later."""
         before = self._counts()

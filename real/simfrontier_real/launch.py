@@ -6,11 +6,12 @@ import os
 import subprocess
 import sys
 from contextlib import suppress
+from typing import Any
 
 from simfrontier.errors import InputError
 from simfrontier_real.options import refuse_without_torch
 from simfrontier_real.rank_process import SHARED, StoppedError, end, print_stopped, signals, watch
-from simfrontier_real.world import LAUNCHER
+from simfrontier_real.world import LAUNCHER, step_key
 
 ADDRESS = "127.0.0.1"
 
@@ -43,7 +44,7 @@ def launch(num_ranks: int, arguments: list[str]) -> int:
         try:
             for rank in range(num_ranks):
                 ranks.append(_started(arguments, reading, {**place, "RANK": str(rank), "LOCAL_RANK": str(rank)}))
-            return watch(ranks)
+            return watch(ranks, lambda rank: _step_of(store, rank))
         except StoppedError as stopped:
             end(ranks)
             return print_stopped(stopped.number, num_ranks)
@@ -53,6 +54,15 @@ def launch(num_ranks: int, arguments: list[str]) -> int:
                     process.kill()
             os.close(writing)
             os.close(reading)
+
+
+def _step_of(store: Any, rank: int) -> str:
+    """In words, the step that a rank was in, where it trained."""
+    key = step_key(rank)
+    with suppress(RuntimeError):
+        if store.check([key]):
+            return f"in step {store.get(key).decode()}"
+    return ""
 
 
 def _started(arguments: list[str], reading: int, environment: dict[str, str]) -> subprocess.Popen[bytes]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from simfrontier.extras import added
 from simfrontier.schedule import Schedule
@@ -13,6 +13,13 @@ if TYPE_CHECKING:
     from simfrontier_real.losses import LossTargets
     from simfrontier_real.op_runner import Kernel
     from simfrontier_real.train import TrainingResult, TrainingSettings
+
+
+OF_MODEL: Final = (
+    *("grad_accum", "num_layers", "residual", "heads", "neighbours"),
+    *("kv_heads", "gated", "norm", "positions", "embedding_norm", "dropout", "optimizer"),
+)
+"""What a schedule's meta says of its model and optimizer that sizes do not."""
 
 
 class RealModel(ABC):

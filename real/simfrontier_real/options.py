@@ -108,6 +108,19 @@ def refuse_number(option: str, value: float) -> None:
         raise InputError(f"got {value}; allowed: a number above 0", where=option)
 
 
+def refuse_checkpoints(num_schedules: int, folder: Path | None, resume: Path | None, start_if_none: bool) -> None:
+    """Raise InputError for checkpoints of several schedules, and for a folder of another run's checkpoints."""
+    from simfrontier_real.checkpoints.folder import refuse_others
+
+    for option, place in (("--checkpoint", folder), ("--resume", resume)):
+        if place is not None and num_schedules != 1:
+            raise InputError(f"goes with one schedule, got {num_schedules}", where=option)
+    if start_if_none and resume is None:
+        raise InputError("goes with --resume", where="--start-if-none")
+    if folder is not None:
+        refuse_others(folder, resume)
+
+
 def refuse_precision(name: str) -> None:
     """Raise InputError for a precision in which no products are measured."""
     if name not in PRECISIONS:

@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Protocol
@@ -37,8 +37,9 @@ class StoppedError(Exception):
         self.number = number
 
 
-def watch(processes: Sequence[RankProcess]) -> int:
-    """Wait for all; 0, or the exit code of the first that failed, reported in one line, when the others have ended."""
+def watch(processes: Sequence[RankProcess], where: Callable[[int], str] = lambda _: "") -> int:
+    """Wait for all; 0, or the exit code of the first that failed, reported in one line, when the others have ended.
+    `where` says of a rank in words how far it had come, as far as known."""
     while True:
         codes = [process.poll() for process in processes]
         failed = [rank for rank, code in enumerate(codes) if code]
@@ -46,7 +47,7 @@ def watch(processes: Sequence[RankProcess]) -> int:
             # of those that ended since the last look, one that was killed did not end because of another
             rank = min(failed, key=lambda each: ((codes[each] or 0) > 0, each))
             end(processes)
-            return _report_end(rank, codes[rank] or 0, len(processes))
+            return _report_end(rank, codes[rank] or 0, len(processes), where(rank))
         if all(code == 0 for code in codes):
             return 0
         time.sleep(POLL_S)
@@ -93,7 +94,7 @@ def print_stopped(number: int, size: int) -> int:
     return 128 + number
 
 
-def _report_end(rank: int, code: int, size: int) -> int:
-    ending = f"was killed by signal {-code}" if code < 0 else f"ended with {code}"
+def _report_end(rank: int, code: int, size: int, where: str) -> int:
+    ending = f"was killed by signal {-code}{where and f' {where}'}" if code < 0 else f"ended with {code}"
     sys.stderr.write(f"simfrontier-real: rank {rank} {ending}; all {size} ranks are stopped\n")
     return code if code > 0 else 1

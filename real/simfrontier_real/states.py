@@ -80,20 +80,24 @@ def initial_weights(schedule: Schedule, seed: int) -> Weights:
 
 def place(context: RankContext, weights: Weights) -> None:
     """Put a rank's share of every state into its buffers: weights, their copies and masters, moments of zero."""
-    schedule, backend, mesh = context.schedule, context.backend, context.schedule.mesh
+    backend, mesh = context.backend, context.schedule.mesh
     for tensor, ref in own_instances(context):
         if tensor.role == "optimizer":
             context.buffers[ref] = backend.zeros((2, tensor.local_elements(mesh)), tensor.dtype)
         elif tensor.role in (*LASTING, "copy", "master"):
             source = tensor.name if tensor.weight is None else tensor.weight
-            block = weights[source, ref.layer][block_of(tensor.shape, tensor.placement, mesh, context.at, tensor.name)]
-            # states start from the weights as the model's type holds them, so that master and weight agree
-            values = backend.cast(backend.array(block, schedule.tensors[source].dtype), tensor.dtype)
-            local = own_line(context, backend, tensor, values)
-            if tensor.codec is not None:
-                context.buffers[ref] = encode(backend, backend.xp.reshape(local, (1, -1)), tensor.codec)
-            else:
-                context.buffers[ref] = local
+            context.buffers[ref] = placed_copy(context, tensor, weights[source, ref.layer])
+
+
+def placed_copy(context: RankContext, tensor: Tensor, whole: Any) -> Any:
+    """A rank's share of a weight, or of a copy or master of it, out of the whole weight as a float64 numpy array."""
+    schedule, backend, mesh = context.schedule, context.backend, context.schedule.mesh
+    source = tensor.name if tensor.weight is None else tensor.weight
+    block = whole[block_of(tensor.shape, tensor.placement, mesh, context.at, tensor.name)]
+    # states start from the weights as the model's type holds them, so that master and weight agree
+    values = backend.cast(backend.array(block, schedule.tensors[source].dtype), tensor.dtype)
+    local = own_line(context, backend, tensor, values)
+    return local if tensor.codec is None else encode(backend, backend.xp.reshape(local, (1, -1)), tensor.codec)
 
 
 def own_line(context: RankContext, backend: Backend, tensor: Tensor, block: Array) -> Array:

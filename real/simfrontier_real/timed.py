@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from simfrontier.errors import SimfrontierError
 from simfrontier.trace import file_of, write_perfetto
 from simfrontier_real.clock import offset_s
-from simfrontier_real.executor import Executor
+from simfrontier_real.executor import Executor, LostRankError
 from simfrontier_real.lane_step import LaneStep
 from simfrontier_real.others import processor_time
 from simfrontier_real.progress import progress
@@ -28,9 +29,11 @@ def timed_steps(
     warmup: int = 0,
     before: Callable[[int], None] = lambda _: None,
     after: Callable[[int], None] = lambda _: None,
+    first: int = 0,
 ) -> tuple[list[RankTimes] | None, float]:
     """Run so many steps after `warmup` ones: (all ranks' times on rank 0, None elsewhere; the largest error of the
-    ranks' clocks in seconds). `before` and `after` are called around every step with its number, counted from 0."""
+    ranks' clocks in seconds). `before` and `after` are called around every step with its number, counted from
+    `first`; what an op raises says in which step, counted from 1."""
     world, times = session.world, []
     offset, clock_error_s = offset_s(world, session.host)
     executor = Executor(step, session.lanes(step))
@@ -40,11 +43,12 @@ def timed_steps(
         for number in range(warmup + num_steps):
             if number == warmup:
                 started = processor_time()
-            before(number)
+            before(first + number)
             with uncollected():
                 world.barrier()
-                spent = executor.run_step(session.timeout_s)
-            after(number)
+                with _of_step(first + number):
+                    spent = executor.run_step(session.timeout_s)
+            after(first + number)
             if number >= warmup:
                 times.append(spent)
             advance()
@@ -85,6 +89,17 @@ def freeze() -> None:
     """The collector of garbage never again looks at what is there now: torch's modules alone take it 60 ms a look."""
     gc.collect()
     gc.freeze()
+
+
+@contextmanager
+def _of_step(number: int) -> Iterator[None]:
+    """An error in an op says in which step it was."""
+    try:
+        yield
+    except SimfrontierError as error:
+        if type(error) in (SimfrontierError, LostRankError):
+            raise type(error)(f"step {number + 1}, {error}") from None
+        raise
 
 
 @contextmanager

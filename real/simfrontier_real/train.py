@@ -65,6 +65,20 @@ class TrainingResult:
     clipped_steps: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartingPoint:
+    """What training goes on from: `steps` that have been run, with the numbers, from 0, of those that were `skipped`
+    because gradients overflowed, and their mean `losses`; `restore` puts a rank's states of then into its buffers.
+    `loses`: why these states need not agree with the unsharded model (empty: but for rounding they do), where another
+    schedule led to them."""
+
+    steps: int
+    skipped: frozenset[int]
+    losses: tuple[float, ...]
+    restore: Callable[[RankContext], None]
+    loses: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class RankReport:
     """The report of one rank on its training: its part of every step's loss, what its optimizer was given in every
@@ -95,6 +109,7 @@ class TrainingRank:
         rank: int,
         transport: Transport,
         training: TrainingSettings,
+        start: StartingPoint | None = None,
     ) -> None:
         model = model_of(schedule)
         if model is not None:
@@ -110,8 +125,11 @@ class TrainingRank:
         self.step = LaneStep(program, schedule.mesh, op_runner, transport, time.monotonic)
         self.inputs = input_names(schedule)
         place(self.context, initial_weights(schedule, training.seed))
+        if start is not None:
+            start.restore(self.context)
+            self.trainer.step = start.steps - len(start.skipped)
         self._gradient_digests = GradientDigests(self.context)
-        self._updates = UpdateCheck(self.context, training.adam)
+        self._updates = UpdateCheck(self.context, training.adam, self.trainer.step)
         self._steps: list[tuple[float, StepGradients]] = []
         self._calls: list[Calls] = []
         self._code_errors: list[float] = []
@@ -147,9 +165,19 @@ class TrainingRank:
         self._calls.append(self._digests.take_calls())
         self._code_errors.append(self._weight_codes.take_error())
 
+    @property
+    def losses(self) -> tuple[float, ...]:
+        """This rank's part of the mean losses of the steps recorded so far."""
+        return tuple(loss for loss, _ in self._steps)
+
+    @property
+    def skipped(self) -> tuple[int, ...]:
+        """The numbers, from 0, of the recorded steps that were skipped."""
+        return tuple(number for number, (_, step) in enumerate(self._steps) if step.was_skipped)
+
     def report(self) -> RankReport:
         """What this rank reports of its training at the end."""
-        losses, gradients = tuple(loss for loss, _ in self._steps), tuple(seen for _, seen in self._steps)
+        losses, gradients = self.losses, tuple(seen for _, seen in self._steps)
         code_errors = tuple(self._code_errors)
         return RankReport(
             losses, gradients, final_states(self.context), tuple(self._calls), published(self.context), code_errors

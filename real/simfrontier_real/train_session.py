@@ -2,36 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from simfrontier.errors import InputError
 from simfrontier.schedule import Schedule
+from simfrontier_real.checkpoints.run import CheckpointSettings, CheckpointWriter, found_checkpoint
 from simfrontier_real.data import input_names
 from simfrontier_real.free_memory import free_bytes
+from simfrontier_real.models import OF_MODEL
 from simfrontier_real.reference import train_unsharded
 from simfrontier_real.reference_optimizer import narrow_states
 from simfrontier_real.session import LoadedSchedule, Session
 from simfrontier_real.states import model_dtype, weights_of
 from simfrontier_real.timed import timed_steps, write_trace
-from simfrontier_real.train import TrainingRank, TrainingResult, TrainingSettings
+from simfrontier_real.train import StartingPoint, TrainingRank, TrainingResult, TrainingSettings
 from simfrontier_real.verdict import TrainingVerdict, print_results, verdict_of, write_results
-
-OF_MODEL: Final = (
-    *("grad_accum", "num_layers", "residual", "heads", "neighbours"),
-    *("kv_heads", "gated", "norm", "positions", "embedding_norm", "dropout", "optimizer"),
-)
-"""What a schedule's meta says of its model and optimizer that sizes do not."""
 
 
 def train_all(
-    session: Session, training: TrainingSettings, compare: bool, report: Path | None, out: Path | None
+    session: Session,
+    training: TrainingSettings,
+    compare: bool,
+    report: Path | None,
+    out: Path | None,
+    checkpoints: CheckpointSettings,
 ) -> bool:
     """Train every schedule of a session; rank 0 prints a table and writes `report`. Whether all agree that must."""
     results: list[TrainingVerdict] = []
     known: dict[tuple[Any, ...], TrainingResult] = {}
     for loaded in session.loaded:
-        result = _train(session, loaded, training, compare, known, out)
+        result = _train(session, loaded, training, compare, known, out, checkpoints)
         if result is not None:
             results.append(result)
         session.world.barrier()  # the others wait for rank 0's unsharded run here, not where torch's timeout counts
@@ -60,7 +62,9 @@ def refuse_too_large(session: Session, loaded: LoadedSchedule) -> None:
     session.world.run_on_all(look)
 
 
-def training_rank(session: Session, loaded: LoadedSchedule, training: TrainingSettings) -> TrainingRank:
+def training_rank(
+    session: Session, loaded: LoadedSchedule, training: TrainingSettings, start: StartingPoint | None = None
+) -> TrainingRank:
     """This rank, ready to train by a schedule as all others are. Raises InputError for what cannot be
     trained, or has no room here."""
     refuse_too_large(session, loaded)
@@ -68,7 +72,7 @@ def training_rank(session: Session, loaded: LoadedSchedule, training: TrainingSe
     program = loaded.programs.of(rank)
     return session.ready(
         loaded,
-        lambda transport: TrainingRank(loaded.schedule, program, session.backend, rank, transport, training),
+        lambda transport: TrainingRank(loaded.schedule, program, session.backend, rank, transport, training, start),
     )
 
 
@@ -79,16 +83,31 @@ def _train(
     compare: bool,
     known: dict[tuple[Any, ...], TrainingResult],
     out: Path | None,
+    checkpoints: CheckpointSettings,
 ) -> TrainingVerdict | None:
     world, schedule = session.world, loaded.schedule
-    rank = training_rank(session, loaded, training)
+    found = found_checkpoint(world, loaded, training, checkpoints)
+    start = None if found is None else found.start(loaded.digest)
+    first = 0 if start is None else start.steps
+    rank = training_rank(session, loaded, training, start)
+    writer = CheckpointWriter(world=world, loaded=loaded, training=training, settings=checkpoints, before=found)
+
+    def before(number: int) -> None:
+        world.begin_step(number)
+        rank.load(number)
+
+    def after(number: int) -> None:
+        rank.record_step()
+        writer.write_if_due(rank, number + 1)
+
     timed, clock_error_s = timed_steps(
         session,
         rank.step,
-        training.steps,
+        training.steps - first,
         f"training by {loaded.name}",
-        before=rank.load,
-        after=lambda _: rank.record_step(),
+        before=before,
+        after=after,
+        first=first,
     )
     reports = world.gather(rank.report())
     if reports is None or timed is None:
@@ -96,8 +115,12 @@ def _train(
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         write_trace(session, loaded, timed, clock_error_s, out, "trained", {"mode": "train"})
-    reference = unsharded(schedule, training, known, reports[0].skipped) if compare else None
-    return verdict_of(loaded, reports, timed, training, reference)
+    skipped = frozenset(first + number for number in reports[0].skipped) | (start.skipped if start else frozenset())
+    # what another schedule has lost is within that one's bounds, which are not known here
+    is_known = start is None or not start.loses
+    reference = unsharded(schedule, training, known, skipped) if compare and is_known else None
+    verdict = verdict_of(loaded, reports, timed, training, reference, start)
+    return replace(verdict, checkpoints=tuple(writer.written))
 
 
 def unsharded(

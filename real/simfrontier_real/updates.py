@@ -37,14 +37,15 @@ class UpdateCheck:
     """Follows a rank's shares of the master weights. The gradients are compared with the unsharded ones elsewhere; this
     checks the optimizer's update by them, whatever codecs lose of them."""
 
-    def __init__(self, context: RankContext, adam: Adam) -> None:
-        self._context, self._adam, self._step = context, adam, 0
+    def __init__(self, context: RankContext, adam: Adam, step: int = 0) -> None:
+        self._context, self._adam, self._step = context, adam, step  # of steps that were not skipped
         self._expected: dict[Key, _ExpectedState] = {}
         for ref, values in context.buffers.by_ref.items():
             if context.schedule.tensors[ref.name].role == "master":
                 weight = weight_of(context.schedule.tensors[ref.name])
                 moments = Ref(self._moments_of(weight), ref.layer)
-                self._expected[weight, ref.layer] = _ExpectedState(ref, moments, self._line(values), 0.0, 0.0)
+                first, second = context.backend.numpy(context.buffers[moments]).astype("float64")
+                self._expected[weight, ref.layer] = _ExpectedState(ref, moments, self._line(values), first, second)
 
     def error_of(
         self, gradients: Mapping[Key, Array], norm: float | None, was_skipped: bool, scales: Mapping[Key, float]

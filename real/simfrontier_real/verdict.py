@@ -22,7 +22,16 @@ from simfrontier_real.optimizer import CLIP
 from simfrontier_real.record import RankTimes, sent_bytes
 from simfrontier_real.session import LoadedSchedule
 from simfrontier_real.states import assembled, copy_difference, initial_weights, model_dtype
-from simfrontier_real.train import RankReport, TrainingResult, TrainingSettings
+from simfrontier_real.train import RankReport, StartingPoint, TrainingResult, TrainingSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenCheckpoint:
+    """A checkpoint that was written after so many steps: bytes of all its files, and what writing it took."""
+
+    steps: int
+    num_bytes: int
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +45,9 @@ class TrainingVerdict:
     Bytes are of all messages of one step, over all ranks; `step_median_s` is what a step really took.
 
     `must_agree`: nothing is quantised, narrowed or stale, so the two have to be equal but for rounding.
+
+    `first_step`: how many steps a checkpoint had that training went on from; losses are of all steps, the checks of
+    gradients, norms and messages of those since. `checkpoints` are those that were written.
     """
 
     name: str
@@ -62,6 +74,9 @@ class TrainingVerdict:
     reference_norms: tuple[float, ...] = ()
     clip: float = CLIP
     clipped_steps: int = 0
+    first_step: int = 0
+    before_loses: str = ""  # why a checkpoint's states need not agree, so that nothing is compared
+    checkpoints: tuple[WrittenCheckpoint, ...] = ()
 
     @property
     def has_right_bytes(self) -> bool:
@@ -90,12 +105,15 @@ def verdict_of(
     ranks: list[RankTimes],
     training: TrainingSettings,
     reference: TrainingResult | None,
+    began: StartingPoint | None = None,
 ) -> TrainingVerdict:
     """The verdict on training a schedule: the reports of all ranks, compared with the unsharded model (None: not
-    compared); `ranks` are their times and bytes. Raises SimfrontierError where ranks hold other values than their
+    compared); `ranks` are their times and bytes. `began`: what training went on from, if it did; the reference is of
+    all steps. Raises SimfrontierError where ranks hold other values than their
     copies."""
     schedule, every = loaded.schedule, loaded.programs.of_roles
     lines = [each.states for each in rank_reports]
+    first = 0 if began is None else began.steps
     losses = tuple(sum(parts) for parts in zip(*(each.losses for each in rank_reports), strict=True))
     weights = assembled(schedule, lines, may_differ=schedule.codes_per_hop)
     reason = next((why for why in (why_inexact(schedule, each) for each in every) if why), "")
@@ -106,7 +124,9 @@ def verdict_of(
         bounds = bounds_of(schedule, every, precision, not reason, start, training.adam.learning_rate)
         sources = [{**each.states, **each.published} for each in rank_reports]
         masters = assembled(schedule, sources, may_differ=schedule.codes_per_hop, roles=("master",))
-        checks = checks_of(schedule, loaded.programs, rank_reports, losses, weights, masters, reference, start, bounds)
+        checks = checks_of(
+            schedule, loaded.programs, rank_reports, losses, weights, masters, reference, start, bounds, first
+        )
         error, worst = distance(weights, reference.weights)
         losses_check = checks.seen("losses")
         loss_error = None if losses_check is None else losses_check.seen
@@ -117,7 +137,7 @@ def verdict_of(
         codecs=tuple(sorted({str(op.codec) for each in every for op in each.ops if not isinstance(op, Compute)})),
         must_agree=not reason,
         reason=reason,
-        losses=losses,
+        losses=losses if began is None else (*began.losses, *losses),
         reference_losses=() if reference is None else reference.losses,
         weights_error=error,
         worst=worst,
@@ -131,7 +151,9 @@ def verdict_of(
             max(float(rank.end_s[number].max() - rank.begin_s[number]) for rank in ranks)
             for number in range(len(losses))
         ),
-        skipped_steps=sum(step.was_skipped for step in rank_reports[0].gradients),
+        skipped_steps=len(rank_reports[0].skipped) + (0 if began is None else len(began.skipped)),
+        first_step=first,
+        before_loses="" if began is None else began.loses,
         checks=() if checks is None else checks.checks,
         allowed="" if bounds is None else bounds.text,
         gradient_norms=() if checks is None else checks.norms,
@@ -238,13 +260,18 @@ def print_results(results: list[TrainingVerdict], compared: bool, ranks: int) ->
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         typer.echo("  ".join(cells).rstrip())
     for each in results:
-        if compared and not each.must_agree:
+        if compared and not each.must_agree and not each.before_loses:
             typer.echo(_bounds(each))
+    for each in results:
+        if each.checkpoints:
+            typer.echo(_checkpoints(each))
 
 
 def _verdict(result: TrainingVerdict, compared: bool) -> str:
     if not compared:
         return ""
+    if result.before_loses:
+        return f"not compared: the checkpoint's steps ran by another schedule, in which {result.before_loses}"
     wrong = [str(each) for each in result.missed]
     if not result.has_right_bytes:
         wrong.append("bytes")
@@ -260,6 +287,17 @@ def _verdict(result: TrainingVerdict, compared: bool) -> str:
     copies = f"; copies of weights differ by {result.copies_differ:.1e}" if result.copies_differ else ""
     skipped = f"; {result.skipped_steps} steps skipped (gradients overflowed)" if result.skipped_steps else ""
     return f"apart within bounds: {result.reason}{copies}{skipped}{clipped}"
+
+
+def _checkpoints(result: TrainingVerdict) -> str:
+    """How many checkpoints were written, of which size and how fast."""
+    written = result.checkpoints
+    steps = ", ".join(str(each.steps) for each in written)
+    median_s = statistics.median(each.seconds for each in written)
+    return (
+        f"{result.name}: checkpoints after steps {steps}: {written[-1].num_bytes / 1e6:.3f} MB, "
+        f"{median_s * 1e3:.1f} ms each"
+    )
 
 
 def _bounds(result: TrainingVerdict) -> str:

@@ -96,6 +96,10 @@ class World:
         """Whether messages are of buffers on a device and are carried in the host's memory."""
         return self.backend == "gloo" and self.device != "cpu"
 
+    def begin_step(self, number: int) -> None:
+        """Say in which step this rank is, counted from 0, for whoever asks when it is lost."""
+        self.store.set(step_key(self.rank), str(number + 1))
+
     def gather(self, value: Any) -> list[Any] | None:
         """Everybody's value on rank 0, None elsewhere."""
         import torch.distributed as dist
@@ -134,6 +138,11 @@ class World:
         import torch.distributed as dist
 
         dist.barrier(group=self.control)
+
+
+def step_key(rank: int) -> str:
+    """Of the store of all ranks: the number of the step that a rank is in, counted from 1."""
+    return f"step/{rank}"
 
 
 def join(

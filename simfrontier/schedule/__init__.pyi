@@ -62,6 +62,12 @@ from .roles import (
     members_of as members_of,
     sequence_of as sequence_of,
 )
+from .saved import (
+    SavedState as SavedState,
+    is_writer as is_writer,
+    saved_bytes as saved_bytes,
+    saved_states as saved_states,
+)
 from .segments import SegmentedProgram as SegmentedProgram, segmented_roles as segmented_roles
 from .softmax import KERNELS as KERNELS, MemoryPasses as MemoryPasses
 from .stand_ins import Segment as Segment

@@ -1,0 +1,161 @@
+"""Training in this process that writes checkpoints and goes on from them, and a world of one rank that reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from simfrontier.collectives import LoweredSchedule
+from simfrontier.errors import SimfrontierError
+from simfrontier.plan import build, make_plan
+from simfrontier.schedule import Schedule, digest
+from simfrontier.wholefile import write_durable
+from simfrontier.workload import gpt
+from simfrontier_real.arrays import Backend, numpy_backend, torch_backend
+from simfrontier_real.checkpoints.folder import step_folder
+from simfrontier_real.checkpoints.manifest import NAME, Manifest, manifest_text
+from simfrontier_real.checkpoints.run import FoundCheckpoint, manifest_of, read_checkpoint, write_shard
+from simfrontier_real.loopback import LoopbackWorld
+from simfrontier_real.lowered import LoweredTransport
+from simfrontier_real.programs import programs_of
+from simfrontier_real.session import LoadedSchedule
+from simfrontier_real.states import Weights, assembled
+from simfrontier_real.train import TrainingRank, TrainingSettings, inline, run_together
+from tests.real.schedules import GPT, PLAIN, Sizes
+from tests.schedule.builders import mesh_of, options_of
+
+STEPS = 4  # of a whole run; checkpoints are after two
+SETTINGS = TrainingSettings(steps=STEPS)
+
+
+def same_batch(
+    plan: tuple[str, dict[str, Any]],
+    sizes: Sizes,
+    precision: str = "fp64",
+    types: dict[str, str] | None = None,
+    optimizer: Any = "adam",
+    batch: int = 8,
+) -> Schedule:
+    """The schedule of a plan with a batch that does not depend on the number of ranks."""
+    family, options = plan
+    mesh = mesh_of(*sizes)
+    workload = gpt(GPT, batch, "full", precision=precision)
+    workload = replace(workload, precision=workload.precision.keeping(**(types or {})), optimizer=optimizer)
+    return build(workload, make_plan(family, options_of(family, **options), mesh), mesh, PLAIN, 2)
+
+
+def loaded(schedule: Schedule) -> LoadedSchedule:
+    return LoadedSchedule(
+        name="x", path=Path("x"), schedule=schedule, programs=programs_of(schedule), digest=digest(schedule)
+    )
+
+
+def backend_of(schedule: Schedule) -> Backend:
+    """numpy's arrays, or torch's where numpy has no such type."""
+    has_bf16 = any("bf16" in tensor.dtype for tensor in schedule.tensors.values())
+    return torch_backend() if has_bf16 else numpy_backend()
+
+
+class Run:
+    """All ranks of a schedule in this process, from the beginning or from the checkpoint of a folder."""
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        start: Path | None = None,
+        training: TrainingSettings = SETTINGS,
+        lowered: LoweredSchedule | None = None,
+    ) -> None:
+        self.loaded, self.training = loaded(schedule), training
+        self.before: Manifest | None = None
+        point = None
+        if start is not None:
+            read = read_checkpoint(start)
+            assert not isinstance(read, str), read
+            self.before = read[0]
+            point = FoundCheckpoint(folder=start, manifest=read[0], shards=read[1]).start(self.loaded.digest)
+        world, backend = LoopbackWorld(schedule.mesh), backend_of(schedule)
+        self.ranks = []
+        for rank in range(schedule.mesh.num_ranks):
+            transport: Any = world.transport(rank)
+            if lowered is not None:
+                transport = LoweredTransport(schedule, lowered, rank, world.wires(rank), transport)
+            program = self.loaded.programs.of(rank)
+            self.ranks.append(TrainingRank(schedule, program, backend, rank, transport, training, point))
+        self._executors = [inline(each.step) for each in self.ranks]
+        self.first = 0 if point is None else point.steps
+        self.steps = self.first
+
+    def train(self, steps: int) -> Run:
+        """Train until so many steps are done."""
+        for number in range(self.steps, steps):
+            for rank in self.ranks:
+                rank.load(number)
+            run_together(self._executors)
+            for rank in self.ranks:
+                rank.record_step()
+        self.steps = steps
+        return self
+
+    def save(self, folder: Path) -> Path:
+        """Write a checkpoint; the folder of the step."""
+        to = step_folder(folder, self.steps)
+        to.mkdir(parents=True, exist_ok=True)
+        made = [write_shard(to, rank.context, self.steps, self.loaded.digest) for rank in self.ranks]
+        losses = [sum(parts) for parts in zip(*(rank.losses for rank in self.ranks), strict=True)]
+        files = [each for each in made if each is not None]
+        manifest = manifest_of(
+            self.loaded, self.training, self.steps, self.ranks[0].skipped, losses, files, self.before
+        )
+        write_durable(to / NAME, manifest_text(manifest).encode())
+        return to
+
+    def weights(self) -> Weights:
+        """All weights, states and masters, whole: by weight where they are masters."""
+        lines = [rank.report().states for rank in self.ranks]
+        schedule = self.loaded.schedule
+        return assembled(schedule, lines, may_differ=schedule.codes_per_hop, roles=("weight", "state", "master"))
+
+    def buffers(self) -> list[dict[Any, bytes]]:
+        """The bytes of every rank's lasting buffers."""
+        from simfrontier.schedule import Ref
+        from simfrontier_real.checkpoints.states_of_rank import held_states
+        from simfrontier_real.codecs.encoded import Encoded, octets
+
+        out = []
+        for rank in self.ranks:
+            refs = [Ref(each.tensor.name, each.layer) for each in held_states(rank.context)]
+            held = {ref: rank.context.buffers[ref] for ref in refs}
+            parts = {ref: each.parts if isinstance(each, Encoded) else (each,) for ref, each in held.items()}
+            out.append({ref: b"".join(octets(part).tobytes() for part in each) for ref, each in parts.items()})
+        return out
+
+
+class OneRank:
+    """As `world.World`, of one rank."""
+
+    rank, size = 0, 1
+
+    def all_gather(self, value: Any) -> list[Any]:
+        return [value]
+
+    def run_on_all(self, work: Callable[[], Any]) -> Any:
+        return work()
+
+
+def one_line(error: SimfrontierError | str) -> str:
+    """A message, which has one line."""
+    text = str(error)
+    assert text and len(text.splitlines()) == 1, text
+    return text
+
+
+def far(ours: Weights, theirs: Weights, names: Sequence[Any] | None = None) -> float:
+    """The largest difference of a tensor that both have, over its largest value."""
+    import numpy as np
+
+    keys = [key for key in theirs if key in ours] if names is None else names
+    assert keys
+    return max(float(np.abs(ours[key] - theirs[key]).max() / (np.abs(theirs[key]).max() or 1.0)) for key in keys)

@@ -1,0 +1,70 @@
+"""A rank of `simfrontier-real` that kills itself as `kill -9` does: in an op, or while it writes a checkpoint.
+
+Arguments: `RANK op STEP OP` or `RANK bytes STEP COUNT` (steps counted from 1), then those of the command line; only the
+rank of that number dies. COUNT: of its file of the checkpoint after that step, so many bytes are written first."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import signal
+import sys
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def in_op(step: int, op: int) -> None:
+    """Before the op of that number starts in that step."""
+    from simfrontier_real import train_session
+    from simfrontier_real.op_runner import RealOpRunner
+
+    at = [0]
+    load = train_session.TrainingRank.load
+
+    def loaded(self: train_session.TrainingRank, number: int) -> None:
+        at[0] = number + 1
+        load(self, number)
+
+    def dying(name: str) -> None:
+        original = getattr(RealOpRunner, name)
+
+        def method(self: RealOpRunner, index: int, *more: object) -> object:
+            if (at[0], index) >= (step, op):
+                die()
+            return original(self, index, *more)
+
+        setattr(RealOpRunner, name, method)
+
+    train_session.TrainingRank.load = loaded  # type: ignore[method-assign]
+    dying("run")
+    dying("outgoing")
+
+
+def in_write(step: int, count: int) -> None:
+    """When so many bytes of its file of the checkpoint after that step are written."""
+    from simfrontier import wholefile
+    from simfrontier_real.checkpoints import run
+
+    write_shard = run.write_shard
+
+    def write_all(file: int, content: bytes) -> None:
+        os.write(file, content[:count])
+        os.fsync(file)
+        die()
+
+    def written(folder: object, context: object, steps: int, digest: str) -> object:
+        if steps == step:
+            wholefile.write_all = write_all
+        return write_shard(folder, context, steps, digest)  # type: ignore[arg-type]
+
+    run.write_shard = written  # type: ignore[assignment]
+
+
+if __name__ == "__main__":
+    victim, how, step, number = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+    sys.argv = [sys.argv[0], *sys.argv[5:]]
+    if os.environ["RANK"] == victim:
+        (in_op if how == "op" else in_write)(step, number)
+    runpy.run_module("simfrontier_real", run_name="__main__", alter_sys=True)
