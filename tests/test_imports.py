@@ -28,7 +28,7 @@ LAYERS = (
     ("scenario",),
     ("forecast", "study"),
     ("sensitivity", "tuning", "explanation"),
-    ("environment",),
+    ("environment", "goodput"),
     ("runs",),
     ("validation",),
     ("fitting",),

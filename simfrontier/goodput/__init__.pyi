@@ -1,0 +1,1 @@
+from .failures import Failures as Failures, load_failures as load_failures
