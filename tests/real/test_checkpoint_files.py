@@ -32,6 +32,7 @@ from simfrontier_real.checkpoints.run import CheckpointSettings, found_checkpoin
 from simfrontier_real.checkpoints.shard_file import Entry, Key, entries_of, shard_bytes
 from simfrontier_real.train import TrainingSettings
 from tests.real.checkpointed import OneRank, Run, loaded, one_line, same_batch
+from tests.real.ranks import ROOT
 from tests.real.schedules import EXACT
 
 
@@ -51,6 +52,7 @@ def tiny(folder: Path, steps: int = 1) -> Path:
         steps=steps,
         skipped=(),
         losses=(1.5,) * steps,
+        counters={},
         model={"model": "m"},
         training={"seed": 0},
         history=(stretch,),
@@ -155,6 +157,16 @@ def test_a_file_is_one_of_safetensors_that_is_read_by_hand(tmp_path: Path) -> No
 
     whole = initial_weights(same_batch(EXACT["zero3"], (1, 1, 2)), 0)["qkv.weight", 0]
     assert np.array_equal(numbers, whole.reshape(-1)[384:])
+
+
+def test_the_documented_part_is_that_of_a_file(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "how-to" / "checkpoints.md").read_text(encoding="utf-8")
+    (documented,) = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+    at = Run(same_batch(EXACT["zero-topo"], (2, 1, 2))).save(tmp_path)
+    content = (at / "rank-00001.safetensors").read_bytes()
+    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    parts = json.loads(header["__metadata__"]["parts"])
+    assert documented.items() <= parts.items()
 
 
 # ── which one is used ──

@@ -136,3 +136,21 @@ def test_the_same_run_writes_the_same_bytes(tmp_path: Path) -> None:
     first, second = (Run(made).train(2).save(tmp_path / name) for name in ("a", "b"))
     contents = [{path.name: path.read_bytes() for path in folder.iterdir()} for folder in (first, second)]
     assert contents[0] == contents[1] and len(contents[0]) == 5
+
+
+def test_steps_of_a_plan_that_loses_something_are_not_compared_with_what_loses_nothing(tmp_path: Path) -> None:
+    """Its bounds are not known to the plan that goes on; with the same plan they are."""
+    lossy, exact = (same_batch(PLANS[name], (2, 1, 2)) for name in ("quantised topo", "zero3"))
+    at = Run(lossy).train(2).save(tmp_path)
+    points = {name: Run(made, at).start for name, made in (("same", lossy), ("exact", exact))}
+    assert points["same"] is not None and points["exact"] is not None
+    assert points["same"].loses == ""
+    assert points["exact"].loses.startswith("moves are coded as int")
+    went_on = Run(exact, at).train(3)
+    again = Run(exact, went_on.save(tmp_path))
+    assert again.start is not None and again.start.loses == points["exact"].loses  # it is not forgotten
+    assert again.before is not None
+    assert [(each.steps, each.plan, bool(each.loses)) for each in again.before.history] == [
+        (2, "zero-topo", True),
+        (3, "zero3", False),
+    ]

@@ -77,6 +77,7 @@ class FoundCheckpoint:
             skipped=frozenset(manifest.skipped),
             losses=tuple(math.nan if loss is None else loss for loss in manifest.losses),
             restore=put,
+            counters=manifest.counters,
             loses=next(others, ""),
         )
 
@@ -247,10 +248,11 @@ class CheckpointWriter:
         everybody = world.all_gather((file, rank.losses))
         files = [each for each, _ in everybody if each is not None]
         losses = [sum(parts) for parts in zip(*(parts for _, parts in everybody), strict=True)]
+        before = None if self.before is None else self.before.manifest
 
         def finish() -> None:
             if world.rank == 0:
-                manifest = self._manifest(steps, rank.skipped, losses, files)
+                manifest = manifest_of(self.loaded, self.training, steps, rank, losses, files, before)
                 write_durable(folder / NAME, manifest_text(manifest).encode())
                 prune(folder.parent, self.settings.keep, () if self.before is None else self.before.refused)
 
@@ -261,24 +263,17 @@ class CheckpointWriter:
             )
         )
 
-    def _manifest(
-        self, steps: int, skipped: Sequence[int], losses: Sequence[float], files: Sequence[FileOf]
-    ) -> Manifest:
-        before = None if self.before is None else self.before.manifest
-        return manifest_of(self.loaded, self.training, steps, skipped, losses, files, before)
-
 
 def manifest_of(
     loaded: LoadedSchedule,
     training: TrainingSettings,
     steps: int,
-    skipped: Sequence[int],
+    rank: TrainingRank,
     losses: Sequence[float],
     files: Sequence[FileOf],
     before: Manifest | None,
 ) -> Manifest:
-    """The manifest after so many steps, of which those after `before` (None: all) had these losses; `skipped` counts
-    from there."""
+    """The manifest after so many steps, of which those after `before` (None: all) had these losses, by any rank."""
     schedule = loaded.schedule
     first = 0 if before is None else before.steps
     loses = next(filter(None, (why_inexact(schedule, each) for each in loaded.programs.of_roles)), "")
@@ -295,8 +290,9 @@ def manifest_of(
     return Manifest(
         format=FORMAT,
         steps=steps,
-        skipped=(*(() if before is None else before.skipped), *(first + number for number in skipped)),
+        skipped=(*(() if before is None else before.skipped), *(first + number for number in rank.skipped)),
         losses=(*(() if before is None else before.losses), *_finite(losses)),
+        counters=dict(rank.trainer.counters),
         model=model_facts(schedule),
         training=training_facts(training),
         history=(*past, stretch),
