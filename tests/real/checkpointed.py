@@ -16,7 +16,8 @@ from simfrontier.workload import gpt
 from simfrontier_real.arrays import numpy_backend
 from simfrontier_real.checkpoints.folder import step_folder
 from simfrontier_real.checkpoints.manifest import NAME, Manifest, manifest_text
-from simfrontier_real.checkpoints.run import FoundCheckpoint, manifest_of, read_checkpoint, write_shard
+from simfrontier_real.checkpoints.resume import FoundCheckpoint, read_checkpoint
+from simfrontier_real.checkpoints.writer import manifest_of, write_shard
 from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.lowered import LoweredTransport
 from simfrontier_real.programs import programs_of

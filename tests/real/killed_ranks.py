@@ -47,9 +47,9 @@ def in_op(step: int, op: int) -> None:
 def in_write(what: str, step: int, count: int) -> None:
     """When so many bytes of its file, or of the manifest, of the checkpoint after that step are written."""
     from simfrontier import wholefile
-    from simfrontier_real.checkpoints import run
+    from simfrontier_real.checkpoints import writer
 
-    write_durable = run.write_durable
+    write_durable = writer.write_durable
 
     def write_all(file: int, content: bytes) -> None:
         os.write(file, content[:count])
@@ -57,11 +57,11 @@ def in_write(what: str, step: int, count: int) -> None:
         die()
 
     def written(path: Path, content: bytes) -> None:
-        if path.parent.name == f"step-{step:06}" and (path.name == run.NAME) == (what == "manifest"):
+        if path.parent.name == f"step-{step:06}" and (path.name == writer.NAME) == (what == "manifest"):
             wholefile.write_all = write_all
         write_durable(path, content)
 
-    run.write_durable = written
+    writer.write_durable = written
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from simfrontier_real.checkpoints.manifest import (
     read_manifest,
 )
 from simfrontier_real.checkpoints.parts import Part
-from simfrontier_real.checkpoints.run import CheckpointSettings, found_checkpoint, read_checkpoint
+from simfrontier_real.checkpoints.resume import CheckpointSettings, found_checkpoint, read_checkpoint
 from simfrontier_real.checkpoints.shard_file import Entry, Key, entries_of, shard_bytes
 from simfrontier_real.train import TrainingSettings
 from tests.real.checkpointed import OneRank, Run, loaded, one_line, same_batch
