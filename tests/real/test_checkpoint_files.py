@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from simfrontier.errors import InputError
+from simfrontier.schedule import load
 from simfrontier_real.checkpoints.folder import prune, refuse_others, step_folder, steps_in
 from simfrontier_real.checkpoints.manifest import (
     FORMAT,
@@ -31,6 +32,7 @@ from simfrontier_real.checkpoints.parts import Part
 from simfrontier_real.checkpoints.resume import CheckpointSettings, found_checkpoint, read_checkpoint
 from simfrontier_real.checkpoints.shard_file import Entry, Key, entries_of, shard_bytes
 from simfrontier_real.train import TrainingSettings
+from tests.invoke import invoke
 from tests.real.checkpointed import OneRank, Run, loaded, one_line, same_batch
 from tests.real.ranks import ROOT
 from tests.real.schedules import EXACT
@@ -167,6 +169,18 @@ def test_the_documented_part_is_that_of_a_file(tmp_path: Path) -> None:
     header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
     parts = json.loads(header["__metadata__"]["parts"])
     assert documented.items() <= parts.items()
+
+
+def test_the_documented_size_is_that_of_the_documented_run(tmp_path: Path) -> None:
+    """Rank 1 of zero3 after ten steps."""
+    text = (ROOT / "docs" / "how-to" / "checkpoints.md").read_text(encoding="utf-8")
+    (command,) = re.findall(r"^simfrontier (export .*) --out /tmp/c/4$", text, re.M)
+    (documented,) = re.findall(r"rank-00001.safetensors: is cut short: [\d,]+ of ([\d,]+) bytes", text)
+    made = invoke(*command.split(), "--out", tmp_path)
+    assert made.code == 0, made
+    run = Run(load(tmp_path / "schedule-zero3.json"))
+    run.steps = 10
+    assert f"{(run.save(tmp_path) / 'rank-00001.safetensors').stat().st_size:,}" == documented
 
 
 # ── which one is used ──
