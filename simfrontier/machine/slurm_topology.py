@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from simfrontier.errors import InputError, nearest, shown, unknown_key
-from simfrontier.limits import TABLE_FILE
+from simfrontier.limits import NODES, TABLE_FILE
 from simfrontier.machine.hostlist import expanded
 from simfrontier.records import dataclass
 
@@ -62,6 +62,8 @@ def read_topology(path: Path) -> SlurmTopology:
                 if child in known:
                     raise InputError(f"{what} {shown(child)} is below {shown(known[child])} already")
                 known[child] = name
+            if fault := NODES.fault(len(known)):
+                raise InputError(fault)
         except InputError as error:
             raise InputError(f"line {number}: {error}", where=str(path)) from None
     for child in above:
