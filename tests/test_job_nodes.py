@@ -158,6 +158,14 @@ def test_a_run_says_where_the_nodes_are_and_its_step_feels_it(tmp_path: Path) ->
     assert "Nodes:" not in told and listed > 1.1 * usual
 
 
+def test_routes_say_the_group_of_every_node_that_does_not_lie_in_order(tmp_path: Path) -> None:
+    def told(nodes: str, devices: str = "[16]") -> str:
+        return invoke("show", scenario(tmp_path, nodes, devices=devices), "--routes").out
+
+    assert "\n  nodes 0 to 3 are in groups 0, 1, 0, 1\n" in told("list = [0, 4, 1, 5]")
+    assert "are in groups" not in told("", "[32]")
+
+
 def test_other_jobs_traffic_slows_a_step_down_for_a_time_or_always(tmp_path: Path) -> None:
     path, steps = scenario(tmp_path, 'placement = "spread"'), []
     for number, busy in enumerate(("[]", "[{factor=0.5,until_s=0.0005}]", "[{factor=0.5}]")):
