@@ -88,6 +88,8 @@ def _print(found: StudyFindings, study: Study, folder: Path, page: bool) -> None
     console = Console(markup=False, emoji=False)  # titles and labels are the user's: brackets mean themselves
     console.print(_rates(found, study))
     console.print(plain(verdict(found.headline)), soft_wrap=True)
+    if not found.setup.nodes.is_usual:
+        console.print(f"Nodes: {found.setup.nodes.words(max(found.setup.sizes))}.", soft_wrap=True)
     for line in _grids(found):
         console.print(line, soft_wrap=True)
     for line in _bands(found):

@@ -20,6 +20,7 @@ from simfrontier.plan import Options
 from simfrontier.records import dataclass
 from simfrontier.scenario.case import Case, case_of, mesh_of, precision_of
 from simfrontier.scenario.form import SCENARIO_KEYS, FileForm, ScenarioFile
+from simfrontier.scenario.job_nodes import on_nodes, refuse_size
 from simfrontier.scenario.plans import SearchTable, choose_plans, name_plans, names_softmax, options_of, searched
 from simfrontier.scenario.settings import NUMBERS, hold_everywhere, is_of_every_plan, path_of, put
 from simfrontier.scenario.shape import shape_of
@@ -258,6 +259,7 @@ def _resolve(
     if file.model.linear_precision is not None:
         machine.matmul(file.model.linear_precision)
         machine = replace(machine, kernels=replace(machine.kernels, linear=file.model.linear_precision))
+    machine = replace(machine, job_nodes=on_nodes(file.nodes, machine, Path(where).parent))
     for keys in SCENARIO_KEYS:
         machine = machine if keys.machine is None else keys.machine(file, machine)
     tables = {name: searched(table, name) for name, table in file.plans.items()}
@@ -278,13 +280,13 @@ def _resolve(
     sized = {size: _sized(scenario, size, laid_out) for size in _sizes_of(file, named)}
     scenario = replace(scenario, sized=sized)
     for size in file.run.devices:
-        _refuse_perturbation(scenario, _mesh(scenario, size, "run"))
+        _refuse_on_machine(scenario, _mesh(scenario, size, "run"))
         for name in scenario.plans if laid_out else ():
             if name not in scenario.at(size).searches:
                 scenario.case(name, size)
     if file.sensitivity is not None:
         for size in file.sensitivity.sizes:
-            _refuse_perturbation(scenario, _mesh(scenario, size, "sensitivity"))
+            _refuse_on_machine(scenario, _mesh(scenario, size, "sensitivity"))
     return scenario
 
 
@@ -432,8 +434,12 @@ def _mesh(scenario: Scenario, size: int, table: str) -> Mesh:
         raise error.within(key=(table,) if error.key == ("devices",) else ()) from None
 
 
-def _refuse_perturbation(scenario: Scenario, mesh: Mesh) -> None:
-    """A perturbation must name what is there, at every size."""
+def _refuse_on_machine(scenario: Scenario, mesh: Mesh) -> None:
+    """The job must have its nodes, and a perturbation must name what is there, at every size."""
+    try:
+        refuse_size(scenario.machine, mesh.num_ranks)
+    except InputError as error:
+        raise error.within(when=f"at {mesh.num_ranks} devices") from None
     perturbation = scenario.file.perturbation
     if not perturbation:
         return

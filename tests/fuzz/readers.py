@@ -127,6 +127,14 @@ def _trace(path: Path, _: random.Random) -> None:
     read_perfetto(path)
 
 
+def _topology(path: Path, _: random.Random) -> None:
+    from simfrontier.machine import read_topology
+
+    topology = read_topology(path)
+    for level in range(3):
+        assert len(topology.groups(level)) == len(topology.switch_of)
+
+
 def _links(path: Path, _: random.Random) -> None:
     from simfrontier.trace.links import load_links
 
@@ -224,6 +232,7 @@ READERS: dict[str, Reader] = {
     "table": Reader(kind="table", suffix=".csv", share=8.0, read=_measured),
     "checkpoint-file": Reader(kind="checkpoint-file", suffix=".safetensors", share=4.0, read=_checkpoint_file),
     "checkpoint-manifest": Reader(kind="checkpoint-manifest", suffix=".json", share=4.0, read=_checkpoint_manifest),
+    "topology": Reader(kind="topology", suffix=".conf", share=8.0, read=_topology),
     "setting": Reader(kind="setting", suffix=".txt", share=1.0, read=_setting),
     "journal": Reader(kind="journal", suffix=".jsonl", share=8.0, read=_journal),
     "killed-run": Reader(kind="setting", suffix=".txt", share=0.02, read=_killed),

@@ -11,6 +11,12 @@ from tests.fuzz.reader import Reader
 from tests.invoke import ROOT, TOY, invoke
 from tests.scenario_files import SCENARIOS
 
+TOPOLOGY = b"""# by hand
+SwitchName=s0 Nodes=tux[00-05],tux9 LinkSpeed=900
+SwitchName=s1 Nodes=tux[06-08,12]
+SwitchName=t0 Switches=s[0-1]
+SwitchName=top Switches=t0
+"""
 OSU = b"""# OSU MPI-ROCM Allgather Latency Test v7.5
 # Datatype: MPI_CHAR.
 # Size       Avg Latency(us)
@@ -73,8 +79,10 @@ def made_in(folder: Path) -> dict[str, list[bytes]]:
     out["calibration"] = [(folder / "box.toml").read_bytes()]
     out["journal"] = [_journal(folder / "tuned")]
     out["checkpoint-file"], out["checkpoint-manifest"] = _checkpoint()
+    out["topology"] = [TOPOLOGY]
     out["setting"] = [
         b"training.micro_batch=2",
+        b'nodes={placement="random",seed=3}',
         b"plans.*.softmax=two-pass",
         b'machine.overrides={"device.hbm_bytes"=1e9}',
     ]
