@@ -54,3 +54,4 @@ from .volumes import (
     step_needs as step_needs,
 )
 from .weight_gathers import Gathers as Gathers, gathers as gathers
+from .who_waited import WaitPair as WaitPair, WhoWaited as WhoWaited, who_waited as who_waited
