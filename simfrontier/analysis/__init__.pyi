@@ -1,3 +1,4 @@
+from .arrivals import WhoWaited as WhoWaited, who_waited as who_waited
 from .attribution import (
     PartDifference as PartDifference,
     differences as differences,
@@ -54,4 +55,3 @@ from .volumes import (
     step_needs as step_needs,
 )
 from .weight_gathers import Gathers as Gathers, gathers as gathers
-from .who_waited import WaitPair as WaitPair, WhoWaited as WhoWaited, who_waited as who_waited
