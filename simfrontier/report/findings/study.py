@@ -73,7 +73,10 @@ def write_findings(found: StudyFindings, view: StudyView, path: Path) -> None:
     """Write a study's findings as JSON, in the units that their names say, those of extras' sections by their names;
     sizes that are keys are text there. Raises InputError where the file cannot be written."""
     of_extras = {section.name: asdict(one) for section, one in sections_found(view)}
-    write_json({**asdict(found), **of_extras}, path)
+    document = {**asdict(found), **of_extras}
+    if found.slowdown is None:  # of a scenario that does not ask for it there is no word
+        del document["slowdown"]
+    write_json(document, path)
 
 
 def _rare(view: StudyView) -> dict[str, Any]:
