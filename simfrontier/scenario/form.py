@@ -25,6 +25,7 @@ Ranks = Annotated[int, Field(ge=1, le=RANKS.most)]
 Size = Annotated[int, Field(ge=1, le=2**20)]  # of one dimension: far beyond what is trained
 Count = Annotated[int, Field(ge=1, le=1000)]  # of what is laid out one by one: layers, micro-batches of a step
 NotNegative = Annotated[int, Field(ge=0, le=COUNT.most)]
+Lagging = Annotated[float, Field(gt=0, le=1)]  # of a rate that a thing has left
 Name = Annotated[str, Field(min_length=1, pattern=r"^[^\x00-\x1f]+$")]  # may be a path
 NodeNumbers = Annotated[list[NotNegative], Field(min_length=1, max_length=NODES.most)]
 NodeNames = Annotated[str, Field(min_length=1, max_length=LINE.most)]
@@ -170,6 +171,24 @@ class SensitivityTable(Strict):
         return (self.devices,) if isinstance(self.devices, int) else tuple(self.devices)
 
 
+class TroubleCase(Strict):
+    """Something that is wrong, and what it is called."""
+
+    label: Text
+    perturbation: Perturbation
+
+
+class SlowdownTable(Strict):
+    """What trouble costs, by plan, at one size (default: the largest): a step in each of the cases over a healthy one;
+    and the same with any one device at `device_factor` of its speed, and with any one link at `link_factor` of its
+    capacity (at 1 nothing lags, and nothing is simulated)."""
+
+    devices: Ranks | None = None
+    device_factor: Lagging = 0.8
+    link_factor: Lagging = 0.5
+    cases: Annotated[list[TroubleCase], Field(max_length=PLANS.most)] = Field(default_factory=list)
+
+
 class ScenarioFile(Strict):
     """A scenario file, but for tables that extras add."""
 
@@ -192,6 +211,7 @@ class ScenarioFile(Strict):
     uncertainty: UncertaintyTable = UncertaintyTable()
     tune: Tune = Tune()
     sensitivity: SensitivityTable | None = None
+    slowdown: SlowdownTable | None = None
     published: PublishedTable | None = None
 
 
