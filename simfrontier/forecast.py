@@ -72,6 +72,8 @@ OUTLINE_S: Final = 0.01  # that `tune` takes to estimate one plan
 OUTLINES: Final = 150  # plans of its space for each divisor of the number of devices (measured: 97 to 168)
 TUNED: Final = 20  # plans that `tune` simulates by default, at most
 REQUIRED: Final = 8  # runs to solve for a required value
+LAGGING: Final = 20  # kinds of devices and links of a plan (measured: 8 to 33)
+SLOWED: Final = 6  # times as long as a healthy step, as its ranks fall into more classes
 MOST_TRIES: Final = 10**9  # of a search that are counted: far above what is refused
 
 # bytes
@@ -229,8 +231,10 @@ def _together(
     return Forecast(seconds=seconds, num_bytes=total, num_ops=num_ops, num_cases=num_cases)
 
 
-def forecast_run(scenario: Scenario, fidelity: Fidelity | None, exact: bool = False, vary: bool = True) -> Forecast:
-    """Every plan at every size, and the scenario's variations of what is unknown."""
+def forecast_run(
+    scenario: Scenario, fidelity: Fidelity | None, exact: bool = False, vary: bool = True, trouble: bool = True
+) -> Forecast:
+    """Every plan at every size, the scenario's variations of what is unknown, and its troubles."""
     cases = [(sized(scenario, plan, size), 1) for plan in scenario.plans for size in scenario.file.run.devices]
     table = scenario.file.sensitivity if vary else None
     if table is not None:
@@ -241,6 +245,10 @@ def forecast_run(scenario: Scenario, fidelity: Fidelity | None, exact: bool = Fa
             for size in table.sizes
             if plan in scenario.at(size).plans and _can_run(scenario, plan, size)
         ]
+    lagging = scenario.file.slowdown if trouble else None
+    if lagging is not None:
+        size, times = scenario.troubled_size, SLOWED * (len(lagging.cases) + LAGGING)
+        cases += [(sized(scenario, plan, size), times) for plan in scenario.plans if _can_run(scenario, plan, size)]
     return _together(cases, fidelity or scenario.file.run.fidelity, exact)
 
 

@@ -61,6 +61,10 @@ SCHEDULE_FILE: Final = FileLimit(
     why="stored schedules repeat nothing: 16 stages of a 1T model are 70 kB; parsed JSON takes 20 x",
 )
 LOWERED_FILE: Final = FileLimit(most_bytes=32 << 20, why="recipes repeat once: 128 ranks of the toy plans are 40 kB")
+CHECKPOINT_FILE: Final = FileLimit(
+    most_bytes=64 << 20,
+    why="manifests, and headers of files: 150 bytes a rank and 20 a step, 400 for every tensor of a rank",
+)
 TRACE_FILE: Final = FileLimit(most_bytes=512 << 20, why="400 bytes for every op of every rank that is told apart")
 JSON_FILE: Final = FileLimit(most_bytes=4 << 20, why="lists of jobs and wirings of an emulation: kilobytes")
 TOML_FILE: Final = FileLimit(most_bytes=4 << 20, why="the largest file of the catalog has 12 kB, a calibration 100 kB")

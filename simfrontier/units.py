@@ -67,3 +67,8 @@ def written(value: float, unit: str) -> str:
         return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
     number, name = scaled(value, unit)
     return f"{number:.4g} {name}"
+
+
+def times(ratio: float) -> str:
+    """How many times as long: ×1.16, ×1.071."""
+    return f"×{ratio:.3f}" if ratio < 1.0995 else f"×{ratio:.2f}"

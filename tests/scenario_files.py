@@ -24,6 +24,7 @@ class Small:
 _TINY: Final = "model.name=tiny"
 _STAGES: Final = ("pipeline=2", "tensor=2")
 _OF_CORE: Final = (
+    Small(scenario="frontier-20b-trouble", settings=(_TINY,)),
     Small(
         scenario="frontier-1t-3d",
         settings=(

@@ -27,7 +27,7 @@ LAYERS = (
     ("simulation", "analysis"),
     ("scenario",),
     ("forecast", "study"),
-    ("sensitivity", "tuning", "explanation"),
+    ("sensitivity", "slowdown", "tuning", "explanation"),
     ("environment", "goodput"),
     ("runs",),
     ("validation",),

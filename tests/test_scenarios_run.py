@@ -299,7 +299,8 @@ def test_every_scenario_runs(path: Path, fidelity: str, tmp_path: Path) -> None:
     assert any(row["fits"] == "true" for row in rows)
     fits = {row["plan"] for row in rows if row["devices"] == sizes[-1] and row["fits"] == "true"}
     traces = {f"trace-{plan}-{sizes[-1]}.json" for plan in fits}
-    assert set(content(tmp_path)) == {"results.csv", "findings.json", "index.html", "manifest.json", *traces}
+    rare = {"slowdown.csv"} if load_scenario(path).file.slowdown is not None else set()
+    assert set(content(tmp_path)) == {"results.csv", "findings.json", "index.html", "manifest.json", *rare, *traces}
 
 
 # ── what is printed ──

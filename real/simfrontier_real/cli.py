@@ -162,7 +162,7 @@ def train(
     refuse_checkpoints(len(schedules), checkpoint, resume, start_if_none)
     device_kind(backend, device)
     launch_ranks(ranks, schedules)
-    from simfrontier_real.checkpoints.run import CheckpointSettings
+    from simfrontier_real.checkpoints.resume import CheckpointSettings
     from simfrontier_real.optimizer import Adam
     from simfrontier_real.session import session
     from simfrontier_real.train import TrainingSettings

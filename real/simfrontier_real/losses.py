@@ -17,12 +17,15 @@ from simfrontier_real.rank_context import RankContext
 
 
 class LossTargets(Protocol):
-    """What of training the loss needs: this rank's labels by micro-batch, and where its losses go."""
+    """What of training the loss needs: this rank's labels by micro-batch, and where its losses go. `counters` are whole
+    numbers that kernels of a model keep from step to step beside its states, the same on every rank; a checkpoint has
+    them, too."""
 
     grad_accum: int
     loss_scale: float
     labels: dict[int, Array]
     losses: dict[int, Array]
+    counters: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,7 @@ class Trainer:
     gradients: dict[tuple[str, int], Array] = field(default_factory=dict)
     norms: set[float] = field(default_factory=set)
     scales: dict[tuple[str, int], float] = field(default_factory=dict)
+    counters: dict[str, int] = field(default_factory=dict)  # of a model's kernels: see `losses.LossTargets`
 
     def begin_step(self) -> None:
         """Set out on a step."""

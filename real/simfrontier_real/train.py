@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,7 +68,8 @@ class TrainingResult:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartingPoint:
     """What training goes on from: `steps` that have been run, with the numbers, from 0, of those that were `skipped`
-    because gradients overflowed, and their mean `losses`; `restore` puts a rank's states of then into its buffers.
+    because gradients overflowed, their mean `losses`, and the `counters` of the model's kernels; `restore` puts a
+    rank's states of then into its buffers.
     `loses`: why these states need not agree with the unsharded model (empty: but for rounding they do), where another
     schedule led to them."""
 
@@ -76,6 +77,7 @@ class StartingPoint:
     skipped: frozenset[int]
     losses: tuple[float, ...]
     restore: Callable[[RankContext], None]
+    counters: Mapping[str, int] = field(default_factory=dict)
     loses: str = ""
 
 
@@ -128,6 +130,7 @@ class TrainingRank:
         if start is not None:
             start.restore(self.context)
             self.trainer.step = start.steps - len(start.skipped)
+            self.trainer.counters.update(start.counters)
         self._gradient_digests = GradientDigests(self.context)
         self._updates = UpdateCheck(self.context, training.adam, self.trainer.step)
         self._steps: list[tuple[float, StepGradients]] = []

@@ -8,7 +8,8 @@ from typing import Any
 
 from simfrontier.errors import InputError
 from simfrontier.schedule import Schedule
-from simfrontier_real.checkpoints.run import CheckpointSettings, CheckpointWriter, found_checkpoint
+from simfrontier_real.checkpoints.resume import CheckpointSettings, found_checkpoint
+from simfrontier_real.checkpoints.writer import CheckpointWriter
 from simfrontier_real.data import input_names
 from simfrontier_real.free_memory import free_bytes
 from simfrontier_real.models import OF_MODEL

@@ -98,7 +98,8 @@ class World:
 
     def begin_step(self, number: int) -> None:
         """Say in which step this rank is, counted from 0, for whoever asks when it is lost."""
-        self.store.set(step_key(self.rank), str(number + 1))
+        with suppress(RuntimeError):  # the store is gone with its rank; whoever waits for that one reports it
+            self.store.set(step_key(self.rank), str(number + 1))
 
     def gather(self, value: Any) -> list[Any] | None:
         """Everybody's value on rank 0, None elsewhere."""

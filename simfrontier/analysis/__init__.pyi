@@ -1,3 +1,4 @@
+from .arrivals import WhoWaited as WhoWaited, who_waited as who_waited
 from .attribution import (
     PartDifference as PartDifference,
     differences as differences,

@@ -61,8 +61,8 @@ def compare(
 
     Either of a scenario (of `load` or `new_scenario`, or the path of a file, whose `plans`, `devices` and `settings`
     may be replaced here), or of a machine, a model, plans and sizes, as in `new_scenario`. `fidelity` and `exact` as in
-    `simulate`. `vary`: whether to simulate the scenario's variations of what is unknown too. `jobs`: processes.
-    `progress` is called with a short text as each case ends. Raises as `simulate` does.
+    `simulate`. `vary`: whether to simulate the scenario's variations of what is unknown, and its troubles, too.
+    `jobs`: processes. `progress` is called with a short text as each case ends. Raises as `simulate` does.
 
     >>> compare("frontier", "gpt-13b", ["zero3", "zero-topo"], devices=[8, 64, 384])
     """
@@ -79,7 +79,7 @@ def compare(
             raise InputError("devices: got none; allowed: sizes, e.g. devices=[8, 64, 384]")
         read = new_scenario(scenario, model, USUAL_PLANS if plans is None else plans, devices=sizes, settings=settings)
     _refuse_jobs(read, given.count("jobs", jobs))
-    return Comparison(view=view_of(read, chosen, exact, vary, jobs, progress))
+    return Comparison(view=view_of(read, chosen, exact, vary, jobs, progress, trouble=vary))
 
 
 def read_scenario(scenario: Scenario | str | Path) -> Scenario:

@@ -13,13 +13,18 @@ if TYPE_CHECKING:
     from simfrontier.environment import Environment
     from simfrontier.sensitivity import Sensitivity
     from simfrontier.simulation import Fidelity
+    from simfrontier.slowdown import Slowdown
     from simfrontier.tuning import TriedGrid
 
 
-def num_simulations(scenario: Scenario, vary: bool) -> int:
+def num_simulations(scenario: Scenario, vary: bool, trouble: bool = True) -> int:
     """How often `view_of` calls its `progress`."""
     sizes, table = scenario.file.run.devices, scenario.file.sensitivity
     total = len(scenario.plans) * len(sizes) + sum(len(scenario.at(size).searches) for size in sizes)
+    if trouble and scenario.file.slowdown is not None:
+        from simfrontier.slowdown import num_slowdowns
+
+        total += num_slowdowns(scenario)
     if not vary:
         return total
     varied = len(table.sizes) * sum(len(v.values) for v in table.vary) + len(table.required) if table else 0
@@ -33,10 +38,11 @@ def view_of(
     vary: bool = True,
     jobs: int = 1,
     progress: Callable[[str], None] = lambda _: None,
+    trouble: bool = True,
 ) -> StudyView:
     """All plans at all sizes, simulated; `vary`: also the scenario's variations of what is unknown, and what other
-    environments would change. `progress` is called with a short text as each simulation ends. Raises as
-    `api.simulate`."""
+    environments would change; `trouble`: also what the troubles of its table `slowdown` cost. `progress` is called
+    with a short text as each simulation ends. Raises as `api.simulate`."""
     if vary:
         scenario.refuse_variations()
     sizes = scenario.file.run.devices
@@ -60,4 +66,9 @@ def view_of(
 
         environment = environment_of(scenario, max(sizes))
         progress("other environments")
-    return StudyView(study=study, sensitivity=sensitivity, environment=environment, searches=tried)
+    slowdown: Slowdown | None = None
+    if trouble and scenario.file.slowdown is not None:
+        from simfrontier.slowdown import run_slowdown
+
+        slowdown = run_slowdown(scenario, study.fidelity, progress, schedule_cache, jobs)
+    return StudyView(study=study, sensitivity=sensitivity, environment=environment, slowdown=slowdown, searches=tried)

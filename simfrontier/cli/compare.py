@@ -30,7 +30,7 @@ def compare_plans(
     announce(forecast_run(loaded, None, False, True), str(scenario or loaded.name), False)
     from simfrontier.cli.run import run_scenario
 
-    run_scenario(loaded, out, None, False, jobs, vary=True, page=True, as_json=False)
+    run_scenario(loaded, out, None, False, jobs, vary=True, trouble=True, page=True, as_json=False)
 
 
 def _scenario(

@@ -87,6 +87,7 @@ def as_document(explanation: Explanation) -> dict[str, Any]:
         "against": _comparison(explanation.against),
         "ranking": [_ranked(each) for each in explanation.ranking],
         "left_out": dict(explanation.left_out),
+        "waits": asdict(explanation.waits),
         "links": [asdict(link) for link in explanation.path.links],
     }
 
@@ -133,6 +134,7 @@ def _print(it: Explanation, out: Path | None) -> None:
         _row(table, part.words, quantity(part.seconds, "s"), percent(part.seconds / it.step_s), num_ops)
     _row(table, "the step", quantity(it.step_s, "s"), percent(1.0), "", style="bold")
     screen.print(table)
+    _print_waits(it)
     if it.changes:
         _print_changes(it)
     if it.against is not None:
@@ -142,6 +144,20 @@ def _print(it: Explanation, out: Path | None) -> None:
     say("explain", "against", it, soft_wrap=True)
     say("explain", "left_out", it, style="dim", soft_wrap=True)
     say_written(out)
+
+
+def _print_waits(it: Explanation) -> None:
+    screen = console()
+    if it.waits.pairs and it.waits.longest_s >= LITTLE * it.step_s:
+        heads = ("waiting", "for", "each", "no kernel", "calls", "in")
+        table = grid("Who waited for whom to arrive", heads, words=("waiting", "for", "in"))
+        for pair in it.waits.pairs:
+            each = (quantity(pair.seconds, "s"), quantity(pair.exposed_s, "s"), f"{pair.calls:,}")
+            _row(table, pair.waiting, pair.late, *each, pair.names[0])
+        screen.print(table)
+        if it.waits.left_out:
+            screen.print(plain(f"And {it.waits.left_out:,} other pairs."), style="dim")
+    screen.print(plain(f"{it.waits.sentence}."), soft_wrap=True)
 
 
 def _print_changes(it: Explanation) -> None:

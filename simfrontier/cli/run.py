@@ -17,28 +17,34 @@ from simfrontier.cli.console import plain
 from simfrontier.report import (
     NOT_RUN,
     NOTHING,
+    SLOWDOWN_FILE,
     StudyView,
     distance,
     findings_of,
     fitted_words,
+    link_word,
     number,
     percent,
     percent_between,
     quantity,
+    slowdown_rows,
+    times_between,
     verdict,
     write_findings,
     write_manifest,
     write_results,
+    write_slowdown,
 )
 from simfrontier.scenario import Scenario
 from simfrontier.simulation import Fidelity
 from simfrontier.study import Study
 from simfrontier.trace import write_perfetto
+from simfrontier.units import times
 from simfrontier.wholefile import MANIFEST, ensure_writable, filled
 
 if TYPE_CHECKING:
     from simfrontier.environment import Environment
-    from simfrontier.report import PublishedFigure, StudyFindings, Variations, VariedAtSize
+    from simfrontier.report import PublishedFigure, SlowdownFindings, StudyFindings, Variations, VariedAtSize
 
 
 def run_scenario(
@@ -48,27 +54,35 @@ def run_scenario(
     exact: bool,
     jobs: int,
     vary: bool,
+    trouble: bool,
     page: bool,
     as_json: bool,
 ) -> None:
     """Run everything, then write everything: a run that fails leaves the folder as it was."""
     folder = out or Path("reports") / scenario.name
-    ensure_writable(folder, "results.csv", "findings.json", "index.html", MANIFEST)
+    rare = (SLOWDOWN_FILE,) if trouble and scenario.file.slowdown is not None else ()
+    ensure_writable(folder, "results.csv", *rare, "findings.json", "index.html", MANIFEST)
     with bar_of_work() as bar:
-        task = bar.add_task("simulating", total=num_simulations(scenario, vary))
+        task = bar.add_task("simulating", total=num_simulations(scenario, vary, trouble))
 
         def report_progress(stage: str) -> None:
             bar.update(task, advance=1, description=stage)
 
-        view = view_of(scenario, fidelity, exact, vary, jobs, report_progress)
+        view = view_of(scenario, fidelity, exact, vary, jobs, report_progress, trouble)
     study = view.study
     found = findings_of(view)
     with filled(folder, "run", MANIFEST) as new:
         _write_all(found, view, new, page)
     if as_json:
-        typer.echo(json.dumps([outcome.row for outcome in study.outcomes], indent=1))
+        typer.echo(json.dumps(_document(view), indent=1))
     else:
         _print(found, study, folder, page)
+
+
+def _document(view: StudyView) -> object:
+    """The rows for a program; with those of slowdown.csv where trouble was looked at."""
+    rows = [outcome.row for outcome in view.study.outcomes]
+    return rows if view.slowdown is None else {"results": rows, "slowdown": list(slowdown_rows(view.slowdown))}
 
 
 def _write_all(found: StudyFindings, view: StudyView, folder: Path, page: bool) -> None:
@@ -76,6 +90,8 @@ def _write_all(found: StudyFindings, view: StudyView, folder: Path, page: bool) 
         if outcome.trace is not None:
             write_perfetto(outcome.trace, folder / f"trace-{outcome.plan}-{outcome.devices}.json")
     write_results(view.study, folder / "results.csv")
+    if view.slowdown is not None:
+        write_slowdown(view.slowdown, folder / SLOWDOWN_FILE)
     write_findings(found, view, folder / "findings.json")
     write_manifest(view.study, folder)
     if page:
@@ -88,6 +104,8 @@ def _print(found: StudyFindings, study: Study, folder: Path, page: bool) -> None
     console = Console(markup=False, emoji=False)  # titles and labels are the user's: brackets mean themselves
     console.print(_rates(found, study))
     console.print(plain(verdict(found.headline)), soft_wrap=True)
+    if not found.setup.nodes.is_usual:
+        console.print(f"Nodes: {found.setup.nodes.words(max(found.setup.sizes))}.", soft_wrap=True)
     for line in _grids(found):
         console.print(line, soft_wrap=True)
     for line in _bands(found):
@@ -107,6 +125,8 @@ def _print(found: StudyFindings, study: Study, folder: Path, page: bool) -> None
             console.print(at.strongest + ".")
         for required in found.sensitivity.required:
             console.print(required.sentence + ".")
+    if found.slowdown is not None:
+        _print_slowdown(found.slowdown, console, found.setup.device_word)
     if found.environment is not None:
         for line in _environments(found.environment):
             console.print(line, soft_wrap=True)
@@ -115,7 +135,8 @@ def _print(found: StudyFindings, study: Study, folder: Path, page: bool) -> None
     for line in _published(found):
         console.print(line, soft_wrap=True)
     text = f"Written: {folder / 'index.html'} (open it in a browser), " if page else f"Written to {folder}: "
-    console.print(f"{text}results.csv, findings.json, manifest.json, trace-*.json (for Perfetto)", soft_wrap=True)
+    more = f"{SLOWDOWN_FILE}, " if found.slowdown is not None else ""
+    console.print(f"{text}results.csv, {more}findings.json, manifest.json, trace-*.json (for Perfetto)", soft_wrap=True)
 
 
 def _lacks_plans(scenario: Scenario) -> bool:
@@ -210,6 +231,36 @@ def _between(found: Environment, key: str, plan: str) -> str:
     ends = dict.fromkeys((min(known), max(known))) if known else ()
     words = " to ".join(f"{factor:.2f} ({value})" for factor, value in ends)
     return f"{'stack' if key == 'stack' else 'library'} {words}" if words else ""
+
+
+def _print_slowdown(found: SlowdownFindings, console: Console, device: str) -> None:
+    console.print(_slowed(found, device))
+    for sentence in found.sentences:
+        console.print(f"{sentence}.", soft_wrap=True)
+    if found.verdict:
+        console.print(f"{found.verdict}.", style="bold", soft_wrap=True)
+    if found.left_out:
+        text = f"{found.left_out:,} kinds of {device}s and links, those with the fewest members, were not simulated."
+        console.print(text, style="dim")
+
+
+def _slowed(found: SlowdownFindings, device: str) -> Table:
+    """Slowdown by plan: each case, then any one device, then any one link of each class, at its worst."""
+    table = Table(title=f"A step with trouble over a healthy one, at {found.num_devices} devices ({found.fidelity})")
+    table.add_column("trouble")
+    for plan in found.plans:
+        table.add_column(plan, justify="right")
+    table.add_row("a healthy step", *(quantity(found.healthy_s[plan], "s") for plan in found.plans), style="bold")
+    for row in found.cases:
+        cells = (NOTHING if value is None else times(value) for value in row.slowdown.values())
+        table.add_row(row.label, *cells, end_section=row is found.cases[-1])
+    if found.lagging_devices:
+        ranges = (found.lagging_devices[plan] for plan in found.plans)
+        table.add_row(f"any one {device} at {found.device_factor:g}", *map(times_between, ranges))
+    for name, by_plan in found.lagging_links.items():
+        cells = (times_between(by_plan[plan]) if plan in by_plan else NOTHING for plan in found.plans)
+        table.add_row(f"any one {link_word(name)} at {found.link_factor:g}", *cells)
+    return table
 
 
 def _varied(found: Variations, at: VariedAtSize) -> Table:

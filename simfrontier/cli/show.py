@@ -15,6 +15,8 @@ from simfrontier.study import schedule_of, simulated
 from simfrontier.tuning import GridSearcher
 from simfrontier.units import written
 
+MOST_NODES = 16  # whose groups are printed
+
 
 def show_file(path: Path, target: Path | None, large: bool = False) -> None:
     """Print the schedule of a file, also of a `large` one; write it to `target` if given. Raises InputError where it
@@ -98,6 +100,10 @@ def show_routes(scenario: Scenario, target: Path | None) -> None:
         groups = f"{between.num_groups} groups of {between.nodes_per_group} nodes, {{a}} and {{b}}"
         typer.echo(f"between the two, where the nodes are in two of {groups}:")
         typer.echo(f"  {'{a}>{b}':<8} {', '.join(between.route)} ({written(between.bytes_per_s, 'bytes/s')} each)")
+        if between.group_of_node is not None:
+            some = ", ".join(map(str, between.group_of_node[:MOST_NODES]))
+            more = ", ... (all: --save FILE)" if table.num_nodes > MOST_NODES else ""
+            typer.echo(f"  nodes 0 to {table.num_nodes - 1} are in groups {some}{more}")
         if between.nonminimal_share:
             typer.echo(
                 f"  of traffic at fidelity flow, a share of {between.nonminimal_share:g} by way of a third group"

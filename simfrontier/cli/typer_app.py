@@ -54,6 +54,7 @@ def run(
     exact: Annotated[bool, typer.Option("--exact", help="simulate every rank: no folding of what is alike")] = False,
     jobs: Annotated[int, typer.Option(min=1, help="processes to use")] = 1,
     sensitivity: Annotated[bool, typer.Option(help="run the scenario's variations of what is unknown")] = True,
+    slowdown: Annotated[bool, typer.Option(help="run the scenario's troubles: what each costs, by plan")] = True,
     page: Annotated[bool, typer.Option(help="write index.html")] = True,
     json: Annotated[bool, typer.Option("--json", help="print the rows as JSON instead of a table")] = False,
     yes_large: YesLarge = False,
@@ -63,10 +64,10 @@ def run(
     from simfrontier.forecast import forecast_run
 
     loaded, chosen = load(scenario, set_, plans, devices), fidelity_of(fidelity)
-    announce(forecast_run(loaded, chosen, exact, sensitivity), str(scenario), yes_large)
+    announce(forecast_run(loaded, chosen, exact, sensitivity, slowdown), str(scenario), yes_large)
     from simfrontier.cli.run import run_scenario
 
-    run_scenario(loaded, out, chosen, exact, jobs, sensitivity, page, json)
+    run_scenario(loaded, out, chosen, exact, jobs, sensitivity, slowdown, page, json)
 
 
 def compare(

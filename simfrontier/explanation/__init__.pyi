@@ -6,3 +6,4 @@ from .explanation import (
     TriedChange as TriedChange,
 )
 from .run import explain as explain
+from .waits import ShownWait as ShownWait, Waits as Waits

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from simfrontier.analysis import CriticalPath, PartDifference, TimeSpent, part_words
 from simfrontier.errors import SimfrontierError
 from simfrontier.explanation.changes import Kind
+from simfrontier.explanation.waits import Waits
 from simfrontier.records import dataclass
 from simfrontier.simulation import Fidelity
 
@@ -74,6 +75,8 @@ class Explanation:
     `changes` that might help (what saves most first), and what makes it differ from another plan: the one that was
     asked for, or the best of the others (None: there is no other).
 
+    `waits`: which ranks waited for which others to arrive at a call.
+
     `ranking`: where no plan was asked for, all that fit, by sequences per second, each against the next best;
     `left_out`: names of plans that were not compared, and why. `samples`: sequences of one step. `given`: settings that
     the scenario was loaded with; `kept`: settings that stand for what a search of the plan has found, which all changes
@@ -91,6 +94,7 @@ class Explanation:
     samples: int
     time: TimeSpent
     path: CriticalPath
+    waits: Waits
     changes: tuple[TriedChange, ...]
     against: PlanComparison | None
     ranking: tuple[RankedPlan, ...]

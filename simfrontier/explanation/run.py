@@ -8,12 +8,14 @@ from contextlib import suppress
 from itertools import zip_longest
 from typing import Any
 
-from simfrontier.analysis import TimeSpent, critical_path, differences, time_spent, why_faster
+from simfrontier.analysis import TimeSpent, critical_path, differences, time_spent, who_waited, why_faster
 from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.explanation.changes import RESCHEDULED, WhatIf, what_ifs
 from simfrontier.explanation.decided import decided, only
 from simfrontier.explanation.explanation import DoesNotFitError, Explanation, PlanComparison, RankedPlan, TriedChange
 from simfrontier.explanation.settings_text import setting_text
+from simfrontier.explanation.waits import Waits, waits_of
+from simfrontier.machine import Machine
 from simfrontier.records import dataclass
 from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.schedule import digest
@@ -97,6 +99,7 @@ def explain(
         samples=ours.samples,
         time=mine.time,
         path=critical_path(ours.step),
+        waits=_waits(ours.step, scenario.machine),
         changes=changes,
         against=_compared(mine, others[0]) if others else None,
         ranking=_ranking([mine, *others]) if plan is None and against is None else (),
@@ -104,6 +107,11 @@ def explain(
         given=scenario.settings,
         kept=tuple(setting_text(key, value) for key, value in kept.items()),
     )
+
+
+def _waits(step: SimulatedStep, machine: Machine) -> Waits:
+    device_of = step.cluster.fabric.device_of
+    return waits_of(who_waited(step), device_of, machine.devices_per_node, machine.device_word)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

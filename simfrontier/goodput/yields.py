@@ -84,7 +84,7 @@ class Goodput:
         return max(self.yields, key=lambda each: each.tokens_per_day / each.step.devices, default=None)
 
 
-def goodput(
+def find_goodput(
     scenario: Scenario,
     fidelity: Fidelity | None = None,
     progress: Callable[[str], None] = lambda _: None,

@@ -17,6 +17,8 @@ from .hardware import (
     Packets as Packets,
     Provenance as Provenance,
 )
+from .hostlist import compressed as compressed, expanded as expanded
+from .job_nodes import JobNodes as JobNodes, NodePlacement as NodePlacement
 from .kernels import AttentionKernel as AttentionKernel, Kernels as Kernels
 from .load import (
     CATALOG as CATALOG,
@@ -27,6 +29,7 @@ from .load import (
 from .perturbation import (
     HEALTHY as HEALTHY,
     NEVER as NEVER,
+    BusyPools as BusyPools,
     DegradedLink as DegradedLink,
     DegradedNic as DegradedNic,
     DegradedPool as DegradedPool,
@@ -39,4 +42,5 @@ from .perturbation import (
 )
 from .routing import way as way
 from .sizes import SizeError as SizeError, mesh_sizes as mesh_sizes
+from .slurm_topology import read_topology as read_topology
 from .sources import sources_of as sources_of

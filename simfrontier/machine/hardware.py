@@ -17,6 +17,7 @@ from simfrontier.errors import InputError
 from simfrontier.io import SOURCED, AtLeastOne, Derived, Names, NotNegative, Part, Positive, Share, Switch
 from simfrontier.limits import COMPUTE_UNITS, GROUPS, NODES
 from simfrontier.machine.copies import Copies
+from simfrontier.machine.job_nodes import FIRST_NODES, JobNodes
 from simfrontier.machine.kernels import PLAIN_KERNELS, AttentionKernel, Kernels
 from simfrontier.machine.tiles import Tiles, misaligned
 from simfrontier.records import dataclass
@@ -154,7 +155,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dragonfly:
-    """Groups of nodes, all to all; node i is in group i // nodes_per_group.
+    """Groups of nodes, all to all; node i is in group i // nodes_per_group, unless a scenario has a topology.
 
     `bytes_per_s` is the nominal pool of global links from one group to another (per ordered pair of groups). Of the
     traffic between two groups, `nonminimal_share` goes through a third group and so loads two global pools (UGAL).
@@ -168,7 +169,8 @@ class Dragonfly:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FatTree:
-    """Leaf switches under levels that are non-blocking; node i hangs under leaf i // nodes_per_leaf.
+    """Leaf switches under levels that are non-blocking; node i hangs under leaf i // nodes_per_leaf, but
+    for a scenario with a topology.
 
     `bytes_per_s` is the nominal pool of one leaf's uplinks in each direction: what the NICs of its nodes inject at
     most, over `taper` (1: the leaves are non-blocking, too). Of it, plain copies get the share that they get of a NIC.
@@ -326,6 +328,7 @@ class Machine:
     fat_tree: FatTree | None = None
     device_word: str = "device"  # what people call one
     kernels: Kernels = PLAIN_KERNELS  # of the software stack
+    job_nodes: JobNodes = FIRST_NODES  # those that a job gets
 
     @property
     def packages_per_node(self) -> int:

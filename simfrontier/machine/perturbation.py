@@ -149,6 +149,15 @@ class DegradedPool(Trouble):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BusyPools(Trouble):
+    """All global links (dragonfly), or uplinks of leaves (fat tree), of which other jobs leave only a part."""
+
+    @property
+    def thing(self) -> str:
+        return "global links beside other jobs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Perturbation:
     """Devices, memories, links and global pools that are slower than they should be, or dead, always or for a time;
     everything else is healthy."""
@@ -160,6 +169,7 @@ class Perturbation:
     links: Annotated[tuple[DegradedLink, ...], MaxLen(ENTRIES.most)] = ()
     nics: Annotated[tuple[DegradedNic, ...], MaxLen(ENTRIES.most)] = ()
     pools: Annotated[tuple[DegradedPool, ...], MaxLen(ENTRIES.most)] = ()
+    background: Annotated[tuple[BusyPools, ...], MaxLen(ENTRIES.most)] = ()
 
     def __bool__(self) -> bool:
         return any(getattr(self, each.name) for each in fields(self))
@@ -246,6 +256,7 @@ _WORDS: Final = {
     "links": "link",
     "nics": "NIC",
     "pools": "pool",
+    "background": "moment",
 }
 
 

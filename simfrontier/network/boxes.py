@@ -22,7 +22,7 @@ def box(fabric: Fabric, node: int, end: End) -> str:
     """Boxes are named by node, the switch is not: there is one, or one per group of nodes between which pools lie."""
     if end != NET:
         return f"node {node} {'gcd ' if isinstance(end, int) else ''}{end}"
-    return fabric.pools.switch(node // fabric.pools.nodes_per_group)
+    return fabric.pools.switch(int(fabric.group_of_node[node]))
 
 
 def joining_links(fabric: Fabric) -> list[int]:

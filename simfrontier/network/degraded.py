@@ -40,6 +40,8 @@ def degrade(fabric: Fabric, perturbation: Perturbation) -> None:
                 capacity[nic.node * fabric.wires_per_node + number] *= nic.factor
     for pool in perturbation.pools:
         capacity[pools + fabric.pools.degraded(pool.source, pool.target)] *= pool.factor
+    for busy in perturbation.background:
+        capacity[pools:] *= busy.factor
 
 
 def _speeds(fabric: Fabric, perturbation: Perturbation) -> Floats:

@@ -10,6 +10,7 @@ from simfrontier.arrays import Floats, Ints
 from simfrontier.errors import InputError, nearest
 from simfrontier.machine import HEALTHY, Machine, Perturbation
 from simfrontier.network.degraded import degrade
+from simfrontier.network.groups import groups_of_job
 from simfrontier.network.hashes import Hashes, combine, number_hash
 from simfrontier.network.pools import Pools, pools_of
 from simfrontier.records import dataclass
@@ -34,6 +35,7 @@ class Fabric:
     capacity    [num_links] wires: nominal bytes/s; memories: achieved bytes/s; compute units: their number
     kind        [num_links] ResourceKind
     link_class  [num_links] index into class_names
+    group_of_node  [num_nodes] the group of the dragonfly, or the leaf of the fat tree, that each node is in
     device_of   [num_ranks] device of each rank; device d is position d % devices_per_node of node d // devices_per_node
     speed       [num_ranks] factor on the compute speed of the rank's device
     """
@@ -46,6 +48,7 @@ class Fabric:
     kind: NDArray[np.int8]
     link_class: NDArray[np.int16]
     class_names: tuple[str, ...]
+    group_of_node: Ints
     device_of: Ints
     speed: Floats
 
@@ -72,7 +75,8 @@ class Fabric:
         assert device_of.shape == (num_ranks,) and device_of.min() >= 0 and device_of.max() < num_slots
         assert np.bincount(device_of).max() == 1, "two ranks on one device"
 
-        wires, device, pools = machine.node.links, machine.device, pools_of(machine, num_nodes)
+        group_of_node = groups_of_job(machine, num_nodes)
+        wires, device, pools = machine.node.links, machine.device, pools_of(machine, group_of_node)
         num_pools = len(pools.capacity)
         names = (*dict.fromkeys(wire.link_class for wire in wires), "hbm", "compute units", pools.link_class)
         num_classes = len(names)
@@ -105,11 +109,12 @@ class Fabric:
             kind=kind,
             link_class=link_class,
             class_names=names,
+            group_of_node=group_of_node,
             device_of=device_of,
             speed=np.ones(num_ranks),
         )
         degrade(fabric, perturbation.at((0, 0.0)))
-        for array in (capacity, kind, link_class, device_of, fabric.speed):
+        for array in (capacity, kind, link_class, group_of_node, device_of, fabric.speed):
             array.flags.writeable = False
         return fabric
 

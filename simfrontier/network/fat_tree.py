@@ -16,11 +16,11 @@ from simfrontier.records import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FatTreePools:
-    """Two pools for each leaf of the job: up at 2 * leaf, down at 2 * leaf + 1. A group is the nodes under one leaf;
+    """Two pools for each leaf: up at 2 * leaf, down at 2 * leaf + 1. A group is the nodes under one leaf;
     the levels above the leaves are non-blocking and have no pools."""
 
     fat_tree: FatTree
-    num_groups: int  # leaves that the job's nodes hang under
+    num_groups: int  # leaves up to the last that a node of the job hangs under
     link_class: ClassVar[str] = UPLINK
     route_names: ClassVar[tuple[str, ...]] = ("leaf {a} up", "leaf {b} down")
 

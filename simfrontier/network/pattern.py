@@ -98,8 +98,12 @@ def masks(at: GroupLayout) -> list[int]:
 
 def pool_loads(fabric: Fabric, act: Ints, start: Ints, end: Ints, amount: Floats) -> tuple[Ints, Ints, Floats]:
     """Loads (activity, link, weight) on pools, each (activity, link) once, of amounts from node to node."""
-    per_group = fabric.pools.nodes_per_group
-    act, pool, load = fabric.pools.loads(act, start // per_group, end // per_group, amount)
+    return group_loads(fabric, act, fabric.group_of_node[start], fabric.group_of_node[end], amount)
+
+
+def group_loads(fabric: Fabric, act: Ints, start: Ints, end: Ints, amount: Floats) -> tuple[Ints, Ints, Floats]:
+    """The same of amounts from group of nodes to group."""
+    act, pool, load = fabric.pools.loads(act, start, end, amount)
     return act, fabric.pool_base + pool, load
 
 

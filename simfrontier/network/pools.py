@@ -16,8 +16,9 @@ from simfrontier.records import dataclass
 
 
 class Pools(Protocol):
-    """The pools of one job, numbered from 0. They lie between groups of nodes; node i is in group i // nodes_per_group.
+    """The pools of one job, numbered from 0. They lie between groups of nodes, `groups_of_job`.
 
+    nodes_per_group  as the machine's file says; a job may have fewer in some, or any other number by a topology
     num_groups  number of groups, 0 in a job without pools
     link_class  what the pools' links are called
     route_names names of the pools of a route from group {a} to another group {b}, in order
@@ -117,13 +118,15 @@ class NoPools:
         raise InputError(f"global pool: got {source}>{target}; this job has no global pools", key=("perturbation",))
 
 
-def pools_of(machine: Machine, num_nodes: int) -> Pools:
-    """The pools that a job on the first `num_nodes` nodes of the machine may use."""
-    fly, tree = machine.dragonfly, machine.fat_tree
-    if fly is not None and num_nodes > fly.nodes_per_group:
-        assert num_nodes <= fly.num_groups * fly.nodes_per_group, (num_nodes, machine.name)
-        return DragonflyPools(dragonfly=fly)
-    if tree is not None and num_nodes > tree.nodes_per_leaf:
-        assert num_nodes <= tree.num_leaves * tree.nodes_per_leaf, (num_nodes, machine.name)
-        return FatTreePools(fat_tree=tree, num_groups=-(-num_nodes // tree.nodes_per_leaf))
-    return NoPools(nodes_per_group=num_nodes, link_class=GLOBAL_CLASS if tree is None else FatTreePools.link_class)
+def pools_of(machine: Machine, group_of: Ints) -> Pools:
+    """The pools that a job may use whose nodes are in these groups of the machine's network, [num_nodes]."""
+    fly, tree, last = machine.dragonfly, machine.fat_tree, int(group_of.max())
+    if (group_of != last).any():
+        if fly is not None:
+            assert last < fly.num_groups, (last, machine.name)
+            return DragonflyPools(dragonfly=fly)
+        if tree is not None:
+            assert last < tree.num_leaves, (last, machine.name)
+            return FatTreePools(fat_tree=tree, num_groups=last + 1)
+    link_class = GLOBAL_CLASS if tree is None else FatTreePools.link_class
+    return NoPools(nodes_per_group=len(group_of), link_class=link_class)

@@ -7,8 +7,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
+from simfrontier.arrays import Ints
 from simfrontier.machine import Link, LinkClass, Machine
-from simfrontier.network.pools import Pools, pools_of
+from simfrontier.network.groups import groups_of_job
+from simfrontier.network.pools import pools_of
 from simfrontier.records import dataclass
 from simfrontier.wholefile import write_json
 
@@ -20,8 +24,9 @@ Names = tuple[str, ...]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BetweenGroups:
     """What a message from a node of group a to one of another group b passes between the NICs: `route`, names of pools
-    in which {a} and {b} stand for the groups; node i is in group i // nodes_per_group. Of the traffic of collectives
-    and exchanges at fidelity `flow`, `nonminimal_share` goes by way of a third group; single messages never do."""
+    in which {a} and {b} stand for the groups: node i is in group i // nodes_per_group, or, where the job's nodes lie
+    otherwise, in group_of_node[i] [num_nodes]. Of the traffic of collectives and exchanges at fidelity `flow`,
+    `nonminimal_share` goes by way of a third group; single messages never do."""
 
     nodes_per_group: int
     num_groups: int
@@ -29,6 +34,7 @@ class BetweenGroups:
     bytes_per_s: float
     route: Names
     nonminimal_share: float
+    group_of_node: tuple[int, ...] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,9 +62,9 @@ class RouteTable:
 
 
 def route_table(machine: Machine, num_nodes: int) -> RouteTable:
-    """All routes of a job on the first `num_nodes` nodes of the machine."""
-    node = machine.node
-    between = _between(machine, pools_of(machine, num_nodes))
+    """All routes of a job on `num_nodes` nodes of the machine."""
+    node, group_of = machine.node, groups_of_job(machine, num_nodes)
+    between = _between(machine, group_of)
     used = dict.fromkeys(link.link_class for link in node.links)
     if between is not None:
         used[between.link_class] = None
@@ -79,10 +85,11 @@ def _named(machine: Machine, route: tuple[int, ...]) -> Names:
     return tuple(machine.node.links[link].name for link in route)
 
 
-def _between(machine: Machine, pools: Pools) -> BetweenGroups | None:
+def _between(machine: Machine, group_of: Ints) -> BetweenGroups | None:
+    pools = pools_of(machine, group_of)
     if not pools.num_groups:
         return None
-    fly = machine.dragonfly
+    fly, in_order = machine.dragonfly, (group_of == np.arange(len(group_of)) // pools.nodes_per_group).all()
     goes_round = fly is not None and pools.num_groups > 2
     return BetweenGroups(
         nodes_per_group=pools.nodes_per_group,
@@ -91,6 +98,7 @@ def _between(machine: Machine, pools: Pools) -> BetweenGroups | None:
         bytes_per_s=float(pools.capacity[0]),
         route=pools.route_names,
         nonminimal_share=fly.nonminimal_share if fly is not None and goes_round else 0.0,
+        group_of_node=None if in_order else tuple(group_of.tolist()),
     )
 
 

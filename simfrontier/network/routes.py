@@ -16,8 +16,8 @@ def route(fabric: Fabric, source: int, target: int) -> tuple[int, ...]:
     first, last = a * fabric.wires_per_node, b * fabric.wires_per_node
     if a == b:
         return tuple(first + wire for wire in machine.node.route(here, there))
-    per_group = fabric.pools.nodes_per_group
-    pools = tuple(fabric.pool_base + pool for pool in fabric.pools.route(a // per_group, b // per_group))
+    start, end = fabric.group_of_node[[a, b]].tolist()
+    pools = tuple(fabric.pool_base + pool for pool in fabric.pools.route(start, end))
     up = tuple(first + wire for wire in machine.node.to_network(here))
     down = tuple(last + wire for wire in machine.node.from_network(there))
     return (*up, *pools, *down)

@@ -21,6 +21,12 @@ from .findings.headline import headline_of as headline_of
 from .findings.published import PublishedFigure as PublishedFigure
 from .findings.samples import sampled_tflops as sampled_tflops
 from .findings.sensitivity import Variations as Variations, VariedAtSize as VariedAtSize
+from .findings.slowdown import (
+    SlowdownFindings as SlowdownFindings,
+    link_word as link_word,
+    slowdown_rows as slowdown_rows,
+    times_between as times_between,
+)
 from .findings.study import StudyFindings as StudyFindings, findings_of as findings_of, write_findings as write_findings
 from .findings.tuning import TuningFindings as TuningFindings, tuning_findings as tuning_findings
 from .findings.validation import (
@@ -53,7 +59,12 @@ from .runs import write_runs_page as write_runs_page
 from .scaling import scaling_drawing as scaling_drawing
 from .sections import Section as Section
 from .summary import chart as chart, summary_html as summary_html, summary_text as summary_text, verdict as verdict
-from .table import rows_csv as rows_csv, write_results as write_results
+from .table import (
+    SLOWDOWN_FILE as SLOWDOWN_FILE,
+    rows_csv as rows_csv,
+    write_results as write_results,
+    write_slowdown as write_slowdown,
+)
 from .theme import MEMORY_COLOURS as MEMORY_COLOURS
 from .tuning import write_tuning_page as write_tuning_page
 from .validation import write_validation_page as write_validation_page

@@ -10,6 +10,7 @@ from simfrontier.report.figures.explanation import (
     colours_of,
     parts_figure,
     strip_figure,
+    waits_figure,
     waterfall_figure,
 )
 from simfrontier.report.findings.explanation import (
@@ -32,6 +33,8 @@ def explanation_page(it: Explanation) -> str:
         "strip": strip_figure(it.path),
         "changes": changes_figure(it),
     }
+    if it.waits.pairs:
+        figures["waits"] = waits_figure(it.waits)
     if it.against is not None:
         times = {it.plan: it.time, it.against.plan: it.against.time}
         figures["both"] = parts_figure(times, colours_of(list(times.values())))

@@ -15,6 +15,7 @@ from simfrontier.report.figures.timeline import MOST, SHORT, bars
 from simfrontier.report.figures.traffic import PARTS as TRAFFIC_PARTS, traffic_bars
 from simfrontier.report.findings.compression import compression_of
 from simfrontier.report.findings.samples import SURE
+from simfrontier.report.findings.slowdown import link_word
 from simfrontier.report.findings.study import StudyFindings, findings_of
 from simfrontier.report.manifest import scenario_digest, versions
 from simfrontier.report.node import node_drawing
@@ -44,6 +45,7 @@ CONTENTS = {
     "ranks": "Ranks",
     "probability": "How sure",
     "sensitivity": "Sensitivity",
+    "slowdown": "Trouble",
     "environment": "Environment",
     "assumptions": "Assumptions",
     "reading": "How to read",
@@ -79,6 +81,7 @@ def study_page(found: StudyFindings, view: StudyView) -> str:
         "ranks": section("ranks", found.ranks, view) if found.ranks else "",
         "probability": section("probability", found.probability, view, sure=SURE, library=view.scenario.library.title),
         "sensitivity": _sensitivity(found, view),
+        "slowdown": _slowdown(found, view),
         "environment": section("environment", found.environment, view) if found.environment else "",
         "assumptions": section("assumptions", found.assumptions, view, setup=found.setup, scenario=view.scenario),
         "reading": _reading(found, view),
@@ -198,6 +201,24 @@ def _sensitivity(found: StudyFindings, view: StudyView) -> str:
 
     figures = {f"{at.devices:,}": dots(varied, at, view.marks, view.device) for at in varied.sizes}
     return section("sensitivity", varied, view, figures=figures)
+
+
+def _slowdown(found: StudyFindings, view: StudyView) -> str:
+    trouble = found.slowdown
+    if trouble is None or view.slowdown is None or not trouble.plans:
+        return ""
+    from simfrontier.report.figures.slowdown import case_bars, device_grids, drawn_nodes
+
+    drawn = drawn_nodes(view.slowdown) if trouble.devices else None
+    return section(
+        "slowdown",
+        trouble,
+        view,
+        bars=case_bars(trouble, view.marks) if trouble.cases else None,
+        grids=device_grids(view.slowdown, drawn, view.device) if drawn is not None else None,
+        drawn=drawn,
+        words={name: link_word(name) for name in trouble.lagging_links},
+    )
 
 
 def _pipeline(found: StudyFindings, view: StudyView) -> str:

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from simfrontier.extras import PACKAGE, extras
 from simfrontier.report import phrases
+from simfrontier.report.findings.slowdown import times_between
 from simfrontier.report.kept import compiled_templates, library, packed
 from simfrontier.report.troubles import trouble_rows, troubles_in_short
+from simfrontier.units import times
 from simfrontier.workload import sizes_of
 
 if TYPE_CHECKING:
@@ -92,6 +94,8 @@ def environment(folder: Path | None) -> Environment:
         "percent_up": phrases.percent_up,
         "options": phrases.options,
         "three_digits": phrases.three_digits,
+        "times": times,
+        "times_between": times_between,
         "to": phrases.between,
         "trouble_rows": trouble_rows,
         "troubles_in_short": troubles_in_short,

@@ -1,4 +1,4 @@
-"""results.csv: one row per plan and size, in the order of columns that stays put."""
+"""results.csv: one row per plan and size; slowdown.csv: one per plan and trouble; their columns stay put."""
 
 from __future__ import annotations
 
@@ -6,9 +6,15 @@ import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from simfrontier.study import COLUMNS, MORE_COLUMNS, Cell, Study
 from simfrontier.wholefile import write_whole
+
+if TYPE_CHECKING:
+    from simfrontier.slowdown import Slowdown
+
+SLOWDOWN_FILE: Final = "slowdown.csv"
 
 
 def results_csv(study: Study) -> str:
@@ -29,6 +35,13 @@ def rows_csv(columns: Sequence[str], rows: Iterable[Mapping[str, Cell]]) -> str:
 def write_results(study: Study, path: Path) -> None:
     """Write results.csv. Raises InputError where the file cannot be written."""
     write_whole(path, results_csv(study))
+
+
+def write_slowdown(slowdown: Slowdown, path: Path) -> None:
+    """Write slowdown.csv. Raises InputError where the file cannot be written."""
+    from simfrontier.report.findings.slowdown import COLUMNS as SLOWDOWN_COLUMNS, slowdown_rows
+
+    write_whole(path, rows_csv(SLOWDOWN_COLUMNS, slowdown_rows(slowdown)))
 
 
 def _text(cell: Cell) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from simfrontier.machine import (
     NEVER,
+    BusyPools,
     DegradedLink,
     DegradedNic,
     DegradedPool,
@@ -46,6 +47,8 @@ def _label(trouble: Trouble) -> str:
             return "dead memory" if dead else "slow memory"
         case DegradedNic():
             return "dead NIC" if dead else "degraded NIC"
+        case BusyPools():
+            return "other jobs"
         case DegradedPool():
             return "dead global links" if dead else "degraded global links"
         case _:
@@ -59,6 +62,8 @@ def _row(trouble: Trouble) -> str:
             return f"node {node}, {link}: {part} of its capacity"
         case DegradedPool(source=source, target=target):
             return f"group {source} to group {target}: {part} of their capacity"
+        case BusyPools():
+            return f"{part} of the capacity of every link between groups of nodes is left (assumed by the scenario)"
         case SlowDevice() | SlowPackage() | SlowNode():
             return f"{trouble.thing} computes at {part} of its speed"
         case _:

@@ -19,6 +19,7 @@ from simfrontier.workload import Shape
 if TYPE_CHECKING:
     from simfrontier.environment import Environment
     from simfrontier.sensitivity import Sensitivity
+    from simfrontier.slowdown import Slowdown
     from simfrontier.tuning import TriedGrid
 
 Searches: TypeAlias = "Mapping[tuple[str, int], Sequence[TriedGrid]]"
@@ -28,11 +29,12 @@ HARMLESS = ("run.devices = ", "uncertainty.")  # settings that leave every rate 
 @dataclass(frozen=True, kw_only=True)
 class StudyView:
     """A study as the page sees it, with the variations of what is unknown, if any were run, what other environments
-    would change, and the candidates of its searches by plan and size."""
+    would change, what trouble costs, if that was asked for, and the candidates of its searches by plan and size."""
 
     study: Study
     sensitivity: Sensitivity | None = None
     environment: Environment | None = None
+    slowdown: Slowdown | None = None
     searches: Searches = field(default_factory=dict)
 
     @property

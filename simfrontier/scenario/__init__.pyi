@@ -6,6 +6,7 @@ from .form import (
     RequiredTable as RequiredTable,
     ScenarioFile as ScenarioFile,
     SensitivityTable as SensitivityTable,
+    SlowdownTable as SlowdownTable,
 )
 from .grid_order import GridOrder as GridOrder, grid_orders as grid_orders
 from .keys import plan_sentences as plan_sentences, scenario_keys as scenario_keys

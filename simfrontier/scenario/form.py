@@ -8,8 +8,8 @@ from pydantic import ConfigDict, Field
 
 from simfrontier.extras import added
 from simfrontier.io import Strict, Text
-from simfrontier.limits import COUNT, PLANS, RANKS, SIZES
-from simfrontier.machine import HEALTHY, Perturbation
+from simfrontier.limits import COUNT, LINE, NODES, PLANS, RANKS, SIZES
+from simfrontier.machine import HEALTHY, NodePlacement, Perturbation
 from simfrontier.plan import Engine
 from simfrontier.scenario.extended import ScenarioKeys, extended
 from simfrontier.scenario.tuning import TuneTable
@@ -25,7 +25,10 @@ Ranks = Annotated[int, Field(ge=1, le=RANKS.most)]
 Size = Annotated[int, Field(ge=1, le=2**20)]  # of one dimension: far beyond what is trained
 Count = Annotated[int, Field(ge=1, le=1000)]  # of what is laid out one by one: layers, micro-batches of a step
 NotNegative = Annotated[int, Field(ge=0, le=COUNT.most)]
+Lagging = Annotated[float, Field(gt=0, le=1)]  # of a rate that a thing has left
 Name = Annotated[str, Field(min_length=1, pattern=r"^[^\x00-\x1f]+$")]  # may be a path
+NodeNumbers = Annotated[list[NotNegative], Field(min_length=1, max_length=NODES.most)]
+NodeNames = Annotated[str, Field(min_length=1, max_length=LINE.most)]
 SizeText = Annotated[str, Field(pattern=r"^[1-9][0-9]{0,8}$")]  # a number of devices, as a key
 
 
@@ -109,6 +112,16 @@ class RunTable(Strict):
     steps: Positive = 1
 
 
+class NodesTable(Strict):
+    """Which nodes of the machine the job gets, and where they lie in its network."""
+
+    placement: NodePlacement = "contiguous"
+    seed: NotNegative = 1
+    list: NodeNumbers | NodeNames | None = None
+    topology: Name | None = None
+    group_level: Annotated[int, Field(ge=0, le=9)] = 0
+
+
 class UncertaintyTable(Strict):
     """How often a step is sampled for its error bars (0: not at all), and the seed of the samples."""
 
@@ -181,6 +194,24 @@ class GoodputTable(Strict):
     seed: NotNegative = 1
 
 
+class TroubleCase(Strict):
+    """Something that is wrong, and what it is called."""
+
+    label: Text
+    perturbation: Perturbation
+
+
+class SlowdownTable(Strict):
+    """What trouble costs, by plan, at one size (default: the largest): a step in each of the cases over a healthy one;
+    and the same with any one device at `device_factor` of its speed, and with any one link at `link_factor` of its
+    capacity (at 1 nothing lags, and nothing is simulated)."""
+
+    devices: Ranks | None = None
+    device_factor: Lagging = 0.8
+    link_factor: Lagging = 0.5
+    cases: Annotated[list[TroubleCase], Field(max_length=PLANS.most)] = Field(default_factory=list)
+
+
 class ScenarioFile(Strict):
     """A scenario file, but for tables that extras add."""
 
@@ -198,11 +229,13 @@ class ScenarioFile(Strict):
     engine: Engine = Engine()  # defaults are DeepSpeed's
     plans: Annotated[dict[str, dict[str, Any]], Field(min_length=1, max_length=PLANS.most)]
     at: dict[str, dict[str, dict[str, Any]]] = Field(default_factory=dict)  # tables that a size puts over these
+    nodes: NodesTable = NodesTable()
     perturbation: Perturbation = HEALTHY
     goodput: GoodputTable | None = None
     uncertainty: UncertaintyTable = UncertaintyTable()
     tune: Tune = Tune()
     sensitivity: SensitivityTable | None = None
+    slowdown: SlowdownTable | None = None
     published: PublishedTable | None = None
 
 

@@ -19,7 +19,8 @@ from simfrontier.machine import Machine, Perturbation, SizeError, catalog, load_
 from simfrontier.plan import Options
 from simfrontier.records import dataclass
 from simfrontier.scenario.case import Case, case_of, mesh_of, precision_of
-from simfrontier.scenario.form import SCENARIO_KEYS, FileForm, ScenarioFile
+from simfrontier.scenario.form import SCENARIO_KEYS, FileForm, ScenarioFile, SlowdownTable
+from simfrontier.scenario.job_nodes import on_nodes, refuse_size
 from simfrontier.scenario.plans import SearchTable, choose_plans, name_plans, names_softmax, options_of, searched
 from simfrontier.scenario.settings import NUMBERS, hold_everywhere, is_of_every_plan, path_of, put
 from simfrontier.scenario.shape import shape_of
@@ -88,6 +89,12 @@ class Scenario:
         plans = [plan for here in (self, *self.sized.values()) for plan in here.plans.values()]
         named = any(names_softmax(plan) for plan in (*plans, *self.resolved_options.values()))
         return named or self.file.model.softmax != "fused"
+
+    @property
+    def troubled_size(self) -> int:
+        """The size at which the table `slowdown` looks at trouble."""
+        table = self.file.slowdown
+        return max(self.file.run.devices) if table is None or table.devices is None else table.devices
 
     def mesh(self, num_devices: int) -> Mesh:
         """The machine's mesh (node, package, gcd) of a size; raises InputError naming the nearest sizes that work."""
@@ -258,6 +265,7 @@ def _resolve(
     if file.model.linear_precision is not None:
         machine.matmul(file.model.linear_precision)
         machine = replace(machine, kernels=replace(machine.kernels, linear=file.model.linear_precision))
+    machine = replace(machine, job_nodes=on_nodes(file.nodes, machine, Path(where).parent))
     for keys in SCENARIO_KEYS:
         machine = machine if keys.machine is None else keys.machine(file, machine)
     tables = {name: searched(table, name) for name, table in file.plans.items()}
@@ -278,13 +286,15 @@ def _resolve(
     sized = {size: _sized(scenario, size, laid_out) for size in _sizes_of(file, named)}
     scenario = replace(scenario, sized=sized)
     for size in file.run.devices:
-        _refuse_perturbation(scenario, _mesh(scenario, size, "run"))
+        _refuse_on_machine(scenario, _mesh(scenario, size, "run"))
         for name in scenario.plans if laid_out else ():
             if name not in scenario.at(size).searches:
                 scenario.case(name, size)
     if file.sensitivity is not None:
         for size in file.sensitivity.sizes:
-            _refuse_perturbation(scenario, _mesh(scenario, size, "sensitivity"))
+            _refuse_on_machine(scenario, _mesh(scenario, size, "sensitivity"))
+    if file.slowdown is not None:
+        _refuse_cases(scenario, file.slowdown, _mesh(scenario, scenario.troubled_size, "slowdown"))
     return scenario
 
 
@@ -313,7 +323,7 @@ def _sizes_of(file: ScenarioFile, named: Collection[str]) -> list[int]:
 def _sized(scenario: Scenario, size: int, laid_out: bool) -> Scenario:
     """The scenario with the tables of one size put over its own."""
     read_once = {name for keys in SCENARIO_KEYS if keys.read is not None for name in keys.form.model_fields}
-    left_out = {"at", "sensitivity", *read_once}
+    left_out = {"at", "sensitivity", "slowdown", *read_once}
     rest = {key: value for key, value in scenario.document.items() if key not in left_out}
     document = merged(rest, scenario.document["at"][str(size)])
     chosen = document["plans"]
@@ -432,9 +442,37 @@ def _mesh(scenario: Scenario, size: int, table: str) -> Mesh:
         raise error.within(key=(table,) if error.key == ("devices",) else ()) from None
 
 
-def _refuse_perturbation(scenario: Scenario, mesh: Mesh) -> None:
+def _refuse_on_machine(scenario: Scenario, mesh: Mesh) -> None:
+    """The job must have its nodes, and a perturbation must name what is there, at every size."""
+    try:
+        refuse_size(scenario.machine, mesh.num_ranks)
+    except InputError as error:
+        raise error.within(when=f"at {mesh.num_ranks} devices") from None
+    _refuse_perturbation(scenario, scenario.file.perturbation, mesh)
+
+
+def _refuse_cases(scenario: Scenario, table: SlowdownTable, mesh: Mesh) -> None:
+    """Each case must have a name of its own, and something wrong that is there."""
+    labels = [case.label for case in table.cases]
+    for number, case in enumerate(table.cases):
+        place: Key = ("slowdown", "cases", number)
+        if labels.count(case.label) > 1:
+            raise InputError(f"got {shown(case.label)} twice, allowed: every label once", key=(*place, "label"))
+        later = next((each for _, each in case.perturbation.troubles() if each.from_step), None)
+        if later is not None:
+            text = f"{later.thing} begins in step {later.from_step}; allowed: 0, the step that is looked at"
+            raise InputError(text, key=(*place, "perturbation"))
+        if not case.perturbation:
+            raise InputError("got nothing; allowed: what a perturbation may have", key=(*place, "perturbation"))
+        try:
+            case.perturbation.refuse_wrong()
+            _refuse_perturbation(scenario, case.perturbation, mesh)
+        except InputError as error:
+            raise error.within(key=place) from None
+
+
+def _refuse_perturbation(scenario: Scenario, perturbation: Perturbation, mesh: Mesh) -> None:
     """A perturbation must name what is there, at every size."""
-    perturbation = scenario.file.perturbation
     if not perturbation:
         return
     from simfrontier.network import Fabric

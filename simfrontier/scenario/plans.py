@@ -22,7 +22,7 @@ from simfrontier.plan import (
 from simfrontier.scenario.grid_order import GridOrder, grid_orders, order_names
 from simfrontier.workload import USUAL_CROSS_ENTROPY
 
-COMPARING: Final = ("published", "sensitivity")  # tables that compare plans of the whole scenario
+COMPARING: Final = ("published", "sensitivity", "slowdown")  # tables that compare plans of the whole scenario
 
 AXES = ("node", "package", "gcd")
 DATA_KEY = "data"

@@ -57,7 +57,7 @@ def _behind(cluster: Cluster, ranks: Ints, links: Ints) -> Ints:
     between: dict[int, list[tuple[int, int]]] = {}  # by node: the ends of dead links between devices
     for link in links.tolist():
         if link >= fabric.pool_base:
-            groups = devices // per_node // fabric.pools.nodes_per_group
+            groups = fabric.group_of_node[devices // per_node]
             behind |= groups == fabric.pools.leads_to(link - fabric.pool_base)
             continue
         node, wire = divmod(link, fabric.wires_per_node)

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from simfrontier.analysis import RequiredBytes, step_needs
 from simfrontier.errors import InputError, SimfrontierError
+from simfrontier.machine import Perturbation
 from simfrontier.plan import build, rebound, rebound_program, structure_of
 from simfrontier.scenario import Case, Scenario
 from simfrontier.schedule import (
@@ -105,10 +106,16 @@ class ScheduleCache:
 
 
 def simulated(
-    scenario: Scenario, built: BuiltSchedule, fidelity: Fidelity, exact: bool = False, number: int = 0
+    scenario: Scenario,
+    built: BuiltSchedule,
+    fidelity: Fidelity,
+    exact: bool = False,
+    number: int = 0,
+    perturbation: Perturbation | None = None,
 ) -> SimulatedStep:
-    """One step of a schedule on the scenario's machine, as it is then; `number`: which step of the training. Raises
-    InputError where the machine cannot run it, and JobStopsError where it needs something that is dead for good."""
+    """One step of a schedule on the scenario's machine, as it is then, or with something else wrong (`perturbation`);
+    `number`: which step of the training. Raises InputError where the machine cannot run it, and JobStopsError where it
+    needs something that is dead for good."""
     schedule = built.schedule
     by_ops = exact or fidelity == "chunk"
     parts = segmented_roles(schedule, built.program, whole=False) if by_ops else built.parts
@@ -118,7 +125,7 @@ def simulated(
             scenario.machine,
             scenario.library,
             fidelity,
-            scenario.file.perturbation,
+            scenario.file.perturbation if perturbation is None else perturbation,
             exact,
             scenario.file.run.placement,
             parts,

@@ -127,6 +127,14 @@ def _trace(path: Path, _: random.Random) -> None:
     read_perfetto(path)
 
 
+def _topology(path: Path, _: random.Random) -> None:
+    from simfrontier.machine import read_topology
+
+    topology = read_topology(path)
+    for level in range(3):
+        assert len(topology.groups(level)) == len(topology.switch_of)
+
+
 def _links(path: Path, _: random.Random) -> None:
     from simfrontier.trace.links import load_links
 
@@ -137,6 +145,22 @@ def _lowered(path: Path, _: random.Random) -> None:
     from simfrontier.collectives.lowering.store import load_lowered
 
     load_lowered(path)
+
+
+def _checkpoint_file(path: Path, _: random.Random) -> None:
+    """Behind the digest that a manifest has of it."""
+    from simfrontier_real.checkpoints.shard_file import entries_of
+
+    entries_of(path.read_bytes(), str(path))
+
+
+def _checkpoint_manifest(path: Path, _: random.Random) -> None:
+    from simfrontier_real.checkpoints.manifest import NAME, read_manifest
+
+    folder = path.parent / "step-000001"
+    folder.mkdir(exist_ok=True)
+    (folder / NAME).write_bytes(path.read_bytes())
+    read_manifest(folder)
 
 
 def _setting(path: Path, _: random.Random) -> None:
@@ -206,6 +230,9 @@ READERS: dict[str, Reader] = {
     "calibration": Reader(kind="calibration", suffix=".toml", share=8.0, read=_calibration),
     "log": Reader(kind="log", suffix=".txt", share=10.0, read=_measured),
     "table": Reader(kind="table", suffix=".csv", share=8.0, read=_measured),
+    "checkpoint-file": Reader(kind="checkpoint-file", suffix=".safetensors", share=4.0, read=_checkpoint_file),
+    "checkpoint-manifest": Reader(kind="checkpoint-manifest", suffix=".json", share=4.0, read=_checkpoint_manifest),
+    "topology": Reader(kind="topology", suffix=".conf", share=8.0, read=_topology),
     "setting": Reader(kind="setting", suffix=".txt", share=1.0, read=_setting),
     "journal": Reader(kind="journal", suffix=".jsonl", share=8.0, read=_journal),
     "killed-run": Reader(kind="setting", suffix=".txt", share=0.02, read=_killed),

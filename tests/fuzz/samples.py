@@ -11,6 +11,12 @@ from tests.fuzz.reader import Reader
 from tests.invoke import ROOT, TOY, invoke
 from tests.scenario_files import SCENARIOS
 
+TOPOLOGY = b"""# by hand
+SwitchName=s0 Nodes=tux[00-05],tux9 LinkSpeed=900
+SwitchName=s1 Nodes=tux[06-08,12]
+SwitchName=t0 Switches=s[0-1]
+SwitchName=top Switches=t0
+"""
 OSU = b"""# OSU MPI-ROCM Allgather Latency Test v7.5
 # Datatype: MPI_CHAR.
 # Size       Avg Latency(us)
@@ -72,13 +78,42 @@ def made_in(folder: Path) -> dict[str, list[bytes]]:
     assert made.code == 0, made
     out["calibration"] = [(folder / "box.toml").read_bytes()]
     out["journal"] = [_journal(folder / "tuned")]
+    out["checkpoint-file"], out["checkpoint-manifest"] = _checkpoint()
+    out["topology"] = [TOPOLOGY]
     out["setting"] = [
         b"training.micro_batch=2",
+        b'nodes={placement="random",seed=3}',
         b"plans.*.softmax=two-pass",
         b'machine.overrides={"device.hbm_bytes"=1e9}',
     ]
     out |= {reader.kind: reader.samples() for reader in added("tests.fuzz", Reader) if reader.samples}
     return out
+
+
+def _checkpoint() -> tuple[list[bytes], list[bytes]]:
+    """A rank's file of a checkpoint, and a manifest."""
+    from simfrontier_real.checkpoints.manifest import FORMAT, FileOf, LogicalTensor, Manifest, Stretch, manifest_text
+    from simfrontier_real.checkpoints.parts import Part
+    from simfrontier_real.checkpoints.shard_file import Entry, Key, shard_bytes
+
+    part = Part(((0, 4), (0, 2)), ((2, 1), (2, None)))
+    entries = [
+        (Entry(key=Key(role, "w", 0), dtype=dtype, lines=lines, part=part), bytes(size))
+        for role, dtype, lines, size in (("weight", "BF16", 1, 8), ("optimizer", "F32", 2, 32))
+    ]
+    manifest = Manifest(
+        format=FORMAT,
+        steps=2,
+        skipped=(0,),
+        losses=(None, 1.5),
+        counters={"queue": 3},
+        model={"model": "m", "batch": 2},
+        training={"seed": 0, "clip": 1.0},
+        history=(Stretch(steps=2, plan="zero3", mesh=(("node", 2), ("gcd", 2)), schedule=DIGEST, loses=""),),
+        tensors=(LogicalTensor(role="weight", name="w", layers=1, dtype="BF16", shape=(4, 2)),),
+        files=(FileOf(name="rank-00000.safetensors", rank=0, bytes=100, sha256=DIGEST),),
+    )
+    return [shard_bytes(entries, {"rank": "0"})], [manifest_text(manifest).encode()]
 
 
 def _journal(folder: Path) -> bytes:

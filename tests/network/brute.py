@@ -41,7 +41,7 @@ def wires_of(fabric: Fabric, source: int, target: int) -> list[tuple[int, float]
     out += [(n * wires + wire, 1.0) for wire in machine.node.from_network(b)]
     fly, count = machine.dragonfly, fabric.num_pool_groups
     if fly is not None and count:
-        g, h = m // fly.nodes_per_group, n // fly.nodes_per_group
+        g, h = (int(fabric.group_of_node[node]) for node in (m, n))
         if g != h:
             third = [c for c in range(count) if c not in (g, h)]
             aside = fly.nonminimal_share if third else 0.0
@@ -50,9 +50,10 @@ def wires_of(fabric: Fabric, source: int, target: int) -> list[tuple[int, float]
                 out.append((fabric.pool_base + g * count + c, aside / len(third)))
                 out.append((fabric.pool_base + c * count + h, aside / len(third)))
     tree = machine.fat_tree
-    if tree is not None and count and m // tree.nodes_per_leaf != n // tree.nodes_per_leaf:
-        out.append((fabric.pool_base + 2 * (m // tree.nodes_per_leaf), 1.0))
-        out.append((fabric.pool_base + 2 * (n // tree.nodes_per_leaf) + 1, 1.0))
+    g, h = (int(fabric.group_of_node[node]) for node in (m, n))
+    if tree is not None and count and g != h:
+        out.append((fabric.pool_base + 2 * g, 1.0))
+        out.append((fabric.pool_base + 2 * h + 1, 1.0))
     return out
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
 import pytest
 
-from simfrontier.machine import load_machine
+from simfrontier.machine import JobNodes, load_machine
 from simfrontier.network import Fabric
 from simfrontier.network.route_tables import RouteTable, route_table
 from simfrontier.network.routes import route
@@ -34,7 +35,10 @@ def joined(table: RouteTable, source: int, target: int) -> list[str]:
         return [f"node {a} {name}" for name in table.within_node[here][there]]
     middle: list[str] = []
     if table.between is not None:
+        groups = table.between.group_of_node
         first, second = a // table.between.nodes_per_group, b // table.between.nodes_per_group
+        if groups is not None:
+            first, second = groups[a], groups[b]
         if first != second:
             middle = [name.format(a=first, b=second) for name in table.between.route]
     out, back = table.to_network[here], table.from_network[there]
@@ -61,6 +65,14 @@ def test_frontiers_routes_are_those_worked_by_hand() -> None:
 def test_the_table_has_the_routes_of_single_messages(machine: str, num_nodes: int) -> None:
     hardware = load_machine(machine)
     table, fabric = route_table(hardware, num_nodes), Fabric.build(hardware, num_nodes)
+    for a, b in product(range(fabric.num_devices), repeat=2):
+        assert joined(table, a, b) == [fabric.describe(link) for link in route(fabric, a, b)], (a, b)
+
+
+def test_a_table_says_the_group_of_every_node_where_they_do_not_lie_in_order() -> None:
+    hardware = replace(load_machine("toy-cluster"), job_nodes=JobNodes(placement="list", listed=(4, 0, 15)))
+    table, fabric = route_table(hardware, 3), Fabric.build(hardware, 3)
+    assert table.between is not None and table.between.group_of_node == (1, 0, 3)
     for a, b in product(range(fabric.num_devices), repeat=2):
         assert joined(table, a, b) == [fabric.describe(link) for link in route(fabric, a, b)], (a, b)
 

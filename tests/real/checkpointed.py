@@ -13,10 +13,11 @@ from simfrontier.plan import build, make_plan
 from simfrontier.schedule import Schedule, digest
 from simfrontier.wholefile import write_durable
 from simfrontier.workload import gpt
-from simfrontier_real.arrays import Backend, numpy_backend, torch_backend
+from simfrontier_real.arrays import numpy_backend
 from simfrontier_real.checkpoints.folder import step_folder
 from simfrontier_real.checkpoints.manifest import NAME, Manifest, manifest_text
-from simfrontier_real.checkpoints.run import FoundCheckpoint, manifest_of, read_checkpoint, write_shard
+from simfrontier_real.checkpoints.resume import FoundCheckpoint, read_checkpoint
+from simfrontier_real.checkpoints.writer import manifest_of, write_shard
 from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.lowered import LoweredTransport
 from simfrontier_real.programs import programs_of
@@ -52,12 +53,6 @@ def loaded(schedule: Schedule) -> LoadedSchedule:
     )
 
 
-def backend_of(schedule: Schedule) -> Backend:
-    """numpy's arrays, or torch's where numpy has no such type."""
-    has_bf16 = any("bf16" in tensor.dtype for tensor in schedule.tensors.values())
-    return torch_backend() if has_bf16 else numpy_backend()
-
-
 class Run:
     """All ranks of a schedule in this process, from the beginning or from the checkpoint of a folder."""
 
@@ -76,7 +71,8 @@ class Run:
             assert not isinstance(read, str), read
             self.before = read[0]
             point = FoundCheckpoint(folder=start, manifest=read[0], shards=read[1]).start(self.loaded.digest)
-        world, backend = LoopbackWorld(schedule.mesh), backend_of(schedule)
+        self.start = point
+        world, backend = LoopbackWorld(schedule.mesh), numpy_backend()
         self.ranks = []
         for rank in range(schedule.mesh.num_ranks):
             transport: Any = world.transport(rank)
@@ -106,9 +102,7 @@ class Run:
         made = [write_shard(to, rank.context, self.steps, self.loaded.digest) for rank in self.ranks]
         losses = [sum(parts) for parts in zip(*(rank.losses for rank in self.ranks), strict=True)]
         files = [each for each in made if each is not None]
-        manifest = manifest_of(
-            self.loaded, self.training, self.steps, self.ranks[0].skipped, losses, files, self.before
-        )
+        manifest = manifest_of(self.loaded, self.training, self.steps, self.ranks[0], losses, files, self.before)
         write_durable(to / NAME, manifest_text(manifest).encode())
         return to
 

@@ -1,7 +1,8 @@
 """A rank of `simfrontier-real` that kills itself as `kill -9` does: in an op, or while it writes a checkpoint.
 
-Arguments: `RANK op STEP OP` or `RANK bytes STEP COUNT` (steps counted from 1), then those of the command line; only the
-rank of that number dies. COUNT: of its file of the checkpoint after that step, so many bytes are written first."""
+Arguments: `RANK op STEP OP`, `RANK bytes STEP COUNT` or `RANK manifest STEP COUNT` (steps counted from 1), then those
+of the command line; only the rank of that number dies. COUNT: of its file, or of the manifest, of the checkpoint after
+that step, so many bytes are written first."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import os
 import runpy
 import signal
 import sys
+from pathlib import Path
 
 
 def die() -> None:
@@ -42,29 +44,32 @@ def in_op(step: int, op: int) -> None:
     dying("outgoing")
 
 
-def in_write(step: int, count: int) -> None:
-    """When so many bytes of its file of the checkpoint after that step are written."""
+def in_write(what: str, step: int, count: int) -> None:
+    """When so many bytes of its file, or of the manifest, of the checkpoint after that step are written."""
     from simfrontier import wholefile
-    from simfrontier_real.checkpoints import run
+    from simfrontier_real.checkpoints import writer
 
-    write_shard = run.write_shard
+    write_durable = writer.write_durable
 
     def write_all(file: int, content: bytes) -> None:
         os.write(file, content[:count])
         os.fsync(file)
         die()
 
-    def written(folder: object, context: object, steps: int, digest: str) -> object:
-        if steps == step:
+    def written(path: Path, content: bytes) -> None:
+        if path.parent.name == f"step-{step:06}" and (path.name == writer.NAME) == (what == "manifest"):
             wholefile.write_all = write_all
-        return write_shard(folder, context, steps, digest)  # type: ignore[arg-type]
+        write_durable(path, content)
 
-    run.write_shard = written  # type: ignore[assignment]
+    writer.write_durable = written
 
 
 if __name__ == "__main__":
     victim, how, step, number = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
     sys.argv = [sys.argv[0], *sys.argv[5:]]
     if os.environ["RANK"] == victim:
-        (in_op if how == "op" else in_write)(step, number)
+        if how == "op":
+            in_op(step, number)
+        else:
+            in_write(how, step, number)
     runpy.run_module("simfrontier_real", run_name="__main__", alter_sys=True)

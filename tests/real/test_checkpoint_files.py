@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from simfrontier.errors import InputError
+from simfrontier.schedule import load
 from simfrontier_real.checkpoints.folder import prune, refuse_others, step_folder, steps_in
 from simfrontier_real.checkpoints.manifest import (
     FORMAT,
@@ -28,10 +29,12 @@ from simfrontier_real.checkpoints.manifest import (
     read_manifest,
 )
 from simfrontier_real.checkpoints.parts import Part
-from simfrontier_real.checkpoints.run import CheckpointSettings, found_checkpoint, read_checkpoint
+from simfrontier_real.checkpoints.resume import CheckpointSettings, found_checkpoint, read_checkpoint
 from simfrontier_real.checkpoints.shard_file import Entry, Key, entries_of, shard_bytes
 from simfrontier_real.train import TrainingSettings
+from tests.invoke import invoke
 from tests.real.checkpointed import OneRank, Run, loaded, one_line, same_batch
+from tests.real.ranks import ROOT
 from tests.real.schedules import EXACT
 
 
@@ -51,6 +54,7 @@ def tiny(folder: Path, steps: int = 1) -> Path:
         steps=steps,
         skipped=(),
         losses=(1.5,) * steps,
+        counters={},
         model={"model": "m"},
         training={"seed": 0},
         history=(stretch,),
@@ -155,6 +159,28 @@ def test_a_file_is_one_of_safetensors_that_is_read_by_hand(tmp_path: Path) -> No
 
     whole = initial_weights(same_batch(EXACT["zero3"], (1, 1, 2)), 0)["qkv.weight", 0]
     assert np.array_equal(numbers, whole.reshape(-1)[384:])
+
+
+def test_the_documented_part_is_that_of_a_file(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "how-to" / "checkpoints.md").read_text(encoding="utf-8")
+    (documented,) = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+    at = Run(same_batch(EXACT["zero-topo"], (2, 1, 2))).save(tmp_path)
+    content = (at / "rank-00001.safetensors").read_bytes()
+    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    parts = json.loads(header["__metadata__"]["parts"])
+    assert documented.items() <= parts.items()
+
+
+def test_the_documented_size_is_that_of_the_documented_run(tmp_path: Path) -> None:
+    """Rank 1 of zero3 after ten steps."""
+    text = (ROOT / "docs" / "how-to" / "checkpoints.md").read_text(encoding="utf-8")
+    (command,) = re.findall(r"^simfrontier (export .*) --out /tmp/c/4$", text, re.M)
+    (documented,) = re.findall(r"rank-00001.safetensors: is cut short: [\d,]+ of ([\d,]+) bytes", text)
+    made = invoke(*command.split(), "--out", tmp_path)
+    assert made.code == 0, made
+    run = Run(load(tmp_path / "schedule-zero3.json"))
+    run.steps = 10
+    assert f"{(run.save(tmp_path) / 'rank-00001.safetensors').stat().st_size:,}" == documented
 
 
 # ── which one is used ──

@@ -9,6 +9,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from simfrontier.schedule import save
 from tests.real.checkpointed import same_batch
 from tests.real.grids import megatron
@@ -53,7 +55,8 @@ def killed(command: list[str], victim: int, how: list[str], size: int) -> Ended:
 def test_a_rank_killed_in_a_step_ends_all_and_the_restart_reaches_the_same_bits(tmp_path: Path) -> None:
     """Rank 2 dies in the backward of the third step: one line names step, op and rank. After the restart every file of
     the last checkpoint has the bytes of the run that was never killed."""
-    path = file_of(tmp_path, "zero3", (2, 1, 2), "zero3", batch=4, precision="bf16")
+    types = {"master": "bf16", "moments": "bf16"}
+    path = file_of(tmp_path, "zero3", (2, 1, 2), "zero3", batch=4, precision="bf16", types=types)
     broken, whole = tmp_path / "broken", tmp_path / "whole"
     trained(arguments(path, whole, "--no-reference"), 4, LIMIT_S)
     ended = killed(arguments(path, broken, "--no-reference"), 2, ["op", "3", "60"], 4)
@@ -97,6 +100,22 @@ def test_a_rank_killed_while_it_writes_leaves_the_checkpoint_before_for_any_plan
     ended = trained(arguments(topo, folder, *more), 8, LIMIT_S)
     assert ended.err == "" and f"from {newest}\n" in ended.out
     equal(report, 3, [4])
+
+
+@pytest.mark.parametrize("count", [0, 700])
+def test_rank_0_killed_while_it_writes_the_manifest_leaves_the_checkpoint_before(count: int, tmp_path: Path) -> None:
+    """It also holds the store that the others ask who speaks, so without it they may all speak."""
+    path = file_of(tmp_path, "ddp", (1, 1, 2), "ddp", batch=2)
+    folder = tmp_path / "run"
+    ended = killed(arguments(path, folder, "--no-reference"), 0, ["manifest", "2", str(count)], 2)
+    assert ended.err.splitlines() and all(line.startswith("simfrontier-real: ") for line in ended.err.splitlines())
+    newest = folder / "step-000002"
+    assert not (newest / "manifest.json").exists() and (newest / "rank-00000.safetensors").exists()
+    again = trained(arguments(path, folder, "--no-reference", "--resume", str(folder), steps=2), 2, LIMIT_S)
+    assert again.err.splitlines() == [
+        f"simfrontier-real: {newest}: has no manifest.json, which is written last: not finished; step-000001 is used"
+    ]
+    assert sorted(each.name for each in newest.iterdir()) == ["manifest.json", "rank-00000.safetensors"]
 
 
 def equal(report: Path, first: int, written: list[int]) -> None:

@@ -98,7 +98,9 @@ def figures_of(read: Page) -> list[dict[str, Any]]:
 
 def test_every_section_that_has_something_to_say_is_there(made: Made) -> None:
     done, varied, read = made
-    lacking = {"compression", "environment", "gathers", "softmax"} | ({"sensitivity"} if varied is None else set())
+    lacking = {"compression", "environment", "gathers", "slowdown", "softmax"} | (
+        {"sensitivity"} if varied is None else set()
+    )
     lacking |= set() if "pipe" in done.scenario.plans else {"ranks", "pipeline"}
     lacking |= {"published"} if done.scenario.file.published is None else set()
     assert [name for name in CONTENTS if name in read.ids] == [name for name in CONTENTS if name not in lacking]

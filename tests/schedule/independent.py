@@ -275,7 +275,8 @@ class Routes:
             return [f"node {a} {link}" for link in form["within_node"][here][there]]
         middle: list[str] = []
         if between := form["between"]:
-            groups = {"a": a // between["nodes_per_group"], "b": b // between["nodes_per_group"]}
+            listed = between["group_of_node"] or [n // between["nodes_per_group"] for n in range(form["num_nodes"])]
+            groups = {"a": listed[a], "b": listed[b]}
             middle = [name.format(**groups) for name in between["route"]] if groups["a"] != groups["b"] else []
         out, back = form["to_network"][here], form["from_network"][there]
         return [*(f"node {a} {link}" for link in out), *middle, *(f"node {b} {link}" for link in back)]

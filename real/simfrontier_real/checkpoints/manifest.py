@@ -14,6 +14,7 @@ from typing import Final
 
 from simfrontier.errors import InputError
 from simfrontier.io import read_json, typed
+from simfrontier.limits import CHECKPOINT_FILE
 
 NAME: Final = "manifest.json"
 FORMAT: Final = "simfrontier checkpoint 1"
@@ -56,14 +57,15 @@ class Stretch:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     """What is in a checkpoint. `steps`: optimizer steps that were run, `skipped` the numbers (from 0) of those that
-    changed nothing because gradients overflowed, `losses` the mean losses of all (null: not finite). `model` and
-    `training`: what a run must have in common with this one to go on. `history`: which schedules ran the steps, the
-    last of which wrote the checkpoint."""
+    changed nothing because gradients overflowed, `losses` the mean losses of all (null: not finite), `counters` whole
+    numbers that a model keeps beside its states. `model` and `training`: what a run must have in common with this one
+    to go on. `history`: which schedules ran the steps, the last of which wrote the checkpoint."""
 
     format: str
     steps: int
     skipped: tuple[int, ...]
     losses: tuple[float | None, ...]
+    counters: dict[str, int]
     model: dict[str, Value]
     training: dict[str, Value]
     history: tuple[Stretch, ...]
@@ -87,7 +89,7 @@ def read_manifest(folder: Path) -> Manifest:
     path = folder / NAME
     if not path.is_file():
         raise InputError(f"has no {NAME}, which is written last: not finished", where=str(folder))
-    document = read_json(path, "manifest of a checkpoint")
+    document = read_json(path, "manifest of a checkpoint", CHECKPOINT_FILE)
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         got = document.get("format") if isinstance(document, dict) else None
         raise InputError(f"format {got!r}; allowed: {FORMAT!r}", where=str(path))

@@ -24,10 +24,10 @@ from simfrontier.network import (
     RingOrder,
     Template,
     assemble,
+    group_loads,
     lay_out,
     load,
     masks,
-    pool_loads,
     positions,
     send,
 )
@@ -172,10 +172,10 @@ def _template(machine: Machine, mask: int, size: int) -> Template:
 
 def _all_pairs(fabric: Fabric, at: GroupLayout) -> tuple[Ints, Ints, Floats] | None:
     """Pool loads where each member sends 1/(size-1) to each other: by the numbers of members per group of nodes."""
-    num_groups, per_group = fabric.pools.num_groups, fabric.pools.nodes_per_group
+    num_groups = fabric.pools.num_groups
     if not num_groups:
         return None
-    seat, which = np.unique(at.group * num_groups + at.node // per_group, return_inverse=True)
+    seat, which = np.unique(at.group * num_groups + fabric.group_of_node[at.node], return_inverse=True)
     act, group = np.divmod(seat, num_groups)
     members = np.bincount(which, np.bitwise_count(at.mask))
     # every (seat, seat) pair of the same activity: seat i is repeated as often as its activity has seats
@@ -185,4 +185,4 @@ def _all_pairs(fabric: Fabric, at: GroupLayout) -> tuple[Ints, Ints, Floats] | N
     begins = np.cumsum(num_seats[act]) - num_seats[act]
     other = first_seat[act[one]] + np.arange(len(one)) - begins[one]
     amount = members[one] * members[other] / (at.size - 1)
-    return pool_loads(fabric, act[one], group[one] * per_group, group[other] * per_group, amount)
+    return group_loads(fabric, act[one], group[one], group[other], amount)

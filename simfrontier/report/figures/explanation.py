@@ -19,7 +19,7 @@ from simfrontier.analysis import (
     part_words,
 )
 from simfrontier.arrays import Floats
-from simfrontier.explanation import Explanation, PlanComparison, TriedChange
+from simfrontier.explanation import Explanation, PlanComparison, ShownWait, TriedChange, Waits
 from simfrontier.report.findings.explanation import OTHER, shown_differences
 from simfrontier.report.phrases import percent, quantity, signed_seconds
 from simfrontier.report.theme import CODEC, IDLE, Figure, axis, figure, rows, time_scale, told_bars
@@ -140,6 +140,39 @@ def changes_figure(explanation: Explanation) -> Figure:
     labels = [change.label for change in explanation.changes]
     x = axis(f"saved of a step of {quantity(explanation.step_s, 's')} ({unit})", zeroline=True)
     return figure(traces, x, axis("", **rows(labels)), 150 + 26 * len(labels), barmode="overlay", bargap=0.25)
+
+
+def waits_figure(waits: Waits) -> Figure:
+    """A matrix of the pairs that waited longest: who waited down, for whom across, coloured by each rank's seconds."""
+    waiting = list(dict.fromkeys(pair.waiting for pair in waits.pairs))
+    late = list(dict.fromkeys(pair.late for pair in waits.pairs))
+    scale, unit = time_scale(max(pair.seconds for pair in waits.pairs))
+    seconds = {(pair.waiting, pair.late): pair for pair in waits.pairs}
+    cells = [[seconds.get((row, column)) for column in late] for row in waiting]
+    words = [["" if pair is None else _waited(pair) for pair in row] for row in cells]
+    matrix = {
+        "type": "heatmap",
+        "x": late,
+        "y": waiting,
+        "z": [[None if pair is None else float(f"{scale * pair.seconds:.4g}") for pair in row] for row in cells],
+        "hovertext": words,
+        "hovertemplate": "%{hovertext}<extra></extra>",
+        "hoverongaps": False,
+        "colorscale": [[0.0, "#FBEFD9"], [0.5, "#E07A3F"], [1.0, "#4A1030"]],
+        "zmin": 0.0,
+        "colorbar": {"title": {"text": f"waited ({unit})"}, "thickness": 14},
+        "xgap": 2,
+        "ygap": 2,
+    }
+    x, y = axis("for whom", type="category"), axis("who waited", **rows(waiting))
+    return figure([matrix], x, y, 170 + 30 * len(waiting))
+
+
+def _waited(pair: ShownWait) -> str:
+    return (
+        f"<b>{text(pair.waiting)}</b> waited for {text(pair.late)}<br>{quantity(pair.seconds, 's')} each in "
+        f"{pair.calls:,} calls, {quantity(pair.exposed_s, 's')} with no kernel<br>{'<br>'.join(map(text, pair.names))}"
+    )
 
 
 def waterfall_figure(explanation: Explanation, other: PlanComparison) -> Figure:

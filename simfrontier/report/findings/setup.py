@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from simfrontier.records import dataclass
+from simfrontier.report.findings.job_nodes import NodesOfJob, nodes_of_job
 from simfrontier.report.view import StudyView
 from simfrontier.scenario import Scenario
 from simfrontier.workload import Checkpointing, Optimizer, Precision, Shape
@@ -16,7 +17,7 @@ class Setup:
     alike, and `samples`, sequences of a step, empty where plans of one size differ. `micro_batch` and `grad_accum`: by
     plan, ascending; `per_device`: micro-batches are of a device, not of a data-parallel rank; `same_work`: a device has
     as many samples at every size; `fitted_on`: the machines that the library was fitted on, where this is none of
-    them."""
+    them; `nodes`: where they lie in the network."""
 
     scenario: str
     machine: str
@@ -37,6 +38,7 @@ class Setup:
     precision: Precision
     optimizer: Optimizer
     fitted_on: tuple[str, ...]
+    nodes: NodesOfJob
 
 
 def setup_of(view: StudyView) -> Setup:
@@ -64,6 +66,7 @@ def setup_of(view: StudyView) -> Setup:
         precision=scenario.precision,
         optimizer=scenario.file.model.optimizer,
         fitted_on=fitted_elsewhere(scenario),
+        nodes=nodes_of_job(scenario.machine, view.sizes),
     )
 
 

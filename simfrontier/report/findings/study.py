@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from simfrontier.report.findings.published import Published
     from simfrontier.report.findings.ranks import RankGrids
     from simfrontier.report.findings.sensitivity import Variations
+    from simfrontier.report.findings.slowdown import SlowdownFindings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +47,7 @@ class StudyFindings:
     published: Published | None = None
     ranks: RankGrids | None = None
     sensitivity: Variations | None = None
+    slowdown: SlowdownFindings | None = None
     environment: Environment | None = None
     pipeline: tuple[Pipeline, ...] | None = None
 
@@ -71,7 +73,10 @@ def write_findings(found: StudyFindings, view: StudyView, path: Path) -> None:
     """Write a study's findings as JSON, in the units that their names say, those of extras' sections by their names;
     sizes that are keys are text there. Raises InputError where the file cannot be written."""
     of_extras = {section.name: asdict(one) for section, one in sections_found(view)}
-    write_json({**asdict(found), **of_extras}, path)
+    document = {**asdict(found), **of_extras}
+    if found.slowdown is None:  # of a scenario that does not ask for it there is no word
+        del document["slowdown"]
+    write_json(document, path)
 
 
 def _rare(view: StudyView) -> dict[str, Any]:
@@ -89,6 +94,10 @@ def _rare(view: StudyView) -> dict[str, Any]:
         from simfrontier.report.findings.sensitivity import variations_of
 
         made["sensitivity"] = variations_of(view, view.sensitivity)
+    if view.slowdown is not None:
+        from simfrontier.report.findings.slowdown import slowdown_of
+
+        made["slowdown"] = slowdown_of(view.slowdown)
     if view.piped:
         from simfrontier.report.findings.pipeline import pipelines_of
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from simfrontier.opnames import parameter_of
 from simfrontier.schedule import Compute
@@ -116,11 +116,10 @@ def _centre_sum(context: RankContext, index: int, op: Compute) -> None:
 
 @dataclass(frozen=True, slots=True)
 class MugsKernels:
-    """The kernels of Mugs; `places` are where the next row enters each queue, on every rank the same."""
+    """The kernels of Mugs; the counters of the targets are where the next row enters each queue."""
 
     targets: LossTargets
     settings: MugsSettings
-    places: dict[str, int] = field(default_factory=dict)
 
     def kernels(self) -> dict[str, Kernel]:
         return {
@@ -189,7 +188,8 @@ class MugsKernels:
         assert queue is not None
         is_turned = parameter_of(name) == "queue"  # entries are columns
         by_entry = xp.permute_dims(queue, (1, 0)) if is_turned else queue
-        by_entry, self.places[op.name] = queues.entered(xp, by_entry, rows, self.places.get(op.name, 0))
+        places = self.targets.counters
+        by_entry, places[op.name] = queues.entered(xp, by_entry, rows, places.get(op.name, 0))
         operands.keep(name, xp.permute_dims(by_entry, (1, 0)) if is_turned else by_entry)
         for other in others:
             operands.keep(other, operands.weight(other))

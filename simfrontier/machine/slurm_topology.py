@@ -1,0 +1,98 @@
+"""Slurm's `topology.conf` (topology/tree): which switch each node hangs on, and which switch above each switch.
+
+Lines are `SwitchName=leaf0 Nodes=node[000-127]` and `SwitchName=spine Switches=leaf[0-3]`, with `LinkSpeed=...`, which
+Slurm itself does not use; a `#` begins a comment (https://slurm.schedmd.com/topology.conf.html).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from simfrontier.errors import InputError, nearest, shown, unknown_key
+from simfrontier.limits import NODES, TABLE_FILE
+from simfrontier.machine.hostlist import expanded
+from simfrontier.records import dataclass
+
+KEYS: Final = {key.lower(): key for key in ("SwitchName", "Nodes", "Switches", "LinkSpeed")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmTopology:
+    """`switch_of`: the leaf switch of every node, in the order of the file; `above`: the switch above a switch."""
+
+    where: str
+    switch_of: dict[str, str]
+    above: dict[str, str]
+
+    def groups(self, level: int) -> tuple[int, ...]:
+        """The group of every node, in the order of the file: the switch so many levels above its leaf, numbered in the
+        order of the file. Raises InputError where a node has none there."""
+        number: dict[str, int] = {}
+        group_of_leaf: dict[str, int] = {}
+        for leaf in dict.fromkeys(self.switch_of.values()):
+            switch = leaf
+            for up in range(level):
+                if switch not in self.above:
+                    text = f"got {level}, allowed: 0 to {up} (no switch stands above {shown(switch)} in {self.where})"
+                    raise InputError(text, key=("nodes", "group_level"))
+                switch = self.above[switch]
+            group_of_leaf[leaf] = number.setdefault(switch, len(number))
+        return tuple(group_of_leaf[leaf] for leaf in self.switch_of.values())
+
+
+def read_topology(path: Path) -> SlurmTopology:
+    """Read a file. Raises InputError with the number of the line that is wrong."""
+    from simfrontier.io import text_of
+
+    switch_of: dict[str, str] = {}
+    above: dict[str, str] = {}
+    switches: dict[str, int] = {}
+    for number, line in enumerate(text_of(path, "topology.conf", TABLE_FILE).split("\n"), 1):
+        given = line.partition("#")[0].split()
+        if not given:
+            continue
+        try:
+            name, children, are_nodes = _switch(given)
+            if name in switches:
+                raise InputError(f"got switch {shown(name)} twice (line {switches[name]}), allowed: every switch once")
+            switches[name] = number
+            known, what = (switch_of, "node") if are_nodes else (above, "switch")
+            for child in children:
+                if child in known:
+                    raise InputError(f"{what} {shown(child)} is below {shown(known[child])} already")
+                known[child] = name
+            if fault := NODES.fault(len(known)):
+                raise InputError(fault)
+        except InputError as error:
+            raise InputError(f"line {number}: {error}", where=str(path)) from None
+    for child in above:
+        if child not in switches:
+            text = f"line {switches[above[child]]}: switch {shown(child)} has no line; {nearest(child, switches)}"
+            raise InputError(text, where=str(path))
+    if not switch_of:
+        raise InputError("no line SwitchName=... Nodes=...", where=str(path))
+    return SlurmTopology(where=str(path), switch_of=switch_of, above=above)
+
+
+def _switch(words: list[str]) -> tuple[str, tuple[str, ...], bool]:
+    """The switch of a line, what is below it, and whether that are nodes."""
+    given: dict[str, str] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        known = KEYS.get(key.lower())
+        if known is None:
+            raise InputError(f"{shown(key)}: {unknown_key(key, KEYS.values())}")
+        if not equals or not value:
+            raise InputError(f"got {shown(word)}, allowed: {known}=...")
+        if known in given:
+            raise InputError(f"got {known} twice, allowed: once in a line")
+        given[known] = value
+    if "SwitchName" not in given:
+        raise InputError("SwitchName=... is missing")
+    if ("Nodes" in given) == ("Switches" in given):
+        raise InputError("allowed: either Nodes=... or Switches=...")
+    names = expanded(given["SwitchName"])
+    if len(names) != 1:
+        raise InputError(f"got {shown(given['SwitchName'])}, allowed: one switch in a line")
+    return names[0], expanded(given.get("Nodes") or given["Switches"]), "Nodes" in given

@@ -1,0 +1,58 @@
+"""Where the nodes of a job lie in the machine's network, at every size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from simfrontier.machine import Machine, compressed
+from simfrontier.network import groups_of_job
+from simfrontier.records import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodesOfJob:
+    """How the job gets its nodes; `in_groups`: by number of devices, how many nodes are in each group (dragonfly) or
+    under each leaf (fat tree) that has any, in the order of the groups; empty on a machine that has none. `listed`: the
+    nodes by name or number, where the scenario lists them; `seed`: where they are random."""
+
+    placement: str
+    group_word: str
+    in_groups: Mapping[int, tuple[int, ...]]
+    listed: str
+    seed: int | None
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether it goes without saying: the first nodes of the machine, all in one group."""
+        return self.placement == "contiguous" and all(len(counts) <= 1 for counts in self.in_groups.values())
+
+    def words(self, devices: int) -> str:
+        """At one size, for a reader: `random (seed 1), 48 nodes in 12 groups, 1 to 7 in each`."""
+        seed = "" if self.seed is None else f" (seed {self.seed})"
+        text = f"{self.listed or self.placement}{seed}"
+        counts = self.in_groups.get(devices, ())
+        if not counts:
+            return text
+        low, high = min(counts), max(counts)
+        each = str(low) if low == high else f"{low} to {high}"
+        groups = self.group_word if len(counts) == 1 else {"group": "groups", "leaf": "leaves"}[self.group_word]
+        nodes = f"{sum(counts):,} node{'s' if sum(counts) > 1 else ''} in {len(counts)} {groups}"
+        return f"{text}, {nodes}" if len(counts) == 1 else f"{text}, {nodes}, {each} in each"
+
+
+def nodes_of_job(machine: Machine, sizes: Sequence[int]) -> NodesOfJob:
+    """Where the nodes lie at these numbers of devices."""
+    job, has_groups = machine.job_nodes, machine.dragonfly is not None or machine.fat_tree is not None
+    in_groups = {}
+    for size in sizes if has_groups else ():
+        counts: dict[int, int] = {}
+        for group in groups_of_job(machine, -(-size // machine.devices_per_node)).tolist():
+            counts[group] = counts.get(group, 0) + 1
+        in_groups[size] = tuple(counts[group] for group in sorted(counts))
+    return NodesOfJob(
+        placement=job.placement,
+        group_word="leaf" if machine.fat_tree is not None else "group",
+        in_groups=in_groups,
+        listed=compressed(job.names or tuple(map(str, job.listed))),
+        seed=job.seed if job.placement == "random" else None,
+    )

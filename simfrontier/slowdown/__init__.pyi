@@ -1,0 +1,7 @@
+from .results import (
+    LaggingDevices as LaggingDevices,
+    LaggingLinks as LaggingLinks,
+    Slowdown as Slowdown,
+    SlowedPlan as SlowedPlan,
+)
+from .run import num_slowdowns as num_slowdowns, run_slowdown as run_slowdown

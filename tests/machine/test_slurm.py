@@ -1,0 +1,139 @@
+"""Slurm's lists of nodes and its topology.conf: what they mean, and what is refused with the number of the line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from simfrontier.errors import InputError
+from simfrontier.machine.hostlist import compressed, expanded
+from simfrontier.machine.slurm_topology import read_topology
+
+NAMES = st.lists(
+    st.one_of(
+        st.from_regex(r"[a-z][a-z0-9.-]{0,6}", fullmatch=True),
+        st.builds("{}{}".format, st.sampled_from(["n", "frontier", "x1c", "a-b"]), st.integers(0, 300)),
+        st.builds(lambda prefix, number: f"{prefix}{number:05}", st.sampled_from(["n", "frontier"]), st.integers(0, 9)),
+        st.integers(0, 40).map(str),
+    ),
+    min_size=1,
+    max_size=40,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("login1", ["login1"]),
+        ("frontier[00001-00003,00200]", ["frontier00001", "frontier00002", "frontier00003", "frontier00200"]),
+        ("a[9-11]", ["a9", "a10", "a11"]),
+        ("a[1,3],b,c[2]", ["a1", "a3", "b", "c2"]),
+        ("rack[0-1]n[1-2]-ib", ["rack0n1-ib", "rack0n2-ib", "rack1n1-ib", "rack1n2-ib"]),
+        ("b2,a1", ["b2", "a1"]),
+    ],
+)
+def test_lists_by_hand(text: str, names: list[str]) -> None:
+    assert list(expanded(text)) == names
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        (["frontier00001", "frontier00002", "frontier00003", "frontier00200"], "frontier[00001-00003,00200]"),
+        (["a99", "a100"], "a[99-100]"),
+        (["n1", "n01"], "n[1,01]"),
+        (["n7"], "n7"),
+        (["0", "1", "2", "7"], "[0-2,7]"),
+    ],
+)
+def test_names_are_written_short(names: list[str], text: str) -> None:
+    assert compressed(names) == text and list(expanded(text)) == names
+
+
+@given(NAMES)
+@settings(deadline=None)
+def test_what_is_written_means_the_same_names(names: list[str]) -> None:
+    assert list(expanded(compressed(names))) == names
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "a,,b", "a[", "a]", "a[1-", "a[1-2", "a[]", "a[1,]", "a[-3]", "a[b]", "a b", "a[[1]]", "-a", "a[1-2]]", "a\n"],
+)
+def test_what_is_no_list_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match=r"^got .*, allowed: names of nodes as Slurm writes them, e\.g\. node\["):
+        expanded(text)
+
+
+def test_endless_and_backward_ranges_are_refused() -> None:
+    with pytest.raises(InputError, match=r'^"a\[5-3\]": got 5-3, allowed: the smaller number first$'):
+        expanded("a[5-3]")
+    for text in ("a[0-99999999999999999]", "a[0-9999]b[0-9999]", ",".join(["a[0-99999]"] * 11)):
+        with pytest.raises(InputError, match=r"nodes; allowed: up to 1,048,576"):
+            expanded(text)
+
+
+# As `man topology.conf` has it, with two levels, comments, keys in other letters and LinkSpeed.
+SAMPLE = """\
+# topology.conf
+SwitchName=s0 Nodes=tux[0-5]   # a leaf
+switchname=s1 nodes=tux[6-11] LinkSpeed=900
+SwitchName=s2 Nodes=tux[12-17]
+SwitchName=s3 Nodes=tux18,tux20
+
+SwitchName=t0 Switches=s[0-1]
+SwitchName=t1 Switches=s[2-3]
+SwitchName=top Switches=t[0-1]
+"""
+
+
+def read(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "topology.conf"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_topology_by_hand(tmp_path: Path) -> None:
+    topology = read_topology(read(tmp_path, SAMPLE))
+    assert list(topology.switch_of)[:2] == ["tux0", "tux1"] and topology.switch_of["tux20"] == "s3"
+    assert topology.groups(0) == (0,) * 6 + (1,) * 6 + (2,) * 6 + (3, 3)
+    assert topology.groups(1) == (0,) * 12 + (1,) * 8
+    assert topology.groups(2) == (0,) * 20
+    with pytest.raises(InputError) as caught:
+        topology.groups(3)
+    assert str(caught.value).startswith('nodes.group_level: got 3, allowed: 0 to 2 (no switch stands above "top" in ')
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("SwitchNam=s4 Nodes=a", 'line 10: "SwitchNam": unknown key; did you mean "SwitchName"?'),
+        ("SwitchName=s4", "line 10: allowed: either Nodes=... or Switches=..."),
+        ("SwitchName=s4 Nodes=a Switches=s0", "line 10: allowed: either Nodes=... or Switches=..."),
+        ("SwitchName=s4 Nodes=", 'line 10: got "Nodes=", allowed: Nodes=...'),
+        ("SwitchName=s4 Nodes", 'line 10: got "Nodes", allowed: Nodes=...'),
+        ("Nodes=a", "line 10: SwitchName=... is missing"),
+        ("SwitchName=s4 Nodes=a Nodes=b", "line 10: got Nodes twice, allowed: once in a line"),
+        ("SwitchName=s[4-5] Nodes=a", 'line 10: got "s[4-5]", allowed: one switch in a line'),
+        ("SwitchName=s0 Nodes=a", 'line 10: got switch "s0" twice (line 2), allowed: every switch once'),
+        ("SwitchName=s4 Nodes=tux3", 'line 10: node "tux3" is below "s0" already'),
+        ("SwitchName=t2 Switches=s0", 'line 10: switch "s0" is below "t0" already'),
+        ("SwitchName=t2 Switches=sx3", 'line 10: switch "sx3" has no line; did you mean "s3"?'),
+        ("SwitchName=s4 Nodes=a[5-3]", 'line 10: "a[5-3]": got 5-3, allowed: the smaller number first'),
+    ],
+)
+def test_a_wrong_line_is_named(tmp_path: Path, line: str, told: str) -> None:
+    path = read(tmp_path, SAMPLE + line + "\n")
+    with pytest.raises(InputError) as caught:
+        read_topology(path)
+    assert str(caught.value) == f"{path}: {told}"
+
+
+def test_a_topology_without_nodes_and_switches_in_a_circle_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no line SwitchName=\.\.\. Nodes=\.\.\.$"):
+        read_topology(read(tmp_path, "# nothing\n"))
+    circle = "SwitchName=a Nodes=n0\nSwitchName=b Switches=a,c\nSwitchName=c Switches=b\n"
+    topology = read_topology(read(tmp_path, circle))
+    assert topology.groups(9) == (0,)  # it ends
