@@ -1,4 +1,3 @@
-from .failures import Failures as Failures
-from .fewer import FewerNodes as FewerNodes
 from .model import Shares as Shares
+from .rows import goodput_rows as goodput_rows
 from .yields import Goodput as Goodput, Yield as Yield, find_goodput as find_goodput
