@@ -81,6 +81,15 @@ def waiting_share(upkeep: Upkeep) -> float:
     return blocked
 
 
+def spares_for(upkeep: Upkeep, share: float) -> int:
+    """The fewest spare nodes with which the job waits for at most that share of all time."""
+    load, blocked, servers = upkeep.broken_per_s * upkeep.repair_s, 1.0, 0
+    while blocked > share or servers == 0:
+        servers += 1
+        blocked = load * blocked / (servers + load * blocked)
+    return servers - 1
+
+
 def interval_of(rule: Rule, upkeep: Upkeep) -> float:
     """Seconds of work between checkpoints by a rule; endless where nothing ever fails.
 

@@ -36,6 +36,7 @@ def _row(each: Yield) -> dict[str, Cell]:
         "played_error": None if each.played is None else each.played.error,
         "steps_per_day": each.steps_per_day,
         "tokens_per_day": each.tokens_per_day,
+        "enough_spares": each.enough_spares,
         "fewer_devices": None if fewer is None else fewer.step.devices,
         "fewer_share": None if fewer is None else fewer.fewer_share,
         "fewer_tokens_per_day": each.fewer_tokens_per_day,

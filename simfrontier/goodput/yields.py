@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from simfrontier.errors import InputError
 from simfrontier.goodput.failures import DAY_S, Failures, load_failures
 from simfrontier.goodput.fewer import FewerNodes, with_fewer
-from simfrontier.goodput.model import Shares, shares
+from simfrontier.goodput.model import Shares, shares, spares_for
 from simfrontier.goodput.monte_carlo import Played, play
 from simfrontier.goodput.sized import SizedStep, interval_steps, read_s, upkeep_of
 from simfrontier.records import dataclass
@@ -19,6 +20,8 @@ from simfrontier.simulation import Fidelity, fullest
 from simfrontier.study import ScheduleCache, simulated
 from simfrontier.tuning import GridSearcher
 
+LITTLE: Final = 0.01  # of all time
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Yield:
@@ -26,7 +29,8 @@ class Yield:
 
     `write_s`, `read_s`: of a checkpoint; `between_s`: mean time between interruptions of the job; `interval_steps`
     steps lie between two checkpoints; `shares`: where time goes, by the closed form; `played`: the same at random, None
-    where nothing ever fails; `fewer`: with fewer nodes where no spare one is left, None where no smaller size works.
+    where nothing ever fails; `enough_spares`: so many spare nodes that the job waits for at most LITTLE of all time;
+    `fewer`: with fewer nodes where no spare one is left, None where no smaller size works.
     """
 
     plan: str
@@ -37,6 +41,7 @@ class Yield:
     interval_steps: int
     shares: Shares
     played: Played | None
+    enough_spares: int
     fewer: FewerNodes | None
 
     @property
@@ -174,5 +179,6 @@ def _yield(given: GoodputTable, failures: Failures, plan: str, step: SizedStep, 
         interval_steps=steps,
         shares=shares(upkeep, interval_s),
         played=play(upkeep, interval_s, given.interruptions, given.trainings, given.seed),
+        enough_spares=spares_for(upkeep, LITTLE),
         fewer=None if smaller is None or not smaller.fits else with_fewer(given, failures, step, smaller),
     )

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from simfrontier.goodput.model import Upkeep, interval_of, shares, waiting_share
+from simfrontier.goodput.model import Upkeep, interval_of, shares, spares_for, waiting_share
 from simfrontier.goodput.monte_carlo import play
 
 CALM = Upkeep(rate_per_s=1e-5, broken_per_s=0.0, checkpoint_s=20.0, restart_s=0.0, repair_s=0.0, spare_nodes=0)
@@ -44,6 +44,16 @@ def test_waiting_is_erlangs_loss() -> None:
     upkeep = replace(CALM, broken_per_s=1e-5, repair_s=2e5)
     waits = [waiting_share(replace(upkeep, spare_nodes=spares)) for spares in range(3)]
     assert waits == pytest.approx([2 / 3, 0.4, 4 / 19], rel=1e-12)
+
+
+def test_enough_spares() -> None:
+    """The load of 2 above: 4/19 = 0.21 of the time with two spares, 0.4 with one."""
+    upkeep = replace(CALM, broken_per_s=1e-5, repair_s=2e5)
+    assert [spares_for(upkeep, share) for share in (0.7, 0.4, 0.39, 0.22)] == [0, 1, 2, 2]
+    many = spares_for(upkeep, 0.01)
+    assert (
+        waiting_share(replace(upkeep, spare_nodes=many)) <= 0.01 < waiting_share(replace(upkeep, spare_nodes=many - 1))
+    )
 
 
 def test_intervals() -> None:
