@@ -2,7 +2,7 @@ from .alone import EqualGroups as EqualGroups
 from .cluster import Cluster as Cluster
 from .coding import NO_CODING as NO_CODING, PerHopCoding as PerHopCoding
 from .exchange import pair_shape as pair_shape
-from .on_machine import Placement as Placement, price as price, price_states as price_states
+from .on_machine import Placement as Placement, folded_anew as folded_anew, price as price, price_states as price_states
 from .prices import Prices as Prices
 from .rates import rates_alone as rates_alone
 from .role_assignment import pairs_of as pairs_of

@@ -118,6 +118,29 @@ def price_states(
     )
 
 
+def folded_anew(cluster: Cluster, link_colour: NDArray[np.int64]) -> Cluster:
+    """The same, with links told apart by a colour, too [num_links]."""
+    assignment, nominal_of_link = cluster.role_assignment, cluster.nominal[cluster.folding.link_class]
+    states = [(cluster.fabric, cluster.patterns)]
+    (folding,) = fold_states(states, None if assignment.is_one else assignment.of_rank, link_colour=link_colour)
+    return Cluster(
+        schedule=cluster.schedule,
+        machine=cluster.machine,
+        library=cluster.library,
+        fabric=cluster.fabric,
+        algorithms=cluster.algorithms,
+        patterns=cluster.patterns,
+        counted=cluster.counted,
+        carried=cluster.carried,
+        small=cluster.small,
+        folding=folding,
+        nominal=nominal_of_link[folding.link_representative],
+        role_assignment=assignment,
+        role_of=assignment.of_rank[folding.representative],
+        users=cluster.users,
+    )
+
+
 def placed(placement: Placement, num_ranks: int, num_nodes: int, machine: Machine) -> NDArray[np.int64] | None:
     """The device of every rank [num_ranks]; None where rank i has device i."""
     if placement == "block" or num_nodes == 1:

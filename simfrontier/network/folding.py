@@ -115,9 +115,11 @@ def fold_states(
     states: Sequence[tuple[Fabric, Mapping[str, Pattern]]],
     rank_colour: NDArray[np.integer] | None = None,
     exact: bool = False,
+    link_colour: NDArray[np.integer] | None = None,
 ) -> tuple[Folding, ...]:
     """The same of a fabric in several states, one after another, each with what the same patterns load in it: what is
-    alike is so in all of them, so classes have the same numbers."""
+    alike is so in all of them, so classes have the same numbers. link_colour: [num_links] what else tells links
+    apart."""
     fabric, patterns = states[0]
     assert rank_colour is None or rank_colour.shape == (fabric.num_ranks,)
     if exact:
@@ -129,7 +131,10 @@ def fold_states(
         if rank_colour is not None:
             own = combine(rank_colour.astype(np.uint64), own)
         loads = dict.fromkeys(pattern for _, each in states for pattern in each.values())
-        colours = refine(list(loads), _of_all([each.link_hashes() for each, _ in states]), own)
+        links_apart = _of_all([each.link_hashes() for each, _ in states])
+        if link_colour is not None:
+            links_apart = combine(link_colour.astype(np.uint64), links_apart)
+        colours = refine(list(loads), links_apart, own)
         colour_of = dict(zip(loads, colours.activities, strict=True))
         link_colours = colours.links
         link_colours[fabric.hbm_of] = mix(colours.ranks ^ HBM_SALT)

@@ -171,6 +171,15 @@ class SensitivityTable(Strict):
         return (self.devices,) if isinstance(self.devices, int) else tuple(self.devices)
 
 
+class NeighbourTable(Strict):
+    """Another scenario's job on other nodes of the machine, which is simulated with this one: its file, one of its
+    plans (by default the first), and a size (by default its largest)."""
+
+    scenario: Name
+    plan: Text | None = None
+    devices: Positive | None = None
+
+
 class GoodputTable(Strict):
     """What a long training suffers and how it goes on: a file of failures, the file system, when it is saved, what an
     interruption costs, and spare nodes. Numbers are the user's: machines are too different for defaults.
@@ -231,6 +240,7 @@ class ScenarioFile(Strict):
     at: dict[str, dict[str, dict[str, Any]]] = Field(default_factory=dict)  # tables that a size puts over these
     nodes: NodesTable = NodesTable()
     perturbation: Perturbation = HEALTHY
+    neighbour: NeighbourTable | None = None
     goodput: GoodputTable | None = None
     uncertainty: UncertaintyTable = UncertaintyTable()
     tune: Tune = Tune()

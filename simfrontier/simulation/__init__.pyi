@@ -8,6 +8,7 @@ from .memory import (
     memory_timeline as memory_timeline,
     timeline_of as timeline_of,
 )
+from .neighbour import Neighbour as Neighbour
 from .nodes import number_nodes as number_nodes
 from .resample import DurationFactors as DurationFactors, resampled as resampled, resampled_s as resampled_s
 from .role_view import RoleView as RoleView

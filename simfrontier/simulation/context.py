@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -11,6 +11,7 @@ import numpy as np
 from simfrontier.cost import Cluster, OpWork
 from simfrontier.schedule import Compute, Op, Role, Segment, SegmentedProgram
 from simfrontier.simulation.flow_rates import FlowRates
+from simfrontier.simulation.nodes import NodeNumbers, number_nodes
 from simfrontier.simulation.pieces import Pieces
 from simfrontier.simulation.timeline import CallTimes
 
@@ -63,6 +64,16 @@ class EngineContext:
         self._coupled: dict[tuple[Segment, Classes], dict[int, Classes]] = {}
         self._loads: dict[tuple[Segment, Classes], int] = {}
         self._still: dict[tuple[Segment, Classes], bool] = {}
+
+    def infos(self, part: SegmentedProgram) -> list[OpInfo | None]:
+        """What is needed of each op of a role; None where a node stands for a call."""
+        return [
+            self.info(op) if block is None else None for op, block in zip(part.program.ops, part.blocks, strict=True)
+        ]
+
+    def numbered(self, parts: Sequence[SegmentedProgram]) -> NodeNumbers:
+        """The nodes of all roles as one list."""
+        return number_nodes(parts, self.cluster)
 
     def info(self, op: Op) -> OpInfo:
         """What an engine needs of an op."""

@@ -24,7 +24,6 @@ from simfrontier.schedule import Issuer, Op, SegmentedProgram
 from simfrontier.simulation.clock import at
 from simfrontier.simulation.context import CallAlone, Classes, EngineContext, OpInfo
 from simfrontier.simulation.flows import INSTANT_S, RESOLUTION, FlowEvents, RunningFlow
-from simfrontier.simulation.nodes import number_nodes
 from simfrontier.simulation.pieces import pieces_of
 from simfrontier.simulation.stopped import job_stops
 from simfrontier.simulation.timeline import CallTimes, RoleTimeline, Timeline
@@ -52,7 +51,7 @@ class Engine(FlowEvents):
         self.infos: list[list[OpInfo | None]] = []
         self.issuers: dict[int, Issuer] = {}
         for part, classes in parts:
-            self.infos.append(self._infos(part))
+            self.infos.append(context.infos(part))
             self.issuers.update({cls: Issuer(part.program, done) for cls in classes})
         self.ready, self.start, self.end = (
             {cls: [0.0] * self.parts[role].program.num_ops for cls, role in self.role_of.items()} for _ in range(3)
@@ -66,7 +65,7 @@ class Engine(FlowEvents):
         self.whole_load = 0  # what any of them loads
         self.times_by_class: list[dict[tuple[int, int], CallTimes]] = [{} for _ in parts]
         self.times_by_node: list[dict[int, list[tuple[float, Mapping[int, CallTimes]]]]] = [{} for _ in parts]
-        self.nodes = number_nodes(self.parts, context.cluster)
+        self.nodes = context.numbered(self.parts)
 
     @property
     def now(self) -> float:
@@ -91,11 +90,6 @@ class Engine(FlowEvents):
         for sharing in self.sharing:
             for flow in sharing.flows:
                 flow.left = max(0.0, flow.left - flow.rate * (time - sharing.since))
-
-    def _infos(self, part: SegmentedProgram) -> list[OpInfo | None]:
-        """What is needed of each op of a role; None where a node stands for a call."""
-        each = zip(part.program.ops, part.blocks, strict=True)
-        return [self.context.info(op) if block is None else None for op, block in each]
 
     def _stopped(self) -> SimfrontierError | None:
         """Why it goes no further, where something is dead for good."""
@@ -372,7 +366,7 @@ class Engine(FlowEvents):
         before = self.context
         _, self.context = self.later.pop(0)
         self.rates = self.context.rates
-        self.infos = [self._infos(part) for part in self.parts]
+        self.infos = [self.context.infos(part) for part in self.parts]
         waiting = [what for each in self.timers.values() for what in each if isinstance(what, RunningFlow)]
         for flow in [*self.loose, *self.woken, *waiting]:
             self._take_over(flow, before)

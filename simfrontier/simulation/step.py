@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.collectives import Library, exchanged_bytes, messages_of
-from simfrontier.cost import Cluster, Placement, price_states
+from simfrontier.cost import Cluster, Placement, price, price_states
 from simfrontier.errors import InputError
 from simfrontier.machine import HEALTHY, Machine, Perturbation
 from simfrontier.network import ends, joining_links
@@ -33,6 +34,7 @@ from simfrontier.simulation.which_engine import simulate
 from simfrontier.trace import Span, Trace, rank_text
 
 if TYPE_CHECKING:
+    from simfrontier.simulation.neighbour import Neighbour
     from simfrontier.trace import LinkTable
 
 Fidelity = Literal["analytic", "flow", "chunk"]
@@ -55,7 +57,8 @@ class SimulatedStep:
     """A step that was simulated: the times of each role, in the order of the schedule's; ranks are known by class,
     `critical` is the class that ends last (of equals the one whose kernels take longest, then the lowest).
     `link_bytes`: what each link carried [num_links], where single messages were simulated. `states`: the machine as it
-    was, one after another; `cluster`: as it was longest, of the states with nothing dead if there are any.
+    was, one after another; `cluster`: as it was longest, of the states with nothing dead if there are any; `is_shared`:
+    whether another job shared its links.
 
     `program` and `timeline` are those of the ranks that run the role of the critical one, op by op, `classes` the rank
     classes that the timeline's rows stand for.
@@ -67,6 +70,7 @@ class SimulatedStep:
     roles: tuple[RoleTimeline, ...]
     link_bytes: NDArray[np.float64] | None = None
     states: tuple[MachineState, ...] = ()
+    is_shared: bool = False
 
     @property
     def changes(self) -> bool:
@@ -295,12 +299,13 @@ def simulate_step(
     placement: Placement = "block",
     parts: Sequence[SegmentedProgram] | None = None,
     number: int = 0,
+    beside: Neighbour | None = None,
 ) -> SimulatedStep:
     """Simulate one step. `exact` gives every rank, link and activity its own class instead of folding what is alike,
     and runs calls of several roles op by op; fidelity `chunk` always does. `parts` are the roles in nodes, as
     `segmented_roles` makes them, if they are at hand; `number`: which step of the training it is, where the
-    perturbation changes over time. Raises InputError where the machine or the fidelity cannot run it, and JobStopsError
-    where it needs something that is dead for good."""
+    perturbation changes over time; `beside`: another job on the same machine. Raises InputError where the machine or
+    the fidelity cannot run it, and JobStopsError where it needs something that is dead for good."""
     if fidelity == "chunk":
         from simfrontier.simulation.chunk import chunked, refuse_many
 
@@ -319,8 +324,17 @@ def simulate_step(
     cluster = clusters[0]
     if parts is None:
         parts = segmented_roles(schedule, whole=not exact)
-    link_bytes = None
-    if fidelity == "chunk":
+    link_bytes, is_shared = None, beside is not None and cluster.fabric.num_pool_groups > 0
+    if beside is not None and (fidelity != "flow" or len(states) > 1):
+        raise InputError("a job beside this one needs fidelity flow, and a machine that does not change within a step")
+    if beside is not None and is_shared:
+        from simfrontier.simulation.joint import simulate_beside
+
+        other = price(beside.schedule, beside.machine, beside.library, beside.perturbation, exact, beside.placement)
+        other_parts = segmented_roles(beside.schedule, whole=False) if exact else beside.parts
+        cluster, roles = simulate_beside(parts, cluster, other_parts, other)
+        over_time = (replace(over_time[0], cluster=cluster),)
+    elif fidelity == "chunk":
         roles, link_bytes = chunked(parts, cluster)
     else:
         roles = simulate(parts, cluster, fidelity == "flow", [(each.begin_s, each.cluster) for each in over_time[1:]])
@@ -331,6 +345,7 @@ def simulate_step(
         roles=roles,
         link_bytes=link_bytes,
         states=over_time,
+        is_shared=is_shared,
     )
 
 

@@ -22,7 +22,7 @@ from simfrontier.schedule import (
     expand,
     segmented_roles,
 )
-from simfrontier.simulation import Fidelity, JobStopsError, SimulatedStep, simulate_step
+from simfrontier.simulation import Fidelity, JobStopsError, Neighbour, SimulatedStep, simulate_step
 
 
 def schedule_of(scenario: Scenario, plan: str, devices: int) -> Schedule:
@@ -130,7 +130,16 @@ def simulated(
             scenario.file.run.placement,
             parts,
             number,
+            _beside(scenario, schedule.mesh.num_ranks),
         )
     except (InputError, JobStopsError) as error:
         where = f"{scenario.where}: plans.{schedule.meta['plan']}: at {schedule.mesh.num_ranks} devices"
         raise type(error)(f"{where}: {error}") from None
+
+
+def _beside(scenario: Scenario, num_devices: int) -> Neighbour | None:
+    if scenario.file.neighbour is None:
+        return None
+    from simfrontier.study.neighbour import neighbour_of  # which builds the other job's schedule by what is here
+
+    return neighbour_of(scenario, num_devices)

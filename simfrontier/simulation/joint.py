@@ -1,0 +1,193 @@
+"""Two jobs on one machine, on one clock: their steps share the links between groups of nodes, and nothing else.
+
+Both begin at once; the second begins its step anew whenever a rank of it is done, until the first job's step ends.
+Each job is folded by itself, but links between groups are told apart by what either job loads on them, so that the
+links of a class are alike for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import overload
+
+import numpy as np
+
+from simfrontier.arrays import Ints
+from simfrontier.cost import Cluster, Flow, OpWork, folded_anew
+from simfrontier.schedule import Issuer, Op, SegmentedProgram
+from simfrontier.simulation.context import Classes, EngineContext, InnerCall, OpInfo
+from simfrontier.simulation.engine import Engine
+from simfrontier.simulation.flow_rates import FlowRates
+from simfrontier.simulation.nodes import NodeNumbers, number_nodes
+from simfrontier.simulation.timeline import RoleTimeline
+
+Parts = Sequence[SegmentedProgram]
+
+
+def simulate_beside(
+    parts: Parts, cluster: Cluster, other_parts: Parts, other: Cluster
+) -> tuple[Cluster, tuple[RoleTimeline, ...]]:
+    """One step of a job beside another on the same machine: the job as it was folded for that, and its roles."""
+    cluster, other = told_apart(cluster, other)
+    context = JointContext(cluster, other)
+    both = []
+    for first, own, job in ((0, parts, cluster), (context.first, other_parts, other)):
+        for number, part in enumerate(own):
+            both.append((part, tuple((first + np.flatnonzero(job.role_of == number)).tolist())))
+    return cluster, _JointEngine(context, both, len(parts)).run()
+
+
+def told_apart(one: Cluster, other: Cluster) -> tuple[Cluster, Cluster]:
+    """Both folded anew until every class of links between groups is one class for the other job, too."""
+    while True:
+        mine, theirs = _pool_classes(one), _pool_classes(other)
+        _, joint = np.unique(np.stack([mine, theirs]), axis=1, return_inverse=True)
+        count = len(np.unique(joint))
+        if count == len(np.unique(mine)) == len(np.unique(theirs)):
+            return one, other
+        one, other = (folded_anew(each, _link_colours(each, joint.ravel())) for each in (one, other))
+
+
+def _pool_classes(cluster: Cluster) -> Ints:
+    return cluster.folding.link_class[cluster.fabric.pool_base :].astype(np.int64)
+
+
+def _link_colours(cluster: Cluster, joint: Ints) -> Ints:
+    colours = np.zeros(cluster.fabric.num_links, np.int64)
+    colours[cluster.fabric.pool_base :] = joint
+    return colours
+
+
+class _JointFlows(Sequence[Flow]):
+    """The flows of two clusters: those of the first have even numbers, those of the second odd ones, on the link
+    classes of both; `row_of`: of each link class of the second."""
+
+    def __init__(self, one: Cluster, other: Cluster, row_of: Ints) -> None:
+        self.both, self.row_of = (one.flows, other.flows), row_of
+        self.known: dict[int, Flow] = {}
+
+    def __len__(self) -> int:
+        return 2 * max(map(len, self.both))
+
+    @overload
+    def __getitem__(self, number: int) -> Flow: ...
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[Flow]: ...
+    def __getitem__(self, number: int | slice) -> Flow | Sequence[Flow]:
+        assert isinstance(number, int)
+        flow = self.both[number % 2][number // 2]
+        if number % 2 == 0:
+            return flow
+        if number not in self.known:
+            self.known[number] = replace(flow, rows=self.row_of[flow.rows])
+        return self.known[number]
+
+
+class _JobContext(EngineContext):
+    """One of the jobs: its rank classes are numbered from `first`, its flows as all flows of both are."""
+
+    def __init__(self, cluster: Cluster, job: int, first: int, rates: FlowRates) -> None:
+        super().__init__(cluster)
+        self.job, self.first, self.rates = job, first, rates
+        self._of_both: dict[int, OpInfo] = {}
+
+    def info(self, op: Op) -> OpInfo:
+        """What an engine needs of an op."""
+        known = self._of_both.get(op.number)
+        if known is None:
+            own = super().info(op)
+            known = self._of_both[op.number] = OpInfo(
+                works=tuple(map(self._renumbered, own.works)),
+                group_of=[-1] * self.first + own.group_of,
+                members=tuple(tuple(self.first + cls for cls in members) for members in own.members),
+            )
+        return known
+
+    def _renumbered(self, work: OpWork) -> OpWork:
+        flow, starting = (-1 if each < 0 else 2 * each + self.job for each in (work.flow, work.starting))
+        return replace(work, flow=flow, starting=starting)
+
+
+class JointContext(EngineContext):
+    """Both jobs, as an engine sees them."""
+
+    def __init__(self, one: Cluster, other: Cluster) -> None:
+        super().__init__(one)
+        num_links = one.folding.num_link_classes
+        row_of = num_links + np.arange(other.folding.num_link_classes)
+        row_of[_pool_classes(other)] = _pool_classes(one)
+        capacity = np.concatenate([one.folding.capacity, other.folding.capacity])
+        self.rates = FlowRates(_JointFlows(one, other, row_of), capacity)
+        self.first = one.folding.num_rank_classes
+        self.jobs = (
+            _JobContext(one, 0, 0, self.rates),
+            _JobContext(other, 1, self.first, self.rates),
+        )
+
+    def of(self, part: SegmentedProgram) -> EngineContext:
+        """That of the job whose program it is."""
+        return next(job for job in self.jobs if job.cluster.schedule is part.schedule)
+
+    def infos(self, part: SegmentedProgram) -> list[OpInfo | None]:
+        return self.of(part).infos(part)
+
+    def inner(self, part: SegmentedProgram, node: int) -> InnerCall:
+        return self.of(part).inner(part, node)
+
+    def load(self, part: SegmentedProgram, node: int, classes: Classes) -> int:
+        return self.of(part).load(part, node, classes)
+
+    def coupled(self, part: SegmentedProgram, node: int, classes: Classes) -> dict[int, Classes]:
+        return self.of(part).coupled(part, node, classes)
+
+    def stands_still(self, part: SegmentedProgram, node: int, classes: Classes) -> bool:
+        return self.of(part).stands_still(part, node, classes)
+
+    def numbered(self, parts: Parts) -> NodeNumbers:
+        """The nodes of both jobs as one list: they share no call."""
+        own = [[part for part in parts if self.of(part) is job] for job in self.jobs]
+        each = [number_nodes(some, job.cluster) if some else None for some, job in zip(own, self.jobs, strict=True)]
+        known = [numbers for numbers in each if numbers is not None]
+        if len(known) == 1:
+            return known[0]
+        one, other = known
+        begin, roles = sum(map(len, one.keys)), len(one.keys)
+        return NodeNumbers(
+            keys=(*one.keys, *([begin + key for key in keys] for keys in other.keys)),
+            first=(*one.first, *(begin + first for first in other.first)),
+            shared={
+                **one.shared,
+                **{
+                    begin + key: {roles + role: node for role, node in nodes.items()}
+                    for key, nodes in other.shared.items()
+                },
+            },
+        )
+
+
+class _JointEngine(Engine):
+    """The first `num_first` roles are the first job's; the others begin anew when they are done."""
+
+    def __init__(
+        self, context: JointContext, parts: Sequence[tuple[SegmentedProgram, Classes]], num_first: int
+    ) -> None:
+        super().__init__(context, parts)
+        self.num_first = num_first
+        self.mine = [cls for cls, role in self.role_of.items() if role < num_first]
+        self.over = self.env.event()
+
+    def run(self) -> tuple[RoleTimeline, ...]:
+        """The times of the first job's roles."""
+        self._start_all(list(self.role_of))
+        self._settle_soon()
+        self.env.run(until=self.over)
+        return tuple(self._role_timeline(number) for number in range(self.num_first))
+
+    def _start_all(self, classes: list[int]) -> None:
+        for cls in classes:
+            if self.role_of[cls] >= self.num_first and self.issuers[cls].is_finished:
+                self.issuers[cls] = Issuer(self.parts[self.role_of[cls]].program)
+        if not self.over.triggered and all(self.issuers[cls].is_finished for cls in self.mine):
+            self.over.succeed()
+        super()._start_all(classes)
