@@ -28,7 +28,7 @@ LAYERS = (
     ("scenario",),
     ("forecast", "study"),
     ("sensitivity", "slowdown", "tuning", "explanation"),
-    ("environment",),
+    ("environment", "goodput"),
     ("runs",),
     ("validation",),
     ("fitting",),

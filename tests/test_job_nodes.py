@@ -29,8 +29,8 @@ samples = 0
 # As Slurm has it: two leaf switches in each of two groups, and one node apart.
 TOPOLOGY = """\
 SwitchName=s0 Nodes=toy[00-01]
-SwitchName=s1 Nodes=toy[02-04]
-SwitchName=s2 Nodes=toy[05-06]
+SwitchName=s1 Nodes=toy[02-03]
+SwitchName=s2 Nodes=toy[04-06]
 SwitchName=s3 Nodes=toy07
 SwitchName=g0 Switches=s[0-1]
 SwitchName=g1 Switches=s[2-3]
@@ -56,12 +56,13 @@ def groups(path: Path) -> list[int]:
         ('placement = "spread"', [0, 1, 2, 3]),
         ("list = [0, 4, 1, 8]", [0, 1, 0, 2]),
         ('placement = "list"\nlist = [15, 0, 1, 2]', [3, 0, 0, 0]),
-        # groups are the leaf switches: of 2, 3, 2 and 1 nodes
+        ("list = [15, 0, 1, 2, 3, 4]", [3, 0, 0, 0]),  # a smaller job has the first of the list
+        # groups are the leaf switches: of 2, 2, 3 and 1 nodes
         ('topology = "topology.conf"', [0, 0, 1, 1]),
         ('topology = "topology.conf"\nplacement = "spread"', [0, 1, 2, 3]),
         ('topology = "topology.conf"\nlist = "toy[05-07,00]"', [2, 2, 3, 0]),
         ('topology = "topology.conf"\nlist = [7, 6, 5, 0]', [3, 2, 2, 0]),
-        # or the switches above them: of 5 and 3 nodes
+        # or the switches above them: of 4 and 4 nodes
         ('topology = "topology.conf"\ngroup_level = 1', [0, 0, 0, 0]),
         ('topology = "topology.conf"\ngroup_level = 1\nplacement = "spread"', [0, 0, 1, 1]),
     ],
@@ -73,8 +74,8 @@ def test_where_the_nodes_are(tmp_path: Path, nodes: str, in_groups: list[int]) -
 @pytest.mark.parametrize(
     ("nodes", "told"),
     [
-        ("list = [0, 1, 2]", "nodes.list: at 16 devices: got 3 nodes, allowed: 4 for 16 devices (4 of a node)"),
-        ("list = [0, 1, 2, 3, 4]", "nodes.list: at 16 devices: got 5 nodes, allowed: 4 for 16 devices (4 of a node)"),
+        ("list = [0, 1, 2]", "nodes.list: at 16 devices: got 3 nodes, allowed: 4 or more (4 devices on each)"),
+        ("list = [9]", "nodes.list: at 16 devices: got 1 node, allowed: 4 or more (4 devices on each)"),
         ("list = [0, 1, 2, 1]", "nodes.list: got node 1 twice, allowed: every node once"),
         ("list = [0, 1, 2, 16]", "nodes.list: got node 16, allowed: 0 to 15 (nearest: 15)"),
         (
@@ -121,9 +122,19 @@ def test_a_topology_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     assert said_of_file(scenario(tmp_path, named, many), tmp_path) == (
         f"nodes.topology: {file} has 5 switches at level 0; toy-cluster has 4 groups"
     )
-    assert said_of_file(scenario(tmp_path, named, "SwitchName=s0 Nodes=a[0-16]\n"), tmp_path) == (
-        f"nodes.topology: {file} has 17 nodes; toy-cluster has 16"
+    five = scenario(tmp_path, named, "SwitchName=s0 Nodes=a\nSwitchName=s1 Nodes=b[1-5]\n")
+    assert said_of_file(five, tmp_path) == (
+        f'nodes.topology: {file} has 5 nodes below "s1"; groups of toy-cluster have up to 4'
     )
+    tree = scenario(tmp_path, named, "SwitchName=s0 Nodes=a[0-2]\nSwitchName=s1 Nodes=b[0-1]\n")
+    tree.write_text(tree.read_text(encoding="utf-8").replace("toy-cluster", "toy-tree"), encoding="utf-8")
+    assert said_of_file(tree, tmp_path) == (
+        f'nodes.topology: {file} has 3 nodes below "s0"; leaves of toy-tree have up to 2'
+    )
+    whole = "".join(f"SwitchName=s{i} Nodes=s{i}n[0-127]\n" for i in range(74))  # the last group of Frontier is not
+    frontier = scenario(tmp_path, named, whole)
+    frontier.write_text(frontier.read_text(encoding="utf-8").replace("toy-cluster", "frontier"), encoding="utf-8")
+    assert said_of_file(frontier, tmp_path) == f"nodes.topology: {file} has 9472 nodes; frontier has 9408"
     assert said_of_file(scenario(tmp_path, named, "SwitchName=s0 Node=a\n"), tmp_path) == (
         f'nodes.topology: {file}: line 1: "Node": unknown key; did you mean "Nodes"?'
     )
@@ -164,6 +175,16 @@ def test_routes_say_the_group_of_every_node_that_does_not_lie_in_order(tmp_path:
 
     assert "\n  nodes 0 to 3 are in groups 0, 1, 0, 1\n" in told("list = [0, 4, 1, 5]")
     assert "are in groups" not in told("", "[32]")
+
+
+def test_sizes_have_the_first_nodes_of_a_list(tmp_path: Path) -> None:
+    path = scenario(tmp_path, "list = [0, 4, 1, 5]", devices="[8, 16]")
+    told, _ = ran(path, tmp_path / "out")
+    assert "\nNodes: [0,4,1,5], 4 nodes in 2 groups, 2 in each.\n" in told
+    nodes = json.loads((tmp_path / "out/findings.json").read_text("utf-8"))["setup"]["nodes"]
+    assert nodes["listed"] == {"8": "[0,4]", "16": "[0,4,1,5]"}
+    assert nodes["in_groups"] == {"8": [1, 1], "16": [2, 2]}
+    assert "[0,4], 2 nodes in 2 groups, 1 in each" in (tmp_path / "out/index.html").read_text("utf-8")
 
 
 def test_other_jobs_traffic_slows_a_step_down_for_a_time_or_always(tmp_path: Path) -> None:

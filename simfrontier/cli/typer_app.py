@@ -9,6 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
+from simfrontier.cli.goodput_verb import goodput
 from simfrontier.cli.measured_verbs import calibrate, validate
 from simfrontier.cli.options import (
     Devices,
@@ -131,7 +132,7 @@ VERBS: Final = {
     verb.__name__.removesuffix("_"): verb
     for verb in (
         *(compare, serve, list_, run, show, check, calibrate, export, replay, crosscheck, validate, tune, explain),
-        *(algorithms, doctor),
+        *(goodput, algorithms, doctor),
     )
 }  # in the order of --help
 

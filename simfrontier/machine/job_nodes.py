@@ -14,7 +14,8 @@ class JobNodes:
     """How a job gets its nodes; the nodes of the machine have the numbers 0, 1 ...
 
     placement  contiguous: the first ones; spread: one of each group in turn; random: any, by `seed`, all three in the
-               order of their numbers, as Slurm orders the nodes of a job; list: those of `listed`, in that order
+               order of their numbers, as Slurm orders the nodes of a job; list: those of `listed`, in that order;
+               a smaller job has the first of them
     group_of   [nodes of the machine] the group (dragonfly) or leaf (fat tree) of each node; empty: in order, as many in
                each as the machine's file says
     names      of the nodes of `listed`, where they have names

@@ -26,10 +26,18 @@ class SlurmTopology:
     above: dict[str, str]
 
     def groups(self, level: int) -> tuple[int, ...]:
-        """The group of every node, in the order of the file: the switch so many levels above its leaf, numbered in the
-        order of the file. Raises InputError where a node has none there."""
-        number: dict[str, int] = {}
-        group_of_leaf: dict[str, int] = {}
+        """The group of every node, in the order of the file: the number of its switch among `switches(level)`."""
+        of_leaf = self._above(level)
+        number = {switch: place for place, switch in enumerate(dict.fromkeys(of_leaf.values()))}
+        return tuple(number[of_leaf[leaf]] for leaf in self.switch_of.values())
+
+    def switches(self, level: int) -> tuple[str, ...]:
+        """The switches so many levels above leaves, in the order of the file."""
+        return tuple(dict.fromkeys(self._above(level).values()))
+
+    def _above(self, level: int) -> dict[str, str]:
+        """The switch so many levels above each leaf. Raises InputError where a leaf has none there."""
+        out: dict[str, str] = {}
         for leaf in dict.fromkeys(self.switch_of.values()):
             switch = leaf
             for up in range(level):
@@ -37,8 +45,8 @@ class SlurmTopology:
                     text = f"got {level}, allowed: 0 to {up} (no switch stands above {shown(switch)} in {self.where})"
                     raise InputError(text, key=("nodes", "group_level"))
                 switch = self.above[switch]
-            group_of_leaf[leaf] = number.setdefault(switch, len(number))
-        return tuple(group_of_leaf[leaf] for leaf in self.switch_of.values())
+            out[leaf] = switch
+        return out
 
 
 def read_topology(path: Path) -> SlurmTopology:

@@ -35,6 +35,7 @@ from .findings.validation import (
     validation_findings as validation_findings,
     wrong_units as wrong_units,
 )
+from .goodput import write_goodput as write_goodput
 from .live import live_page as live_page
 from .manifest import inputs as inputs, versions as versions, write_manifest as write_manifest
 from .node import node_drawing as node_drawing

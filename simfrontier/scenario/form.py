@@ -171,6 +171,29 @@ class SensitivityTable(Strict):
         return (self.devices,) if isinstance(self.devices, int) else tuple(self.devices)
 
 
+class GoodputTable(Strict):
+    """What a long training suffers and how it goes on: a file of failures, the file system, when it is saved, what an
+    interruption costs, and spare nodes. Numbers are the user's: machines are too different for defaults.
+
+    `held_share`: of a checkpoint's writing, what holds training up (less where it is written beside the next steps);
+    `restart_s`: from an interruption until training goes on, but for reading the checkpoint; `repair_s`: until a
+    broken node is back; `fewer_nodes`: whether to go on with fewer nodes where no spare one is left is looked at, too.
+    `trainings` of so many `interruptions` each are played at random."""
+
+    failures: Name
+    write_bytes_per_s: Annotated[float, Field(gt=0)]
+    read_bytes_per_s: Annotated[float, Field(gt=0)] | None = None  # as it writes
+    interval: Literal["young", "daly", "best"] | Annotated[float, Field(gt=0)] = "best"  # a rule, or seconds
+    held_share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    restart_s: Annotated[float, Field(ge=0)]
+    repair_s: Annotated[float, Field(ge=0)]
+    spare_nodes: Annotated[int, Field(ge=0, le=COUNT.most)] = 0
+    fewer_nodes: bool = True
+    trainings: Annotated[int, Field(ge=2, le=100_000)] = 400
+    interruptions: Annotated[int, Field(ge=100, le=100_000)] = 2000
+    seed: NotNegative = 1
+
+
 class TroubleCase(Strict):
     """Something that is wrong, and what it is called."""
 
@@ -208,6 +231,7 @@ class ScenarioFile(Strict):
     at: dict[str, dict[str, dict[str, Any]]] = Field(default_factory=dict)  # tables that a size puts over these
     nodes: NodesTable = NodesTable()
     perturbation: Perturbation = HEALTHY
+    goodput: GoodputTable | None = None
     uncertainty: UncertaintyTable = UncertaintyTable()
     tune: Tune = Tune()
     sensitivity: SensitivityTable | None = None

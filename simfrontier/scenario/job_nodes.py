@@ -30,11 +30,11 @@ def on_nodes(table: NodesTable, machine: Machine, folder: Path) -> JobNodes:
 
 
 def refuse_size(machine: Machine, num_devices: int) -> None:
-    """Raise InputError where a job of that size has not the nodes that it needs, or not just those listed."""
+    """Raise InputError where a job of that size has not the nodes that it needs."""
     job, needed = machine.job_nodes, -(-num_devices // machine.devices_per_node)
-    if job.placement == "list" and len(job.listed) != needed:
-        text = f"got {len(job.listed)} nodes, allowed: {needed} for {num_devices} devices"
-        raise InputError(f"{text} ({machine.devices_per_node} of a node)", key=(TABLE, "list"))
+    if job.placement == "list" and len(job.listed) < needed:
+        text = f"got {len(job.listed)} node{'s' if len(job.listed) > 1 else ''}, allowed: {needed} or more"
+        raise InputError(f"{text} ({machine.devices_per_node} devices on each)", key=(TABLE, "list"))
     if job.group_of and len(job.group_of) < needed:
         text = f"has {len(job.group_of)} nodes; {num_devices} devices need {needed}"
         raise InputError(text, key=(TABLE, "topology"))
@@ -70,6 +70,12 @@ def _topology(table: NodesTable, machine: Machine, folder: Path) -> tuple[tuple[
     if count > has:
         text = f"{read.where} has {count} switches at level {table.group_level}; {machine.name} has {has} {things}"
         raise InputError(text, key=(TABLE, "topology"))
+    most = fly.nodes_per_group if fly is not None else tree.nodes_per_leaf if tree else machine.num_nodes
+    for group, num_nodes in Counter(group_of).items():
+        if num_nodes > most:
+            switch = shown(read.switches(table.group_level)[group])
+            text = f"{read.where} has {num_nodes} nodes below {switch}; {things} of {machine.name} have up to {most}"
+            raise InputError(text, key=(TABLE, "topology"))
     if len(group_of) > machine.num_nodes:
         text = f"{read.where} has {len(group_of)} nodes; {machine.name} has {machine.num_nodes}"
         raise InputError(text, key=(TABLE, "topology"))

@@ -63,6 +63,7 @@ from .roles import (
     sequence_of as sequence_of,
 )
 from .saved import (
+    SavedBytes as SavedBytes,
     SavedState as SavedState,
     is_writer as is_writer,
     saved_bytes as saved_bytes,

@@ -1,7 +1,8 @@
 """One device or one link at a time: which of them are alike, and what is wrong where one of each kind lags.
 
-Ranks of one class of a healthy step's folding do and suffer the same, whichever of them has a slower device, and so
-with links: one step is simulated for each class.
+Ranks of one class of a healthy step's folding do the same, and so do links: one step is simulated for each class, with
+one of it slower. What is alike while all is well is told apart where one is singled out, and which of its neighbours
+share its traffic may then matter: members of a class were seen to differ by up to 5e-6 of a step.
 """
 
 from __future__ import annotations

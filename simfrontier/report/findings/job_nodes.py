@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from simfrontier.machine import Machine, compressed
@@ -12,13 +13,13 @@ from simfrontier.records import dataclass
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodesOfJob:
     """How the job gets its nodes; `in_groups`: by number of devices, how many nodes are in each group (dragonfly) or
-    under each leaf (fat tree) that has any, in the order of the groups; empty on a machine that has none. `listed`: the
-    nodes by name or number, where the scenario lists them; `seed`: where they are random."""
+    under each leaf (fat tree) that has any, in the order of the groups; empty on a machine that has none. `listed`: by
+    number of devices, the nodes by name or number, where the scenario lists them; `seed`: where they are random."""
 
     placement: str
     group_word: str
     in_groups: Mapping[int, tuple[int, ...]]
-    listed: str
+    listed: Mapping[int, str]
     seed: int | None
 
     @property
@@ -29,7 +30,7 @@ class NodesOfJob:
     def words(self, devices: int) -> str:
         """At one size, for a reader: `random (seed 1), 48 nodes in 12 groups, 1 to 7 in each`."""
         seed = "" if self.seed is None else f" (seed {self.seed})"
-        text = f"{self.listed or self.placement}{seed}"
+        text = f"{self.listed.get(devices, self.placement)}{seed}"
         counts = self.in_groups.get(devices, ())
         if not counts:
             return text
@@ -43,16 +44,19 @@ class NodesOfJob:
 def nodes_of_job(machine: Machine, sizes: Sequence[int]) -> NodesOfJob:
     """Where the nodes lie at these numbers of devices."""
     job, has_groups = machine.job_nodes, machine.dragonfly is not None or machine.fat_tree is not None
-    in_groups = {}
-    for size in sizes if has_groups else ():
-        counts: dict[int, int] = {}
-        for group in groups_of_job(machine, -(-size // machine.devices_per_node)).tolist():
-            counts[group] = counts.get(group, 0) + 1
-        in_groups[size] = tuple(counts[group] for group in sorted(counts))
+    names = job.names or tuple(map(str, job.listed))
+    in_groups, listed = {}, {}
+    for size in sizes:
+        num_nodes = -(-size // machine.devices_per_node)
+        if has_groups:
+            counts = Counter(groups_of_job(machine, num_nodes).tolist())
+            in_groups[size] = tuple(counts[group] for group in sorted(counts))
+        if names:
+            listed[size] = compressed(names[:num_nodes])
     return NodesOfJob(
         placement=job.placement,
         group_word="leaf" if machine.fat_tree is not None else "group",
         in_groups=in_groups,
-        listed=compressed(job.names or tuple(map(str, job.listed))),
+        listed=listed,
         seed=job.seed if job.placement == "random" else None,
     )
