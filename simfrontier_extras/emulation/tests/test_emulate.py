@@ -67,6 +67,10 @@ def test_a_scenario_without_an_emulation_is_refused(tmp_path: Path) -> None:
             ("--set", "emulation.packet_bytes=100"),
             "emulation.packet_bytes: got 100, allowed: at least 1280 and at most 65535",
         ),
+        (
+            ("--set", "perturbation.links=[{node=0, link='xgmi 0>1', factor=0.1, from_s=1.0}]"),
+            "perturbation: got troubles with times; allowed: some that always are",
+        ),
         (("--set", "emulation.rate=1"), "emulation.rate: unknown key; allowed: burst_bytes, packet_bytes, scale"),
         (
             ("--set", "machine.name=box"),
