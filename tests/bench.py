@@ -147,6 +147,10 @@ def main() -> None:
             file = slowed(Path(folder), devices, speeds)
             what = f"one ZeRO-3 step, 20B, {devices:,} GCDs of {speeds} speeds"
             line(what, median(["run", file, "--no-sensitivity", "--no-page", "--out", folder], runs=3), aim)
+        spread = ["--set", 'perturbation.spread=[{ name = "not-all-gpus-2022" }]']
+        for devices, aim in (("384", "10 s"), ("4096", "120 s")):
+            differ = ["run", SCENARIO, "--plans", "zero3", "--devices", devices, *spread, "--out", folder]
+            line(f"one ZeRO-3 step, 20B, {int(devices):,} GCDs that all differ, with its page", measure(differ), aim)
         line("the main job with sensitivity and report", median(["run", SCENARIO, "--out", folder]), "20 s")
         for samples, aim in ((0, ""), (200, "60 s more than without samples")):
             what = f"its 54 runs alone, {samples} samples of each"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,16 +41,29 @@ def replay_all(session: Session, settings: ReplaySettings) -> None:
     replay(session, session.loaded, settings)
 
 
-def replay(session: Session, several: Sequence[LoadedSchedule], settings: ReplaySettings) -> None:
-    """Replay schedules one after the other, with the meters that extras add."""
+def replay(
+    session: Session,
+    several: Sequence[LoadedSchedule],
+    settings: ReplaySettings,
+    started: Callable[[int], None] = lambda _: None,
+    ended: Callable[[int], None] = lambda _: None,
+) -> None:
+    """Replay schedules one after the other, with the meters that extras add; `started` and `ended` are called on every
+    rank when a step begins, and after it."""
     if session.world.rank == 0:
         settings.out.mkdir(parents=True, exist_ok=True)
     for loaded in several:
-        _replay(session, loaded, settings)
+        _replay(session, loaded, settings, started, ended)
         session.world.barrier()
 
 
-def _replay(session: Session, loaded: LoadedSchedule, settings: ReplaySettings) -> None:
+def _replay(
+    session: Session,
+    loaded: LoadedSchedule,
+    settings: ReplaySettings,
+    started: Callable[[int], None],
+    ended: Callable[[int], None],
+) -> None:
     world, schedule, programs = session.world, loaded.schedule, loaded.programs
     program = programs.of(world.rank)
 
@@ -74,6 +87,8 @@ def _replay(session: Session, loaded: LoadedSchedule, settings: ReplaySettings) 
         f"replaying {loaded.name}",
         settings.warmup,
         before=begin,
+        at_start=started,
+        after=ended,
     )
     tables = [meter.end(settings.iterations, loaded.digest, f"{loaded.name}, counted") for meter in meters]
     if ranks is None:

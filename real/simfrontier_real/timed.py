@@ -28,12 +28,14 @@ def timed_steps(
     title: str,
     warmup: int = 0,
     before: Callable[[int], None] = lambda _: None,
+    at_start: Callable[[int], None] = lambda _: None,
     after: Callable[[int], None] = lambda _: None,
     first: int = 0,
 ) -> tuple[list[RankTimes] | None, float]:
     """Run so many steps after `warmup` ones: (all ranks' times on rank 0, None elsewhere; the largest error of the
     ranks' clocks in seconds). `before` and `after` are called around every step with its number, counted from
-    `first`; what an op raises says in which step, counted from 1."""
+    `first`, and `at_start` when all ranks have waited for each other; what an op raises says in which step, counted
+    from 1."""
     world, times = session.world, []
     offset, clock_error_s = offset_s(world, session.host)
     executor = Executor(step, session.lanes(step))
@@ -46,6 +48,7 @@ def timed_steps(
             before(first + number)
             with uncollected():
                 world.barrier()
+                at_start(first + number)
                 with _of_step(first + number):
                     spent = executor.run_step(session.timeout_s)
             after(first + number)

@@ -12,6 +12,7 @@ from annotated_types import Ge, Le, MaxLen
 from simfrontier.errors import InputError
 from simfrontier.io import Line
 from simfrontier.limits import COUNT, ENTRIES
+from simfrontier.machine.spread import Differing, Spread
 from simfrontier.records import dataclass
 
 Number = Annotated[int, Ge(0), Le(COUNT.most)]
@@ -159,8 +160,8 @@ class BusyPools(Trouble):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Perturbation:
-    """Devices, memories, links and global pools that are slower than they should be, or dead, always or for a time;
-    everything else is healthy."""
+    """Devices, memories, links and global pools that are slower than they should be, or dead, always or for a time; and
+    how all devices, or networks of nodes, differ, always (`spread`). Everything else is healthy."""
 
     slow: Annotated[tuple[SlowDevice, ...], MaxLen(ENTRIES.most)] = ()
     packages: Annotated[tuple[SlowPackage, ...], MaxLen(ENTRIES.most)] = ()
@@ -170,9 +171,14 @@ class Perturbation:
     nics: Annotated[tuple[DegradedNic, ...], MaxLen(ENTRIES.most)] = ()
     pools: Annotated[tuple[DegradedPool, ...], MaxLen(ENTRIES.most)] = ()
     background: Annotated[tuple[BusyPools, ...], MaxLen(ENTRIES.most)] = ()
+    spread: Annotated[tuple[Spread, ...], MaxLen(2)] = ()
 
     def __bool__(self) -> bool:
         return any(getattr(self, each.name) for each in fields(self))
+
+    def differing(self, thing: Differing) -> Spread | None:
+        """How all devices, or networks, differ, if they do."""
+        return next((each for each in map(Spread.resolved, self.spread) if each.thing == thing), None)
 
     @property
     def is_timed(self) -> bool:
@@ -189,19 +195,19 @@ class Perturbation:
     def without_dead(self) -> Perturbation:
         """The same with what is dead as good as new."""
         every: Any = {key: tuple(each for each in getattr(self, key) if each.factor > 0.0) for key in LISTS}
-        return Perturbation(**every)
+        return replace(self, **every)
 
     @property
     def lasting(self) -> Perturbation:
         """What is always wrong and not dead."""
         every: Any = {key: tuple(each for each in getattr(self, key) if not each.is_timed) for key in LISTS}
-        return Perturbation(**every).without_dead
+        return replace(self, **every).without_dead
 
     @property
     def all_at_once(self) -> Perturbation:
         """All that is ever wrong, as if it always were."""
         every: Any = {key: tuple(map(_always, getattr(self, key))) for key in LISTS}
-        return Perturbation(**every)
+        return replace(self, **every)
 
     def at(self, moment: Moment) -> Perturbation:
         """What is wrong at a moment, as if it always were."""
@@ -210,7 +216,7 @@ class Perturbation:
         now: Any = {
             key: tuple(_always(each) for each in getattr(self, key) if each.begin <= moment < each.end) for key in LISTS
         }
-        return Perturbation(**now)
+        return replace(self, **now)
 
     def states(self, step: int) -> tuple[tuple[float, Perturbation], ...]:
         """What is wrong in a step from when on, in seconds after it began, in order; the first from its beginning."""
@@ -231,7 +237,16 @@ class Perturbation:
         return max(moments, default=(0, 0.0))[0]
 
     def refuse_wrong(self) -> None:
-        """Raise InputError where a trouble ends before it begins, or one thing has two at a time."""
+        """Raise InputError where a trouble ends before it begins, one thing has two at a time, or a spread has keys
+        that do not go together."""
+        for number, spread in enumerate(self.spread):
+            try:
+                spread.refuse_wrong()
+            except InputError as error:
+                raise error.within(key=("perturbation", "spread", number)) from None
+        things = [spread.resolved().thing for spread in self.spread]
+        if len(set(things)) < len(things):
+            raise InputError(f"got {things[0]} twice, allowed: every thing once", key=("perturbation", "spread"))
         for key in LISTS:
             listed = getattr(self, key)
             for number, each in enumerate(listed):
@@ -246,7 +261,7 @@ class Perturbation:
                         )
 
 
-LISTS: Final = tuple(each.name for each in fields(Perturbation))
+LISTS: Final = tuple(each.name for each in fields(Perturbation) if each.name != "spread")
 HEALTHY: Final = Perturbation()
 _WORDS: Final = {
     "slow": "device",

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from simfrontier.machine import End
-from simfrontier.network.fabric import Fabric
+
+if TYPE_CHECKING:
+    from simfrontier.network.fabric import Fabric
 
 NET = "net"
 

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simfrontier.arrays import Floats
+from simfrontier.arrays import Floats, Ints
 from simfrontier.errors import InputError
-from simfrontier.machine import Perturbation
+from simfrontier.machine import Perturbation, Spread
+from simfrontier.network.boxes import NET
 
 if TYPE_CHECKING:
     from simfrontier.network.fabric import Fabric
@@ -24,6 +25,8 @@ def degrade(fabric: Fabric, perturbation: Perturbation) -> None:
         _refuse_beyond("memory: got device", memory.device, fabric.num_devices, "devices")
         capacity[hbm + memory.device] *= memory.factor
     capacity[hbm:units][speed == 0.0] = 0.0
+    if (networks := perturbation.differing("networks")) is not None:
+        _wires(fabric)[:, _to_network(fabric)] *= _factors(networks, fabric.num_nodes)[:, None]
     for node in perturbation.nodes:
         if node.factor == 0.0:
             first = node.node * fabric.wires_per_node
@@ -34,7 +37,7 @@ def degrade(fabric: Fabric, perturbation: Perturbation) -> None:
         _refuse_beyond("NIC: got node", nic.node, fabric.num_nodes, "nodes")
         _refuse_beyond(f"NIC of node {nic.node}: got", nic.nic, len(fabric.machine.node.nic_device), "NICs", "a node")
         name = f"nic{nic.nic}"
-        ends = ((name, "net"), ("net", name))
+        ends = ((name, NET), (NET, name))
         for number, link in enumerate(fabric.machine.node.links):
             if (link.src, link.dst) in ends:
                 capacity[nic.node * fabric.wires_per_node + number] *= nic.factor
@@ -47,7 +50,8 @@ def degrade(fabric: Fabric, perturbation: Perturbation) -> None:
 def _speeds(fabric: Fabric, perturbation: Perturbation) -> Floats:
     """Factors on the speeds of all devices of the nodes [num_devices]."""
     machine, num_devices, num_nodes = fabric.machine, fabric.num_devices, fabric.num_nodes
-    speed = np.ones(num_devices)
+    devices = perturbation.differing("devices")
+    speed = np.ones(num_devices) if devices is None else _factors(devices, num_devices)
     for slow in perturbation.slow:
         _refuse_beyond("slow device: got", slow.device, num_devices, "devices")
         speed[slow.device] *= slow.factor
@@ -60,6 +64,27 @@ def _speeds(fabric: Fabric, perturbation: Perturbation) -> Floats:
         _refuse_beyond("node: got", node.node, num_nodes, "nodes")
         speed[node.node * size : (node.node + 1) * size] *= node.factor
     return speed
+
+
+def _factors(spread: Spread, num: int) -> Floats:
+    try:
+        return spread.factors(num)
+    except InputError as error:
+        raise error.within(key=("perturbation", "spread")) from None
+
+
+def _wires(fabric: Fabric) -> Floats:
+    """The capacities of all wires [num_nodes, wires of a node], which may be written."""
+    return fabric.capacity[: fabric.hbm_base].reshape(fabric.num_nodes, -1)
+
+
+def _to_network(fabric: Fabric) -> Ints:
+    """Numbers of the wires of a node that lead to or from the network. Raises InputError where there are none."""
+    ends = [number for number, wire in enumerate(fabric.machine.node.links) if NET in (wire.src, wire.dst)]
+    if not ends:
+        text = f'{fabric.machine.name} has no network between nodes; allowed: "devices"'
+        raise InputError(text, key=("perturbation", "spread", "of"))
+    return np.array(ends)
 
 
 def _refuse_beyond(what: str, got: int, count: int, things: str, where: str = "this job") -> None:

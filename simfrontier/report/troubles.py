@@ -13,6 +13,7 @@ from simfrontier.machine import (
     SlowMemory,
     SlowNode,
     SlowPackage,
+    Spread,
     Trouble,
 )
 from simfrontier.report.phrases import quantity
@@ -21,17 +22,37 @@ MOST_LISTED = 20
 
 
 def trouble_rows(wrong: Perturbation) -> list[tuple[str, str]]:
-    """A heading and what it is, for each of what is wrong at any time; of very many the first, and how many more."""
+    """A heading and what it is: how devices and networks differ, and each of what is wrong at any time; of very many
+    the first, and how many more."""
+    spreads = [(f"{each.thing} differ", _spread(each, each.source)) for each in map(Spread.resolved, wrong.spread)]
     each = [(_label(trouble), f"{_row(trouble)}{_when(trouble)}") for _, trouble in wrong.troubles()]
     more = len(each) - MOST_LISTED
-    return [*each[:MOST_LISTED], ("and more", f"{more:,} others")] if more > 0 else each
+    return [*spreads, *each[:MOST_LISTED], ("and more", f"{more:,} others")] if more > 0 else spreads + each
 
 
 def troubles_in_short(wrong: Perturbation, device_word: str) -> str:
     """All that is wrong at any time, of very many the first."""
+    spreads = [
+        f"{f'{device_word}s' if each.thing == 'devices' else 'networks of nodes'} differ ({_spread(each)})"
+        for each in map(Spread.resolved, wrong.spread)
+    ]
     each = [f"{_short(trouble, device_word)}{_when(trouble)}" for _, trouble in wrong.troubles()]
     more = [f"{len(each) - MOST_LISTED:,} others"] if len(each) > MOST_LISTED else []
-    return ", ".join([*each[:MOST_LISTED], *more])
+    return ", ".join([*spreads, *each[:MOST_LISTED], *more])
+
+
+def _spread(spread: Spread, source: str | None = None) -> str:
+    """How a thing differs, with where that is from."""
+    match spread:
+        case Spread(distribution="uniform", width=width):
+            law = f"uniform, {100 * (width or 0.0):g} % from the slowest to the fastest"
+        case Spread(distribution=None, table=table):
+            law = f"factors of {table}"
+        case _:
+            cut = "" if spread.most is None else f", none further than {100 * spread.most:g} % from the typical one"
+            law = f"{spread.distribution} of standard deviation {100 * (spread.sd or 0.0):g} %{cut}"
+    seed = "" if spread.distribution is None else f", seed {spread.seed}"
+    return f"{law}{seed}{'' if source is None else f'; {source}'}"
 
 
 def _label(trouble: Trouble) -> str:

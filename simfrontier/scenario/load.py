@@ -24,6 +24,7 @@ from simfrontier.scenario.job_nodes import on_nodes, refuse_size
 from simfrontier.scenario.plans import SearchTable, choose_plans, name_plans, names_softmax, options_of, searched
 from simfrontier.scenario.settings import NUMBERS, hold_everywhere, is_of_every_plan, path_of, put
 from simfrontier.scenario.shape import shape_of
+from simfrontier.scenario.spreads import with_tables
 from simfrontier.schedule import Mesh
 from simfrontier.stack import Stack, load_stack
 from simfrontier.workload import Precision, Shape
@@ -251,6 +252,7 @@ def _resolve(
 ) -> Scenario:
     """The scenario of a file of the right form; `named`: all plans of the file, also those that are not run."""
     _refuse_names(file, named)
+    file = with_tables(file, Path(where).parent)
     _refuse_few_samples(file)
     _refuse_two_batches(file)
     machine, library = _machine_and_library(where, file)
@@ -266,6 +268,8 @@ def _resolve(
         machine.matmul(file.model.linear_precision)
         machine = replace(machine, kernels=replace(machine.kernels, linear=file.model.linear_precision))
     machine = replace(machine, job_nodes=on_nodes(file.nodes, machine, Path(where).parent))
+    if file.perturbation.differing("devices") is not None:  # they are known, and not sampled once more
+        machine = replace(machine, device=replace(machine.device, speed_sd=0.0))
     for keys in SCENARIO_KEYS:
         machine = machine if keys.machine is None else keys.machine(file, machine)
     tables = {name: searched(table, name) for name, table in file.plans.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -20,7 +21,7 @@ from simfrontier.collectives import (
 )
 from simfrontier.cost import NO_CODING, Cluster, PerHopCoding, pair_shape, pairs_of, rates_alone
 from simfrontier.dtypes import DTYPE_BYTES
-from simfrontier.network import route, servers_of
+from simfrontier.network import Fabric, route, servers_of
 from simfrontier.schedule import DIRECT, Collective, CollectiveKind, Exchange
 from simfrontier.simulation.lowering import recipe, recipes_of
 from simfrontier.simulation.transfer_lists import TransferLists
@@ -66,9 +67,11 @@ class CallPlan:
 
 @dataclass
 class CallPlans:
-    """The calls of a cluster, each made once, and the servers of all links, by link id."""
+    """The calls of a cluster, each made once, and the servers of all links, by link id; `later`: the fabric from some
+    moments on."""
 
     cluster: Cluster
+    later: Sequence[tuple[float, Fabric]] = ()
     _planned: dict[tuple[int, int], CallPlan] = field(default_factory=dict)
     _places: dict[tuple[tuple[str, ...], tuple[int, ...]], tuple[NDArray[np.int64], list[tuple[int, int]]]] = field(
         default_factory=dict
@@ -79,7 +82,7 @@ class CallPlans:
     _rates: dict[str, list[float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.servers = servers_of(self.cluster.fabric)
+        self.servers = servers_of(self.cluster.fabric, self.later)
 
     def place(self, op: Collective | Exchange, rank: int) -> tuple[int, int]:
         """The group, or the pair, that a rank is in, and its number there."""

@@ -6,13 +6,16 @@ both ranks have issued the call and have done with the call's message before. Wh
 library's law of single messages say (`StepLaw`). Work of a rank by itself takes its time alone, and messages load wires
 only, not memory or compute units. A call of which times were measured takes the table's time as a whole, from when all
 its ranks have issued it; its bytes are counted.
+
+Links may change within the step: what is being served goes on at the new rate, and at 0 waits until the link is back. A
+message takes no other way than its route.
 """
 
 from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -22,11 +25,12 @@ from numpy.typing import NDArray
 
 from simfrontier.cost import Cluster
 from simfrontier.errors import InputError, SimfrontierError
-from simfrontier.network import Server
+from simfrontier.network import ResourceKind, Server, dead_wires
 from simfrontier.schedule import Collective, Compute, Exchange, ExpandedProgram, Issuer, Op, SegmentedProgram
 from simfrontier.simulation.calls import CallPlan, CallPlans, MessagePlan
 from simfrontier.simulation.clock import at, at_end_of_instant
 from simfrontier.simulation.nodes import number_nodes
+from simfrontier.simulation.stopped import JobStopsError, messages_stop
 from simfrontier.simulation.timeline import RoleTimeline, Timeline
 from simfrontier.simulation.transit import Transit
 from simfrontier.simulation.waits import blocked_lines
@@ -35,12 +39,35 @@ MAX_RANKS = 128
 
 
 def chunked(
-    parts: Sequence[SegmentedProgram], cluster: Cluster
+    parts: Sequence[SegmentedProgram], cluster: Cluster, later: Sequence[tuple[float, Cluster]] = ()
 ) -> tuple[tuple[RoleTimeline, ...], NDArray[np.float64]]:
     """Run one step of a cluster without folding, every op a node: the times of each role, and the bytes that each link
-    carried [num_links]."""
+    carried [num_links]; `later`: what the cluster is from some moments on. Raises InputError where more than links
+    changes, and JobStopsError where a message would pass a link that is dead for good."""
     assert cluster.folding.num_rank_classes == cluster.fabric.num_ranks, "every rank by itself: price(..., exact=True)"
-    return _Engine(parts, cluster).run()
+    if later:
+        _refuse_changes(cluster, [each for _, each in later])
+    return _Engine(parts, cluster, later).run()
+
+
+def _refuse_changes(cluster: Cluster, later: Iterable[Cluster]) -> None:
+    """Only links change: times of work, and laws of messages that depend on the rates of links, are for one state."""
+    library, fabric = cluster.library, cluster.fabric
+    if library.paced or library.tables:
+        why = "paces its messages by the links' rates" if library.paced else "has measured times of whole calls"
+        raise InputError(
+            f"fidelity chunk with links that change within a step: library {library.name} {why}; "
+            "allowed: a library of messages alone, e.g. transfers, or fidelity flow"
+        )
+    fixed = fabric.kind != ResourceKind.WIRE
+    for each in later:
+        same_speed = np.array_equal(each.fabric.speed, fabric.speed)
+        if not same_speed or not np.array_equal(each.fabric.capacity[fixed], fabric.capacity[fixed]):
+            raise InputError(
+                "fidelity chunk: got a device or a memory that changes within a step; allowed: links, nics and pools "
+                "(fidelity flow: all)",
+                key=("perturbation",),
+            )
 
 
 def refuse_many(num_ranks: int) -> None:
@@ -122,11 +149,14 @@ class _Call:
 
 
 class _Engine:
-    def __init__(self, parts: Sequence[SegmentedProgram], cluster: Cluster) -> None:
+    def __init__(
+        self, parts: Sequence[SegmentedProgram], cluster: Cluster, later: Sequence[tuple[float, Cluster]]
+    ) -> None:
         self.parts, self.cluster = parts, cluster
+        self.last = later[-1][1] if later else cluster
         self.nodes = number_nodes(parts, cluster)
         self.env = simpy.Environment()
-        self.calls = CallPlans(cluster)
+        self.calls = CallPlans(cluster, [(begin_s, each.fabric) for begin_s, each in later])
         self.packets = cluster.machine.packets
         self.role_of: list[int] = cluster.role_of.tolist()
         num = len(self.role_of)
@@ -145,7 +175,7 @@ class _Engine:
             self._start_ready(rank)
         self.env.run()
         if not all(issuer.is_finished for issuer in self.issuers):
-            raise SimfrontierError(self._stuck())
+            raise self._job_stops() or SimfrontierError(self._stuck())
         result = tuple(self._role_timeline(role) for role in range(len(self.parts)))
         return result, np.array([server.num_bytes for server in self.calls.servers])
 
@@ -154,6 +184,21 @@ class _Engine:
         ready, start, end = (np.array([table[rank] for rank in ranks]) for table in (self.ready, self.start, self.end))
         timeline = Timeline(ready=ready, start=start, end=end)
         return RoleTimeline(segmented=self.parts[role], classes=ranks, timeline=timeline, by_class={}, by_node={})
+
+    def _job_stops(self) -> JobStopsError | None:
+        """What waits for a link that is dead for good; None where nothing does."""
+        servers = self.calls.servers
+        dead = {id(servers[link]): link for link in np.flatnonzero(dead_wires(self.last.fabric)).tolist()}
+        waiting = [
+            (call, {id(each) for each in _servers(call.planned)} & dead.keys()) for call in self.running.values()
+        ]
+        standing = [(call, passed) for call, passed in waiting if passed]
+        if not standing:
+            return None
+        ranks = np.unique([rank for call, _ in standing for rank in call.planned.ranks])
+        links = np.unique([dead[each] for _, passed in standing for each in passed])
+        op = self._op(standing[0][0], standing[0][0].planned.ranks[0])
+        return messages_stop(self.last, op, ranks, links, self.env.now)
 
     def _stuck(self) -> str:
         lines = []
@@ -314,6 +359,13 @@ class _Engine:
             if not message.left[member]:
                 self._enter(call, member, message.number + 1)
         return message.settle(form.followers[index])
+
+
+def _servers(planned: CallPlan) -> Iterator[Server]:
+    """The links that a call passes."""
+    for plan in planned.plans:
+        for path in plan.paths:
+            yield from path.servers
 
 
 def _nothing(_: float) -> None:

@@ -41,6 +41,7 @@ class _Call:
     op: int
     lane: int
     members: Ints
+    classes: int  # the members, as bits
     work: OpWork
     until: float
     flow: int = -1
@@ -53,6 +54,9 @@ class _Call:
         self.left -= self.rate * (now - self.since)
         self.since, self.rate = now, rate
         self.until = now + self.left / rate
+
+
+_Complete = tuple[int, Ints, Ints, Ints, Floats]
 
 
 class _Engine:
@@ -76,6 +80,7 @@ class _Engine:
         self.lanes = np.arange(num_lanes)[:, None]
         self.ready, self.start, self.end = np.zeros((3, num, program.num_ops))
         self.calls: list[_Call] = []
+        self.complete: list[_Complete] | None = None
         self.load, self.held = np.zeros((2, KERNEL_LINKS, num_lanes, num))
         self.level = np.zeros((num_lanes, num))
         self.free = self.rates.capacity[self.tables.links]
@@ -143,6 +148,8 @@ class _Engine:
         cls, op, at = who[column], heads[lane, column], now[column]
         self.ready[cls, op] = at
         meets = tables.meets[op]
+        if meets.any():
+            self.complete = None
         clocks.lane[lane, cls] = np.where(meets, WAITS, RUNS)
         alone = ~meets
         lane, cls, op, at = lane[alone], cls[alone], op[alone], at[alone]
@@ -174,20 +181,29 @@ class _Engine:
 
     # ── meetings ──
 
-    def _complete(self) -> Iterator[tuple[int, Ints, Ints, Ints, Floats]]:
+    def _complete(self) -> list[_Complete]:
+        """What `_looked_for` finds, which is looked for anew where a rank waits that did not, or does no more."""
+        if self.complete is None:
+            self.complete = list(self._looked_for())
+        return self.complete
+
+    def _looked_for(self) -> Iterator[_Complete]:
         """Lanes on which all ranks of some collective wait: the classes that wait there, their ops and groups, and when
         the last rank came of each group [num_groups], inf where not all have."""
-        tables = self.tables
-        waits = self.clocks.lane == WAITS
-        for lane in np.flatnonzero(waits.any(axis=1)).tolist():
-            cls = np.flatnonzero(waits[lane])
-            ops = tables.op_at[lane, self.clocks.done[lane, cls]]
-            groups = tables.group[tables.distinct[ops], cls]
-            complete = np.bincount(groups, minlength=len(tables.group_size)) == tables.group_size
-            if complete.any():
-                came = np.where(complete, 0.0, np.inf)
-                np.maximum.at(came, groups, self.ready[cls, ops])
-                yield lane, cls, ops, groups, came
+        tables, num_groups = self.tables, len(self.tables.group_size)
+        lanes, classes = np.nonzero(self.clocks.lane == WAITS)
+        if not len(lanes):
+            return
+        each = tables.op_at[lanes, self.clocks.done[lanes, classes]]
+        own = tables.group[tables.distinct[each], classes]
+        count = np.bincount(lanes * num_groups + own, minlength=len(self.lanes) * num_groups)
+        whole = count.reshape(-1, num_groups) == tables.group_size
+        for lane in np.flatnonzero(whole.any(axis=1)).tolist():
+            mine = lanes == lane
+            cls, ops, groups = classes[mine], each[mine], own[mine]
+            came = np.where(whole[lane], 0.0, np.inf)
+            np.maximum.at(came, groups, self.ready[cls, ops])
+            yield lane, cls, ops, groups, came
 
     def _meet(self, now: float) -> None:
         """End and begin the collectives that end and begin now, and share anew what they shared."""
@@ -201,7 +217,7 @@ class _Engine:
             for call in [call for call in self.calls if call.until <= now]:
                 links |= self._end(call, now)
                 touched[call.members] = again = True
-            for lane, cls, ops, groups, came in list(self._complete()):
+            for lane, cls, ops, groups, came in self._complete():
                 for group in np.flatnonzero(came <= now).tolist():
                     mine = groups == group
                     links |= self._begin(lane, cls[mine], int(ops[mine][0]), now)
@@ -213,8 +229,9 @@ class _Engine:
         self._take_back(members, now)
         self.start[members, op] = now
         self.clocks.lane[lane, members] = MEETS
+        self.complete = None
         work = self.tables.work(op, int(members[0]))
-        call = _Call(op, lane, members, work, now + work.latency_s)
+        call = _Call(op, lane, members, bits(members), work, now + work.latency_s)
         self.calls.append(call)
         if work.amount <= 0.0:
             return 0
@@ -248,28 +265,73 @@ class _Engine:
 
     def _take_back(self, who: Ints, now: float) -> None:
         """Undo what classes have done after now."""
-        self.stopped[self.clocks.take_back(who, now)] = False
+        changed = self.clocks.take_back(who, now)
+        if len(changed):
+            self.stopped[changed] = False
+            self.complete = None
 
     # ── rates at a meeting ──
 
     def _share(self, links: int, touched: NDArray[np.bool_], now: float) -> None:
         """Set the rates of collectives that share some of these links, and of kernels beside them or of classes that
         were touched."""
-        for load, calls in self._sharing():
-            members = np.unique(np.concatenate([call.members for call in calls]))
-            if load & links or touched[members].any():
-                touched[members] = False
+        for calls in self._sharing(links, touched):
+            members = calls[0].members if len(calls) == 1 else np.unique(np.concatenate([c.members for c in calls]))
+            if not self._share_as_before(calls, members, touched, now):
                 self._share_between(calls, members, now)
+            touched[members] = False
         who = np.flatnonzero(touched)
         if len(who):
             self._look_around(who)
             slows = self._rate_kernels(who, np.full(len(who), now))
             assert not slows.any(), "no collective flows on these classes"
 
-    def _sharing(self) -> list[tuple[int, list[_Call]]]:
-        """Collectives that flow, in sets that share no link with each other, and the links of each set as bits."""
-        flowing = (call for call in self.calls if call.flow >= 0)
-        return sets_that_share(flowing, lambda call: self.rates.load(call.flow))
+    def _sharing(self, links: int, touched: NDArray[np.bool_]) -> list[list[_Call]]:
+        """Collectives that flow, in sets that share no link with each other; of these, the sets that use one of these
+        links, or run on a class that was touched."""
+        classes = bits(np.flatnonzero(touched))
+        flowing = [(self.rates.load(call.flow), call) for call in self.calls if call.flow >= 0]
+        reached, apart = links, list[tuple[int, _Call]]()
+        near = list[_Call]()
+        for load, call in flowing:
+            if load & links or call.classes & classes:
+                reached |= load
+                near.append(call)
+            else:
+                apart.append((load, call))
+        found = True
+        while found and apart:
+            found, rest = False, list[tuple[int, _Call]]()
+            for load, call in apart:
+                if load & reached:
+                    reached |= load
+                    near.append(call)
+                    found = True
+                else:
+                    rest.append((load, call))
+            apart = rest
+        return [calls for _, calls in sets_that_share(near, lambda call: self.rates.load(call.flow))]
+
+    def _share_as_before(self, calls: list[_Call], members: Ints, touched: NDArray[np.bool_], now: float) -> bool:
+        """Set the rates where kernels slow none of these collectives: only those that change, and what runs on their
+        classes. Whether that was so; if not, nothing of the rates is changed."""
+        if self.bound[members].any():
+            return False
+        rates = self.rates.of(tuple(sorted(call.flow for call in calls)))
+        changed = [call for call in calls if call.rate != rates[call.flow]]
+        affected = touched.copy()
+        for call in changed:
+            affected[call.members] = True
+        who = members[affected[members]]
+        self._take_back(who, now)
+        for call in changed:
+            self.level[call.lane, call.members] = rates[call.flow]
+        self._look_around(who)
+        if self._rate_kernels(who, np.full(len(who), now)).any():
+            return False
+        for call in changed:
+            call.go_on(now, rates[call.flow])
+        return True
 
     def _share_between(self, calls: list[_Call], members: Ints, now: float) -> None:
         """Set the rates of collectives that share links, and of the kernels of all their members.

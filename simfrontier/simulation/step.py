@@ -312,16 +312,16 @@ def simulate_step(
         refuse_many(schedule.mesh.num_ranks)
     exact = exact or fidelity == "chunk"
     begins, states = zip(*perturbation.states(number), strict=True)
-    if len(states) > 1 and fidelity != "flow":
+    if len(states) > 1 and fidelity == "analytic":
         raise InputError(
-            f"fidelity {fidelity} has no rates that change within a step; allowed: flow", key=("perturbation",)
+            f"fidelity {fidelity} has no rates that change within a step; allowed: flow, chunk", key=("perturbation",)
         )
     clusters = price_states(schedule, machine, library, states, exact, placement)
     over_time = tuple(
         MachineState(begin_s=begin_s, perturbation=state, cluster=each)
         for begin_s, state, each in zip(begins, states, clusters, strict=True)
     )
-    cluster = clusters[0]
+    cluster, later = clusters[0], [(each.begin_s, each.cluster) for each in over_time[1:]]
     if parts is None:
         parts = segmented_roles(schedule, whole=not exact)
     link_bytes, is_shared = None, beside is not None and cluster.fabric.num_pool_groups > 0
@@ -335,9 +335,9 @@ def simulate_step(
         cluster, roles = simulate_beside(parts, cluster, other_parts, other)
         over_time = (replace(over_time[0], cluster=cluster),)
     elif fidelity == "chunk":
-        roles, link_bytes = chunked(parts, cluster)
+        roles, link_bytes = chunked(parts, cluster, later)
     else:
-        roles = simulate(parts, cluster, fidelity == "flow", [(each.begin_s, each.cluster) for each in over_time[1:]])
+        roles = simulate(parts, cluster, fidelity == "flow", later)
     return SimulatedStep(
         schedule=schedule,
         cluster=_usual(over_time, max(float(role.timeline.end.max()) for role in roles)),

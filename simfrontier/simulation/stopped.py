@@ -38,13 +38,26 @@ def job_stops(cluster: Cluster, standing: Sequence[tuple[Op, int]], seconds: flo
     why = f"dead: {_things('device', fabric.device_of[lost])}"
     if not len(lost):
         links = np.flatnonzero(is_loaded & dead_wires(fabric))
-        lost = _behind(cluster, ranks, links)
-        named = [fabric.describe(link) for link in links[:MOST_NAMED].tolist()]
-        more = f" and {len(links) - MOST_NAMED} more" if len(links) > MOST_NAMED else ""
-        why = f"dead, with no other way: {', '.join(named)}{more}"
+        lost, why = _behind(cluster, ranks, links), f"dead, with no other way: {_links(cluster, links)}"
+    return _stops(standing[0][0], ranks, lost, why, seconds)
+
+
+def messages_stop(cluster: Cluster, op: Op, ranks: Ints, links: Ints, seconds: float) -> JobStopsError:
+    """The error of messages among some ranks, of the op and others, that wait on their routes for dead links, so many
+    seconds after the step began."""
+    why = f"dead, and single messages keep to their routes: {_links(cluster, links)}"
+    return _stops(op, ranks, _behind(cluster, ranks, links), why, seconds)
+
+
+def _links(cluster: Cluster, links: Ints) -> str:
+    named = [cluster.fabric.describe(link) for link in links[:MOST_NAMED].tolist()]
+    return ", ".join(named) + (f" and {len(links) - MOST_NAMED} more" if len(links) > MOST_NAMED else "")
+
+
+def _stops(op: Op, ranks: Ints, lost: Ints, why: str, seconds: float) -> JobStopsError:
     others = np.setdiff1d(ranks, lost)
     who = f"{_things('rank', others)} lost {_things('rank', lost)}" if len(others) else f"{_things('rank', lost)} lost"
-    return JobStopsError(f"the job stops at {written(seconds, 's')} of the step in {standing[0][0].name}: {who}; {why}")
+    return JobStopsError(f"the job stops at {written(seconds, 's')} of the step in {op.name}: {who}; {why}")
 
 
 def _behind(cluster: Cluster, ranks: Ints, links: Ints) -> Ints:

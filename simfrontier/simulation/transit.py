@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import simpy
@@ -27,7 +28,8 @@ class Path:
 
 
 class Transit:
-    """One message; `then` is called with the time at which its tail is there, once that is known."""
+    """One message; `then` is called with the time at which its tail is there, once that is known: never, where a link
+    on the way is dead for good."""
 
     __slots__ = ("env", "num_bytes", "path", "place", "tail_s", "then")
 
@@ -52,7 +54,9 @@ class Transit:
             if head > now and self.place < len(path.servers):
                 self._wait(head)
                 return
-        self.then(self.tail_s)
+        if math.isfinite(self.tail_s):
+            self.then(self.tail_s)
 
     def _wait(self, until: float) -> None:
-        at(self.env, until, self.go_on)
+        if math.isfinite(until):
+            at(self.env, until, self.go_on)

@@ -84,7 +84,8 @@ def _reason(label: str, plans: Sequence[SlowedPlan], plan: str) -> str:
 
 def _fact(perturbation: Perturbation, healthy: HealthyStep) -> str:
     """What of the healthy step decides what this trouble costs."""
-    if perturbation.links or perturbation.nics or perturbation.pools:
+    networks = perturbation.differing("networks")
+    if perturbation.links or perturbation.nics or perturbation.pools or networks is not None:
         return (
             f"{_percent(healthy.crossing_share)} of its bytes cross nodes, and {_percent(healthy.between_nodes_share)} "
             "of its healthy step waits for them"

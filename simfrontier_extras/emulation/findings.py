@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import typer
@@ -11,12 +12,23 @@ import typer
 from simfrontier.cli import crosscheck_of, json_document, print_check
 from simfrontier.trace import Comparison, Delta, compare, deltas, duration, read_perfetto, step_times
 from simfrontier.wholefile import filled, listed
+from simfrontier_extras.emulation.changed import CHANGED, MadeChange, load_changes
 from simfrontier_extras.emulation.crosscheck.check import EmulatedCheck
 from simfrontier_extras.emulation.crosscheck.limits import AgreementLimit
 from simfrontier_extras.emulation.crosscheck.sections import limits_words
 from simfrontier_extras.emulation.crosscheck.slowed import SLOWED, SlowLinkEffect, save_slowed
 from simfrontier_extras.emulation.crosscheck.sweep import SWEEP, Implementation, SweepPoint, save_sweep
-from simfrontier_extras.emulation.jobs import LOWERED, NATIVE, PLANS, SLOW, SLOW_FACTOR, SWEEP_PLAN, EmulateSettings
+from simfrontier_extras.emulation.jobs import (
+    DIP,
+    DIP_FACTOR,
+    LOWERED,
+    NATIVE,
+    PLANS,
+    SLOW,
+    SLOW_FACTOR,
+    SWEEP_PLAN,
+    EmulateSettings,
+)
 
 MIN_BYTES, TOLERANCE = 1 << 20, 0.15
 
@@ -27,7 +39,10 @@ def report(settings: EmulateSettings, out: Path, as_json: bool) -> bool:
 
     real = out / PLANS / "real"
     save_sweep([*_points(out, LOWERED, "lowered"), *_points(out, NATIVE, "native")], real / SWEEP)
-    save_slowed(_effects(out, f"node 0 {settings.slow_wire}"), real / SLOWED)
+    link = f"node 0 {settings.slow_wire}"
+    save_slowed([*_effects(out, link), *_dip_effects(out, link)], real / SLOWED)
+    changed = out / DIP / "real" / CHANGED
+    made = load_changes(changed) if changed.exists() else ()  # the steps may have ended before
     check = crosscheck_of(out / PLANS / "sim", real, MIN_BYTES, TOLERANCE)
     (emulated,) = [each for each in check.added if isinstance(each, EmulatedCheck)]
     limits = emulated.limits
@@ -35,9 +50,13 @@ def report(settings: EmulateSettings, out: Path, as_json: bool) -> bool:
         write_crosscheck_page(check, new / "index.html")
     if as_json:
         document = json_document(check) | {"limits": [_document(limit) for limit in limits]}
+        document |= {"changes": [asdict(change) for change in made]}
         typer.echo(json.dumps(document, indent=1, allow_nan=False))
     else:
         print_check(check, out)
+        for line in (*map(_made_words, made), *map(_dip_words, emulated.slowed)):
+            if line:
+                typer.echo(line)
         typer.echo(limits_words(limits))
     return all(limit.holds for limit in limits)
 
@@ -46,6 +65,21 @@ def _document(limit: AgreementLimit) -> dict[str, object]:
     """A limit in the values of JSON, which has no infinite number."""
     seen = limit.seen if limit.seen is not None and math.isfinite(limit.seen) else None
     return {"what": limit.what, "allowed": limit.allowed, "seen": seen, "holds": limit.holds}
+
+
+def _made_words(change: MadeChange) -> str:
+    rates = ", ".join(f"{name} at {factor:g} of its rate" for name, factor in change.rates.items())
+    return f"Step {change.step + 1}: {rates} from {change.made_s:.3f} s on, planned {change.planned_s:.3f} s."
+
+
+def _dip_words(effect: SlowLinkEffect) -> str:
+    if effect.begin_s is None:
+        return ""
+    return (
+        f"{effect.what} with {effect.condition}: {effect.sim_slowed_s:.3f} s simulated, {effect.real_slowed_s:.3f} s "
+        f"real, {effect.real_slowed_s / effect.sim_slowed_s - 1:+.1%}; healthy {effect.sim_s:.3f} and "
+        f"{effect.real_s:.3f} s, {effect.real_s / effect.sim_s - 1:+.1%}."
+    )
 
 
 def _sweep(out: Path, job: str) -> Comparison:
@@ -88,23 +122,37 @@ def _group(delta: Delta) -> str:
 def _effects(out: Path, link: str) -> list[SlowLinkEffect]:
     """Of the plan whose step was run with the slowed link, and of the collectives that were."""
     usual, slowed = _sweep(out, LOWERED), _sweep(out, SLOW)
-    effects = []
-    for name in sorted(listed(out / SLOW / "sim")):
-        plan = name.removeprefix("trace-").removesuffix(".json")
-        if not name.startswith("trace-") or plan == SWEEP_PLAN:
-            continue
-        before, after = (
-            step_times(compare(plan, *(read_perfetto(out / job / side / name) for side in ("sim", "real"))))
-            for job in (PLANS, SLOW)
-        )
-        times = (before.sim_s, after.sim_s, before.real_s, after.real_s)
-        effects.append(_effect(f"step of {plan}", link, *times))
+    effects = _step_effects(out, link, SLOW)
     before_s, after_s = _whole(usual), _whole(slowed)
     for delta in deltas(slowed):
         (sim_s, real_s), (sim_slowed_s, real_slowed_s) = before_s[delta.name], after_s[delta.name]
         what = f"{delta.kind.replace('_', '-')} over {_group(delta)}"
         effects.append(_effect(what, link, sim_s, sim_slowed_s, real_s, real_slowed_s))
     return effects
+
+
+def _step_effects(out: Path, link: str, job: str) -> list[SlowLinkEffect]:
+    """Of the plans whose steps were run with the slowed link."""
+    effects = []
+    for name in sorted(listed(out / job / "sim")):
+        plan = name.removeprefix("trace-").removesuffix(".json")
+        if not name.startswith("trace-") or plan == SWEEP_PLAN:
+            continue
+        before, after = (
+            step_times(compare(plan, *(read_perfetto(out / each / side / name) for side in ("sim", "real"))))
+            for each in (PLANS, job)
+        )
+        times = (before.sim_s, after.sim_s, before.real_s, after.real_s)
+        effects.append(_effect(f"step of {plan}", link, *times))
+    return effects
+
+
+def _dip_effects(out: Path, link: str) -> list[SlowLinkEffect]:
+    """Of the plan whose step was run with the link slowed for its middle third."""
+    return [
+        replace(each, factor=DIP_FACTOR, begin_s=each.sim_s / 3, end_s=2 * each.sim_s / 3)
+        for each in _step_effects(out, link, DIP)
+    ]
 
 
 def _effect(

@@ -10,11 +10,13 @@ from typing import Any
 
 from simfrontier.cli import write_simulated
 from simfrontier.errors import InputError
+from simfrontier.network import joining_links
 from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.schedule import CollectiveKind, SweepCall, sweep
 from simfrontier.simulation import SimulatedStep
 from simfrontier.study import BuiltSchedule, ScheduleCache, simulated
 from simfrontier.wholefile import MANIFEST, filled, listed, remove_files, write_whole
+from simfrontier_extras.emulation.changed import CHANGED
 from simfrontier_extras.emulation.crosscheck.slowed import SLOWED
 from simfrontier_extras.emulation.crosscheck.sweep import SWEEP
 from simfrontier_extras.emulation.wiring import save_wiring
@@ -22,18 +24,18 @@ from simfrontier_extras.emulation.wiring_of import wiring_of
 
 KINDS: tuple[CollectiveKind, ...] = ("all_gather", "reduce_scatter", "all_reduce")
 GROUPS = {"world": ("node", "package", "gcd"), "node": ("package", "gcd"), "package": ("gcd",)}
-PLANS, LOWERED, NATIVE, SLOW = "plans", "sweep-lowered", "sweep-native", "slow"
+PLANS, LOWERED, NATIVE, SLOW, DIP = "plans", "sweep-lowered", "sweep-native", "slow", "dip"
 SWEEP_PLAN = "sweep"
 JOBS, WIRING = "jobs.json", "wiring.json"
 NATIVE_LIBRARY = "gloo"
-SLOW_FACTOR = 0.5
+SLOW_FACTOR, DIP_FACTOR = 0.5, 0.1
 SWEEPS = 3  # short collectives among few ranks: one that is disturbed must not count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmulateSettings:
     """What to run: iterations of the plans, after one to warm up; message sizes of the sweeps in bytes; and the wire of
-    node 0 that is slowed to half for the last job."""
+    node 0 that is slowed to half for a job, and to a tenth for the middle third of the steps of the last one."""
 
     iterations: int
     lowered_sizes: tuple[int, ...]
@@ -43,7 +45,10 @@ class EmulateSettings:
 
 def prepare(scenario: Scenario, settings: EmulateSettings, out: Path) -> None:
     """Simulate all that will be run, and write it into `out`: a folder per job, the wiring, the jobs. Raises
-    InputError where the wire to slow carries nothing."""
+    InputError where the wire to slow carries nothing, or the scenario's perturbation has times."""
+    if scenario.file.perturbation.is_timed:
+        text = "got troubles with times; allowed: some that always are: the wire of --slow changes within a step"
+        raise InputError(text, where=scenario.where, key=("perturbation",))
     size, schedule_cache = max(scenario.file.run.devices), ScheduleCache()
     native = scenario_of(scenario.document, scenario.where, {"library.name": NATIVE_LIBRARY})
     slow = _with_slow_wire(scenario, settings.slow_wire)
@@ -53,6 +58,9 @@ def prepare(scenario: Scenario, settings: EmulateSettings, out: Path) -> None:
     slowed_plans = {plan: simulated(slow, each, "chunk") for plan, each in built.items()}
     most = max(plans, key=lambda plan: slowed_plans[plan].step_s / plans[plan].step_s)  # where the link matters most
     slowest = {most: slowed_plans[most]}
+    third_s = plans[most].step_s / 3
+    dip = _with_slow_wire(scenario, settings.slow_wire, DIP_FACTOR, (third_s, 2 * third_s))
+    dipped = {most: simulated(dip, built[most], "chunk")}
     world, sizes = {"world": GROUPS["world"]}, settings.lowered_sizes
     rates = {f"node 0 {settings.slow_wire}": SLOW_FACTOR}
     swept = _swept(scenario, size, sizes, GROUPS)
@@ -63,18 +71,44 @@ def prepare(scenario: Scenario, settings: EmulateSettings, out: Path) -> None:
         # these take long; their connections are warm by now
         _job(native, NATIVE, "native", _swept(native, size, settings.native_sizes, GROUPS), warm, out),
         _job(slow, SLOW, "lowered", slowest | _swept(slow, size, sizes[:1], world), warm, out, rates),
+        _job(dip, DIP, "lowered", dipped, warm, out),
     ]
     with filled(out, "emulate") as new:
         save_wiring(wiring_of(plans[most].cluster.fabric, scenario.machine.title), new / WIRING)
         write_whole(new / JOBS, json.dumps({"wiring": WIRING, "jobs": jobs}, indent=1) + "\n")
 
 
-def _with_slow_wire(scenario: Scenario, wire: str) -> Scenario:
-    """The scenario with a wire of node 0 slower than it is there; what else is wrong with the machine stays."""
+def _with_slow_wire(
+    scenario: Scenario, wire: str, factor: float = SLOW_FACTOR, during: tuple[float, float] | None = None
+) -> Scenario:
+    """The scenario with a wire of node 0 slower than it is there, always or for a while, in seconds after the step
+    began; what else is wrong with the machine stays."""
     links = {(each.node, each.link): each.factor for each in scenario.file.perturbation.links}
-    links[0, wire] = SLOW_FACTOR * links.get((0, wire), 1.0)
-    listed = [{"node": node, "link": link, "factor": factor} for (node, link), factor in links.items()]
+    own = links.pop((0, wire), 1.0)
+    listed = [{"node": node, "link": link, "factor": each} for (node, link), each in links.items()]
+    mine: dict[str, Any] = {"node": 0, "link": wire}
+    if during is None:
+        listed.append(mine | {"factor": factor * own})
+    else:
+        begin_s, end_s = during
+        listed.append(mine | {"factor": factor * own, "from_s": begin_s, "until_s": end_s})
+        if own < 1.0:
+            listed += [mine | {"factor": own, "until_s": begin_s}, mine | {"factor": own, "from_s": end_s}]
     return scenario_of(scenario.document, scenario.where, {"perturbation.links": listed})
+
+
+def _changes(steps: Mapping[str, SimulatedStep]) -> list[dict[str, Any]]:
+    """What changes within each of the steps, as parts of the rates at their beginning."""
+    first, *later = next(iter(steps.values())).states
+    before, out = first.cluster.fabric.capacity, list[dict[str, Any]]()
+    names = {link: first.cluster.fabric.describe(link) for link in joining_links(first.cluster.fabric)}
+    laid = before
+    for state in later:
+        now = state.cluster.fabric.capacity
+        rates = {name: float(now[link] / laid[link]) for link, name in names.items() if now[link] != before[link]}
+        out.append({"at_s": state.begin_s, "rates": rates})
+        before = now
+    return out
 
 
 def _refuse_idle(wire: str, plans: Mapping[str, SimulatedStep]) -> None:
@@ -109,7 +143,7 @@ def _clear(folder: Path) -> None:
     titles = [name.removeprefix("schedule-") for name in listed(folder / "sim") if name.startswith("schedule-")]
     names = [f"{kind}-{title}" for title in titles for kind in ("trace", "links")]
     try:
-        remove_files(folder / "real", [*names, SWEEP, SLOWED])
+        remove_files(folder / "real", [*names, SWEEP, SLOWED, CHANGED])
     except OSError as error:
         raise InputError(
             f"cannot be written: {error.strerror}; allowed: a folder of yours", where=f"--out {folder}"
@@ -139,4 +173,5 @@ def _job(
         "warmup": repeats[0],
         "iterations": repeats[1],
         "rates": dict(rates or {}),
+        "changes": _changes(steps),
     }

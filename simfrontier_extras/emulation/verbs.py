@@ -25,7 +25,9 @@ def emulate(
         str, typer.Option(help="messages of collectives measured alone, as explicit transfers")
     ] = "1MiB,2MiB",
     native_sizes: Annotated[str, typer.Option(help="the same, as the library's own calls")] = "1MiB",
-    slow: Annotated[str, typer.Option(help="wire of node 0 that has half its rate in the last job")] = "nic0>net",
+    slow: Annotated[
+        str, typer.Option(help="wire of node 0 to slow: to half, then to a tenth for a while")
+    ] = "nic0>net",
     json: Annotated[bool, typer.Option("--json", help="print everything as JSON")] = False,
 ) -> None:
     """Lay the machine out in network namespaces, run a scenario's plans in it, and hold them against the simulation.

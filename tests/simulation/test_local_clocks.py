@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 from simfrontier.collectives import load_library
 from simfrontier.cost import Cluster, price
 from simfrontier.errors import SimfrontierError
-from simfrontier.machine import Perturbation, load_machine
+from simfrontier.machine import Perturbation, Spread, load_machine
 from simfrontier.schedule import Compute, Ref, Schedule, SegmentedProgram, expand
 from simfrontier.simulation import Timeline, simulate, which_engine
 from simfrontier.simulation.flow_rates import FlowRates
@@ -143,6 +143,30 @@ def test_as_on_one_clock_whatever_is_slow(
     with pytest.MonkeyPatch.context() as patch:
         many, one = both(patch, built, cluster)
     assert difference(many, one) <= EQUAL
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("family", ["zero3", "hsdp", "zero-topo"])
+def test_all_that_differs_on_one_clock_and_unfolded(family: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Devices and networks drawn from distributions: on many clocks, on one, and with no rank folded."""
+    devices = Spread(of="devices", distribution="normal", sd=0.08, seed=seed)
+    networks = Spread(of="networks", distribution="uniform", width=0.4, seed=seed)
+    built, ill = schedule(family, frontier_mesh(4), shape=TINY, grad_accum=2), Perturbation(spread=(devices, networks))
+    cluster = priced(built, ill)
+    many, one = both(monkeypatch, built, cluster)
+    assert cluster.folding.num_rank_classes == 32
+    # On the single clock what ends within 1e-12 s ends together: some such instants add up, in a step of 1.3 ms.
+    assert np.abs(many.end - one.end).max() <= 2e-11
+    unfolded = simulate_many(expand(built, built.roles[0]), priced(built, ill, exact=True))
+    assert unfolded.end.max() == pytest.approx(many.end.max(), rel=1e-9)
+
+
+def test_a_table_is_a_list_of_slow_devices() -> None:
+    factors = tuple(1.0 - 0.01 * number for number in range(16))
+    built = schedule("zero3", frontier_mesh(2), shape=TINY)
+    listed = priced(built, Perturbation(spread=(Spread(of="devices", listed=factors),)))
+    slow_ones = priced(built, perturbed(slow=dict(enumerate(factors))))
+    assert np.array_equal(simulated(built, listed).end, simulated(built, slow_ones).end)
 
 
 def test_many_classes_are_simulated_so(monkeypatch: pytest.MonkeyPatch) -> None:

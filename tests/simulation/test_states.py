@@ -153,10 +153,17 @@ def test_states_of_later_steps() -> None:
     assert took == pytest.approx([t, t, 2 * t, t], rel=1e-9)
 
 
-@pytest.mark.parametrize("fidelity", ["analytic", "chunk"])
-def test_other_fidelities_have_no_changes(fidelity: Fidelity) -> None:
-    with pytest.raises(InputError, match=f"^perturbation: fidelity {fidelity} has no rates that change within a step"):
-        step(KERNELS, "toy-pair", fidelity, Perturbation(slow=(slow(0, 0.5, from_s=1e-6),)))
+@pytest.mark.parametrize(
+    ("fidelity", "message"),
+    [
+        ("analytic", "fidelity analytic has no rates that change within a step; allowed: flow, chunk"),
+        ("chunk", "fidelity chunk: got a device or a memory that changes within a step; allowed: links"),
+    ],
+)
+def test_other_fidelities_have_fewer_changes(fidelity: Fidelity, message: str) -> None:
+    ill, library = Perturbation(slow=(slow(0, 0.5, from_s=1e-6),)), load_library("transfers")
+    with pytest.raises(InputError, match=f"^perturbation: {message}"):
+        simulate_step(KERNELS, load_machine("toy-pair"), library, fidelity, ill)
 
 
 # ── folded = exact ──

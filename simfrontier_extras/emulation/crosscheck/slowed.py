@@ -20,7 +20,8 @@ Seconds = Annotated[float, Ge(1e-12), Le(1e9)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowLinkEffect:
-    """`what` (a step, or one collective) with all links as they should be, and with `link` at `factor` of its rate."""
+    """`what` (a step, or one collective) with all links as they should be, and with `link` at `factor` of its rate:
+    always, or from `begin_s` to `end_s`, seconds after the step began."""
 
     what: str
     link: str
@@ -29,6 +30,21 @@ class SlowLinkEffect:
     sim_slowed_s: Seconds
     real_s: Seconds
     real_slowed_s: Seconds
+    begin_s: Annotated[float, Ge(0), Le(1e9)] | None = None
+    end_s: Annotated[float, Ge(0), Le(1e9)] | None = None
+
+    @property
+    def condition(self) -> str:
+        """What is wrong, for a reader."""
+        when = "" if self.begin_s is None else f" from {self.begin_s:.3g} to {self.end_s:.3g} s"
+        return f"{self.link} at {self.factor:g} of its rate{when}"
+
+    @property
+    def apart(self) -> float:
+        """How far the real time is from the simulated one: of slowed times where the link was slowed for a while, else
+        of what they are of healthy ones."""
+        ratio = self.real_effect / self.sim_effect if self.begin_s is None else self.real_slowed_s / self.sim_slowed_s
+        return abs(ratio - 1.0)
 
     @property
     def sim_effect(self) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from simfrontier_extras.emulation.real.layout import NamespaceLayout, shaper
 
 RUN = Path("/run")
 NAMES = RUN / "netns"  # where `ip` looks for namespaces by name
+WAKING = bytes(12) + b"\x88\xb5" + bytes(46)  # to and from nobody, of a protocol for local experiments (IEEE 802)
 # Of each namespace. What TCP does by itself must not add to the counters or slow a message down.
 SETTINGS = {
     "ipv6/conf/all/disable_ipv6": "1",
@@ -66,6 +68,18 @@ def reshape(fabric: NamespaceFabric, cable: int, factor: float) -> None:
     layout = fabric.layout
     with kernel.in_net(fabric.namespaces[layout.senders[cable]]):
         _batch("tc", (shaper("change", cable, layout.cables[cable], factor),))
+        _wake(layout.devices[cable])
+
+
+def _wake(device: str) -> None:
+    """Send a frame that nobody takes: a shaper looks at its queue when something comes or when a timer says so, which
+    is still set by the rate before. Raises SimfrontierError."""
+    try:
+        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as waking:
+            waking.bind((device, 0))
+            waking.send(WAKING)
+    except OSError as error:
+        raise SimfrontierError(f"the shaper of {device} cannot be woken: {error.strerror or error}") from error
 
 
 def _namespace(name: str) -> tuple[int, int]:

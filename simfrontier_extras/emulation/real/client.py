@@ -50,11 +50,16 @@ def slowed(factors: Mapping[str, float]) -> Iterator[None]:
     """Cables at a part of their rates for a while; what is queued in them goes on at the new rate.
 
     Raises SimfrontierError for a cable that is not there."""
+    set_rates(factors)
+    yield
+    set_rates(dict.fromkeys(factors, 1.0))
+
+
+def set_rates(factors: Mapping[str, float]) -> None:
+    """Give cables a part of the rates that they were laid with, from now on; at 0 they are cut. Raises SimfrontierError
+    for a cable that is not there."""
     if factors:
         _asked(dict(factors))
-    yield
-    if factors:
-        _asked(dict.fromkeys(factors, 1.0))
 
 
 def _asked(factors: dict[str, float]) -> dict[str, list[int]]:

@@ -12,6 +12,8 @@ from annotated_types import Ge, Le
 from simfrontier.errors import InputError, Key, wrong
 from simfrontier.io import Parsed, read_json, typed
 from simfrontier.limits import Limit
+from simfrontier_extras.emulation.changed import CHANGED, RateChange, save_changes
+from simfrontier_extras.emulation.real.changes import TimedChanges
 from simfrontier_extras.emulation.real.client import slowed
 from simfrontier_real.options import Collectives
 from simfrontier_real.replay_session import ReplaySettings, replay
@@ -33,7 +35,7 @@ File = Annotated[Path, Parsed(_named)]
 class ReplayJob:
     """Schedules to replay with compute replaced by the waits of the traces in `waits`, into the folder `out`: so many
     timed iterations after `warmup` others (a job before it may have warmed up the same connections); `rates` are
-    factors on the rates of cables while the job runs."""
+    factors on the rates of cables while the job runs, `changes` those within each of its steps, in order."""
 
     out: File
     schedules: tuple[File, ...]
@@ -42,6 +44,7 @@ class ReplayJob:
     iterations: Annotated[int, Ge(1)]
     warmup: Annotated[int, Ge(0)]
     rates: Mapping[str, Annotated[float, Ge(1e-6), Le(1)]]
+    changes: tuple[RateChange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,4 +94,7 @@ def run_jobs(session: Session, jobs: tuple[ReplayJob, ...]) -> None:
         session.world.barrier()  # no rank still sends for the job before
         with slowed(job.rates if session.world.rank == 0 else {}):
             session.world.barrier()
-            replay(session, loaded, plan)
+            changes = TimedChanges(session.world, job.changes)
+            replay(session, loaded, plan, changes.start, changes.end)
+        if changes.made:
+            save_changes(changes.made, job.out / CHANGED)

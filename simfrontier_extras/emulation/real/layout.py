@@ -14,6 +14,7 @@ MAX_BOXES = 4000  # a process id, some memory of the kernel and an address for e
 QUEUE_BYTES = 64 << 20  # of a shaper: nothing is ever dropped
 # A whole message may leave at once: no slow start, and no retransmission because a queue is long (nothing gets lost).
 TCP_METRICS = "initcwnd 20000 initrwnd 20000 rto_min 60s"
+LONGEST_BURST_S = 200.0  # 2**32 ticks of 64 ns are 275 s
 RULE = 100  # priority; before the main table
 
 
@@ -93,8 +94,10 @@ def lay_out(wiring: Wiring) -> NamespaceLayout:
 
 
 def shaper(verb: str, number: int, cable: Cable, factor: float = 1.0) -> str:
-    """The line for `tc` that adds or changes the shaper of a cable."""
-    rate = f"rate {round(8 * factor * cable.bytes_per_s)}bit burst {cable.burst_bytes} limit {QUEUE_BYTES}"
+    """The line for `tc` that adds or changes the shaper of a cable. One that is cut lets a packet through in minutes:
+    `tc` counts the time of a burst in 32 bits, and takes no rate of 0."""
+    bytes_per_s = max(factor * cable.bytes_per_s, cable.burst_bytes / LONGEST_BURST_S)
+    rate = f"rate {round(8 * bytes_per_s)}bit burst {cable.burst_bytes} limit {QUEUE_BYTES}"
     return f"qdisc {verb} dev c{number} root tbf {rate}"
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from simfrontier.trace import load_links, read_perfetto
+from simfrontier_extras.emulation.changed import load_changes
 from simfrontier_extras.emulation.crosscheck.slowed import load_slowed
 from simfrontier_extras.emulation.crosscheck.sweep import load_sweep
 from simfrontier_extras.emulation.jobs import EmulateSettings
@@ -22,6 +23,16 @@ from tests.invoke import TOY, invoke, refusal
 
 LACKING = probe.missing()
 in_fabric = pytest.mark.skipif(bool(LACKING), reason=f"no emulated fabric here: {'; '.join(LACKING)}")
+
+
+# A machine whose devices take next to no time, and whose links carry 0.1 MB/s in packets of 1500 bytes.
+LINKS_ONLY = """
+overrides = { "device.hbm_bytes_per_s" = 1e13, "device.matmul_flops_per_s" = 2e14, "device.peak_flops_per_s" = 2e14 }
+[emulation]
+scale = 1e-5
+packet_bytes = 1500
+burst_bytes = 3100
+"""
 
 
 @pytest.fixture
@@ -56,6 +67,10 @@ def test_a_scenario_without_an_emulation_is_refused(tmp_path: Path) -> None:
             ("--set", "emulation.packet_bytes=100"),
             "emulation.packet_bytes: got 100, allowed: at least 1280 and at most 65535",
         ),
+        (
+            ("--set", "perturbation.links=[{node=0, link='xgmi 0>1', factor=0.1, from_s=1.0}]"),
+            "perturbation: got troubles with times; allowed: some that always are",
+        ),
         (("--set", "emulation.rate=1"), "emulation.rate: unknown key; allowed: burst_bytes, packet_bytes, scale"),
         (
             ("--set", "machine.name=box"),
@@ -84,6 +99,10 @@ def prepared(monkeypatch: pytest.MonkeyPatch, *arguments: str | Path) -> None:
     monkeypatch.setattr("simfrontier_extras.emulation.command.report", lambda *_: True)
     ran = invoke("emulate", *arguments)
     assert ran.code == 0, ran.err
+
+
+def step_seconds(trace: Path) -> float:
+    return max(span.end_s for spans in read_perfetto(trace).spans for span in spans)
 
 
 def folded(folder: Path) -> dict[str, bytes]:
@@ -153,10 +172,16 @@ def test_the_jobs_are_those_that_the_real_side_reads(
         (out / "sweep-lowered/real", "lowered"),
         (out / "sweep-native/real", "native"),
         (out / "slow/real", "lowered"),
+        (out / "dip/real", "lowered"),
     ]
     assert all(schedule.exists() for job in jobs for schedule in job.schedules)
-    assert [dict(job.rates) for job in jobs] == [{}, {}, {}, {"node 0 xgmi 0>1": 0.5}]
-    assert set(jobs[-1].rates) <= {cable.name for cable in wiring.cables}
+    assert [dict(job.rates) for job in jobs] == [{}, {}, {}, {"node 0 xgmi 0>1": 0.5}, {}]
+    assert not any(job.changes for job in jobs[:-1])
+    step_s = step_seconds(out / "plans/sim/trace-zero3.json")
+    slower, back = jobs[-1].changes
+    assert (slower.at_s, back.at_s) == pytest.approx((step_s / 3, 2 * step_s / 3))
+    assert slower.rates == pytest.approx({"node 0 xgmi 0>1": 0.1}) and back.rates == {"node 0 xgmi 0>1": 1.0}
+    assert set(jobs[-2].rates) <= {cable.name for cable in wiring.cables}
     assert wiring.ranks == tuple(f"node 0 gcd {gcd}" for gcd in range(4))
     simulated = {link.name for link in load_links(out / "plans/sim/links-zero3.json").links}
     assert simulated == {cable.name for cable in wiring.cables}
@@ -207,13 +232,36 @@ def test_a_tiny_machine_is_simulated_run_and_reported(tmp_path: Path, scenario: 
     # half of the message passes the one cable between two members, but for a burst not faster than it may
     own = [point for point in points if point.group == "package (2)"]
     assert all(point.real_s > (point.message_bytes / 2 - 18200) / 2e6 for point in own), own
-    (plan, *collectives) = load_slowed(out / "plans/real/slowed.json")
+    (plan, *collectives, dipped) = load_slowed(out / "plans/real/slowed.json")
+    assert (dipped.what, dipped.link, dipped.factor) == ("step of zero3", "node 0 xgmi 0>1", 0.1)
     assert (plan.what, len(collectives), plan.link) == ("step of zero3", 3, "node 0 xgmi 0>1")
     gather = next(each for each in collectives if each.what == "all-gather over node (4)")
     assert gather.real_effect > 1.15 and gather.sim_effect > 1.15
     page = (out / "index.html").read_text(encoding="utf-8")
     assert 'id="limits"' in page and 'id="slowed"' in page and "node 0 xgmi 0&gt;1" in page
     assert not list(out.rglob(".*")) and not list(out.rglob("*.part"))
+
+
+@in_fabric
+def test_a_link_at_a_tenth_for_the_middle_third_of_a_step(tmp_path: Path, scenario: Path) -> None:
+    """The network bounds the step, so that a noisy computer matters little: kernels take hardly any time."""
+    pytest.importorskip("torch")
+    out, text = tmp_path / "out", scenario.read_text(encoding="utf-8")
+    plain = "[emulation]\nscale = 2e-4\n"
+    slow = text.replace(plain, "").replace('name = "toy-cluster"\n', f'name = "toy-cluster"{LINKS_ONLY}')
+    scenario.write_text(slow, encoding="utf-8")
+    sizes = ("--sizes", "4KiB", "--native-sizes", "4KiB", "--iterations", "3", "--json")
+    done = subprocess.run(command(scenario, out, *sizes), capture_output=True, text=True, timeout=180.0)
+    result = json.loads(done.stdout)
+    *_, dipped = load_slowed(out / "plans/real/slowed.json")
+    assert dipped.begin_s == pytest.approx(dipped.sim_s / 3)
+    assert dipped.real_s == pytest.approx(dipped.sim_s, rel=0.1)
+    assert dipped.real_slowed_s == pytest.approx(dipped.sim_slowed_s, rel=0.1)
+    assert min(dipped.sim_effect, dipped.real_effect) > 1.25, dipped
+    made = load_changes(out / "dip/real/changes.json")
+    assert [change.rates["node 0 xgmi 0>1"] for change in made] == pytest.approx([0.1, 1.0] * 3)
+    assert all(0.0 <= change.made_s - change.planned_s < 0.2 for change in made), made
+    assert len(result["changes"]) == len(made)
 
 
 # ── doctor ──

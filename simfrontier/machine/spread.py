@@ -1,0 +1,138 @@
+"""How devices, or the networks of nodes, differ from the typical one all the time: a distribution, or a table."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+from annotated_types import Ge, Gt, Le, Lt
+
+from simfrontier.errors import InputError, nearest, shown
+from simfrontier.io import Derived, Line, Text, read_toml, typed
+from simfrontier.limits import COUNT
+from simfrontier.records import dataclass
+
+if TYPE_CHECKING:
+    from simfrontier.arrays import Floats
+
+Differing = Literal["devices", "networks"]
+Distribution = Literal["normal", "lognormal", "uniform"]
+
+PUBLISHED: Final = Path(__file__).parent / "spreads.toml"
+FURTHEST: Final = 0.9  # from the typical one, where no `most` is given: factors stay above 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """Factors on the speeds of all devices, or on the rates at which all nodes reach the network, which may exceed 1:
+    the device of the machine's file is the typical one.
+
+    of            devices: what the kernels of each do a second; networks: the links of each node that lead to its NICs'
+                  network, both ways
+    name          a published distribution (`spreads.toml`), instead of the next four
+    distribution  normal: 1 + sd z; lognormal: exp(sd z), of median 1; uniform: over `width`, half of it on each side
+    most          the furthest from 1: what is further is not drawn (the tails are cut off, not heaped at the ends)
+    table         a CSV file beside the scenario with a column `factor`, a row for each device or node in order,
+                  instead of a distribution; `listed` are its rows
+    seed          of the draws: device i has the same factor whatever the size of the job, and another plan's
+    source        where it is from, for the page
+    """
+
+    of: Differing | None = None
+    name: Line | None = None
+    distribution: Distribution | None = None
+    sd: Annotated[float, Gt(0), Le(1)] | None = None
+    width: Annotated[float, Gt(0), Le(2 * FURTHEST)] | None = None
+    most: Annotated[float, Gt(0), Lt(1)] | None = None
+    table: Text | None = None
+    seed: Annotated[int, Ge(0), Le(COUNT.most)] = 1
+    source: Line | None = None
+    listed: Annotated[tuple[float, ...], Derived(())] = ()
+
+    @property
+    def thing(self) -> str:
+        """What differs, for a reader."""
+        return self.of or "devices"
+
+    def refuse_wrong(self) -> None:
+        """Raise InputError for keys that do not go together, or are missing."""
+        one_of = [key for key in ("name", "distribution", "table") if getattr(self, key) is not None]
+        if len(one_of) != 1 and not (self.listed and not one_of):
+            got = " and ".join(one_of) or "none"
+            raise InputError(f"got {got}; allowed: one of name, distribution and table")
+        way = one_of[0] if one_of else "table"
+        if self.of is None and way != "name":
+            raise InputError("missing; allowed: devices or networks", key=("of",))
+        if way == "name":
+            _published(self.name or "")
+        allowed = {
+            "name": ("seed",),
+            "table": ("of", "source"),
+            "normal": ("of", "sd", "most", "seed", "source"),
+            "lognormal": ("of", "sd", "most", "seed", "source"),
+            "uniform": ("of", "width", "seed", "source"),
+        }
+        beside = self.distribution if way == "distribution" and self.distribution is not None else way
+        for key in ("of", "sd", "width", "most", "source"):
+            if getattr(self, key) is not None and key not in allowed[beside]:
+                said = f'distribution = "{beside}"' if way == "distribution" else way
+                raise InputError(f"not allowed beside {said}; allowed: {', '.join(allowed[beside])}", key=(key,))
+        needed = {"normal": "sd", "lognormal": "sd", "uniform": "width"}.get(beside)
+        if needed is not None and getattr(self, needed) is None:
+            raise InputError(f'missing, needed because distribution = "{beside}"', key=(needed,))
+
+    def resolved(self) -> Spread:
+        """The same with what its name stands for. Raises InputError for a name that is not in the catalog."""
+        return self if self.name is None else replace(_published(self.name), seed=self.seed)
+
+    def factors(self, num: int) -> Floats:
+        """The factors of the first `num` devices or nodes [num]. Raises InputError where a table has too few."""
+        import numpy as np  # reading a scenario needs no arrays
+
+        known = self.resolved()
+        if known.distribution is None:
+            if len(known.listed) < num:
+                raise InputError(
+                    f"{known.table or 'the table'} has {len(known.listed):,} rows; this job has {num:,} {known.thing}",
+                    key=("table",),
+                )
+            return np.array(known.listed[:num])
+        # One uniform number for each thing, in order: a longer job's begin with those of a shorter one.
+        shares = np.random.Generator(np.random.PCG64(known.seed)).random(num)
+        if known.distribution == "uniform":
+            even: Floats = 1.0 + (known.width or 0.0) * (shares - 0.5)
+            return even
+        return _between(known.distribution, known.sd or 0.0, known.most or FURTHEST, shares)
+
+
+def _between(distribution: Distribution, sd: float, most: float, shares: Floats) -> Floats:
+    """What is not exceeded by these shares of a distribution whose tails are cut off at 1 - most and 1 + most."""
+    import numpy as np
+    from scipy.special import ndtr, ndtri
+
+    ends = (-most, most) if distribution == "normal" else (math.log1p(-most), math.log1p(most))
+    low, high = (float(ndtr(end / sd)) for end in ends)
+    z = ndtri(low + (high - low) * shares)
+    factors: Floats = 1.0 + sd * z if distribution == "normal" else np.exp(sd * z)
+    kept: Floats = np.clip(factors, 1.0 - most, 1.0 + most)  # but for rounding
+    return kept
+
+
+def published_spreads() -> tuple[str, ...]:
+    """Names of the distributions that are published."""
+    return tuple(sorted(_catalog()))
+
+
+def _published(name: str) -> Spread:
+    known = _catalog()
+    if name not in known:
+        raise InputError(f"got {shown(name)}; {nearest(name, known)}", key=("name",))
+    return known[name]
+
+
+@cache
+def _catalog() -> dict[str, Spread]:
+    return typed(read_toml(PUBLISHED, "catalog of distributions"), dict[str, Spread], PUBLISHED.name)

@@ -1,0 +1,56 @@
+"""The tables of factors that a scenario's spreads name, read from files beside it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from simfrontier.errors import InputError
+from simfrontier.limits import ENTRIES
+from simfrontier.machine import Perturbation, Spread
+from simfrontier.scenario.form import ScenarioFile
+
+COLUMN = "factor"
+LARGEST = 10.0  # of a factor: the typical one's is 1
+
+
+def with_tables(file: ScenarioFile, folder: Path) -> ScenarioFile:
+    """The same file with the rows of every table of its spreads. Raises InputError at the key that names the table, or
+    with the line of the table that is wrong."""
+    changed: dict[str, object] = {}
+    if file.perturbation.spread:
+        changed["perturbation"] = _filled(file.perturbation, folder)
+    table = file.slowdown
+    if table is not None and any(case.perturbation.spread for case in table.cases):
+        cases = []
+        for number, case in enumerate(table.cases):
+            try:
+                cases.append(case.model_copy(update={"perturbation": _filled(case.perturbation, folder)}))
+            except InputError as error:
+                raise error.within(key=("slowdown", "cases", number)) from None
+        changed["slowdown"] = table.model_copy(update={"cases": cases})
+    return file.model_copy(update=changed) if changed else file
+
+
+def _filled(perturbation: Perturbation, folder: Path) -> Perturbation:
+    spread = [_read(each, folder, number) for number, each in enumerate(perturbation.spread)]
+    return replace(perturbation, spread=tuple(spread))
+
+
+def _read(spread: Spread, folder: Path, number: int) -> Spread:
+    if spread.table is None:
+        return spread
+    from simfrontier.measured import read_lines
+
+    beside = folder / spread.table
+    try:
+        lines = read_lines(beside if beside.is_file() else Path(spread.table), (COLUMN,))
+        if fault := ENTRIES.fault(len(lines)):
+            raise InputError(fault)
+        listed = tuple(line.above_zero(COLUMN, "a factor above 0") for line in lines)
+        for line, factor in zip(lines, listed, strict=True):
+            if factor > LARGEST:
+                raise line.fault(COLUMN, f"a factor above 0 and at most {LARGEST:g}")
+    except InputError as error:
+        raise error.within(key=("perturbation", "spread", number, "table")) from None
+    return replace(spread, listed=listed)

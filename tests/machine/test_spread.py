@@ -1,0 +1,134 @@
+"""Distributions of devices and networks: their moments and ends, what of a fabric they change, what is refused."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as some
+
+from simfrontier.errors import InputError
+from simfrontier.machine import Perturbation, SlowDevice, SlowNode, Spread, load_machine, published_spreads
+from simfrontier.network import Fabric
+from tests.invoke import refusal
+
+CLUSTER = load_machine("toy-cluster")  # nodes of 4 devices, 2 packages and 2 NICs of 1 GB/s
+NORMAL = Spread(of="devices", distribution="normal", sd=0.08)
+TOY = "scenarios/toy.toml"
+
+
+def test_moments_of_a_seed() -> None:
+    """Of 100,000 draws the mean is known to sd / 316, and the standard deviation to sd / 447: four of each."""
+    normal = NORMAL.factors(100_000)
+    assert abs(normal.mean() - 1.0) < 4 * 0.08 / 316 and abs(normal.std() - 0.08) < 4 * 0.08 / 447
+    logs = np.log(Spread(of="devices", distribution="lognormal", sd=0.1).factors(100_000))
+    assert abs(logs.mean()) < 4 * 0.1 / 316 and abs(logs.std() - 0.1) < 4 * 0.1 / 447
+    even = Spread(of="networks", distribution="uniform", width=0.24).factors(100_000)
+    assert 0.88 <= even.min() < 0.8801 and 1.1199 < even.max() <= 1.12
+    assert abs(even.std() - 0.24 / math.sqrt(12)) < 4 * 0.24 / math.sqrt(12) / 447
+
+
+def test_tails_are_cut_off_and_not_heaped_at_the_ends() -> None:
+    """Cut at one standard deviation, a normal has the variance 1 - 2 phi(1) / (2 Phi(1) - 1) = 0.2911 of it."""
+    cut = Spread(of="devices", distribution="normal", sd=0.1, most=0.1).factors(100_000)
+    assert cut.min() >= 0.9 and cut.max() <= 1.1 and len(np.unique(cut)) > 99_000
+    assert cut.std() == pytest.approx(0.1 * math.sqrt(0.2911), rel=0.01)
+    wild = Spread(of="devices", distribution="lognormal", sd=1.0, most=0.5).factors(1000)
+    assert wild.min() >= 0.5 and wild.max() <= 1.5
+
+
+def test_the_published_distance_of_two_devices() -> None:
+    """8 % on average between two devices, none further than 22 % from the typical one."""
+    factors = Spread(name="not-all-gpus-2022").factors(200_000)
+    assert np.abs(factors[::2] - factors[1::2]).mean() == pytest.approx(0.08, rel=0.01)
+    assert factors.min() >= 0.78 and factors.max() <= 1.22
+    assert Spread(name="frontier-gcds").resolved().sd == load_machine("frontier").device.speed_sd
+    assert "not-all-gpus-2022" in published_spreads()
+
+
+@given(some.integers(1, 500), some.integers(1, 500), some.integers(0, 2**40), some.sampled_from(["normal", "uniform"]))
+def test_a_device_has_its_factor_whatever_the_size_of_the_job(short: int, more: int, seed: int, law: Any) -> None:
+    how = {"sd": 0.05} if law == "normal" else {"width": 0.1}
+    spread = Spread(of="devices", distribution=law, seed=seed, **how)  # type: ignore[arg-type]
+    long = spread.factors(short + more)
+    assert spread.factors(short).tolist() == long[:short].tolist()
+    assert len(np.unique(long)) > 0.9 * len(long)
+
+
+def test_what_of_a_fabric_differs() -> None:
+    devices, networks = NORMAL, Spread(of="networks", listed=(0.5, 1.25))
+    fabric = Fabric.build(
+        CLUSTER, 2, Perturbation(spread=(devices, networks), slow=(SlowDevice(device=1, factor=0.5),))
+    )
+    factors = NORMAL.factors(8)
+    assert fabric.speed.tolist() == [factors[0], factors[1] * 0.5, *factors[2:]]
+    healthy = Fabric.build(CLUSTER, 2).capacity
+    changed = np.flatnonzero(fabric.capacity != healthy)
+    names = ("nic0>net", "net>nic0", "nic1>net", "net>nic1")
+    assert sorted(map(fabric.describe, changed.tolist())) == sorted(
+        f"node {n} {name}" for n in (0, 1) for name in names
+    )
+    assert (fabric.capacity[changed] / healthy[changed]).tolist() == [0.5] * 4 + [1.25] * 4
+
+
+def test_a_spread_is_there_in_every_state() -> None:
+    gone = SlowNode(node=1, factor=0.0, from_s=1.0, until_s=2.0)
+    ill = Perturbation(spread=(NORMAL,), nodes=(gone,))
+    assert ill and Perturbation(spread=(NORMAL,))
+    assert not Perturbation(spread=(NORMAL,)).is_timed and ill.is_timed
+    states = [state for _, state in ill.states(0)]
+    assert [len(state.nodes) for state in states] == [0, 1, 0]
+    others = [ill.without_dead, ill.lasting, ill.all_at_once, ill.at((3, 0.0))]
+    assert all(state.spread == (NORMAL,) for state in (*states, *others))
+
+
+@pytest.mark.parametrize(
+    ("spread", "message"),
+    [
+        (
+            '{of="devices",distribution="norml",sd=0.1}',
+            '[0].distribution: got "norml", allowed: "normal", "lognormal" or "uniform"; did you mean "normal"?',
+        ),
+        ('{of="devices",distribution="normal",sd=-0.1}', "[0].sd: got -0.1, allowed: more than 0"),
+        ('{of="devices",distribution="normal",sd=0.1,most=1.0}', "[0].most: got 1.0, allowed: less than 1"),
+        ('{of="devices",distribution="normal"}', '[0].sd: missing, needed because distribution = "normal"'),
+        (
+            '{of="devices",distribution="uniform",width=0.1,sd=0.1}',
+            '[0].sd: not allowed beside distribution = "uniform"; allowed: of, width, seed, source',
+        ),
+        ('{name="not-all-gpu"}', '[0].name: got "not-all-gpu"; did you mean "not-all-gpus-2022"?'),
+        ('{name="frontier-gcds",sd=0.1}', "[0].sd: not allowed beside name; allowed: seed"),
+        ('{of="devices"}', "[0]: got none; allowed: one of name, distribution and table"),
+        ('{distribution="normal",sd=0.1}', "[0].of: missing; allowed: devices or networks"),
+        ('{name="frontier-gcds"},{name="not-all-gpus-2022"}', ": got devices twice, allowed: every thing once"),
+        ('{of="devices",table="no.csv"}', "[0].table: no.csv: cannot read this table: No such file or directory"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(tmp_path: Path, spread: str, message: str) -> None:
+    got = refusal("run", TOY, "--out", tmp_path / "out", "--set", f"perturbation.spread=[{spread}]")
+    assert got == f"{TOY}: perturbation.spread{message}"
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("1\n0.9\n", ".spread.table: at 8 devices: {table} has 2 rows; this job has 8 devices"),
+        ("1\n-0.9\n", '.spread[0].table: {table} line 3: factor: got "-0.9", allowed: a factor above 0'),
+        ("1\n11\n", '.spread[0].table: {table} line 3: factor: got "11", allowed: a factor above 0 and at most 10'),
+    ],
+)
+def test_a_table_has_a_factor_for_each(tmp_path: Path, rows: str, message: str) -> None:
+    table = tmp_path / "factors.csv"
+    table.write_text(f"factor\n{rows}")
+    setting = f'perturbation.spread=[{{of="devices",table="{table}"}}]'
+    got = refusal("run", TOY, "--devices", "8", "--out", tmp_path / "out", "--set", setting)
+    assert got == f"{TOY}: perturbation{message.format(table=table)}"
+
+
+def test_a_machine_without_a_network_has_none_that_differ() -> None:
+    pair = load_machine("toy-pair")
+    with pytest.raises(InputError) as caught:
+        Fabric.build(pair, 1, Perturbation(spread=(Spread(of="networks", listed=(1.0,)),)))
+    assert str(caught.value) == 'perturbation.spread.of: toy-pair has no network between nodes; allowed: "devices"'
