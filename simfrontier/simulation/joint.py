@@ -14,11 +14,14 @@ from typing import overload
 import numpy as np
 
 from simfrontier.arrays import Ints
-from simfrontier.cost import Cluster, Flow, OpWork, folded_anew
-from simfrontier.schedule import Issuer, Op, SegmentedProgram
+from simfrontier.cost import Cluster, Flow, OpWork, folded_anew, price
+from simfrontier.errors import InputError
+from simfrontier.network import Fabric
+from simfrontier.schedule import Issuer, Op, SegmentedProgram, segmented_roles
 from simfrontier.simulation.context import Classes, EngineContext, InnerCall, OpInfo
 from simfrontier.simulation.engine import Engine
 from simfrontier.simulation.flow_rates import FlowRates
+from simfrontier.simulation.neighbour import Neighbour
 from simfrontier.simulation.nodes import NodeNumbers, number_nodes
 from simfrontier.simulation.timeline import RoleTimeline
 
@@ -26,11 +29,21 @@ Parts = Sequence[SegmentedProgram]
 
 
 def simulate_beside(
-    parts: Parts, cluster: Cluster, other_parts: Parts, other: Cluster
-) -> tuple[Cluster, tuple[RoleTimeline, ...]]:
-    """One step of a job beside another on the same machine: the job as it was folded for that, and its roles."""
+    parts: Parts, cluster: Cluster, beside: Neighbour, exact: bool
+) -> tuple[Cluster, tuple[RoleTimeline, ...]] | None:
+    """One step of a job beside another on the same machine: the job as it was folded for that, and its roles; None
+    where they share no link. Raises InputError where something is dead."""
+    schedule, other_parts = beside.schedule, beside.parts
+    if exact or schedule is cluster.schedule:  # each job has a schedule of its own
+        schedule = replace(schedule)
+        other_parts = segmented_roles(schedule, whole=not exact)
+    other = price(schedule, beside.machine, beside.library, beside.perturbation, exact, beside.placement)
+    if not len(shared_links(cluster.fabric, other.fabric)[0]):
+        return None
     cluster, other = told_apart(cluster, other)
     context = JointContext(cluster, other)
+    if any(job.some_dead for job in context.jobs):
+        raise InputError("not beside what is dead; allowed: factors above 0", key=("neighbour",))
     both = []
     for first, own, job in ((0, parts, cluster), (context.first, other_parts, other)):
         for number, part in enumerate(own):
@@ -38,25 +51,33 @@ def simulate_beside(
     return cluster, _JointEngine(context, both, len(parts)).run()
 
 
+def shared_links(one: Fabric, other: Fabric) -> tuple[Ints, Ints]:
+    """The links between groups of nodes that two jobs on one machine both may use: their numbers in each fabric."""
+    number = {other.describe(link): link for link in range(other.pool_base, other.num_links)}
+    mine = [link for link in range(one.pool_base, one.num_links) if one.describe(link) in number]
+    return np.array(mine, np.int64), np.array([number[one.describe(link)] for link in mine], np.int64)
+
+
 def told_apart(one: Cluster, other: Cluster) -> tuple[Cluster, Cluster]:
-    """Both folded anew until every class of links between groups is one class for the other job, too."""
+    """Both folded anew until every class of links that they share is one class for the other job, too."""
+    places = shared_links(one.fabric, other.fabric)
     while True:
-        mine, theirs = _pool_classes(one), _pool_classes(other)
-        _, joint = np.unique(np.stack([mine, theirs]), axis=1, return_inverse=True)
+        classes = [job.folding.link_class[links] for job, links in zip((one, other), places, strict=True)]
+        _, joint = np.unique(np.stack(classes), axis=1, return_inverse=True)
+        joint = joint.ravel()
         count = len(np.unique(joint))
-        if count == len(np.unique(mine)) == len(np.unique(theirs)):
+        if all(count == len(np.unique(mine)) for mine in classes) and all(
+            np.isin(job.folding.link_class, mine).sum() == len(mine)
+            for job, mine in zip((one, other), classes, strict=True)
+        ):
             return one, other
-        one, other = (folded_anew(each, _link_colours(each, joint.ravel())) for each in (one, other))
+        one, other = (_coloured(job, links, joint) for job, links in zip((one, other), places, strict=True))
 
 
-def _pool_classes(cluster: Cluster) -> Ints:
-    return cluster.folding.link_class[cluster.fabric.pool_base :].astype(np.int64)
-
-
-def _link_colours(cluster: Cluster, joint: Ints) -> Ints:
+def _coloured(cluster: Cluster, links: Ints, colour: Ints) -> Cluster:
     colours = np.zeros(cluster.fabric.num_links, np.int64)
-    colours[cluster.fabric.pool_base :] = joint
-    return colours
+    colours[links] = 1 + colour
+    return folded_anew(cluster, colours)
 
 
 class _JointFlows(Sequence[Flow]):
@@ -116,7 +137,8 @@ class JointContext(EngineContext):
         super().__init__(one)
         num_links = one.folding.num_link_classes
         row_of = num_links + np.arange(other.folding.num_link_classes)
-        row_of[_pool_classes(other)] = _pool_classes(one)
+        mine, theirs = shared_links(one.fabric, other.fabric)
+        row_of[other.folding.link_class[theirs]] = one.folding.link_class[mine]
         capacity = np.concatenate([one.folding.capacity, other.folding.capacity])
         self.rates = FlowRates(_JointFlows(one, other, row_of), capacity)
         self.first = one.folding.num_rank_classes

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.collectives import Library, exchanged_bytes, messages_of
-from simfrontier.cost import Cluster, Placement, price, price_states
+from simfrontier.cost import Cluster, Placement, price_states
 from simfrontier.errors import InputError
 from simfrontier.machine import HEALTHY, Machine, Perturbation
 from simfrontier.network import ends, joining_links
@@ -324,15 +324,16 @@ def simulate_step(
     cluster, later = clusters[0], [(each.begin_s, each.cluster) for each in over_time[1:]]
     if parts is None:
         parts = segmented_roles(schedule, whole=not exact)
-    link_bytes, is_shared = None, beside is not None and cluster.fabric.num_pool_groups > 0
-    if beside is not None and (fidelity != "flow" or len(states) > 1):
-        raise InputError("a job beside this one needs fidelity flow, and a machine that does not change within a step")
-    if beside is not None and is_shared:
+    link_bytes = together = None
+    if beside is not None:
+        if fidelity != "flow" or len(states) > 1:
+            text = "needs fidelity flow, and a machine that does not change within a step"
+            raise InputError(text, key=("neighbour",))
         from simfrontier.simulation.joint import simulate_beside
 
-        other = price(beside.schedule, beside.machine, beside.library, beside.perturbation, exact, beside.placement)
-        other_parts = segmented_roles(beside.schedule, whole=False) if exact else beside.parts
-        cluster, roles = simulate_beside(parts, cluster, other_parts, other)
+        together = simulate_beside(parts, cluster, beside, exact)
+    if together is not None:
+        cluster, roles = together
         over_time = (replace(over_time[0], cluster=cluster),)
     elif fidelity == "chunk":
         roles, link_bytes = chunked(parts, cluster, later)
@@ -345,7 +346,7 @@ def simulate_step(
         roles=roles,
         link_bytes=link_bytes,
         states=over_time,
-        is_shared=is_shared,
+        is_shared=together is not None,
     )
 
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from simfrontier.collectives import load_library
 from simfrontier.errors import InputError
 from simfrontier.machine import HEALTHY, BusyPools, JobNodes, Machine, Perturbation, load_machine
-from simfrontier.schedule import segmented_roles
+from simfrontier.schedule import Collective, segmented_roles
 from simfrontier.schedule.ir import Schedule
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.simulation import Neighbour, SimulatedStep, simulate_step
@@ -48,30 +48,42 @@ def step(
     built: Schedule, *nodes: int, beside: Neighbour | None = None, left: float = 1.0, exact: bool = False
 ) -> SimulatedStep:
     ill = Perturbation(background=(BusyPools(factor=left),)) if left < 1.0 else HEALTHY
+    beside = None if beside is None else replace(beside, perturbation=ill)
     return simulate_step(built, on(*nodes), LIBRARY, perturbation=ill, exact=exact, beside=beside)
 
 
+MINE, THEIRS = (0, 4, 1, 5), (2, 6, 3, 7)  # both to and fro between groups 0 and 1
+SHORT, LONG = 32 << 20, 64 << 20
+
+
+def parts_of(num_bytes: int) -> tuple[float, float]:
+    """Seconds of a ring by itself, held up between the groups, whose links have half of their capacity: its latency,
+    and what comes after it."""
+    alone = step(ring(4, num_bytes), *MINE, left=0.5)
+    (call,) = (op for op in alone.ops if isinstance(op, Collective))
+    latency_s = alone.cluster.of(call).works[0].latency_s
+    return latency_s, alone.step_s - latency_s
+
+
 def test_two_equal_jobs_have_half_of_the_links_between_groups_each() -> None:
-    """Rings that go to and fro between groups 0 and 1, and are held up there: both begin and end together, so each is
-    as slow as with half of the links to itself."""
-    mine, theirs = (0, 4, 1, 5), (2, 6, 3, 7)
-    alone, half = step(ring(4), *mine).step_s, step(ring(4), *mine, left=0.5).step_s
-    both = step(ring(4), *mine, beside=neighbour(ring(4), *theirs))
-    assert half > 1.5 * alone
-    assert both.step_s == pytest.approx(half, rel=1e-9) and both.is_shared
+    """Both begin and end together, so what comes after the latency takes twice as long."""
+    latency_s, flow_s = parts_of(LONG)
+    both = step(ring(4), *MINE, beside=neighbour(ring(4), *THEIRS), left=0.5)
+    assert both.step_s == pytest.approx(latency_s + 2 * flow_s, rel=1e-9) and both.is_shared
 
 
 def test_the_other_job_begins_anew_until_this_one_is_done() -> None:
     """Three calls one after another beside single ones: there is always one of the other job's under way."""
-    mine, theirs = (0, 4, 1, 5), (2, 6, 3, 7)
-    both = step(ring(4, times=3), *mine, beside=neighbour(ring(4), *theirs))
-    assert both.step_s == pytest.approx(step(ring(4, times=3), *mine, left=0.5).step_s, rel=1e-9)
+    latency_s, flow_s = parts_of(LONG)
+    both = step(ring(4, times=3), *MINE, beside=neighbour(ring(4), *THEIRS), left=0.5)
+    assert both.step_s == pytest.approx(3 * (latency_s + 2 * flow_s), rel=1e-9)
 
 
 def test_a_short_job_beside_a_long_one_is_not_slower_for_what_comes_after_it() -> None:
-    mine, theirs = (0, 4, 1, 5), (2, 6, 3, 7)
-    short = step(ring(4, 32 << 20), *mine, beside=neighbour(ring(4), *theirs)).step_s
-    assert short == pytest.approx(step(ring(4, 32 << 20), *mine, left=0.5).step_s, rel=1e-9)
+    """Its latency ends first, so for a while it has all of the links; then half of them until its end."""
+    (first_s, flow_s), (other_s, _) = parts_of(SHORT), parts_of(LONG)
+    short = step(ring(4, SHORT), *MINE, beside=neighbour(ring(4, LONG), *THEIRS), left=0.5).step_s
+    assert short == pytest.approx(other_s + 2 * (flow_s - (other_s - first_s)), rel=1e-9)
 
 
 def test_jobs_in_groups_of_their_own_do_not_meet() -> None:
