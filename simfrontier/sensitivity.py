@@ -154,7 +154,18 @@ class _Rates:
         """What a rate depends on."""
         file = scenario.file
         given = file.model_dump(
-            include={"tune", "at", "model", "training", "engine", "machine", "library", "nodes", "perturbation"}
+            include={
+                "tune",
+                "at",
+                "model",
+                "training",
+                "engine",
+                "machine",
+                "library",
+                "nodes",
+                "perturbation",
+                "neighbour",
+            }
         )
         search = scenario.searches.get(plan)
         searched = None if search is None else frozen(search.model_dump())

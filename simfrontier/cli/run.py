@@ -106,6 +106,8 @@ def _print(found: StudyFindings, study: Study, folder: Path, page: bool) -> None
     console.print(plain(verdict(found.headline)), soft_wrap=True)
     if not found.setup.nodes.is_usual:
         console.print(f"Nodes: {found.setup.nodes.words(max(found.setup.sizes))}.", soft_wrap=True)
+    if study.scenario.file.neighbour is not None:
+        console.print(f"Beside this job: {study.scenario.file.neighbour.words}.", soft_wrap=True)
     for line in _grids(found):
         console.print(line, soft_wrap=True)
     for line in _bands(found):

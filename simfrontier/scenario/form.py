@@ -179,6 +179,12 @@ class NeighbourTable(Strict):
     plan: Text | None = None
     devices: Positive | None = None
 
+    @property
+    def words(self) -> str:
+        """Which job it is, for a reader."""
+        size = "" if self.devices is None else f" on {self.devices:,} devices"
+        return f"{self.plan or 'the first plan'} of {self.scenario}{size}"
+
 
 class GoodputTable(Strict):
     """What a long training suffers and how it goes on: a file of failures, the file system, when it is saved, what an
