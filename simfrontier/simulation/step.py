@@ -27,9 +27,10 @@ from simfrontier.schedule import (
     segmented_roles,
     traffic_bytes,
 )
+from simfrontier.simulation.call_factors import call_factors
 from simfrontier.simulation.role_view import RoleView, RoleViews, busy_s, is_kernel
 from simfrontier.simulation.timeline import RoleTimeline, Timeline
-from simfrontier.simulation.which_engine import simulate
+from simfrontier.simulation.which_engine import classes_of, simulate
 from simfrontier.trace import Span, Trace, rank_text
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ class SimulatedStep:
     `critical` is the class that ends last (of equals the one whose kernels take longest, then the lowest).
     `link_bytes`: what each link carried [num_links], where single messages were simulated. `states`: the machine as it
     was, one after another; `cluster`: as it was longest, of the states with nothing dead if there are any.
+    `call_factors`: where calls differ, how many times as long each takes as is usual, of each role [num_classes,
+    num_nodes].
 
     `program` and `timeline` are those of the ranks that run the role of the critical one, op by op, `classes` the rank
     classes that the timeline's rows stand for.
@@ -67,11 +70,20 @@ class SimulatedStep:
     roles: tuple[RoleTimeline, ...]
     link_bytes: NDArray[np.float64] | None = None
     states: tuple[MachineState, ...] = ()
+    call_factors: tuple[NDArray[np.float64], ...] | None = None
 
     @property
     def changes(self) -> bool:
         """Whether the machine changed within the step."""
         return len(self.states) > 1
+
+    @property
+    def times_as_long(self) -> list[float] | None:
+        """Per op of the critical rank, how many times as long it takes as is usual, where calls differ."""
+        if self.call_factors is None:
+            return None
+        factors: list[float] = self.call_factors[int(self.cluster.role_of[self.critical])][self.critical_row].tolist()
+        return factors
 
     @cached_property
     def step_s(self) -> float:
@@ -305,6 +317,8 @@ def simulate_step(
         from simfrontier.simulation.chunk import chunked, refuse_many
 
         refuse_many(schedule.mesh.num_ranks)
+    if perturbation.calls_differ and fidelity != "flow":
+        raise InputError(f"fidelity {fidelity} has no calls that differ; allowed: flow", key=("perturbation", "spread"))
     exact = exact or fidelity == "chunk"
     begins, states = zip(*perturbation.states(number), strict=True)
     if len(states) > 1 and fidelity == "analytic":
@@ -317,13 +331,16 @@ def simulate_step(
         for begin_s, state, each in zip(begins, states, clusters, strict=True)
     )
     cluster, later = clusters[0], [(each.begin_s, each.cluster) for each in over_time[1:]]
-    if parts is None:
-        parts = segmented_roles(schedule, whole=not exact)
+    if parts is None or perturbation.calls_differ:
+        parts = segmented_roles(schedule, whole=not exact and not perturbation.calls_differ)
+    factors = None
     link_bytes = None
     if fidelity == "chunk":
         roles, link_bytes = chunked(parts, cluster, later)
     else:
-        roles = simulate(parts, cluster, fidelity == "flow", later)
+        if perturbation.calls_differ:
+            factors = call_factors(parts, classes_of(cluster, len(parts)), cluster, perturbation, number)
+        roles = simulate(parts, cluster, fidelity == "flow", later, factors)
     return SimulatedStep(
         schedule=schedule,
         cluster=_usual(over_time, max(float(role.timeline.end.max()) for role in roles)),
@@ -331,6 +348,7 @@ def simulate_step(
         roles=roles,
         link_bytes=link_bytes,
         states=over_time,
+        call_factors=factors,
     )
 
 
