@@ -155,12 +155,14 @@ def _kernels(step: SimulatedStep, mine: Ints, whole_s: float) -> Iterator[TimePa
     """Of kernels that take `whole_s` together: what they take alone, by kind, and the rest."""
     cluster, alone = step.cluster, dict[int, float]()
     seconds: dict[str, list[float]] = {}
-    for op in (step.ops[index] for index in mine.tolist()):
+    longer = step.times_as_long
+    for index in mine.tolist():
+        op = step.ops[index]
         if op.number not in alone:
             priced = cluster.of(op)
             group = int(cluster.folding.activity_of(priced.pattern)[step.critical])
             alone[op.number] = priced.works[group].alone_s
-        seconds.setdefault(op.kind, []).append(alone[op.number])
+        seconds.setdefault(op.kind, []).append(alone[op.number] * (1.0 if longer is None else longer[index]))
     for kind, each in seconds.items():
         yield TimePart(spent="compute", kind=kind, axes=(), level="device", seconds=fsum(each), calls=len(each))
     slowed_s = whole_s - fsum(one for each in seconds.values() for one in each)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from simfrontier.cost import OpWork
 from simfrontier.records import dataclass
 from simfrontier.schedule import Call, Compute, Op, Role, Segment, expand
-from simfrontier.simulation import RoleTimeline, SimulatedStep, number_nodes
+from simfrontier.simulation import RoleTimeline, SimulatedStep, lasting, number_nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,11 @@ class Predecessors:
     def work(self, place: OpOnClass) -> OpWork:
         """What the op asks of the machine, on the class of ranks at that place."""
         priced = self.cluster.of(self.op(place))
-        return priced.works[self._group(priced.pattern)[0][place.cls]]
+        work = priced.works[self._group(priced.pattern)[0][place.cls]]
+        if self.step.call_factors is None:
+            return work
+        row = self._role(place.role).row[place.cls]
+        return lasting(work, float(self.step.call_factors[place.role][row, place.node]))
 
     # ── who waited for whom ──
 

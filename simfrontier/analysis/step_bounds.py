@@ -3,7 +3,7 @@ at the best that each link and device was in the step."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -39,6 +39,7 @@ def bounds(step: SimulatedStep) -> Bounds:
     known: dict[int, list[float]] = {}  # by number of the op, which several roles may have
     wire = np.zeros(cluster.folding.num_link_classes)
     best = np.max([state.folding.capacity for state in states], axis=0)
+    longer = None if step.call_factors is None else _longer(step)
     for role, op, count in instances(step):
         priced = cluster.of(op)
         if op.number not in known:
@@ -47,10 +48,13 @@ def bounds(step: SimulatedStep) -> Bounds:
         shortest = known[op.number]
         mine = np.flatnonzero(cluster.role_of == role)
         groups = cluster.folding.activity_of(priced.pattern)[mine]
-        for cls, group in zip(mine.tolist(), groups.tolist(), strict=True):
-            lanes[op.lane, cls] = lanes.get((op.lane, cls), 0.0) + count * shortest[group]
+        times = [1.0] * len(mine) if longer is None else (longer[role][op.number] / count).tolist()
+        for cls, group, each in zip(mine.tolist(), groups.tolist(), times, strict=True):
+            lanes[op.lane, cls] = lanes.get((op.lane, cls), 0.0) + count * each * shortest[group]
         if not isinstance(op, Compute) and role == min(members_of(op, step.schedule), default=role):
-            used = set(groups.tolist()) if not cluster.role_assignment.is_shared(op) else range(len(priced.works))
+            used = dict(zip(groups.tolist(), times, strict=True))
+            if longer is None and cluster.role_assignment.is_shared(op):
+                used = dict.fromkeys(range(len(priced.works)), 1.0)
             asked = [_asked(state, best, state.of(op), used) for state in states]
             wire += count * (np.min(asked, axis=0) if len(asked) > 1 else asked[0])
     is_used = (cluster.fabric.kind[cluster.folding.link_representative] == ResourceKind.WIRE) & (wire > 0.0)
@@ -58,15 +62,29 @@ def bounds(step: SimulatedStep) -> Bounds:
     return Bounds(lane_s=max(lanes.values(), default=0.0), link_s=link_s)
 
 
-def _asked(cluster: Cluster, best: Floats, priced: PricedOp, groups: Collection[int]) -> Floats:
+def _longer(step: SimulatedStep) -> list[dict[int, Floats]]:
+    """Of each role, by number of the op, the sum over its calls of how many times as long they take as is usual
+    [num_classes]."""
+    out = []
+    for role, factors in zip(step.roles, step.call_factors or (), strict=True):
+        of_op: dict[int, Floats] = {}
+        for op, times in zip(role.segmented.program.ops, factors.T, strict=True):
+            of_op[op.number] = of_op.get(op.number, 0.0) + times
+        out.append(of_op)
+    return out
+
+
+def _asked(cluster: Cluster, best: Floats, priced: PricedOp, groups: Mapping[int, float]) -> Floats:
     """What an op asks of each link class, as so much of a link of the `best` capacity; endless where it stands
-    still."""
+    still. `groups`: those that run it, each with how many times as much as is usual."""
     out = np.zeros(len(best))
-    for work in (priced.works[group] for group in groups):
+    for work, times in ((priced.works[group], times) for group, times in groups.items()):
         if work.stands_still:
             return np.full(len(best), np.inf)
         if work.amount > 0.0:
             flow = cluster.flows[work.flow]
             own, highest = cluster.folding.capacity[flow.rows], best[flow.rows]
-            out[flow.rows] += work.amount * flow.load * np.divide(highest, own, out=np.ones(len(own)), where=own > 0.0)
+            out[flow.rows] += (
+                times * work.amount * flow.load * np.divide(highest, own, out=np.ones(len(own)), where=own > 0.0)
+            )
     return out

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import fields, replace
 from itertools import combinations, pairwise
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, get_args
 
 from annotated_types import Ge, Le, MaxLen
 
@@ -161,7 +161,7 @@ class BusyPools(Trouble):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Perturbation:
     """Devices, memories, links and global pools that are slower than they should be, or dead, always or for a time; and
-    how all devices, or networks of nodes, differ, always (`spread`). Everything else is healthy."""
+    how all devices, networks of nodes, or calls differ, always (`spread`). Everything else is healthy."""
 
     slow: Annotated[tuple[SlowDevice, ...], MaxLen(ENTRIES.most)] = ()
     packages: Annotated[tuple[SlowPackage, ...], MaxLen(ENTRIES.most)] = ()
@@ -171,14 +171,19 @@ class Perturbation:
     nics: Annotated[tuple[DegradedNic, ...], MaxLen(ENTRIES.most)] = ()
     pools: Annotated[tuple[DegradedPool, ...], MaxLen(ENTRIES.most)] = ()
     background: Annotated[tuple[BusyPools, ...], MaxLen(ENTRIES.most)] = ()
-    spread: Annotated[tuple[Spread, ...], MaxLen(2)] = ()
+    spread: Annotated[tuple[Spread, ...], MaxLen(len(get_args(Differing)))] = ()
 
     def __bool__(self) -> bool:
         return any(getattr(self, each.name) for each in fields(self))
 
     def differing(self, thing: Differing) -> Spread | None:
-        """How all devices, or networks, differ, if they do."""
+        """How all things of a kind differ, if they do."""
         return next((each for each in map(Spread.resolved, self.spread) if each.thing == thing), None)
+
+    @property
+    def calls_differ(self) -> bool:
+        """Whether calls of one kernel or collective differ from each other."""
+        return any(spread.resolved().is_of_calls for spread in self.spread)
 
     @property
     def is_timed(self) -> bool:

@@ -11,7 +11,7 @@ from simfrontier.errors import InputError, nearest
 from simfrontier.machine import HEALTHY, Machine, Perturbation
 from simfrontier.network.degraded import degrade
 from simfrontier.network.groups import groups_of_job
-from simfrontier.network.hashes import Hashes, combine, number_hash
+from simfrontier.network.hashes import Hashes, combine, mix, number_hash
 from simfrontier.network.pools import Pools, pools_of
 from simfrontier.records import dataclass
 
@@ -38,6 +38,7 @@ class Fabric:
     group_of_node  [num_nodes] the group of the dragonfly, or the leaf of the fat tree, that each node is in
     device_of   [num_ranks] device of each rank; device d is position d % devices_per_node of node d // devices_per_node
     speed       [num_ranks] factor on the compute speed of the rank's device
+    calls_differ  whether calls of one kernel or collective differ, so that no rank is like another
     """
 
     machine: Machine
@@ -51,6 +52,7 @@ class Fabric:
     group_of_node: Ints
     device_of: Ints
     speed: Floats
+    calls_differ: bool
 
     @classmethod
     def build(
@@ -112,6 +114,7 @@ class Fabric:
             group_of_node=group_of_node,
             device_of=device_of,
             speed=np.ones(num_ranks),
+            calls_differ=perturbation.calls_differ,
         )
         degrade(fabric, perturbation.at((0, 0.0)))
         for array in (capacity, kind, link_class, group_of_node, device_of, fabric.speed):
@@ -168,7 +171,10 @@ class Fabric:
         return combine(number_hash(self.capacity), self.link_class.astype(np.uint64))
 
     def rank_hashes(self) -> Hashes:
-        """[num_ranks] what tells ranks apart before their loads do: speed, memory and compute units."""
+        """[num_ranks] what tells ranks apart before their loads do: speed, memory and compute units; where calls
+        differ, each from all others."""
+        if self.calls_differ:
+            return mix(np.arange(self.num_ranks, dtype=np.uint64))
         own = number_hash(self.capacity[self.hbm_base : self.pool_base])
         memories, units = own[: self.num_devices], own[self.num_devices :]
         return combine(number_hash(self.speed), memories[self.device_of], units[self.device_of])

@@ -32,10 +32,9 @@ def trouble_rows(wrong: Perturbation) -> list[tuple[str, str]]:
 
 def troubles_in_short(wrong: Perturbation, device_word: str) -> str:
     """All that is wrong at any time, of very many the first."""
-    spreads = [
-        f"{f'{device_word}s' if each.thing == 'devices' else 'networks of nodes'} differ ({_spread(each)})"
-        for each in map(Spread.resolved, wrong.spread)
-    ]
+    words = {"devices": f"{device_word}s", "networks": "networks of nodes", "kernels": "calls of kernels"}
+    words["collectives"] = "calls of collectives"
+    spreads = [f"{words[each.thing]} differ ({_spread(each)})" for each in map(Spread.resolved, wrong.spread)]
     each = [f"{_short(trouble, device_word)}{_when(trouble)}" for _, trouble in wrong.troubles()]
     more = [f"{len(each) - MOST_LISTED:,} others"] if len(each) > MOST_LISTED else []
     return ", ".join([*spreads, *each[:MOST_LISTED], *more])
@@ -48,10 +47,13 @@ def _spread(spread: Spread, source: str | None = None) -> str:
             law = f"uniform, {100 * (width or 0.0):g} % from the slowest to the fastest"
         case Spread(distribution=None, table=table):
             law = f"factors of {table}"
+        case Spread(distribution="quantiles", quantiles=quantiles):
+            each = ", ".join(f"{100 * share:g} % below {factor:g}" for share, factor in quantiles or ())
+            law = f"quantiles: {each}"
         case _:
             cut = "" if spread.most is None else f", none further than {100 * spread.most:g} % from the typical one"
             law = f"{spread.distribution} of standard deviation {100 * (spread.sd or 0.0):g} %{cut}"
-    seed = "" if spread.distribution is None else f", seed {spread.seed}"
+    seed = "" if spread.distribution is None and not spread.is_of_calls else f", seed {spread.seed}"
     return f"{law}{seed}{'' if source is None else f'; {source}'}"
 
 

@@ -270,6 +270,10 @@ def _resolve(
     machine = replace(machine, job_nodes=on_nodes(file.nodes, machine, Path(where).parent))
     if file.perturbation.differing("devices") is not None:  # they are known, and not sampled once more
         machine = replace(machine, device=replace(machine.device, speed_sd=0.0))
+    if file.perturbation.differing("kernels") is not None:
+        machine = replace(machine, device=replace(machine.device, call_sd=0.0))
+    if file.perturbation.differing("collectives") is not None and library.residual is not None:
+        library = replace(library, residual=replace(library.residual, run_sd=0.0))
     for keys in SCENARIO_KEYS:
         machine = machine if keys.machine is None else keys.machine(file, machine)
     tables = {name: searched(table, name) for name, table in file.plans.items()}

@@ -7,11 +7,10 @@ from pathlib import Path
 
 from simfrontier.errors import InputError
 from simfrontier.limits import ENTRIES
-from simfrontier.machine import Perturbation, Spread
+from simfrontier.machine import LARGEST, Perturbation, Spread
 from simfrontier.scenario.form import ScenarioFile
 
 COLUMN = "factor"
-LARGEST = 10.0  # of a factor: the typical one's is 1
 
 
 def with_tables(file: ScenarioFile, folder: Path) -> ScenarioFile:

@@ -1,3 +1,4 @@
+from .call_factors import lasting as lasting
 from .longest_path import passed as passed
 from .lowering import lowered_schedule as lowered_schedule
 from .memory import (

@@ -19,6 +19,7 @@ from simfrontier.cost import Cluster, OpWork
 from simfrontier.errors import SimfrontierError
 from simfrontier.network import solve_each
 from simfrontier.schedule import ExpandedProgram, Issuer
+from simfrontier.simulation.call_factors import lasting
 from simfrontier.simulation.class_clocks import IDLE, MEETS, RUNS, WAITS, ClassClocks
 from simfrontier.simulation.flow_rates import FlowRates, bits, not_held, sets_that_share
 from simfrontier.simulation.op_tables import KERNEL_LINKS, OpTables, op_tables
@@ -28,9 +29,10 @@ from simfrontier.simulation.waits import blocked_lines
 TIE = 1e-12  # relative: rates closer than this are equal
 
 
-def simulate_many(program: ExpandedProgram, cluster: Cluster) -> Timeline:
-    """Run one step of a schedule of one role, every op a node: the times of `Engine`, but for rounding."""
-    return _Engine(program, cluster).run()
+def simulate_many(program: ExpandedProgram, cluster: Cluster, longer: Floats | None = None) -> Timeline:
+    """Run one step of a schedule of one role, every op a node: the times of `Engine`, but for rounding. `longer`:
+    where calls differ, how many times as long they take as is usual [num_rank_classes, num_ops]."""
+    return _Engine(program, cluster, longer).run()
 
 
 @dataclass(slots=True, eq=False)
@@ -71,8 +73,8 @@ class _Engine:
     bound           [num_classes] classes whose kernels slow a collective
     """
 
-    def __init__(self, program: ExpandedProgram, cluster: Cluster) -> None:
-        self.program, self.cluster = program, cluster
+    def __init__(self, program: ExpandedProgram, cluster: Cluster, longer: Floats | None) -> None:
+        self.program, self.cluster, self.longer = program, cluster, longer
         self.tables: OpTables = op_tables(program, cluster)
         self.rates = FlowRates(cluster.flows, cluster.folding.capacity)
         num, num_lanes = cluster.folding.num_rank_classes, len(program.lanes)
@@ -155,9 +157,12 @@ class _Engine:
         lane, cls, op, at = lane[alone], cls[alone], op[alone], at[alone]
         self.start[cls, op] = at
         row = tables.distinct[op]
-        amount = clocks.left[lane, cls] = tables.amount[row, cls]
+        amount, latency_s = tables.amount[row, cls], tables.latency_s[row, cls]
+        if self.longer is not None:
+            amount, latency_s = amount * self.longer[cls, op], latency_s * self.longer[cls, op]
+        clocks.left[lane, cls] = amount
         clocks.rate[lane, cls] = 0.0
-        clocks.until[lane, cls] = np.where(amount > 0.0, np.inf, at + tables.latency_s[row, cls])
+        clocks.until[lane, cls] = np.where(amount > 0.0, np.inf, at + latency_s)
 
     def _rate_kernels(self, who: Ints, now: Floats) -> NDArray[np.bool_]:
         """Set the rates of kernels beside collectives that have theirs; the classes whose kernels would slow one."""
@@ -231,6 +236,8 @@ class _Engine:
         self.clocks.lane[lane, members] = MEETS
         self.complete = None
         work = self.tables.work(op, int(members[0]))
+        if self.longer is not None:
+            work = lasting(work, float(self.longer[members[0], op]))
         call = _Call(op, lane, members, bits(members), work, now + work.latency_s)
         self.calls.append(call)
         if work.amount <= 0.0:

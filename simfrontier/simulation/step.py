@@ -28,9 +28,10 @@ from simfrontier.schedule import (
     segmented_roles,
     traffic_bytes,
 )
+from simfrontier.simulation.call_factors import call_factors
 from simfrontier.simulation.role_view import RoleView, RoleViews, busy_s, is_kernel
 from simfrontier.simulation.timeline import RoleTimeline, Timeline
-from simfrontier.simulation.which_engine import simulate
+from simfrontier.simulation.which_engine import classes_of, simulate
 from simfrontier.trace import Span, Trace, rank_text
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ class SimulatedStep:
     `critical` is the class that ends last (of equals the one whose kernels take longest, then the lowest).
     `link_bytes`: what each link carried [num_links], where single messages were simulated. `states`: the machine as it
     was, one after another; `cluster`: as it was longest, of the states with nothing dead if there are any; `is_shared`:
-    whether another job shared its links.
+    whether another job shared its links; `call_factors`: where calls differ, how many times as long each takes as is
+    usual, of each role [num_classes, num_nodes].
 
     `program` and `timeline` are those of the ranks that run the role of the critical one, op by op, `classes` the rank
     classes that the timeline's rows stand for.
@@ -71,11 +73,20 @@ class SimulatedStep:
     link_bytes: NDArray[np.float64] | None = None
     states: tuple[MachineState, ...] = ()
     is_shared: bool = False
+    call_factors: tuple[NDArray[np.float64], ...] | None = None
 
     @property
     def changes(self) -> bool:
         """Whether the machine changed within the step."""
         return len(self.states) > 1
+
+    @property
+    def times_as_long(self) -> list[float] | None:
+        """Per op of the critical rank, how many times as long it takes as is usual, where calls differ."""
+        if self.call_factors is None:
+            return None
+        factors: list[float] = self.call_factors[int(self.cluster.role_of[self.critical])][self.critical_row].tolist()
+        return factors
 
     @cached_property
     def step_s(self) -> float:
@@ -312,23 +323,17 @@ def simulate_step(
         refuse_many(schedule.mesh.num_ranks)
     exact = exact or fidelity == "chunk"
     begins, states = zip(*perturbation.states(number), strict=True)
-    if len(states) > 1 and fidelity == "analytic":
-        raise InputError(
-            f"fidelity {fidelity} has no rates that change within a step; allowed: flow, chunk", key=("perturbation",)
-        )
+    _refuse(fidelity, len(states), perturbation, beside)
     clusters = price_states(schedule, machine, library, states, exact, placement)
     over_time = tuple(
         MachineState(begin_s=begin_s, perturbation=state, cluster=each)
         for begin_s, state, each in zip(begins, states, clusters, strict=True)
     )
     cluster, later = clusters[0], [(each.begin_s, each.cluster) for each in over_time[1:]]
-    if parts is None:
-        parts = segmented_roles(schedule, whole=not exact)
-    link_bytes = together = None
+    if parts is None or perturbation.calls_differ:
+        parts = segmented_roles(schedule, whole=not exact and not perturbation.calls_differ)
+    link_bytes = factors = together = None
     if beside is not None:
-        if fidelity != "flow" or len(states) > 1:
-            text = "needs fidelity flow, and a machine that does not change within a step"
-            raise InputError(text, key=("neighbour",))
         from simfrontier.simulation.joint import simulate_beside
 
         together = simulate_beside(parts, cluster, beside, exact)
@@ -338,7 +343,9 @@ def simulate_step(
     elif fidelity == "chunk":
         roles, link_bytes = chunked(parts, cluster, later)
     else:
-        roles = simulate(parts, cluster, fidelity == "flow", later)
+        if perturbation.calls_differ:
+            factors = call_factors(parts, classes_of(cluster, len(parts)), cluster, perturbation, number)
+        roles = simulate(parts, cluster, fidelity == "flow", later, factors)
     return SimulatedStep(
         schedule=schedule,
         cluster=_usual(over_time, max(float(role.timeline.end.max()) for role in roles)),
@@ -347,7 +354,21 @@ def simulate_step(
         link_bytes=link_bytes,
         states=over_time,
         is_shared=together is not None,
+        call_factors=factors,
     )
+
+
+def _refuse(fidelity: Fidelity, num_states: int, perturbation: Perturbation, beside: Neighbour | None) -> None:
+    """Raise InputError for what a fidelity has not, or a job beside this one."""
+    if perturbation.calls_differ and fidelity != "flow":
+        text = f"fidelity {fidelity} has no calls that differ; allowed: flow"
+        raise InputError(text, key=("perturbation", "spread"))
+    if num_states > 1 and fidelity == "analytic":
+        text = f"fidelity {fidelity} has no rates that change within a step; allowed: flow, chunk"
+        raise InputError(text, key=("perturbation",))
+    if beside is not None and (fidelity != "flow" or num_states > 1 or perturbation.calls_differ):
+        text = "needs fidelity flow, calls that do not differ, and a machine that does not change within a step"
+        raise InputError(text, key=("neighbour",))
 
 
 def _usual(states: Sequence[MachineState], end_s: float) -> Cluster:

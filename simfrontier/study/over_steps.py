@@ -13,6 +13,8 @@ RATES = ("tflops_per_device", "mfu", "tokens_per_s")  # work over time: of sever
 
 def different(perturbation: Perturbation, num_steps: int) -> tuple[tuple[int, int], ...]:
     """The steps that differ from all before them, each with how many of the first `num_steps` are alike."""
+    if perturbation.calls_differ:
+        return tuple((number, 1) for number in range(num_steps))
     last = min(perturbation.last_step + 1, num_steps - 1)
     first_of, count = dict[object, int](), dict[int, int]()
     for number in range(last + 1):

@@ -47,6 +47,21 @@ def test_the_published_distance_of_two_devices() -> None:
     assert "not-all-gpus-2022" in published_spreads()
 
 
+def test_the_published_times_of_calls() -> None:
+    """Of many all-gathers: 1.16 ms at least, 1.18, 1.19 and 1.35 not exceeded by 10, 50 and 90 %."""
+    shares = (np.arange(100_000) + 0.5) / 100_000
+    times_ms = np.sort(1.19 / Spread(name="rccl-calls-lumi").not_exceeded(shares))
+    quantiles = times_ms[0], *np.quantile(times_ms, [0.1, 0.5, 0.9])
+    assert quantiles == pytest.approx((1.16, 1.18, 1.19, 1.35), rel=1e-3)
+    twice = np.log(Spread(name="nccl-runs-perlmutter").not_exceeded(shares))
+    assert twice.std() == pytest.approx(0.041, rel=1e-3)
+
+
+def test_rows_of_a_table_of_calls_are_as_likely_as_each_other() -> None:
+    drawn = Spread(of="collectives", listed=(1.0, 0.5, 0.5, 0.8)).not_exceeded((np.arange(1000) + 0.5) / 1000)
+    assert [int((drawn == factor).sum()) for factor in (0.5, 0.8, 1.0)] == [500, 250, 250]
+
+
 @given(some.integers(1, 500), some.integers(1, 500), some.integers(0, 2**40), some.sampled_from(["normal", "uniform"]))
 def test_a_device_has_its_factor_whatever_the_size_of_the_job(short: int, more: int, seed: int, law: Any) -> None:
     how = {"sd": 0.05} if law == "normal" else {"width": 0.1}
@@ -88,7 +103,8 @@ def test_a_spread_is_there_in_every_state() -> None:
     [
         (
             '{of="devices",distribution="norml",sd=0.1}',
-            '[0].distribution: got "norml", allowed: "normal", "lognormal" or "uniform"; did you mean "normal"?',
+            '[0].distribution: got "norml", allowed: "normal", "lognormal", "uniform" or "quantiles"; '
+            'did you mean "normal"?',
         ),
         ('{of="devices",distribution="normal",sd=-0.1}', "[0].sd: got -0.1, allowed: more than 0"),
         ('{of="devices",distribution="normal",sd=0.1,most=1.0}', "[0].most: got 1.0, allowed: less than 1"),
@@ -100,8 +116,16 @@ def test_a_spread_is_there_in_every_state() -> None:
         ('{name="not-all-gpu"}', '[0].name: got "not-all-gpu"; did you mean "not-all-gpus-2022"?'),
         ('{name="frontier-gcds",sd=0.1}', "[0].sd: not allowed beside name; allowed: seed"),
         ('{of="devices"}', "[0]: got none; allowed: one of name, distribution and table"),
-        ('{distribution="normal",sd=0.1}', "[0].of: missing; allowed: devices or networks"),
+        ('{distribution="normal",sd=0.1}', "[0].of: missing; allowed: devices, networks, kernels or collectives"),
         ('{name="frontier-gcds"},{name="not-all-gpus-2022"}', ": got devices twice, allowed: every thing once"),
+        (
+            '{of="kernels",distribution="quantiles",quantiles=[[0.5,1.0],[0.4,1.1]]}',
+            "[0].quantiles: got [0.4, 1.1] after [0.5, 1.0], allowed: larger shares with factors as large or larger",
+        ),
+        (
+            '{of="kernels",distribution="quantiles"}',
+            '[0].quantiles: missing, needed because distribution = "quantiles"',
+        ),
         ('{of="devices",table="no.csv"}', "[0].table: no.csv: cannot read this table: No such file or directory"),
     ],
 )

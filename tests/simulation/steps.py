@@ -52,5 +52,7 @@ def step(
     perturbation: Perturbation = HEALTHY,
     exact: bool = False,
     overrides: Mapping[str, float] | None = None,
+    number: int = 0,
 ) -> SimulatedStep:
-    return simulate_step(built, load_machine(machine, overrides), load_library("rccl"), fidelity, perturbation, exact)
+    on = load_machine(machine, overrides), load_library("rccl")
+    return simulate_step(built, *on, fidelity, perturbation, exact, number=number)

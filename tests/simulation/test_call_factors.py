@@ -1,0 +1,132 @@
+"""Calls that differ from each other: worked by hand, folded = exact, on many clocks, and what they add up to."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+from simfrontier.analysis import bounds, time_spent
+from simfrontier.errors import InputError
+from simfrontier.machine import Perturbation, SlowDevice, Spread
+from simfrontier.schedule import Compute
+from simfrontier.simulation import Fidelity, SimulatedStep, which_engine
+from simfrontier.study.over_steps import different
+from simfrontier.workload import find_model
+from tests.simulation.pipelines import Pipeline
+from tests.simulation.steps import NAMED, frontier_mesh, schedule, step
+
+TINY = find_model("tiny")
+PIPELINES = {
+    "tensor in a node": Pipeline(stages=3, micros=3, tensor=4),
+    "tensor over packages, data over nodes": Pipeline(
+        stages=3, micros=2, tensor=2, data=2, axes=("data", "stage", "tensor"), apart=True, reduce_lane="reduce"
+    ),
+}
+
+
+def normal(*things: str, sd: float = 0.1, seed: int = 1) -> Perturbation:
+    each = [Spread(of=thing, distribution="normal", sd=sd, seed=seed) for thing in things]  # type: ignore[arg-type]
+    return Perturbation(spread=tuple(each))
+
+
+def zero3(perturbation: Perturbation, fidelity: Fidelity = "flow", number: int = 0) -> SimulatedStep:
+    built = schedule("zero3", frontier_mesh(1), shape=TINY, grad_accum=2)
+    return step(built, perturbation=perturbation, fidelity=fidelity, number=number)
+
+
+def test_all_calls_at_half_take_twice_as_long() -> None:
+    """Latencies and amounts are doubled, so everything happens at twice its time."""
+    half = [Spread(of=thing, listed=(0.5,)) for thing in ("kernels", "collectives")]  # type: ignore[arg-type]
+    healthy, slow = zero3(Perturbation()), zero3(Perturbation(spread=tuple(half)))
+    assert slow.step_s == pytest.approx(2.0 * healthy.step_s, rel=1e-9)
+    assert bounds(slow).lane_s == pytest.approx(2.0 * bounds(healthy).lane_s, rel=1e-9)
+    assert time_spent(slow).parts[0].seconds == pytest.approx(2.0 * time_spent(healthy).parts[0].seconds, rel=1e-9)
+
+
+def test_kernels_alone_and_collectives_alone() -> None:
+    """Twice as long kernels, or collectives, take longer; neither as long as both."""
+    healthy, both = zero3(Perturbation()).step_s, 2.0 * zero3(Perturbation()).step_s
+    for thing in ("kernels", "collectives"):
+        one = zero3(Perturbation(spread=(Spread(of=thing, listed=(0.5,)),))).step_s  # type: ignore[arg-type]
+        assert 1.01 * healthy < one < 0.99 * both
+
+
+def test_calls_of_a_kernel_take_what_is_drawn_for_each() -> None:
+    """Alone on the compute lane, a kernel takes its usual time over the factor of its speed: so do all of a device."""
+    usual, ill = zero3(Perturbation()), zero3(normal("kernels"))
+    assert ill.call_factors is not None
+    (factors,) = ill.call_factors
+    kernels, sent = np.flatnonzero(ill.is_kernel), [not isinstance(op, Compute) for op in ill.ops]
+    assert factors.shape == (8, len(ill.ops)) and len(np.unique(factors[:, kernels])) == factors[:, kernels].size
+    assert any(sent) and (factors[:, sent] == 1.0).all()
+    took = (ill.timeline.end - ill.timeline.start)[:, kernels]
+    alone = (usual.timeline.end - usual.timeline.start).min(axis=0)[kernels]
+    assert took / factors[:, kernels] == pytest.approx(np.broadcast_to(alone, took.shape), rel=0.2)
+    assert np.median(took / factors[:, kernels] / alone) == pytest.approx(1.0, abs=0.01)
+
+
+def test_a_collective_takes_as_long_for_all_who_take_part() -> None:
+    ill = zero3(normal("collectives"))
+    assert ill.call_factors is not None
+    (factors,) = ill.call_factors
+    sent = [not isinstance(op, Compute) for op in ill.ops]
+    assert (factors[:, sent] == factors[0, sent]).all() and len(np.unique(factors[0, sent])) == sum(sent)
+    assert (factors[:, np.logical_not(sent)] == 1.0).all()
+
+
+def test_steps_differ_and_seeds_do() -> None:
+    times = {zero3(normal("kernels", seed=seed), number=number).step_s for seed in (1, 2) for number in (0, 1)}
+    assert len(times) == 4
+    assert zero3(normal("kernels")).step_s == zero3(normal("kernels")).step_s
+    assert different(normal("kernels"), 3) == ((0, 1), (1, 1), (2, 1))
+    assert different(normal("devices"), 3) == ((0, 3),)
+
+
+@pytest.mark.parametrize("fidelity", ["analytic", "chunk"])
+def test_fidelities_without_calls_that_differ(fidelity: Fidelity) -> None:
+    with pytest.raises(InputError) as caught:
+        zero3(normal("kernels"), fidelity)
+    assert str(caught.value) == f"perturbation.spread: fidelity {fidelity} has no calls that differ; allowed: flow"
+
+
+@st.composite
+def spreads(draw: st.DrawFn) -> Perturbation:
+    things = draw(st.lists(st.sampled_from(["devices", "networks", "kernels", "collectives"]), min_size=1, unique=True))
+    things = things if {"kernels", "collectives"} & set(things) else [*things, "kernels"]
+    ill = normal(*things, sd=draw(st.sampled_from([0.01, 0.1])), seed=draw(st.integers(0, 2**40)))
+    begin = draw(st.sampled_from([None, 1e-4, 5e-4]))
+    slow = () if begin is None else (SlowDevice(device=draw(st.integers(0, 7)), factor=0.5, from_s=begin),)
+    return Perturbation(spread=ill.spread, slow=slow)
+
+
+def assert_one(folded: SimulatedStep, exact: SimulatedStep) -> None:
+    assert folded.step_s == pytest.approx(exact.step_s, rel=1e-9)
+    assert folded.step_s >= bounds(folded).step_s * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("family", NAMED)
+@settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow])
+@given(ill=spreads())
+def test_folded_is_exact(family: str, ill: Perturbation) -> None:
+    built = schedule(family, frontier_mesh(2), shape=TINY, grad_accum=2)
+    assert_one(step(built, perturbation=ill), step(built, perturbation=ill, exact=True))
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+@settings(max_examples=4, suppress_health_check=[HealthCheck.too_slow])
+@given(ill=spreads())
+def test_pipelines_folded_are_exact(name: str, ill: Perturbation) -> None:
+    built = PIPELINES[name].schedule()
+    assert_one(step(built, "toy-cluster", perturbation=ill), step(built, "toy-cluster", perturbation=ill, exact=True))
+
+
+@pytest.mark.parametrize("family", ["zero3", "hsdp", "zero-topo"])
+def test_on_many_clocks_as_on_one(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    built = schedule(family, frontier_mesh(4), shape=TINY, grad_accum=2)
+    ill = normal("devices", "kernels", "collectives")
+    many = step(built, perturbation=ill)
+    assert many.cluster.folding.num_rank_classes == 32
+    monkeypatch.setattr(which_engine, "MOST_ON_ONE_CLOCK", 10**9)
+    one = step(built, perturbation=ill)
+    assert np.abs(many.timeline.end - one.timeline.end).max() <= 2e-11
