@@ -25,6 +25,7 @@ def emulate(scenario: Scenario, settings: EmulateSettings, out: Path, as_json: b
         example = "simfrontier_extras/emulation/scenarios/emulate.toml"
         text = f"missing; allowed: a table {keys}, as in {example}"
         raise InputError(text, where=scenario.where, key=("emulation",))
+    _refuse_changes(scenario)
     wires = [wire.name for wire in scenario.machine.node.links]
     if settings.slow_wire not in wires:
         raise InputError(
@@ -38,6 +39,18 @@ def emulate(scenario: Scenario, settings: EmulateSettings, out: Path, as_json: b
     typer.echo(f"Running the same schedules on {size} gloo ranks in network namespaces", err=as_json)
     _run(out / JOBS)
     return report(settings, out, as_json)
+
+
+def _refuse_changes(scenario: Scenario) -> None:
+    """Raise InputError for what single messages do not know, or the emulated machine does not do."""
+    if scenario.file.perturbation.is_timed:
+        text = "got troubles with times; allowed: some that always are: the wire of --slow changes within a step"
+        raise InputError(text, where=scenario.where, key=("perturbation",))
+    if scenario.file.perturbation.calls_differ:
+        text = "got calls that differ; allowed: devices and networks that do"
+        raise InputError(text, where=scenario.where, key=("perturbation", "spread"))
+    if scenario.file.neighbour is not None:
+        raise InputError("no other job is emulated; allowed: none", where=scenario.where, key=("neighbour",))
 
 
 def _run(jobs: Path) -> None:

@@ -45,10 +45,7 @@ class EmulateSettings:
 
 def prepare(scenario: Scenario, settings: EmulateSettings, out: Path) -> None:
     """Simulate all that will be run, and write it into `out`: a folder per job, the wiring, the jobs. Raises
-    InputError where the wire to slow carries nothing, or the scenario's perturbation has times."""
-    if scenario.file.perturbation.is_timed:
-        text = "got troubles with times; allowed: some that always are: the wire of --slow changes within a step"
-        raise InputError(text, where=scenario.where, key=("perturbation",))
+    InputError where the wire to slow carries nothing."""
     size, schedule_cache = max(scenario.file.run.devices), ScheduleCache()
     native = scenario_of(scenario.document, scenario.where, {"library.name": NATIVE_LIBRARY})
     slow = _with_slow_wire(scenario, settings.slow_wire)

@@ -11,6 +11,7 @@ from simfrontier.errors import InputError
 from simfrontier.machine import Perturbation, SlowDevice, Spread
 from simfrontier.schedule import Compute
 from simfrontier.simulation import Fidelity, SimulatedStep, which_engine
+from simfrontier.simulation.flows import INSTANT_S
 from simfrontier.study.over_steps import different
 from simfrontier.workload import find_model
 from tests.simulation.pipelines import Pipeline
@@ -129,4 +130,4 @@ def test_on_many_clocks_as_on_one(family: str, monkeypatch: pytest.MonkeyPatch) 
     assert many.cluster.folding.num_rank_classes == 32
     monkeypatch.setattr(which_engine, "MOST_ON_ONE_CLOCK", 10**9)
     one = step(built, perturbation=ill)
-    assert np.abs(many.timeline.end - one.timeline.end).max() <= 2e-11
+    assert np.abs(many.timeline.end - one.timeline.end).max() <= INSTANT_S * len(many.ops)

@@ -16,6 +16,7 @@ from simfrontier.machine import Perturbation, Spread, load_machine
 from simfrontier.schedule import Compute, Ref, Schedule, SegmentedProgram, expand
 from simfrontier.simulation import Timeline, simulate, which_engine
 from simfrontier.simulation.flow_rates import FlowRates
+from simfrontier.simulation.flows import INSTANT_S
 from simfrontier.simulation.local_clocks import simulate_many
 from simfrontier.simulation.op_tables import op_tables
 from simfrontier.workload import find_model
@@ -155,8 +156,8 @@ def test_all_that_differs_on_one_clock_and_unfolded(family: str, seed: int, monk
     cluster = priced(built, ill)
     many, one = both(monkeypatch, built, cluster)
     assert cluster.folding.num_rank_classes == 32
-    # On the single clock what ends within 1e-12 s ends together: some such instants add up, in a step of 1.3 ms.
-    assert np.abs(many.end - one.end).max() <= 2e-11
+    # On the single clock what ends within an instant ends together: one more may add up with every op.
+    assert np.abs(many.end - one.end).max() <= INSTANT_S * many.end.shape[1]
     unfolded = simulate_many(expand(built, built.roles[0]), priced(built, ill, exact=True))
     assert unfolded.end.max() == pytest.approx(many.end.max(), rel=1e-9)
 

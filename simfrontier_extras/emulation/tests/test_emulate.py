@@ -71,6 +71,10 @@ def test_a_scenario_without_an_emulation_is_refused(tmp_path: Path) -> None:
             ("--set", "perturbation.links=[{node=0, link='xgmi 0>1', factor=0.1, from_s=1.0}]"),
             "perturbation: got troubles with times; allowed: some that always are",
         ),
+        (
+            ("--set", "perturbation.spread=[{of='kernels', distribution='normal', sd=0.1}]"),
+            "perturbation.spread: got calls that differ; allowed: devices and networks that do",
+        ),
         (("--set", "emulation.rate=1"), "emulation.rate: unknown key; allowed: burst_bytes, packet_bytes, scale"),
         (
             ("--set", "machine.name=box"),
