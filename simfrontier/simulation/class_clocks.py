@@ -46,9 +46,9 @@ class ClassClocks:
         self._past.append(_Before(who, last, self.now[who], self._counts[:, :, who], self._times[:, :, who]))
         self.now[who] = then
 
-    def take_back(self, who: Ints, now: float) -> Ints:
-        """Undo all events of classes after `now`; the classes that had any."""
-        late = changed = who[self.now[who] > now]
+    def take_back(self, who: Ints, now: Floats) -> Ints:
+        """Undo all events of classes after `now` [num_classes]; the classes that had any."""
+        late = changed = who[self.now[who] > now[who]]
         for before in reversed(self._past):
             if not len(late):
                 break
@@ -58,7 +58,7 @@ class ClassClocks:
             self.now[both] = before.now[at]
             self._counts[:, :, both] = before.counts[:, :, at]
             self._times[:, :, both] = before.times[:, :, at]
-            late = late[self.now[late] > now]
+            late = late[self.now[late] > now[late]]
         return changed
 
     def forget(self, now: float) -> None:

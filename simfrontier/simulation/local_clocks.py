@@ -8,7 +8,7 @@ Jefferson, Virtual Time, ACM TOPLAS 7(3), 1985). Meetings come in the order of t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +22,7 @@ from simfrontier.schedule import ExpandedProgram, Issuer
 from simfrontier.simulation.call_factors import lasting
 from simfrontier.simulation.class_clocks import IDLE, MEETS, RUNS, WAITS, ClassClocks
 from simfrontier.simulation.flow_rates import FlowRates, bits, not_held, sets_that_share
+from simfrontier.simulation.islands import islands_of
 from simfrontier.simulation.op_tables import KERNEL_LINKS, OpTables, op_tables
 from simfrontier.simulation.timeline import Timeline
 from simfrontier.simulation.waits import blocked_lines
@@ -43,9 +44,11 @@ class _Call:
     op: int
     lane: int
     members: Ints
+    first: int  # the first member
     classes: int  # the members, as bits
     work: OpWork
     until: float
+    island: int  # -1: of several
     flow: int = -1
     left: float = 0.0
     since: float = 0.0
@@ -71,6 +74,7 @@ class _Engine:
                     collectives take of that, and the highest of their rates
     stopped         [num_classes] classes that wait for rates that depend on other classes
     bound           [num_classes] classes whose kernels slow a collective
+    islands         classes that meet without others, and share no link with them
     """
 
     def __init__(self, program: ExpandedProgram, cluster: Cluster, longer: Floats | None) -> None:
@@ -88,14 +92,24 @@ class _Engine:
         self.free = self.rates.capacity[self.tables.links]
         self.taken, self.highest = np.zeros((2, KERNEL_LINKS, num))
         self.stopped, self.bound = np.zeros((2, num), bool)
+        self.islands = islands_of(cluster, self.tables, self.rates)
 
     def run(self) -> Timeline:
-        everyone = np.arange(len(self.stopped))
-        self._start(everyone, np.zeros(len(everyone)))
-        self._rate_kernels(everyone, np.zeros(len(everyone)))
-        while (now := self._run_on()) < np.inf:
-            self._meet(now)
-            self.clocks.forget(now)
+        num = len(self.stopped)
+        everyone = np.arange(num)
+        self._start(everyone, np.zeros(num))
+        self._rate_kernels(everyone, np.zeros(num))
+        while True:
+            meeting, wide = self._run_on()
+            first = min(float(meeting.min()), wide)
+            if first == np.inf:
+                break
+            early = meeting < min(wide, self._wide_not_before(meeting))
+            if self._is_wide_under_way() or not early.any():
+                self._meet(np.full(num, first))
+            else:
+                self._meet(np.where(early, meeting, -np.inf)[self.islands.of_class])
+            self.clocks.forget(first)
         if (self.clocks.done.sum(axis=0) < self.program.num_ops).any():
             raise SimfrontierError(self._stuck())
         return Timeline(ready=self.ready, start=self.start, end=self.end)
@@ -112,18 +126,28 @@ class _Engine:
 
     # ── classes by themselves ──
 
-    def _run_on(self) -> float:
-        """Run every class on until nothing more ends in it by itself before the next meeting; when that is (inf:
-        never)."""
-        clocks = self.clocks
-        meeting = min([call.until for call in self.calls], default=np.inf)
+    def _run_on(self) -> tuple[Floats, float]:
+        """Run every class on until nothing more ends in it by itself before its next meeting; when these are, of each
+        island by itself [num_islands] and of several, inf: never."""
+        clocks, islands, wide_under_way = self.clocks, self.islands, self._is_wide_under_way()
+        meeting = np.full(islands.num, np.inf)
+        wide = np.inf
+        for call in self.calls:
+            if call.island < 0:
+                wide = min(wide, call.until)
+            elif call.until < meeting[call.island]:
+                meeting[call.island] = call.until
         while True:
-            come = min([float(came.min()) for *_, came in self._complete()], default=np.inf)
-            meeting = min(meeting, come, float(clocks.now[self.stopped].min(initial=np.inf)))
+            for *_, came in self._complete():
+                np.minimum.at(meeting, islands.of_group[islands.is_own], came[islands.is_own])
+                wide = min(wide, float(came[~islands.is_own].min(initial=np.inf)))
+            np.minimum.at(meeting, islands.of_class[self.stopped], clocks.now[self.stopped])
             ends = clocks.until.min(axis=0)
-            who = np.flatnonzero((ends <= meeting) & (ends < np.inf) & ~self.stopped)
+            limit = np.minimum(meeting.min() if wide_under_way else meeting, wide)
+            limit = np.broadcast_to(limit, meeting.shape)[islands.of_class]
+            who = np.flatnonzero((ends <= limit) & (ends < np.inf) & ~self.stopped)
             if not len(who):
-                return meeting
+                return meeting, wide
             now = ends[who]
             clocks.move(who, now)
             lane, column = np.nonzero(clocks.until[:, who] <= now)
@@ -210,51 +234,76 @@ class _Engine:
             np.maximum.at(came, groups, self.ready[cls, ops])
             yield lane, cls, ops, groups, came
 
-    def _meet(self, now: float) -> None:
-        """End and begin the collectives that end and begin now, and share anew what they shared."""
-        touched = self.stopped.copy()
-        touched[self.clocks.now > now] = False
+    def _is_wide_under_way(self) -> bool:
+        """Whether a collective of several islands is under way: it may share links with any other."""
+        return any(call.island < 0 for call in self.calls)
+
+    def _wide_not_before(self, meeting: Floats) -> float:
+        """A time before which no collective of several islands can begin that some rank waits for; `meeting`: of each
+        island, the time up to which it goes by itself."""
+        islands, tables = self.islands, self.tables
+        lanes, classes = np.nonzero(self.clocks.lane == WAITS)
+        each = tables.op_at[lanes, self.clocks.done[lanes, classes]]
+        group = tables.group[tables.distinct[each], classes]
+        is_wide = ~islands.is_own[group]
+        lanes, classes, each, group = lanes[is_wide], classes[is_wide], each[is_wide], group[is_wide]
+        not_before = np.inf
+        for number in np.unique(group).tolist():
+            mine = group == number
+            come = meeting[islands.of_class]
+            come[classes[mine]] = np.minimum(come[classes[mine]], self.ready[classes[mine], each[mine]])
+            not_before = min(not_before, float(come[islands.members[number]].max()))
+        return not_before
+
+    def _meet(self, now: Floats) -> None:
+        """End and begin the collectives that end and begin now [num_classes], and share anew what they shared; what of
+        islands that do not meet now (-inf) stays as it is."""
+        touched = self.stopped & (self.clocks.now <= now)
         self.stopped[touched] = False
         links = bits(np.unique(self.tables.links[:, touched]))
         again = True
         while again:
             again = False
-            for call in [call for call in self.calls if call.until <= now]:
+            for call in [call for call in self.calls if call.until <= now[call.first]]:
                 links |= self._end(call, now)
                 touched[call.members] = again = True
             for lane, cls, ops, groups, came in self._complete():
-                for group in np.flatnonzero(came <= now).tolist():
+                begins = np.flatnonzero(came[groups] <= now[cls])
+                for group in np.unique(groups[begins]).tolist():
                     mine = groups == group
                     links |= self._begin(lane, cls[mine], int(ops[mine][0]), now)
                     again = True
         self._share(links, touched, now)
 
-    def _begin(self, lane: int, members: Ints, op: int, now: float) -> int:
+    def _begin(self, lane: int, members: Ints, op: int, now: Floats) -> int:
         """Begin a collective; the links that it uses from now on, as bits."""
         self._take_back(members, now)
-        self.start[members, op] = now
+        at = float(now[members[0]])
+        self.start[members, op] = at
         self.clocks.lane[lane, members] = MEETS
         self.complete = None
         work = self.tables.work(op, int(members[0]))
         if self.longer is not None:
             work = lasting(work, float(self.longer[members[0], op]))
-        call = _Call(op, lane, members, bits(members), work, now + work.latency_s)
+        group = int(self.tables.group[self.tables.distinct[op], members[0]])
+        island = int(self.islands.of_group[group])
+        call = _Call(op, lane, members, int(members[0]), bits(members), work, at + work.latency_s, island)
         self.calls.append(call)
         if work.amount <= 0.0:
             return 0
         if work.starting >= 0:
-            return self._run(call, work.starting, work.latency_s, now)
-        return 0 if work.latency_s > 0.0 else self._run(call, work.flow, work.amount, now)
+            return self._run(call, work.starting, work.latency_s, at)
+        return 0 if work.latency_s > 0.0 else self._run(call, work.flow, work.amount, at)
 
-    def _end(self, call: _Call, now: float) -> int:
+    def _end(self, call: _Call, now: Floats) -> int:
         """End a collective's latency, or the whole of it; the links of which it used something else before."""
         members, before = call.members, 0 if call.flow < 0 else self.rates.load(call.flow)
         self._take_back(members, now)
         if call.work.amount > 0.0 and call.flow != call.work.flow:
-            return before | self._run(call, call.work.flow, call.work.amount, now)
+            return before | self._run(call, call.work.flow, call.work.amount, float(now[call.first]))
         self.calls.remove(call)
         self.load[:, call.lane, members] = self.held[:, call.lane, members] = self.level[call.lane, members] = 0.0
-        at = np.full(len(members), now)
+        at = now[members]
         self.clocks.now[members] = at
         self._finish(np.full(len(members), call.lane), members, at)
         self._start(members, at)
@@ -270,8 +319,8 @@ class _Engine:
         self.held[:, call.lane, call.members] = np.where(uses, one.reserved[at], 0.0)
         return self.rates.load(flow)
 
-    def _take_back(self, who: Ints, now: float) -> None:
-        """Undo what classes have done after now."""
+    def _take_back(self, who: Ints, now: Floats) -> None:
+        """Undo what classes have done after now [num_classes]."""
         changed = self.clocks.take_back(who, now)
         if len(changed):
             self.stopped[changed] = False
@@ -279,19 +328,15 @@ class _Engine:
 
     # ── rates at a meeting ──
 
-    def _share(self, links: int, touched: NDArray[np.bool_], now: float) -> None:
+    def _share(self, links: int, touched: NDArray[np.bool_], now: Floats) -> None:
         """Set the rates of collectives that share some of these links, and of kernels beside them or of classes that
         were touched."""
+        sets = []
         for calls in self._sharing(links, touched):
             members = calls[0].members if len(calls) == 1 else np.unique(np.concatenate([c.members for c in calls]))
-            if not self._share_as_before(calls, members, touched, now):
-                self._share_between(calls, members, now)
-            touched[members] = False
-        who = np.flatnonzero(touched)
-        if len(who):
-            self._look_around(who)
-            slows = self._rate_kernels(who, np.full(len(who), now))
-            assert not slows.any(), "no collective flows on these classes"
+            sets.append((calls, members))
+        for calls, members in self._not_as_before(sets, touched, now):
+            self._share_between(calls, members, now)
 
     def _sharing(self, links: int, touched: NDArray[np.bool_]) -> list[list[_Call]]:
         """Collectives that flow, in sets that share no link with each other; of these, the sets that use one of these
@@ -319,28 +364,40 @@ class _Engine:
             apart = rest
         return [calls for _, calls in sets_that_share(near, lambda call: self.rates.load(call.flow))]
 
-    def _share_as_before(self, calls: list[_Call], members: Ints, touched: NDArray[np.bool_], now: float) -> bool:
-        """Set the rates where kernels slow none of these collectives: only those that change, and what runs on their
-        classes. Whether that was so; if not, nothing of the rates is changed."""
-        if self.bound[members].any():
-            return False
-        rates = self.rates.of(tuple(sorted(call.flow for call in calls)))
-        changed = [call for call in calls if call.rate != rates[call.flow]]
-        affected = touched.copy()
-        for call in changed:
-            affected[call.members] = True
-        who = members[affected[members]]
+    def _not_as_before(
+        self, sets: Sequence[tuple[list[_Call], Ints]], touched: NDArray[np.bool_], now: Floats
+    ) -> list[tuple[list[_Call], Ints]]:
+        """Of sets of collectives, with their members, those that kernels slow. Where they slow none, and on classes
+        that were touched and are of no set, only the rates that change are set, and what runs on their classes."""
+        slowed = [(calls, members) for calls, members in sets if self.bound[members].any()]
+        free = [(calls, members) for calls, members in sets if not self.bound[members].any()]
+        affected, changed = touched.copy(), list[list[tuple[_Call, float]]]()
+        for calls, _ in free:
+            rates = self.rates.of(tuple(sorted(call.flow for call in calls)))
+            changed.append([(call, rates[call.flow]) for call in calls if call.rate != rates[call.flow]])
+            for call, _ in changed[-1]:
+                affected[call.members] = True
+        for _, members in slowed:
+            affected[members] = False
+        who = np.flatnonzero(affected)
+        if not len(who):
+            return slowed
         self._take_back(who, now)
-        for call in changed:
-            self.level[call.lane, call.members] = rates[call.flow]
+        for each in changed:
+            for call, rate in each:
+                self.level[call.lane, call.members] = rate
         self._look_around(who)
-        if self._rate_kernels(who, np.full(len(who), now)).any():
-            return False
-        for call in changed:
-            call.go_on(now, rates[call.flow])
-        return True
+        slows = np.zeros(len(affected), bool)
+        slows[who] = self._rate_kernels(who, now[who])
+        for (calls, members), each in zip(free, changed, strict=True):
+            if slows[members].any():
+                slowed.append((calls, members))
+                continue
+            for call, rate in each:
+                call.go_on(float(now[call.first]), rate)
+        return slowed
 
-    def _share_between(self, calls: list[_Call], members: Ints, now: float) -> None:
+    def _share_between(self, calls: list[_Call], members: Ints, now: Floats) -> None:
         """Set the rates of collectives that share links, and of the kernels of all their members.
 
         Rates are max-min fair if each flow is at its cap or uses a full link on which no rate is higher. The
@@ -349,7 +406,7 @@ class _Engine:
         together with the collectives.
         """
         self._take_back(members, now)
-        at, flows = np.full(len(members), now), [call.flow for call in calls]
+        at, flows = now[members], [call.flow for call in calls]
         self.bound[members] = False
         while True:
             bound = members[self.bound[members]]
@@ -367,10 +424,10 @@ class _Engine:
         if kernels:
             rate = np.zeros((len(self.lanes), len(bound)))
             rate[lane, column] = [rates[flow] for flow in kernels]
-            self._go_on(bound, np.full(len(bound), now), rate > 0.0, rate)
+            self._go_on(bound, now[bound], rate > 0.0, rate)
         for call in calls:
             if call.rate != rates[call.flow]:
-                call.go_on(now, rates[call.flow])
+                call.go_on(float(now[call.first]), rates[call.flow])
 
     def _flows(self, lane: Ints, cls: Ints) -> list[int]:
         """The flows of kernels that run on lanes, each of one class."""
