@@ -4,6 +4,10 @@ Kernels load the memory and the compute units of their own rank alone, so rank c
 one begins or ends, or where a kernel slows one. Until the next meeting all classes run on by themselves, side by side
 in arrays. When it is depends on what they do, so they run too far, and those that meet are taken back to it (D. R.
 Jefferson, Virtual Time, ACM TOPLAS 7(3), 1985). Meetings come in the order of time, so nothing goes back before one.
+
+Partitions, the nodes of the job, have nothing to do with each other until a collective of several begins: each has its
+own next meeting, and all those before the earliest time at which such a one can begin are met side by side (K. M.
+Chandy and J. Misra, Distributed Simulation, IEEE TSE 5(5), 1979). While one is under way meetings are met one by one.
 """
 
 from __future__ import annotations
@@ -22,8 +26,8 @@ from simfrontier.schedule import ExpandedProgram, Issuer
 from simfrontier.simulation.call_factors import lasting
 from simfrontier.simulation.class_clocks import IDLE, MEETS, RUNS, WAITS, ClassClocks
 from simfrontier.simulation.flow_rates import FlowRates, bits, not_held, sets_that_share
-from simfrontier.simulation.islands import islands_of
 from simfrontier.simulation.op_tables import KERNEL_LINKS, OpTables, op_tables
+from simfrontier.simulation.partitions import partitions_of
 from simfrontier.simulation.timeline import Timeline
 from simfrontier.simulation.waits import blocked_lines
 
@@ -48,7 +52,7 @@ class _Call:
     classes: int  # the members, as bits
     work: OpWork
     until: float
-    island: int  # -1: of several
+    partition: int  # -1: of several
     flow: int = -1
     left: float = 0.0
     since: float = 0.0
@@ -74,7 +78,8 @@ class _Engine:
                     collectives take of that, and the highest of their rates
     stopped         [num_classes] classes that wait for rates that depend on other classes
     bound           [num_classes] classes whose kernels slow a collective
-    islands         classes that meet without others, and share no link with them
+    partitions      classes that meet without others, and share no link with them
+    bits_of         by number of a group, its members as bits
     """
 
     def __init__(self, program: ExpandedProgram, cluster: Cluster, longer: Floats | None) -> None:
@@ -92,7 +97,8 @@ class _Engine:
         self.free = self.rates.capacity[self.tables.links]
         self.taken, self.highest = np.zeros((2, KERNEL_LINKS, num))
         self.stopped, self.bound = np.zeros((2, num), bool)
-        self.islands = islands_of(cluster, self.tables, self.rates)
+        self.bits_of: dict[int, int] = {}
+        self.partitions = partitions_of(cluster, self.tables, self.rates)
 
     def run(self) -> Timeline:
         num = len(self.stopped)
@@ -108,7 +114,7 @@ class _Engine:
             if self._is_wide_under_way() or not early.any():
                 self._meet(np.full(num, first))
             else:
-                self._meet(np.where(early, meeting, -np.inf)[self.islands.of_class])
+                self._meet(np.where(early, meeting, -np.inf)[self.partitions.of_class])
             self.clocks.forget(first)
         if (self.clocks.done.sum(axis=0) < self.program.num_ops).any():
             raise SimfrontierError(self._stuck())
@@ -128,23 +134,23 @@ class _Engine:
 
     def _run_on(self) -> tuple[Floats, float]:
         """Run every class on until nothing more ends in it by itself before its next meeting; when these are, of each
-        island by itself [num_islands] and of several, inf: never."""
-        clocks, islands, wide_under_way = self.clocks, self.islands, self._is_wide_under_way()
-        meeting = np.full(islands.num, np.inf)
+        partition by itself [num_partitions] and of several, inf: never."""
+        clocks, partitions, wide_under_way = self.clocks, self.partitions, self._is_wide_under_way()
+        meeting = np.full(partitions.num, np.inf)
         wide = np.inf
         for call in self.calls:
-            if call.island < 0:
+            if call.partition < 0:
                 wide = min(wide, call.until)
-            elif call.until < meeting[call.island]:
-                meeting[call.island] = call.until
+            elif call.until < meeting[call.partition]:
+                meeting[call.partition] = call.until
         while True:
             for *_, came in self._complete():
-                np.minimum.at(meeting, islands.of_group[islands.is_own], came[islands.is_own])
-                wide = min(wide, float(came[~islands.is_own].min(initial=np.inf)))
-            np.minimum.at(meeting, islands.of_class[self.stopped], clocks.now[self.stopped])
+                np.minimum.at(meeting, partitions.of_group[partitions.is_own], came[partitions.is_own])
+                wide = min(wide, float(came[~partitions.is_own].min(initial=np.inf)))
+            np.minimum.at(meeting, partitions.of_class[self.stopped], clocks.now[self.stopped])
             ends = clocks.until.min(axis=0)
             limit = np.minimum(meeting.min() if wide_under_way else meeting, wide)
-            limit = np.broadcast_to(limit, meeting.shape)[islands.of_class]
+            limit = np.broadcast_to(limit, meeting.shape)[partitions.of_class]
             who = np.flatnonzero((ends <= limit) & (ends < np.inf) & ~self.stopped)
             if not len(who):
                 return meeting, wide
@@ -235,79 +241,99 @@ class _Engine:
             yield lane, cls, ops, groups, came
 
     def _is_wide_under_way(self) -> bool:
-        """Whether a collective of several islands is under way: it may share links with any other."""
-        return any(call.island < 0 for call in self.calls)
+        """Whether a collective of several partitions is under way: it may share links with any other."""
+        return any(call.partition < 0 for call in self.calls)
 
     def _wide_not_before(self, meeting: Floats) -> float:
-        """A time before which no collective of several islands can begin that some rank waits for; `meeting`: of each
-        island, the time up to which it goes by itself."""
-        islands, tables = self.islands, self.tables
+        """A time before which no collective of several partitions can begin that some rank waits for; `meeting`: of
+        each partition, the time up to which it goes by itself."""
+        partitions, tables = self.partitions, self.tables
         lanes, classes = np.nonzero(self.clocks.lane == WAITS)
         each = tables.op_at[lanes, self.clocks.done[lanes, classes]]
         group = tables.group[tables.distinct[each], classes]
-        is_wide = ~islands.is_own[group]
+        is_wide = ~partitions.is_own[group]
         lanes, classes, each, group = lanes[is_wide], classes[is_wide], each[is_wide], group[is_wide]
         not_before = np.inf
         for number in np.unique(group).tolist():
             mine = group == number
-            come = meeting[islands.of_class]
+            come = meeting[partitions.of_class]
             come[classes[mine]] = np.minimum(come[classes[mine]], self.ready[classes[mine], each[mine]])
-            not_before = min(not_before, float(come[islands.members[number]].max()))
+            not_before = min(not_before, float(come[partitions.members[number]].max()))
         return not_before
 
     def _meet(self, now: Floats) -> None:
         """End and begin the collectives that end and begin now [num_classes], and share anew what they shared; what of
-        islands that do not meet now (-inf) stays as it is."""
+        partitions that do not meet now (-inf) stays as it is."""
         touched = self.stopped & (self.clocks.now <= now)
         self.stopped[touched] = False
         links = bits(np.unique(self.tables.links[:, touched]))
         again = True
         while again:
             again = False
-            for call in [call for call in self.calls if call.until <= now[call.first]]:
-                links |= self._end(call, now)
-                touched[call.members] = again = True
+            ended = [call for call in self.calls if call.until <= now[call.first]]
+            if ended:
+                links |= self._end(ended, now)
+                for call in ended:
+                    touched[call.members] = True
+                again = True
             for lane, cls, ops, groups, came in self._complete():
                 begins = np.flatnonzero(came[groups] <= now[cls])
-                for group in np.unique(groups[begins]).tolist():
-                    mine = groups == group
-                    links |= self._begin(lane, cls[mine], int(ops[mine][0]), now)
+                if len(begins):
+                    links |= self._begin(lane, cls[begins], ops[begins], groups[begins], now)
                     again = True
         self._share(links, touched, now)
 
-    def _begin(self, lane: int, members: Ints, op: int, now: Floats) -> int:
-        """Begin a collective; the links that it uses from now on, as bits."""
-        self._take_back(members, now)
-        at = float(now[members[0]])
-        self.start[members, op] = at
-        self.clocks.lane[lane, members] = MEETS
+    def _begin(self, lane: int, who: Ints, ops: Ints, groups: Ints, now: Floats) -> int:
+        """Begin collectives of a lane, on classes with the op and group of each; the links that they use from now on,
+        as bits."""
+        self._take_back(who, now)
+        self.start[who, ops] = now[who]
+        self.clocks.lane[lane, who] = MEETS
         self.complete = None
-        work = self.tables.work(op, int(members[0]))
+        links = 0
+        for group in np.unique(groups).tolist():
+            mine = np.flatnonzero(groups == group)
+            links |= self._begin_one(lane, who[mine], int(ops[mine[0]]), group, float(now[who[mine[0]]]))
+        return links
+
+    def _begin_one(self, lane: int, members: Ints, op: int, group: int, now: float) -> int:
+        first = int(members[0])
+        work = self.tables.work(op, first)
         if self.longer is not None:
-            work = lasting(work, float(self.longer[members[0], op]))
-        group = int(self.tables.group[self.tables.distinct[op], members[0]])
-        island = int(self.islands.of_group[group])
-        call = _Call(op, lane, members, int(members[0]), bits(members), work, at + work.latency_s, island)
+            work = lasting(work, float(self.longer[first, op]))
+        if group not in self.bits_of:
+            self.bits_of[group] = bits(members)
+        partition = int(self.partitions.of_group[group])
+        call = _Call(op, lane, members, first, self.bits_of[group], work, now + work.latency_s, partition)
         self.calls.append(call)
         if work.amount <= 0.0:
             return 0
         if work.starting >= 0:
-            return self._run(call, work.starting, work.latency_s, at)
-        return 0 if work.latency_s > 0.0 else self._run(call, work.flow, work.amount, at)
+            return self._run(call, work.starting, work.latency_s, now)
+        return 0 if work.latency_s > 0.0 else self._run(call, work.flow, work.amount, now)
 
-    def _end(self, call: _Call, now: Floats) -> int:
-        """End a collective's latency, or the whole of it; the links of which it used something else before."""
-        members, before = call.members, 0 if call.flow < 0 else self.rates.load(call.flow)
-        self._take_back(members, now)
-        if call.work.amount > 0.0 and call.flow != call.work.flow:
-            return before | self._run(call, call.work.flow, call.work.amount, float(now[call.first]))
-        self.calls.remove(call)
-        self.load[:, call.lane, members] = self.held[:, call.lane, members] = self.level[call.lane, members] = 0.0
-        at = now[members]
-        self.clocks.now[members] = at
-        self._finish(np.full(len(members), call.lane), members, at)
-        self._start(members, at)
-        return before
+    def _end(self, calls: Sequence[_Call], now: Floats) -> int:
+        """End the latency of collectives, or the whole of them; the links of which they used something else before, or
+        use something from now on."""
+        self._take_back(np.unique(np.concatenate([call.members for call in calls])), now)
+        links, over = 0, list[_Call]()
+        for call in calls:
+            links |= 0 if call.flow < 0 else self.rates.load(call.flow)
+            if call.work.amount > 0.0 and call.flow != call.work.flow:
+                links |= self._run(call, call.work.flow, call.work.amount, float(now[call.first]))
+            else:
+                over.append(call)
+        if over:
+            ended = set(map(id, over))
+            self.calls = [call for call in self.calls if id(call) not in ended]
+            members = np.concatenate([call.members for call in over])
+            lanes = np.repeat([call.lane for call in over], [len(call.members) for call in over])
+            self.load[:, lanes, members] = self.held[:, lanes, members] = self.level[lanes, members] = 0.0
+            self.clocks.now[members] = now[members]
+            self._finish(lanes, members, now[members])
+            who = np.unique(members)
+            self._start(who, now[who])
+        return links
 
     def _run(self, call: _Call, flow: int, amount: float, now: float) -> int:
         """Let a flow of a collective run; the links that it uses, as bits."""
