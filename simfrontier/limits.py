@@ -178,6 +178,7 @@ ENTRIES: Final = Limit(most=100_000, what="entries", why="a perturbation of ever
 
 # ── machines and libraries ──
 
+STEPS_APART: Final = Limit(most=100, what="steps", why="every one is simulated, and kept until the slowest is known")
 NODES: Final = Limit(most=1 << 20, what="nodes", why="100 times Frontier; some arrays have an entry for every node")
 DEVICES_OF_NODE: Final = Limit(most=128, what="devices", why="every pair of a node's devices has its route")
 GROUPS: Final = Limit(most=2_048, what="groups", why="every pair of groups has a link: 4 million")

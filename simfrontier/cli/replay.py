@@ -16,6 +16,7 @@ from simfrontier.forecast import forecast_replay
 from simfrontier.scenario import Scenario
 from simfrontier.schedule import Peak, Schedule, check, digest, load
 from simfrontier.simulation import Fidelity, SimulatedStep, fullest, simulate_step
+from simfrontier.study import neighbour_of
 from simfrontier.trace import SHOWN_DIGITS, write_perfetto
 from simfrontier.units import written
 
@@ -77,6 +78,7 @@ def _simulated(path: Path, schedule: Schedule, scenario: Scenario, fidelity: Fid
             scenario.file.perturbation,
             exact,
             scenario.file.run.placement,
+            beside=neighbour_of(scenario, schedule.mesh.num_ranks),
         )
     except InputError as error:
         raise error.within(where) from None

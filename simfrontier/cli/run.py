@@ -29,6 +29,7 @@ from simfrontier.report import (
     quantity,
     slowdown_rows,
     times_between,
+    troubles_in_short,
     verdict,
     write_findings,
     write_manifest,
@@ -106,8 +107,11 @@ def _print(found: StudyFindings, study: Study, folder: Path, page: bool) -> None
     console.print(plain(verdict(found.headline)), soft_wrap=True)
     if not found.setup.nodes.is_usual:
         console.print(f"Nodes: {found.setup.nodes.words(max(found.setup.sizes))}.", soft_wrap=True)
-    if study.scenario.file.neighbour is not None:
-        console.print(f"Beside this job: {study.scenario.file.neighbour.words}.", soft_wrap=True)
+    if wrong := study.scenario.file.perturbation:
+        word = found.setup.device_word
+        console.print(f"The machine is not well: {troubles_in_short(wrong, word)}.", soft_wrap=True)
+    if words := study.scenario.beside_words:
+        console.print(f"Beside this job: {words}.", soft_wrap=True)
     for line in _grids(found):
         console.print(line, soft_wrap=True)
     for line in _bands(found):

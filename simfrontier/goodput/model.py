@@ -18,6 +18,7 @@ from simfrontier.records import dataclass
 
 Rule = Literal["young", "daly", "best"]
 _HALVINGS = 200
+_HOPELESS = 300.0  # interruptions in the time of one segment, or restart: one in exp(300) is done
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,10 +60,13 @@ def shares(upkeep: Upkeep, interval_s: float) -> Shares:
             waiting=waiting,
         )
     # Interruptions per segment that is done, while it is worked on: each begins a restart that takes `restarting_s`.
+    running = 1.0 - waiting
+    if rate * max(segment_s, upkeep.restart_s) > _HOPELESS:  # nothing is ever done
+        restarts = running * -math.expm1(-rate * upkeep.restart_s)  # of 1/r + (exp(r R) - 1) / r seconds
+        return Shares(useful=0.0, checkpoints=0.0, lost=running - restarts, restarts=restarts, waiting=waiting)
     failed = math.expm1(rate * segment_s)
     restarting_s = math.expm1(rate * upkeep.restart_s) / rate
     whole_s = failed * (1.0 / rate + restarting_s)
-    running = 1.0 - waiting
     return Shares(
         useful=running * interval_s / whole_s,
         checkpoints=running * upkeep.checkpoint_s / whole_s,
@@ -110,7 +114,7 @@ def interval_of(rule: Rule, upkeep: Upkeep) -> float:
     low, high = 0.0, mean_s
     for _ in range(_HALVINGS):
         middle = (low + high) / 2.0
-        if (1.0 - middle / mean_s) * math.exp((middle + cost_s) / mean_s) > 1.0:
+        if middle < mean_s and math.log1p(-middle / mean_s) + (middle + cost_s) / mean_s > 0.0:
             low = middle
         else:
             high = middle

@@ -17,7 +17,7 @@ from simfrontier.records import dataclass
 from simfrontier.scenario import Case, GoodputTable, Scenario
 from simfrontier.schedule import saved_bytes
 from simfrontier.simulation import Fidelity, fullest
-from simfrontier.study import ScheduleCache, simulated
+from simfrontier.study import ScheduleCache, different, simulated
 from simfrontier.tuning import GridSearcher
 
 LITTLE: Final = 0.01  # of all time
@@ -152,13 +152,15 @@ class Sizes:
 
     def _of_case(self, case: Case) -> SizedStep:
         built = self.schedule_cache.of_case(self.scenario, case)
-        step = simulated(self.scenario, built, self.fidelity)
+        counts = dict(different(self.scenario.file.perturbation, self.scenario.file.run.steps))
+        steps = {number: simulated(self.scenario, built, self.fidelity, number=number) for number in counts}
+        step, num_steps = next(iter(steps.values())), sum(counts.values())
         machine = self.scenario.machine
         return SizedStep(
             devices=case.devices,
             nodes=step.cluster.fabric.num_nodes,
             packages=-(-case.devices // machine.devices_per_package),
-            step_s=step.step_s,
+            step_s=sum(counts[number] * each.step_s for number, each in steps.items()) / num_steps,
             tokens=float(case.samples * case.shape.sequence),
             checkpoint=saved_bytes(built.schedule),
             fits=fullest(step, built.peaks).peak_bytes <= machine.device.hbm_bytes,

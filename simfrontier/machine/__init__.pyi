@@ -44,4 +44,4 @@ from .routing import way as way
 from .sizes import SizeError as SizeError, mesh_sizes as mesh_sizes
 from .slurm_topology import read_topology as read_topology
 from .sources import sources_of as sources_of
-from .spread import LARGEST as LARGEST, Spread as Spread, published_spreads as published_spreads
+from .spread import LARGEST as LARGEST, SMALLEST as SMALLEST, Spread as Spread, published_spreads as published_spreads

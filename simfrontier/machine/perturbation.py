@@ -17,9 +17,10 @@ from simfrontier.records import dataclass
 
 Number = Annotated[int, Ge(0), Le(COUNT.most)]
 Factor = Annotated[float, Ge(0), Le(1)]
-Seconds = Annotated[float, Ge(0)]
+Seconds = Annotated[float, Ge(0), Le(1e6)]  # eleven days: longer than a step
 Moment = tuple[int, float]  # a step, and seconds since it began
 
+SLOWEST: Final = 1e-6  # factor of what is not dead: less stands still for all that is to be said
 NEVER: Final[Moment] = (COUNT.most + 1, 0.0)
 
 
@@ -40,6 +41,9 @@ class Trouble:
     def __post_init__(self) -> None:
         if not 0.0 <= self.factor <= 1.0:
             raise InputError(f"{self.thing}: got factor {self.factor}; allowed: 0 to 1", key=("perturbation",))
+        if 0.0 < self.factor < SLOWEST:
+            text = f"{self.thing}: got factor {self.factor}; allowed: 0 (dead), or {SLOWEST:g} to 1"
+            raise InputError(text, key=("perturbation",))
 
     @property
     def begin(self) -> Moment:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal, get_args
 
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 
@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     from simfrontier.arrays import Floats
 
 PUBLISHED: Final = Path(__file__).parent / "spreads.toml"
-LARGEST: Final = 10.0  # of a factor that is given: the typical one's is 1
+SMALLEST: Final = 1e-6  # of a factor that is given: the typical one's is 1
+LARGEST: Final = 10.0
 FURTHEST: Final = 0.9  # from the typical one, where no `most` is given: factors stay above 0
 
 Share = Annotated[float, Ge(0), Le(1)]
-Factor = Annotated[float, Gt(0), Le(LARGEST)]
+Factor = Annotated[float, Ge(SMALLEST), Le(LARGEST)]
 Differing = Literal["devices", "networks", "kernels", "collectives"]
 Distribution = Literal["normal", "lognormal", "uniform", "quantiles"]
 
@@ -115,13 +116,14 @@ class Spread:
         known = self.resolved()
         if known.distribution is None:
             if len(known.listed) < num:
-                raise InputError(
-                    f"{known.table or 'the table'} has {len(known.listed):,} rows; this job has {num:,} {known.thing}",
-                    key=("table",),
-                )
+                rows, things = f"{len(known.listed):,} row{'s' if len(known.listed) > 1 else ''}", known.thing
+                things = "nodes" if things == "networks" else things
+                text = f"{known.table or 'the table'} has {rows}; this job has {num:,} {things}"
+                raise InputError(text, key=("table",))
             return np.array(known.listed[:num])
         # One uniform number for each thing, in order: a longer job's begin with those of a shorter one.
-        return known.not_exceeded(np.random.Generator(np.random.PCG64(known.seed)).random(num))
+        seeds = np.random.SeedSequence([known.seed, get_args(Differing).index(known.thing)])
+        return known.not_exceeded(np.random.Generator(np.random.PCG64(seeds)).random(num))
 
     def not_exceeded(self, shares: Floats) -> Floats:
         """The factors that these shares of all, 0 to 1 without 1, do not exceed; of a table, where its rows are as

@@ -26,7 +26,7 @@ def degrade(fabric: Fabric, perturbation: Perturbation) -> None:
         capacity[hbm + memory.device] *= memory.factor
     capacity[hbm:units][speed == 0.0] = 0.0
     if (networks := perturbation.differing("networks")) is not None:
-        _wires(fabric)[:, _to_network(fabric)] *= _factors(networks, fabric.num_nodes)[:, None]
+        _wires(fabric)[:, _to_network(fabric)] *= _factors(perturbation, networks, fabric.num_nodes)[:, None]
     for node in perturbation.nodes:
         if node.factor == 0.0:
             first = node.node * fabric.wires_per_node
@@ -51,7 +51,7 @@ def _speeds(fabric: Fabric, perturbation: Perturbation) -> Floats:
     """Factors on the speeds of all devices of the nodes [num_devices]."""
     machine, num_devices, num_nodes = fabric.machine, fabric.num_devices, fabric.num_nodes
     devices = perturbation.differing("devices")
-    speed = np.ones(num_devices) if devices is None else _factors(devices, num_devices)
+    speed = np.ones(num_devices) if devices is None else _factors(perturbation, devices, num_devices)
     for slow in perturbation.slow:
         _refuse_beyond("slow device: got", slow.device, num_devices, "devices")
         speed[slow.device] *= slow.factor
@@ -66,11 +66,12 @@ def _speeds(fabric: Fabric, perturbation: Perturbation) -> Floats:
     return speed
 
 
-def _factors(spread: Spread, num: int) -> Floats:
+def _factors(perturbation: Perturbation, spread: Spread, num: int) -> Floats:
     try:
         return spread.factors(num)
     except InputError as error:
-        raise error.within(key=("perturbation", "spread")) from None
+        number = [each.resolved() for each in perturbation.spread].index(spread)
+        raise error.within(key=("perturbation", "spread", number)) from None
 
 
 def _wires(fabric: Fabric) -> Floats:

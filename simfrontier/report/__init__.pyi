@@ -67,6 +67,7 @@ from .table import (
     write_slowdown as write_slowdown,
 )
 from .theme import MEMORY_COLOURS as MEMORY_COLOURS
+from .troubles import troubles_in_short as troubles_in_short
 from .tuning import write_tuning_page as write_tuning_page
 from .validation import write_validation_page as write_validation_page
 from .view import StudyView as StudyView, median_rate as median_rate, median_step_s as median_step_s, rate as rate

@@ -41,13 +41,16 @@ def scenario_digest(scenario: Scenario) -> str:
 
 
 def inputs(scenario: Scenario) -> dict[str, str]:
-    """Names and digests of what a result depends on: the scenario, and the numbers of machine and library."""
+    """Names and digests of what a result depends on: the scenario, the numbers of machine and library, and other files
+    that the scenario names: another job's scenario, and tables of what differs."""
     return {
         "scenario_sha256": scenario_digest(scenario),
         "machine": scenario.machine.name,
         "machine_sha256": _digest([[p.key, p.value] for p in scenario.machine.provenance()]),
         "library": scenario.library.name,
         "library_sha256": _digest([[p.key, p.value] for p in scenario.library.provenance()]),
+        **({} if scenario.beside is None else {"neighbour_sha256": scenario_digest(scenario.beside)}),
+        **({f"spread_{number}_sha256": _digest(list(rows)) for number, rows in scenario.spread_tables.items()}),
     }
 
 

@@ -2,7 +2,6 @@ from .case import Case as Case, mesh_of as mesh_of
 from .extended import ScenarioKeys as ScenarioKeys
 from .form import (
     GoodputTable as GoodputTable,
-    NeighbourTable as NeighbourTable,
     PublishedTable as PublishedTable,
     RequiredTable as RequiredTable,
     ScenarioFile as ScenarioFile,

@@ -179,12 +179,6 @@ class NeighbourTable(Strict):
     plan: Text | None = None
     devices: Positive | None = None
 
-    @property
-    def words(self) -> str:
-        """Which job it is, for a reader."""
-        size = "" if self.devices is None else f" on {self.devices:,} devices"
-        return f"{self.plan or 'the first plan'} of {self.scenario}{size}"
-
 
 class GoodputTable(Strict):
     """What a long training suffers and how it goes on: a file of failures, the file system, when it is saved, what an
@@ -196,13 +190,13 @@ class GoodputTable(Strict):
     `trainings` of so many `interruptions` each are played at random."""
 
     failures: Name
-    write_bytes_per_s: Annotated[float, Field(gt=0)]
-    read_bytes_per_s: Annotated[float, Field(gt=0)] | None = None  # as it writes
-    interval: Literal["young", "daly", "best"] | Annotated[float, Field(gt=0)] = "best"  # a rule, or seconds
+    write_bytes_per_s: Annotated[float, Field(ge=1.0)]
+    read_bytes_per_s: Annotated[float, Field(ge=1.0)] | None = None  # as it writes
+    interval: Literal["young", "daly", "best"] | Annotated[float, Field(gt=0, le=1e9)] = "best"  # a rule, or seconds
     held_share: Annotated[float, Field(gt=0, le=1)] = 1.0
-    restart_s: Annotated[float, Field(ge=0)]
-    repair_s: Annotated[float, Field(ge=0)]
-    spare_nodes: Annotated[int, Field(ge=0, le=COUNT.most)] = 0
+    restart_s: Annotated[float, Field(ge=0, le=1e9)]
+    repair_s: Annotated[float, Field(ge=0, le=1e9)]
+    spare_nodes: Annotated[int, Field(ge=0, le=10_000)] = 0
     fewer_nodes: bool = True
     trainings: Annotated[int, Field(ge=2, le=100_000)] = 400
     interruptions: Annotated[int, Field(ge=100, le=100_000)] = 2000

@@ -8,16 +8,18 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
 from simfrontier.collectives import Library, load_calibration, load_library, machine_numbers
 from simfrontier.errors import InputError, Key, near, nearest, shown, unknown_key, wrong
 from simfrontier.io import Strict, read_toml, typed
-from simfrontier.limits import CASES
+from simfrontier.limits import CASES, STEPS_APART
 from simfrontier.machine import Machine, Perturbation, SizeError, catalog, load_machine
 from simfrontier.plan import Options
 from simfrontier.records import dataclass
+from simfrontier.scenario.beside import scenario_beside
 from simfrontier.scenario.case import Case, case_of, mesh_of, precision_of
 from simfrontier.scenario.form import SCENARIO_KEYS, FileForm, ScenarioFile, SlowdownTable
 from simfrontier.scenario.job_nodes import on_nodes, refuse_size
@@ -45,7 +47,7 @@ class Scenario:
 
     `searches`: what is searched for, by plan; `resolved_options`: the options that a search has found, by plan and
     size. `sized`: the scenario as it is at sizes that have tables of their own. `contents`: what extras have read by
-    their tables, by the form that has these.
+    their tables, by the form that has these. `beside`: the scenario of another job, simulated with this one's.
     """
 
     where: str
@@ -62,6 +64,7 @@ class Scenario:
     sized: Mapping[int, Scenario] = field(default_factory=dict)
     resolved_options: Mapping[tuple[str, int], Options] = field(default_factory=dict)
     contents: Mapping[type[Strict], object] = field(default_factory=dict)
+    beside: Scenario | None = None
 
     @property
     def name(self) -> str:
@@ -90,6 +93,19 @@ class Scenario:
         plans = [plan for here in (self, *self.sized.values()) for plan in here.plans.values()]
         named = any(names_softmax(plan) for plan in (*plans, *self.resolved_options.values()))
         return named or self.file.model.softmax != "fused"
+
+    @property
+    def beside_words(self) -> str | None:
+        """Which job is simulated with this one's, for a reader, if one is."""
+        if self.beside is None:
+            return None
+        devices = f"{self.beside.file.run.devices[0]:,} {self.machine.device_word}s"
+        return f"{next(iter(self.beside.plans))} of {self.beside.name} on {devices}"
+
+    @property
+    def spread_tables(self) -> dict[int, tuple[float, ...]]:
+        """The rows of the tables of `perturbation.spread`, by their place in it."""
+        return {number: each.listed for number, each in enumerate(self.file.perturbation.spread) if each.listed}
 
     @property
     def troubled_size(self) -> int:
@@ -159,6 +175,16 @@ def load_scenario(
         raise InputError(f"{NO_SCENARIOS[path.suffix]}; {_allowed(path.parent.glob('*.toml'))}", where=str(path))
     document = read_toml(path, "scenario")
     return scenario_of(document, str(path), settings, plans, devices, laid_out)
+
+
+def _loaded_once(path: Path) -> Scenario:
+    """The scenario of another job, read once; its own `neighbour` is not, as its file may name this one."""
+    return _loaded_at(path, path.stat().st_mtime_ns if path.is_file() else 0)
+
+
+@lru_cache(maxsize=4)
+def _loaded_at(path: Path, _: int) -> Scenario:
+    return load_scenario(path, {"neighbour": None})
 
 
 def _no_file(path: Path) -> str:
@@ -274,6 +300,8 @@ def _resolve(
         machine = replace(machine, device=replace(machine.device, call_sd=0.0))
     if file.perturbation.differing("collectives") is not None and library.residual is not None:
         library = replace(library, residual=replace(library.residual, run_sd=0.0))
+    if file.perturbation.calls_differ and (fault := STEPS_APART.fault(file.run.steps)):
+        raise InputError(f"{fault}, as calls differ in each", key=("run", "steps"))
     for keys in SCENARIO_KEYS:
         machine = machine if keys.machine is None else keys.machine(file, machine)
     tables = {name: searched(table, name) for name, table in file.plans.items()}
@@ -288,6 +316,7 @@ def _resolve(
         plans={name: options_of(name, table) for name, (table, _) in tables.items()},
         searches={name: search for name, (_, search) in tables.items() if search is not None},
         contents={keys.form: keys.read(file, Path(where).parent) for keys in SCENARIO_KEYS if keys.read is not None},
+        beside=scenario_beside(file.neighbour, machine, Path(where).parent, _loaded_once),
     )
     if fault := CASES.fault(len(scenario.plans) * len(file.run.devices)):
         raise InputError(f"plans and run.devices: {fault}")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from simfrontier.errors import InputError
 from simfrontier.limits import ENTRIES
-from simfrontier.machine import LARGEST, Perturbation, Spread
+from simfrontier.machine import LARGEST, SMALLEST, Perturbation, Spread
 from simfrontier.scenario.form import ScenarioFile
 
 COLUMN = "factor"
@@ -48,8 +48,8 @@ def _read(spread: Spread, folder: Path, number: int) -> Spread:
             raise InputError(fault)
         listed = tuple(line.above_zero(COLUMN, "a factor above 0") for line in lines)
         for line, factor in zip(lines, listed, strict=True):
-            if factor > LARGEST:
-                raise line.fault(COLUMN, f"a factor above 0 and at most {LARGEST:g}")
+            if not SMALLEST <= factor <= LARGEST:
+                raise line.fault(COLUMN, f"a factor from {SMALLEST:g} to {LARGEST:g}")
     except InputError as error:
         raise error.within(key=("perturbation", "spread", number, "table")) from None
     return replace(spread, listed=listed)

@@ -19,6 +19,7 @@ from .step import (
     Fidelity as Fidelity,
     Level as Level,
     SimulatedStep as SimulatedStep,
+    refuse_unknown as refuse_unknown,
     simulate_step as simulate_step,
 )
 from .stopped import JobStopsError as JobStopsError

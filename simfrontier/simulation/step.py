@@ -81,6 +81,11 @@ class SimulatedStep:
         return len(self.states) > 1
 
     @property
+    def may_be_sampled(self) -> bool:
+        """Whether it may be resampled: not on a machine that changes, nor beside another job."""
+        return not self.changes and not self.is_shared
+
+    @property
     def times_as_long(self) -> list[float] | None:
         """Per op of the critical rank, how many times as long it takes as is usual, where calls differ."""
         if self.call_factors is None:
@@ -323,7 +328,7 @@ def simulate_step(
         refuse_many(schedule.mesh.num_ranks)
     exact = exact or fidelity == "chunk"
     begins, states = zip(*perturbation.states(number), strict=True)
-    _refuse(fidelity, len(states), perturbation, beside)
+    refuse_unknown(fidelity, len(states), perturbation, beside)
     clusters = price_states(schedule, machine, library, states, exact, placement)
     over_time = tuple(
         MachineState(begin_s=begin_s, perturbation=state, cluster=each)
@@ -358,17 +363,23 @@ def simulate_step(
     )
 
 
-def _refuse(fidelity: Fidelity, num_states: int, perturbation: Perturbation, beside: Neighbour | None) -> None:
-    """Raise InputError for what a fidelity has not, or a job beside this one."""
+def refuse_unknown(fidelity: Fidelity, num_states: int, perturbation: Perturbation, beside: Neighbour | None) -> None:
+    """Raise InputError for what a fidelity does not know, or what is not known beside another job; `num_states`: of the
+    machine in a step."""
     if perturbation.calls_differ and fidelity != "flow":
         text = f"fidelity {fidelity} has no calls that differ; allowed: flow"
         raise InputError(text, key=("perturbation", "spread"))
     if num_states > 1 and fidelity == "analytic":
         text = f"fidelity {fidelity} has no rates that change within a step; allowed: flow, chunk"
         raise InputError(text, key=("perturbation",))
-    if beside is not None and (fidelity != "flow" or num_states > 1 or perturbation.calls_differ):
-        text = "needs fidelity flow, calls that do not differ, and a machine that does not change within a step"
-        raise InputError(text, key=("neighbour",))
+    if beside is None:
+        return
+    if fidelity != "flow":
+        raise InputError(f"fidelity {fidelity} has no job beside another; allowed: flow", key=("neighbour",))
+    if num_states > 1:
+        raise InputError("not on a machine that changes within a step; allowed: what always is", key=("neighbour",))
+    if perturbation.calls_differ:
+        raise InputError("not where calls differ; allowed: devices and networks that do", key=("neighbour",))
 
 
 def _usual(states: Sequence[MachineState], end_s: float) -> Cluster:

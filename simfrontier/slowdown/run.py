@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from simfrontier.analysis import BOUNDARIES, PARTS, exposure, time_spent, traffic, why_faster
+from simfrontier.errors import InputError
 from simfrontier.machine import HEALTHY, Perturbation
 from simfrontier.scenario import Scenario, SlowdownTable
 from simfrontier.simulation import Fidelity, JobStopsError, SimulatedStep, fullest
@@ -20,7 +21,7 @@ from simfrontier.tuning import GridSearcher, NothingFitsError
 
 MOST_CLASSES = 64  # of devices, and of links, that are simulated for a plan: those with the most members
 DOES_NOT_FIT = "does not fit"
-FLOW_ONLY = "changes within the step: at fidelity flow only"
+FLOW_ONLY = "changes within the step, or from call to call: at fidelity flow only"
 
 
 def num_slowdowns(scenario: Scenario) -> int:
@@ -135,11 +136,11 @@ class _Troubled:
         return self.step(perturbation).step_s / self.healthy.step_s
 
     def case(self, perturbation: Perturbation) -> TroubledStep:
-        if perturbation.is_timed and self.fidelity != "flow":
+        if (perturbation.is_timed or perturbation.calls_differ) and self.fidelity != "flow":
             return TroubledStep(step_s=None, slowdown=None, sentence=FLOW_ONLY)
         try:
             step = self.step(perturbation)
-        except JobStopsError as error:
+        except (JobStopsError, InputError) as error:
             return TroubledStep(step_s=None, slowdown=None, sentence=str(error).rpartition(" devices: ")[2])
         return TroubledStep(
             step_s=step.step_s,

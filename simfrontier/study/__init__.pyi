@@ -1,3 +1,4 @@
+from .neighbour import neighbour_of as neighbour_of
 from .outcome import (
     BAND as BAND,
     COLUMNS as COLUMNS,
@@ -8,6 +9,7 @@ from .outcome import (
     outcome_of as outcome_of,
     run_case as run_case,
 )
+from .over_steps import different as different
 from .schedule_cache import (
     BuiltSchedule as BuiltSchedule,
     ScheduleCache as ScheduleCache,

@@ -3,60 +3,42 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 
-from simfrontier.errors import InputError, nearest
-from simfrontier.machine import JobNodes, Perturbation
+from simfrontier.arrays import Ints
+from simfrontier.errors import InputError
+from simfrontier.machine import JobNodes, Machine, Perturbation
 from simfrontier.network import nodes_of_job
-from simfrontier.scenario import NeighbourTable, Scenario, load_scenario
+from simfrontier.scenario import Scenario
 from simfrontier.simulation import Neighbour
-from simfrontier.study.schedule_cache import BuiltSchedule, ScheduleCache
+from simfrontier.study.schedule_cache import ScheduleCache
 
 KEY = "neighbour"
+_BUILT = ScheduleCache()
 
 
 def neighbour_of(scenario: Scenario, num_devices: int) -> Neighbour | None:
     """The job beside a job of that size, on the first nodes of the machine that are free, or on those of its own list;
     None where the scenario has none. Raises InputError where it cannot be there."""
-    table = scenario.file.neighbour
-    if table is None:
+    other = scenario.beside
+    if other is None:
         return None
+    ((plan, _),), (devices,) = other.plans.items(), other.file.run.devices
     try:
-        return _beside(scenario, table, num_devices)
+        nodes = _nodes(scenario.machine, num_devices, other.machine, devices)
+        built = _BUILT.get(other, plan, devices)
     except InputError as error:
         raise error.within(key=(KEY,) if error.key[:1] != (KEY,) else ()) from None
-
-
-def _beside(scenario: Scenario, table: NeighbourTable, num_devices: int) -> Neighbour:
-    path = Path(scenario.where).parent / table.scenario
-    other = _loaded(path if path.is_file() else Path(table.scenario), table.plan)
-    if other.machine.name != scenario.machine.name:
-        raise InputError(
-            f"got a scenario of {other.machine.name}, allowed: of {scenario.machine.name}", key=("scenario",)
-        )
-    plan, devices = next(iter(other.plans)), table.devices or max(other.file.run.devices)
-    built = _built(other, plan, devices)
-    machine, per_node = scenario.machine, scenario.machine.devices_per_node
-    mine = nodes_of_job(machine, -(-num_devices // per_node))
-    needed = -(-devices // per_node)
-    if other.machine.job_nodes.placement == "list":
-        nodes = nodes_of_job(other.machine, needed)
-        shared = np.intersect1d(nodes, mine)
-        if len(shared):
-            raise InputError(f"node {shared[0]} is of both jobs; allowed: others than of nodes.list", key=("scenario",))
-    else:
-        nodes = np.setdiff1d(np.arange(len(machine.job_nodes.group_of) or machine.num_nodes), mine)[:needed]
-        if len(nodes) < needed:
-            text = f"got {devices} devices on {needed} nodes; {machine.name} has {len(nodes)} left"
-            raise InputError(text, key=("devices",))
-    on = JobNodes(placement="list", listed=tuple(nodes.tolist()), group_of=machine.job_nodes.group_of)
     perturbation = scenario.file.perturbation
     return Neighbour(
         schedule=built.schedule,
-        machine=replace(other.machine, job_nodes=on),
+        machine=replace(
+            other.machine,
+            job_nodes=JobNodes(
+                placement="list", listed=tuple(nodes.tolist()), group_of=scenario.machine.job_nodes.group_of
+            ),
+        ),
         library=other.library,
         perturbation=Perturbation(pools=perturbation.pools, background=perturbation.background),
         placement=other.file.run.placement,
@@ -64,16 +46,27 @@ def _beside(scenario: Scenario, table: NeighbourTable, num_devices: int) -> Neig
     )
 
 
-@lru_cache(maxsize=8)
-def _loaded(path: Path, plan: str | None) -> Scenario:
-    other = load_scenario(path)
-    if plan is not None and plan not in other.plans:
-        raise InputError(f'plan "{plan}": {nearest(plan, other.plans)}', key=("plan",))
-    return replace(other, plans={plan: other.plans[plan]}) if plan is not None else other
-
-
-_CACHE = ScheduleCache()
-
-
-def _built(other: Scenario, plan: str, devices: int) -> BuiltSchedule:
-    return _CACHE.get(other, plan, devices)
+def _nodes(machine: Machine, num_devices: int, others: Machine, other_devices: int) -> Ints:
+    """The nodes of the other job, by their numbers in the machine."""
+    per_node = machine.devices_per_node
+    mine, needed = nodes_of_job(machine, -(-num_devices // per_node)), -(-other_devices // per_node)
+    count = len(machine.job_nodes.group_of) or machine.num_nodes
+    job = others.job_nodes
+    if job.placement == "list":
+        listed = np.array(job.listed)
+        if len(listed) < needed:
+            text = f"got {other_devices} devices, which need {needed} nodes; its nodes.list has {len(listed)}"
+            raise InputError(text, key=(KEY, "devices"))
+        if listed.max() >= count:
+            text = f"its nodes.list has node {listed.max()}; this scenario's machine has 0 to {count - 1}"
+            raise InputError(text, key=(KEY, "scenario"))
+        shared = np.intersect1d(listed[:needed], mine)
+        if len(shared):
+            text = f"node {shared[0]} is of both jobs; allowed: others in its nodes.list"
+            raise InputError(text, key=(KEY, "scenario"))
+        return listed[:needed]
+    free = np.setdiff1d(np.arange(count), mine)
+    if len(free) < needed:
+        text = f"got {other_devices} devices on {needed} nodes; {machine.name} has {len(free)} left"
+        raise InputError(text, key=(KEY, "devices"))
+    return free[:needed]

@@ -148,7 +148,7 @@ def outcome_of(
     memory = fullest(step, built.peaks)
     spent, wanted, moved = exposure(step), scenario.file.uncertainty, traffic(step)
     row = _row(scenario, case, built, step, memory, spent, moved)
-    num_samples = 0 if step.changes or step.is_shared or not row["fits"] else wanted.samples
+    num_samples = wanted.samples if step.may_be_sampled and row["fits"] else 0
     waits = sampled_waits(step, plan, num_samples, wanted.seed) if drawn else None
     samples_s = sampled_step_s(step, plan, num_samples, wanted.seed) if waits is None else waits.step_s
     row["mesh"] = " × ".join(f"{axis} {case.mesh[axis]}" for axis in case.mesh.live(case.mesh.names))

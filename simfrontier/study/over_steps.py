@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from simfrontier.machine import Perturbation
 from simfrontier.units import written
 
+MOST_LISTED = 6  # times of steps in a note
 Cell = str | int | float | bool
 RATES = ("tflops_per_device", "mfu", "tokens_per_s")  # work over time: of several steps, all work over all time
 
@@ -36,6 +37,10 @@ def mean_row(rows: Sequence[tuple[int, int, dict[str, Cell]]], shown: int, times
             continue
         weighed = [count * float(cell) * (step_s if key in RATES else 1.0) for count, cell, step_s in cells]
         out[key] = sum(weighed) / (total_s if key in RATES else num_steps)
-    each = ", ".join(f"{count} of {written(float(row['step_time_s']), 's')}" for _, count, row in rows)
+    if len(rows) <= MOST_LISTED:
+        each = ", ".join(f"{count} of {written(float(row['step_time_s']), 's')}" for _, count, row in rows)
+    else:
+        seconds = [float(row["step_time_s"]) for _, _, row in rows]
+        each = f"{written(min(seconds), 's')} to {written(max(seconds), 's')}"
     out["note"] = f"mean of {num_steps} steps: {each}; shown: step {shown}"
     return out

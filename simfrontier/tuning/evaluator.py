@@ -126,7 +126,7 @@ class PlanEvaluator:
         schedule = schedule_of_case(self.scenario, case)
         step = simulated(self.scenario, BuiltSchedule(schedule=schedule), self.scenario.file.run.fidelity)
         wanted = self.scenario.file.uncertainty
-        samples = sampled_step_s(step, seed_of, wanted.samples, wanted.seed)
+        samples = sampled_step_s(step, seed_of, wanted.samples if step.may_be_sampled else 0, wanted.seed)
         return SimulatedPlan(
             step_s=step.step_s,
             parts=_parts(exposure(step)),

@@ -11,6 +11,8 @@ from pathlib import Path
 from simfrontier import __version__
 from simfrontier.errors import InputError
 from simfrontier.scenario import Scenario, scenario_of
+from simfrontier.simulation import refuse_unknown
+from simfrontier.study import neighbour_of
 from simfrontier.tuning.evaluator import READERS
 from simfrontier.tuning.journal import journal_in
 from simfrontier.tuning.lossy import LossyPolicy
@@ -77,6 +79,8 @@ def tune(
     wanted = table.simulate if simulate is None else simulate
     batch = batch_of(scenario, size)
     prepared = with_batch(scenario, size, batch)
+    wrong = prepared.file.perturbation  # what no plan can be simulated with is no fault of a plan's
+    refuse_unknown(prepared.file.run.fidelity, len(wrong.states(0)), wrong, neighbour_of(prepared, size))
     space = Space(prepared, size, batch, held, loss)
     candidates = list(space.candidates())
     digest = _digest(prepared, scenario, size, held, loss)
@@ -156,5 +160,6 @@ def _digest(scenario: Scenario, original: Scenario, size: int, pins: Pins, loss:
     """Of all that the results of a search depend on."""
     numbers = [[p.key, p.value] for p in (*scenario.machine.provenance(), *scenario.library.provenance())]
     held = [dict(pins.values), loss.lossy, loss.max_error]
-    parts = [__version__, scenario.document, original.document, size, *held, numbers]
+    files = [None if scenario.beside is None else scenario.beside.document, scenario.spread_tables]
+    parts = [__version__, scenario.document, original.document, size, *held, numbers, *files]
     return sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()

@@ -104,7 +104,7 @@ def test_the_command_says_and_writes_the_same(tmp_path: Path) -> None:
         ),
         ((SETTING, "goodput.failures=no.toml"), "goodput.failures: "),
         ((SETTING, "goodput.restart_s=-1"), "goodput.restart_s: got -1, allowed: at least 0"),
-        ((SETTING, "goodput.write_bytes_per_s=0"), "goodput.write_bytes_per_s: got 0, allowed: more than 0"),
+        ((SETTING, "goodput.write_bytes_per_s=0"), "goodput.write_bytes_per_s: got 0, allowed: at least 1"),
         ((SETTING, "goodput.spare_nodes=-1"), "goodput.spare_nodes: got -1, allowed: at least 0"),
         ((SETTING, "goodput.held_share=2"), "goodput.held_share: got 2, allowed: "),
         ((SETTING, "goodput.spares=1"), 'goodput.spares: unknown key; did you mean "spare_nodes"?'),

@@ -47,6 +47,11 @@ def test_the_published_distance_of_two_devices() -> None:
     assert "not-all-gpus-2022" in published_spreads()
 
 
+def test_devices_and_networks_of_one_seed_have_nothing_to_do_with_each_other() -> None:
+    devices, networks = (Spread(of=of, distribution="normal", sd=0.1).factors(1000) for of in ("devices", "networks"))
+    assert abs(np.corrcoef(devices, networks)[0, 1]) < 4 / math.sqrt(1000)
+
+
 def test_the_published_times_of_calls() -> None:
     """Of many all-gathers: 1.16 ms at least, 1.18, 1.19 and 1.35 not exceeded by 10, 50 and 90 %."""
     shares = (np.arange(100_000) + 0.5) / 100_000
@@ -123,6 +128,10 @@ def test_a_spread_is_there_in_every_state() -> None:
             "[0].quantiles: got [0.4, 1.1] after [0.5, 1.0], allowed: larger shares with factors as large or larger",
         ),
         (
+            '{of="devices",distribution="quantiles",quantiles=[[0.0,1e-9],[1.0,1.0]]}',
+            "[0].quantiles[0][1]: got 1e-09, allowed: at least 1e-06 and at most 10",
+        ),
+        (
             '{of="kernels",distribution="quantiles"}',
             '[0].quantiles: missing, needed because distribution = "quantiles"',
         ),
@@ -138,9 +147,9 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path, spread: str, messa
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ("1\n0.9\n", ".spread.table: at 8 devices: {table} has 2 rows; this job has 8 devices"),
+        ("1\n0.9\n", ".spread[0].table: at 8 devices: {table} has 2 rows; this job has 8 devices"),
         ("1\n-0.9\n", '.spread[0].table: {table} line 3: factor: got "-0.9", allowed: a factor above 0'),
-        ("1\n11\n", '.spread[0].table: {table} line 3: factor: got "11", allowed: a factor above 0 and at most 10'),
+        ("1\n11\n", '.spread[0].table: {table} line 3: factor: got "11", allowed: a factor from 1e-06 to 10'),
     ],
 )
 def test_a_table_has_a_factor_for_each(tmp_path: Path, rows: str, message: str) -> None:

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from simfrontier.collectives import load_library
 from simfrontier.errors import InputError
 from simfrontier.machine import HEALTHY, BusyPools, JobNodes, Machine, Perturbation, load_machine
+from simfrontier.scenario import load_scenario
 from simfrontier.schedule import Collective, segmented_roles
 from simfrontier.schedule.ir import Schedule
 from simfrontier.schedule.mesh import Mesh
@@ -120,19 +121,58 @@ def test_folded_is_exact_beside_another_job(
 
 def test_other_fidelities_have_no_neighbours() -> None:
     beside = neighbour(ring(4), 2, 6, 3, 7)
-    with pytest.raises(InputError, match="needs fidelity flow"):
+    with pytest.raises(InputError, match="fidelity analytic has no job beside another"):
         simulate_step(ring(4), on(0, 4, 1, 5), LIBRARY, "analytic", beside=beside)
 
 
+OTHERS = """
+[machine]
+overrides = { "dragonfly.nodes_per_group" = 2, "dragonfly.num_groups" = 8 }
+[perturbation]
+slow = [{ device = 0, factor = 0.5 }]
+[nodes]
+list = [1, 5, 9]
+[plans.zero3]
+[plans.sought]
+family = "axonn"
+search = { values = { tensor = [2] } }
+"""
+
+
 @pytest.mark.parametrize(
-    ("settings_", "message"),
+    ("tables", "settings_", "message"),
     [
-        (["neighbour.scenario=no.toml"], "neighbour: no.toml: cannot read this scenario"),
-        ([f"neighbour.scenario={TOY}", "neighbour.plan=zero4"], 'neighbour.plan: plan "zero4": did you mean "zero3"?'),
-        ([f"neighbour.scenario={TOY}", "neighbour.devices=64"], "neighbour.devices: got 64 devices on 16 nodes; toy-"),
-        ([f"neighbour.scenario={TOY}", "neighbour.plans=x"], 'neighbour.plans: unknown key; did you mean "plan"?'),
+        ((), ["scenario=no.toml"], "scenario: no.toml: cannot read this scenario"),
+        ((), ["plan=zero4"], 'plan: plan "zero4": did you mean "zero3"?'),
+        ((), ["devices=64"], "devices: got 64 devices on 16 nodes; toy-cluster has 14 left"),
+        ((), ["plans=x"], 'plans: unknown key; did you mean "plan"?'),
+        (("machine",), [], "scenario: got a scenario whose machine has another dragonfly; allowed: of toy-cluster"),
+        (("perturbation",), [], "has a table perturbation; allowed: none, this scenario's counts for both"),
+        (("nodes",), ["devices=16"], "devices: got 16 devices, which need 4 nodes; its nodes.list has 3"),
+        (("nodes",), ["devices=8"], "scenario: node 1 is of both jobs; allowed: others in its nodes.list"),
+        (("plans.sought",), ["plan=sought"], "is searched for; allowed: a plan with all its sizes"),
     ],
 )
-def test_what_cannot_be_is_one_line(tmp_path: Path, settings_: list[str], message: str) -> None:
-    given_ = [word for setting in settings_ for word in ("--set", setting)]
-    assert message in refusal("run", TOY, "--devices", "8", "--plans", "zero3", "--out", tmp_path / "out", *given_)
+def test_what_cannot_be_is_one_line(
+    tmp_path: Path, tables: tuple[str, ...], settings_: list[str], message: str
+) -> None:
+    """The other scenario is the toy with more tables; `run` and `tune` say the same at once."""
+    chosen = [part for part in OTHERS.split("\n[") if part.strip("[\n").split("]")[0] in tables]
+    other = tmp_path / "other.toml"
+    text = TOY.read_text(encoding="utf-8").replace("devices = [2, 4, 8, 16]", "devices = [8]")
+    for part in chosen:
+        head, _, keys = part.strip("[\n").partition("]")
+        text = text.replace(f"[{head}]", f"[{head}]{keys}", 1) if f"[{head}]" in text else f"{text}\n[{head}]{keys}\n"
+    other.write_text(text, encoding="utf-8")
+    given_ = [f"neighbour.{setting}" for setting in [f"scenario={other}", *settings_]]
+    words = [word for setting in given_ for word in ("--set", setting)]
+    got = refusal("run", TOY, "--devices", "8", "--plans", "zero3", "--out", tmp_path / "out", *words)
+    assert got.startswith(f"{TOY}: ") and "neighbour." in got and message in got
+    assert message in refusal("tune", TOY, "--devices", "8", "--out", tmp_path / "out", *words)
+
+
+def test_a_job_beside_itself() -> None:
+    """A scenario may name itself: its own `neighbour` plays no part in the other."""
+    scenario = load_scenario(TOY, {"neighbour.scenario": str(TOY)}, ("zero3",), (8,))
+    assert scenario.beside is not None and scenario.beside.beside is None
+    assert scenario.beside_words == "zero3 of toy on 16 GCDs"

@@ -15,13 +15,15 @@ from simfrontier.study import PlanOutcome
 class Ranking:
     """`errors`: what is sampled. By number of devices: `ranked`, the plans that have samples, the fastest first, and
     `faster_share`, of the samples, in which a plan is faster than another. The step of the fastest plan at the largest
-    size is the `example` of what errors do to a step."""
+    size is the `example` of what errors do to a step. `are_plain`: whether steps may be sampled: single ones, of a job
+    by itself, on a machine that does not change."""
 
     errors: Spread
     num_samples: int
     ranked: Mapping[int, tuple[str, ...]]
     faster_share: Mapping[int, Mapping[str, Mapping[str, float]]]
     any_fits: bool
+    are_plain: bool
     example: str
     example_devices: int
     example_s: float | None
@@ -33,12 +35,14 @@ def ranking_of(view: StudyView) -> Ranking:
     known = {size: outcomes for size in view.sizes if (outcomes := with_samples(view, size))}
     size = max(known, default=0)
     example = known[size][0] if known else None
+    file = view.scenario.file
     return Ranking(
         errors=spread_of(view.scenario.machine, view.scenario.library),
-        num_samples=view.scenario.file.uncertainty.samples if example is None else num_samples(example),
+        num_samples=file.uncertainty.samples if example is None else num_samples(example),
         ranked={size: tuple(o.plan for o in outcomes) for size, outcomes in known.items()},
         faster_share={size: _shares(outcomes) for size, outcomes in known.items()},
         any_fits=any(outcome.row["fits"] for outcome in view.study.outcomes),
+        are_plain=view.scenario.beside is None and not file.perturbation.is_timed and file.run.steps == 1,
         example=example.plan if example else "",
         example_devices=size,
         example_s=step_s(example) if example else None,
