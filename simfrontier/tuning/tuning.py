@@ -80,7 +80,10 @@ def tune(
     batch = batch_of(scenario, size)
     prepared = with_batch(scenario, size, batch)
     wrong = prepared.file.perturbation  # what no plan can be simulated with is no fault of a plan's
-    refuse_unknown(prepared.file.run.fidelity, len(wrong.states(0)), wrong, neighbour_of(prepared, size))
+    try:
+        refuse_unknown(prepared.file.run.fidelity, len(wrong.states(0)), wrong, neighbour_of(prepared, size))
+    except InputError as error:
+        raise error.within(scenario.where) from None
     space = Space(prepared, size, batch, held, loss)
     candidates = list(space.candidates())
     digest = _digest(prepared, scenario, size, held, loss)
