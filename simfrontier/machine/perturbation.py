@@ -20,7 +20,7 @@ Factor = Annotated[float, Ge(0), Le(1)]
 Seconds = Annotated[float, Ge(0), Le(1e6)]  # eleven days: longer than a step
 Moment = tuple[int, float]  # a step, and seconds since it began
 
-SLOWEST: Final = 1e-6  # factor of what is not dead: less stands still for all that is to be said
+SLOWEST: Final = 1e-9  # factor of what is not dead: less stands still for all that is to be said
 NEVER: Final[Moment] = (COUNT.most + 1, 0.0)
 
 

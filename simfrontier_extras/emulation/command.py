@@ -34,8 +34,7 @@ def emulate(scenario: Scenario, settings: EmulateSettings, out: Path, as_json: b
         )
     ensure_writable(out)
     size = max(scenario.file.run.devices)
-    if not as_json:
-        typer.echo(f"Simulating {', '.join(scenario.plans)} and single collectives on {size} devices")
+    typer.echo(f"Simulating {', '.join(scenario.plans)} and single collectives on {size} devices", err=as_json)
     prepare(scenario, settings, out)
     typer.echo(f"Running the same schedules on {size} gloo ranks in network namespaces", err=as_json)
     _run(out / JOBS)

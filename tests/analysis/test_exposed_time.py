@@ -63,6 +63,7 @@ def made(*spans: Span) -> SimulatedStep:
         cluster=cluster,
         schedule=SimpleNamespace(mesh=mesh),
         step_s=float(max(span.end for span in spans)),
+        times_as_long=None,
         level=lambda op: op.axes[0],
     )
     return cast(SimulatedStep, one)

@@ -62,7 +62,7 @@ def test_a_step_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
     after: list[list[str]] = []
     steps = [
         step("good", "print('fine')"),
-        step("bad", "import sys; print('one'); print('what is wrong', file=sys.stderr); sys.exit(3)"),
+        step("bad", "import sys; print('one', flush=True); print('what is wrong', file=sys.stderr); sys.exit(3)"),
         step("killed", "import os; os.kill(os.getpid(), 9)"),
         step("last", "import sys; print('also'); sys.exit(0)", needs=("good",)),
     ]
