@@ -33,7 +33,8 @@ class Cluster:
     too, for counts of bytes, `carried` the axes and the algorithm of those of collectives; `patterns` those that load
     links, and waits of groups for the small ones. `nominal` is the capacity of every link class without perturbation,
     on which calibrated times are taken to hold. `role_assignment`: who runs which role; `role_of` that of each rank
-    class; `users` the roles that an op stands in, by its number, empty where there is one role.
+    class; `users` the roles that an op stands in, by its number, empty where there is one role. What follows is found
+    when it is asked for; a cluster that is made from another begins without.
     """
 
     schedule: Schedule
@@ -50,13 +51,13 @@ class Cluster:
     role_assignment: RoleAssignment
     role_of: NDArray[np.int32]
     users: Mapping[int, frozenset[int]] = field(default_factory=dict)
-    flows: list[Flow] = field(default_factory=list)
-    priced: dict[int, PricedOp] = field(default_factory=dict)
-    _interned: dict[tuple[object, ...], int] = field(default_factory=dict)
-    _alone: dict[tuple[str, tuple[bool, ...]], NDArray[np.float64]] = field(default_factory=dict)
-    _peaks: dict[str, NDArray[np.float64]] = field(default_factory=dict)
-    _columns: dict[tuple[str, int], LoadColumn] = field(default_factory=dict)
-    _shapes: dict[tuple[str, ...], GroupShape] = field(default_factory=dict)
+    flows: list[Flow] = field(default_factory=list, init=False)
+    priced: dict[int, PricedOp] = field(default_factory=dict, init=False)
+    _interned: dict[tuple[object, ...], int] = field(default_factory=dict, init=False)
+    _alone: dict[tuple[str, tuple[bool, ...]], NDArray[np.float64]] = field(default_factory=dict, init=False)
+    _peaks: dict[str, NDArray[np.float64]] = field(default_factory=dict, init=False)
+    _columns: dict[tuple[str, int], LoadColumn] = field(default_factory=dict, init=False)
+    _shapes: dict[tuple[str, ...], GroupShape] = field(default_factory=dict, init=False)
 
     def of(self, op: Op) -> PricedOp:
         """The priced op (each distinct op is priced once)."""

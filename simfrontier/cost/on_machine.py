@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -123,21 +124,11 @@ def folded_anew(cluster: Cluster, link_colour: NDArray[np.int64]) -> Cluster:
     assignment, nominal_of_link = cluster.role_assignment, cluster.nominal[cluster.folding.link_class]
     states = [(cluster.fabric, cluster.patterns)]
     (folding,) = fold_states(states, None if assignment.is_one else assignment.of_rank, link_colour=link_colour)
-    return Cluster(
-        schedule=cluster.schedule,
-        machine=cluster.machine,
-        library=cluster.library,
-        fabric=cluster.fabric,
-        algorithms=cluster.algorithms,
-        patterns=cluster.patterns,
-        counted=cluster.counted,
-        carried=cluster.carried,
-        small=cluster.small,
+    return replace(
+        cluster,
         folding=folding,
         nominal=nominal_of_link[folding.link_representative],
-        role_assignment=assignment,
         role_of=assignment.of_rank[folding.representative],
-        users=cluster.users,
     )
 
 

@@ -22,6 +22,7 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 
 from simfrontier.network.fabric import Fabric
@@ -116,25 +117,16 @@ def servers_of(fabric: Fabric, later: Sequence[tuple[float, Fabric]] = ()) -> li
     out: list[Server] = []
     for link, (capacity, number) in enumerate(zip(fabric.capacity.tolist(), fabric.link_class.tolist(), strict=True)):
         known = machine.link_classes.get(fabric.class_names[number])
-        server = Server(
-            bytes_per_s=capacity,
-            latency_s=known.latency_s if known is not None else 0.0,
-            cut_through=known.cut_through if known is not None else True,
-            burst_bytes=known.burst_bytes if known is not None else 0.0,
-            packet_bytes=packet_bytes,
-        )
         changes = tuple((begin_s, float(each.capacity[link])) for begin_s, each in later)
         steady = all(rate == capacity > 0.0 for rate in (capacity, *(rate for _, rate in changes)))
-        out.append(server if steady else _changing(server, changes))
+        make = Server if steady else partial(ChangingServer, later=changes)
+        out.append(
+            make(
+                bytes_per_s=capacity,
+                latency_s=known.latency_s if known is not None else 0.0,
+                cut_through=known.cut_through if known is not None else True,
+                burst_bytes=known.burst_bytes if known is not None else 0.0,
+                packet_bytes=packet_bytes,
+            )
+        )
     return out
-
-
-def _changing(server: Server, later: tuple[tuple[float, float], ...]) -> ChangingServer:
-    return ChangingServer(
-        bytes_per_s=server.bytes_per_s,
-        latency_s=server.latency_s,
-        cut_through=server.cut_through,
-        burst_bytes=server.burst_bytes,
-        packet_bytes=server.packet_bytes,
-        later=later,
-    )

@@ -53,6 +53,9 @@ def simulate_beside(
 
 def shared_links(one: Fabric, other: Fabric) -> tuple[Ints, Ints]:
     """The links between groups of nodes that two jobs on one machine both may use: their numbers in each fabric."""
+    if one.num_pool_groups == other.num_pool_groups:  # they have the same pools, or none
+        pools = np.arange(one.num_links - one.pool_base)
+        return one.pool_base + pools, other.pool_base + pools
     number = {other.describe(link): link for link in range(other.pool_base, other.num_links)}
     mine = [link for link in range(one.pool_base, one.num_links) if one.describe(link) in number]
     return np.array(mine, np.int64), np.array([number[one.describe(link)] for link in mine], np.int64)
