@@ -4,23 +4,34 @@ from __future__ import annotations
 
 from pathlib import Path
 from statistics import median
+from typing import Final
 
 import typer
 
 from simfrontier.collectives import save_lowered
+from simfrontier.errors import InputError, nearest, shown
+from simfrontier.extras import added
 from simfrontier.scenario import Scenario
 from simfrontier.schedule import Schedule, digest, save
 from simfrontier.simulation import Fidelity, SimulatedStep, lowered_schedule
-from simfrontier.study import simulated
+from simfrontier.study import ExportFormat, simulated
 from simfrontier.trace import CALIBRATION, CALIBRATION_RESIDUAL, SHOWN_DIGITS, save_links, write_perfetto
 from simfrontier.tuning import GridSearcher
 from simfrontier.units import written
 from simfrontier.wholefile import ensure_writable, filled
 
+OWN: Final = "simfrontier"  # the format of schedules and traces that the other verbs read
 
-def export_scenario(scenario: Scenario, out: Path, fidelity: Fidelity | None, exact: bool) -> None:
+
+def export_scenario(
+    scenario: Scenario, out: Path, fidelity: Fidelity | None, exact: bool, format_name: str = OWN
+) -> None:
     """Write schedule-PLAN.json and trace-PLAN.json (all rank classes) of every plan at the scenario's largest size, at
-    fidelity chunk also lowered-PLAN.json and links-PLAN.json: all files, or none."""
+    fidelity chunk also lowered-PLAN.json and links-PLAN.json, or what another format has instead: all files, or
+    none."""
+    chosen_format = _format_of(format_name)
+    if chosen_format is not None:
+        chosen_format.check()
     ensure_writable(out)
     size, searcher, chosen = max(scenario.file.run.devices), GridSearcher(), fidelity or scenario.file.run.fidelity
     scenario, schedule_cache = searcher.resolved(scenario, (size,), tuple(scenario.plans)), searcher.schedule_cache
@@ -29,6 +40,9 @@ def export_scenario(scenario: Scenario, out: Path, fidelity: Fidelity | None, ex
         for plan in scenario.plans:
             built = schedule_cache.get(scenario, plan, size)
             step = simulated(scenario, built, chosen, exact)
+            if chosen_format is not None:
+                parts.append(f"{plan} on {size}: {chosen_format.write(scenario, plan, step, new)}")
+                continue
             digested = write_simulated(scenario, plan, step, new)
             classes = step.cluster.folding.num_rank_classes
             parts.append(
@@ -37,8 +51,19 @@ def export_scenario(scenario: Scenario, out: Path, fidelity: Fidelity | None, ex
             )
     for line in parts:
         typer.echo(line)
+    if chosen_format is not None:
+        typer.echo(f"Written to {out} ({chosen_format.name})")
+        return
     more = ", lowered-*.json, links-*.json" if chosen == "chunk" else ""
     typer.echo(f"Written to {out}: schedule-*.json, trace-*.json (also for Perfetto){more}")
+
+
+def _format_of(name: str) -> ExportFormat | None:
+    """The format of that name; None for simfrontier's own. Raises InputError for one that is not known."""
+    formats = {each.name: each for each in added("export_formats", ExportFormat)}
+    if name != OWN and name not in formats:
+        raise InputError(f"got {shown(name)}; {nearest(name, (OWN, *formats))}", where="--format")
+    return formats.get(name)
 
 
 def _ops(schedule: Schedule) -> str:

@@ -101,6 +101,9 @@ def export(
     devices: Annotated[int | None, typer.Option(help="size to export (default: the scenario's largest)")] = None,
     fidelity: FidelityOption = None,
     exact: Annotated[bool, typer.Option("--exact", help="every rank by itself: no folding of what is alike")] = False,
+    format_: Annotated[
+        str, typer.Option("--format", help="simfrontier (schedules and traces), or one for other programs: chakra ...")
+    ] = "simfrontier",
     yes_large: YesLarge = False,
 ) -> None:
     """Write the schedule of every plan at one size, and the trace of its simulated step with all ranks; with
@@ -112,7 +115,7 @@ def export(
     size = None if devices is None else str(devices)
     loaded, chosen = load(scenario, set_, plans, size), fidelity_of(fidelity)
     announce(forecast_export(loaded, chosen, exact), str(scenario), yes_large)
-    export_scenario(loaded, out, chosen, exact)
+    export_scenario(loaded, out, chosen, exact, format_)
 
 
 def replay(

@@ -1,3 +1,4 @@
+from .export_format import ExportFormat as ExportFormat
 from .neighbour import neighbour_of as neighbour_of
 from .outcome import (
     BAND as BAND,
