@@ -27,7 +27,7 @@ LAYERS = (
     ("simulation", "analysis"),
     ("scenario",),
     ("forecast", "study"),
-    ("sensitivity", "slowdown", "tuning", "explanation"),
+    ("sensitivity", "slowdown", "tuning", "explanation", "kineto"),
     ("environment", "goodput"),
     ("runs",),
     ("validation",),

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from simfrontier.analysis.shown_ranks import ShownRank, ShownRanks
+from simfrontier.analysis.shown_ranks import MOST_SPANS, ShownRank, ShownRanks
 from simfrontier.arrays import Ints
 from simfrontier.schedule import Collective, Exchange, Op
-from simfrontier.simulation import number_nodes
+from simfrontier.simulation import SimulatedStep, number_nodes
 from simfrontier.trace import Arrow, Place, Process, arrows_from_last
 
 
@@ -24,6 +24,14 @@ def arrows_of(shown: ShownRanks, processes: Sequence[Process]) -> list[Arrow]:
     lane."""
     made = [*_in_roles(shown, processes), *_between_roles(shown, processes)]
     return sorted(made, key=lambda arrow: (arrow.source, arrow.target))
+
+
+def arrows_between(step: SimulatedStep) -> list[tuple[Place, Place]]:
+    """The same between all rank classes of a step: each end a rank class, and the number of an op in its program."""
+    classes = range(step.cluster.folding.num_rank_classes)
+    ranks = tuple(ShownRank(step=step, cls=cls, by_call=False) for cls in classes)
+    shown = ShownRanks(step=step, ranks=ranks, most_spans=MOST_SPANS)
+    return [(arrow.source, arrow.target) for arrow in arrows_of(shown, list(shown.processes()))]
 
 
 def _in_roles(shown: ShownRanks, processes: Sequence[Process]) -> Iterator[Arrow]:

@@ -60,7 +60,9 @@ def export_scenario(
 
 def _format_of(name: str) -> ExportFormat | None:
     """The format of that name; None for simfrontier's own. Raises InputError for one that is not known."""
-    formats = {each.name: each for each in added("export_formats", ExportFormat)}
+    from simfrontier.kineto import KINETO
+
+    formats = {each.name: each for each in (KINETO, *added("export_formats", ExportFormat))}
     if name != OWN and name not in formats:
         raise InputError(f"got {shown(name)}; {nearest(name, (OWN, *formats))}", where="--format")
     return formats.get(name)

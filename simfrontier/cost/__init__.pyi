@@ -1,6 +1,7 @@
 from .alone import EqualGroups as EqualGroups
 from .cluster import Cluster as Cluster
 from .coding import NO_CODING as NO_CODING, PerHopCoding as PerHopCoding
+from .compute import kernel_parts as kernel_parts
 from .exchange import pair_shape as pair_shape
 from .on_machine import Placement as Placement, folded_anew as folded_anew, price as price, price_states as price_states
 from .prices import Prices as Prices

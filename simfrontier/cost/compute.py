@@ -50,6 +50,14 @@ def _moved_bytes(op: Compute, schedule: Schedule, machine: Machine) -> float:
     return traffic * machine.kernels.traffic(op.kind) if is_pointwise else traffic
 
 
+def kernel_parts(op: Compute, schedule: Schedule, machine: Machine) -> tuple[float, float]:
+    """(bytes through memory, seconds of arithmetic on a typical device) of local work; zeros of what only waits."""
+    if op.kind == "hook":
+        return 0.0, 0.0
+    num_bytes = _moved_bytes(op, schedule, machine)
+    return num_bytes, arithmetic_s(op, schedule, machine) if num_bytes else 0.0
+
+
 def priced_compute(cluster: Cluster, op: Compute) -> PricedOp:
     """A kernel: its memory traffic, capped so that alone it takes its roofline time on a device of that speed."""
     device = cluster.machine.device

@@ -1,0 +1,91 @@
+"""A simulated step as the traces of its ranks, which tools for PyTorch's traces read, and all of them in one file, with
+arrows between the ranks of a call, for Perfetto."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from simfrontier.analysis import arrows_between
+from simfrontier.kineto.process_groups import ProcessGroups
+from simfrontier.kineto.rank_file import ClassTrace, events_of, head_of, kinds_of, texts
+from simfrontier.kineto.streams import Launched
+from simfrontier.scenario import Scenario
+from simfrontier.simulation import SimulatedStep
+from simfrontier.study import ExportFormat
+from simfrontier.trace import ranges_text
+from simfrontier.wholefile import write_whole
+
+MOST_EVENTS: Final = (
+    2_000_000  # of all files together, some 300 bytes each; beyond, one rank stands for those of its class
+)
+
+
+def write_kineto(scenario: Scenario, plan: str, step: SimulatedStep, folder: Path) -> str:
+    """Write `PLAN-rank-N.json` of every rank, or, where these are too many, of the lowest rank of every class, and
+    `PLAN-ranks.perfetto` of the lowest ranks of all classes; returns what was written."""
+    classes = step.cluster.folding.rank_class
+    num_events = sum(step.roles[int(step.cluster.role_of[cls])].segmented.num_ops for cls in classes.tolist()) * 3
+    lowest = np.unique(classes, return_index=True)[1].tolist()
+    chosen = list(range(len(classes))) if num_events <= MOST_EVENTS else lowest
+    groups = ProcessGroups(step.schedule.mesh, kinds_of(step.schedule))
+    traces = {cls: ClassTrace(step, cls) for cls in range(step.cluster.folding.num_rank_classes)}
+    digits, device = len(str(len(classes) - 1)), _device(step)
+    for rank in chosen:
+        cls = int(classes[rank])
+        alike = np.flatnonzero(classes == cls).tolist() if chosen is lowest else [rank]
+        head = head_of(rank, groups, device, ranges_text(alike))
+        local = rank % step.cluster.machine.devices_per_node
+        _write(folder / f"{plan}-rank-{rank:0{digits}}.json", head, texts(events_of(traces[cls], rank, groups, local)))
+    _write(folder / f"{plan}-ranks.perfetto", '{"displayTimeUnit": "ms"', list(_together(traces, lowest, groups)))
+    whom = "every rank" if chosen is not lowest else f"{len(chosen)} ranks, which stand for all {len(classes):,}"
+    return f"traces of {whom}, and the classes of ranks side by side in {plan}-ranks.perfetto"
+
+
+def _write(path: Path, head: str, events: list[str] | Any) -> None:
+    write_whole(path, f'{head}, "traceEvents": [\n' + ",\n".join(events) + "\n]}\n")
+
+
+def _device(step: SimulatedStep) -> dict[str, Any]:
+    machine = step.cluster.machine
+    return {
+        **{"id": 0, "name": f"{machine.title}: {machine.device_word}", "totalGlobalMem": int(machine.device.hbm_bytes)},
+        "numSms": machine.device.num_compute_units,
+    }
+
+
+def _together(traces: dict[int, ClassTrace], lowest: list[int], groups: ProcessGroups) -> Iterator[str]:
+    """The events of the lowest rank of each class, and arrows from the rank that was ready last to the others."""
+    for cls, rank in enumerate(lowest):
+        yield from texts(events_of(traces[cls], rank, groups, rank))
+    placed = {
+        (cls, call.index): (lowest[cls], call.stream, trace.begin_end_us[0][call.index])
+        for cls, trace in traces.items()
+        for call in trace.calls
+        if isinstance(call, Launched)
+    }
+    step = next(iter(traces.values())).step
+    for number, ends in enumerate(arrows_between(step)):
+        for phase, place in zip("sf", ends, strict=True):
+            pid, tid, at_us = placed[place]
+            event = {
+                "ph": phase,
+                "id": number,
+                "cat": "collective",
+                "name": "waits for",
+                "pid": pid,
+                "tid": tid,
+                "ts": at_us,
+            }
+            yield json.dumps(event | ({"bp": "e"} if phase == "f" else {}), separators=(",", ":"))
+
+
+KINETO: Final = ExportFormat(
+    name="kineto",
+    sentence="traces as PyTorch's profiler writes them, for HTA, TraceLens and Perfetto",
+    write=write_kineto,
+)

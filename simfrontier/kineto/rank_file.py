@@ -1,0 +1,209 @@
+"""The trace of one rank of a simulated step, event by event, as PyTorch's profiler writes that of a real one.
+
+A kernel stands on the stream of its lane from its start to its end; that of a collective from when its rank is ready
+for it, as NCCL's does: it waits on the device for the others. The host launches in the order of the program, each op as
+late as it may without being late for any that follows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+
+from simfrontier.kineto import form
+from simfrontier.kineto.call_facts import CallFacts, facts_of
+from simfrontier.kineto.process_groups import Kind, ProcessGroups, title_of
+from simfrontier.kineto.streams import HOST, Launched, Recorded, StreamCall, Waited, stream_calls, streams_of
+from simfrontier.schedule import Collective, Compute, ExpandedProgram, Op, Schedule
+from simfrontier.simulation import SimulatedStep
+
+_FORWARD_THREAD: Final = 1
+_BACKWARD_THREAD: Final = 2  # PyTorch's autograd has a thread of its own
+_CPU: Final = 1_000_000  # processes of hosts, beside those of devices
+STEP: Final = f"{form.STEP_PREFIX}0"
+
+
+@dataclass(eq=False)
+class ClassTrace:
+    """What the traces of all ranks of a class share: the calls of the host, and what each op says."""
+
+    step: SimulatedStep
+    cls: int
+    facts: list[CallFacts] = field(init=False)
+
+    def __post_init__(self) -> None:
+        at, known = self.program.at, dict[int, CallFacts]()
+        for op in self.program.ops:
+            if op.number not in known:
+                known[op.number] = facts_of(self.step, op, self.cls, at)
+        self.facts = [known[op.number] for op in self.program.ops]
+
+    @cached_property
+    def program(self) -> ExpandedProgram:
+        return self.step.view(self.cls).program
+
+    @cached_property
+    def begin_end_us(self) -> tuple[list[float], list[float]]:
+        """When each op's event begins and ends: that of a call when its rank is ready for it."""
+        view = self.step.view(self.cls)
+        row = view.classes.index(self.cls)
+        calls = np.array([not isinstance(op, Compute) for op in self.program.ops], bool)
+        begin = np.where(calls, view.timeline.ready[row], view.timeline.start[row])
+        return (begin / form.MICROSECOND).tolist(), (view.timeline.end[row] / form.MICROSECOND).tolist()
+
+    @cached_property
+    def calls(self) -> list[StreamCall]:
+        """What the host puts on the device's streams, in order."""
+        begin, end = self.begin_end_us
+        times = zip(self.program.ops, begin, end, strict=True)
+        takes_time = [not (isinstance(op, Compute) and op.kind == "hook") or e > b for op, b, e in times]
+        return list(stream_calls(self.program, takes_time))
+
+    @cached_property
+    def launch_us(self) -> list[float]:
+        """When the host makes each call."""
+        begin, latest = self.begin_end_us[0], np.inf
+        out = []
+        for call in reversed(self.calls):
+            if isinstance(call, Launched):
+                latest = min(latest, begin[call.index])
+            out.append(latest)
+        last = max((time for time in out if time < np.inf), default=0.0)
+        return [min(time, last) for time in reversed(out)]
+
+    @cached_property
+    def thread(self) -> list[int]:
+        """The host's thread of each op: weights that are gathered for the backward are so from autograd's."""
+        known: dict[int, int] = {}
+        for op in self.program.ops:
+            if op.number not in known:
+                known[op.number] = _BACKWARD_THREAD if is_of_backward(op, self.step.schedule) else _FORWARD_THREAD
+        return [known[op.number] for op in self.program.ops]
+
+
+def is_of_backward(op: Op, schedule: Schedule) -> bool:
+    """Whether an op belongs to the backward pass, as far as its values say so."""
+    if isinstance(op, Collective):
+        return any(schedule.tensors[ref.name].stage in ("backward", "recompute") for ref in op.dst)
+    return isinstance(op, Compute) and op.named.part is not None
+
+
+def kinds_of(schedule: Schedule) -> list[Kind]:
+    """The kinds of groups that calls are made in, in the order of the ops."""
+    every = (op for op in schedule.ops if not isinstance(op, Compute))
+    axes = ((op.comm, op.axes if isinstance(op, Collective) else (op.axis,)) for op in every)
+    return list(dict.fromkeys(axes))
+
+
+def head_of(rank: int, groups: ProcessGroups, machine: dict[str, Any], stands_for: str) -> str:
+    """The first keys of a rank's file, up to its events; with blanks between them, as some readers look for them."""
+    described = groups.described(rank)
+    head = {
+        "schemaVersion": form.SCHEMA_VERSION,
+        "deviceProperties": [machine],
+        "distributedInfo": {
+            "backend": "nccl",
+            "rank": rank,
+            "world_size": groups.mesh.num_ranks,
+            "pg_count": len(described),
+            "pg_config": described,
+        },
+        "displayTimeUnit": "ms",
+        form.OWN: {"stands_for": stands_for},
+    }
+    return json.dumps(head)[:-1]
+
+
+def events_of(trace: ClassTrace, rank: int, groups: ProcessGroups, process: int) -> Iterator[dict[str, Any]]:
+    """All events of a rank; `process`: the number of the device's. The host's is another."""
+    lanes, host = trace.program.lanes, _CPU + process
+    yield _named(process, 0, "process_name", f"rank {rank}")
+    yield _named(host, 0, "process_name", f"rank {rank}: host")
+    for lane, stream in streams_of(lanes).items():
+        yield _named(process, stream, "thread_name", f"stream {stream} {lanes[lane]}")
+    end_us = trace.step.step_s / form.MICROSECOND
+    for category, pid, tid in ((form.ANNOTATION, host, _FORWARD_THREAD), (form.GPU_ANNOTATION, process, 7)):
+        yield _whole(category, STEP, pid, tid, 0.0, end_us, {})
+    if _BACKWARD_THREAD in trace.thread:
+        yield _whole(form.CPU_OP, form.BACKWARD_PREFIX, host, _BACKWARD_THREAD, 0.0, end_us, {"Fwd thread id": 1})
+    yield from _on_host(trace, host)
+    yield from _on_device(trace, rank, groups, process)
+    yield from _of_the_host(trace, host)
+
+
+def _on_host(trace: ClassTrace, host: int) -> Iterator[dict[str, Any]]:
+    for call, at_us in zip(trace.calls, trace.launch_us, strict=True):
+        args: dict[str, Any] = {"correlation": call.correlation}
+        thread = _FORWARD_THREAD
+        match call:
+            case Launched():
+                name, thread = "cudaLaunchKernel", trace.thread[call.index]
+            case Recorded():
+                name = "cudaEventRecord"
+                args["stream"] = call.stream
+            case Waited():
+                name = "cudaStreamWaitEvent"
+                args["stream"] = call.stream
+        yield _whole("cuda_runtime", name, host, thread, at_us, at_us, args)
+
+
+def _on_device(trace: ClassTrace, rank: int, groups: ProcessGroups, process: int) -> Iterator[dict[str, Any]]:
+    begin, end = trace.begin_end_us
+    sequence: dict[Kind, int] = {}
+    for call in trace.calls:
+        args: dict[str, Any] = {
+            "device": process,
+            "stream": getattr(call, "stream", 0),
+            "correlation": call.correlation,
+        }
+        if isinstance(call, Waited):
+            args |= {form.WAIT_STREAM: call.on_stream, form.WAIT_RECORD: call.record}
+            at = begin[call.before]
+            yield _whole(form.STREAM_SYNC, form.STREAM_WAIT, process, call.stream, at, at, args)
+        elif isinstance(call, Launched):
+            facts, begin_us, end_us = trace.facts[call.index], begin[call.index], end[call.index]
+            args |= facts.args
+            if facts.axes:
+                kind = facts.comm, facts.axes
+                sequence[kind] = sequence.get(kind, 0) + 1
+                args |= _group(groups, kind, rank) | {form.SEQUENCE: sequence[kind]}
+            yield _whole(form.KERNEL, facts.name, process, call.stream, begin_us, end_us, args)
+
+
+def _group(groups: ProcessGroups, kind: Kind, rank: int) -> dict[str, Any]:
+    return {
+        form.GROUP_NAME: groups.name(kind, rank),
+        form.GROUP_WHAT: title_of(kind),
+        form.GROUP_RANKS: str(groups.ranks(kind[1], rank)),
+    }
+
+
+def _of_the_host(trace: ClassTrace, host: int) -> Iterator[dict[str, Any]]:
+    """The ops of the host's lane."""
+    begin, end = trace.begin_end_us
+    for index, op in enumerate(trace.program.ops):
+        if op.lane == HOST:
+            yield _whole(form.CPU_OP, f"{op.kind} {op.name}", host, 0, begin[index], end[index], {})
+
+
+def _whole(
+    category: str, name: str, pid: int, tid: int, begin_us: float, end_us: float, args: dict[str, Any]
+) -> dict[str, Any]:
+    return {
+        **{"ph": "X", "cat": category, "name": name, "pid": pid, "tid": tid},
+        **{"ts": begin_us, "dur": end_us - begin_us, "args": args},
+    }
+
+
+def _named(pid: int, tid: int, what: str, name: str) -> dict[str, Any]:
+    return {"ph": "M", "name": what, "pid": pid, "tid": tid, "ts": 0, "args": {"name": name}}
+
+
+def texts(events: Iterator[dict[str, Any]]) -> Sequence[str]:
+    """Events as JSON."""
+    return [json.dumps(event, separators=(",", ":")) for event in events]
