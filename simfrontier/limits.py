@@ -66,6 +66,9 @@ CHECKPOINT_FILE: Final = FileLimit(
     why="manifests, and headers of files: 150 bytes a rank and 20 a step, 400 for every tensor of a rank",
 )
 TRACE_FILE: Final = FileLimit(most_bytes=512 << 20, why="400 bytes for every op of every rank that is told apart")
+KINETO_FILE: Final = FileLimit(
+    most_bytes=2 << 30, why="unpacked; a step of 100,000 kernels with the host's calls has 100 MB, with stacks a GB"
+)
 JSON_FILE: Final = FileLimit(most_bytes=4 << 20, why="lists of jobs and wirings of an emulation: kilobytes")
 TOML_FILE: Final = FileLimit(most_bytes=4 << 20, why="the largest file of the catalog has 12 kB, a calibration 100 kB")
 TABLE_FILE: Final = FileLimit(most_bytes=64 << 20, why="a million lines of measurements, losses or a job's log")
@@ -84,6 +87,18 @@ TOML_DOTS: Final = Limit(
 )
 TOML_DEPTH: Final = Limit(
     most=40, what="tables and arrays in one another", why="scenarios have 5; what walks a document calls itself"
+)
+KINETO_EVENT: Final = Limit(
+    most=1 << 20, what="characters in an event of a trace", why="most have 500; 75,264 ranks of a group take 500,000"
+)
+KINETO_HEAD: Final = Limit(
+    most=32 << 20, what="characters in a value beside the events", why="the groups of a rank, with all of their ranks"
+)
+KINETO_PACKED: Final = Limit(
+    most=200, what="unpacked bytes for each packed one", why="traces take 10 to 40; what takes more is no trace"
+)
+KINETO_OPS: Final = Limit(
+    most=400_000, what="kernels in the step of a rank", why="as many as ops of a schedule; a step of 70B has 100,000"
 )
 SETTING: Final = Limit(most=4_096, what="characters in a setting", why="a list of 100 devices has 700")
 MESSAGE: Final = Limit(most=500, what="characters in a message", why="some lines of a terminal")

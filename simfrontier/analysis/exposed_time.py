@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from simfrontier.analysis.critical import PathLevel, level_of
 from simfrontier.arrays import Floats, Ints
 from simfrontier.records import dataclass
-from simfrontier.schedule import Compute, Op
+from simfrontier.schedule import PAUSE, Compute, Op
 from simfrontier.simulation import LEVELS, SimulatedStep
 
 SLOWED = "slowed"  # kind of the time by which kernels are longer than alone
@@ -145,8 +145,11 @@ class _Sweep:
 
 
 def _place(op: Op, step: SimulatedStep) -> int:
-    """Where the op's time stands in the order; behind all, ops of the host: nothing is spent on these."""
+    """Where the op's time stands in the order; behind all, ops of the host, and pauses: nothing is
+    spent on these."""
     if isinstance(op, Compute):
+        if op.kind == PAUSE:
+            return len(_ORDER)
         return {"compute": 0, "host": len(_ORDER)}.get(op.lane, len(_ORDER) - 1)
     return _ORDER.index(step.level(op))
 

@@ -4,33 +4,56 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from simfrontier.cost.coding import coding_s
 from simfrontier.cost.work import LOCAL, NO_WORK, STILL, OpWork, PricedOp
 from simfrontier.machine import Machine
-from simfrontier.schedule import MODEL_KINDS, Compute, Schedule, matmul_dtype, matmul_form, matmul_shape, traffic_bytes
+from simfrontier.schedule import (
+    MEASURED,
+    MEASURED_KINDS,
+    MODEL_KINDS,
+    Compute,
+    Schedule,
+    matmul_dtype,
+    matmul_form,
+    matmul_shape,
+    traffic_bytes,
+)
 
 if TYPE_CHECKING:
     from simfrontier.cost.cluster import Cluster
 
 
 def compute_s(op: Compute, schedule: Schedule, machine: Machine, speed: float = 1.0) -> float:
-    """Roofline time of local work on a device of that relative speed."""
+    """Roofline time of local work on a device of that relative speed; of a measured kernel the time that it took."""
     traffic = _moved_bytes(op, schedule, machine)
     if op.kind == "hook" or traffic == 0.0:
-        return waiting_s(op, machine)
-    return machine.device.kernel_s(arithmetic_s(op, schedule, machine), traffic, speed)
+        return waiting_s(op, machine, speed)
+    return _kernel_s(op, machine, arithmetic_s(op, schedule, machine), traffic, speed)
 
 
-def waiting_s(op: Compute, machine: Machine) -> float:
-    """Time of an op that moves nothing: the host's of a hook (a stream's wait for another takes none), or the gap
-    before a kernel."""
+def _kernel_s(op: Compute, machine: Machine, math_s: float, traffic: float, speed: float) -> float:
+    """Time of a kernel that does so much arithmetic and moves so many bytes; of a measured one what it took."""
+    if op.kind in MEASURED_KINDS:
+        return machine.kernels.measured[op.name].seconds / speed
+    return machine.device.kernel_s(math_s, traffic, speed)
+
+
+def waiting_s(op: Compute, machine: Machine, speed: float = 1.0) -> float:
+    """Time of an op that moves nothing: the host's of a hook (a stream's wait for another takes none), that of a
+    measured kernel of which no more is known, on a device of that speed, of a pause, or the gap before a kernel."""
     if op.kind == "hook":
         return machine.host.hook_s if op.lane == "host" else 0.0
+    if op.kind in MEASURED_KINDS:
+        return machine.kernels.measured[op.name].seconds / (speed if op.kind == MEASURED else 1.0)
     return machine.device.kernel_gap_s
 
 
 def arithmetic_s(op: Compute, schedule: Schedule, machine: Machine) -> float:
     """Seconds of arithmetic on a typical device: of a matrix product by the machine's law, of coding by its codecs."""
+    if op.kind in MEASURED_KINDS:
+        return machine.kernels.measured[op.name].arithmetic_s
     if op.matmul is None:
         return coding_s(op, schedule.tensors, schedule.mesh, machine)
     batch, m, n, k = matmul_shape(op, schedule.mesh)
@@ -45,6 +68,8 @@ def arithmetic_s(op: Compute, schedule: Schedule, machine: Machine) -> float:
 
 def _moved_bytes(op: Compute, schedule: Schedule, machine: Machine) -> float:
     """Bytes through memory: of the model's kernels without products, as many more as the stack's are less fused."""
+    if op.kind in MEASURED_KINDS:
+        return machine.kernels.measured[op.name].num_bytes
     traffic = float(traffic_bytes(op, schedule.tensors, schedule.mesh))
     is_pointwise = op.matmul is None and op.kind in MODEL_KINDS
     return traffic * machine.kernels.traffic(op.kind) if is_pointwise else traffic
@@ -60,12 +85,15 @@ def kernel_parts(op: Compute, schedule: Schedule, machine: Machine) -> tuple[flo
 
 def priced_compute(cluster: Cluster, op: Compute) -> PricedOp:
     """A kernel: its memory traffic, capped so that alone it takes its roofline time on a device of that speed."""
-    device = cluster.machine.device
+    num_units = cluster.machine.device.num_compute_units
     traffic = _moved_bytes(op, cluster.schedule, cluster.machine)
     speeds = cluster.fabric.speed[cluster.folding.representative]
     if op.kind == "hook" or traffic == 0.0:
-        wait = OpWork(waiting_s(op, cluster.machine), 0.0, 1.0, -1)
-        return PricedOp(LOCAL, tuple(wait if speed else STILL for speed in speeds.tolist()))
+        waits = {
+            speed: OpWork(waiting_s(op, cluster.machine, speed), 0.0, 1.0, -1) if speed else STILL
+            for speed in np.unique(speeds).tolist()
+        }
+        return PricedOp(LOCAL, tuple(waits[speed] for speed in speeds.tolist()))
     math_s = arithmetic_s(op, cluster.schedule, cluster.machine)
     works = []
     for cls, (speed, has_part) in enumerate(zip(speeds.tolist(), cluster.has_part(op).tolist(), strict=True)):
@@ -75,8 +103,8 @@ def priced_compute(cluster: Cluster, op: Compute) -> PricedOp:
         if not speed:
             works.append(cluster.still(LOCAL, cls, traffic))
             continue
-        alone = traffic / device.kernel_s(math_s, traffic, speed)
-        units = math_s / speed * device.num_compute_units / traffic
+        alone = traffic / _kernel_s(op, cluster.machine, math_s, traffic, speed)
+        units = math_s / speed * num_units / traffic
         column = cluster.column(LOCAL, cls)
         load = column.hbm + column.units * units
         works.append(OpWork(0.0, traffic, alone, cluster.intern((cls, alone, units), column.rows, load, alone)))

@@ -7,9 +7,10 @@ from .algorithms import (
     RING_TWICE as RING_TWICE,
     TREE as TREE,
     TWO_LEVEL as TWO_LEVEL,
+    VIAS as VIAS,
 )
 from .as_text import render as render
-from .checker import check as check, check_sizes as check_sizes
+from .checker import check as check, check_calls as check_calls, check_sizes as check_sizes
 from .cost import (
     matmul_dtype as matmul_dtype,
     matmul_form as matmul_form,
@@ -39,8 +40,11 @@ from .kinds import (
     KINDS_OF_EXTRAS as KINDS_OF_EXTRAS,
     LOSS_KINDS as LOSS_KINDS,
     LOSS_PARTS as LOSS_PARTS,
+    MEASURED as MEASURED,
+    MEASURED_KINDS as MEASURED_KINDS,
     MODEL_KINDS as MODEL_KINDS,
     NOT_SUMS as NOT_SUMS,
+    PAUSE as PAUSE,
     STEP_KINDS as STEP_KINDS,
 )
 from .lifetime import Peak as Peak, lifetimes as lifetimes, peak_bytes as peak_bytes

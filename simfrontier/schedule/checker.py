@@ -116,6 +116,15 @@ def check_sizes(schedule: Schedule) -> CheckReport:
     return CheckReport(findings=findings.all())
 
 
+def check_calls(schedule: Schedule) -> CheckReport:
+    """Check only that ranks make their calls alike and in one order, and that all of them come to their end."""
+    findings = Findings()
+    check_comms(schedule, findings)
+    if not findings:
+        check_progress(schedule, findings)
+    return CheckReport(findings=findings.all())
+
+
 def _check_sizes(schedule: Schedule, findings: Findings) -> bool:
     """Tensors, then each distinct op by itself; whether the tensors fit the mesh, so that the ops could be looked
     at."""

@@ -10,7 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.arrays import Floats, Ints
-from simfrontier.schedule import Call, Compute, ExpandedProgram, Lifetimes, Op, Segment, SegmentedProgram, lifetimes
+from simfrontier.schedule import (
+    PAUSE,
+    Call,
+    Compute,
+    ExpandedProgram,
+    Lifetimes,
+    Op,
+    Segment,
+    SegmentedProgram,
+    lifetimes,
+)
 from simfrontier.simulation.timeline import CallTimes, RoleTimeline, Timeline
 
 
@@ -48,7 +58,7 @@ class RoleView:
 
 def is_kernel(ops: Iterable[Op]) -> NDArray[np.bool_]:
     """Per op: local work on the compute lane."""
-    return np.array([op.lane == "compute" and isinstance(op, Compute) for op in ops], bool)
+    return np.array([op.lane == "compute" and isinstance(op, Compute) and op.kind != PAUSE for op in ops], bool)
 
 
 @dataclass(slots=True)

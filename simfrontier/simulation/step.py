@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from simfrontier.trace import LinkTable
 
 Fidelity = Literal["analytic", "flow", "chunk"]
+FactorsOf = Callable[[Sequence[SegmentedProgram], Cluster], tuple[NDArray[np.float64], ...]]
+"""Of each role [num_classes, num_ops], how many times as long its calls take as is usual."""
 Level = Literal["inter_node", "intra_node", "package"]
 SIMULATED: Final = "simulated"  # the mode of its trace, in the notes
 LEVELS: tuple[Level, ...] = ("inter_node", "intra_node", "package")
@@ -316,17 +318,20 @@ def simulate_step(
     parts: Sequence[SegmentedProgram] | None = None,
     number: int = 0,
     beside: Neighbour | None = None,
+    factors_of: FactorsOf | None = None,
 ) -> SimulatedStep:
     """Simulate one step. `exact` gives every rank, link and activity its own class instead of folding what is alike,
     and runs calls of several roles op by op; fidelity `chunk` always does. `parts` are the roles in nodes, as
     `segmented_roles` makes them, if they are at hand; `number`: which step of the training it is, where the
-    perturbation changes over time; `beside`: another job on the same machine. Raises InputError where the machine or
-    the fidelity cannot run it, and JobStopsError where it needs something that is dead for good."""
+    perturbation changes over time; `beside`: another job on the same machine; `factors_of`: how many times as long
+    single calls take as is usual, where that is known of each rank, which is then simulated by itself. Raises
+    InputError where the machine or the fidelity cannot run it, and JobStopsError where it needs something that is dead
+    for good."""
     if fidelity == "chunk":
         from simfrontier.simulation.chunk import chunked, refuse_many
 
         refuse_many(schedule.mesh.num_ranks)
-    exact = exact or fidelity == "chunk"
+    exact = exact or fidelity == "chunk" or factors_of is not None
     begins, states = zip(*perturbation.states(number), strict=True)
     refuse_unknown(fidelity, len(states), perturbation, beside)
     clusters = price_states(schedule, machine, library, states, exact, placement)
@@ -348,7 +353,9 @@ def simulate_step(
     elif fidelity == "chunk":
         roles, link_bytes = chunked(parts, cluster, later)
     else:
-        if perturbation.calls_differ:
+        if factors_of is not None:
+            factors = factors_of(parts, cluster)
+        elif perturbation.calls_differ:
             factors = call_factors(parts, classes_of(cluster, len(parts)), cluster, perturbation, number)
         roles = simulate(parts, cluster, fidelity == "flow", later, factors)
     return SimulatedStep(

@@ -9,7 +9,7 @@ from .delta import (
 )
 from .links import LinkBytes as LinkBytes, LinkTable as LinkTable, load_links as load_links, save_links as save_links
 from .perfetto import perfetto_text as perfetto_text, write_perfetto as write_perfetto
-from .ranges import ranges_text as ranges_text
+from .ranges import ranges_text as ranges_text, ranks_of_text as ranks_of_text
 from .read import read_perfetto as read_perfetto
 from .table import (
     CALIBRATION as CALIBRATION,

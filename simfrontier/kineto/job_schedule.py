@@ -1,0 +1,244 @@
+"""The schedule of a job: the ops of its ranks' programs, which wait for each other as its streams did.
+
+A kernel is an op of kind `measured`, of which the machine knows how long it took; a pause before it one of kind
+`pause`. What a stream waits for is read by a hook on its lane, from tokens that the ops write which it waits for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, get_args
+
+from simfrontier.codecs import Codec, Plain, parse_codec
+from simfrontier.dtypes import DTYPE_BYTES, INTEGERS
+from simfrontier.errors import InputError, nearest, shown, wrong
+from simfrontier.kineto import form, rank_trace
+from simfrontier.kineto.mesh import GroupAxes
+from simfrontier.kineto.programs import RankProgram, Roles
+from simfrontier.kineto.rank_trace import GroupCall, Kernel
+from simfrontier.machine import MeasuredKernel
+from simfrontier.schedule import (
+    LIBRARY,
+    MEASURED,
+    PAUSE,
+    REPLICATE,
+    VIAS,
+    Call,
+    Collective,
+    CollectiveKind,
+    Compute,
+    Exchange,
+    Op,
+    Ref,
+    Role,
+    Schedule,
+    Tensor,
+)
+
+TOKEN: Final = "done"
+_DTYPES: Final = {1: "uint8", 2: "bf16", 4: "fp32", 8: "fp64"}  # of plain numbers, by their bytes
+_MOST_TENSORS: Final = 10_000  # of one call
+
+
+@dataclass
+class JobSchedule:
+    """The schedule while it is made; `kernels` by the names of their ops, and `places`: of each role, the op of every
+    kernel of its program, `names` those of ops that are no calls."""
+
+    roles: Roles
+    on: GroupAxes
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    kernels: dict[str, MeasuredKernel] = field(default_factory=dict)
+    places: list[list[int]] = field(default_factory=list)
+    names: list[dict[int, str]] = field(default_factory=list)
+    _shared: dict[tuple[str, int], Collective | Exchange] = field(default_factory=dict)
+    _number: int = 0
+
+    def made(self) -> Schedule:
+        """The schedule of the job. Raises InputError for calls that no schedule has."""
+        self.tensors[TOKEN] = Tensor(
+            name=TOKEN, shape=(1,), dtype="token", role="token", placement=REPLICATE, per_layer=True
+        )
+        roles = []
+        for number, several in enumerate(self.roles.programs):
+            place = None if self.roles.axis is None else (self.roles.axis, number)
+            name = "rank" if place is None else f"{place[0]}{number}"
+            roles.append(Role(name, (Call("step", 0, 0, tuple(self._ops(several[0], name))),), place))
+        return Schedule(mesh=self.on.mesh, tensors=self.tensors, roles=tuple(roles), pools={}, meta={})
+
+    def _ops(self, program: RankProgram, role: str) -> list[Op]:
+        targets = {other for each in program.placed for other in each.waits}
+        ops: list[Op] = []
+        places: list[int] = []
+        tokens: dict[int, Ref] = {}
+        counts: dict[str, int] = {}
+        names: dict[int, str] = {}
+        for index, each in enumerate(program.placed):
+            lane, kernel = program.lanes[index], each.kernel
+            if each.waits:
+                reads = tuple(tokens[other] for other in each.waits)
+                ops.append(Compute(kind="hook", name="wait", lane=lane, reads=reads))
+            if each.pause_s:
+                pause = MeasuredKernel(seconds=each.pause_s)
+                ops.append(self._measured(PAUSE, f"{role} pause {index}", lane, pause, ()))
+            places.append(len(ops))
+            token = self._next() if index in targets else None
+            if kernel.call is None:
+                took, names[index] = _kernel(kernel), f"{role} {kernel.name} {index}"
+                ops.append(self._measured(MEASURED, names[index], lane, took, () if token is None else (token,)))
+            else:
+                op = self._call(program, index, kernel.call, token, counts)
+                ops.append(op)
+                token = op.token
+            if token is not None:
+                tokens[index] = token
+        self.places.append(places)
+        self.names.append(names)
+        return ops
+
+    def name_of(self, role: int, kernel: int) -> str:
+        """The name of the op of a role's kernel."""
+        return self.names[role][kernel]
+
+    def _measured(self, kind: str, name: str, lane: str, kernel: MeasuredKernel, writes: tuple[Ref, ...]) -> Compute:
+        self.kernels[name] = kernel
+        return Compute(kind=kind, name=name, lane=lane, writes=writes)
+
+    def _call(
+        self, program: RankProgram, index: int, call: GroupCall, token: Ref | None, counts: dict[str, int]
+    ) -> Collective | Exchange:
+        """The op of a call. One that roles share is made once, with a token that each of them may wait for."""
+        ends, axes, lane = program.ends[index], program.axes[index], program.lanes[index]
+        if ends is None and self.roles.axis not in axes:
+            return self._collective(program, index, call, f"{'+'.join(axes)} {lane}", token)
+        comm = f"{'+'.join(axes)} of all"
+        if ends is not None:
+            is_both = "ends" in call.own
+            comm = f"{axes[0]} {min(ends)}-{max(ends)}" if is_both else f"{axes[0]} {ends[0]}>{ends[1]}"
+        counts[comm] = counts.get(comm, 0) + 1
+        key = comm, counts[comm]
+        if key not in self._shared:
+            self._shared[key] = (
+                self._collective(program, index, call, comm, self._next())
+                if ends is None
+                else self._exchange(program, call, axes[0], ends, comm, lane)
+            )
+        op = self._shared[key]
+        if op.lane != lane:
+            text = f"calls {op.lane} run on a stream with others in one program ({lane}), and by themselves in another"
+            raise InputError(text, where=program.trace.where)
+        return op
+
+    def _collective(
+        self, program: RankProgram, index: int, call: GroupCall, comm: str, token: Ref | None
+    ) -> Collective:
+        axes, own, where = program.axes[index], call.own, program.trace.where
+        kind: CollectiveKind = call.meaning  # type: ignore[assignment]
+        width, dtype = form.DTYPES[call.dtype], ""
+        codec: Codec = Plain(_DTYPES[width])
+        elements = [call.num_bytes // width]
+        via, per_hop = LIBRARY, False
+        if own:
+            kind, via, per_hop = (
+                _known(own, "kind", get_args(CollectiveKind), where),
+                _known(own, "via", VIAS, where),
+                False,
+            )
+            per_hop = own.get("per_hop") is True
+            codec = _codec(own.get("codec"), where)
+            elements, dtype = _elements(own.get("elements"), where), _known(own, "dtype", DTYPE_BYTES, where)
+        is_backward = program.placed[index].kernel.is_backward
+        each = [count for count in elements for _ in range(2)]
+        refs = [self._tensor(count, dtype or codec.name, is_backward) for count in each]
+        return Collective(
+            kind=kind,
+            name=call.name,
+            axes=axes,
+            src=tuple(refs[::2]),
+            dst=tuple(refs[1::2]),
+            codec=codec,
+            via=via,
+            lane=program.lanes[index],
+            comm=comm,
+            token=token,
+            per_hop=per_hop,
+        )
+
+    def _exchange(
+        self, program: RankProgram, call: GroupCall, axis: str, ends: tuple[int, int], comm: str, lane: str
+    ) -> Exchange:
+        """A message from the first end to the second; of a simulated job also one back."""
+        there, back = call.num_bytes, 0
+        if call.own:
+            there, back = (
+                rank_trace.whole(call.own.get(key), key, program.trace.where) for key in ("there_bytes", "back_bytes")
+            )
+        byte = Plain("uint8")
+        forth, home = ((self._tensor(size, "uint8"),) if size else () for size in (there, back))
+        return Exchange(
+            name="message",
+            axis=axis,
+            ends=ends,
+            src=forth,
+            dst=forth,
+            back_src=home,
+            back_dst=home,
+            codec=byte,
+            lane=lane,
+            comm=comm,
+            token=self._next(),
+        )
+
+    def _tensor(self, elements: int, dtype: str, is_backward: bool = False) -> Ref:
+        """An instance of its own of a tensor of so many elements, whole on every rank."""
+        name = f"{elements} of {dtype}{' in the backward' if is_backward else ''}"
+        if name not in self.tensors:
+            self.tensors[name] = Tensor(
+                name=name,
+                shape=(elements,),
+                dtype=dtype,
+                role="gathered",
+                placement=REPLICATE,
+                per_layer=True,
+                stage="backward" if is_backward else None,
+            )
+        return Ref(name, self._next_number())
+
+    def _next(self) -> Ref:
+        return Ref(TOKEN, self._next_number())
+
+    def _next_number(self) -> int:
+        self._number += 1
+        return self._number
+
+
+def _kernel(kernel: Kernel) -> MeasuredKernel:
+    """How long it took, and, of a simulated one, what it asks of the device."""
+    own = kernel.own
+    if not own:
+        return MeasuredKernel(seconds=kernel.end_s - kernel.start_s)
+    return MeasuredKernel(seconds=own["seconds"], num_bytes=own["bytes"], arithmetic_s=own["arithmetic_s"])
+
+
+def _known(own: Mapping[str, Any], key: str, names: Collection[str], where: str) -> Any:
+    value = own.get(key)
+    if not isinstance(value, str) or value not in names:
+        text = nearest(value, names) if isinstance(value, str) else wrong(value, "a text")
+        raise InputError(f"{form.OWN}.{key}: {shown(value)}; {text}", where=where)
+    return value
+
+
+def _codec(text: Any, where: str) -> Codec:
+    if not isinstance(text, str):
+        raise InputError(f"{form.OWN}.codec: {wrong(text, 'a text')}", where=where)
+    try:
+        return Plain(text) if text in INTEGERS else parse_codec(text)
+    except InputError as error:
+        raise error.within(where) from None
+
+
+def _elements(values: Any, where: str) -> list[int]:
+    if not isinstance(values, list) or not 0 < len(values) <= _MOST_TENSORS:
+        raise InputError(f"{form.OWN}.elements: {wrong(values, 'a list of numbers')}", where=where)
+    return [rank_trace.whole(value, f"{form.OWN}.elements", where) for value in values]

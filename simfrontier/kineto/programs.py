@@ -1,0 +1,154 @@
+"""The programs of a job's ranks: what each rank does on which lane, and which ranks do the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from simfrontier.errors import InputError
+from simfrontier.kineto.mesh import GroupAxes
+from simfrontier.kineto.order import Placed
+from simfrontier.kineto.rank_trace import GroupCall, RankTrace, ends_of
+
+COMPUTE: Final = "compute"
+CallKey = tuple[object, ...]  # what all ranks of a call agree on
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RankProgram:
+    """What a rank does in a step, in the order of launches: kernels with their lanes, and, where they are calls, over
+    which axes. `ends`: of a message, the coordinates between which it goes."""
+
+    trace: RankTrace
+    placed: Sequence[Placed]
+    lanes: Sequence[str]
+    axes: Sequence[tuple[str, ...]]
+    ends: Sequence[tuple[int, int] | None]
+    by_lane: dict[str, tuple[CallKey | None, ...]] = field(default_factory=dict)
+
+    @property
+    def rank(self) -> int:
+        return self.trace.rank
+
+
+def program_of(trace: RankTrace, placed: Sequence[Placed], on: GroupAxes) -> RankProgram:
+    """The program of a rank on a mesh. Raises InputError for a message between ranks that differ along several axes."""
+    known: dict[tuple[int, ...], tuple[str, ...]] = {}
+    axes: list[tuple[str, ...]] = []
+    ends: list[tuple[int, int] | None] = []
+    for each in placed:
+        call = each.kernel.call
+        if call is None:
+            axes.append(())
+            ends.append(None)
+            continue
+        if call.peer is None:
+            if call.ranks not in known:
+                known[call.ranks] = on.axes(call.ranks, trace.where)
+            axes.append(known[call.ranks])
+            ends.append(None)
+            continue
+        sender, receiver = _ends(trace.rank, call, trace.where)
+        axis, *between = on.between(sender, receiver, trace.where)
+        axes.append((axis,))
+        ends.append((between[0], between[1]))
+    names = _lanes(placed, axes)
+    lanes = [names[each.kernel.stream] for each in placed]
+    out = RankProgram(trace=trace, placed=placed, lanes=lanes, axes=axes, ends=ends)
+    by_lane: dict[str, list[CallKey | None]] = {name: [] for name in names.values()}
+    for index, lane in enumerate(lanes):
+        by_lane[lane].append(_key(out, index))
+    out.by_lane.update({lane: tuple(keys) for lane, keys in by_lane.items()})
+    return out
+
+
+def _ends(rank: int, call: GroupCall, where: str) -> tuple[int, int]:
+    """(the rank that sends, the one that receives); of a simulated call that goes both ways, as it says."""
+    if "ends" in call.own:
+        first, second = (call.ranks[end % len(call.ranks)] for end in ends_of(call.own, where))
+        return first, second
+    assert call.peer is not None, f"{call.name}: a message to nobody"
+    return (rank, call.peer) if call.meaning == "send" else (call.peer, rank)
+
+
+def _lanes(placed: Sequence[Placed], axes: Sequence[tuple[str, ...]]) -> dict[str, str]:
+    """The lane of each stream: the one whose kernels take longest is that of the computation; others are called after
+    the axes that their calls go over, so that ranks of several programs call them alike."""
+    busy: dict[str, float] = {}
+    over: dict[str, set[str]] = {}
+    for each, own in zip(placed, axes, strict=True):
+        kernel = each.kernel
+        took = 0.0 if kernel.call is not None else kernel.end_s - kernel.start_s
+        busy[kernel.stream] = busy.get(kernel.stream, 0.0) + took
+        over.setdefault(kernel.stream, set()).update(own)
+    most = max(busy, key=lambda stream: busy[stream])
+    out, count = {most: COMPUTE}, dict[str, int]()
+    for stream in busy:
+        if stream != most:
+            title = f"over {'+'.join(sorted(over[stream]))}" if over[stream] else "kernels"
+            count[title] = count.get(title, 0) + 1
+            out[stream] = title if count[title] == 1 else f"{title} {count[title]}"
+    return out
+
+
+def _key(program: RankProgram, index: int) -> CallKey | None:
+    call = program.placed[index].kernel.call
+    if call is None:
+        return None
+    if program.ends[index] is not None:
+        return "message", program.axes[index], program.ends[index], call.num_bytes, ""
+    return call.meaning, program.axes[index], call.num_bytes, _own_key(call)
+
+
+def _own_key(call: GroupCall) -> str:
+    return repr(sorted(call.own.items())) if call.own else call.dtype
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Roles:
+    """The programs of a job that differ: one, or one for each coordinate of an axis; of each the ranks of which there
+    are traces, the lowest first, whose order of launches is taken for all."""
+
+    axis: str | None
+    programs: tuple[tuple[RankProgram, ...], ...]
+
+
+def roles_of(programs: Sequence[RankProgram], on: GroupAxes) -> Roles:
+    """Which ranks run one program: all, or those with the same coordinate of one axis (the stages of a pipeline).
+    Raises InputError where programs differ in another way."""
+    if len({_signature(program) for program in programs}) == 1:
+        if any(end is not None for end in programs[0].ends):
+            text = "one program that sends messages to other ranks; allowed: traces of all stages of a pipeline"
+            raise InputError(text, where=programs[0].trace.where)
+        return Roles(axis=None, programs=(tuple(programs),))
+    for axis in on.mesh.names:
+        grouped: dict[int, list[RankProgram]] = {}
+        for program in programs:
+            grouped.setdefault(on.coordinate(axis, program.rank), []).append(program)
+        several = (len({_signature(program) for program in each}) == 1 for each in grouped.values())
+        if len(grouped) == on.mesh[axis] and all(several):
+            return Roles(axis=axis, programs=tuple(tuple(grouped[place]) for place in range(on.mesh[axis])))
+    raise _differs(programs)
+
+
+def _signature(program: RankProgram) -> tuple[tuple[str, tuple[CallKey, ...]], ...]:
+    """What two ranks have in common that run one program: the calls of every lane, in their order."""
+    each = ((lane, tuple(key for key in keys if key is not None)) for lane, keys in program.by_lane.items())
+    return tuple(sorted((lane, keys) for lane, keys in each if keys))
+
+
+def _differs(programs: Sequence[RankProgram]) -> InputError:
+    """Where the first two programs that differ do so."""
+    first = programs[0]
+    other = next(each for each in programs if _signature(each) != _signature(first))
+    mine, its = (dict(_signature(each)) for each in (first, other))
+    lane = next(lane for lane in sorted({*mine, *its}) if mine.get(lane) != its.get(lane))
+    a, b = mine.get(lane, ()), its.get(lane, ())
+    place = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    said = [f"{keys[place][0]} of {keys[place][-2]} bytes" if place < len(keys) else "nothing" for keys in (a, b)]
+    text = (
+        f"call {place + 1} of {lane}: rank {first.rank} makes {said[0]}, rank {other.rank} {said[1]}; allowed: one "
+        "program for all ranks, or one for each coordinate of one axis of the mesh"
+    )
+    return InputError(text, where=other.trace.where)

@@ -1,0 +1,220 @@
+"""What a job's trace says of one rank's step: its kernels in the order of their launch, what streams wait for, and the
+groups of its collectives.
+
+Of a trace without kernels (gloo: work of the host) the outermost events of the host's threads are taken for kernels,
+and threads for streams.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from typing import Any, Final
+
+from simfrontier.errors import InputError, nearest, shown, wrong
+from simfrontier.kineto import form
+from simfrontier.limits import KINETO_OPS
+from simfrontier.records import dataclass
+
+_MOST_US: Final = 1e15  # some 30 years: the profiler's clock counts from the start of the machine, or from 1970
+_MOST: Final = 1 << 53
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupCall:
+    """A collective, or a message to or from another rank, as a trace has it.
+
+    `num_bytes`: of the whole message (all-gather: what a rank ends with; others: what it begins with); `ranks`: of the
+    group, in its order; `peer`: of a message the other rank; `sequence`: the number of the call in its group, where the
+    trace has one; `own`: what a simulation wrote of it.
+    """
+
+    meaning: form.Meaning
+    name: str
+    dtype: str
+    num_bytes: int
+    group: str
+    ranks: tuple[int, ...]
+    peer: int | None = None
+    sequence: int | None = None
+    own: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernel:
+    """One op on a stream, from its start on the device; in seconds of the rank's clock. `call`: where it is none of the
+    rank by itself; `own`: what a simulation wrote of a kernel; `is_backward`: launched by autograd's thread."""
+
+    name: str
+    stream: str
+    start_s: float
+    end_s: float
+    order: float
+    call: GroupCall | None = None
+    own: Mapping[str, float] = field(default_factory=dict)
+    is_backward: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EventWait:
+    """From the host's call `order` on, a stream waits for what another had been given before the host's call
+    `record`."""
+
+    stream: str
+    on_stream: str
+    record: float
+    order: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankTrace:
+    """One step of a rank. `stands_for`: the ranks that the trace says it stands for; `waits`: None where the trace has
+    none, so that they have to be told from times."""
+
+    where: str
+    step_name: str
+    rank: int
+    num_ranks: int
+    stands_for: str
+    kernels: Sequence[Kernel]
+    waits: Sequence[EventWait] | None
+    begin_s: float
+    end_s: float
+
+    @property
+    def step_s(self) -> float:
+        return self.end_s - self.begin_s
+
+
+def seconds(value: Any, what: str, where: str) -> float:
+    """A time of an event, which is in microseconds."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _MOST_US:
+        raise InputError(f"{what}: {wrong(value, 'a number of microseconds')}", where=where)
+    return float(value) * form.MICROSECOND
+
+
+def whole(value: Any, what: str, where: str) -> int:
+    """A number of an event, 0 or more."""
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 16:
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MOST:
+        raise InputError(f"{what}: {wrong(value, 'a whole number of 0 or more')}", where=where)
+    return value
+
+
+def call_of(args: Mapping[str, Any], groups: Mapping[str, tuple[int, ...]], rank: int, where: str) -> GroupCall:
+    """The collective of a kernel's args; `groups`: the ranks of groups by name, as the trace lists them. Raises
+    InputError for one that is not known, and for a group whose ranks are not all there."""
+    name = args.get(form.COLLECTIVE)
+    if not isinstance(name, str) or name not in form.COLLECTIVES:
+        text = nearest(name, form.COLLECTIVES) if isinstance(name, str) else wrong(name, "a text")
+        raise InputError(f"{form.COLLECTIVE} {shown(name)}: {text}", where=where)
+    meaning = form.COLLECTIVES[name]
+    dtype = args.get(form.DTYPE)
+    if not isinstance(dtype, str) or dtype not in form.DTYPES:
+        text = nearest(dtype, form.DTYPES) if isinstance(dtype, str) else wrong(dtype, "a text")
+        raise InputError(f"{form.DTYPE} of {name}: {shown(dtype)}; {text}", where=where)
+    key = form.OUT_ELEMENTS if meaning in ("all_gather", "recv") else form.IN_ELEMENTS
+    elements = whole(args.get(key), f"{key} of {name}", where)
+    group = str(args.get(form.GROUP_NAME, ""))
+    ranks = _ranks(args, groups, group, name, where)
+    return GroupCall(
+        meaning=meaning,
+        name=name,
+        dtype=dtype,
+        num_bytes=elements * form.DTYPES[dtype],
+        group=group,
+        ranks=ranks,
+        peer=_peer(args, meaning, ranks, rank, where),
+        sequence=whole(args[form.SEQUENCE], form.SEQUENCE, where) if form.SEQUENCE in args else None,
+        own=_own(args, where),
+    )
+
+
+def _ranks(
+    args: Mapping[str, Any], groups: Mapping[str, tuple[int, ...]], group: str, name: str, where: str
+) -> tuple[int, ...]:
+    """The ranks of a call's group: of its own list, or of the trace's list of groups where its own is cut short."""
+    size = whole(args.get(form.GROUP_SIZE), f"{form.GROUP_SIZE} of {name}", where)
+    ranks = ranks_of(args.get(form.GROUP_RANKS), where)
+    if ranks is None or len(ranks) != size:
+        ranks = groups.get(group)
+    if ranks is None or len(ranks) != size:
+        raise InputError(
+            f"{name}: of its group ({form.GROUP_NAME} {shown(group)}, {size:,} ranks) not all ranks are in the trace: "
+            "PyTorch cuts long lists short; allowed: all of them, there or in distributedInfo.pg_config",
+            where=where,
+        )
+    return ranks
+
+
+def ranks_of(value: Any, where: str) -> tuple[int, ...] | None:
+    """Ranks of a list, or of its text `[0, 1, 2]`; None where they are cut short or not there."""
+    if isinstance(value, str):
+        parts = value.strip().removeprefix("[").removesuffix("]").split(",") if value.strip() not in ("", "[]") else []
+        value = [part.strip() for part in parts]
+        if "..." in "".join(value[-2:]):
+            return None
+    if not isinstance(value, list) or not value:
+        return None
+    ranks = tuple(whole(each, form.GROUP_RANKS, where) for each in value)
+    if len(set(ranks)) != len(ranks):
+        raise InputError(f"{form.GROUP_RANKS}: a rank twice; allowed: every rank once", where=where)
+    return ranks
+
+
+def _peer(args: Mapping[str, Any], meaning: form.Meaning, ranks: tuple[int, ...], rank: int, where: str) -> int | None:
+    """The other rank of a message, by its number in the job."""
+    if meaning not in ("send", "recv"):
+        return None
+    own = _own(args, where)
+    if "ends" in own:
+        first, second = (ranks[end % len(ranks)] for end in ends_of(own, where))
+        return second if rank == first else first
+    key = form.TARGET_RANK if meaning == "send" else form.SOURCE_RANK
+    if key not in args:
+        raise InputError(
+            f"{meaning}: no {key}; allowed: traces of PyTorch that say whom a message goes to", where=where
+        )
+    peer = whole(args[key], key, where)
+    if peer in ranks:
+        return peer
+    raise InputError(f"{key} of {meaning}: got {peer}; allowed: a rank of its group", where=where)
+
+
+def ends_of(own: Mapping[str, Any], where: str) -> tuple[int, int]:
+    """Between which coordinates a simulated message goes."""
+    ends = own.get("ends")
+    if not isinstance(ends, list) or len(ends) != 2 or ends[0] == ends[1]:
+        raise InputError(f"{form.OWN}.ends: {wrong(ends, 'two different numbers')}", where=where)
+    return whole(ends[0], "ends", where), whole(ends[1], "ends", where)
+
+
+def _own(args: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+    own = args.get(form.OWN, {})
+    if not isinstance(own, dict):
+        raise InputError(f"{form.OWN}: {wrong(own, 'an object')}", where=where)
+    return own
+
+
+def own_numbers(args: Mapping[str, Any], where: str) -> Mapping[str, float]:
+    """What a simulation wrote of a kernel: seconds, bytes, seconds of arithmetic."""
+    own = _own(args, where)
+    if not own:
+        return {}
+    out = {}
+    for key in ("seconds", "bytes", "arithmetic_s"):
+        value = own.get(key)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+            raise InputError(f"{form.OWN}.{key}: {wrong(value, 'a number of 0 or more')}", where=where)
+        out[key] = float(value)
+    return out
+
+
+def refuse_many(kernels: Sequence[Kernel], where: str) -> None:
+    """Raise InputError where there are none, or too many."""
+    if not kernels:
+        raise InputError("no kernel, and no collective of the host, in this step", where=where)
+    if fault := KINETO_OPS.fault(len(kernels)):
+        raise InputError(fault, where=where)

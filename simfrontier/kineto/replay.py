@@ -1,0 +1,113 @@
+"""A job simulated: its kernels as long as they were measured, its calls as the library's model says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from statistics import median
+
+import numpy as np
+
+from simfrontier.arrays import Floats
+from simfrontier.collectives import Library, messages_of
+from simfrontier.cost import Cluster, Placement
+from simfrontier.errors import InputError
+from simfrontier.kineto.job import Job
+from simfrontier.machine import HEALTHY, Machine, Perturbation
+from simfrontier.records import dataclass
+from simfrontier.schedule import Collective, SegmentedProgram
+from simfrontier.simulation import Fidelity, SimulatedStep, simulate_step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Platform:
+    """What a job runs on."""
+
+    machine: Machine
+    library: Library
+    placement: Placement = "block"
+    perturbation: Perturbation = HEALTHY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallTimes:
+    """Collectives of one kind, size and group: how many of them a rank makes, and the medians of what they took, in
+    seconds, measured and simulated, without waiting for others."""
+
+    kind: str
+    axes: tuple[str, ...]
+    num_ranks: int
+    num_bytes: int
+    calls: int
+    measured_s: float
+    simulated_s: float
+
+
+def replayed(job: Job, on: Platform, fidelity: Fidelity = "flow", exact: bool = False) -> SimulatedStep:
+    """One step of the job. Raises InputError where the machine or the fidelity cannot run it."""
+    kernels = replace(on.machine.kernels, measured=job.kernels)
+    if job.times and fidelity != "flow":
+        text = f"fidelity {fidelity} has no kernels that take other times on every rank; allowed: flow"
+        raise InputError(text, where="--fidelity")
+    return simulate_step(
+        job.schedule,
+        replace(on.machine, kernels=kernels),
+        on.library,
+        fidelity,
+        on.perturbation,
+        exact,
+        on.placement,
+        factors_of=partial(_factors, job) if job.times else None,
+    )
+
+
+def _factors(job: Job, parts: Sequence[SegmentedProgram], cluster: Cluster) -> tuple[Floats, ...]:
+    """How many times as long the kernels of each rank took as the mean of its role."""
+    out = []
+    for role, part in enumerate(parts):
+        classes = np.flatnonzero(cluster.role_of == role)
+        longer = np.ones((len(classes), part.program.num_ops))
+        places = np.array(job.places[role])
+        for row, rank in enumerate(cluster.folding.representative[classes].tolist()):
+            own = job.times.get(rank, {})
+            if own:
+                longer[row, places[list(own)]] = list(own.values())
+        out.append(longer)
+    return tuple(out)
+
+
+def call_times(job: Job, step: SimulatedStep) -> list[CallTimes]:
+    """The collectives of a job as measured and as simulated, those that take most of the step first."""
+    found: dict[tuple[str, tuple[str, ...], int], list[tuple[float, float]]] = {}
+    for kind, axes, num_bytes, measured_s, simulated_s in _each(job, step):
+        found.setdefault((kind, axes, num_bytes), []).append((measured_s, simulated_s))
+    mesh = step.schedule.mesh
+    out = [
+        CallTimes(
+            kind=kind,
+            axes=axes,
+            num_ranks=mesh.size(axes),
+            num_bytes=num_bytes,
+            calls=len(times),
+            measured_s=median(measured for measured, _ in times),
+            simulated_s=median(simulated for _, simulated in times),
+        )
+        for (kind, axes, num_bytes), times in found.items()
+    ]
+    return sorted(out, key=lambda each: (-each.calls * each.measured_s, each.kind, each.axes, each.num_bytes))
+
+
+def _each(job: Job, step: SimulatedStep) -> Iterator[tuple[str, tuple[str, ...], int, float, float]]:
+    mesh, tensors = step.schedule.mesh, step.schedule.tensors
+    for role, measured in enumerate(job.call_s):
+        line = step.roles[role].timeline
+        places, ops = job.places[role], step.roles[role].segmented.expanded.ops
+        view = step.view(step.roles[role].classes[0])
+        line = view.timeline
+        for index, took_s in measured.items():
+            op = ops[places[index]]
+            assert isinstance(op, Collective), f"{op.name}: no collective"
+            num_bytes = sum(message.num_bytes for message in messages_of(op, tensors, mesh))
+            simulated_s = float(line.end[0, places[index]] - line.start[0, places[index]])
+            yield op.kind, op.axes, num_bytes, took_s, simulated_s

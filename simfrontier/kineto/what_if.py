@@ -1,0 +1,107 @@
+"""The same job otherwise: on more ranks, with gathers of the backward within nodes, with kernels of another device."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+from simfrontier.errors import InputError
+from simfrontier.kineto.job import Job
+from simfrontier.kineto.mesh import GroupAxes
+from simfrontier.schedule import MEASURED, Call, Collective, Mesh, Op, Role, Schedule, Tensor
+
+
+def on_ranks(job: Job, num_ranks: int) -> Job:
+    """The job on so many ranks, a multiple of its own: its outermost axis that is not the stages' is longer. Whole
+    messages stay as they are, so that parts of weights and gradients shrink; each rank computes what it did. Raises
+    InputError."""
+    mesh = job.schedule.mesh
+    more, rest = divmod(num_ranks, mesh.num_ranks)
+    axis = next((name for name in mesh.names if name != job.roles.axis and mesh[name] > 1), None)
+    if rest or more < 1 or axis is None:
+        text = f"got {num_ranks}; allowed: multiples of the job's {mesh.num_ranks} ranks"
+        raise InputError(text, where="--ranks")
+    grown = Mesh(tuple((name, size * more if name == axis else size) for name, size in mesh.axes))
+    times = {}
+    for rank in range(grown.num_ranks):
+        before = _rank_before(grown, mesh, axis, rank)
+        if before in job.times:
+            times[rank] = job.times[before]
+    schedule = replace(job.schedule, mesh=grown)
+    return replace(job, schedule=schedule, on=GroupAxes(grown), times=times)
+
+
+def _rank_before(grown: Mesh, mesh: Mesh, axis: str, rank: int) -> int:
+    """The rank of the job at the same place, along the longer axis modulo its size there."""
+    on, out = GroupAxes(grown), 0
+    for name, size in mesh.axes:
+        place = on.coordinate(name, rank)
+        out = out * size + (place % size if name == axis else place)
+    return out
+
+
+def with_gathers_in_nodes(job: Job, devices_per_node: int) -> Job:
+    """The job with a second copy of its weights in every node, as hpZ of ZeRO++ has it: what its ranks gather in the
+    backward they gather within their nodes. Raises InputError where it gathers nothing there, or where nodes are no
+    product of the mesh's axes."""
+    inner = _inner_axes(job.schedule.mesh, devices_per_node)
+    found = 0
+
+    def moved(op: Op) -> Op:
+        nonlocal found
+        if not isinstance(op, Collective) or op.kind != "all_gather" or set(op.axes) <= set(inner):
+            return op
+        axes = tuple(axis for axis in op.axes if axis in inner)
+        if not axes or not all(_is_of_backward(job.schedule.tensors[ref.name]) for ref in op.dst):
+            return op
+        found += 1
+        return replace(op, axes=axes, comm=f"{'+'.join(axes)} {op.lane}")
+
+    schedule = _with_ops(job.schedule, moved)
+    if not found:
+        text = "no gather of the backward over several nodes; allowed: traces whose calls say autograd's thread"
+        raise InputError(text, where="--hpz")
+    return replace(job, schedule=schedule)
+
+
+def _is_of_backward(tensor: Tensor) -> bool:
+    return tensor.stage == "backward"
+
+
+def _inner_axes(mesh: Mesh, devices_per_node: int) -> tuple[str, ...]:
+    """The innermost axes, which together are a node's devices."""
+    for first in range(len(mesh.names)):
+        names = mesh.names[first:]
+        if math.prod(mesh[name] for name in names) == devices_per_node:
+            return names
+    text = f"nodes of {devices_per_node} devices are no product of the innermost axes of {dict(mesh.axes)}"
+    raise InputError(text, where="--hpz")
+
+
+def _with_ops(schedule: Schedule, changed: Callable[[Op], Op]) -> Schedule:
+    """The schedule with other ops in the same places; an op of several roles is changed once."""
+    known: dict[int, Op] = {}
+    roles = []
+    for role in schedule.roles:
+        calls = []
+        for call in role.calls:
+            ops = tuple(
+                known.setdefault(op.number, changed(op)) if op.number not in known else known[op.number]
+                for op in call.ops
+            )
+            calls.append(Call(call.label, call.layer, call.micro, ops))
+        roles.append(Role(role.name, tuple(calls), role.at))
+    return replace(schedule, roles=tuple(roles))
+
+
+def with_kernels(job: Job, factor: float) -> Job:
+    """The job on devices whose kernels take so many times as long; pauses stay."""
+    measured = {op.name for op in job.schedule.ops if op.kind == MEASURED}
+    kernels = {
+        name: replace(kernel, seconds=kernel.seconds * factor, arithmetic_s=kernel.arithmetic_s * factor)
+        if name in measured
+        else kernel
+        for name, kernel in job.kernels.items()
+    }
+    return replace(job, kernels=kernels)
