@@ -10,6 +10,7 @@ from typing import Annotated, Final
 import typer
 
 from simfrontier.cli.goodput_verb import goodput
+from simfrontier.cli.import_verb import import_
 from simfrontier.cli.measured_verbs import calibrate, validate
 from simfrontier.cli.options import (
     Devices,
@@ -131,7 +132,22 @@ def doctor(json: Annotated[bool, typer.Option("--json", help="print the findings
 VERBS: Final = {
     verb.__name__.removesuffix("_"): verb
     for verb in (
-        *(compare, serve, list_, run, show, check, calibrate, export, replay, crosscheck, validate, tune, explain),
+        *(
+            compare,
+            serve,
+            list_,
+            run,
+            show,
+            check,
+            calibrate,
+            export,
+            import_,
+            replay,
+            crosscheck,
+            validate,
+            tune,
+            explain,
+        ),
         *(goodput, algorithms, doctor),
     )
 }  # in the order of --help

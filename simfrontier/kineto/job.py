@@ -3,7 +3,7 @@ took when they were measured."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -45,16 +45,22 @@ class Job:
 
 
 def read_job(
-    paths: Sequence[Path], step: int | None = None, stand_in: bool = False, devices_per_node: int | None = None
+    paths: Sequence[Path],
+    step: int | None = None,
+    stand_in: bool = False,
+    devices_per_node: int | None = None,
+    read: Callable[[], None] = lambda: None,
 ) -> Job:
     """The job of these traces: of all its ranks, of ranks that say for whom they stand, or, where they `stand_in`, of
     some that stand for all. `step`: the number of the step (default: that of median length in the first trace);
-    `devices_per_node`: so that groups within nodes have an axis of their own, where that fits. Raises InputError."""
+    `devices_per_node`: so that groups within nodes have an axis of their own, where that fits; `read` is called after
+    each trace. Raises InputError."""
     name = None if step is None else f"{form.STEP_PREFIX}{step}"
     traces: list[RankTrace] = []
     for path in paths:
         traces.append(read_rank(path, name))
         name = name or traces[0].step_name or None
+        read()
     traces.sort(key=lambda trace: trace.rank)
     _refuse_unfit(traces, stand_in)
     bounds = (devices_per_node,) if devices_per_node else ()

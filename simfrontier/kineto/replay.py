@@ -10,24 +10,14 @@ from statistics import median
 import numpy as np
 
 from simfrontier.arrays import Floats
-from simfrontier.collectives import Library, messages_of
-from simfrontier.cost import Cluster, Placement
+from simfrontier.collectives import messages_of
+from simfrontier.cost import Cluster
 from simfrontier.errors import InputError
 from simfrontier.kineto.job import Job
-from simfrontier.machine import HEALTHY, Machine, Perturbation
+from simfrontier.kineto.platform import Platform
 from simfrontier.records import dataclass
 from simfrontier.schedule import Collective, SegmentedProgram
 from simfrontier.simulation import Fidelity, SimulatedStep, simulate_step
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Platform:
-    """What a job runs on."""
-
-    machine: Machine
-    library: Library
-    placement: Placement = "block"
-    perturbation: Perturbation = HEALTHY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
