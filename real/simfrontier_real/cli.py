@@ -73,6 +73,10 @@ def replay(
         int | None,
         typer.Option(min=1, help="most ranks whose ops a trace holds, of whole hosts, evenly spread (default: all)"),
     ] = None,
+    profile: Annotated[
+        Path | None,
+        to_write("--profile", "folder for traces of PyTorch's profiler of the timed steps, one per rank (import)"),
+    ] = None,
     collectives: CollectivesOption = "native",
     backend: BackendOption = "gloo",
     device: DeviceOption = None,
@@ -94,7 +98,13 @@ def replay(
     from simfrontier_real.session import session
 
     plan = ReplaySettings(
-        out=out, iterations=iterations, warmup=warmup, compute=compute, waits=waits, trace_ranks=trace_ranks
+        out=out,
+        iterations=iterations,
+        warmup=warmup,
+        compute=compute,
+        waits=waits,
+        trace_ranks=trace_ranks,
+        profile=profile,
     )
     with session(schedules, backend, not unchecked, join_timeout, timeout, collectives, device) as opened:
         replay_all(opened, plan)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from typing import Any
 
 from simfrontier.schedule import Collective, Exchange, ExpandedProgram, Mesh
 from simfrontier_real.arrays import Array, Backend, num_bytes
@@ -22,6 +24,7 @@ class LaneStep:
     transport: Transport
     clock: Callable[[], float]
     message_bytes: dict[int, int] = field(default_factory=dict)  # whole messages that were really handed over, per op
+    annotated: Callable[[int], AbstractContextManager[Any]] = nullcontext  # what an op runs in: the profiler's mark
     num_measured: int = 0  # messages of which the length was agreed on
 
     def call(self, index: int, op: Collective | Exchange) -> list[Pending]:

@@ -137,7 +137,8 @@ class ThreadLanes:
             index, ready_s = given
             error = None
             try:
-                self._execute(index, ready_s)
+                with self._step.annotated(index):
+                    self._execute(index, ready_s)
             except Exception as raised:  # whatever it is: a thread cannot end the run, the rank's main thread does
                 error = raised
             self._ended.put(FinishedOp(index, self._step.clock(), error))

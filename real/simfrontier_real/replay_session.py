@@ -12,6 +12,7 @@ from simfrontier.trace import read_perfetto, save_links
 from simfrontier.wholefile import refuse_unfinished
 from simfrontier_real.lane_step import LaneStep
 from simfrontier_real.layout import layouts_of
+from simfrontier_real.profiler import StepProfiler
 from simfrontier_real.rank_context import rank_context_of
 from simfrontier_real.replay import ReplayRunner, StandInKernels, waits_of
 from simfrontier_real.session import LoadedSchedule, Session
@@ -22,7 +23,8 @@ from simfrontier_real.transport import Transport
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplaySettings:
-    """How to replay: where traces go, how often, what becomes of compute, and of how many ranks traces hold the ops."""
+    """How to replay: where traces go, how often, what becomes of compute, of how many ranks traces hold the ops, and
+    where PyTorch's profiler writes its traces of the timed steps (None: it does not run)."""
 
     out: Path
     iterations: int = 10
@@ -30,6 +32,7 @@ class ReplaySettings:
     compute: str = "real"
     waits: Path | None = None
     trace_ranks: int | None = None
+    profile: Path | None = None
 
 
 def replay_all(session: Session, settings: ReplaySettings) -> None:
@@ -74,11 +77,23 @@ def _replay(
         return LaneStep(program, schedule.mesh, op_runner, transport, time.monotonic)
 
     step = session.ready(loaded, step_of)
-    meters = meters_of(world, settings.warmup)
+    meters, profiler = meters_of(world, settings.warmup), _profiler(session, loaded, step, settings)
 
     def begin(number: int) -> None:
         for meter in meters:
             meter.begin(number)
+        if profiler is not None and number == settings.warmup:
+            profiler.start()
+
+    def set_out(number: int) -> None:
+        if profiler is not None:
+            profiler.begin_step(number - settings.warmup)
+        started(number)
+
+    def come_to_end(number: int) -> None:
+        if profiler is not None:
+            profiler.end_step()
+        ended(number)
 
     ranks, clock_error_s = timed_steps(
         session,
@@ -87,9 +102,11 @@ def _replay(
         f"replaying {loaded.name}",
         settings.warmup,
         before=begin,
-        at_start=started,
-        after=ended,
+        at_start=set_out,
+        after=come_to_end,
     )
+    if profiler is not None and settings.profile is not None:
+        profiler.write(settings.profile)
     tables = [meter.end(settings.iterations, loaded.digest, f"{loaded.name}, counted") for meter in meters]
     if ranks is None:
         return
@@ -97,6 +114,17 @@ def _replay(
         save_links(table, settings.out / f"links-{loaded.name}.json")
     notes = {"mode": f"replay, compute {settings.compute}", "warmup": str(settings.warmup)}
     write_trace(session, loaded, ranks, clock_error_s, settings.out, "real", notes, settings.trace_ranks)
+
+
+def _profiler(
+    session: Session, loaded: LoadedSchedule, step: LaneStep, settings: ReplaySettings
+) -> StepProfiler | None:
+    """The profiler of this rank, which marks the ops of its step; None where it is not to run."""
+    if settings.profile is None:
+        return None
+    profiler = StepProfiler(session.world, loaded)
+    step.annotated = profiler.annotated
+    return profiler
 
 
 def _waits(loaded: LoadedSchedule, folder: Path | None, rank: int) -> list[float] | None:

@@ -30,6 +30,7 @@ from .nccl_tests import read_log as read_log
 from .overlay import machine_numbers as machine_numbers
 from .ring_law import GroupShape as GroupShape, HopTimes as HopTimes, LowLatency as LowLatency, RingTimes as RingTimes
 from .step_law import StepLaw as StepLaw
+from .traced import TracedCall as TracedCall, traced_call as traced_call
 from .tuning import TuningModel as TuningModel
 from .two_level import Levels as Levels
 from .volume import (

@@ -10,7 +10,6 @@ from statistics import fmean
 from typing import Final
 
 from simfrontier.errors import InputError
-from simfrontier.kineto import form
 from simfrontier.kineto.job_schedule import JobSchedule
 from simfrontier.kineto.mesh import GroupAxes, mesh_of
 from simfrontier.kineto.order import placed
@@ -20,7 +19,7 @@ from simfrontier.kineto.read_rank import read_rank
 from simfrontier.machine import MeasuredKernel
 from simfrontier.records import dataclass
 from simfrontier.schedule import Schedule, check_calls
-from simfrontier.trace import ranks_of_text
+from simfrontier.trace import kineto as form, ranks_of_text
 
 _SAME: Final = 1e-12  # kernels whose times differ by less, relative, took as long
 

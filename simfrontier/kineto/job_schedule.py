@@ -13,7 +13,7 @@ from typing import Any, Final, get_args
 from simfrontier.codecs import Codec, Plain, parse_codec
 from simfrontier.dtypes import DTYPE_BYTES, INTEGERS
 from simfrontier.errors import InputError, nearest, shown, wrong
-from simfrontier.kineto import form, rank_trace
+from simfrontier.kineto import rank_trace
 from simfrontier.kineto.mesh import GroupAxes
 from simfrontier.kineto.programs import RankProgram, Roles
 from simfrontier.kineto.rank_trace import GroupCall, Kernel
@@ -35,6 +35,7 @@ from simfrontier.schedule import (
     Schedule,
     Tensor,
 )
+from simfrontier.trace import kineto as form
 
 TOKEN: Final = "done"
 _DTYPES: Final = {1: "uint8", 2: "bf16", 4: "fp32", 8: "fp64"}  # of plain numbers, by their bytes

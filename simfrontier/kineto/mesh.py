@@ -61,7 +61,7 @@ def mesh_of(num_ranks: int, groups: Iterable[tuple[Sequence[int], str]], bounds:
             text = f"groups whose ranks end at {bound}, of {num_ranks} ranks; allowed: groups that divide the ranks"
             raise InputError(text, where=found.get(bound, ""))
     for bound in sorted(set(bounds)):
-        if all(bound % other == 0 or other % bound == 0 for other in {1, num_ranks, *found}):
+        if bound < num_ranks and all(bound % other == 0 or other % bound == 0 for other in {1, num_ranks, *found}):
             found.setdefault(bound, "")
     ends = sorted({1, num_ranks, *found})
     for low, high in pairwise(ends):

@@ -15,12 +15,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from simfrontier.kineto import form
-from simfrontier.kineto.call_facts import CallFacts, facts_of
+from simfrontier.collectives import TracedCall
+from simfrontier.kineto.call_facts import facts_of
 from simfrontier.kineto.process_groups import Kind, ProcessGroups, title_of
 from simfrontier.kineto.streams import HOST, Launched, Recorded, StreamCall, Waited, stream_calls, streams_of
 from simfrontier.schedule import Collective, Compute, ExpandedProgram, Op, Schedule
 from simfrontier.simulation import SimulatedStep
+from simfrontier.trace import kineto as form
 
 _FORWARD_THREAD: Final = 1
 _BACKWARD_THREAD: Final = 2  # PyTorch's autograd has a thread of its own
@@ -34,10 +35,10 @@ class ClassTrace:
 
     step: SimulatedStep
     cls: int
-    facts: list[CallFacts] = field(init=False)
+    facts: list[TracedCall] = field(init=False)
 
     def __post_init__(self) -> None:
-        at, known = self.program.at, dict[int, CallFacts]()
+        at, known = self.program.at, dict[int, TracedCall]()
         for op in self.program.ops:
             if op.number not in known:
                 known[op.number] = facts_of(self.step, op, self.cls, at)
@@ -172,7 +173,7 @@ def _on_device(trace: ClassTrace, rank: int, groups: ProcessGroups, process: int
                 kind = facts.comm, facts.axes
                 sequence[kind] = sequence.get(kind, 0) + 1
                 args |= _group(groups, kind, rank) | {form.SEQUENCE: sequence[kind]}
-            yield _whole(form.KERNEL, facts.name, process, call.stream, begin_us, end_us, args)
+            yield _whole(form.KERNEL, facts.kernel, process, call.stream, begin_us, end_us, args)
 
 
 def _group(groups: ProcessGroups, kind: Kind, rank: int) -> dict[str, Any]:

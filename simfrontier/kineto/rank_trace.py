@@ -13,9 +13,9 @@ from dataclasses import field
 from typing import Any, Final
 
 from simfrontier.errors import InputError, nearest, shown, wrong
-from simfrontier.kineto import form
 from simfrontier.limits import KINETO_OPS
 from simfrontier.records import dataclass
+from simfrontier.trace import kineto as form
 
 _MOST_US: Final = 1e15  # some 30 years: the profiler's clock counts from the start of the machine, or from 1970
 _MOST: Final = 1 << 53

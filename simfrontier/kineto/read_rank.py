@@ -9,7 +9,6 @@ from statistics import median_low
 from typing import Any, Final
 
 from simfrontier.errors import InputError, nearest, shown, wrong
-from simfrontier.kineto import form
 from simfrontier.kineto.event_stream import KinetoFile
 from simfrontier.kineto.rank_trace import (
     EventWait,
@@ -22,8 +21,10 @@ from simfrontier.kineto.rank_trace import (
     seconds,
     whole,
 )
+from simfrontier.trace import kineto as form
 
 _MOST_RANK: Final = 1 << 21
+_TICK_S: Final = 1e-9  # of the profiler's clock: ends are rounded to it
 _GLOO: Final = "gloo:"  # events of gloo's own threads: they lie within those of who called it
 _ON_HOST: Final = frozenset({form.CPU_OP, form.ANNOTATION})
 
@@ -215,7 +216,8 @@ def _outermost(events: Sequence[_Event], where: str) -> list[_Event]:
         raise InputError(text, where=where)
     out, until = [], dict[str, float]()
     for event in sorted(events, key=lambda each: (each.begin_s, -each.end_s)):
-        if not event.name.startswith(_GLOO) and event.begin_s >= until.get(event.place, float("-inf")):
+        is_behind = event.begin_s >= until.get(event.place, float("-inf")) - _TICK_S
+        if is_behind and not event.name.startswith(_GLOO):
             until[event.place] = event.end_s
             out.append(event)
     return out

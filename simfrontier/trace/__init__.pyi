@@ -1,3 +1,4 @@
+from . import kineto as kineto
 from .added_check import AddedCheck as AddedCheck, AddedCheckReader as AddedCheckReader, TracePaths as TracePaths
 from .comparison import Comparison as Comparison, OpPair as OpPair, compare as compare
 from .delta import (
