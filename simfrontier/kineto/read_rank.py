@@ -25,7 +25,7 @@ from simfrontier.trace import kineto as form
 
 _MOST_RANK: Final = 1 << 21
 _TICK_S: Final = 1e-9  # of the profiler's clock: ends are rounded to it
-_GLOO: Final = "gloo:"  # events of gloo's own threads: they lie within those of who called it
+_GLOO: Final = "gloo:"  # events of gloo's own threads
 _ON_HOST: Final = frozenset({form.CPU_OP, form.ANNOTATION})
 
 
@@ -206,7 +206,7 @@ def _kernels(
 
 
 def _outermost(events: Sequence[_Event], where: str) -> list[_Event]:
-    """Of the host's threads the events that lie in no other."""
+    """Of the host's threads the events that lie in no other; those of gloo's own threads lie in calls of others."""
     if not any(form.COLLECTIVE in event.args for event in events) and any(
         event.name.startswith(_GLOO) for event in events
     ):
@@ -217,9 +217,10 @@ def _outermost(events: Sequence[_Event], where: str) -> list[_Event]:
     out, until = [], dict[str, float]()
     for event in sorted(events, key=lambda each: (each.begin_s, -each.end_s)):
         is_behind = event.begin_s >= until.get(event.place, float("-inf")) - _TICK_S
-        if is_behind and not event.name.startswith(_GLOO):
+        if is_behind:
             until[event.place] = event.end_s
-            out.append(event)
+            if not event.name.startswith(_GLOO):
+                out.append(event)
     return out
 
 
