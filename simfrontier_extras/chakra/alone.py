@@ -26,6 +26,6 @@ def _alone_s(step: SimulatedStep, op: Op, cls: int, factor: float = 1.0) -> floa
     priced = step.cluster.of(op)
     work = priced.works[int(step.cluster.folding.activity_of(priced.pattern)[cls])]
     if work.stands_still:
-        what = f"{op.kind} {op.name} needs something that is dead, so that it never ends"
-        raise InputError(f"{what}; allowed: a step in which everything ends", key=("perturbation",))
+        what = f"{op.kind} {op.name} has no time: what it needs is dead in the state that lasts longest in the step"
+        raise InputError(f"{what}; allowed: one in which every op ends", key=("perturbation",))
     return lasting(work, factor).alone_s

@@ -6,6 +6,7 @@ import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -31,7 +32,7 @@ def write_traces(scenario: Scenario, plan: str, step: SimulatedStep, folder: Pat
 
     Ranks that run the same nodes for as long share a template: only names of groups and ends of messages are put in
     for each rank. Ranks whose traces have the same bytes share one file by hard links, where the file system has them.
-    Raises InputError where an op never ends, because it needs something that is dead.
+    Raises InputError where an op needs something that is dead in the machine's state that lasts longest in the step.
     """
     groups = groups_of(step.schedule, step.cluster)
     metadata = _metadata(scenario, plan, step)
@@ -45,7 +46,7 @@ def write_traces(scenario: Scenario, plan: str, step: SimulatedStep, folder: Pat
             path = folder / f"chakra-{plan}.{rank}.et"
             first = files.setdefault(tuple(own.values()), path)
             if first is path or not _linked(first, path):
-                stored_bytes += _write(path, [metadata, *template.written(own)])
+                stored_bytes += _write(path, chain((metadata,), template.written(own)))
             num_bytes += path.stat().st_size
     write_json({str(number): members for number, members in groups.members.items()}, folder / f"groups-{plan}.json")
     return _sentence(num_nodes, step.schedule.mesh.num_ranks, len(groups.members), num_bytes, stored_bytes)

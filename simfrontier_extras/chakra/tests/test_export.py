@@ -297,6 +297,23 @@ def test_a_step_that_differs_by_call_has_times_of_calls(tmp_path: Path, code: An
     assert len({tuple(each) for each in kernels}) == 4
 
 
+def test_what_is_dead_for_most_of_the_step_is_one_line(tmp_path: Path) -> None:
+    """Device 0 for half a second of a step that takes milliseconds without it; a link, which has a way around it, in
+    every state, so that none is whole."""
+    scenario = tmp_path / "dead.toml"
+    dead = (
+        '[perturbation]\nlinks = [{ node = 0, link = "nic0>net", factor = 0 }]\n'
+        "slow = [{ device = 0, factor = 0, until_s = 0.5 }]\n"
+    )
+    scenario.write_text(TOY.read_text(encoding="utf-8").replace("[plans.zero3]", f"{dead}[plans.zero3]"), "utf-8")
+    command = ("export", scenario, "--format", "chakra", "--plans", "zero3", "--devices", "8")
+    assert refusal(*command, "--out", tmp_path / "out") == (
+        "perturbation: hook embedding has no time: what it needs is dead in the state that lasts longest in the step; "
+        "allowed: one in which every op ends"
+    )
+    assert not (tmp_path / "out").exists()
+
+
 # ── mutants: what the checks above see ──
 
 
