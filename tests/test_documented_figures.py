@@ -149,7 +149,7 @@ QUOTED = (*OF_CORE, *added("tests.quoted", Quoted))
 def values_of(command: str, read: Read) -> object:
     """What a command gives; each is run once."""
     verb = command.split()[0]
-    more = {"run": ("--no-page",), "tune": ("--json",), "compare": ()}[verb]
+    more = {"run": ("--no-page",), "tune": ("--json",), "compare": (), "export": ()}[verb]
     with TemporaryDirectory() as folder:
         ran = invoke(*shlex.split(command), *more, "--out", f"{folder}/out")
         assert ran.code == 0, ran.err

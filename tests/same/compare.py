@@ -32,7 +32,7 @@ def differences(before: Path, after: Path) -> list[str]:
             old, new = (ShownPage((side / name).read_text(encoding="utf-8")).shown() for side in (before, after))
             lines += [f"{name}: {path}" for path in islice(_paths(old, new), 1)]
         elif (old := (before / name).read_bytes()) != (new := (after / name).read_bytes()):
-            lines.append(f"{name}: {_first(name, old.decode(), new.decode())}")
+            lines.append(f"{name}: {_first(name, old.decode(errors='replace'), new.decode(errors='replace'))}")
     return lines
 
 

@@ -1,0 +1,45 @@
+"""Tags of exchanges: a number for each call, the same at both ends, by which a send finds its receive."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+from simfrontier.records import dataclass
+from simfrontier.schedule import Exchange, ExpandedProgram, Schedule, Sequence, sequence_of
+
+CALLS_OF_COMM: Final = 1_000_000  # tags of one communicator between two ends; ASTRA-sim takes tags below 500,000,000
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """The other end of a message: the rank that lies `offset` away; `receives`: whether the message comes from it."""
+
+    offset: int
+    receives: bool
+
+
+def tags_of(program: ExpandedProgram, comms: dict[str, int]) -> dict[int, int]:
+    """The tag of each exchange of a program, by its place in it. The k-th call of a communicator between two ends is
+    the same call in both programs. `comms`: numbers of communicators, as `comms_of` gives them."""
+    count: Counter[Sequence] = Counter()
+    out = {}
+    for index, op in enumerate(program.ops):
+        if isinstance(op, Exchange):
+            sequence = sequence_of(op)
+            assert count[sequence] < CALLS_OF_COMM, f"{op.name}: {CALLS_OF_COMM:,} calls between two ends"
+            out[index] = comms[op.comm] * CALLS_OF_COMM + count[sequence]
+            count[sequence] += 1
+    return out
+
+
+def comms_of(schedule: Schedule) -> dict[str, int]:
+    """A number for each communicator of exchanges, in the order in which the schedule has them first."""
+    names = dict.fromkeys(op.comm for op in schedule.ops if isinstance(op, Exchange))
+    return {name: number for number, name in enumerate(names)}
+
+
+def offset_of(op: Exchange, at: int, schedule: Schedule) -> int:
+    """How far away the other end is, in ranks, for those at a coordinate of the exchange's axis."""
+    mesh, there = schedule.mesh, op.ends[1] if at == op.ends[0] else op.ends[0]
+    return (there - at) * mesh.size(mesh.names[mesh.names.index(op.axis) + 1 :])

@@ -1,0 +1,147 @@
+"""Nodes of a trace: what an op is in Chakra's words, as bytes of its message.
+
+Attributes have the names and types that ASTRA-sim's feeders read. The older one (mlcommons/chakra, src/feeder/
+et_feeder_node.cpp, commit 02da5d056f2f9c2a994d1887ffba6ad4c7c99695) takes each attribute in one type only: num_ops,
+comm_type and comm_size as int64, tensor_size as uint64, comm_src, comm_dst and comm_tag as int32, pg_name as string.
+The one in use (astra-sim, astra-sim/workload/feeder_v3, commit 2aa2bbd1662c3a6c6fdeb51ab8a174b1602b923f) converts
+between types of integers, so that these are right for both.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from simfrontier.collectives import exchanged_bytes, messages_of
+from simfrontier.records import dataclass
+from simfrontier.schedule import Call, Collective, CollectiveKind, Compute, Exchange, Op, Schedule, traffic_bytes
+from simfrontier_extras.chakra.communicators import Communicator, communicator_of
+from simfrontier_extras.chakra.exchanges import Peer, offset_of
+from simfrontier_extras.chakra.schema import CollectiveCommType, NodeType, message_class
+
+Value = bool | int | float | str
+HOST: Final = "host"  # the lane of what the CPU does
+COMM_TYPES: Final[dict[CollectiveKind, CollectiveCommType]] = {
+    "all_reduce": CollectiveCommType.ALL_REDUCE,
+    "all_gather": CollectiveCommType.ALL_GATHER,
+    "reduce_scatter": CollectiveCommType.REDUCE_SCATTER,
+    "all_to_all": CollectiveCommType.ALL_TO_ALL,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """What a node is, apart from its place in a program: its type, its attributes as (name, field, value), and what
+    each rank has of its own: its group's name, or the ranks between which a message goes."""
+
+    type: NodeType
+    attributes: tuple[tuple[str, str, Value], ...]
+    own: Communicator | Peer | None = None
+
+
+def kinds_of(op: Op, schedule: Schedule, at: int | None) -> tuple[Kind, ...]:
+    """The nodes of an op: one, but of an exchange one for each message that the end at coordinate `at` sends or
+    receives. Sizes are bytes, num_ops floating-point operations of one rank."""
+    match op:
+        case Compute():
+            return (_compute(op, schedule),)
+        case Collective():
+            return (_collective(op, schedule),)
+        case Exchange():
+            assert at is not None, f"{op.name}: an exchange in a role at no place"
+            return _messages(op, schedule, at)
+
+
+def _compute(op: Compute, schedule: Schedule) -> Kind:
+    # ASTRA-sim's roofline divides by num_ops: what only moves bytes has one operation, which adds nothing to its time
+    operations = max(1, round(op.local_flops(schedule.mesh)))
+    return Kind(
+        type=NodeType.COMP_NODE,
+        attributes=(
+            ("is_cpu_op", "bool_val", op.lane == HOST),
+            ("num_ops", "int64_val", operations),
+            ("tensor_size", "uint64_val", traffic_bytes(op, schedule.tensors, schedule.mesh)),
+        ),
+    )
+
+
+def _collective(op: Collective, schedule: Schedule) -> Kind:
+    return Kind(
+        type=NodeType.COMM_COLL_NODE,
+        attributes=(
+            ("is_cpu_op", "bool_val", False),
+            ("comm_type", "int64_val", int(COMM_TYPES[op.wire_kind])),
+            ("comm_size", "int64_val", brought_to(op, schedule)),
+        ),
+        own=communicator_of(op, schedule),
+    )
+
+
+def brought_to(op: Collective, schedule: Schedule) -> int:
+    """Bytes that a rank brings to a collective, data and scales: of an all-gather its piece, of all others the whole
+    message.
+
+    That is `comm_size` as ASTRA-sim has it: native_collectives/collective_algorithm/Ring.cc (commit 7c77518) sends
+    messages of data_size in an all-gather, and of data_size / nodes_in_ring in the others.
+    """
+    whole = sum(message.num_bytes for message in messages_of(op, schedule.tensors, schedule.mesh))
+    if op.wire_kind != "all_gather":
+        return whole
+    piece, rest = divmod(whole, schedule.mesh.size(op.axes))
+    assert not rest, f"{op.name}: an all-gather of {whole} bytes in unequal pieces"
+    return piece
+
+
+def _messages(op: Exchange, schedule: Schedule, at: int) -> tuple[Kind, ...]:
+    there, back = exchanged_bytes(op, schedule.tensors, schedule.mesh)
+    sent, received = (there, back) if at == op.ends[0] else (back, there)
+    offset = offset_of(op, at, schedule)
+    each = ((NodeType.COMM_SEND_NODE, sent, False), (NodeType.COMM_RECV_NODE, received, True))
+    return tuple(
+        Kind(
+            type=kind,
+            attributes=(("is_cpu_op", "bool_val", False), ("comm_size", "int64_val", size)),
+            own=Peer(offset, receives),
+        )
+        for kind, size, receives in each
+        if size
+    )
+
+
+def name_of(op: Op, call: Call) -> str:
+    """What a node is called: its kind and name, and the layer and micro-batch of its call."""
+    return f"{op.kind} {op.name} layer {call.layer} micro {call.micro}"
+
+
+# ── bytes ──
+
+
+def head_bytes(number: int, name: str, kind: NodeType, waits_for: list[int], micros: int) -> bytes:
+    """The fields of a node without attributes. `waits_for`: numbers of nodes whose ends it waits for."""
+    node = message_class("Node")(id=number, name=name, type=int(kind), data_deps=waits_for, duration_micros=micros)
+    out: bytes = node.SerializeToString(deterministic=True)
+    return out
+
+
+def attribute_bytes(attributes: tuple[tuple[str, str, Value], ...]) -> bytes:
+    """Attributes of a node. Messages whose bytes follow each other are one message with the fields of all."""
+    node = message_class("Node")()
+    for name, field, value in attributes:
+        setattr(node.attr.add(name=name), field, value)
+    out: bytes = node.SerializeToString(deterministic=True)
+    return out
+
+
+def framed(message: bytes) -> bytes:
+    """A message with its length before it, as a varint: so they follow each other in a file (mlcommons/chakra,
+    src/third_party/utils/protolib.py)."""
+    return length_bytes(len(message)) + message
+
+
+def length_bytes(length: int) -> bytes:
+    """A number below 2^32 as a varint: seven bits a byte, the lowest first; the top bit says that more follow."""
+    out = bytearray()
+    while length > 0x7F:
+        out.append(0x80 | (length & 0x7F))
+        length >>= 7
+    out.append(length)
+    return bytes(out)

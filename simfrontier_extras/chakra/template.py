@@ -1,0 +1,94 @@
+"""The trace of ranks that are alike: the bytes of its nodes, and where each rank has something of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from simfrontier.records import dataclass
+from simfrontier.schedule import Exchange, ExpandedProgram, Schedule
+from simfrontier_extras.chakra.communicators import Communicator
+from simfrontier_extras.chakra.exchanges import Peer, tags_of
+from simfrontier_extras.chakra.nodes import Kind, attribute_bytes, framed, head_bytes, kinds_of, length_bytes, name_of
+
+MICROS_PER_S: Final = 1e6
+Own = Communicator | Peer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Template:
+    """Bytes in the order of a file, each with what follows from the rank: without it they are whole messages; with it
+    one message without its length, and the rank's attributes go at its end. `owns`: what ranks have of their own."""
+
+    pieces: tuple[tuple[bytes, Own | None], ...]
+    owns: tuple[Own, ...]
+    num_nodes: int
+
+    def written(self, own_bytes: Mapping[Own, bytes]) -> Iterator[bytes]:
+        """The bytes of one rank's trace, given those of what is its own."""
+        for body, own in self.pieces:
+            if own is None:
+                yield body
+            else:
+                tail = own_bytes[own]
+                yield length_bytes(len(body) + len(tail)) + body + tail
+
+
+def template_of(
+    schedule: Schedule, program: ExpandedProgram, seconds: Sequence[float], comms: dict[str, int]
+) -> Template:
+    """The trace of ranks that run a program whose ops take so many seconds alone.
+
+    An op waits for the ends of those that `program.before` names, so that every node waits for nodes before it only.
+    """
+    tags, micros = tags_of(program, comms), _micros(program, seconds)
+    kinds: dict[int, tuple[Kind, ...]] = {}
+    facts: dict[tuple[Kind, float], bytes] = {}
+    at = None if program.at is None else program.at[1]
+    pieces: list[tuple[bytes, Own | None]] = []
+    nodes_of: list[range] = []  # of each op
+    num_nodes = 0
+    for index, (op, call, before) in enumerate(zip(program.ops, program.calls, program.before, strict=True)):
+        if op.number not in kinds:
+            kinds[op.number] = kinds_of(op, schedule, at)
+        waits_for = sorted({node for other in before for node in nodes_of[other]})
+        nodes_of.append(range(num_nodes, num_nodes + len(kinds[op.number])))
+        for kind in kinds[op.number]:
+            known = facts.get((kind, seconds[index]))
+            if known is None:
+                exact = ("alone_s", "double_val", seconds[index])
+                known = facts[kind, seconds[index]] = attribute_bytes((*kind.attributes, exact))
+            head = head_bytes(num_nodes, name_of(op, call), kind.type, waits_for, micros[index])
+            tag = attribute_bytes((("comm_tag", "int32_val", tags[index]),)) if isinstance(op, Exchange) else b""
+            pieces.append((head + known + tag, kind.own))
+            num_nodes += 1
+    owns = tuple(dict.fromkeys(own for _, own in pieces if own is not None))
+    return Template(pieces=tuple(_joined(pieces)), owns=owns, num_nodes=num_nodes)
+
+
+def _joined(pieces: list[tuple[bytes, Own | None]]) -> Iterator[tuple[bytes, Own | None]]:
+    """Messages that are the same for all ranks become one run of bytes."""
+    run: list[bytes] = []
+    for body, own in pieces:
+        if own is None:
+            run.append(framed(body))
+            continue
+        if run:
+            yield b"".join(run), None
+            run = []
+        yield body, own
+    if run:
+        yield b"".join(run), None
+
+
+def _micros(program: ExpandedProgram, seconds: Sequence[float]) -> list[int]:
+    """Whole microseconds of each op, as a node has them: rounded so that those of a lane's first so many ops are
+    together within half of one of what these take."""
+    total, written = [0.0] * len(program.lanes), [0] * len(program.lanes)
+    out = []
+    for lane, took in zip(program.lane, seconds, strict=True):
+        total[lane] += took * MICROS_PER_S
+        now = round(total[lane])
+        out.append(now - written[lane])
+        written[lane] = now
+    return out

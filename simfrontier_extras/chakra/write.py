@@ -1,0 +1,123 @@
+"""Traces as files: one for each rank, and one with the groups of ranks that communicate."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import chain
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from simfrontier.scenario import Scenario
+from simfrontier.schedule import digest
+from simfrontier.simulation import SimulatedStep
+from simfrontier.wholefile import write_json
+from simfrontier_extras.chakra.alone import seconds_alone
+from simfrontier_extras.chakra.communicators import Communicator, Groups, groups_of
+from simfrontier_extras.chakra.exchanges import Peer, comms_of
+from simfrontier_extras.chakra.nodes import attribute_bytes, framed
+from simfrontier_extras.chakra.schema import message_class
+from simfrontier_extras.chakra.template import Own, Template, template_of
+
+SCHEMA_VERSION: Final = "0.0.4"  # of the schema: what mlcommons/chakra's own writers put into GlobalMetadata
+MOST_GROUPS: Final = 499  # that ASTRA-sim keeps apart by the tags of their messages (see README.md)
+
+
+def write_traces(scenario: Scenario, plan: str, step: SimulatedStep, folder: Path) -> str:
+    """Write chakra-PLAN.RANK.et for every rank and groups-PLAN.json; returns what was written in words.
+
+    Ranks that run the same nodes for as long share a template: only names of groups and ends of messages are put in
+    for each rank. Ranks whose traces have the same bytes share one file by hard links, where the file system has them.
+    Raises InputError where an op needs something that is dead in the machine's state that lasts longest in the step.
+    """
+    groups = groups_of(step.schedule, step.cluster)
+    metadata = _metadata(scenario, plan, step)
+    num_nodes: list[int] = []
+    num_bytes = stored_bytes = 0
+    for template, ranks in _templates(step):
+        num_nodes.append(template.num_nodes)
+        files: dict[tuple[bytes, ...], Path] = {}
+        for rank in ranks:
+            own = {each: _own_bytes(each, rank, groups) for each in template.owns}
+            path = folder / f"chakra-{plan}.{rank}.et"
+            first = files.setdefault(tuple(own.values()), path)
+            if first is path or not _linked(first, path):
+                stored_bytes += _write(path, chain((metadata,), template.written(own)))
+            num_bytes += path.stat().st_size
+    write_json({str(number): members for number, members in groups.members.items()}, folder / f"groups-{plan}.json")
+    return _sentence(num_nodes, step.schedule.mesh.num_ranks, len(groups.members), num_bytes, stored_bytes)
+
+
+def _templates(step: SimulatedStep) -> Iterator[tuple[Template, list[int]]]:
+    """Each template with its ranks, made one after another: those of ranks that run the same role for as long."""
+    comms = comms_of(step.schedule)
+    classes: dict[tuple[int, bytes], list[int]] = defaultdict(list)
+    for cls in range(step.cluster.folding.num_rank_classes):
+        seconds = np.array(seconds_alone(step, cls))
+        classes[int(step.cluster.role_of[cls]), seconds.tobytes()].append(cls)
+    for (role, seconds_bytes), alike in classes.items():
+        program = step.roles[role].segmented.expanded
+        ranks = np.flatnonzero(np.isin(step.cluster.folding.rank_class, alike)).tolist()
+        seconds = np.frombuffer(seconds_bytes).tolist()
+        yield template_of(step.schedule, program, seconds, comms), ranks
+
+
+# ── bytes ──
+
+
+def _metadata(scenario: Scenario, plan: str, step: SimulatedStep) -> bytes:
+    """The message that a trace begins with."""
+    metadata = message_class("GlobalMetadata")(version=SCHEMA_VERSION)
+    facts = {
+        "producer": "simfrontier",
+        "scenario": scenario.name,
+        "plan": plan,
+        "schedule_digest": digest(step.schedule),
+        **step.trace_notes,
+    }
+    for name, value in facts.items():
+        metadata.attr.add(name=name, string_val=value)
+    return framed(metadata.SerializeToString(deterministic=True))
+
+
+def _own_bytes(own: Own, rank: int, groups: Groups) -> bytes:
+    """Attributes of a rank's node that other ranks have with other values."""
+    match own:
+        case Communicator():
+            return attribute_bytes((("pg_name", "string_val", str(int(groups.number_of[own][rank]))),))
+        case Peer():
+            ends = (rank + own.offset, rank) if own.receives else (rank, rank + own.offset)
+            return attribute_bytes((("comm_src", "int32_val", ends[0]), ("comm_dst", "int32_val", ends[1])))
+
+
+def _write(path: Path, parts: Iterable[bytes]) -> int:
+    """Write a file; returns its bytes."""
+    with path.open("wb") as file:
+        file.writelines(parts)
+        return file.tell()
+
+
+def _linked(first: Path, path: Path) -> bool:
+    """Whether `path` is now another name of the file `first`: not where the file system has no such thing, or no more
+    of them."""
+    with suppress(OSError):
+        os.link(first, path)
+        return True
+    return False
+
+
+# ── words ──
+
+
+def _sentence(num_nodes: Sequence[int], num_ranks: int, num_groups: int, num_bytes: int, stored_bytes: int) -> str:
+    least, most = min(num_nodes), max(num_nodes)
+    nodes = f"{most:,}" if least == most else f"{least:,} to {most:,}"
+    sizes = f"{num_bytes:,} bytes"
+    if stored_bytes < num_bytes:
+        sizes += f", {stored_bytes:,} on disk as equal traces are one file"
+    many = f"; ASTRA-sim keeps {MOST_GROUPS} groups apart" if num_groups > MOST_GROUPS else ""
+    return f"traces {num_ranks:,}, nodes in each {nodes}, groups {num_groups:,}, {sizes}{many}"
