@@ -100,6 +100,9 @@ KINETO_PACKED: Final = Limit(
 KINETO_OPS: Final = Limit(
     most=400_000, what="kernels in the step of a rank", why="as many as ops of a schedule; a step of 70B has 100,000"
 )
+KINETO_KEPT: Final = Limit(
+    most=2_000_000, what="events of the device in a trace", why="300 bytes each; twenty steps of 100,000 kernels"
+)
 SETTING: Final = Limit(most=4_096, what="characters in a setting", why="a list of 100 devices has 700")
 MESSAGE: Final = Limit(most=500, what="characters in a message", why="some lines of a terminal")
 NAME: Final = Limit(most=256, what="characters in a name", why="names made here have up to 60")

@@ -207,4 +207,5 @@ def _named(pid: int, tid: int, what: str, name: str) -> dict[str, Any]:
 
 def texts(events: Iterator[dict[str, Any]]) -> Sequence[str]:
     """Events as JSON."""
-    return [json.dumps(event, separators=(",", ":")) for event in events]
+    encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+    return [encode(event) for event in events]

@@ -21,11 +21,13 @@ from simfrontier.kineto.rank_trace import (
     seconds,
     whole,
 )
+from simfrontier.limits import KINETO_KEPT
 from simfrontier.trace import kineto as form
 
 _MOST_RANK: Final = 1 << 21
 _TICK_S: Final = 1e-9  # of the profiler's clock: ends are rounded to it
 _GLOO: Final = "gloo:"  # events of gloo's own threads
+_KEPT: Final = (form.OWN, form.WAIT_STREAM, form.WAIT_RECORD)  # args of events that are no calls
 _ON_HOST: Final = frozenset({form.CPU_OP, form.ANNOTATION})
 
 
@@ -63,6 +65,9 @@ class _Read:
         category, where = category.lower(), f"{self.where}: event {number}"
         if category in form.ON_STREAMS:
             self.device.append(_event(event, where, "stream"))
+            self.host.clear()  # work of the host counts only where there is no device
+            if fault := KINETO_KEPT.fault(len(self.device)):
+                raise InputError(fault, where=self.where)
         elif category in form.RUNTIME:
             self._take_call(_event(event, where, "tid"))
         elif category == form.STREAM_SYNC:
@@ -84,7 +89,8 @@ class _Read:
         elif category in _ON_HOST:
             if event.name.startswith(form.BACKWARD_PREFIX):
                 self.backward_threads.add(event.place)
-            self.host.append(event)
+            if not self.device and not KINETO_KEPT.fault(len(self.host)):
+                self.host.append(event)
 
 
 def read_rank(path: Path, step: str | None = None) -> RankTrace:
@@ -125,6 +131,9 @@ def _event(event: Mapping[str, Any], where: str, place: str) -> _Event:
     if lasts_s < 0:
         raise InputError(f"dur: {wrong(event.get('dur'), '0 or more')}", where=where)
     correlation = args.get("correlation", -1)
+    kept = {key: args[key] for key in _KEPT if key in args}
+    if form.COLLECTIVE in args:
+        kept = args
     on = args.get("stream", event.get("tid")) if place == "stream" else f"{event.get('pid')}/{event.get('tid')}"
     return _Event(
         name=name,
@@ -132,7 +141,7 @@ def _event(event: Mapping[str, Any], where: str, place: str) -> _Event:
         begin_s=begin_s,
         end_s=begin_s + lasts_s,
         correlation=-1 if correlation in (-1, 0, None) else whole(correlation, "correlation", where),
-        args=args,
+        args=kept,
     )
 
 
