@@ -96,7 +96,8 @@ class Sourced:
         }
         strict = schema.CoreConfig(strict=True, allow_inf_nan=False)
         table = schema.typed_dict_schema(keys, extra_behavior="forbid", config=strict)
-        return schema.no_info_after_validator_function(_value, table)
+        said = {JSON_SCHEMA: lambda: {"dependentRequired": {"low": ["high"], "high": ["low"]}}}
+        return schema.no_info_after_validator_function(_value, table, metadata=said)
 
 
 SOURCED: Final = Sourced()

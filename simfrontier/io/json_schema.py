@@ -21,6 +21,14 @@ class FormSchema(GenerateJsonSchema):
     """pydantic's generator, for what a TOML file holds: nothing is null, what is derived is not there, and a default is
     what the file would have to say for it."""
 
+    def generate_inner(self, schema: Any) -> JsonSchemaValue:
+        """A bound that stands after a check (`Rule`) has its name of Python where pydantic leaves it."""
+        made = super().generate_inner(schema)
+        for name, keyword in self.ValidationsMapping.numeric.items():
+            if isinstance(made.get(name), int | float):
+                made[keyword] = made.pop(name)
+        return made
+
     def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
         return self.generate_inner(schema["schema"])
 

@@ -13,6 +13,7 @@ from simfrontier.stack import Stack, stacks
 from simfrontier.units import unit_of
 
 LEVELS: Final = "levels"
+BASED: Final[Schema] = {"required": ["base"]}
 
 
 def machine_file() -> Schema:
@@ -40,29 +41,26 @@ def library_file() -> Schema:
     one, two = (resolved(found[level], definitions) for level in ("one", "two"))
     for level in ("BetweenLibrary", "InsideLibrary"):
         definitions[level]["properties"]["library"] |= named_or_file(libraries())
-    one, two = (_on_base(form, definitions, libraries()) for form in (one, two))
-    has_levels = {
-        "anyOf": [
-            {"required": [LEVELS]},
-            {"required": ["base"], "properties": {"base": {"enum": list(two_level_libraries())}}},
-        ]
-    }
+    needed_one, needed_two = (_needed(form, definitions) for form in (one, two))
+    levels_needed = {"properties": {LEVELS: needed_two["properties"][LEVELS]}}
+    _leave_to_base(definitions)
+    on_two = _based_on(two_level_libraries())
     root = {
         "type": "object",
         "description": one["description"],
-        "properties": {**two["properties"], **one["properties"]},
+        "properties": {"base": _base(libraries()), **two["properties"], **one["properties"]},
         "additionalProperties": False,
-        "if": has_levels,
-        "then": _alone(two),
-        "else": _alone(one),
+        "if": {"anyOf": [{"required": [LEVELS]}, on_two]},
+        "then": {**_keys_of(two), "if": BASED, "then": {"if": on_two, "else": levels_needed}, "else": needed_two},
+        "else": {**_keys_of(one), "if": BASED, "else": needed_one},
     }
     return document("library", "a collective library of simfrontier", root, definitions)
 
 
-def _alone(form: Schema) -> Schema:
-    """What a form demands where the properties stand beside it: no other keys, and those that it needs."""
-    demanded = {key: form[key] for key in ("if", "else")}
-    return {"properties": dict.fromkeys(form["properties"], True), "additionalProperties": False, **demanded}
+def _keys_of(form: Schema) -> Schema:
+    """Keywords that allow the keys of a form and no others, whatever they hold."""
+    keys = ("base", *form["properties"])
+    return {"properties": dict.fromkeys(keys, True), "additionalProperties": False}
 
 
 def _form(form: type) -> tuple[Schema, dict[str, Schema]]:
@@ -83,15 +81,24 @@ def _tell_units(definitions: Mapping[str, Schema]) -> None:
 def _on_base(root: Schema, definitions: Mapping[str, Schema], names: Iterable[str]) -> Schema:
     """A form whose file may leave everything to a `base`: without one it needs what it needs, table by table."""
     needed = _needed(root, definitions)
-    for definition in (root, *definitions.values()):
+    _leave_to_base(definitions)
+    return {**root, "properties": {"base": _base(names), **root["properties"]}, "if": BASED, "else": needed}
+
+
+def _base(names: Iterable[str]) -> Schema:
+    sentence = "the file of the catalog of which this one says what differs"
+    return {"type": "string", "enum": list(names), "description": sentence}
+
+
+def _based_on(names: Iterable[str]) -> Schema:
+    return {**BASED, "properties": {"base": {"enum": list(names)}}}
+
+
+def _leave_to_base(definitions: Mapping[str, Schema]) -> None:
+    """Require nothing of a table that is merged with the base's."""
+    for definition in definitions.values():
         if not _is_whole(definition):
             definition.pop("required", None)
-    base = {
-        "type": "string",
-        "enum": list(names),
-        "description": "the file of the catalog of which this one says what differs",
-    }
-    return {**root, "properties": {"base": base, **root["properties"]}, "if": {"required": ["base"]}, "else": needed}
 
 
 def _is_whole(table: Schema) -> bool:

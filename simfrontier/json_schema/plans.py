@@ -12,7 +12,7 @@ from simfrontier.json_schema.codec_texts import compression
 from simfrontier.json_schema.parts import none_of, offered, reference
 from simfrontier.limits import PLANS
 from simfrontier.plan import AXES_KEYS, DATA_AXES, FAMILIES, ZERO, TensorOptions
-from simfrontier.scenario import AXES, FILE_NAME, STEP_KEYS, plan_sentences, scenario_keys
+from simfrontier.scenario import AXES, FILE_NAME, STEP_KEYS, plan_keys, plan_sentences, scenario_keys
 
 OF_FAMILY: Final = "plan"  # definition: a plan's table that names its family
 ON_DATA: Final = "data"  # the same of the plan on the data axes
@@ -62,22 +62,16 @@ def _by_family(kind: str, families: Mapping[str, Any]) -> Schema:
         for family in families
     ]
     family = {"type": "string", "enum": sorted(families), "description": "the family of the plan"}
-    return {
-        "type": "object",
-        "properties": {"family": family},
-        "required": ["family"],
-        "then": {"allOf": ways},
-        "if": {"required": ["family"]},
-    }
+    named = {"required": ["family"]}
+    return {"type": "object", "properties": {"family": family}, **named, "if": named, "then": {"allOf": ways}}
 
 
 def _plan(family: str, form: Schema, search: Schema) -> Schema:
     """The table of a plan of a family."""
     made = _table(family, form, AXES)
-    keys = made["properties"]
+    keys = made["properties"] = {key: made["properties"][key] for key in plan_keys(family)}
     keys["search"] = {**search, "description": _sentences()["search"]}
     if issubclass(FAMILIES[family][0], TensorOptions):
-        del keys["gradient_codec"]  # it is of the plan on the data axes
         keys["data"] = {"description": keys["data"]["description"], **_data()}
     if "compression" in keys:
         keys["compression"] = {"description": keys["compression"]["description"], **compression()}
@@ -87,7 +81,10 @@ def _plan(family: str, form: Schema, search: Schema) -> Schema:
 def _on_data(family: str, form: Schema) -> Schema:
     """The table of a plan on the data axes of another: what is of a step as a whole, that one says."""
     made = _table(family, form, DATA_AXES)
-    return {**made, "properties": {key: value for key, value in made["properties"].items() if key not in STEP_KEYS}}
+    keys = made["properties"] = {key: value for key, value in made["properties"].items() if key not in STEP_KEYS}
+    if "reduction" in keys:
+        keys["reduction"]["default"] = "reduce_scatter"  # other than of a plan by itself: see `TensorOptions`
+    return made
 
 
 def _data() -> Schema:

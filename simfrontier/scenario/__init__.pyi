@@ -25,6 +25,7 @@ from .plans import (
     STEP_KEYS as STEP_KEYS,
     SearchTable as SearchTable,
     options_of as options_of,
+    plan_keys as plan_keys,
     unknown_family as unknown_family,
     without_comparisons as without_comparisons,
 )
