@@ -21,7 +21,15 @@ def reference(name: str) -> Schema:
 def offered(schema: Schema) -> Schema:
     """Keywords that allow everything and show an editor what it may offer. Even Better TOML (taplo) completes by what
     it finds in `properties` and `anyOf`, and not by `if`, `then` and `else`."""
-    return {"anyOf": [schema, {}]}
+    return {"anyOf": [schema, True]}
+
+
+def told(schema: Schema, sentence: str) -> Schema:
+    """A schema that says of itself, and of what it offers, what it is."""
+    ways = {
+        "anyOf": [{**way, "description": sentence} if isinstance(way, dict) else way for way in schema.get("anyOf", ())]
+    }
+    return {**schema, **(ways if "anyOf" in schema else {}), "description": sentence}
 
 
 def named_or_file(names: Iterable[str]) -> Schema:

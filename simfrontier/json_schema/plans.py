@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from simfrontier.io import Schema, inlined
 from simfrontier.json_schema.codec_texts import compression
-from simfrontier.json_schema.parts import none_of, offered, reference
+from simfrontier.json_schema.parts import none_of, offered, reference, told
 from simfrontier.limits import PLANS
 from simfrontier.plan import AXES_KEYS, DATA_AXES, FAMILIES, ZERO, TensorOptions
 from simfrontier.scenario import AXES, FILE_NAME, STEP_KEYS, plan_keys, plan_sentences, scenario_keys
@@ -70,11 +70,11 @@ def _plan(family: str, form: Schema, search: Schema) -> Schema:
     """The table of a plan of a family."""
     made = _table(family, form, AXES)
     keys = made["properties"] = {key: made["properties"][key] for key in plan_keys(family)}
-    keys["search"] = {**search, "description": _sentences()["search"]}
+    keys["search"] = told(search, _sentences()["search"])
     if issubclass(FAMILIES[family][0], TensorOptions):
-        keys["data"] = {"description": keys["data"]["description"], **_data()}
+        keys["data"] = told(_data(), keys["data"]["description"])
     if "compression" in keys:
-        keys["compression"] = {"description": keys["compression"]["description"], **compression()}
+        keys["compression"] = told(compression(), keys["compression"]["description"])
     return made
 
 
@@ -96,10 +96,11 @@ def _data() -> Schema:
 
 def _table(family: str, form: Schema, axes: tuple[str, ...]) -> Schema:
     """The keys of a family with a sentence each, over the axes of a mesh."""
-    told, form = _sentences(), deepcopy(form)
-    keys = {key: {**value, "description": told[key]} for key, value in form["properties"].items() if key in told}
-    keys |= {key: value for key, value in form["properties"].items() if key not in told}  # of one's own families
-    keys["family"] = {"const": family, "description": told["family"]}
+    said, keys = _sentences(), deepcopy(form["properties"])
+    keys |= {
+        key: told(value, said[key]) for key, value in keys.items() if said.get(key)
+    }  # one's own families have none
+    keys["family"] = told({"const": family}, said["family"])
     required = [key for key in form.get("required", ()) if key != "family"]
     made = {
         "type": "object",

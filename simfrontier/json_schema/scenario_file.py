@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from simfrontier.collectives import libraries
 from simfrontier.io import Schema, definitions_of, resolved
 from simfrontier.json_schema.codec_texts import ScenarioSchema
-from simfrontier.json_schema.parts import document, named_or_file, offered, reference
+from simfrontier.json_schema.parts import document, named_or_file, offered, reference, told
 from simfrontier.json_schema.plans import EVERY_KEY, plan_definitions, plans_table
 from simfrontier.machine import catalog, published_spreads
 from simfrontier.plan import FAMILIES
@@ -23,7 +23,6 @@ def scenario_file() -> Schema:
     forms = {FILE: FileForm, SEARCH: SearchTable, **{family: form for family, (form, _) in FAMILIES.items()}}
     found, definitions = definitions_of(forms, ScenarioSchema)
     root = resolved(found[FILE], definitions)
-    _tell(root, definitions)
     keys = root["properties"]
     keys["name"]["pattern"] = f"^{FILE_NAME.pattern}$"
     keys["stack"] |= named_or_file(stacks())
@@ -33,6 +32,7 @@ def scenario_file() -> Schema:
     definitions["Spread"]["properties"]["name"]["enum"] = sorted(published_spreads())
     models = {"enum": [shape.name for shape in known_models()]}
     _keys(keys["model"], definitions)["name"] |= offered(models)
+    _tell(root, definitions)
     keys["at"] = _at(keys)
     keys["model"] |= _shape(models)
     plans = {family: found[family] for family in FAMILIES}
@@ -55,7 +55,7 @@ def _tell(root: Schema, definitions: Mapping[str, Schema]) -> None:
         node = root
         for table in tables:
             node = resolved(node["properties"][table], definitions)
-        node["properties"][last]["description"] = key.sentence
+        node["properties"][last] = told(node["properties"][last], key.sentence)
 
 
 def _shape(models: Schema) -> Schema:

@@ -35,9 +35,12 @@ class Kind:
     form: Callable[[Document], object]
 
 
+schema_of: Final = cache(json_schema)
+
+
 @cache
 def validator(kind: str) -> Draft202012Validator:
-    return Draft202012Validator(json_schema(kind))
+    return Draft202012Validator(schema_of(kind))
 
 
 def faults(kind: str, document: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -17,7 +17,7 @@ from simfrontier.json_schema.parts import none_of
 from simfrontier.plan import FAMILIES
 from simfrontier.scenario import options_of, plan_keys, plan_sentences, scenario_keys
 from tests.invoke import TOY
-from tests.json_schema.kinds import KINDS, Kind, faults
+from tests.json_schema.kinds import KINDS, Kind, faults, schema_of
 
 Schema = dict[str, Any]
 SCENARIO = """
@@ -31,7 +31,7 @@ run.devices = [8, 16]
 
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_a_schema_is_valid_and_the_same_each_time(name: str) -> None:
-    Draft202012Validator.check_schema(json_schema(name))
+    Draft202012Validator.check_schema(schema_of(name))
     assert json.loads(schema_text(name)) == json_schema(name)
     assert schema_text(name) == schema_text(name)
 
@@ -209,7 +209,7 @@ def offered(schema: Schema, *path: str) -> dict[str, Schema]:
 
 
 def test_under_the_name_of_a_family_its_keys_are_offered_and_no_others() -> None:
-    schema = json_schema("scenario")
+    schema = schema_of("scenario")
     for family in FAMILIES:
         keys = offered(schema, "plans", family)
         assert set(keys) == {*plan_keys(family), "search"}
@@ -218,20 +218,20 @@ def test_under_the_name_of_a_family_its_keys_are_offered_and_no_others() -> None
 
 
 def test_under_another_name_the_keys_of_all_families_are_offered() -> None:
-    keys = offered(json_schema("scenario"), "plans", "mine")
+    keys = offered(schema_of("scenario"), "plans", "mine")
     assert set(keys) == {key for family in FAMILIES for key in plan_keys(family)} | {"search"}
-    assert set(offered(json_schema("scenario"), "at", "8", "plans", "mine")) == set(keys)
+    assert set(offered(schema_of("scenario"), "at", "8", "plans", "mine")) == set(keys)
 
 
 def test_machines_and_keys_of_device_are_offered() -> None:
-    name = offered(json_schema("scenario"), "machine")["name"]
+    name = offered(schema_of("scenario"), "machine")["name"]
     assert "frontier" in name["anyOf"][0]["enum"]
-    assert {"hbm_bytes", "fp32", "codecs"} <= set(offered(json_schema("machine"), "device"))
-    assert set(offered(json_schema("machine"), "device", "codecs")) == {"int8", "int4", "zfp", "mpc"}
+    assert {"hbm_bytes", "fp32", "codecs"} <= set(offered(schema_of("machine"), "device"))
+    assert set(offered(schema_of("machine"), "device", "codecs")) == {"int8", "int4", "zfp", "mpc"}
 
 
 def test_the_schema_and_list_keys_have_the_same_keys_with_the_same_sentences() -> None:
-    schema = json_schema("scenario")
+    schema = schema_of("scenario")
     for key in scenario_keys():
         *tables, last = key.name.split(".")
         if key.families:
@@ -243,22 +243,22 @@ def test_the_schema_and_list_keys_have_the_same_keys_with_the_same_sentences() -
 
 
 def test_a_family_is_told_by_its_sentence() -> None:
-    plans = json_schema("scenario")["properties"]["plans"]["properties"]
+    plans = schema_of("scenario")["properties"]["plans"]["properties"]
     assert {family: plan["description"] for family, plan in plans.items()} == plan_sentences()
 
 
 def test_defaults_are_those_of_the_program() -> None:
-    keys = offered(json_schema("scenario"), "plans", "zeropp")
+    keys = offered(schema_of("scenario"), "plans", "zeropp")
     assert (keys["weight_codec"]["default"], keys["qwz"]["default"]) == ("int8:6144", True)
     assert keys["secondary"]["default"] == ["package", "gcd"]
-    data = json_schema("scenario")["$defs"]["data-zero1"]["properties"]["reduction"]["default"]
+    data = schema_of("scenario")["$defs"]["data-zero1"]["properties"]["reduction"]["default"]
     assert data == options_of("megatron", {"data": "zero1"}).data.reduction
-    own = json_schema("scenario")["$defs"]["plan-zero1"]["properties"]["reduction"]["default"]
+    own = schema_of("scenario")["$defs"]["plan-zero1"]["properties"]["reduction"]["default"]
     assert own == options_of("zero1", {}).reduction
 
 
 def test_a_number_of_a_machine_says_its_unit() -> None:
-    link = json_schema("machine")["$defs"]["LinkClass"]["properties"]
+    link = schema_of("machine")["$defs"]["LinkClass"]["properties"]
     assert link["bytes_per_s"]["description"] == "In bytes/s."
     assert link["half_bytes"]["description"] == "In bytes. Without it: 0."
 
