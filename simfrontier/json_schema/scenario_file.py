@@ -11,7 +11,7 @@ from simfrontier.json_schema.parts import document, named_or_file, offered, refe
 from simfrontier.json_schema.plans import EVERY_KEY, plan_definitions, plans_table
 from simfrontier.machine import catalog, published_spreads
 from simfrontier.plan import FAMILIES
-from simfrontier.scenario import FILE_NAME, SIZE, SIZED, FileForm, SearchTable, scenario_keys
+from simfrontier.scenario import FILE_NAME, SIZE, SIZED, FileForm, SearchTable, grid_orders, scenario_keys
 from simfrontier.stack import stacks
 from simfrontier.workload import GptShape, MlpShape, known_models, sizes_of
 
@@ -29,6 +29,8 @@ def scenario_file() -> Schema:
     _keys(keys["machine"], definitions)["name"] |= named_or_file(catalog())
     _keys(keys["library"], definitions)["name"] |= named_or_file(libraries())
     _keys(keys["run"], definitions)["devices"]["uniqueItems"] = True
+    if not grid_orders():
+        del _keys(found[SEARCH], definitions)["by"]
     definitions["Spread"]["properties"]["name"]["enum"] = sorted(published_spreads())
     models = {"enum": [shape.name for shape in known_models()]}
     _keys(keys["model"], definitions)["name"] |= offered(models)

@@ -7,15 +7,16 @@ import json
 import re
 import tomllib
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import given, strategies as st
 from jsonschema import Draft202012Validator
 
-from simfrontier.json_schema import SCHEMAS, json_schema, schema_text
+from simfrontier.json_schema import SCHEMAS, json_schema, scenario_file, schema_text
 from simfrontier.json_schema.parts import none_of
 from simfrontier.plan import FAMILIES
-from simfrontier.scenario import options_of, plan_keys, plan_sentences, scenario_keys
+from simfrontier.scenario import grid_orders, options_of, plan_keys, plan_sentences, scenario_keys
 from tests.invoke import TOY
 from tests.json_schema.kinds import KINDS, Kind, faults, schema_of
 
@@ -241,6 +242,12 @@ def test_the_schema_and_list_keys_have_the_same_keys_with_the_same_sentences() -
         elif key.name not in ("at", "plans"):
             assert offered(schema, *tables)[last]["description"] == key.sentence
     assert set(offered(schema)) == {key.name.partition(".")[0] for key in scenario_keys()}
+
+
+def test_without_an_order_of_grids_no_search_has_one() -> None:
+    with mock.patch.object(scenario_file, "grid_orders", dict):
+        assert "by" not in offered(json_schema("scenario"), "plans", "axonn", "search")
+    assert ("by" in offered(schema_of("scenario"), "plans", "axonn", "search")) == bool(grid_orders())
 
 
 def test_a_family_is_told_by_its_sentence() -> None:
