@@ -26,7 +26,7 @@ LAYERS = (
     ("cost",),
     ("simulation", "analysis"),
     ("scenario",),
-    ("forecast", "study"),
+    ("forecast", "json_schema", "study"),
     ("sensitivity", "slowdown", "tuning", "explanation", "kineto"),
     ("environment", "goodput"),
     ("runs",),

@@ -25,6 +25,7 @@ from simfrontier.cli.options import (
 )
 from simfrontier.cli.real_verbs import crosscheck
 from simfrontier.cli.schedule_verbs import check, export, replay, show
+from simfrontier.cli.schema import schema
 from simfrontier.cli.search_verbs import explain, tune
 from simfrontier.ending import TRACEBACK, version_of
 from simfrontier.extras import Verb, added
@@ -132,23 +133,8 @@ def doctor(json: Annotated[bool, typer.Option("--json", help="print the findings
 VERBS: Final = {
     verb.__name__.removesuffix("_"): verb
     for verb in (
-        *(
-            compare,
-            serve,
-            list_,
-            run,
-            show,
-            check,
-            calibrate,
-            export,
-            import_,
-            replay,
-            crosscheck,
-            validate,
-            tune,
-            explain,
-        ),
-        *(goodput, algorithms, doctor),
+        *(compare, serve, list_, run, show, check, calibrate, export, import_, replay, crosscheck, validate),
+        *(tune, explain, goodput, algorithms, schema, doctor),
     )
 }  # in the order of --help
 

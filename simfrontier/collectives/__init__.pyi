@@ -15,12 +15,13 @@ from .calibration import (
 )
 from .fit_record import ErrorSummary as ErrorSummary, FitRecord as FitRecord, LeftOutDevices as LeftOutDevices
 from .library import Library as Library, Residual as Residual
-from .library_file import ranks_and_packages as ranks_and_packages
+from .library_file import LibraryFile as LibraryFile, ranks_and_packages as ranks_and_packages
 from .load import (
     CATALOG as CATALOG,
     environments_of as environments_of,
     libraries as libraries,
     load_library as load_library,
+    two_level_libraries as two_level_libraries,
 )
 from .lowering import Lowered as Lowered, Recipe as Recipe, Transfer as Transfer, lower as lower
 from .lowering.program import LoweredSchedule as LoweredSchedule
@@ -33,6 +34,7 @@ from .step_law import StepLaw as StepLaw
 from .traced import TracedCall as TracedCall, traced_call as traced_call
 from .tuning import TuningModel as TuningModel
 from .two_level import Levels as Levels
+from .two_level_file import TwoLevelFile as TwoLevelFile
 from .volume import (
     Message as Message,
     Part as Part,

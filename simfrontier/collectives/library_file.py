@@ -34,7 +34,10 @@ class AlgorithmsTable:
 
 
 _CAP: Final = re.compile(r"ranks_([1-9][0-9]*)_packages_([1-9][0-9]*)_bytes_per_s")
-CapName = Annotated[str, Rule(lambda name: _CAP.fullmatch(name) is not None, "ranks_N_packages_M_bytes_per_s")]
+CapName = Annotated[
+    str,
+    Rule(lambda name: _CAP.fullmatch(name) is not None, "ranks_N_packages_M_bytes_per_s", pattern=f"^{_CAP.pattern}$"),
+]
 
 
 def ranks_and_packages(name: str) -> tuple[int, int]:

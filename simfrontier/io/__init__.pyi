@@ -18,6 +18,14 @@ from .bounds import (
     Text as Text,
 )
 from .headers import headed as headed
+from .json_schema import (
+    DEFINITIONS as DEFINITIONS,
+    FormSchema as FormSchema,
+    Schema as Schema,
+    definitions_of as definitions_of,
+    inlined as inlined,
+    resolved as resolved,
+)
 from .model import Strict as Strict
 from .node import Node as Node
 from .text import (

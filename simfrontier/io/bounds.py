@@ -18,12 +18,15 @@ if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler
     from pydantic_core import CoreSchema
 
+JSON_SCHEMA: Final = "json_schema"  # in the metadata of a check of pydantic: a function that gives its keywords there
+
 
 class Rule:
-    """Annotation of what else a value has to be: a test of it, and in words what is allowed."""
+    """Annotation of what else a value has to be: a test of it, in words what is allowed, and as much of it as keywords
+    of JSON Schema can say."""
 
-    def __init__(self, holds: Callable[[Any], bool], allowed: str) -> None:
-        self.holds, self.allowed = holds, allowed
+    def __init__(self, holds: Callable[[Any], bool], allowed: str, **keywords: object) -> None:
+        self.holds, self.allowed, self.keywords = holds, allowed, keywords
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         from pydantic_core import PydanticCustomError, core_schema as schema
@@ -33,7 +36,8 @@ class Rule:
                 raise PydanticCustomError("rule", "{allowed}", {"allowed": self.allowed})
             return value
 
-        return schema.no_info_after_validator_function(held, handler(source))
+        said = {JSON_SCHEMA: lambda: self.keywords}
+        return schema.no_info_after_validator_function(held, handler(source), metadata=said)
 
 
 class Parsed:
@@ -56,8 +60,13 @@ class Parsed:
 
 Kind = Literal["quoted", "measured", "fitted", "inferred", "assumed"]
 Text = Annotated[str, Len(1, TEXT.most)]
-Line = Annotated[str, Rule(lambda text: text != "" and text.isprintable(), "a text of one line")]
-Positive = Annotated[float, Gt(0), Le(LARGEST), Rule(lambda number: number >= SMALLEST, f"at least {SMALLEST:g}")]
+Line = Annotated[str, Rule(lambda text: text != "" and text.isprintable(), "a text of one line", minLength=1)]
+Positive = Annotated[
+    float,
+    Gt(0),
+    Le(LARGEST),
+    Rule(lambda number: number >= SMALLEST, f"at least {SMALLEST:g}", minimum=SMALLEST),
+]
 NotNegative = Annotated[float, Ge(0), Le(LARGEST)]
 AtLeastOne = Annotated[float, Ge(1), Le(LARGEST)]
 Share = Annotated[float, Gt(0), Le(1)]
@@ -87,7 +96,8 @@ class Sourced:
         }
         strict = schema.CoreConfig(strict=True, allow_inf_nan=False)
         table = schema.typed_dict_schema(keys, extra_behavior="forbid", config=strict)
-        return schema.no_info_after_validator_function(_value, table)
+        said = {JSON_SCHEMA: lambda: {"dependentRequired": {"low": ["high"], "high": ["low"]}}}
+        return schema.no_info_after_validator_function(_value, table, metadata=said)
 
 
 SOURCED: Final = Sourced()
@@ -127,7 +137,8 @@ class Names:
                 raise PydanticKnownError("literal_error", {"expected": ", ".join(self.names)})
             return value
 
-        return schema.no_info_plain_validator_function(one_of_them)
+        said = {JSON_SCHEMA: lambda: {"type": "string", "enum": list(self.names)}}
+        return schema.no_info_plain_validator_function(one_of_them, metadata=said)
 
 
 class Switch:
@@ -142,7 +153,8 @@ class Switch:
                 raise PydanticCustomError("switch", "0 or 1")
             return number == 1.0
 
-        return schema.no_info_after_validator_function(switched, schema.float_schema(strict=True, allow_inf_nan=False))
+        number, said = schema.float_schema(strict=True, allow_inf_nan=False), {JSON_SCHEMA: lambda: {"enum": [0, 1]}}
+        return schema.no_info_after_validator_function(switched, number, metadata=said)
 
 
 class Derived:

@@ -1,4 +1,5 @@
 from .copies import Copies as Copies, Messages as Messages
+from .form import MachineFile as MachineFile
 from .hardware import (
     BUS as BUS,
     SWITCH as SWITCH,

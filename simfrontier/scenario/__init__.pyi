@@ -1,6 +1,7 @@
 from .case import Case as Case, mesh_of as mesh_of
 from .extended import ScenarioKeys as ScenarioKeys
 from .form import (
+    FileForm as FileForm,
     GoodputTable as GoodputTable,
     PublishedTable as PublishedTable,
     RequiredTable as RequiredTable,
@@ -10,11 +11,21 @@ from .form import (
 )
 from .grid_order import GridOrder as GridOrder, grid_orders as grid_orders
 from .keys import plan_sentences as plan_sentences, scenario_keys as scenario_keys
-from .load import Scenario as Scenario, load_scenario as load_scenario, scenario_of as scenario_of
+from .load import (
+    FILE_NAME as FILE_NAME,
+    SIZE as SIZE,
+    SIZED as SIZED,
+    Scenario as Scenario,
+    load_scenario as load_scenario,
+    scenario_of as scenario_of,
+)
 from .plans import (
+    AXES as AXES,
     COMPARING as COMPARING,
+    STEP_KEYS as STEP_KEYS,
     SearchTable as SearchTable,
     options_of as options_of,
+    plan_keys as plan_keys,
     unknown_family as unknown_family,
     without_comparisons as without_comparisons,
 )

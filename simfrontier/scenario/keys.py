@@ -19,6 +19,7 @@ from simfrontier.io import read_toml
 from simfrontier.plan import FAMILIES
 from simfrontier.records import dataclass
 from simfrontier.scenario.form import FileForm
+from simfrontier.scenario.plans import plan_keys
 
 _WORDS = {str: "text", int: "whole number", float: "number", bool: "true or false"}
 
@@ -57,7 +58,8 @@ def _keys_of_plans(told: Mapping[str, str]) -> Iterator[ScenarioKey]:
     found: dict[str, tuple[str, str]] = {"search": ("a table", "")}
     families: dict[str, list[str]] = {"search": list(FAMILIES)}
     for family, (form, _) in FAMILIES.items():
-        for name, field in form.model_fields.items():
+        for name in plan_keys(family):
+            field = form.model_fields[name]
             default = "the plan's name" if name == "family" else _shown(field.default)
             found.setdefault(name, (words_of(field.annotation, field.metadata), default))
             families.setdefault(name, []).append(family)

@@ -26,6 +26,7 @@ COMPARING: Final = ("published", "sensitivity", "slowdown")  # tables that compa
 
 AXES = ("node", "package", "gcd")
 DATA_KEY = "data"
+OF_DATA = "gradient_codec"  # of a plan without data axes of its own; where it has such, of the plan on them
 ALSO_CALLED = {"fsdp": "zero3", "fsdp1": "zero3", "fsdp2": "zero3", "zero": "zero3", "mics": "hsdp"}
 STEP_KEYS = ("micro_batch", "grad_accum", "checkpointing", "attention", "softmax")  # of a plan as a whole
 
@@ -75,6 +76,12 @@ def searched(table: Mapping[str, Any], name: str) -> tuple[dict[str, Any], Searc
     return rest, search
 
 
+def plan_keys(family: str) -> tuple[str, ...]:
+    """The keys of a plan's table, of a family: those of its options, but for what is of the plan on the data axes."""
+    form = FAMILIES[family][0]
+    return tuple(key for key in form.model_fields if key != OF_DATA or not issubclass(form, TensorOptions))
+
+
 def options_of(name: str, table: Mapping[str, Any]) -> Options:
     """The options of a plan's table. Raises InputError that names the key."""
     family = table.get("family", name)
@@ -109,10 +116,9 @@ def names_softmax(options: Options) -> bool:
 
 def _refuse_own_codec(table: Mapping[str, Any], plan: Key) -> None:
     """The plan on the data axes decides how gradients cross them."""
-    key = "gradient_codec"
-    if key in table:
-        text = f"is of the plan on the data axes: {dotted((*plan, DATA_KEY, key))}"
-        raise InputError(text, key=(*plan, key))
+    if OF_DATA in table:
+        text = f"is of the plan on the data axes: {dotted((*plan, DATA_KEY, OF_DATA))}"
+        raise InputError(text, key=(*plan, OF_DATA))
 
 
 def _refuse_two_codecs(table: Mapping[str, Any], plan: Key) -> None:

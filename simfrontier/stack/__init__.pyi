@@ -1,1 +1,7 @@
-from .stack import CATALOG as CATALOG, Stack as Stack, load_stack as load_stack, stacks_of as stacks_of
+from .stack import (
+    CATALOG as CATALOG,
+    Stack as Stack,
+    load_stack as load_stack,
+    stacks as stacks,
+    stacks_of as stacks_of,
+)

@@ -61,11 +61,15 @@ class Stack:
     plans: Mapping[str, Mapping[str, bool | int | float | str]] = field(default_factory=dict, hash=False)
 
     def under(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """A scenario's document with what this stack has by default where the document is silent."""
-        plans, model = document.get("plans"), document.get("model")
-        out = {**document, "engine": {**self.engine, **document.get("engine", {})}}
-        if isinstance(model, dict) and model.get("precision") in self.gradients:
-            out["model"] = {"gradients": self.gradients[model["precision"]], **model}
+        """A scenario's document with what this stack has by default where the document is silent; what has not the type
+        that it should have stays, to be refused."""
+        plans, model, engine = document.get("plans"), document.get("model"), document.get("engine", {})
+        out = dict(document)
+        if isinstance(engine, dict):
+            out["engine"] = {**self.engine, **engine}
+        precision = model.get("precision") if isinstance(model, dict) else None
+        if isinstance(model, dict) and isinstance(precision, str) and precision in self.gradients:
+            out["model"] = {"gradients": self.gradients[precision], **model}
         if isinstance(plans, dict):
             out["plans"] = {name: self.plan(table, name) for name, table in plans.items()}
         return out

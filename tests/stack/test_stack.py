@@ -129,6 +129,21 @@ def test_a_bad_file_is_one_line(text: str, said: str, tmp_path: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"engine": "layer"}, 's.toml: engine: got "layer", allowed: a table'),
+        ({"model": {"name": "tiny", "precision": {}}}, "s.toml: model.precision: got {}, allowed: "),
+        ({"plans": {"zero3": 1}}, "s.toml: plans.zero3: got 1, allowed: a table"),
+    ],
+)
+def test_what_has_another_type_under_a_stack_is_one_line(changed: dict[str, Any], said: str) -> None:
+    document = {"name": "s", "title": "s", "machine": {"name": "a100-node"}, "model": {"name": "tiny"}, "plans": {}}
+    with pytest.raises(InputError) as refused:
+        scenario_of({**document, "run": {"devices": [4]}, "stack": "megatron", **changed}, "s.toml")
+    assert str(refused.value).startswith(said)
+
+
 def test_an_unknown_stack_is_named_with_the_nearest() -> None:
     with pytest.raises(InputError, match=r'stack "megatron-cor" is not in the catalog; .*megatron-core') as caught:
         scenario("megatron-cor")
