@@ -25,6 +25,7 @@ from simfrontier.cli.options import (
 from simfrontier.cli.real_verbs import crosscheck
 from simfrontier.cli.schedule_verbs import check, export, replay, show
 from simfrontier.cli.search_verbs import explain, tune
+from simfrontier.cli.topology_verb import topology
 from simfrontier.ending import TRACEBACK, version_of
 from simfrontier.extras import Verb, added
 from simfrontier.usage import OF_REAL, Verbs
@@ -132,7 +133,7 @@ VERBS: Final = {
     verb.__name__.removesuffix("_"): verb
     for verb in (
         *(compare, serve, list_, run, show, check, calibrate, export, replay, crosscheck, validate, tune, explain),
-        *(goodput, algorithms, doctor),
+        *(goodput, topology, algorithms, doctor),
     )
 }  # in the order of --help
 
