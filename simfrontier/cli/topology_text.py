@@ -111,7 +111,9 @@ def slurm_lines(levels: SlurmLevels, source: str) -> Iterator[str]:
     for level in levels.levels:
         least, most = min(level.num_nodes), max(level.num_nodes)
         nodes = f"{least:,}" if least == most else f"{least:,} to {most:,}"
-        yield f"  group_level = {level.level}: {len(level.switches):,} switches, {nodes} nodes below each"
+        switches = f"{len(level.switches):,} switches" if len(level.switches) > 1 else "1 switch"
+        each = "each" if len(level.switches) > 1 else "it"
+        yield f"  group_level = {level.level}: {switches}, {nodes} node{'s' if most > 1 else ''} below {each}"
     yield ""
     yield "# In a scenario, on a machine with groups (dragonfly) or leaves (fat tree):"
     yield "[nodes]"

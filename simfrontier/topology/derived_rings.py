@@ -21,7 +21,7 @@ def rings_of(links: Mapping[Pair, int], num_devices: int) -> tuple[Order, ...]:
     """Rings and their ways back. Raises InputError where the links have none."""
     left = dict(links)
     found: list[Order] = []
-    while (ring := _ring(left, num_devices)) is not None and ring not in found:
+    while (ring := _ring(left, num_devices)) is not None and undirected(ring) not in map(undirected, found):
         found.append(ring)
         for a, b in _steps(ring):
             left[a, b] -= 1
@@ -29,6 +29,13 @@ def rings_of(links: Mapping[Pair, int], num_devices: int) -> tuple[Order, ...]:
         text = f"no ring over all {num_devices} devices along their links was found in {MOST_STEPS:,} steps"
         raise InputError(f"{text}; a machine file needs one; allowed: links that close a ring")
     return tuple(order for ring in found for order in (ring, ring[::-1]))
+
+
+def undirected(ring: Order) -> Order:
+    """A ring from its lowest device on, in the direction in which the second is lower: the same for its way back."""
+    at = ring.index(min(ring))
+    turned = (*ring[at:], *ring[:at])
+    return min(turned, (turned[0], *turned[:0:-1]))
 
 
 def chains_of(rings: Sequence[Order], entries: Sequence[int]) -> tuple[Order, ...]:
@@ -45,11 +52,11 @@ def chains_of(rings: Sequence[Order], entries: Sequence[int]) -> tuple[Order, ..
 
 
 def joins_of(links: Mapping[Pair, int], num_devices: int) -> tuple[Pair, ...]:
-    """Pairs of devices that close a ring over parts of the node that no links join: the last device of a path over each
-    part, with the first of the next. None where links join all devices. Raises InputError where a part has no such
-    path."""
+    """Pairs of devices that close a ring where links alone do not: over each part of the node that they join, a path,
+    whose last device is joined with the first of the next path. None where there is a ring. Raises InputError where a
+    part has no such path."""
     parts = parts_of(links, num_devices)
-    if len(parts) == 1:
+    if len(parts) == 1 and _ring(links, num_devices) is not None:
         return ()
     paths = [_path(links, part) for part in parts]
     ends = [(path[-1], paths[(at + 1) % len(paths)][0]) for at, path in enumerate(paths)]

@@ -87,10 +87,14 @@ def _matched(wanted: Sequence[Sequence[int]]) -> list[int] | None:
     owner: dict[int, int] = {}
 
     def found(package: int, seen: set[int]) -> bool:
+        free = next((nic for nic in wanted[package] if nic not in owner), None)
+        if free is not None:
+            owner[free] = package
+            return True
         for nic in wanted[package]:
             if nic not in seen:
                 seen.add(nic)
-                if nic not in owner or found(owner[nic], seen):
+                if found(owner[nic], seen):
                     owner[nic] = package
                     return True
         return False

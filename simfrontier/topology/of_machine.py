@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine
 from simfrontier.topology.counted_links import links_per_class
-from simfrontier.topology.derived_rings import parts_of
+from simfrontier.topology.derived_rings import joins_of
 from simfrontier.topology.device_arch import DeviceArch
 from simfrontier.topology.node_topology import NodeTopology, Pair, PciPlace, TopologyDevice, TopologyNic
-from simfrontier.topology.pci import UNKNOWN, PciLink, nearest_pci
+from simfrontier.topology.pci import ROUNDED, UNKNOWN, PciLink, nearest_pci
 from simfrontier.topology.to_machine import NIC, PCIE, PORT, mbit
 
 
@@ -20,7 +22,7 @@ def topology_of(machine: Machine, arch: DeviceArch) -> NodeTopology:
     links = _links(machine, counts)
     num_devices = machine.devices_per_node
     to_switch = counts.get(PORT) if machine.node.has_switch else 0
-    device_pci, nic_pci = _pci(machine, to_switch is None, arch)
+    device_pci, nic_pci = _pci(machine, counts, arch)
     places = [_place(machine, device, device_pci) for device in range(num_devices)]
     devices = tuple(
         TopologyDevice(dev=device, busid=f"{device:04x}:02:00.0", place=place) for device, place in enumerate(places)
@@ -52,31 +54,31 @@ def _pairs(machine: Machine) -> dict[Pair, str]:
 
 
 def _links(machine: Machine, counts: dict[str, int | None]) -> dict[Pair, int]:
-    """Counted links; others are left out where they join parts that no links join. Raises InputError for a pair inside
-    such a part."""
+    """Counted links; others are left out where they are those that a reader of the XML adds by itself. Raises
+    InputError for others."""
     pairs = _pairs(machine)
     links = {pair: count for pair, name in pairs.items() if (count := counts[name]) is not None}
-    part_of = {device: at for at, part in enumerate(parts_of(links, machine.devices_per_node)) for device in part}
-    for (a, b), name in pairs.items():
-        if (a, b) not in links and part_of[a] == part_of[b]:
-            rate = machine.link_classes[name].bytes_per_s
-            text = (
-                f"link class {name} of {machine.name} has {rate:g} bytes/s, no whole number of links of these devices"
-            )
-            raise InputError(f"{text}; an XML only counts links; allowed: --arch, which says what one carries")
+    others = {pair: name for pair, name in pairs.items() if pair not in links}
+    if others and others.keys() != set(joins_of(links, machine.devices_per_node)):
+        name = next(iter(others.values()))
+        rate = machine.link_classes[name].bytes_per_s
+        text = f"link class {name} of {machine.name} has {rate:g} bytes/s, no whole number of links of these devices"
+        raise InputError(f"{text}; an XML only counts links; allowed: --arch, which says what one carries")
     return links
 
 
-def _pci(machine: Machine, joins: bool, arch: DeviceArch) -> tuple[PciLink, PciLink]:
-    """Of devices, and of NICs. `joins`: the devices' one is all that joins them."""
-    has_nics = bool(machine.node.nic_device)
-    nic = nearest_pci(machine.link_classes[PCIE].bytes_per_s) if has_nics else UNKNOWN
-    if not joins:
+def _pci(machine: Machine, counts: dict[str, int | None], arch: DeviceArch) -> tuple[PciLink, PciLink]:
+    """Of devices, and of NICs. Where devices are joined by what is no links of theirs, that is PCI. Raises InputError
+    where that has no bandwidth of PCI."""
+    nic = nearest_pci(machine.link_classes[PCIE].bytes_per_s) if machine.node.nic_device else UNKNOWN
+    joining = [machine.link_classes[name].bytes_per_s for name, count in counts.items() if count is None]
+    if not joining:
         return nic, nic
-    rate = machine.link_classes[PORT].bytes_per_s
-    device = nearest_pci(rate)
-    if abs((device.bytes_per_s or 0) / rate - 1) > 1e-3:
-        text = f"link class {PORT} of {machine.name} has {rate:g} bytes/s, no whole number of links of {arch.name}"
+    device = nearest_pci(min(joining))
+    if machine.node.has_switch and not math.isclose(device.bytes_per_s or 0, joining[0], rel_tol=ROUNDED):
+        text = (
+            f"link class {PORT} of {machine.name} has {joining[0]:g} bytes/s, no whole number of links of {arch.name}"
+        )
         raise InputError(f"{text}, and no PCI link; allowed: --arch, which says what one link carries")
     return device, nic
 

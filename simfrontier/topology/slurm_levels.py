@@ -32,11 +32,13 @@ class SlurmLevels:
 def slurm_levels(path: Path) -> SlurmLevels:
     """Read a file. A level is one that all nodes have a switch on. Raises InputError with the line that is wrong."""
     read = read_topology(path)
-    levels = []
+    levels: list[SwitchLevel] = []
     for level in range(SWITCH_LEVELS.most):
         try:
             switches, groups = read.switches(level), read.groups(level)
         except InputError:  # a node has no switch so high
+            break
+        if any(switches == each.switches for each in levels):  # a circle, which Slurm does not refuse in a file
             break
         below = Counter(groups)
         levels.append(

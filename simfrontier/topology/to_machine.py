@@ -16,7 +16,7 @@ from simfrontier.io import on_base, read_toml
 from simfrontier.machine import CATALOG, Machine, catalog, load_machine
 from simfrontier.records import dataclass
 from simfrontier.topology.counted_links import links_per_class
-from simfrontier.topology.derived_rings import chains_of, joins_of, rings_of
+from simfrontier.topology.derived_rings import chains_of, joins_of, rings_of, undirected
 from simfrontier.topology.nearest_nics import PlacedNics, placed_nics
 from simfrontier.topology.node_topology import NodeTopology, Pair
 from simfrontier.topology.pci import nearest_pci
@@ -152,10 +152,10 @@ class _Made:
     def _links(self) -> None:
         topology, num_devices = self.topology, len(self.topology.devices)
         counts = links_per_class(self.base, topology.arch)
-        named = {count: name for name, count in counts.items() if count is not None}
+        named = {count: name for name, count in counts.items() if count is not None and name != PORT}
         pairs: dict[str, list[list[int]]] = {}
         for count in sorted(set(topology.links.values()), reverse=True):
-            name = named.get(count) or f"{topology.medium}{count}"
+            name = named.get(count) or self._new_name(count)
             if count not in named:
                 self._classes[name] = self._new_class(count, counts)
             pairs[name] = [list(pair) for pair, each in topology.links.items() if each == count]
@@ -164,7 +164,7 @@ class _Made:
         if joins:
             name = self._host_class(counts)
             pairs[name] = [list(pair) for pair in joins]
-            source += f"; {name}: devices that these do not join, through CPUs, as a ring"
+            source += f"; {name}: through CPUs, where links close no ring"
         self._used |= pairs.keys()
         self._node["links"] = {"kind": "quoted", "source": source, "pairs": pairs}
         of_base = self.document["node"]
@@ -176,13 +176,13 @@ class _Made:
 
     def _host_class(self, counts: Mapping[str, int | None]) -> str:
         """Links through CPUs: the base's, where it has such, or else of the bandwidth of a device's PCI link."""
-        others = [name for name, count in counts.items() if count is None]
+        others = [name for name, count in counts.items() if count is None and name != PORT]
         if others:
             return others[0]
         rates = [device.place.link.bytes_per_s for device in self.topology.devices]
         known = [rate for rate in rates if rate is not None]
         if not known:
-            text = "links do not join all devices, and PCI links, which do, are of unknown speed"
+            text = "links close no ring over all devices, and PCI links, which could, are of unknown speed"
             raise InputError(f"{text}; allowed: link_speed and link_width of devices", where=self.where)
         source = f"{self.where}: the narrowest PCI link of a device; CPUs are between"
         self._classes["host"] = {
@@ -190,6 +190,11 @@ class _Made:
             "share": self._share(min(known)),
         }
         return "host"
+
+    def _new_name(self, count: int) -> str:
+        """As the catalog names classes; the base may have one of that name for another number of such links."""
+        name = f"{self.topology.medium}{count}"
+        return name if name not in self.base.link_classes else f"{self.topology.arch.name}-{name}"
 
     def _new_class(self, count: int, counts: Mapping[str, int | None]) -> Document:
         """So many links, with the share and the start-up of the base's links nearest in bandwidth."""
@@ -274,16 +279,10 @@ def _around(num_devices: int) -> list[list[int]]:
 
 def _paired(rings: list[list[int]]) -> list[tuple[int, ...]]:
     """Rings, each before its way back, which may be anywhere in a machine's file."""
-    out: list[tuple[int, ...]] = []
+    out: dict[tuple[int, ...], tuple[int, ...]] = {}
     for ring in map(tuple, rings):
-        if _canonical(ring[::-1]) not in map(_canonical, out[::2]):
-            out += [ring, ring[::-1]]
-    return out
-
-
-def _canonical(ring: tuple[int, ...]) -> tuple[int, ...]:
-    at = ring.index(min(ring))
-    return (*ring[at:], *ring[:at])
+        out.setdefault(undirected(ring), ring)
+    return [order for ring in out.values() for order in (ring, ring[::-1])]
 
 
 def _with(links: Mapping[Pair, int], joins: tuple[Pair, ...]) -> Mapping[Pair, int]:

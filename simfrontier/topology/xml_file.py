@@ -67,7 +67,7 @@ def _parsed(text: str) -> Element:
         tree.parser.Parse(text, True)
     except expat.ExpatError as error:
         said = expat.ErrorString(error.code) or "not well-formed"
-        raise InputError(f"line {error.lineno} column {error.offset + 1}: not XML: {said}") from None
+        raise InputError(f"line {error.lineno}: not XML: {said}") from None
     assert tree.root is not None, "expat refuses a text without an element"
     return tree.root
 
