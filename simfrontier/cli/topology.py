@@ -50,6 +50,7 @@ def show_topology(
         levels = slurm_levels(Path(source))
         typer.echo(json.dumps(slurm_json(levels), indent=1) if as_document else "\n".join(slurm_lines(levels, source)))
         return
+    preferred: tuple[int, ...] = ()  # devices with a NIC, of those as near to it
     if sort == "machine":
         machine = load_machine(source)
         topology, left_out = _of_machine(source, machine, arch, version)
@@ -69,9 +70,9 @@ def show_topology(
     if out is not None:
         write_whole(out, written)
     if as_document:
-        typer.echo(json.dumps(as_json(topology) | {"left_out": list(left_out)}, indent=1))
+        typer.echo(json.dumps(as_json(topology, preferred) | {"left_out": list(left_out)}, indent=1))
         return
-    for line in lines_of(topology, said):
+    for line in lines_of(topology, said, preferred):
         typer.echo(line)
     for text in left_out:
         typer.echo(f"Not in {out or 'the XML'}: {text}")

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from simfrontier.topology import NodeTopology, SlurmLevels, placed_nics, way
+from simfrontier.topology import NodeTopology, PlacedNics, SlurmLevels, placed_nics, way
 from simfrontier.units import written
 
 PROGRAM = {1: "NCCL", 2: "RCCL"}
 MOST_PAIRS = 24  # in a line
 
 
-def lines_of(topology: NodeTopology, said: str) -> Iterator[str]:
-    """Devices, links by their number, NICs."""
+def lines_of(topology: NodeTopology, said: str, preferred: Sequence[int] = ()) -> Iterator[str]:
+    """Devices, links by their number, NICs; `preferred`: devices that have one, of those as near to it."""
     arch = topology.arch
     kind = f"devices ({arch.name})" if arch.link_bytes_per_s else "devices of unknown kind"
     cpus = f"{len(topology.cpus)} CPU{'s' if len(topology.cpus) != 1 else ''}"
@@ -23,7 +23,7 @@ def lines_of(topology: NodeTopology, said: str) -> Iterator[str]:
     for number, device in enumerate(topology.devices):
         yield f"  {number:<8}{device.busid:<16}{device.place.cpu:<5}{_pci(device.place.link)}"
     yield from _links(topology)
-    yield from _nics(topology)
+    yield from _nics(topology, placed_nics(topology, preferred))
 
 
 def _pci(link: Any) -> str:
@@ -52,24 +52,27 @@ def _count(count: int, one: float | None) -> str:
     return f"{count} link{'s' if count > 1 else ''}" + (f", {written(count * one, 'bytes/s')}" if one else "")
 
 
-def _nics(topology: NodeTopology) -> Iterator[str]:
-    placed = placed_nics(topology)
+def _nics(topology: NodeTopology, placed: PlacedNics | None) -> Iterator[str]:
     if placed is None:
         yield "NICs: none"
         return
     yield f"NICs (a package is {placed.devices_per_package} device{'s' if placed.devices_per_package > 1 else ''}):"
-    device_of = dict(zip((nic.dev for nic in placed.used), placed.device, strict=True))
+    where = {
+        nic.dev: f"on device {device} ({way(topology.devices[device].place, nic.place)}{_as_near(others)})"
+        for nic, device, others in zip(placed.used, placed.device, placed.as_near, strict=True)
+    }
     for nic in topology.nics:
-        where = "not used: slower, further, or a package's second"
-        if nic.dev in device_of:
-            device = device_of[nic.dev]
-            where = f"on device {device} ({way(topology.devices[device].place, nic.place)})"
-        yield f"  {nic.dev:<4}{nic.name:<14}{written(nic.bytes_per_s, 'bytes/s'):<12}{where}"
+        place = where.get(nic.dev, "not used: slower, further, or a package's second")
+        yield f"  {nic.dev:<4}{nic.name:<14}{written(nic.bytes_per_s, 'bytes/s'):<12}{place}"
 
 
-def as_json(topology: NodeTopology) -> dict[str, Any]:
+def _as_near(others: Sequence[int]) -> str:
+    return f"; as near to {', '.join(map(str, others))}" if others else ""
+
+
+def as_json(topology: NodeTopology, preferred: Sequence[int] = ()) -> dict[str, Any]:
     """The same for programs."""
-    placed = placed_nics(topology)
+    placed = placed_nics(topology, preferred)
     device_of = {} if placed is None else dict(zip((nic.dev for nic in placed.used), placed.device, strict=True))
     one = topology.arch.link_bytes_per_s
     return {

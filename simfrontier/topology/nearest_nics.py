@@ -12,12 +12,13 @@ Nearness = tuple[int, int]  # the smaller, the nearer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedNics:
-    """`used[k]` is the NIC of package k, of `devices_per_package` devices; it hangs on `device[k]`. A machine has as
-    many packages as NICs."""
+    """`used[k]` is the NIC of package k, of `devices_per_package` devices; it hangs on `device[k]`, and `as_near[k]` are
+    others of the package that are as near to it. A machine has as many packages as NICs."""
 
     devices_per_package: int
     used: tuple[TopologyNic, ...]
     device: tuple[int, ...]
+    as_near: tuple[tuple[int, ...], ...]
     bytes_per_s: float | None  # the narrowest PCI link between a NIC and its device; None where the file is silent
 
 
@@ -65,21 +66,24 @@ def placed_nics(topology: NodeTopology, preferred: Sequence[int] = ()) -> Placed
             break
     else:
         raise AssertionError("all devices together have a nearest NIC")
-    device = tuple(_device_of([row[nic] for row in near], package, preferred) for package, nic in _zip(packages, taken))
+    alike = [_nearest([row[nic] for row in near], package) for package, nic in zip(packages, taken, strict=True)]
+    device = tuple(next((each for each in some if each in preferred), some[0]) for some in alike)
     used = tuple(nics[nic] for nic in taken)
     return PlacedNics(
-        devices_per_package=size, used=used, device=device, bytes_per_s=_narrowest(topology, used, device)
+        devices_per_package=size,
+        used=used,
+        device=device,
+        as_near=tuple(
+            tuple(each for each in some if each != chosen) for some, chosen in zip(alike, device, strict=True)
+        ),
+        bytes_per_s=_narrowest(topology, used, device),
     )
 
 
-def _zip(packages: Sequence[range], taken: Sequence[int]) -> list[tuple[range, int]]:
-    return list(zip(packages, taken, strict=True))
-
-
-def _device_of(near: Sequence[Nearness], package: range, preferred: Sequence[int]) -> int:
+def _nearest(near: Sequence[Nearness], package: range) -> list[int]:
+    """The devices of a package that are nearest to a NIC."""
     least = min(near[device] for device in package)
-    alike = [device for device in package if near[device] == least]
-    return next((device for device in alike if device in preferred), alike[0])
+    return [device for device in package if near[device] == least]
 
 
 def _matched(wanted: Sequence[Sequence[int]]) -> list[int] | None:

@@ -35,10 +35,10 @@ def test_frontiers_xml_in_words(tmp_path: Path) -> None:
         "  2 links, 100 GB/s     0-6, 2-4",
         "  1 link, 50 GB/s       0-2, 1-3, 1-5, 3-7, 4-6, 5-7",
         "NICs (a package is 2 devices):",
-        "  0   hsn0          25 GB/s     on device 0 (PHB)",
-        "  1   hsn1          25 GB/s     on device 2 (PHB)",
-        "  2   hsn2          25 GB/s     on device 4 (PHB)",
-        "  3   hsn3          25 GB/s     on device 6 (PHB)",
+        "  0   hsn0          25 GB/s     on device 0 (PHB; as near to 1)",
+        "  1   hsn1          25 GB/s     on device 2 (PHB; as near to 3)",
+        "  2   hsn2          25 GB/s     on device 4 (PHB; as near to 5)",
+        "  3   hsn3          25 GB/s     on device 6 (PHB; as near to 7)",
         "  4   bond0         125 MB/s    not used: slower, further, or a package's second",
     ]
 
@@ -54,6 +54,7 @@ def test_the_same_for_programs(tmp_path: Path) -> None:
 def test_a_machine_made_of_an_xml_runs(tmp_path: Path) -> None:
     ran = invoke("topology", written(tmp_path, frontier()), "--base", "frontier", "--out", tmp_path / "mine.toml")
     assert ran.code == 0 and ran.out.endswith(f"Written to {tmp_path / 'mine.toml'}\n")
+    assert "hsn0          25 GB/s     on device 1 (PHB; as near to 0)" in ran.out  # as on the base
     out = tmp_path / "out"
     name = f"machine.name={tmp_path / 'mine.toml'}"
     ran = invoke("run", TOY, "--set", name, "--plans", "zero3", "--devices", "16", "--no-page", "--out", out)
