@@ -8,10 +8,12 @@ from typing import Final, Literal
 
 import typer
 
-from simfrontier.cli.topology_text import as_json, lines_of, slurm_json, slurm_lines
+from simfrontier.cli.topology_text import PROGRAM, as_json, lines_of, slurm_json, slurm_lines
 from simfrontier.errors import InputError, nearest, shown
 from simfrontier.io import read_toml
-from simfrontier.machine import Machine, catalog, load_machine
+from simfrontier.machine import catalog, load_machine
+from simfrontier.plaintext import one_line
+from simfrontier.records import dataclass
 from simfrontier.topology import (
     ARCHES,
     NONE,
@@ -37,7 +39,20 @@ MEDIA: Final[dict[int, Medium]] = {1: "nvlink", 2: "xgmi"}
 MADE_UP: Final = (
     "Bus ids, CPUs and PCI bridges are made up: a machine file has none. NCCL and RCCL find devices by bus id.",
 )
+MOST_NAMED: Final = 100  # characters of the name of a file, in sources and titles
 _FIRST_BYTES: Final = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Told:
+    """A node, what it is called, the file that is made of it, what of it that file lacks, and the devices of the base
+    that have a NIC."""
+
+    topology: NodeTopology
+    said: str
+    text: str = ""
+    left_out: tuple[str, ...] = ()
+    preferred: tuple[int, ...] = ()
 
 
 def show_topology(
@@ -50,34 +65,42 @@ def show_topology(
         levels = slurm_levels(Path(source))
         typer.echo(json.dumps(slurm_json(levels), indent=1) if as_document else "\n".join(slurm_lines(levels, source)))
         return
-    preferred: tuple[int, ...] = ()  # devices with a NIC, of those as near to it
-    if sort == "machine":
-        machine = load_machine(source)
-        topology, left_out = _of_machine(source, machine, arch, version)
-        said = f"{machine.name} as {'RCCL' if topology.version == 2 else 'NCCL'} has it"
-        written = xml_text(topology, machine.device.num_compute_units, (f"The node of {machine.title}.", *MADE_UP))
-    else:
-        topology = read_node(Path(source))
-        said, written, left_out = source, "", ()
-        if out is not None:
-            chosen = _base(base, topology)
-            made = machine_document(topology, chosen, out.stem, Path(source).name)
-            remarks = (
-                f"The node of {Path(source).name} (simfrontier topology) on the machine {chosen}.",
-                *made.left_out,
-            )
-            written, left_out = machine_text(made.document, remarks), made.left_out
+    told = _of_machine(source, arch, version) if sort == "machine" else _of_xml(Path(source), out, base)
     if out is not None:
-        write_whole(out, written)
+        write_whole(out, told.text)
     if as_document:
-        typer.echo(json.dumps(as_json(topology, preferred) | {"left_out": list(left_out)}, indent=1))
+        form = as_json(told.topology, told.preferred) | {"left_out": list(told.left_out)}
+        typer.echo(json.dumps(form, indent=1))
         return
-    for line in lines_of(topology, said, preferred):
+    for line in lines_of(told.topology, told.said, told.preferred):
         typer.echo(line)
-    for text in left_out:
+    for text in told.left_out:
         typer.echo(f"Not in {out or 'the XML'}: {text}")
     if out is not None:
         typer.echo(f"Written to {out}")
+
+
+def _of_xml(path: Path, out: Path | None, base: str | None) -> _Told:
+    """The node of an XML, and its machine file where one is to be written."""
+    topology = read_node(path)
+    if out is None:
+        return _Told(topology=topology, said=str(path))
+    chosen, where = _base(base, topology), _name(path.name)
+    made = machine_document(topology, chosen, _name(out.stem), where)
+    remarks = [f"The node of {where} (simfrontier topology) on the machine {chosen}."]
+    remarks += [f"Not in this file: {text}" for text in made.left_out]
+    return _Told(
+        topology=topology,
+        said=str(path),
+        text=machine_text(made.document, remarks),
+        left_out=made.left_out,
+        preferred=load_machine(chosen).node.nic_device,
+    )
+
+
+def _name(text: str) -> str:
+    """The name of a file as a text that a machine file may hold."""
+    return one_line(text)[:MOST_NAMED] or "node"
 
 
 def _sort(source: str) -> Sort:
@@ -112,10 +135,9 @@ def _refuse_unused(source: str, sort: Sort, given: dict[str, object]) -> None:
         raise InputError("of the machine file that --out names, which is missing", where="--base")
 
 
-def _of_machine(
-    source: str, machine: Machine, arch: str | None, version: int | None
-) -> tuple[NodeTopology, tuple[str, ...]]:
-    """The node, and what of it no XML holds, in words."""
+def _of_machine(source: str, arch: str | None, version: int | None) -> _Told:
+    """The node of a machine, and its XML."""
+    machine = load_machine(source)
     chosen = _arch(source, arch, version)
     if version is not None and version not in MEDIA:
         raise InputError(f"got {version}, allowed: 1 (NCCL) or 2 (RCCL)", where="--version")
@@ -125,7 +147,12 @@ def _of_machine(
         raise InputError(text, where="--version")
     topology = topology_of(machine, chosen)
     pairs = ", ".join(f"{a}-{b}" for a, b in through_cpus(machine, topology))
-    return topology, (f"ways through CPUs, which NCCL knows by itself: {pairs}",) if pairs else ()
+    return _Told(
+        topology=topology,
+        said=f"{machine.name} as {PROGRAM[topology.version]} has it",
+        text=xml_text(topology, machine.device.num_compute_units, (f"The node of {machine.title}.", *MADE_UP)),
+        left_out=(f"ways through CPUs, which NCCL knows by itself: {pairs}",) if pairs else (),
+    )
 
 
 def _arch(source: str, given: str | None, version: int | None) -> DeviceArch:

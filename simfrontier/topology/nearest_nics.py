@@ -12,8 +12,8 @@ Nearness = tuple[int, int]  # the smaller, the nearer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedNics:
-    """`used[k]` is the NIC of package k, of `devices_per_package` devices; it hangs on `device[k]`, and `as_near[k]` are
-    others of the package that are as near to it. A machine has as many packages as NICs."""
+    """`used[k]` is the NIC of package k, of `devices_per_package` devices; it hangs on `device[k]`, and `as_near[k]`
+    are others of the package that are as near to it. A machine has as many packages as NICs."""
 
     devices_per_package: int
     used: tuple[TopologyNic, ...]

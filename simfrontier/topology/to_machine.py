@@ -17,6 +17,7 @@ from simfrontier.machine import CATALOG, Machine, catalog, load_machine
 from simfrontier.records import dataclass
 from simfrontier.topology.counted_links import links_per_class
 from simfrontier.topology.derived_rings import chains_of, joins_of, rings_of, undirected
+from simfrontier.topology.device_arch import ARCHES, arch_of_machine, unknown_arch
 from simfrontier.topology.nearest_nics import PlacedNics, placed_nics
 from simfrontier.topology.node_topology import NodeTopology, Pair
 from simfrontier.topology.pci import nearest_pci
@@ -86,9 +87,11 @@ class _Made:
         self._used: set[str] = set()
         self._node: Document = {}
         preferred = base.node.nic_device if base.devices_per_node == len(topology.devices) else ()
+        of_base = arch_of_machine(base.name) or unknown_arch(topology.medium)
+        self._counts = links_per_class(base, of_base) if of_base == topology.arch else {}  # of the same devices alone
         self._nics = placed_nics(topology, preferred)
-        if base.name not in topology.arch.machines:
-            self.left_out.append(f"devices of {topology.arch.name}: their speeds are those of {base.name}")
+        if of_base != topology.arch:
+            self.left_out.append(f"speeds of {topology.arch.name} devices (they are those of {base.name})")
         if self._nics is not None and base.num_nodes == 1:
             self.left_out.append(f"{len(topology.nics)} NICs: {base.name} is one node without a network")
             self._nics = None
@@ -128,9 +131,8 @@ class _Made:
             self.left_out.append(f"{sum(topology.to_cpu)} links between devices and CPUs")
 
     def _switch(self, count: int) -> None:
-        counts = links_per_class(self.base, self.topology.arch)
-        if counts.get(PORT) != count:
-            self._classes[PORT] = self._new_class(count, counts)
+        if self._counts.get(PORT) != count:
+            self._classes[PORT] = self._new_class(count)
         self._used.add(PORT)
         self._node["switch"] = {"kind": "quoted", "source": f"{self.where}: {count} links of each device to switches"}
 
@@ -151,18 +153,17 @@ class _Made:
 
     def _links(self) -> None:
         topology, num_devices = self.topology, len(self.topology.devices)
-        counts = links_per_class(self.base, topology.arch)
-        named = {count: name for name, count in counts.items() if count is not None and name != PORT}
+        named = {count: name for name, count in self._counts.items() if count is not None and name != PORT}
         pairs: dict[str, list[list[int]]] = {}
         for count in sorted(set(topology.links.values()), reverse=True):
             name = named.get(count) or self._new_name(count)
             if count not in named:
-                self._classes[name] = self._new_class(count, counts)
+                self._classes[name] = self._new_class(count)
             pairs[name] = [list(pair) for pair, each in topology.links.items() if each == count]
         joins = joins_of(topology.links, num_devices)
         source = f"{self.where}: {topology.medium} elements"
         if joins:
-            name = self._host_class(counts)
+            name = self._host_class()
             pairs[name] = [list(pair) for pair in joins]
             source += f"; {name}: through CPUs, where links close no ring"
         self._used |= pairs.keys()
@@ -174,9 +175,9 @@ class _Made:
             rings = rings_of(_with(topology.links, joins), num_devices)
             self._node["rings"] = _orders(MADE_RINGS, rings)
 
-    def _host_class(self, counts: Mapping[str, int | None]) -> str:
+    def _host_class(self) -> str:
         """Links through CPUs: the base's, where it has such, or else of the bandwidth of a device's PCI link."""
-        others = [name for name, count in counts.items() if count is None and name != PORT]
+        others = [name for name, count in self._counts.items() if count is None and name != PORT]
         if others:
             return others[0]
         rates = [device.place.link.bytes_per_s for device in self.topology.devices]
@@ -196,15 +197,16 @@ class _Made:
         name = f"{self.topology.medium}{count}"
         return name if name not in self.base.link_classes else f"{self.topology.arch.name}-{name}"
 
-    def _new_class(self, count: int, counts: Mapping[str, int | None]) -> Document:
+    def _new_class(self, count: int) -> Document:
         """So many links, with the share and the start-up of the base's links nearest in bandwidth."""
         arch = self.topology.arch
         one = arch.link_bytes_per_s
-        if one is None and counts:
-            one = min(self.base.link_classes[name].bytes_per_s for name in counts)
+        if one is None and self._counts:
+            one = min(self.base.link_classes[name].bytes_per_s for name in self._counts)
         if one is None:
-            text = f"what one link of a {arch.name} device carries is not known, and {self.base.name} has no links"
-            raise InputError(f"{text}; allowed: another base", where=self.where)
+            names = ", ".join(each.name for each in ARCHES if each.medium == self.topology.medium)
+            text = f"what one {self.topology.medium} of these devices carries is not known; allowed: devices of {names}"
+            raise InputError(f"{text}, or a base of devices as unknown", where=self.where)
         source = f"{self.where}: {count} links, each of {one / 1e9:g} GB/s ({arch.source})"
         made = {"bytes_per_s": _number(count * one, "inferred", source), "share": self._share(count * one)}
         like = self._like(count * one)

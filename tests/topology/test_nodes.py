@@ -171,6 +171,15 @@ def test_two_parts_without_links_between_them_are_joined_through_cpus(tmp_path: 
     assert number.kind == "assumed"
 
 
+def test_links_of_other_devices_are_not_the_bases(tmp_path: Path) -> None:
+    """Ten NVLinks of 20 GB/s have the bandwidth of Frontier's xgmi4, and are no xgmi."""
+    topology = read(tmp_path, bare([link(1, 10), link(0, 10)]).replace('sm="80"', 'sm="60"'))
+    document = machine_document(topology, "frontier", "made", "node.xml")
+    assert document.document["node"]["links"]["pairs"] == {"nvlink10": [[0, 1]]}
+    assert "speeds of sm60 devices (they are those of frontier)" in document.left_out
+    assert bandwidths(made(tmp_path, topology, "frontier"))[0, 1] == 200e9
+
+
 def test_pci_alone_is_taken_as_a_switch(tmp_path: Path) -> None:
     machine = made(tmp_path, read(tmp_path, bare(["", "", ""])), "perlmutter")
     assert machine.node.has_switch and machine.num_nodes == 1
@@ -241,7 +250,8 @@ def test_numbers_of_old_files_mean_the_same_devices(tmp_path: Path) -> None:
         (
             bare([link(1), link(0)]).replace('sm="80"', 'sm="35"'),
             "box",
-            "what one link of a none device carries is not known, and box has no links; allowed: another base",
+            "what one nvlink of these devices carries is not known; "
+            "allowed: devices of sm60, sm70, sm80, sm86, sm90, sm100, or a base of devices as unknown",
         ),
     ],
     ids=("one", "mixed", "star", "pci", "parts", "unknown"),

@@ -67,14 +67,14 @@ def nodes(draw: st.DrawFn) -> NodeTopology:
 
 
 @given(topology=nodes())
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=60)
 def test_what_is_written_is_read_as_it_was(topology: NodeTopology) -> None:
     with TemporaryDirectory() as folder:
         assert read(Path(folder), xml_text(topology, 100)) == topology
 
 
 @given(topology=nodes(), base=st.sampled_from(BASES))
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=60)
 def test_xml_to_machine_to_xml_to_machine_is_the_same_graph(topology: NodeTopology, base: str) -> None:
     with TemporaryDirectory() as name:
         folder = Path(name)
@@ -89,7 +89,7 @@ def test_xml_to_machine_to_xml_to_machine_is_the_same_graph(topology: NodeTopolo
 
 
 @given(topology=nodes(), base=st.sampled_from(BASES))
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=40)
 def test_bandwidths_are_links_times_what_one_carries(topology: NodeTopology, base: str) -> None:
     with TemporaryDirectory() as name:
         machine, one = made(Path(name), topology, base), topology.arch.link_bytes_per_s
