@@ -106,9 +106,12 @@ def _ring(links: Mapping[Pair, int], num_devices: int) -> Order | None:
 def _search(links: Mapping[Pair, int], devices: Sequence[int], start: int, *, closed: bool, least: int) -> Order | None:
     """A path from `start` over the devices along pairs of at least so many links, those with most first, then to the
     lowest number."""
-    near = _near({pair: count for pair, count in links.items() if count >= least}, devices)
-    for device, others in near.items():
-        others.sort(key=lambda other, device=device: (-_count(links, device, other), other))  # type: ignore[misc]
+    weighed: dict[int, list[Pair]] = {device: [] for device in devices}
+    for (a, b), count in links.items():
+        if count >= least and a in weighed and b in weighed:
+            weighed[a].append((-count, b))
+            weighed[b].append((-count, a))
+    near = {device: [other for _, other in sorted(others)] for device, others in weighed.items()}
     path, seen = [start], {start}
     waiting = [iter(near[start])]
     for _ in range(MOST_STEPS):
@@ -134,10 +137,6 @@ def _near(links: Mapping[Pair, int], devices: Sequence[int]) -> dict[int, list[i
             near[a].append(b)
             near[b].append(a)
     return near
-
-
-def _count(links: Mapping[Pair, int], a: int, b: int) -> int:
-    return links.get((min(a, b), max(a, b)), 0)
 
 
 def _steps(ring: Order) -> list[Pair]:

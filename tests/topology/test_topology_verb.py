@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from simfrontier.scenario import load_scenario
-from tests.invoke import TOY, invoke, refusal
+from tests.invoke import ROOT, TOY, invoke, refusal
 from tests.topology.samples import bare, dgx_a100, frontier, link, net, perlmutter
 
 TOPOLOGY = """\
@@ -235,3 +235,16 @@ def test_the_keys_that_are_printed_are_those_of_a_scenario(tmp_path: Path) -> No
 def test_switches_that_go_in_circles_end(tmp_path: Path) -> None:
     ran = invoke("topology", written(tmp_path, CIRCLE, "topology.conf"))
     assert ran.code == 0 and "3 levels" in ran.out
+
+
+def test_the_page_shows_what_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (ROOT / "docs" / "how-to" / "topology.md").read_text(encoding="utf-8")
+    conf = TOPOLOGY.replace("00-05],tux9", "00-05,9]")
+    written(tmp_path, frontier(), "frontier-node.xml")
+    written(tmp_path, conf, "topology.conf")
+    monkeypatch.chdir(tmp_path)
+    for source in ("frontier-node.xml", "topology.conf"):
+        assert invoke("topology", source).out in page
+    assert invoke("topology", "frontier", "--out", "f.xml").code == 0
+    head = (tmp_path / "f.xml").read_text(encoding="utf-8").splitlines(keepends=True)[:11]
+    assert "".join(head) in page
