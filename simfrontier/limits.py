@@ -72,6 +72,9 @@ KINETO_FILE: Final = FileLimit(
 JSON_FILE: Final = FileLimit(most_bytes=4 << 20, why="lists of jobs and wirings of an emulation: kilobytes")
 TOML_FILE: Final = FileLimit(most_bytes=4 << 20, why="the largest file of the catalog has 12 kB, a calibration 100 kB")
 TABLE_FILE: Final = FileLimit(most_bytes=64 << 20, why="a million lines of measurements, losses or a job's log")
+XML_FILE: Final = FileLimit(
+    most_bytes=4 << 20, why="a dump of 16 devices has 18 kB; 128 devices, each linked to all others, 1.2 MB"
+)
 JOURNAL_FILE: Final = FileLimit(most_bytes=256 << 20, why="one line of a search per plan: 2,700 plans take 1 MB")
 
 
@@ -103,6 +106,12 @@ KINETO_OPS: Final = Limit(
 KINETO_KEPT: Final = Limit(
     most=2_000_000, what="events of the device in a trace", why="300 bytes each; twenty steps of 100,000 kernels"
 )
+XML_DEPTH: Final = Limit(most=40, what="elements in one another", why="dumps have 8: every PCI bridge is one")
+XML_ELEMENTS: Final = Limit(
+    most=65_536, what="elements", why="NCCL's own limits are 256 and, for graphs, 65,536; 128 devices have 16,256 links"
+)
+XML_ATTRIBUTES: Final = Limit(most=64, what="attributes of an element", why="NCCL keeps 16")
+XML_VALUE: Final = Limit(most=1_024, what="characters in a name or value", why="NCCL takes up to 255")
 SETTING: Final = Limit(most=4_096, what="characters in a setting", why="a list of 100 devices has 700")
 MESSAGE: Final = Limit(most=500, what="characters in a message", why="some lines of a terminal")
 NAME: Final = Limit(most=256, what="characters in a name", why="names made here have up to 60")
@@ -199,6 +208,8 @@ ENTRIES: Final = Limit(most=100_000, what="entries", why="a perturbation of ever
 STEPS_APART: Final = Limit(most=100, what="steps", why="every one is simulated, and kept until the slowest is known")
 NODES: Final = Limit(most=1 << 20, what="nodes", why="100 times Frontier; some arrays have an entry for every node")
 DEVICES_OF_NODE: Final = Limit(most=128, what="devices", why="every pair of a node's devices has its route")
+NICS_OF_NODE: Final = Limit(most=128, what="NICs", why="nodes have up to 16; every device looks for its nearest")
+SWITCH_LEVELS: Final = Limit(most=32, what="levels of switches", why="networks have up to 5; a file may go in circles")
 GROUPS: Final = Limit(most=2_048, what="groups", why="every pair of groups has a link: 4 million")
 COMPUTE_UNITS: Final = Limit(most=1_000_000, what="compute units", why="devices have hundreds")
 CHANNELS: Final = Limit(most=128, what="channels", why="NCCL's MAXCHANNELS is 64, RCCL's 128")

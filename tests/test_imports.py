@@ -20,7 +20,7 @@ LAYERS = (
     ("ending", "io", "parent", "usage", "wholefile"),
     ("codecs", "pool"),
     ("machine", "workload", "schedule", "trace"),
-    ("network", "stack"),  # links and rates; what an algorithm loads on them stands in the algorithm's file
+    ("network", "stack", "topology"),  # links and rates; what an algorithm loads on them stands in the algorithm's file
     ("plan", "collectives"),
     ("measured",),
     ("cost",),

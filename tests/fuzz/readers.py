@@ -135,6 +135,27 @@ def _topology(path: Path, _: random.Random) -> None:
         assert len(topology.groups(level)) == len(topology.switch_of)
 
 
+def _topology_xml(path: Path, rng: random.Random) -> None:
+    """A node's XML: told, then as a machine file, which is loaded, and as the XML of that machine."""
+    from simfrontier.machine import load_machine
+    from simfrontier.topology import machine_document, machine_text, read_node, topology_of, xml_text
+
+    if rng.random() < 0.2:
+        command("topology", path)
+    topology = read_node(path)
+    base = rng.choice(["frontier", "perlmutter", "a100-node", "toy-quad"])
+    made = path.parent / "made.toml"
+    made.write_text(
+        machine_text(machine_document(topology, base, "made", "x.xml").document, ("Made.",)), encoding="utf-8"
+    )
+    try:
+        machine = load_machine(str(made))
+    except SimfrontierError as error:
+        raise AssertionError(f"a machine file that is made of an XML is refused: {error}") from None
+    path.write_text(xml_text(topology_of(machine, topology.arch), machine.device.num_compute_units), encoding="utf-8")
+    assert read_node(path).links == topology.links
+
+
 def _links(path: Path, _: random.Random) -> None:
     from simfrontier.trace.links import load_links
 
@@ -233,6 +254,7 @@ READERS: dict[str, Reader] = {
     "checkpoint-file": Reader(kind="checkpoint-file", suffix=".safetensors", share=4.0, read=_checkpoint_file),
     "checkpoint-manifest": Reader(kind="checkpoint-manifest", suffix=".json", share=4.0, read=_checkpoint_manifest),
     "topology": Reader(kind="topology", suffix=".conf", share=8.0, read=_topology),
+    "topology-xml": Reader(kind="topology-xml", suffix=".xml", share=8.0, read=_topology_xml),
     "setting": Reader(kind="setting", suffix=".txt", share=1.0, read=_setting),
     "journal": Reader(kind="journal", suffix=".jsonl", share=8.0, read=_journal),
     "killed-run": Reader(kind="setting", suffix=".txt", share=0.02, read=_killed),

@@ -10,6 +10,7 @@ from simfrontier.tuning.journal import NAME, journal_in
 from tests.fuzz.reader import Reader
 from tests.invoke import ROOT, TOY, invoke
 from tests.scenario_files import SCENARIOS
+from tests.topology.samples import bare, dgx_a100, frontier, link, perlmutter
 
 TOPOLOGY = b"""# by hand
 SwitchName=s0 Nodes=tux[00-05],tux9 LinkSpeed=900
@@ -80,6 +81,8 @@ def made_in(folder: Path) -> dict[str, list[bytes]]:
     out["journal"] = [_journal(folder / "tuned")]
     out["checkpoint-file"], out["checkpoint-manifest"] = _checkpoint()
     out["topology"] = [TOPOLOGY]
+    nodes = (frontier(), perlmutter(), dgx_a100(), bare([link(1, 4), link(0, 4)]))
+    out["topology-xml"] = [text.encode() for text in nodes]
     out["setting"] = [
         b"training.micro_batch=2",
         b'nodes={placement="random",seed=3}',

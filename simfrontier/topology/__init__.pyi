@@ -1,0 +1,17 @@
+from .device_arch import (
+    ARCHES as ARCHES,
+    NONE as NONE,
+    DeviceArch as DeviceArch,
+    Medium as Medium,
+    arch_named as arch_named,
+    arch_of_machine as arch_of_machine,
+    unknown_arch as unknown_arch,
+)
+from .machine_file import machine_text as machine_text
+from .nearest_nics import PlacedNics as PlacedNics, placed_nics as placed_nics, way as way
+from .node_reader import read_node as read_node
+from .node_topology import NodeTopology as NodeTopology
+from .of_machine import through_cpus as through_cpus, topology_of as topology_of
+from .switch_levels import SlurmLevels as SlurmLevels, slurm_levels as slurm_levels
+from .to_machine import machine_document as machine_document
+from .write_node import xml_text as xml_text

@@ -1,0 +1,241 @@
+"""A topology XML as the node that it describes.
+
+Elements, attributes and what they mean: NCCL's src/graph/xml.cc, xml.h and topo.cc (version 1, `nvlink`), and RCCL's
+fork of them (version 2, `xgmi`). Whatever these programs pass over is passed over here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from simfrontier.errors import InputError, nearest, shown
+from simfrontier.limits import DEVICES_OF_NODE, NICS_OF_NODE
+from simfrontier.records import dataclass
+from simfrontier.topology.device_arch import DeviceArch, Medium, arch_of_gcn, arch_of_sm
+from simfrontier.topology.node_topology import NodeTopology, Pair, PciPlace, TopologyDevice, TopologyNic
+from simfrontier.topology.pci import pci_link
+from simfrontier.topology.xml_file import Element, read_xml
+
+VERSIONS: Final = {"1": "NCCL", "2": "RCCL"}
+MEDIA: Final[tuple[Medium, ...]] = ("nvlink", "xgmi")
+SLOWEST_MBIT: Final = 10_000  # NCCL's and RCCL's reading of a NIC without a speed (`ncclTopoAddNet`)
+MOST_LINKS: Final = 1_000  # between two ends; a device has up to 18
+MOST_MBIT: Final = 10_000_000
+_BUSID: Final = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]")
+_INTEGER: Final = re.compile(r"-?(?:0[xX][0-9a-fA-F]{1,16}|[0-9]{1,18})")
+SWITCH_CLASS, CPU_CLASS = "0x068000", "0x068001"
+DEVICE_CLASSES: Final = ("0x03", "0x120000")  # beginnings; the second is RCCL's, of devices without a display
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """A device's or NIC's element, and where it hangs."""
+
+    element: Element
+    pci: Element | None
+    place: PciPlace
+
+
+def read_node(path: Path) -> NodeTopology:
+    """Read a file. Raises InputError with the number of the line that is wrong."""
+    root = read_xml(path)
+    try:
+        return _node(root)
+    except InputError as error:
+        raise error.within(str(path)) from None
+
+
+def _node(root: Element) -> NodeTopology:
+    if root.name != "system":
+        raise _fault(root, f"got <{root.name}>, allowed: <system>, as NCCL_TOPO_DUMP_FILE writes it")
+    version = _text(root, "version")
+    if version not in VERSIONS:
+        raise _fault(root, f"version: got {shown(version)}, allowed: 1 (NCCL) or 2 (RCCL)")
+    cpus = [each for each in root.children if each.name == "cpu"]
+    _refuse_hosts(cpus)
+    gpus, nets = list[_Found](), list[_Found]()
+    for cpu in cpus:
+        for found in _below(cpu, None, PciPlace(cpu=_integer(cpu, "numaid", -1, 1 << 20))):
+            (gpus if found.element.name == "gpu" else nets).append(found)
+    if not gpus:
+        raise InputError("no gpu elements; a file that NCCL_TOPO_DUMP_FILE wrote has one for each device")
+    for count, limit in ((len(gpus), DEVICES_OF_NODE), (len(nets), NICS_OF_NODE)):
+        if fault := limit.fault(count):
+            raise InputError(fault)
+    gpus.sort(key=lambda found: _integer(found.element, "dev", 0, 1 << 20))
+    devices = tuple(_device(found) for found in gpus)
+    _refuse_twice([(found.element, str(device.dev)) for found, device in zip(gpus, devices, strict=True)], "dev")
+    _refuse_twice([(found.element, device.busid) for found, device in zip(gpus, devices, strict=True)], "busid")
+    medium = _medium(gpus, version)
+    links = _Links([device.busid for device in devices])
+    for number, found in enumerate(gpus):
+        for child in found.element.children:
+            if child.name in MEDIA:
+                links.add(number, child)
+    nics = tuple(sorted((_nic(found) for found in nets), key=lambda nic: (nic.dev, nic.name)))
+    _refuse_twice([(root, str(nic.dev)) for nic in nics], "dev of net")
+    return NodeTopology(
+        version=int(version),
+        arch=_arch(gpus, medium),
+        medium=medium,
+        cpus=tuple(dict.fromkeys(_integer(cpu, "numaid", -1, 1 << 20) for cpu in cpus)),
+        devices=devices,
+        links=links.both_ways(),
+        to_switch=tuple(links.to_switch),
+        to_cpu=tuple(links.to_cpu),
+        unmatched=links.unmatched,
+        nics=nics,
+    )
+
+
+def _refuse_hosts(cpus: Sequence[Element]) -> None:
+    hosts = {cpu.attributes.get("host_hash", "0") for cpu in cpus}
+    if len(hosts) > 1:
+        raise InputError(f"CPUs of {len(hosts)} hosts (host_hash); allowed: one node")
+
+
+def _below(parent: Element, pci: Element | None, place: PciPlace) -> Iterator[_Found]:
+    """Devices and NICs under a CPU or a PCI device, in the order of the file. Only nesting of pci elements is followed:
+    the depth of a file is limited."""
+    for child in parent.children:
+        if child.name == "pci":
+            speed = child.attributes.get("link_speed", "")
+            link = pci_link(speed, _integer(child, "link_width", 0, 1 << 20, 0))
+            above = (*place.bridges, *([_busid(parent, "busid")] if pci is not None else []))
+            yield from _below(child, child, PciPlace(cpu=place.cpu, bridges=above, links=(*place.links, link)))
+        elif child.name == "gpu" and pci is not None:
+            yield _Found(element=child, pci=pci, place=place)
+        elif child.name == "nic":
+            for net in child.children:  # a fused NIC's parts are marked net="0", those of no use have no dev
+                if net.name == "net" and "dev" in net.attributes and net.attributes.get("net", "1") != "0":
+                    yield _Found(element=net, pci=pci, place=place)
+
+
+def _device(found: _Found) -> TopologyDevice:
+    assert found.pci is not None, "a gpu element is read only below a pci element"
+    dev = _integer(found.element, "dev", 0, 1 << 20)
+    return TopologyDevice(dev=dev, busid=_busid(found.pci, "busid"), place=found.place)
+
+
+def _nic(found: _Found) -> TopologyNic:
+    speed = _integer(found.element, "speed", -1, MOST_MBIT, 0)
+    return TopologyNic(
+        dev=_integer(found.element, "dev", 0, 1 << 20),
+        name=found.element.attributes.get("name", ""),
+        busid="" if found.pci is None else _busid(found.pci, "busid"),
+        mbit_per_s=speed if speed > 0 else SLOWEST_MBIT,
+        place=found.place,
+    )
+
+
+def _medium(gpus: Sequence[_Found], version: str) -> Medium:
+    """The links that the file has, or would have."""
+    of_file: Medium = "xgmi" if version == "2" else "nvlink"
+    for found in gpus:
+        for child in found.element.children:
+            if child.name in MEDIA and child.name != of_file:
+                text = f"got <{child.name}>, allowed: <{of_file}>, as version is {version}"
+                raise _fault(child, text)
+    return of_file
+
+
+def _arch(gpus: Sequence[_Found], medium: Medium) -> DeviceArch:
+    """The sort of the devices, which is the same for all."""
+    first: DeviceArch | None = None
+    for found in gpus:
+        if medium == "nvlink":
+            arch = arch_of_sm(_integer(found.element, "sm", 0, 10_000))
+        else:
+            arch = arch_of_gcn(_text(found.element, "gcn"))
+        first = first or arch
+        if arch != first:
+            raise _fault(found.element, f"got a device of {arch.name} beside one of {first.name}; allowed: all alike")
+    assert first is not None, "there are devices"
+    return first
+
+
+class _Links:
+    """Links counted as each end tells them."""
+
+    def __init__(self, busids: Sequence[str]) -> None:
+        self._numbers = {busid: number for number, busid in enumerate(busids)}
+        self._told: dict[Pair, tuple[int, Element]] = {}
+        self.to_switch = [0] * len(busids)
+        self.to_cpu = [0] * len(busids)
+        self.unmatched = 0
+
+    def add(self, device: int, link: Element) -> None:
+        count, target_class = _integer(link, "count", 1, MOST_LINKS), _text(link, "tclass").lower()
+        if target_class.startswith(SWITCH_CLASS):
+            self.to_switch[device] += count
+        elif target_class.startswith(CPU_CLASS):
+            self.to_cpu[device] += count
+        elif target_class.startswith(DEVICE_CLASSES):
+            self._between(device, link, count)
+        else:
+            allowed = f"0x03.... (a device), {SWITCH_CLASS} (a switch) or {CPU_CLASS} (a CPU)"
+            raise _fault(link, f"tclass: got {shown(target_class)}, allowed: {allowed}")
+
+    def _between(self, device: int, link: Element, count: int) -> None:
+        target = _busid(link, "target")
+        other = self._numbers.get(target)
+        if other is None:
+            self.unmatched += count
+        elif other == device:
+            raise _fault(link, f"target: got {target}, the device itself; allowed: another one")
+        else:
+            told, _ = self._told.get((device, other), (0, link))
+            self._told[device, other] = told + count, link
+
+    def both_ways(self) -> Mapping[Pair, int]:
+        """Links of pairs; each is told by both ends."""
+        names = {number: busid for busid, number in self._numbers.items()}
+        for (a, b), (count, link) in self._told.items():
+            back = self._told.get((b, a), (0, link))[0]
+            if back != count:
+                text = f"{count} links from {names[a]} to {names[b]}, and {back} back; allowed: as many both ways"
+                raise _fault(link, text)
+        return {(a, b): count for (a, b), (count, _) in sorted(self._told.items(), key=lambda each: each[0]) if a < b}
+
+
+# ── attributes ──
+
+
+def _fault(element: Element, what: str) -> InputError:
+    return InputError(f"line {element.line}: {what}")
+
+
+def _text(element: Element, name: str) -> str:
+    if name not in element.attributes:
+        close = nearest(name, element.attributes) if element.attributes else "it has no attributes"
+        raise _fault(element, f"<{element.name}> has no {name}; {close.replace('allowed:', 'it has')}")
+    return element.attributes[name]
+
+
+def _integer(element: Element, name: str, least: int, most: int, default: int | None = None) -> int:
+    """A whole number, also as 0x..; `default` where there is none (None: it has to be there)."""
+    if default is not None and name not in element.attributes:
+        return default
+    text = _text(element, name).strip()
+    value = int(text, 16 if "x" in text.lower() else 10) if _INTEGER.fullmatch(text) else None
+    if value is None or not least <= value <= most:
+        raise _fault(element, f"{name}: got {shown(text)}, allowed: a whole number from {least} to {most:,}")
+    return value
+
+
+def _busid(element: Element, name: str) -> str:
+    text = _text(element, name).strip().lower()
+    if not _BUSID.fullmatch(text):
+        raise _fault(element, f"{name}: got {shown(text)}, allowed: a PCI bus id, e.g. 0000:c1:00.0")
+    return text
+
+
+def _refuse_twice(named: Sequence[tuple[Element, str]], what: str) -> None:
+    seen: dict[str, Element] = {}
+    for element, name in named:
+        if name in seen:
+            raise _fault(element, f"{what}: got {shown(name)} twice; allowed: every one once")
+        seen[name] = element

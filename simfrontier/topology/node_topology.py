@@ -1,0 +1,80 @@
+"""What a topology XML says of one node: devices, links between them by count, PCI paths, NICs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+
+from simfrontier.records import dataclass
+from simfrontier.topology.device_arch import DeviceArch, Medium
+from simfrontier.topology.pci import UNKNOWN, PciLink
+
+Pair = tuple[int, int]  # of devices, the lower first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PciPlace:
+    """Where something hangs: under which CPU (by `numaid`), below which PCI bridges (bus ids from the CPU down), and
+    the links of these bridges and, last, of itself."""
+
+    cpu: int
+    bridges: tuple[str, ...] = ()
+    links: tuple[PciLink, ...] = ()
+
+    @property
+    def link(self) -> PciLink:
+        """Its own link up."""
+        return self.links[-1] if self.links else UNKNOWN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopologyDevice:
+    """A device: `dev` is the number that the driver gives it."""
+
+    dev: int
+    busid: str
+    place: PciPlace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopologyNic:
+    """A port of a NIC, `net` in the file: its number, name and nominal speed in Mbit/s; `busid` is empty where the file
+    has the NIC at a CPU, without a PCI device."""
+
+    dev: int
+    name: str
+    busid: str
+    mbit_per_s: int
+    place: PciPlace
+
+    @property
+    def bytes_per_s(self) -> float:
+        """In each direction."""
+        return self.mbit_per_s * 1e6 / 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeTopology:
+    """A node. Devices have the numbers 0, 1 ... in the order of their `dev`.
+
+    links       between two devices: how many
+    to_switch   [device] how many go to switches of the node (NVSwitch)
+    to_cpu      [device] how many go to its CPU (POWER9)
+    unmatched   links that the file has to devices that are not in it
+    """
+
+    version: int
+    arch: DeviceArch
+    medium: Medium
+    cpus: tuple[int, ...]
+    devices: tuple[TopologyDevice, ...]
+    links: Mapping[Pair, int] = field(hash=False)
+    to_switch: tuple[int, ...]
+    to_cpu: tuple[int, ...]
+    unmatched: int = 0
+    nics: tuple[TopologyNic, ...]
+
+    @property
+    def has_switch(self) -> bool:
+        """Whether devices have links to a switch of the node."""
+        return any(self.to_switch)
