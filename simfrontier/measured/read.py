@@ -12,8 +12,8 @@ from simfrontier.measured.csv_calls import COLUMNS, read_calls, refuse_too_few
 from simfrontier.measured.csvfile import read_text
 from simfrontier.measured.deepspeed_log import read_deepspeed_log
 from simfrontier.measured.deepspeed_summary import read_deepspeed_summary
-from simfrontier.measured.folders import files_in
 from simfrontier.measured.flight_recorder import read_flight_recorder
+from simfrontier.measured.folders import files_in
 from simfrontier.measured.inspector import read_inspector
 from simfrontier.measured.of_tables import read_calibration, read_nccl_tests, read_trace
 from simfrontier.measured.osu import read_osu
