@@ -31,6 +31,7 @@ _OSU: Final = re.compile(r"^#\s*OSU\s+\S+\s.*Test", re.MULTILINE)
 _NCCL_TESTS: Final = re.compile(r"^#\s*(Using devices|Rank\s+\d+\s)", re.MULTILINE)
 _CALIBRATION: Final = re.compile(r"^(title\s*=|\[\[calls\]\])", re.MULTILINE)
 _DEEPSPEED: Final = re.compile(rf"{CALL}\S+ \| time \(ms\): |{HEADER.pattern}|{CALL}\S+ \| \[Caller Func")
+_OBJECTS: Final = re.compile(r"\s*(\[\s*)?\{")  # a job's log may begin with a bracket, too
 # Of JSON files: what their first keys are, in the order in which they are looked for.
 _JSON: Final[tuple[tuple[Written, re.Pattern[str]], ...]] = (
     ("inspector", re.compile(r'"inspector_output_format_version"\s*:')),
@@ -48,7 +49,7 @@ def form_of(path: Path) -> Written:
     if head.startswith(STARTS):
         return "flight-recorder"
     start = head.decode("utf-8-sig", errors="replace")
-    if start.lstrip()[:1] in ("{", "["):
+    if _OBJECTS.match(start):
         named = next((form for form, key in _JSON if key.search(start)), None)
         return named or ("trace" if start.lstrip().startswith("{") else "")
     text = without_controls(text_of(path))
