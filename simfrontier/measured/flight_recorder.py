@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from simfrontier.errors import InputError, unknown
-from simfrontier.io import Node, json_of, text_of
+from simfrontier.io import Node, json_of, num_values, text_of
 from simfrontier.limits import RANK_FILE, RANK_VALUES, SIZE
 from simfrontier.measured.calls_of_ranks import CallsOfRanks, What
-from simfrontier.measured.jsonlines import member
 from simfrontier.measured.plain_pickle import STARTS, Unfit, plain_pickle
 from simfrontier.measured.rows import CallKind
 from simfrontier.measured.setup import Setup
@@ -39,6 +38,7 @@ OTHERS: Final = (
     *("allreduce_coalesced", "all_gather_into_tensor_coalesced", "reduce_scatter_tensor_coalesced"),
 )
 DONE: Final = "completed"
+STATES: Final = (DONE, "scheduled", "started")
 # Bytes of an element, by the names of c10::toString(ScalarType).
 ELEMENT: Final = {
     **dict.fromkeys(("Byte", "Char", "Bool", "Float8_e4m3fn", "Float8_e5m2", "Float8_e4m3fnuz", "Float8_e5m2fnuz"), 1),
@@ -80,29 +80,26 @@ def _document(path: Path) -> Any:
         except Unfit as error:
             raise InputError(f"not a {TITLE}: {error}", where=str(path)) from None
     text = text_of(path, TITLE, RANK_FILE)
-    if fault := RANK_VALUES.fault(text.count(",")):
+    if fault := RANK_VALUES.fault(num_values(text)):
         raise InputError(f"not a {TITLE}: {fault}", where=str(path))
     return json_of(text, str(path), TITLE)
 
 
 def _read_dump(calls: CallsOfRanks, top: Node, setup: Setup) -> int:
     """Add the calls of a dump; how many are without a duration."""
-    version = member(top, "version")
+    version = top.member("version")
     if not _VERSION.fullmatch(version.text()):
         version.wrong("2.0 or another 2")
-    groups = _groups(member(top, "pg_config"))
-    untimed = 0
-    if "entries" in top.members():
-        for entry in top.key("entries").items():
-            untimed += _read_entry(calls, entry, groups, setup)
-    return untimed
+    groups = _groups(top.member("pg_config"))
+    entries = top.optional("entries")  # torch leaves out an empty list
+    return 0 if entries is None else sum(_read_entry(calls, entry, groups, setup) for entry in entries.items())
 
 
 def _groups(config: Node) -> dict[str, int]:
     """The number of ranks of every process group, by its name."""
     sizes = {}
     for name, group in config.members().items():
-        ranks = member(group, "ranks").text()
+        ranks = group.member("ranks").text()
         if not _RANKS.fullmatch(ranks):
             group.key("ranks").wrong('ranks, e.g. "[0, 1, 2, 3]"')
         sizes[name] = ranks.count(",") + 1
@@ -111,25 +108,25 @@ def _groups(config: Node) -> dict[str, int]:
 
 def _read_entry(calls: CallsOfRanks, entry: Node, groups: dict[str, int], setup: Setup) -> int:
     """Add a call, or count why not; 1 where it has no duration."""
-    named = _kind(member(entry, "profiling_name"))
-    if named is None or member(entry, "is_p2p").flag():
+    named = _kind(entry.member("profiling_name"))
+    if named is None or entry.member("is_p2p").flag():
         calls.leave_out("barriers, single messages and others of which no times are taken")
         return 0
     kind, side = named
-    state, members = member(entry, "state").text(), entry.members()
+    state, duration = entry.member("state").choice(STATES), entry.optional("duration_ms")
     if state != DONE:
         calls.leave_out(f"not finished, or not known to be ({state})")
-        return int("duration_ms" not in members)
-    if "duration_ms" not in members or members["duration_ms"].value is None:
+        return int(duration is None)
+    if duration is None or duration.value is None:
         calls.leave_out("no duration")
         return 1
-    group = _texts(member(entry, "process_group"))
+    group = _texts(entry.member("process_group"))
     devices = groups[group[0]] if group[0] in groups else setup.devices_of(entry.where)
-    seconds, num_bytes = _seconds(members["duration_ms"]), _num_bytes(entry, side)
+    seconds, num_bytes = _seconds(duration), _num_bytes(entry, side)
     if devices < 2 or num_bytes == 0 or seconds == 0.0:
         calls.leave_out("of one rank, or without bytes or time")
         return 0
-    key = (*group, *(member(entry, name).whole(0) for name in ("collective_seq_id", "op_id")))
+    key = (*group, *(entry.member(name).whole(0) for name in ("collective_seq_id", "op_id")))
     try:
         calls.add(key, What(kind=kind, devices=devices, nodes=setup.nodes, num_bytes=num_bytes), seconds)
     except InputError as error:
@@ -156,7 +153,7 @@ def _texts(group: Node) -> tuple[str, str]:
 
 def _num_bytes(entry: Node, side: str) -> int:
     """Bytes of all tensors of one side of a call. Raises InputError."""
-    sizes, dtypes = member(entry, f"{side}_sizes"), member(entry, f"{side}_dtypes")
+    sizes, dtypes = entry.member(f"{side}_sizes"), entry.member(f"{side}_dtypes")
     total = 0
     for shape, dtype in zip(sizes.items(), dtypes.items(len(sizes.items())), strict=True):
         element = ELEMENT[dtype.choice(ELEMENT)]

@@ -19,7 +19,7 @@ from simfrontier.errors import InputError, unknown
 from simfrontier.io import Node
 from simfrontier.limits import RANKS, SIZE
 from simfrontier.measured.calls_of_ranks import CallsOfRanks, What
-from simfrontier.measured.jsonlines import member, objects_of
+from simfrontier.measured.jsonlines import objects_of
 from simfrontier.measured.rows import CallKind
 
 TITLE: Final = "log of NCCL's Inspector"
@@ -45,21 +45,22 @@ def read_inspector(paths: Sequence[Path]) -> CallsOfRanks:
 
 
 def _read_line(calls: CallsOfRanks, line: Node) -> None:
-    version = member(member(line, "metadata"), "inspector_output_format_version")
+    version = line.member("metadata").member("inspector_output_format_version")
     if not _VERSION.fullmatch(version.text()):
         version.wrong("v4.0 or another v4")
-    if "coll_perf" not in line.members():
+    perf = line.optional("coll_perf")
+    if perf is None:
         return
-    header, perf = member(line, "header"), line.key("coll_perf")
-    name = member(perf, "coll")
+    header = line.member("header")
+    name = perf.member("coll")
     kind = KINDS.get(name.text())
     if kind is None:
         if name.value not in OTHERS:
             name.fail(unknown(name.value, [*KINDS, *OTHERS]))
         calls.leave_out(f"{name.value}, of which no times are taken")
         return
-    ranks, nodes = member(header, "n_ranks").whole(1, RANKS.most), member(header, "nnodes").whole(1, RANKS.most)
-    size, micros = member(perf, "coll_msg_size_bytes").whole(0, SIZE.most), _micros(member(perf, "coll_exec_time_us"))
+    ranks, nodes = header.member("n_ranks").whole(1, RANKS.most), header.member("nnodes").whole(1, RANKS.most)
+    size, micros = perf.member("coll_msg_size_bytes").whole(0, SIZE.most), _micros(perf.member("coll_exec_time_us"))
     if size == 0 or micros == 0.0:
         calls.leave_out("no bytes, or less than a microsecond")
     elif ranks < 2:
@@ -67,7 +68,7 @@ def _read_line(calls: CallsOfRanks, line: Node) -> None:
     elif ranks % nodes:
         calls.leave_out("ranks that are unevenly spread over nodes")
     else:
-        key = member(header, "id").name(), kind, member(perf, "coll_sn").whole(0)
+        key = header.member("id").name(), kind, perf.member("coll_sn").whole(0)
         num_bytes = size * ranks if kind in PER_RANK else size
         try:
             calls.add(key, What(kind=kind, devices=ranks, nodes=nodes, num_bytes=num_bytes), micros / 1e6)

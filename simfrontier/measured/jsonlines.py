@@ -41,13 +41,6 @@ def _object(line: bytes, where: str, title: str) -> Node:
         node = Node(json_of(text, where, title), where)
     except InputError as error:  # its line is the only one of that text
         raise InputError(error.what.removeprefix("line 1 "), where=where) from None
-    node.members()
+    if not isinstance(node.value, dict):
+        node.wrong("a table")
     return node
-
-
-def member(node: Node, name: str) -> Node:
-    """A member that has to be there, whatever else there is: newer versions of a format add some. Raises
-    InputError."""
-    if name not in node.members():
-        raise InputError("missing", where=node.where, key=(*node.at, name))
-    return node.key(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 from simfrontier.errors import InputError, wrong
@@ -45,16 +46,18 @@ class Printed:
             return agreeing[0] / 1e3
         return self.milliseconds / 1e3 if self.milliseconds > 0.0 else None
 
-    def _factors(self) -> tuple[int, ...]:
-        """What calc_bw_log multiplies the size by. Before DeepSpeed's 2025 a reduce-scatter had the ranks, too. Where
-        the rates are those of another number of ranks, none is known for an all-gather."""
+    def _factors(self) -> Iterable[int]:
+        """What calc_bw_log may have multiplied the size by. A reduce-scatter had the ranks, too, until 2025, and both
+        it and an all-gather had 2 in 2022 (the lines in DeepSpeed's tutorial on the logger). The ranks are known only
+        where the rates are those of just the devices."""
+        of_all = (self.devices,) if self._is_of_all() else ()
         match self.kind:
             case "all_reduce":
                 return (2,)
             case "all_gather":
-                return (self.devices,) if self._is_of_all() else ()
+                return {2, *of_all}
             case "reduce_scatter":
-                return (1, self.devices) if self._is_of_all() else (1,)
+                return {1, 2, *of_all}
             case _:
                 return (1,)
 

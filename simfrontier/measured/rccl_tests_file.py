@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from simfrontier.errors import InputError, shown, unknown
-from simfrontier.io import Node, json_of
-from simfrontier.limits import LARGEST_S, LINE, RANKS, SIZE
+from simfrontier.io import Node, json_of, num_values
+from simfrontier.limits import LARGEST_S, LINE, RANK_VALUES, RANKS, SIZE
 from simfrontier.measured.calls_of_ranks import CallsOfRanks, What
 from simfrontier.measured.csvfile import read_text
-from simfrontier.measured.jsonlines import member
 from simfrontier.measured.rows import CALL_KINDS, kind_of
 from simfrontier.measured.setup import Setup
 
@@ -41,7 +40,7 @@ def read_rccl_tests(path: Path, setup: Setup) -> CallsOfRanks:
     file, place and fault."""
     text = read_text(path, TITLE)
     results = list(_of_csv(str(path), text) if text.lstrip()[:1] not in ("{", "[") else _of_json(str(path), text))
-    side = min((member(result, "inPlace").whole(0, 1) for result in results), default=0)
+    side = min((result.member("inPlace").whole(0, 1) for result in results), default=0)
     calls = CallsOfRanks()
     for number, result in enumerate(results):
         if result.value["inPlace"] == side:
@@ -50,13 +49,13 @@ def read_rccl_tests(path: Path, setup: Setup) -> CallsOfRanks:
 
 
 def _add(calls: CallsOfRanks, number: int, result: Node, setup: Setup) -> None:
-    name = member(result, "name")
+    name = result.member("name")
     kind = kind_of(name.text())
     if kind is None:
         name.fail(unknown(name.value, CALL_KINDS))
-    if (errors := member(result, "wrong").text()) not in ("0", "N/A"):
+    if (errors := result.member("wrong").text()) not in ("0", "N/A"):
         result.key("wrong").fail(f"{shown(errors)} wrong values, allowed: a run whose results are right")
-    size, micros = member(result, "size").whole(0, SIZE.most), member(result, "time").value
+    size, micros = result.member("size").whole(0, SIZE.most), result.member("time").value
     if isinstance(micros, bool) or not isinstance(micros, int | float) or not 0.0 <= micros <= LARGEST_S * 1e6:
         result.key("time").wrong("microseconds, 0 or more")
     if size == 0 or micros == 0.0:
@@ -68,11 +67,12 @@ def _add(calls: CallsOfRanks, number: int, result: Node, setup: Setup) -> None:
 
 def _devices(result: Node, setup: Setup) -> int:
     """Devices of a group. Raises InputError where only the user can know them, and for one device."""
-    if "gpus" in result.members():  # built without MPI: one process
-        devices = result.key("gpus").whole(1, RANKS.most)
+    gpus = result.optional("gpus")
+    if gpus is not None:  # built without MPI: one process
+        devices = gpus.whole(1, RANKS.most)
     else:
-        ranks, each = (member(result, name).whole(1, RANKS.most) for name in ("ranks", "gpusPerRank"))
-        groups = member(result, "nodes").whole(1, RANKS.most)
+        ranks, each = (result.member(name).whole(1, RANKS.most) for name in ("ranks", "gpusPerRank"))
+        groups = result.member("nodes").whole(1, RANKS.most)
         if groups > 1 and setup.devices is None:
             result.key("nodes").fail(
                 f"got {groups}, of which rccl-tests mean groups of processes, or nodes; allowed: --devices N beside it"
@@ -85,6 +85,8 @@ def _devices(result: Node, setup: Setup) -> int:
 
 def _of_json(where: str, text: str) -> Iterator[Node]:
     """The objects of a list, or of lines."""
+    if fault := RANK_VALUES.fault(num_values(text)):
+        raise InputError(f"not a {TITLE}: {fault}", where=where)
     if text.lstrip().startswith("["):
         yield from Node(json_of(text, where, TITLE), where).items()
         return

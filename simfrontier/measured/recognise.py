@@ -26,7 +26,7 @@ Written = Literal[
     "",
 ]
 LEAST_COLUMNS = 3  # that a line has in common with those of a table of calls, to be taken for its head
-HEAD_BYTES: Final = 1 << 16  # of a JSON file, in which its keys are looked for
+HEAD_BYTES: Final = 1 << 16  # in which the keys of a JSON file are looked for, and the first line of a table
 _OSU: Final = re.compile(r"^#\s*OSU\s+\S+\s.*Test", re.MULTILINE)
 _NCCL_TESTS: Final = re.compile(r"^#\s*(Using devices|Rank\s+\d+\s)", re.MULTILINE)
 _CALIBRATION: Final = re.compile(r"^(title\s*=|\[\[calls\]\])", re.MULTILINE)
@@ -48,11 +48,11 @@ def form_of(path: Path) -> Written:
     head = _head_of(path)
     if head.startswith(STARTS):
         return "flight-recorder"
-    start = head.decode("utf-8-sig", errors="replace")
+    start = _decoded(head)
     if _OBJECTS.match(start):
         named = next((form for form, key in _JSON if key.search(start)), None)
         return named or ("trace" if start.lstrip().startswith("{") else "")
-    text = without_controls(text_of(path))
+    text = without_controls(_text_of(path))
     if _OSU.search(text):
         return "osu"
     if _NCCL_TESTS.search(text):
@@ -75,21 +75,25 @@ def is_of_rccl_tests(text: str) -> bool:
 
 def is_table(file: Path) -> bool:
     """Whether a file is a CSV table of calls, by its name or its first line."""
-    return has_columns(file) or (file.suffix == ".csv" and not is_of_rccl_tests(text_of(file)))
+    return has_columns(file) or (file.suffix == ".csv" and not is_of_rccl_tests(_decoded(_head_of(file))))
 
 
 def has_columns(file: Path) -> bool:
     """Whether the first line of a file names columns of a table of calls."""
-    cells = [cell.strip() for cell in text_of(file).lstrip().partition("\n")[0].split(",")]
+    cells = [cell.strip() for cell in _decoded(_head_of(file)).lstrip().partition("\n")[0].split(",")]
     return len(set(cells) & set(COLUMNS)) >= LEAST_COLUMNS
 
 
-def text_of(file: Path) -> str:
+def _text_of(file: Path) -> str:
     """The text of a file; "" where it cannot be read, which its reader then reports."""
     try:
-        return TABLE_FILE.read(file).decode("utf-8-sig", errors="replace")
+        return _decoded(TABLE_FILE.read(file))
     except (OSError, ValueError):
         return ""
+
+
+def _decoded(data: bytes) -> str:
+    return data.decode("utf-8-sig", errors="replace")
 
 
 def _head_of(file: Path) -> bytes:
