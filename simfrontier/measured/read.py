@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -68,7 +69,19 @@ def readings(paths: Iterable[Path], setup: Setup) -> tuple[Reading, ...]:
 def _of_ranks(form: Written, files: Sequence[Path], setup: Setup) -> Reading:
     calls = read_inspector(files) if form == "inspector" else read_flight_recorder(files, setup)
     name = str(files[0]) if len(files) == 1 else f"{files[0]} and {len(files) - 1:,} more"
-    return _reading(files[0], name, calls, setup)
+    reading = _reading(files[0], name, calls, setup)
+    return replace(reading, said=(*reading.said, *_missing_ranks(len(files), reading.rows)))
+
+
+def _missing_ranks(num_files: int, rows: Sequence[CallRow]) -> tuple[str, ...]:
+    """What is to be said where there are fewer files than a group has ranks."""
+    largest = max((row.devices for row in rows), default=0)
+    if num_files >= largest:
+        return ()
+    count = "a file of 1 rank" if num_files == 1 else f"files of {num_files:,} ranks"
+    return (
+        f"Read: {count}, of groups of up to {largest:,}: where the rank that came last is missing, times hold waiting.",
+    )
 
 
 def _one(path: Path, form: Written, setup: Setup) -> Reading:

@@ -95,6 +95,7 @@ def test_what_is_not_finished_or_no_collective_is_left_out_and_counted(tmp_path:
         "Left out: 1 record: no duration.",
         "Left out: 1 record: not finished, or not known to be (started).",
         "Left out: 1 record: of one rank, or without bytes or time.",
+        "Read: a file of 1 rank, of groups of up to 4: where the rank that came last is missing, times hold waiting.",
     )
 
 

@@ -51,6 +51,9 @@ def test_the_least_of_the_ranks_and_the_median_of_the_calls_are_taken(tmp_path: 
     assert (reduce.collective, reduce.devices, reduce.num_bytes, reduce.seconds) == ("all_reduce", 16, 4096, 30e-6)
     assert (gather.nodes, gather.packages) == (2, 8)  # 8 GCDs of a node are on 4 packages
     assert gather.source == f"{tmp_path / '0.log'} and 1 more"
+    assert read(tmp_path).said == (
+        "Read: files of 2 ranks, of groups of up to 16: where the rank that came last is missing, times hold waiting.",
+    )
 
 
 def test_a_broadcast_and_a_reduce_scatter_have_their_own_sizes(tmp_path: Path) -> None:
@@ -83,6 +86,7 @@ def test_what_is_no_time_is_left_out_and_counted(tmp_path: Path) -> None:
         "Left out: 1 record: of one rank.",
         "Left out: 1 record: ranks give different kinds or sizes.",
         "Left out: 1 record: ranks that are unevenly spread over nodes.",
+        "Read: a file of 1 rank, of groups of up to 16: where the rank that came last is missing, times hold waiting.",
     )
 
 
