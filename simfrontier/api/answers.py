@@ -109,8 +109,9 @@ def explain(
 def validate(
     *files: str | Path, machine: str | None = None, library: str | None = None, cross: bool = False
 ) -> Validation:
-    """The shipped models held against measured times: the project's tables, or `files` of your own (CSV, logs of
-    nccl-tests, rccl-tests, OSU, Chrome traces of simfrontier-real). `.frame()` has a row per measured time, in seconds.
+    """The shipped models held against measured times: the project's tables, or `files` of your own (CSV, output of
+    nccl-tests, rccl-tests or OSU, logs of NCCL's Inspector or DeepSpeed's communication, dumps of PyTorch's flight
+    recorder, Chrome traces of simfrontier-real; folders of these). `.frame()` has a row per measured time, in seconds.
 
     `machine` and `library` are those of logs that do not say. `cross`: fitted rows of the project's tables as fits
     predict them that have not seen their number of devices (a minute). Raises InputError for a file that cannot be

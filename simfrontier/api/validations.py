@@ -13,13 +13,16 @@ from simfrontier.measured import (
     Form,
     KernelRow,
     Pathology,
+    Reading,
+    Row,
     Setup,
     Table,
     call_faults,
+    files_in,
     has_columns,
     load_tables,
-    read_any,
     read_of_device,
+    readings,
 )
 from simfrontier.report import counted, said, unknown_programs, wrong_units
 from simfrontier.validation import (
@@ -47,38 +50,60 @@ def validate_files(paths: Sequence[Path], setup: Setup, harness: str | None) -> 
     """Files of a user. Raises InputError for a file that cannot be read, or of which nothing can be predicted."""
     harnesses = None if harness is None else named_harnesses(harness)
     faults = call_faults()
-    files = list(dict.fromkeys(paths))
-    are_told_apart = len({path.name for path in files}) == len(files)
-    tables = [_own_table(path, path.name if are_told_apart else str(path), setup, faults) for path in files]
+    tables, remarks = _own_tables(files_in(paths), setup, faults)
     _refuse_idle(paths, setup)
     done = validate(tables, shipped_models(harnesses))
     for table in tables:
         _refuse_unpredicted(done.of(table.name), table.file)
     _refuse_strange(harnesses or (), [row for table in tables for row in table.rows if isinstance(row, CallRow)])
     unknown = unknown_programs(done) if harnesses is None else None
-    return replace(done, notes=tuple(said("validate", "notes", wrong_units(done), unknown)))
+    return replace(done, notes=(*remarks, *said("validate", "notes", wrong_units(done), unknown)))
 
 
-def _own_table(path: Path, name: str, setup: Setup, faults: Sequence[Pathology]) -> Table:
-    """A user's file: of what one device computes, or of times of collectives. Raises InputError."""
+def _own_tables(
+    files: Sequence[Path], setup: Setup, faults: Sequence[Pathology]
+) -> tuple[list[Table], tuple[str, ...]]:
+    """A user's files, those of a job's ranks as one table, and what of them is no row. Raises InputError."""
+    of_device = [(file, table) for file in files if (table := _of_device(file, setup, faults)) is not None]
+    known = {file for file, _ in of_device}
+    read = readings([file for file in files if file not in known], setup)
+    place = {file: number for number, file in enumerate(files)}
+    found = [*of_device, *((reading.path, _of_calls(reading, faults)) for reading in read)]
+    tables = [table for _, table in sorted(found, key=lambda each: place[each[0]])]
+    if len({table.name for table in tables}) < len(tables):  # files of one name in several folders
+        tables = [replace(table, name=table.file) for table in tables]
+    return tables, tuple(text for reading in read for text in reading.said)
+
+
+def _of_device(path: Path, setup: Setup, faults: Sequence[Pathology]) -> Table | None:
+    """A file of what one device computes; None for another. Raises InputError."""
     computed = read_of_device(path)
-    form: Form = "calls"
-    if computed is not None:
-        for option, value in asdict(setup).items():
-            if value is not None:
-                raise InputError(
-                    f"--{option}: got {value!r} beside {path}, a table of what one device computes; allowed: without"
-                )
-        form = "kernels" if isinstance(computed[0], KernelRow) else "rates"
+    if computed is None:
+        return None
+    for option, value in asdict(setup).items():
+        if value is not None:
+            raise InputError(
+                f"--{option}: got {value!r} beside {path}, a table of what one device computes; allowed: without"
+            )
+    form: Form = "kernels" if isinstance(computed[0], KernelRow) else "rates"
+    return _table(path, str(path), form, computed, faults)
+
+
+def _of_calls(reading: Reading, faults: Sequence[Pathology]) -> Table:
+    return _table(reading.path, reading.name, "calls", reading.rows, faults)
+
+
+def _table(path: Path, file: str, form: Form, rows: Sequence[Row], faults: Sequence[Pathology]) -> Table:
+    """A table of a user: what a file brought along has no citation of."""
     return Table(
-        name=name,
-        file=str(path),
+        name=path.name,
+        file=file,
         form=form,
         title=path.name,
         citation="",
         method="",
         caveats=(),
-        rows=tuple(read_any(path, setup) if computed is None else computed),
+        rows=tuple(rows),
         pathologies=tuple(faults),
     )
 

@@ -21,7 +21,7 @@ from simfrontier.collectives import (
     write_calibration,
 )
 from simfrontier.errors import InputError
-from simfrontier.measured import CallRow, Setup, form_of, placed, read_any, text_of
+from simfrontier.measured import CallRow, Setup, files_in, form_of, placed, readings
 from simfrontier.report import counted
 from simfrontier.units import written
 
@@ -57,6 +57,7 @@ class _Read:
     rows: list[CallRow] = field(default_factory=list)
     hosts: list[str] = field(default_factory=list)
     dates: list[str] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
 
     @property
     def measured_on(self) -> list[str]:
@@ -66,13 +67,11 @@ class _Read:
 
 def calibrate(files: list[Path], out: Path, setup: Setup, labels: Labels, as_json: bool) -> None:
     """Read everything, write the calibration, print what is in it. Raises InputError."""
-    read = _Read()
-    for file in files:
-        _read_into(read, file, setup)
+    read = _read(files, setup)
     with faults_of(files):
         read.rows, text = without_faults(named_rows(read.rows, setup))
         read.tables += tables_of(read.rows)
-    text += program_words(read.rows)
+    text = [*read.said, *text, *program_words(read.rows)]
     known = read.known
     place = labels.where or _joined([*(one.where for _, one in known), *read.measured_on])
     programs = [*(["nccl-tests"] if read.hosts else []), *(f"{row.library} calls" for row in read.rows)]
@@ -101,19 +100,27 @@ def date_of(file: Path) -> str:
     return f"{date.fromtimestamp(file.stat().st_mtime).isoformat()} (date of {file.name})"
 
 
-def _read_into(read: _Read, file: Path, setup: Setup) -> None:
-    match "calibration" if file.suffix == ".toml" else form_of(file, text_of(file)):
-        case "calibration":
-            read.known.append((file, load_calibration(file)))
-            read.tables += read.known[-1][1].calls
-        case "nccl-tests" | "":
-            log = read_log(file, setup.packages)
-            read.tables += placed(log.tables, setup)
-            read.hosts += log.hosts
-            read.dates.append(date_of(file))
-        case "osu" | "table" | "trace":
-            read.rows += read_any(file, setup)
-            read.dates.append(date_of(file))
+def _read(paths: Sequence[Path], setup: Setup) -> _Read:
+    """What stands in the files, and in those of folders. Raises InputError."""
+    read = _Read()
+    rest: list[Path] = []
+    for file in files_in(paths):
+        match "calibration" if file.suffix == ".toml" else form_of(file):
+            case "calibration":
+                read.known.append((file, load_calibration(file)))
+                read.tables += read.known[-1][1].calls
+            case "nccl-tests" | "":
+                log = read_log(file, setup.packages)
+                read.tables += placed(log.tables, setup)
+                read.hosts += log.hosts
+                read.dates.append(date_of(file))
+            case _:
+                rest.append(file)
+    for reading in readings(rest, setup):
+        read.rows += reading.rows
+        read.said += reading.said
+        read.dates.append(date_of(reading.path))
+    return read
 
 
 def _named(hosts: Iterable[str]) -> str:

@@ -29,7 +29,7 @@ from simfrontier.fitting import (
     places_of,
     problem_of,
 )
-from simfrontier.measured import Setup, read_any
+from simfrontier.measured import Setup, readings
 from simfrontier.report import NOTHING, calibration_findings, calibration_page, exactly, percent, said
 from simfrontier.wholefile import write_whole
 
@@ -51,7 +51,9 @@ def calibrate_fit(
     page = page or out.with_suffix(".html")
     if page == out:
         raise InputError(f"got {page}, the calibration itself; allowed: another file", where="--page")
-    rows = [row for file in files for row in read_any(file, setup)]
+    read = readings(files, setup)
+    rows = [row for reading in read for row in reading.rows]
+    left_out = [text for reading in read for text in reading.said]
     with faults_of(files):
         done = fit_chosen(choose(rows, machines, setup.library, min_bytes))
     chosen = done.chosen
@@ -59,16 +61,17 @@ def calibrate_fit(
     calibration = done.calibration(
         title=labels.title or f"fit of {chosen.library} on {place}",
         where=place,
-        when=labels.when or "; ".join(dict.fromkeys(map(date_of, files))),
+        when=labels.when or "; ".join(dict.fromkeys(date_of(reading.path) for reading in read)),
         how=labels.command(files, out),
     )
     made = calibration_page(done, calibration)
     write_calibration(calibration, out)
     write_whole(page, made)
     if as_json:
-        typer.echo(json.dumps(as_document(done, calibration, out, page), indent=1, allow_nan=False, ensure_ascii=False))
+        document = as_document(done, calibration, out, page, left_out)
+        typer.echo(json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False))
     else:
-        print_fit(done, calibration, out, page)
+        print_fit(done, calibration, out, page, left_out)
 
 
 def fit_chosen(chosen: FitRows) -> FitOutcome:
@@ -87,14 +90,19 @@ def fit_chosen(chosen: FitRows) -> FitOutcome:
 # ── for a program ──
 
 
-def as_document(done: FitOutcome, calibration: Calibration, out: Path, page: Path) -> dict[str, Any]:
-    """The parameters, the errors, and every point as it is predicted."""
+def as_document(
+    done: FitOutcome, calibration: Calibration, out: Path, page: Path, left_out: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The parameters, the errors, and every point as it is predicted; `left_out`: what of the files is no row."""
     found = calibration_findings(done)
     return {
         "file": str(out),
         "page": str(page),
         **{key: getattr(calibration, key) for key in ("title", "where", "when", "how")},
-        "said": [plain(text) for name in ("lead", "findings") for text in said("calibrate", name, found)],
+        "said": [
+            *(plain(text) for name in ("lead", "findings") for text in said("calibrate", name, found)),
+            *left_out,
+        ],
         "parameters": [asdict(parameter) for parameter in done.parameters],
         "shipped": asdict(far_of(done.shipped_errors)),
         "model_sd": done.model_sd,
@@ -133,8 +141,8 @@ _PARAMETERS = ("parameter", "value", "90 % interval", "in the file")
 _FAR = ("points", "mean error", "90th pct", "farthest", "spread")
 
 
-def print_fit(done: FitOutcome, calibration: Calibration, out: Path, page: Path) -> None:
-    """Parameters, errors fitted and left out, and what they come to."""
+def print_fit(done: FitOutcome, calibration: Calibration, out: Path, page: Path, left_out: Sequence[str] = ()) -> None:
+    """Parameters, errors fitted and left out, and what they come to; `left_out`: what of the files is no row."""
     screen, found = console(), calibration_findings(done)
     screen.width = max(screen.width, LEAST_WIDTH)
     screen.print(f"{calibration.title} ({calibration.when})", soft_wrap=True)
@@ -145,6 +153,8 @@ def print_fit(done: FitOutcome, calibration: Calibration, out: Path, page: Path)
     screen.print("spread: standard deviation of log(predicted / measured); 0.1 is about 10 %", style="dim")
     say("calibrate", "lead", found, style="bold", screen=screen)
     say("calibrate", "findings", found, before="– ", screen=screen)
+    for text in left_out:
+        screen.print(f"– {text}", soft_wrap=True, markup=False, highlight=False)
     screen.print(f"Written: {out}; a scenario names it as library.calibration. Plots: {page}", soft_wrap=True)
 
 

@@ -14,7 +14,10 @@ from simfrontier.errors import InputError
 def calibrate(
     data: Annotated[
         list[Path],
-        typer.Argument(help="CSV tables, output of nccl-tests, rccl-tests or OSU, calibrations (.toml), real traces"),
+        typer.Argument(
+            help="CSV tables, output of nccl-tests, rccl-tests (text, JSON, CSV) or OSU, logs of NCCL's Inspector or "
+            "DeepSpeed's communication, dumps of PyTorch's flight recorder, calibrations (.toml), real traces; folders"
+        ),
     ],
     out: Annotated[Path, to_write("--out", "calibration file to write (.toml)")],
     fit: Annotated[
@@ -28,8 +31,12 @@ def calibrate(
         str | None, typer.Option(help="machine, where the data are of several or do not say it; a,b fits both at once")
     ] = None,
     library: Annotated[str | None, typer.Option(help="library, where the data are of several or do not say it")] = None,
-    devices: Annotated[int | None, typer.Option(min=2, help="devices of a group, in output of OSU")] = None,
-    nodes: Annotated[int | None, typer.Option(min=1, help="nodes that a group is on, in output of OSU")] = None,
+    devices: Annotated[
+        int | None, typer.Option(min=2, help="devices of a group, where the file does not say it")
+    ] = None,
+    nodes: Annotated[
+        int | None, typer.Option(min=1, help="nodes that a group is on, where the file does not say it")
+    ] = None,
     packages: Annotated[
         int | None, typer.Option(min=1, help="packages that a group is on, in logs (default: what it fills)")
     ] = None,
@@ -43,7 +50,7 @@ def calibrate(
     """Make a calibration, which a scenario names as library.calibration, out of measured times of collectives: tables
     of times, or a library's free parameters fitted to them, with 90 % intervals and errors on points left out."""
     from simfrontier.cli.calibrate import Labels, calibrate as make_tables
-    from simfrontier.measured import Setup, is_table
+    from simfrontier.measured import Setup, files_in, is_table
 
     if out.suffix != ".toml":
         raise InputError(f"--out: got {str(out)!r}; allowed: a name that ends in .toml")
@@ -62,7 +69,7 @@ def calibrate(
     machines = names_of("--machine", machine, "frontier,lumi-g")
     alone = machines[0] if len(machines) == 1 else None
     setup = Setup(machine=alone, library=library, devices=devices, nodes=nodes, packages=packages)
-    if any(map(is_table, data)) if fit is None else fit:
+    if any(map(is_table, files_in(data))) if fit is None else fit:
         from simfrontier.cli.calibrate_fit import calibrate_fit
 
         least = 0 if min_bytes is None else num_bytes("--min-bytes", min_bytes)
@@ -83,9 +90,7 @@ def validate(
     ] = None,
     data: Annotated[
         list[Path] | None,
-        typer.Option(
-            help="your own measurements instead: times (CSV, nccl-tests, OSU, calibration, real trace) or training runs"
-        ),
+        typer.Option(help="your own measurements instead: times (files and folders as of calibrate) or training runs"),
     ] = None,
     cross: Annotated[
         bool | None,
@@ -100,7 +105,9 @@ def validate(
     machine: Annotated[str | None, typer.Option(help="machine of --data, where the file does not say it")] = None,
     library: Annotated[str | None, typer.Option(help="library of --data, where the file does not say it")] = None,
     devices: Annotated[int | None, typer.Option(help="devices of --data, where the file does not say it")] = None,
-    nodes: Annotated[int | None, typer.Option(min=1, help="nodes that a group is on, in output of OSU")] = None,
+    nodes: Annotated[
+        int | None, typer.Option(min=1, help="nodes that a group is on, where the file does not say it")
+    ] = None,
     packages: Annotated[
         int | None, typer.Option(min=1, help="packages that a group is on, in logs (default: what it fills)")
     ] = None,

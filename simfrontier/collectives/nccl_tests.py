@@ -1,13 +1,14 @@
 """Reading what nccl-tests and rccl-tests print: one table of times per run of a test in a log.
 
 Format: NVIDIA/nccl-tests and ROCm/rccl-tests, src/common.cu. The size column is the larger of send and receive buffer,
-hence the whole message in our sense for all four tests (doc/PERFORMANCE.md); times are averages over iterations.
+hence the whole message in our sense for all four tests (doc/PERFORMANCE.md); times are averages over iterations. The
+same of a file that nccl-tests write as JSON stands in `nccl_tests_json`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,10 +24,11 @@ TESTS: dict[str, CollectiveKind] = {
     "all_reduce_perf": "all_reduce",
     "alltoall_perf": "all_to_all",
 }
-_TEST = re.compile(r"(?<![a-z_])([a-z]+(?:_[a-z]+)*_perf)(?![a-z])")
+TEST_NAME = re.compile(r"(?<![a-z_])([a-z]+(?:_[a-z]+)*_perf)(?![a-z])")
 _RANK = re.compile(r"#\s*Rank\s+(\d+)\s+(?:Group\s+(\d+)\s+)?Pid\s+\d+\s+on\s+(\S+)\s+device\b")
 _HEADER = re.compile(r"#\s+size\s+count\s+type\b")
 _ROW = re.compile(r"\s*\d+\s+\d+\s+[a-z]\w*\s")
+TIMESTAMP = "timestamp"  # the last column of nccl-tests' -S: one word in the head, date and time in a row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +62,10 @@ def read_log(path: Path, packages: int | None = None) -> Log:
         raise InputError(f"{path}: cannot read this log: {error.strerror}") from None
     except ValueError as error:  # of its size
         raise InputError(f"{path}: cannot read this log: {error}") from None
+    if text.lstrip("\ufeff \t\r\n").startswith("{"):
+        from simfrontier.collectives.nccl_tests_json import read_json_log
+
+        return read_json_log(path, packages)
     runs = [run for run in _runs(path, text) if run.times]
     if not runs:
         raise InputError(f"{path}: no times of nccl-tests or rccl-tests in it, allowed: their output, or a calibration")
@@ -72,7 +78,7 @@ def _runs(path: Path, text: str) -> Iterator[_Run]:
     for number, line in enumerate(text.splitlines(), 1):
         if LOG_LINE.fault(len(line)):
             continue  # nothing that these tests print
-        match = _TEST.search(line)
+        match = TEST_NAME.search(line)
         if match:
             named = match[1]
         if "Using devices" in line:
@@ -87,6 +93,7 @@ def _runs(path: Path, text: str) -> Iterator[_Run]:
         elif _HEADER.search(line):
             words = line.split()
             run.columns = len(words) - words.index("time") if "time" in words else 0
+            run.columns += bool(run.columns) and words[-1] == TIMESTAMP
         elif run.columns and _ROW.match(line):
             _read_row(run, line.split(), f"{path}: line {number}")
     if run is not None:
@@ -123,8 +130,20 @@ def _table(path: Path, run: _Run, packages: int | None) -> CallTable:
         raise InputError(f"{where} does not say its test, allowed: a file called after it, e.g. all_gather_perf.log")
     if name not in TESTS:
         raise InputError(f"{where} is of {name!r}, {nearest(name, TESTS)}")
+    return table_of(where, TESTS[name], run.ranks, run.times, packages)
+
+
+def table_of(
+    where: str,
+    kind: CollectiveKind,
+    group_and_host: Iterable[tuple[str, str]],
+    times: Iterable[tuple[int, float]],
+    packages: int | None,
+) -> CallTable:
+    """The table of a run whose ranks are in these groups on these hosts; `times`: (bytes, seconds) of its lines, of
+    which those of one size become their median. Raises InputError, which begins with `where`."""
     groups: dict[str, list[str]] = {}
-    for group, host in run.ranks:
+    for group, host in group_and_host:
         groups.setdefault(group, []).append(host)
     shapes = {(len(hosts), len(set(hosts))) for hosts in groups.values()}
     if len(shapes) != 1:
@@ -140,12 +159,12 @@ def _table(path: Path, run: _Run, packages: int | None) -> CallTable:
         raise InputError(f"{where} is of one rank, allowed: two or more")
     passes = [
         CallTable(
-            kind=TESTS[name],
+            kind=kind,
             ranks=ranks,
             nodes=nodes,
             packages=packages or ranks,
             points=(MeasuredPoint(bytes=size, seconds=seconds),),
         )
-        for size, seconds in run.times
+        for size, seconds in times
     ]
     return merged(passes)[0]

@@ -46,6 +46,19 @@ class Node:
             self.wrong("a table")
         return {name: self.key(name) for name in self.value}
 
+    def member(self, name: str) -> Node:
+        """A member that has to be there, of an object that may have others."""
+        member = self.optional(name)
+        if member is None:
+            raise InputError("missing", where=self.where, key=(*self.at, name))
+        return member
+
+    def optional(self, name: str) -> Node | None:
+        """The same; None where it is not there."""
+        if not isinstance(self.value, dict):
+            self.wrong("a table")
+        return self.key(name) if name in self.value else None
+
     def items(self, size: int | None = None) -> list[Node]:
         if not isinstance(self.value, list):
             self.wrong("a list")

@@ -2,6 +2,7 @@ from .csv_calls import read_calls as read_calls
 from .csv_kernels import KERNEL_COLUMNS as KERNEL_COLUMNS
 from .csv_rates import PRODUCT_COLUMNS as PRODUCT_COLUMNS
 from .csvfile import Line as Line, read_lines as read_lines
+from .folders import files_in as files_in
 from .index import (
     Pathology as Pathology,
     Row as Row,
@@ -13,8 +14,8 @@ from .index import (
 )
 from .of_device import read_of_device as read_of_device
 from .of_tables import placed as placed
-from .read import form_of as form_of, read_any as read_any
-from .recognise import has_columns as has_columns, is_table as is_table, text_of as text_of
+from .read import Reading as Reading, readings as readings
+from .recognise import form_of as form_of, has_columns as has_columns, is_table as is_table
 from .rows import (
     CallRow as CallRow,
     CopyRow as CopyRow,

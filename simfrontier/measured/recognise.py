@@ -1,29 +1,104 @@
-"""What a file of measured times is, by its name and its first line."""
+"""What a file of measured times is, by what stands in it."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Final, Literal
 
 from simfrontier.limits import TABLE_FILE
 from simfrontier.measured.csv_calls import COLUMNS
+from simfrontier.measured.deepspeed_log import CALL, HEADER
+from simfrontier.measured.plain_pickle import STARTS
+from simfrontier.plaintext import without_controls
 
+Written = Literal[
+    "trace",
+    "osu",
+    "nccl-tests",
+    "rccl-tests-file",
+    "inspector",
+    "deepspeed-log",
+    "deepspeed-summary",
+    "flight-recorder",
+    "calibration",
+    "table",
+    "",
+]
 LEAST_COLUMNS = 3  # that a line has in common with those of a table of calls, to be taken for its head
+HEAD_BYTES: Final = 1 << 16  # in which the keys of a JSON file are looked for, and the first line of a table
+_OSU: Final = re.compile(r"^#\s*OSU\s+\S+\s.*Test", re.MULTILINE)
+_NCCL_TESTS: Final = re.compile(r"^#\s*(Using devices|Rank\s+\d+\s)", re.MULTILINE)
+_CALIBRATION: Final = re.compile(r"^(title\s*=|\[\[calls\]\])", re.MULTILINE)
+_DEEPSPEED: Final = re.compile(rf"{CALL}\S+ \| time \(ms\): |{HEADER.pattern}|{CALL}\S+ \| \[Caller Func")
+_OBJECTS: Final = re.compile(r"\s*(\[\s*)?\{")  # a job's log may begin with a bracket, too
+# Of JSON files: what their first keys are, in the order in which they are looked for.
+_JSON: Final[tuple[tuple[Written, re.Pattern[str]], ...]] = (
+    ("inspector", re.compile(r'"inspector_output_format_version"\s*:')),
+    ("flight-recorder", re.compile(r'"(collective_seq_id|pg_config|pg_status)"\s*:')),
+    ("nccl-tests", re.compile(r'\A\s*\{\s*"version"\s*:\s*\d{1,9}\s*,\s*"start_time"|"average_bus_bandwidth"\s*:')),
+    ("rccl-tests-file", re.compile(r'"inPlace"\s*:')),
+    ("deepspeed-summary", re.compile(r'"tput_avg_gbps"\s*:')),
+)
+
+
+def form_of(path: Path) -> Written:
+    """What a file is; "" where it is nothing known, or cannot be read, which its reader then reports. Of its name only
+    the suffix is looked at."""
+    head = _head_of(path)
+    if head.startswith(STARTS):
+        return "flight-recorder"
+    start = _decoded(head)
+    if _OBJECTS.match(start):
+        named = next((form for form, key in _JSON if key.search(start)), None)
+        return named or ("trace" if start.lstrip().startswith("{") else "")
+    text = without_controls(_text_of(path))
+    if _OSU.search(text):
+        return "osu"
+    if _NCCL_TESTS.search(text):
+        return "nccl-tests"
+    if _DEEPSPEED.search(text):
+        return "deepspeed-log"
+    if path.suffix == ".toml" or _CALIBRATION.search(text):
+        return "calibration"
+    if is_of_rccl_tests(text):
+        return "rccl-tests-file"
+    first = next(iter(text.lstrip().splitlines()), "")
+    return "table" if path.suffix == ".csv" or "," in first else ""
+
+
+def is_of_rccl_tests(text: str) -> bool:
+    """Whether a text is the CSV that rccl-tests write."""
+    cells = {cell.strip().lower() for cell in text.lstrip().partition("\n")[0].split(",")}
+    return cells >= {"collective", "inplace", "busbw"}
 
 
 def is_table(file: Path) -> bool:
     """Whether a file is a CSV table of calls, by its name or its first line."""
-    return file.suffix == ".csv" or has_columns(file)
+    return has_columns(file) or (file.suffix == ".csv" and not is_of_rccl_tests(_decoded(_head_of(file))))
 
 
 def has_columns(file: Path) -> bool:
     """Whether the first line of a file names columns of a table of calls."""
-    cells = [cell.strip() for cell in text_of(file).lstrip().partition("\n")[0].split(",")]
+    cells = [cell.strip() for cell in _decoded(_head_of(file)).lstrip().partition("\n")[0].split(",")]
     return len(set(cells) & set(COLUMNS)) >= LEAST_COLUMNS
 
 
-def text_of(file: Path) -> str:
+def _text_of(file: Path) -> str:
     """The text of a file; "" where it cannot be read, which its reader then reports."""
     try:
-        return TABLE_FILE.read(file).decode("utf-8-sig", errors="replace")
+        return _decoded(TABLE_FILE.read(file))
     except (OSError, ValueError):
         return ""
+
+
+def _decoded(data: bytes) -> str:
+    return data.decode("utf-8-sig", errors="replace")
+
+
+def _head_of(file: Path) -> bytes:
+    try:
+        with file.open("rb") as opened:
+            return opened.read(HEAD_BYTES)
+    except OSError:
+        return b""

@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from simfrontier.extras import added
+from simfrontier.measured import CallRow, load_table
 from simfrontier.tuning.evaluator import READERS
 from simfrontier.tuning.journal import NAME, journal_in
 from tests.fuzz.reader import Reader
 from tests.invoke import ROOT, TOY, invoke
+from tests.measured import writers
 from tests.scenario_files import SCENARIOS
 from tests.topology.samples import bare, dgx_a100, frontier, link, perlmutter
 
@@ -71,6 +73,7 @@ def made_in(folder: Path) -> dict[str, list[bytes]]:
         if path.name != "transfers.toml"
     ]
     out["log"] = [OSU, NCCL]
+    out |= _of_ranks_and_benchmarks(folder)
     tables = sorted((catalog / "measured" / "tables").glob("*.csv"))
     out["table"] = [b"\n".join(path.read_bytes().split(b"\n")[:12]) for path in tables]
     (folder / "all_gather_perf.log").write_bytes(NCCL)
@@ -90,6 +93,26 @@ def made_in(folder: Path) -> dict[str, list[bytes]]:
         b'machine.overrides={"device.hbm_bytes"=1e9}',
     ]
     out |= {reader.kind: reader.samples() for reader in added("tests.fuzz", Reader) if reader.samples}
+    return out
+
+
+def _of_ranks_and_benchmarks(folder: Path) -> dict[str, list[bytes]]:
+    """Files of programs that time calls, made of the first rows of a shipped table."""
+    rows = [row for row in load_table("nccl_perlmutter").rows if isinstance(row, CallRow) and row.devices == 8][:4]
+    kinds: dict[str, tuple[writers.Write, ...]] = {
+        "inspector": (writers.inspector,),
+        "flight-recorder": (writers.flight_pickles, writers.flight_jsons),
+        "deepspeed": (writers.deepspeed_lines, writers.deepspeed_table, writers.deepspeed_dict),
+        "benchmark-file": (writers.nccl_json, writers.rccl_json, writers.rccl_csv),
+    }
+    out = {}
+    for kind, several in kinds.items():
+        out[kind] = []
+        for write in several:
+            into = folder / kind / write.__name__
+            into.mkdir(parents=True)
+            first = write(rows, 4, into)[0]
+            out[kind].append((min(first.iterdir()) if first.is_dir() else first).read_bytes())
     return out
 
 

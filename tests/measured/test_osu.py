@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.measured import Setup, read_any
+from simfrontier.measured import Setup
 from simfrontier.measured.place import RowPlace
+from simfrontier.measured.read import read_any
 from tests.measured.tables import refused
 
 SETUP = Setup(machine="lumi-g", library="cray-mpich", devices=16, nodes=2)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from simfrontier.collectives import Calibration, CallTable, MeasuredPoint, write_calibration
-from simfrontier.measured import Setup, read_any
-from simfrontier.measured.read import ALLOWED
+from simfrontier.measured import Setup
+from simfrontier.measured.read import ALLOWED, read_any
 from simfrontier.trace import Span, Trace, write_perfetto
 from tests.measured.tables import nccl_log, refused
 

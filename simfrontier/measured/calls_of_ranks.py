@@ -1,0 +1,101 @@
+"""Times of calls that several ranks tell of: the least over the ranks of a call, then the median over calls alike.
+
+A rank that comes early waits in the call for the others, and its time holds the waiting. The rank that comes last waits
+for none: the least time of a call is the one closest to that of the call alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable
+from statistics import median
+from typing import Final, NamedTuple
+
+from simfrontier.errors import InputError
+from simfrontier.limits import TIMED_CALLS
+from simfrontier.measured.on_nodes import on_nodes
+from simfrontier.measured.place import RowPlace
+from simfrontier.measured.rows import CallKind, CallRow
+from simfrontier.measured.setup import Setup
+
+UNLIKE: Final = "ranks give different kinds or sizes"
+
+
+class What(NamedTuple):
+    """What a call is; calls of which all of this is the same become one row. `num_bytes`: the whole message."""
+
+    kind: CallKind
+    devices: int
+    nodes: int | None
+    num_bytes: int
+
+
+class CallsOfRanks:
+    """The calls of one or many files, by a key that is the same on all ranks of a call, and what was left out."""
+
+    def __init__(self) -> None:
+        self._calls: dict[Hashable, tuple[What, float]] = {}
+        self._unlike: set[Hashable] = set()
+        self._left_out: Counter[str] = Counter()
+
+    def add(self, key: Hashable, what: What, seconds: float) -> None:
+        """A rank's time of a call. Raises InputError for more calls than are kept."""
+        known = self._calls.get(key)
+        if known is None:
+            if fault := TIMED_CALLS.fault(len(self._calls) + 1):
+                raise InputError(fault)
+            self._calls[key] = (what, seconds)
+        elif known[0] != what:
+            self._unlike.add(key)
+        elif seconds < known[1]:
+            self._calls[key] = (what, seconds)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no call is known yet."""
+        return not self._calls
+
+    def leave_out(self, why: str, count: int = 1) -> None:
+        """Something that is no time of a call, and why."""
+        self._left_out[why] += count
+
+    def rows(self, name: str, setup: Setup) -> tuple[CallRow, ...]:
+        """A row for all calls alike, by kind, group and size; `name` is what places and sources call the files."""
+        alike: dict[What, list[float]] = {}
+        for key, (what, seconds) in self._calls.items():
+            if key not in self._unlike:
+                alike.setdefault(what, []).append(seconds)
+        if not alike:
+            return ()
+        machine, library = setup.machine_of(name), setup.library_of(name)
+        return tuple(
+            _row(name, what, median(alike[what]), machine, library, setup) for what in sorted(alike, key=_order)
+        )
+
+    def said(self) -> tuple[str, ...]:
+        """What is to be said of what was left out."""
+        counts = self._left_out + Counter({UNLIKE: len(self._unlike)})
+        return tuple(
+            f"Left out: {count:,} {'record' if count == 1 else 'records'}: {why}."
+            for why, count in sorted(counts.items())
+        )
+
+
+def _order(what: What) -> tuple[str, int, int, int]:
+    return what.kind, what.devices, what.nodes or 0, what.num_bytes
+
+
+def _row(name: str, what: What, seconds: float, machine: str, library: str, setup: Setup) -> CallRow:
+    nodes, packages = on_nodes(what.devices, what.nodes, setup)
+    return CallRow(
+        machine=machine,
+        collective=what.kind,
+        library=library,
+        devices=what.devices,
+        num_bytes=what.num_bytes,
+        seconds=seconds,
+        source=name,
+        place=RowPlace(name, part=f"{what.kind} among {what.devices}"),
+        nodes=nodes,
+        packages=packages,
+    )

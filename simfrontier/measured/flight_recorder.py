@@ -1,0 +1,179 @@
+"""Reading dumps of PyTorch's flight recorder: for each rank a pickle, or the same as JSON, of its last collectives.
+
+Format: pytorch/pytorch, torch/csrc/distributed/c10d/FlightRecorder.hpp and FlightRecorderDetail.hpp, versions 2.x. A
+dump has an entry for each call, with the shapes of what goes in and out; `duration_ms` (a float of 32 bits) is there
+only where TORCH_NCCL_ENABLE_TIMING=1 was set, and of calls that the watchdog has seen to their end. Calls are numbered
+by process group (`collective_seq_id`, `op_id`). `pg_config` lists the ranks of the groups.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from simfrontier.errors import InputError, unknown
+from simfrontier.io import Node, json_of, num_values, text_of
+from simfrontier.limits import RANK_FILE, RANK_VALUES, SIZE
+from simfrontier.measured.calls_of_ranks import CallsOfRanks, What
+from simfrontier.measured.plain_pickle import STARTS, Unfit, plain_pickle
+from simfrontier.measured.rows import CallKind
+from simfrontier.measured.setup import Setup
+
+TITLE: Final = "dump of PyTorch's flight recorder"
+# Names that ProcessGroupNCCL gives its calls, and the side that is the whole message.
+KINDS: Final[dict[str, tuple[CallKind, str]]] = {
+    "all_gather": ("all_gather", "output"),
+    "_all_gather_base": ("all_gather", "output"),
+    "reduce_scatter": ("reduce_scatter", "input"),
+    "_reduce_scatter_base": ("reduce_scatter", "input"),
+    "all_reduce": ("all_reduce", "input"),
+    "all_to_all": ("all_to_all", "input"),
+    "broadcast": ("broadcast", "input"),
+    "_broadcast_oop": ("broadcast", "input"),
+}
+OTHERS: Final = (
+    *("all_reduce_barrier", "barrier", "reduce", "_reduce_oop", "gather", "scatter", "coalesced", "all_reduce_sparse"),
+    *("allreduce_coalesced", "all_gather_into_tensor_coalesced", "reduce_scatter_tensor_coalesced"),
+)
+DONE: Final = "completed"
+STATES: Final = (DONE, "scheduled", "started")
+# Bytes of an element, by the names of c10::toString(ScalarType).
+ELEMENT: Final = {
+    **dict.fromkeys(("Byte", "Char", "Bool", "Float8_e4m3fn", "Float8_e5m2", "Float8_e4m3fnuz", "Float8_e5m2fnuz"), 1),
+    **dict.fromkeys(("Short", "UInt16", "Half", "BFloat16"), 2),
+    **dict.fromkeys(("Int", "UInt32", "Float", "ComplexHalf"), 4),
+    **dict.fromkeys(("Long", "UInt64", "Double", "ComplexFloat"), 8),
+    "ComplexDouble": 16,
+}
+_VERSION: Final = re.compile(r"2\.[0-9]{1,4}")
+_NAME: Final = re.compile(r"(?:[a-z]{1,20}:)?(\w{1,100})( .{1,100})?")
+_RANKS: Final = re.compile(r"\[ ?\d{1,9}(, ?\d{1,9})* ?\]")
+
+
+def read_flight_recorder(paths: Sequence[Path], setup: Setup) -> CallsOfRanks:
+    """The calls of the dumps of some or all ranks; the size of a group that no dump tells comes from the setup. Raises
+    InputError: one line that names file, key and fault."""
+    calls, untimed = CallsOfRanks(), 0
+    for path in paths:
+        untimed += _read_dump(calls, Node(_document(path), str(path)), setup)
+    if untimed and calls.is_empty:
+        raise InputError(
+            f"{paths[0]}: {untimed:,} calls, and no duration of any; allowed: dumps of a job with "
+            "TORCH_NCCL_ENABLE_TIMING=1"
+        )
+    return calls
+
+
+def _document(path: Path) -> Any:
+    """The value of a dump, a pickle or JSON. Raises InputError."""
+    try:
+        data = RANK_FILE.read(path)
+    except OSError as error:
+        raise InputError(f"cannot read this {TITLE}: {error.strerror or error}", where=str(path)) from None
+    except ValueError as error:  # of its size
+        raise InputError(f"not a {TITLE}: {error}", where=str(path)) from None
+    if data.startswith(STARTS):
+        try:
+            return plain_pickle(data)
+        except Unfit as error:
+            raise InputError(f"not a {TITLE}: {error}", where=str(path)) from None
+    text = text_of(path, TITLE, RANK_FILE)
+    if fault := RANK_VALUES.fault(num_values(text)):
+        raise InputError(f"not a {TITLE}: {fault}", where=str(path))
+    return json_of(text, str(path), TITLE)
+
+
+def _read_dump(calls: CallsOfRanks, top: Node, setup: Setup) -> int:
+    """Add the calls of a dump; how many are without a duration."""
+    version = top.member("version")
+    if not _VERSION.fullmatch(version.text()):
+        version.wrong("2.0 or another 2")
+    groups = _groups(top.member("pg_config"))
+    entries = top.optional("entries")  # torch leaves out an empty list
+    return 0 if entries is None else sum(_read_entry(calls, entry, groups, setup) for entry in entries.items())
+
+
+def _groups(config: Node) -> dict[str, int]:
+    """The number of ranks of every process group, by its name."""
+    sizes = {}
+    for name, group in config.members().items():
+        ranks = group.member("ranks").text()
+        if not _RANKS.fullmatch(ranks):
+            group.key("ranks").wrong('ranks, e.g. "[0, 1, 2, 3]"')
+        sizes[name] = ranks.count(",") + 1
+    return sizes
+
+
+def _read_entry(calls: CallsOfRanks, entry: Node, groups: dict[str, int], setup: Setup) -> int:
+    """Add a call, or count why not; 1 where it has no duration."""
+    named = _kind(entry.member("profiling_name"))
+    if named is None or entry.member("is_p2p").flag():
+        calls.leave_out("barriers, single messages and others of which no times are taken")
+        return 0
+    kind, side = named
+    state, duration = entry.member("state").choice(STATES), entry.optional("duration_ms")
+    if state != DONE:
+        calls.leave_out(f"not finished, or not known to be ({state})")
+        return int(duration is None)
+    if duration is None or duration.value is None:
+        calls.leave_out("no duration")
+        return 1
+    group = _texts(entry.member("process_group"))
+    devices = groups[group[0]] if group[0] in groups else setup.devices_of(entry.where)
+    seconds, num_bytes = _seconds(duration), _num_bytes(entry, side)
+    if devices < 2 or num_bytes == 0 or seconds == 0.0:
+        calls.leave_out("of one rank, or without bytes or time")
+        return 0
+    key = (*group, *(entry.member(name).whole(0) for name in ("collective_seq_id", "op_id")))
+    try:
+        calls.add(key, What(kind=kind, devices=devices, nodes=setup.nodes, num_bytes=num_bytes), seconds)
+    except InputError as error:
+        raise error.within(entry.where) from None
+    return 0
+
+
+def _kind(name: Node) -> tuple[CallKind, str] | None:
+    """The kind and its whole side; None for what is known and no collective of ours."""
+    match = _NAME.fullmatch(name.text())
+    word = match[1] if match else ""
+    if word in KINDS:
+        return KINDS[word]
+    if word not in OTHERS and word not in ("send", "recv"):
+        name.fail(unknown(name.value, [f"nccl:{known}" for known in (*KINDS, *OTHERS)]))
+    return None
+
+
+def _texts(group: Node) -> tuple[str, str]:
+    """Name and description of a process group."""
+    name, description = group.items(2)
+    return name.text(), description.text()
+
+
+def _num_bytes(entry: Node, side: str) -> int:
+    """Bytes of all tensors of one side of a call. Raises InputError."""
+    sizes, dtypes = entry.member(f"{side}_sizes"), entry.member(f"{side}_dtypes")
+    total = 0
+    for shape, dtype in zip(sizes.items(), dtypes.items(len(sizes.items())), strict=True):
+        element = ELEMENT[dtype.choice(ELEMENT)]
+        numbers = [dim.whole(0, SIZE.most) for dim in shape.items()]
+        shape.within(SIZE, _product(numbers))
+        total += element * _product(numbers)
+    sizes.within(SIZE, total)
+    return total
+
+
+def _product(numbers: list[int]) -> int:
+    """Their product, or a number beyond all sizes where it is one."""
+    product = 1
+    for number in sorted(numbers):  # a 0 first
+        product = min(product * number, SIZE.most + 1)
+    return product
+
+
+def _seconds(duration: Node) -> float:
+    value = duration.value
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value <= 1e12:
+        duration.wrong("milliseconds, 0 or more")
+    return float(value) / 1e3

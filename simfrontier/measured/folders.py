@@ -1,0 +1,33 @@
+"""The files that are meant by paths of files and folders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from simfrontier.errors import InputError
+from simfrontier.limits import RANK_FILES
+
+
+def files_in(paths: Iterable[Path]) -> tuple[Path, ...]:
+    """The files, each once; of a folder all that lie in it by their names, hidden ones and folders not. Raises
+    InputError for a folder without files, and for too many."""
+    files: dict[Path, None] = {}
+    for path in paths:
+        if path.is_dir():
+            files |= dict.fromkeys(_of_folder(path))
+        else:
+            files[path] = None
+        if fault := RANK_FILES.fault(len(files)):
+            raise InputError(fault, where=str(path))
+    return tuple(files)
+
+
+def _of_folder(folder: Path) -> list[Path]:
+    try:
+        inside = sorted(path for path in folder.iterdir() if not path.name.startswith(".") and path.is_file())
+    except OSError as error:
+        raise InputError(f"cannot read this folder: {error.strerror or error}", where=str(folder)) from None
+    if not inside:
+        raise InputError("no files in this folder, allowed: a file, or a folder with files", where=str(folder))
+    return inside

@@ -1,0 +1,194 @@
+"""Files that nccl-tests (JSON) and rccl-tests (JSON, CSV) write: which ranks and times they are of, and wrong ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simfrontier.measured import CallRow, Setup
+from simfrontier.measured.read import read_any
+from tests.invoke import invoke, refusal as refused_command
+from tests.measured.tables import refused, shipped
+from tests.measured.writers import nccl_document
+
+SETUP = Setup(machine="perlmutter", library="nccl")
+OF_16 = [row for row in shipped("nccl_perlmutter", CallRow) if row.devices == 16 and row.collective == "all_gather"]
+ROWS = [row for row in OF_16 if row.source == OF_16[0].source][:3]
+RCCL = (
+    '{{"numCycle":{cycle}, "name":"AllReduce", "nodes":{nodes}, "ranks":16, "ranksPerNode":{each}, "gpusPerRank":1, '
+    '"size":{size}, "type":"float", "redop":"sum", "inPlace":{side}, "time":{time}, "algBw":1.0, "busBw":1.9, '
+    '"wrong":"{wrong}"}}'
+)
+
+
+def document() -> dict[str, Any]:
+    return nccl_document("all_gather", ROWS, nodes=4, per_node=4)
+
+
+def refusal(folder: Path, value: object) -> str:
+    path = folder / "x.json"
+    path.write_text(json.dumps(value))
+    return refused(lambda file: read_any(file, SETUP), path)
+
+
+def rccl(**changes: object) -> str:
+    known: dict[str, object] = {"cycle": 0, "nodes": 1, "each": 16, "size": 1024, "side": 0, "time": 12.5, "wrong": 0}
+    return RCCL.format(**(known | changes))
+
+
+def test_each_listed_device_stands_for_all_of_its_process(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps(document()))
+    rows = read_any(path, SETUP)  # 4 processes with 4 GPUs each are listed as 4 devices, and are 16 ranks on 4 nodes
+    assert {(row.devices, row.nodes, row.packages) for row in rows} == {(16, 4, 16)}
+    assert [row.seconds for row in rows] == [row.seconds for row in ROWS]
+
+
+def test_calibrate_names_the_hosts_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text(json.dumps(document()))
+    ran = invoke("calibrate", tmp_path / "x.json", "--out", tmp_path / "mine.toml")
+    assert (ran.code, ran.err) == (0, "")
+    assert "nid000000, nid000001, nid000002, nid000003" in ran.out
+
+
+def test_in_place_times_are_taken_where_there_are_no_others(tmp_path: Path) -> None:
+    value = document()
+    for result in value["results"]:
+        result["out_of_place"] = None
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps(value))
+    assert [row.seconds for row in read_any(path, SETUP)] == pytest.approx([2 * row.seconds for row in ROWS])
+
+
+def change(value: dict[str, Any], *keys: str | int, to: object) -> None:
+    for key in keys[:-1]:
+        value = value[key]  # type: ignore[index]
+    value[keys[-1]] = to  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("keys", "to", "message"),
+    [
+        (("version",), 3, "FILE: version: got 3, allowed: 1 or 2"),
+        (("args",), ["./all_gathr_perf"], 'FILE: args: the test "all_gathr_perf", did you mean "all_gather_perf"?'),
+        (("results", 1, "out_of_place", "nwrong"), 3.0, "FILE: results[1].out_of_place.nwrong: 3.0 wrong values, "
+         "allowed: a run whose results are right"),
+        (("results", 1, "out_of_place"), {"cpu_time": 1.0}, "FILE: results[1].out_of_place: the CPU's times (-C 1), "
+         "allowed: those of the device (-C 0)"),
+        (("results", 0, "out_of_place", "time"), "nan", 'FILE: results[0].out_of_place.time: got "nan", allowed: '
+         "microseconds, 0 or more"),
+        (("results",), [], "FILE: results: no times, allowed: lines of a run that has ended"),
+        (("config", "devices", 0, "group"), 1, 'FILE has groups of several sizes, allowed: lines "# Rank 0 ... on HOST '
+         'device 0", equally many per group'),
+        (("config",), {"nthreads": 1, "ngpus": 1}, "FILE: config.devices: missing"),
+    ],
+)  # fmt: skip
+def test_a_wrong_file_of_nccl_tests_is_one_line(
+    tmp_path: Path, keys: tuple[str | int, ...], to: object, message: str
+) -> None:
+    value = document()
+    change(value, *keys, to=to)
+    assert refusal(tmp_path, value) == message
+
+
+def test_a_file_of_nccl_tests_that_is_cut_short_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps(document())[:-200])
+    assert refused(lambda file: read_any(file, SETUP), path).startswith("FILE: line 1 column ")
+
+
+def test_a_printed_table_with_times_of_day_is_read_at_its_times(tmp_path: Path) -> None:
+    names = "time   algbw   busbw  #wrong"
+    path = tmp_path / "all_gather_perf.log"
+    path.write_text(
+        "# Using devices\n#  Rank  0 Group  0 Pid 1 on n0 device  0 [0] X\n"
+        "#  Rank  1 Group  0 Pid 2 on n0 device  1 [0] X\n"
+        f"#       size         count      type   redop    root     {names}     {names}           timestamp\n"
+        "     1048576     262144  float  none  -1   12.50  83.9  41.94  0  13.50  77.7  38.8  0  2025-10-01 12:00:00\n"
+        "     2097152     524288  float  none  -1   22.50  93.2  46.60  0  23.50  89.2  44.6  0  2025-10-01 12:00:00\n"
+    )
+    assert [row.seconds for row in read_any(path, SETUP)] == [12.5e-6, 22.5e-6]
+
+
+@pytest.mark.parametrize("joined", ["[\n{}\n]\n", "{}\n"])
+def test_cycles_of_rccl_tests_become_their_median(tmp_path: Path, joined: str) -> None:
+    """A list, and a line for each object as before 2025."""
+    times = [10.0, 30.0, 14.5]
+    objects = [rccl(cycle=cycle, time=time) for cycle, time in enumerate(times)]
+    objects += [rccl(cycle=cycle, side=1, time=1.0) for cycle in range(3)] + [rccl(size=2048), rccl(size=0)]
+    path = tmp_path / "x.json"
+    path.write_text(joined.format((",\n" if "[" in joined else "\n").join(objects)))
+    rows = read_any(path, Setup(machine="frontier", library="rccl"))
+    assert [(row.num_bytes, row.seconds) for row in rows] == [(1024, 14.5e-6), (2048, 12.5e-6)]
+    assert {(row.collective, row.devices, row.nodes) for row in rows} == {("all_reduce", 16, None)}
+
+
+def test_in_place_runs_of_rccl_tests_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(f"[{rccl(side=1)}, {rccl(side=1, size=4096)}]")
+    assert len(read_any(path, Setup(machine="frontier", library="rccl"))) == 2
+
+
+def test_what_rccl_tests_call_nodes_only_the_user_can_read(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(f"[{rccl(nodes=2, each=8)}, {rccl(nodes=2, each=8, size=4096)}]")
+    setup = Setup(machine="frontier", library="rccl")
+    assert refused(lambda file: read_any(file, setup), path) == (
+        "FILE: [0].nodes: got 2, of which rccl-tests mean groups of processes, or nodes; allowed: --devices N beside it"
+    )
+    assert {row.devices for row in read_any(path, Setup(machine="frontier", library="rccl", devices=8))} == {8}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda text: text.replace("AllReduce", "AllReduc"),
+         'FILE: [0].name: got "AllReduc"; did you mean "all_reduce"?'),
+        (lambda text: text.replace('"wrong":"0"', '"wrong":"7"'),
+         'FILE: [0].wrong: "7" wrong values, allowed: a run whose results are right'),
+        (lambda text: text.replace('"ranks":16', '"ranks":1'), "FILE: [0]: of one device, allowed: two or more"),
+        (lambda text: text.replace('"time":12.5', '"time":-1'),
+         "FILE: [0].time: got -1, allowed: microseconds, 0 or more"),
+        (lambda text: text.replace('"ranks":16, ', ""), "FILE: [0].ranks: missing"),
+        (lambda text: text[:-40], "FILE: line 1 column "),
+    ],
+)  # fmt: skip
+def test_a_wrong_file_of_rccl_tests_is_one_line(tmp_path: Path, change: Callable[[str], str], message: str) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(f"[{change(rccl())}, {rccl(size=4096)}]" if "column" not in message else change(f"[{rccl()}]"))
+    assert refused(lambda file: read_any(file, Setup(machine="frontier", library="rccl")), path).startswith(message)
+
+
+def test_the_csv_of_rccl_tests_is_no_table_of_ours(tmp_path: Path) -> None:
+    """It is not fitted by itself, and a line with other cells than its head has is told."""
+    head = "numCycle,collective,ranks,rankspernode,gpusperrank,size,type,redop,inplace,time,algbw,busbw,#wrong\n"
+    line = '0,"AllReduce",1,16,16,1,{},"float","sum",0,12.500000,1.0,1.9,"0"\n'
+    path = tmp_path / "x.csv"
+    path.write_text(head + line.format(1024) + line.format(4096))
+    options = ("--machine", "frontier", "--library", "rccl", "--nodes", "2")
+    ran = invoke("calibrate", path, *options, "--out", tmp_path / "mine.toml")
+    assert (ran.code, ran.err) == (0, "") and "all_reduce" in ran.out
+    path.write_text(head + line.format(1024) + "0,1\n")
+    assert refused_command("calibrate", path, *options, "--out", tmp_path / "mine.toml") == (
+        f"{path} line 3: 2 values, allowed: 14, one for each column"
+    )
+
+
+def test_a_folder_is_its_files(tmp_path: Path) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    assert (
+        refused_command("validate", folder)
+        == f"{folder}: no files in this folder, allowed: a file, or a folder with files"
+    )
+    (folder / ".hidden").write_text("x")
+    (folder / "a.json").write_text(json.dumps(document()))
+    (folder / "b.json").write_text(f"[{rccl()}, {rccl(size=4096)}]")
+    options = ("--machine", "perlmutter", "--library", "nccl", "--nodes", "4")
+    ran = invoke("validate", "--data", folder, *options, "--json")
+    assert (ran.code, ran.err) == (0, "")
+    assert sorted(json.loads(ran.out)["tables"]) == ["a.json", "b.json"]

@@ -1,0 +1,138 @@
+"""Logs of NCCL's Inspector: whose time of a call is taken, what sizes become, what is left out, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simfrontier.measured import Reading, Setup, readings
+from simfrontier.measured.read import read_any
+from tests.measured.tables import refused
+
+SETUP = Setup(machine="frontier", library="rccl")
+
+
+def line(rank: int, number: int, time_us: float, **changes: Any) -> dict[str, Any]:
+    """A record of an all-gather of 4 KiB from each of 16 ranks on 2 nodes."""
+    perf = {"coll": "AllGather", "coll_sn": number, "coll_msg_size_bytes": 4096, "coll_exec_time_us": time_us}
+    header = {"id": "0xab", "rank": rank, "n_ranks": 16, "nnodes": 2}
+    metadata = {"inspector_output_format_version": "v4.0", "hostname": f"n{rank // 8}", "pid": rank}
+    for name, value in changes.items():
+        next(part for part in (perf, header, metadata) if name in part)[name] = value
+    return {"header": header, "metadata": metadata, "coll_perf": perf}
+
+
+def log(path: Path, *records: dict[str, Any]) -> Path:
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return path
+
+
+def read(*paths: Path) -> Reading:
+    (reading,) = readings(paths, SETUP)
+    return reading
+
+
+def refusal(folder: Path, *records: dict[str, Any]) -> str:
+    return refused(lambda path: read_any(path, SETUP), log(folder / "rank.log", *records))
+
+
+def test_the_least_of_the_ranks_and_the_median_of_the_calls_are_taken(tmp_path: Path) -> None:
+    # call 0: the least of 90 and 50 is 50; call 1: of 40 and 60 it is 40; call 2: rank 0 alone told 70.
+    # The median of 50, 40 and 70 is 50 us. 16 ranks of 4,096 bytes end with 65,536.
+    records = [[line(0, 0, 90), line(0, 1, 40), line(0, 2, 70)], [line(15, 0, 50), line(15, 1, 60)]]
+    records[0].append(line(0, 0, 30, coll="AllReduce"))  # counted for itself: the vector, 4,096 bytes
+    for rank, several in enumerate(records):
+        log(tmp_path / f"{rank}.log", *several)
+    gather, reduce = read(tmp_path).rows
+    assert (gather.collective, gather.devices, gather.num_bytes, gather.seconds) == ("all_gather", 16, 65536, 50e-6)
+    assert (reduce.collective, reduce.devices, reduce.num_bytes, reduce.seconds) == ("all_reduce", 16, 4096, 30e-6)
+    assert (gather.nodes, gather.packages) == (2, 8)  # 8 GCDs of a node are on 4 packages
+    assert gather.source == f"{tmp_path / '0.log'} and 1 more"
+    assert read(tmp_path).said == (
+        "Read: files of 2 ranks, of groups of up to 16: where the rank that came last is missing, times hold waiting.",
+    )
+
+
+def test_a_broadcast_and_a_reduce_scatter_have_their_own_sizes(tmp_path: Path) -> None:
+    path = log(tmp_path / "x.log", line(0, 0, 5, coll="Broadcast"), line(0, 0, 6, coll="ReduceScatter"))
+    assert [(row.collective, row.num_bytes) for row in read(path).rows] == [
+        ("broadcast", 4096),
+        ("reduce_scatter", 65536),  # each of 16 ranks ends with 4,096 of them
+    ]
+
+
+def test_communicators_and_groups_of_several_sizes_stay_apart(tmp_path: Path) -> None:
+    four = [line(0, 0, 10, id="0x1", n_ranks=4, nnodes=1), line(0, 0, 30, id="0x2", n_ranks=4, nnodes=1)]
+    rows = read(log(tmp_path / "x.log", line(0, 0, 5), *four)).rows
+    # two calls of groups of 4 with one number: 10 and 30 us, of which the median is 20
+    assert [(row.devices, row.nodes, row.seconds) for row in rows] == [(4, 1, 20e-6), (16, 2, 5e-6)]
+
+
+def test_what_is_no_time_is_left_out_and_counted(tmp_path: Path) -> None:
+    records = [
+        *(line(0, 0, 5), line(0, 1, 5, coll_msg_size_bytes=8192), line(0, 2, 0), line(0, 3, 5, coll="Reduce")),
+        *(line(0, 4, 5, n_ranks=1, nnodes=1), line(0, 5, 5, n_ranks=15), line(0, 6, 9), line(1, 6, 9)),
+    ]
+    records[-1]["coll_perf"]["coll_msg_size_bytes"] = 12
+    stats = {key: records[0][key] for key in ("header", "metadata")} | {"dump_stats": {"coll_records": 1}}
+    reading = read(log(tmp_path / "x.log", stats, *records))
+    assert len(reading.rows) == 2
+    assert reading.said == (
+        "Left out: 1 record: Reduce, of which no times are taken.",
+        "Left out: 1 record: no bytes, or less than a microsecond.",
+        "Left out: 1 record: of one rank.",
+        "Left out: 1 record: ranks give different kinds or sizes.",
+        "Left out: 1 record: ranks that are unevenly spread over nodes.",
+        "Read: a file of 1 rank, of groups of up to 16: where the rank that came last is missing, times hold waiting.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"inspector_output_format_version": "v5.0"},
+            'FILE line 2: metadata.inspector_output_format_version: got "v5.0", allowed: v4.0 or another v4',
+        ),
+        ({"coll": "AllGathr"}, 'FILE line 2: coll_perf.coll: got "AllGathr"; did you mean "AllGather"?'),
+        ({"coll_exec_time_us": -1},
+         "FILE line 2: coll_perf.coll_exec_time_us: got -1, allowed: microseconds, 0 or more"),
+        ({"n_ranks": 0}, "FILE line 2: header.n_ranks: got 0, allowed: 1 or more, up to 2097152"),
+        ({"coll_msg_size_bytes": 1 << 63}, "FILE line 2: coll_perf.coll_msg_size_bytes: got 9223372036854775808, "
+         "allowed: 0 or more, up to 4611686018427387904"),
+    ],
+)  # fmt: skip
+def test_a_wrong_record_is_one_line(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    assert refusal(tmp_path, line(0, 0, 5), line(0, 1, 5, **changes)) == message
+
+
+def test_a_log_that_is_cut_short_is_one_line(tmp_path: Path) -> None:
+    whole = "".join(json.dumps(line(0, number, 5)) + "\n" for number in range(3))
+    path = tmp_path / "x.log"
+    path.write_text(whole[:-40])
+    assert refused(lambda file: read_any(file, SETUP), path).startswith("FILE line 3: column ")
+    path.write_text(json.dumps(line(0, 0, 5)) + "\n[1]\n")
+    assert refused(lambda file: read_any(file, SETUP), path) == "FILE line 2: got [1], allowed: a table"
+    path.write_text(json.dumps(line(0, 0, 5)) + "\n{}\n")
+    assert refused(lambda file: read_any(file, SETUP), path) == "FILE line 2: metadata: missing"
+    path.write_text(json.dumps(line(0, 0, 5)) + "\n" + "x" * 70_000)
+    assert refused(lambda file: read_any(file, SETUP), path).startswith("FILE line 2: 65,538 characters in a line")
+
+
+def test_machine_and_library_have_to_be_said(tmp_path: Path) -> None:
+    path = log(tmp_path / "x.log", line(0, 0, 5), line(0, 1, 5, coll_msg_size_bytes=1))
+    assert refused(lambda file: read_any(file, Setup()), path) == (
+        "FILE: does not say on which machine, allowed: --machine NAME beside it"
+    )
+    assert refused(lambda file: read_any(file, Setup(machine="frontier")), path) == (
+        "FILE: does not say which library, allowed: --library NAME beside it"
+    )
+
+
+def test_one_size_shows_no_law(tmp_path: Path) -> None:
+    assert refusal(tmp_path, line(0, 0, 5), line(0, 1, 0)) == (
+        "FILE: 1 measurement, allowed: 2 or more. Left out: 1 record: no bytes, or less than a microsecond"
+    )
