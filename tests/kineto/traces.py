@@ -1,0 +1,94 @@
+"""Traces for tests: of simulated steps, and made by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from simfrontier.kineto import KINETO
+from simfrontier.scenario import Scenario, load_scenario
+from simfrontier.simulation import Fidelity, SimulatedStep
+from simfrontier.study import ScheduleCache, simulated
+from tests.invoke import ROOT
+
+Event = dict[str, Any]
+
+
+@cache
+def step_of(scenario: str, plan: str, devices: int, fidelity: Fidelity = "flow") -> tuple[Scenario, SimulatedStep]:
+    """The step of a plan of a shipped scenario."""
+    loaded = load_scenario(ROOT / "scenarios" / f"{scenario}.toml", {}, (plan,), (devices,))
+    return loaded, simulated(loaded, ScheduleCache().get(loaded, plan, devices), fidelity, False)
+
+
+def exported(scenario: Scenario, step: SimulatedStep, folder: Path, plan: str = "job") -> list[Path]:
+    """The traces of its ranks."""
+    folder.mkdir(parents=True, exist_ok=True)
+    KINETO.write(scenario, plan, step, folder)
+    return sorted(folder.glob("*.json"))
+
+
+def events_in(path: Path) -> list[Event]:
+    """The events of a file, as any reader of JSON finds them."""
+    events: list[Event] = json.loads(path.read_text(encoding="utf-8"))["traceEvents"]
+    return events
+
+
+def kernel(
+    name: str, stream: int, begin: float, end: float, correlation: int, args: Mapping[str, Any] | None = None
+) -> list[Event]:
+    """A kernel and its launch; times in microseconds."""
+    own = {"stream": stream, "correlation": correlation, **(args or {})}
+    return [
+        {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 9, "tid": 1, "ts": 0, "dur": 1}
+        | {"args": {"correlation": correlation}},
+        {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": stream, "ts": begin, "dur": end - begin, "args": own},
+    ]
+
+
+def call(
+    name: str, stream: int, begin: float, end: float, correlation: int, elements: int, ranks: Sequence[int], **more: Any
+) -> list[Event]:
+    """A collective of so many elements of two bytes."""
+    args = {
+        "Collective name": name,
+        "dtype": "BFloat16",
+        "In msg nelems": elements,
+        "Out msg nelems": elements,
+        "Group size": len(ranks),
+        "Process Group Name": "0",
+        "Process Group Ranks": str(list(ranks)),
+        **more,
+    }
+    return kernel(f"ncclDevKernel_{name}", stream, begin, end, correlation, args)
+
+
+def record(correlation: int) -> Event:
+    """The host records an event."""
+    return {"ph": "X", "cat": "cuda_runtime", "name": "cudaEventRecord", "pid": 9, "tid": 1, "ts": 0, "dur": 1} | {
+        "args": {"correlation": correlation}
+    }
+
+
+def wait(stream: int, on_stream: int, recorded: int, correlation: int) -> Event:
+    """A stream waits for an event of another."""
+    args = {
+        "stream": stream,
+        "correlation": correlation,
+        "wait_on_stream": on_stream,
+        "wait_on_cuda_event_record_corr_id": recorded,
+    }
+    return {"ph": "X", "cat": "cuda_sync", "name": "Stream Wait Event", "pid": 0, "tid": stream, "ts": 0, "dur": 0} | {
+        "args": args
+    }
+
+
+def written(path: Path, events: Sequence[Event], rank: int = 0, ranks: int = 2, **head: Any) -> Path:
+    """A trace file of a rank."""
+    info = {"backend": "nccl", "rank": rank, "world_size": ranks}
+    document = {"schemaVersion": 1, "distributedInfo": info, **head, "traceEvents": list(events)}
+    path.write_text(json.dumps(document), encoding="utf-8")
+    return path
