@@ -19,11 +19,11 @@ from simfrontier_extras.msccl.evaluate import verdict
 from simfrontier_extras.msccl.from_lowered import algo_of
 from simfrontier_extras.msccl.homes import COLL
 from simfrontier_extras.msccl.program import Algo, Gpu
-from simfrontier_extras.msccl.rccl import faults
+from simfrontier_extras.msccl.rccl import MAX_THREAD_BLOCKS, faults
 from simfrontier_extras.msccl.read import BLOCKS, MOVED, PLACES, STEPS
 from simfrontier_extras.msccl.write import xml_of
 
-MOST_GPUS: Final = 128  # larger groups have more transfers or thread blocks than RCCL takes, by any algorithm
+MOST_GPUS: Final = 64  # rings of more have more steps than RCCL takes, and the rest takes minutes to evaluate
 
 
 @dataclass(slots=True)
@@ -128,6 +128,8 @@ def _fitting_algo(calls: Calls) -> Algo | str:
             assert found.is_right, f"{calls.said}: {found.findings[0]}"
             return algo
         why = refused[0]
+        if max(len(gpu.thread_blocks) for gpu in algo.gpus) <= MAX_THREAD_BLOCKS and not _too_large(algo):
+            break  # fewer channels do not help
     return why
 
 
@@ -156,8 +158,8 @@ def _said(calls: Calls, algo: Algo) -> str:
     size, fits = len(calls.sizes), calls.fitting(algo)
     sizes = "its size" if size == fits == 1 else f"{fits} of {size} sizes"
     return (
-        f"{calls.said}, channels: {algo.num_channels}, on each GPU up to {blocks} thread blocks and {steps} steps in "
-        f"one; for {sizes}, of which a rank's elements are a multiple of its {algo.chunks_per_loop} chunks"
+        f"{calls.said}, channels: {algo.num_channels}, thread blocks on a GPU: {blocks}, steps in one: {steps}; "
+        f"for {sizes} (a rank's elements must be a multiple of {algo.chunks_per_loop})"
     )
 
 

@@ -90,8 +90,9 @@ class _Reader:
         raise self._fault("got a processing instruction (<?), which RCCL's parser refuses; allowed: elements")
 
     def _refuse_text(self, text: str) -> None:
-        if text.strip(" \r\n"):
-            raise self._fault(f"got {shown(text.strip(' '))} between elements; allowed: spaces and ends of lines")
+        rest = text.strip(" \r\n")
+        if rest:
+            raise self._fault(f"got {shown(rest)} between elements; allowed: spaces and ends of lines")
 
     def _begin(self, name: str, attributes: Attributes) -> None:
         level = len(self.open)
