@@ -8,9 +8,8 @@ from itertools import combinations
 from pathlib import Path
 from typing import Final
 
-from simfrontier.collectives import Message, Recipe, lower, messages_of
+from simfrontier.collectives import Recipe, element_bytes, lower, messages_of
 from simfrontier.cost import Cluster
-from simfrontier.dtypes import DTYPE_BYTES
 from simfrontier.errors import InputError
 from simfrontier.schedule import Collective, CollectiveKind
 from simfrontier.simulation import recipes_of
@@ -92,7 +91,7 @@ def _calls(cluster: Cluster) -> tuple[list[Calls], list[str]]:
         for recipe in recipes:
             calls = found.setdefault((op.wire_kind, recipe), Calls(op.wire_kind, recipe))
             messages = messages_of(op, cluster.schedule.tensors, cluster.schedule.mesh)
-            calls.sizes.update((message.num_bytes, _element_bytes(op, message)) for message in messages)
+            calls.sizes.update((message.num_bytes, element_bytes(op, message)) for message in messages)
     return list(found.values()), list(left_out)
 
 
@@ -104,13 +103,6 @@ def _recipes(op: Collective, cluster: Cluster, size: int) -> Iterable[Recipe]:
     if size > MOST_GPUS:
         raise InputError(f"got {size} GPUs, allowed: up to {MOST_GPUS}")
     return dict.fromkeys(replace(each, slices=1, least_elements=1) for each in recipes_of(op, cluster))
-
-
-def _element_bytes(op: Collective, message: Message) -> int:
-    """Of an element as the call has it: scales are fp32, what is quantised goes as bytes."""
-    if message.what == "scales":
-        return DTYPE_BYTES["fp32"]
-    return 1 if op.codec.is_opaque else DTYPE_BYTES[op.codec.name]
 
 
 def _fitting_algo(calls: Calls) -> Algo | str:
