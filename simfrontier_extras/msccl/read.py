@@ -14,11 +14,11 @@ from simfrontier.limits import FileLimit, Limit
 from simfrontier_extras.msccl.program import BUFFERS, COLLECTIVES, PROTOCOLS, TYPES, Algo, Chunk, Gpu, Step, ThreadBlock
 
 ALGO_FILE: Final = FileLimit(
-    most_bytes=32 << 20, why="130 bytes a step: a ring of 32 GPUs in 16 channels takes 4 MB, 100,000 steps 13 MB"
+    most_bytes=16 << 20, why="some 130 bytes a step: a ring of 32 GPUs in 16 channels takes 4 MB, 50,000 steps 7 MB"
 )
-STEPS: Final = Limit(most=100_000, what="steps", why="some 10 us each to follow, four times; RCCL takes 64 of a block")
+STEPS: Final = Limit(most=50_000, what="steps", why="4 kB each where 4,096 thread blocks wait for each other: 200 MB")
 BLOCKS: Final = Limit(most=4_096, what="thread blocks", why="every step notes which step of each block is over")
-MOVED: Final = Limit(most=500_000, what="chunks in all steps", why="some 5 us each to follow, four times")
+MOVED: Final = Limit(most=250_000, what="chunks in all steps", why="some 8 us each to follow, four times: 8 s")
 PLACES: Final = Limit(most=1_000_000, what="chunks of all GPUs", why="every one is compared with what it should hold")
 LARGEST: Final = 1 << 50  # of any number in such a file; sizes are in bytes
 _DIGITS: Final = 17

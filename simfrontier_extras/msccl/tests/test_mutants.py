@@ -10,6 +10,7 @@ import pytest
 
 from simfrontier_extras.msccl.evaluate import verdict
 from simfrontier_extras.msccl.program import READS, WRITES, Algo, Chunk, Step, ThreadBlock
+from simfrontier_extras.msccl.rccl import faults
 from simfrontier_extras.msccl.tests.made import keys, made
 from simfrontier_extras.msccl.tests.played import plays
 
@@ -132,11 +133,11 @@ def test_mutants_are_found(mutate: Mutate) -> None:
 
 def test_what_is_wrong_in_some_order_is_never_said_to_be_right() -> None:
     ended: Counter[tuple[bool, bool]] = Counter()
-    for key in keys([2, 3, 4]):
+    for key in keys([2, 3]):
         algo = made(key)
         for block in algo.gpus[0].thread_blocks:
             for mutate in (without_a_step, without_a_wait, in_another_order, added_where_it_replaces):
                 for mutant in mutate(algo, 0, block):
-                    if not any("RCCL" in text or "not there" in text for text in verdict(mutant).findings):
+                    if not faults(mutant):
                         ended[verdict(mutant).is_right, plays(mutant, times=2)] += 1
     assert ended[True, False] == 0 and ended[False, False] > 100, ended
