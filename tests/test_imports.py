@@ -52,6 +52,7 @@ PUBLIC: dict[str, set[str]] = {
     "measured": {"Line", "read_lines"},
     "network": {"box"},
     "report": {"CompressedPlan", "Section", "StudyView", "compressed_plans"},
+    "simulation": {"recipes_of"},
     "scenario": {"GridOrder", "ScenarioFile", "ScenarioKeys"},
     "schedule": {"KERNELS", "MemoryPasses", "ModelFacts", "OpKind", "SweepCall", "sweep"},
     "workload": {"NEXT", "GraphBuilder", "Phase", "Stream", "here", "in_stream", "refuse_sizes", "without_cuts"},

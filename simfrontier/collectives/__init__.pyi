@@ -40,6 +40,7 @@ from .volume import (
     Part as Part,
     brought_bytes as brought_bytes,
     call_of as call_of,
+    element_bytes as element_bytes,
     exchanged_bytes as exchanged_bytes,
     messages_of as messages_of,
     padding_of as padding_of,

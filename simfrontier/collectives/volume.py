@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Literal
 
 from simfrontier.collectives.algorithms import algorithm
+from simfrontier.dtypes import DTYPE_BYTES
 from simfrontier.records import dataclass
 from simfrontier.schedule import LIBRARY, Collective, CollectiveKind, Exchange, Mesh, Ref, Tensor
 
@@ -52,6 +53,13 @@ def messages_of(op: Collective, tensors: Mapping[str, Tensor], mesh: Mesh) -> tu
     if scales:
         out.append(Message(what="scales", num_bytes=scales))
     return tuple(out)
+
+
+def element_bytes(op: Collective, message: Message) -> int:
+    """Of an element that a message is cut at: scales are fp32, what is quantised goes as bytes."""
+    if message.what == "scales":
+        return DTYPE_BYTES["fp32"]
+    return 1 if op.codec.is_opaque else DTYPE_BYTES[op.codec.name]
 
 
 def brought_bytes(op: Collective, tensors: Mapping[str, Tensor], mesh: Mesh) -> int:

@@ -1,6 +1,6 @@
 from .call_factors import lasting as lasting
 from .longest_path import passed as passed
-from .lowering import lowered_schedule as lowered_schedule
+from .lowering import lowered_schedule as lowered_schedule, recipes_of as recipes_of
 from .memory import (
     KINDS as KINDS,
     MemoryTimeline as MemoryTimeline,

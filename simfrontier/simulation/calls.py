@@ -14,13 +14,13 @@ from simfrontier.collectives import (
     Recipe,
     StepLaw,
     algorithm as algorithm_of,
+    element_bytes,
     exchanged_bytes,
     lower,
     messages_of,
     sent_share,
 )
 from simfrontier.cost import NO_CODING, Cluster, PerHopCoding, pair_shape, pairs_of, rates_alone
-from simfrontier.dtypes import DTYPE_BYTES
 from simfrontier.network import Fabric, route, servers_of
 from simfrontier.schedule import DIRECT, Collective, CollectiveKind, Exchange
 from simfrontier.simulation.lowering import recipe, recipes_of
@@ -153,7 +153,7 @@ class CallPlans:
         backs = [self._path(algorithm, ranks[b], ranks[a]) for a, b in zip(form.src, form.dst, strict=True)]
         plans = []
         for message in messages:
-            sizes = form.sizes(message.num_bytes, _element_bytes(op, message.what))
+            sizes = form.sizes(message.num_bytes, element_bytes(op, message))
             law = cluster.library.step_law(
                 algorithm, op.kind, message.num_bytes, shape, self._sent_per_s(op, group, shape), len(recipe.orders)
             )
@@ -217,10 +217,3 @@ class CallPlans:
             cap = cluster.library.cap_bytes_per_s(cluster.algorithms[op.number], shape)
             self._rates[key] = rates_alone(cluster.fabric, pattern, cap, exact=True).tolist()
         return self._rates[key][group]
-
-
-def _element_bytes(op: Collective, what: str) -> int:
-    """Elements that chunks are cut at: scales are fp32, what is quantised goes as bytes."""
-    if what == "scales":
-        return DTYPE_BYTES["fp32"]
-    return 1 if op.codec.is_opaque else DTYPE_BYTES[op.codec.name]

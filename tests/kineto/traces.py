@@ -45,7 +45,16 @@ def kernel(
     return [
         {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 9, "tid": 1, "ts": 0, "dur": 1}
         | {"args": {"correlation": correlation}},
-        {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": stream, "ts": begin, "dur": end - begin, "args": own},
+        {
+            "ph": "X",
+            "cat": "kernel",
+            "name": name,
+            "pid": 0,
+            "tid": stream,
+            "ts": begin,
+            "dur": end - begin,
+            "args": own,
+        },
     ]
 
 

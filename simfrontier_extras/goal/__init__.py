@@ -1,0 +1,1 @@
+"""Steps of plans as GOAL text, which LogGOPSim simulates: sends, receives and calculations of every rank."""

@@ -1,0 +1,104 @@
+"""The calls of a step as messages between ranks: who sends how much to whom, and after which other messages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from simfrontier.collectives import Lowered, element_bytes, exchanged_bytes, lower, messages_of
+from simfrontier.cost import Cluster, pairs_of
+from simfrontier.errors import InputError
+from simfrontier.records import dataclass as record
+from simfrontier.schedule import Collective, Exchange
+from simfrontier.simulation import recipes_of
+
+
+@record(frozen=True, slots=True)
+class Sent:
+    """`num_bytes` that one member of a call sends to another (itself: a copy), once these transfers before it, by their
+    numbers, are over."""
+
+    src: int
+    dst: int
+    num_bytes: int
+    after: tuple[int, ...]
+
+
+@record(frozen=True, kw_only=True)
+class GroupCall:
+    """A call of one group: the ranks of its members, and its messages one after the other, each with its transfers."""
+
+    ranks: tuple[int, ...]
+    messages: tuple[tuple[Sent, ...], ...]
+
+    @cached_property
+    def member(self) -> dict[int, int]:
+        return {rank: member for member, rank in enumerate(self.ranks)}
+
+    @cached_property
+    def of_member(self) -> tuple[tuple[tuple[int, ...], ...], ...]:
+        """Per message and member the numbers of the transfers that it takes part in."""
+        out = []
+        for message in self.messages:
+            lists: list[list[int]] = [[] for _ in self.ranks]
+            for number, sent in enumerate(message):
+                for member in dict.fromkeys((sent.src, sent.dst)):
+                    lists[member].append(number)
+            out.append(tuple(map(tuple, lists)))
+        return tuple(out)
+
+    @property
+    def num_transfers(self) -> int:
+        return sum(map(len, self.messages))
+
+
+@dataclass
+class Calls:
+    """The calls of a cluster's schedule by op and group, each made once."""
+
+    cluster: Cluster
+    _known: dict[int, tuple[GroupCall, ...]] = field(default_factory=dict)
+    _group: dict[int, dict[int, int]] = field(default_factory=dict)
+
+    def of(self, op: Collective | Exchange) -> tuple[GroupCall, ...]:
+        """The op's calls, a group after the other. Raises InputError for what is not single messages."""
+        if op.number not in self._known:
+            made = self._exchange(op) if isinstance(op, Exchange) else self._collective(op)
+            self._known[op.number] = made
+            self._group[op.number] = {rank: group for group, call in enumerate(made) for rank in call.ranks}
+        return self._known[op.number]
+
+    def of_rank(self, op: Collective | Exchange, rank: int) -> GroupCall:
+        """The op's call that a rank takes part in."""
+        calls = self.of(op)
+        return calls[self._group[op.number][rank]]
+
+    def _exchange(self, op: Exchange) -> tuple[GroupCall, ...]:
+        schedule = self.cluster.schedule
+        there, back = exchanged_bytes(op, schedule.tensors, schedule.mesh)
+        both = (Sent(0, 1, there, ()), Sent(1, 0, back, ()))
+        pairs = pairs_of(op, schedule).tolist()
+        return tuple(GroupCall(ranks=tuple(pair), messages=(both,)) for pair in pairs)
+
+    def _collective(self, op: Collective) -> tuple[GroupCall, ...]:
+        if op.per_hop:
+            raise InputError(f"{op.name} codes what every hop sends, whose time GOAL has no op for")
+        schedule = self.cluster.schedule
+        messages = messages_of(op, schedule.tensors, schedule.mesh)
+        groups, made, known = schedule.mesh.groups(op.axes).tolist(), [], {}
+        for ranks, recipe in zip(groups, recipes_of(op, self.cluster), strict=True):
+            if recipe not in known:
+                lowered = lower(op.wire_kind, recipe)
+                known[recipe] = tuple(_sent(lowered, each.num_bytes, element_bytes(op, each)) for each in messages)
+            made.append(GroupCall(ranks=tuple(ranks), messages=known[recipe]))
+        return tuple(made)
+
+
+def _sent(lowered: Lowered, num_bytes: int, unit_bytes: int) -> tuple[Sent, ...]:
+    """The transfers of a message of elements of `unit_bytes` each."""
+    pieces = 1 if lowered.kind == "all_reduce" else lowered.size
+    begins = lowered.offsets(num_bytes // (pieces * unit_bytes))
+    return tuple(
+        Sent(each.src, each.dst, (begins[each.chunk + each.count] - begins[each.chunk]) * unit_bytes, after)
+        for each, after in zip(lowered.transfers, lowered.after, strict=True)
+    )

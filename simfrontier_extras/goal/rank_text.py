@@ -1,0 +1,108 @@
+"""The GOAL text of one rank: its ops with what they wait for.
+
+The grammar is that of spcl/LogGOPSim `src/LogGOPSim/txt2bin.re` at d5bb14a8: `rank R {`, an op or a `requires` a line,
+`}`. Ops are `LABEL: calc NANOSECONDS cpu C`, `LABEL: send BYTESb to RANK tag T cpu C` and `LABEL: recv BYTESb from RANK
+tag T cpu C`; `A requires B`: A begins when B is over, and both labels stand before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from simfrontier.records import dataclass
+from simfrontier.schedule import Collective, Compute, Exchange, ExpandedProgram
+from simfrontier_extras.goal.calls import Calls, GroupCall
+
+ANY: Final = (1 << 32) - 1  # the tag that stands for any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """A step as it is written.
+
+    programs    per role, its ops
+    keys        per role, a number of each op that is the same in all roles that take part in a call
+    rank_class  of every rank
+    role_of     of every rank class
+    tags        by a call's number, the tag of its first transfer
+    lanes       the CPU of each lane, the same on all ranks: LogGOPSim counts a message on one CPU at both ends
+    alone_s     of kernels by the op's number, per rank class
+    """
+
+    programs: tuple[ExpandedProgram, ...]
+    keys: tuple[list[int], ...]
+    rank_class: tuple[int, ...]
+    role_of: tuple[int, ...]
+    calls: Calls
+    tags: Mapping[int, int]
+    lanes: Mapping[str, int]
+    alone_s: Mapping[int, list[float]]
+
+
+class RankText:
+    """One rank's text, line by line; counts of what was written."""
+
+    def __init__(self, step: Step, rank: int) -> None:
+        self.step, self.rank = step, rank
+        self.cls = step.rank_class[rank]
+        self.role = step.role_of[self.cls]
+        self.num_sends = self.num_calcs = self.num_bytes = 0
+
+    def lines(self) -> Iterator[str]:
+        """All of it."""
+        program, ends = self.step.programs[self.role], list[str]()
+        yield f"rank {self.rank} {{\n"
+        for index, (op, before) in enumerate(zip(program.ops, program.before, strict=True)):
+            waits = dict.fromkeys(ends[other] for other in before)
+            cpu = self.step.lanes[op.lane]
+            if isinstance(op, Compute):
+                ends.append(f"c{index}")
+                yield from self._calc(ends[-1], round(self.step.alone_s[op.number][self.cls] * 1e9), cpu, waits)
+            else:
+                ends.append(f"e{index}")
+                yield from self._call(index, op, cpu, waits)
+        yield "}\n"
+
+    def _calc(self, label: str, time_ns: int, cpu: int, waits: Iterable[str]) -> Iterator[str]:
+        self.num_calcs += time_ns > 0
+        yield f"{label}: calc {time_ns} cpu {cpu}\n"
+        for other in waits:
+            yield f"{label} requires {other}\n"
+
+    def _call(self, index: int, op: Collective | Exchange, cpu: int, waits: Iterable[str]) -> Iterator[str]:
+        """A call: a mark at which it begins, its messages, each after the one before, and a mark at which it ends."""
+        call = self.step.calls.of_rank(op, self.rank)
+        tag = self.step.tags[self.step.keys[self.role][index]]
+        begin, mine = f"b{index}", call.member[self.rank]
+        yield from self._calc(begin, 0, cpu, waits)
+        for number, message in enumerate(call.messages):
+            names: dict[int, str] = {}
+            last: dict[str, None] = {}  # what no other transfer waits for
+            for transfer in call.of_member[number][mine]:
+                name = names[transfer] = f"m{index}_{number}_{transfer}"
+                needed = [names[other] for other in message[transfer].after if other in names]
+                yield from self._transfer(call, number, transfer, name, tag + transfer, cpu, needed or [begin])
+                for other in needed:
+                    last.pop(other, None)
+                last[name] = None
+            end = f"e{index}" if number == len(call.messages) - 1 else f"n{index}_{number}"
+            yield from self._calc(end, 0, cpu, last or [begin])
+            tag, begin = tag + len(message), end
+
+    def _transfer(
+        self, call: GroupCall, number: int, transfer: int, name: str, tag: int, cpu: int, waits: Iterable[str]
+    ) -> Iterator[str]:
+        """This rank's end of a transfer; copies and what is empty take no time."""
+        sent = call.messages[number][transfer]
+        src, dst = call.ranks[sent.src], call.ranks[sent.dst]
+        if src == dst or not sent.num_bytes:
+            yield f"{name}: calc 0 cpu {cpu}\n"
+        elif src == self.rank:
+            self.num_sends += 1
+            self.num_bytes += sent.num_bytes
+            yield f"{name}: send {sent.num_bytes}b to {dst} tag {tag} cpu {cpu}\n"
+        else:
+            yield f"{name}: recv {sent.num_bytes}b from {src} tag {tag} cpu {cpu}\n"
+        for other in waits:
+            yield f"{name} requires {other}\n"

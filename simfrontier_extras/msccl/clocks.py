@@ -1,0 +1,78 @@
+"""Which steps of which thread blocks are over for certain, as every thread block knows it by waits and messages.
+
+A vector clock of each thread block: per thread block of any GPU, how many of its steps are over whatever the speed of
+anything. Two accesses to one place of which one writes are in order where the later one's clock has the earlier step.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Clock = NDArray[np.uint8]
+
+Place = tuple[int, int]  # GPU, and number of the chunk there
+
+
+class Clocks:
+    """The clocks of all thread blocks, their flags, and who has read and written every place last; `awaited`: the
+    (thread block, step) that are waited for."""
+
+    def __init__(self, num_blocks: int, awaited: set[tuple[int, int]]) -> None:
+        import numpy as np
+
+        self._maximum = np.maximum
+        self.known: list[Clock] = [np.zeros(num_blocks, np.uint8) for _ in range(num_blocks)]  # up to 64 steps each
+        self.awaited: dict[int, list[int]] = {}
+        for block, step in sorted(awaited):
+            self.awaited.setdefault(block, []).append(step)
+        self.flags: dict[tuple[int, int], Clock] = {}
+        self.writer: dict[Place, tuple[int, int]] = {}
+        self.readers: dict[Place, dict[int, int]] = {}
+
+    def finish(self, block: int, num_steps: int) -> None:
+        """So many steps of a thread block are over, which it knows."""
+        self.known[block][block] = num_steps
+
+    def raise_flag(self, block: int, step: int) -> None:
+        """Its flag says that this step is over: whoever waits for it or one before it may go on."""
+        waiting = self.awaited.get(block, [])
+        while waiting and waiting[0] <= step:
+            self.flags[block, waiting.pop(0)] = self.known[block].copy()
+
+    def join_flag(self, block: int, other: int, step: int) -> bool:
+        """Whether the flag of `other` has reached a step; then `block` knows what `other` knew there."""
+        clock = self.flags.get((other, step))
+        if clock is None:
+            return False
+        self.join(block, clock)
+        return True
+
+    def join(self, block: int, clock: Clock) -> None:
+        """A thread block learns what a clock knows."""
+        self._maximum(self.known[block], clock, out=self.known[block])
+
+    def sent(self, block: int, num_steps: int) -> Clock:
+        """What a message of a thread block tells, of which so many steps are over."""
+        clock = self.known[block].copy()
+        clock[block] = num_steps
+        return clock
+
+    def read(self, block: int, step: int, place: Place) -> tuple[int, int] | None:
+        """Note that a step reads a place; the (thread block, step) that wrote it and is not in order with that."""
+        self.readers.setdefault(place, {})[block] = step
+        return self._not_before(block, self.writer.get(place))
+
+    def write(self, block: int, step: int, place: Place) -> tuple[int, int] | None:
+        """Note that a step writes a place; a (thread block, step) that wrote or read it and is not in order with it."""
+        before = [self.writer.get(place), *sorted(self.readers.pop(place, {}).items())]
+        self.writer[place] = block, step
+        return next(filter(None, (self._not_before(block, each) for each in before)), None)
+
+    def _not_before(self, block: int, other: tuple[int, int] | None) -> tuple[int, int] | None:
+        if other is None or other[0] == block or self.known[block][other[0]] > other[1]:
+            return None
+        return other

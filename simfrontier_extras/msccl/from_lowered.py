@@ -1,0 +1,199 @@
+"""A lowered collective as an MSCCL algorithm: its transfers as steps of thread blocks, and who waits for whom.
+
+A member has a thread block for every connection that it sends on, one for every connection that it receives on, one
+that does both on a ring's channel (`fusion`), and one for copies of its own. All run their steps in the order of the
+collective's transfers, so that the earliest transfer that is not over can always go on. Steps of different thread
+blocks of a GPU that use the same memory wait for each other; a message needs no wait.
+"""
+
+from __future__ import annotations
+
+from itertools import chain, pairwise
+from math import gcd
+
+from simfrontier.collectives import Lowered, Transfer
+from simfrontier_extras.msccl.fusion import Fusion, fused
+from simfrontier_extras.msccl.homes import COLL, Homes
+from simfrontier_extras.msccl.program import Algo, Gpu, StepType
+from simfrontier_extras.msccl.rccl import MAX_COUNT
+from simfrontier_extras.msccl.steps import OWN, End, MemberSteps
+
+Run = tuple[int, int]  # of a transfer's chunks: from, how many
+
+
+def algo_of(lowered: Lowered, name: str, min_bytes: int = 0, max_bytes: int = 0) -> Algo:
+    """The algorithm that does the transfers of a lowered collective, for messages of these sizes (0: any)."""
+    unit = _unit(lowered)
+    gpus = _Builder(lowered, fused(lowered), unit).gpus()
+    return Algo(
+        name=name,
+        coll=COLL[lowered.kind],
+        protocol="Simple",
+        num_channels=1 + max((block.channel for gpu in gpus for block in gpu.thread_blocks), default=0),
+        chunks_per_loop=lowered.num_message_chunks // unit,
+        in_place=lowered.kind != "all_to_all",
+        out_of_place=True,
+        min_bytes=min_bytes,
+        max_bytes=max_bytes,
+        gpus=gpus,
+    )
+
+
+def _unit(lowered: Lowered) -> int:
+    """How many chunks always go together, so that a file needs only one for them."""
+    piece = lowered.num_message_chunks if lowered.kind == "all_reduce" else lowered.parts
+    numbers = ((transfer.chunk, transfer.to, transfer.count) for transfer in lowered.transfers)
+    return gcd(piece, len(lowered.like), *chain.from_iterable(numbers))
+
+
+class _Builder:
+    """The steps of all members, made in the order of the transfers; `unit`: chunks of theirs that a file's chunk is."""
+
+    def __init__(self, lowered: Lowered, fusion: Fusion, unit: int) -> None:
+        self.lowered, self.fusion, self.unit = lowered, fusion, unit
+        self.homes = [Homes(lowered, member, written) for member, written in enumerate(self._written())]
+        self.members = [MemberSteps(homes) for homes in self.homes]
+        numbers = sorted({transfer.channel for transfer in lowered.transfers})
+        self.channel = {number: place for place, number in enumerate(numbers)}
+        self.runs = self._cut_runs()
+        self.sent = set(fusion.on.values())
+
+    def gpus(self) -> tuple[Gpu, ...]:
+        for homes in self.homes:
+            homes.moved.clear()
+        for index, transfer in enumerate(self.lowered.transfers):
+            if transfer.src == transfer.dst:
+                self._copy(index, transfer)
+                continue
+            self._send(index, transfer)
+            for ahead in self.fusion.ahead.get((transfer.dst, transfer.channel), ()):
+                self._send(ahead, self.lowered.transfers[ahead])
+            self._receive(index, transfer)
+        for member, homes in enumerate(self.homes):
+            for begin, count in _neighbours(homes.unmoved_results(), self.most):
+                self.members[member].keep(begin, count)
+        return tuple(self._gpu(member) for member in range(self.lowered.size))
+
+    @property
+    def most(self) -> int:
+        """Chunks in a step."""
+        return MAX_COUNT * self.unit
+
+    def _written(self) -> list[set[int]]:
+        written: list[set[int]] = [set() for _ in range(self.lowered.size)]
+        for index, transfer in enumerate(self.lowered.transfers):
+            if index not in self.fusion.unwritten:
+                written[transfer.dst].update(range(transfer.to, transfer.to + transfer.count))
+        return written
+
+    # ── runs of chunks that lie next to each other at both ends ──
+
+    def _cut_runs(self) -> list[list[Run]]:
+        """Of every transfer the runs of its chunks; those that are sent on in the step that receives them have the
+        same."""
+        cuts: list[set[int]] = []
+        for index, transfer in enumerate(self.lowered.transfers):
+            before = self._breaks(transfer.src, transfer.chunk, transfer.count)
+            arrives = self.homes[transfer.dst]
+            if transfer.add:
+                before |= self._breaks(transfer.dst, transfer.to, transfer.count)
+            if index not in self.fusion.unwritten:
+                arrives.moves(range(transfer.to, transfer.to + transfer.count))
+                before |= self._breaks(transfer.dst, transfer.to, transfer.count)
+            cuts.append(before | set(range(self.most, transfer.count, self.most)))
+        for line in self._chains():
+            shared = set().union(*(cuts[index] for index in line))
+            for index in line:
+                cuts[index] = shared
+        return [_runs(cut, transfer.count) for cut, transfer in zip(cuts, self.lowered.transfers, strict=True)]
+
+    def _breaks(self, member: int, begin: int, count: int) -> set[int]:
+        """Where chunks that are neighbours in the line are none in the buffers."""
+        homes = self.homes[member]
+        places = [homes.now(chunk) for chunk in range(begin, begin + count)]
+        return {
+            at + 1
+            for at, (one, other) in enumerate(pairwise(places))
+            if (one.buffer, one.offset + 1) != (other.buffer, other.offset)
+        }
+
+    def _chains(self) -> list[list[int]]:
+        """Transfers that are passed on from one to the next."""
+        chains = []
+        for first in self.fusion.on.keys() - self.fusion.on.values():
+            line = [first]
+            while line[-1] in self.fusion.on:
+                line.append(self.fusion.on[line[-1]])
+            chains.append(line)
+        return chains
+
+    # ── transfers as steps ──
+
+    def _end(self, member: int, transfer: Transfer, sends: bool) -> End:
+        """The thread block at one end of a transfer."""
+        channel = self.channel[transfer.channel]
+        if (member, transfer.channel) in self.fusion.ahead:
+            return End(kind="both", channel=channel)
+        return End(kind="send" if sends else "recv", peer=transfer.dst if sends else transfer.src, channel=channel)
+
+    def _send(self, index: int, transfer: Transfer) -> None:
+        """Send, if that was not done yet, or is done where it is received."""
+        if index in self.sent:
+            return
+        self.sent.add(index)
+        end, member = self._end(transfer.src, transfer, sends=True), self.members[transfer.src]
+        for at, count in self.runs[index]:
+            member.add(end, "s", count, reads=transfer.chunk + at, send=transfer.dst)
+
+    def _receive(self, index: int, transfer: Transfer) -> None:
+        member, on = self.members[transfer.dst], self.fusion.on.get(index)
+        end, to = self._end(transfer.dst, transfer, sends=False), None
+        if on is not None:
+            to = self.lowered.transfers[on].dst
+        kind = _kind(transfer.add, on is not None, index not in self.fusion.unwritten)
+        for at, count in self.runs[index]:
+            chunk = transfer.to + at
+            reads = chunk if transfer.add else None
+            writes = None if index in self.fusion.unwritten else chunk
+            member.add(end, kind, count, reads=reads, writes=writes, recv=transfer.src, send=to)
+
+    def _copy(self, index: int, transfer: Transfer) -> None:
+        member = self.members[transfer.src]
+        for at, count in self.runs[index]:
+            if transfer.add:
+                member.bring_home(OWN, transfer.to + at, count)
+            kind: StepType = "re" if transfer.add else "cpy"
+            member.add(OWN, kind, count, reads=transfer.chunk + at, writes=transfer.to + at)
+
+    def _gpu(self, member: int) -> Gpu:
+        homes = self.homes[member]
+        return Gpu(
+            number=member,
+            input_chunks=homes.input_chunks // self.unit,
+            output_chunks=homes.output_chunks // self.unit,
+            scratch_chunks=len(homes.scratch) // self.unit,
+            thread_blocks=self.members[member].thread_blocks(self.unit),
+        )
+
+
+def _kind(adds: bool, sends_on: bool, is_written: bool) -> StepType:
+    if not adds:
+        return "rcs" if sends_on else "r"
+    if not sends_on:
+        return "rrc"
+    return "rrcs" if is_written else "rrs"
+
+
+def _runs(cuts: set[int], count: int) -> list[Run]:
+    ends = [0, *sorted(cuts), count]
+    return [(begin, end - begin) for begin, end in pairwise(ends)]
+
+
+def _neighbours(chunks: list[int], most: int) -> list[Run]:
+    runs: list[Run] = []
+    for chunk in chunks:
+        if runs and chunk == sum(runs[-1]) and runs[-1][1] < most:
+            runs[-1] = runs[-1][0], runs[-1][1] + 1
+        else:
+            runs.append((chunk, 1))
+    return runs

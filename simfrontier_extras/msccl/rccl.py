@@ -1,0 +1,158 @@
+"""What RCCL takes: the sizes of its structures and the rules of its parser, and what in an algorithm is against them.
+
+Sources, of github.com/ROCm/rccl: `src/include/msccl/msccl_struct.h` at b463f536 (steps, thread blocks, counts, widths
+of fields), `src/include/msccl/msccl_parser.h` at afd26774 (nodes), `src/misc/msccl/msccl_parser.cc` at 4bb0b4a3
+(mscclGetAlgoFromXmlFile: rules), `src/device/msccl_kernel_impl.h` at 011110de (how steps and waits are counted).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from simfrontier_extras.msccl.program import READS, RECEIVES, SENDS, WRITES, Algo, Chunk, Gpu, Step, ThreadBlock
+
+MAX_STEPS: Final = 64  # MSCCL_MAX_NUM_STEPS, of a thread block; before 0088a127: 256
+MAX_THREAD_BLOCKS: Final = 64  # MSCCL_MAX_NUM_THREAD_BLOCKS, of a GPU; before: 32 for each channel
+MAX_PEERS: Final = 32  # MSCCL_MAX_NUM_THREAD_BLOCKS_PER_CHANNEL: thread blocks of a GPU that send on one channel
+MAX_COUNT: Final = 71  # below MSCCL_MAX_COUNT
+MAX_OFFSET: Final = (1 << 15) - 1  # mscclTransmission::srcOffset is an int16_t
+MAX_NODES: Final = 4_095  # below MSCCL_MAX_NODES: the algo, all gpus, and one GPU's thread blocks and steps
+MAX_SUBS: Final = 1_024  # MSCCL_MAX_SUBS: GPUs of an algo
+MAX_FUSED: Final = 16  # MSCCL_MAX_REDUCE_FUSION
+SLOTS: Final = {"Simple": 2, "LL": 8, "LL128": 8}
+"""Messages that a connection holds: of NCCL_STEPS = 8 places each takes MSCCL_CHUNKSTEPS = 4 by protocol Simple, and 1
+by the others."""
+MAX_FINDINGS: Final = 20
+
+
+def faults(algo: Algo) -> list[str]:
+    """What RCCL refuses in an algorithm, or would not do as it is written; at most 20 findings."""
+    found = []
+    for fault in _all(algo):
+        found.append(fault)
+        if len(found) == MAX_FINDINGS:
+            break
+    return found
+
+
+def _all(algo: Algo) -> Iterator[str]:
+    yield from _of_algo(algo)
+    for gpu in algo.gpus:
+        yield from _of_gpu(algo, gpu)
+        for block in gpu.thread_blocks:
+            yield from _of_block(algo, gpu, block)
+
+
+def _of_algo(algo: Algo) -> Iterator[str]:
+    if algo.coll != "allreduce" and algo.chunks_per_loop % algo.size:
+        yield f"nchunksperloop {algo.chunks_per_loop} is no multiple of the {algo.size} GPUs, whose pieces are equal"
+    if not (algo.in_place or algo.out_of_place):
+        yield "is neither for calls in place nor for others, so that it is never taken"
+    if algo.max_bytes and algo.max_bytes < algo.min_bytes:
+        yield f"maxBytes {algo.max_bytes} is less than minBytes {algo.min_bytes}, so that it is never taken"
+    if algo.size > MAX_SUBS:
+        yield f"{algo.size} GPUs; RCCL takes up to {MAX_SUBS}"
+
+
+def _of_gpu(algo: Algo, gpu: Gpu) -> Iterator[str]:
+    at = f"gpu {gpu.number}"
+    blocks = gpu.thread_blocks
+    if [block.number for block in blocks] != list(range(len(blocks))):
+        yield f"{at}: its thread blocks are not numbered from 0 on without a gap"
+    if not blocks:
+        yield f"{at}: has no thread block"
+    if len(blocks) > MAX_THREAD_BLOCKS:
+        yield f"{at}: {len(blocks)} thread blocks; RCCL takes up to {MAX_THREAD_BLOCKS}"
+    nodes = 1 + algo.size + len(blocks) + sum(len(block.steps) for block in blocks)
+    if nodes > MAX_NODES:
+        yield f"{at}: {nodes} elements to read for it; RCCL takes up to {MAX_NODES}"
+    yield from _of_connections(at, blocks)
+
+
+def _of_connections(at: str, blocks: tuple[ThreadBlock, ...]) -> Iterator[str]:
+    for verb, ends in (
+        ("send to", [(block.channel, block.send) for block in blocks if block.send is not None]),
+        ("receive from", [(block.channel, block.recv) for block in blocks if block.recv is not None]),
+    ):
+        for channel, peer in sorted({end for end in ends if ends.count(end) > 1}):
+            yield f"{at}: several thread blocks {verb} gpu {peer} on channel {channel}"
+        for channel in sorted({channel for channel, _ in ends}):
+            num = sum(1 for other, _ in ends if other == channel)
+            if num > MAX_PEERS:
+                yield f"{at}: {num} thread blocks {verb} others on channel {channel}; RCCL takes up to {MAX_PEERS}"
+
+
+def _of_block(algo: Algo, gpu: Gpu, block: ThreadBlock) -> Iterator[str]:
+    at = f"gpu {gpu.number}, thread block {block.number}"
+    for name, peer in (("send", block.send), ("recv", block.recv)):
+        if peer == gpu.number or (peer is not None and not 0 <= peer < algo.size):
+            yield f"{at}: {name} {peer} is no other GPU of 0 to {algo.size - 1}"
+    if not 0 <= block.channel < algo.num_channels:
+        yield f"{at}: channel {block.channel} is none of 0 to {algo.num_channels - 1}"
+    if len(block.steps) > MAX_STEPS:
+        yield f"{at}: {len(block.steps)} steps; RCCL takes up to {MAX_STEPS}"
+    numbers = {other.number: len(other.steps) for other in gpu.thread_blocks}
+    for number, step in enumerate(block.steps):
+        for text in _of_step(algo, gpu, block, step, numbers):
+            yield f"{at}, step {number} ({step.type}): {text}"
+    yield from _of_waits(at, block)
+    yield from _of_fusion(at, block)
+
+
+def _of_step(algo: Algo, gpu: Gpu, block: ThreadBlock, step: Step, numbers: dict[int, int]) -> Iterator[str]:
+    if step.type in SENDS and block.send is None:
+        yield "sends, in a thread block that sends to nobody"
+    if step.type in RECEIVES and block.recv is None:
+        yield "receives, in a thread block that receives from nobody"
+    if step.after is not None and not 0 <= step.after[1] < numbers.get(step.after[0], 0):
+        yield f"waits for step {step.after[1]} of thread block {step.after[0]}, which is not there"
+    if step.type == "nop":
+        return
+    if not 1 <= step.count <= MAX_COUNT:
+        yield f"{step.count} chunks; allowed: 1 to {MAX_COUNT}"
+    for is_used, end, name in ((step.type in READS, step.src, "src"), (step.type in WRITES, step.dst, "dst")):
+        if is_used and (text := _beyond(algo, gpu, end, step.count)):
+            yield f"{name} {text}"
+
+
+def _beyond(algo: Algo, gpu: Gpu, end: Chunk, count: int) -> str:
+    stated, real = {
+        "i": (gpu.input_chunks, algo.input_chunks),
+        "o": (gpu.output_chunks, algo.output_chunks),
+        "s": (gpu.scratch_chunks, gpu.scratch_chunks),
+    }[end.buffer]
+    last = end.offset + count - 1
+    if end.offset < 0 or last >= min(stated, real):
+        return f"{end.buffer} {end.offset} to {last} is not within its {min(stated, real)} chunks"
+    return f"{end.buffer} {last} is beyond {MAX_OFFSET}, RCCL's last" if last > MAX_OFFSET else ""
+
+
+def _of_waits(at: str, block: ThreadBlock) -> Iterator[str]:
+    """A wait of a `nop` is one of the next step that is none; RCCL counts no `nop` that does not wait."""
+    waiting = False
+    for number, step in enumerate(block.steps):
+        if step.type == "nop" and step.after is None:
+            yield f"{at}, step {number} (nop): waits for nothing, and is not counted as a step"
+        if waiting and step.after is None and step.type != "nop":
+            yield f"{at}, step {number} ({step.type}): the step after a nop that waits has to wait, too"
+        waiting = step.type == "nop"
+    if waiting:
+        yield f"{at}, step {len(block.steps) - 1} (nop): nothing follows that could wait"
+
+
+def _of_fusion(at: str, block: ThreadBlock) -> Iterator[str]:
+    """Neighbouring `re` steps to one place become one, with the number of chunks of the last of them."""
+    first, num = None, 0
+    for number, step in enumerate(block.steps):
+        joins = first is not None and step.type == "re" and step.after is None and num < MAX_FUSED
+        if joins and first is not None and (step.dst, step.src.buffer) == (first.dst, first.src.buffer):
+            if step.count != first.count:
+                yield f"{at}, step {number} (re): {step.count} chunks, but {first.count} in the step it is joined to"
+            num += 1
+        elif step.type == "re":
+            first, num = step, 1
+        elif step.type != "nop":
+            first = None
+        if step.is_awaited:
+            first = None

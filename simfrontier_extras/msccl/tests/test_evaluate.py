@@ -1,0 +1,253 @@
+"""Faults of small algorithms, written by hand, and the words in which they are told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from simfrontier_extras.msccl.evaluate import verdict
+from simfrontier_extras.msccl.read import parse
+
+HEAD = 'name="x" proto="{proto}" nchannels="{channels}" nchunksperloop="{chunks}" ngpus="{gpus}" coll="{coll}"'
+REST = ' inplace="{inplace}" outofplace="{outofplace}" minBytes="0" maxBytes="0"'
+OUT, IN = (0, 1), (1, 0)
+
+
+def step(kind: str, src: str, dst: str, count: int = 1, after: str = "-1 -1", awaited: int = 0) -> str:
+    """A step without its number, which `found` gives it; places as `i0`, and waits as `thread-block step`."""
+    depid, deps = after.split()
+    return (
+        f'type="{kind}" srcbuf="{src[0]}" srcoff="{src[1:]}" dstbuf="{dst[0]}" dstoff="{dst[1:]}" cnt="{count}" '
+        f'depid="{depid}" deps="{deps}" hasdep="{awaited}"'
+    )
+
+
+Block = tuple[int, int, list[str]]  # whom it sends to, receives from, and its steps
+
+
+def found(
+    coll: str,
+    chunks: int,
+    gpus: list[list[Block]],
+    ways: tuple[int, int] = OUT,
+    scratch: int = 0,
+    proto: str = "Simple",
+) -> list[str]:
+    """What is wrong with a file: of each GPU its thread blocks, all on channel 0; `ways`: in place, and out of it."""
+    head = (HEAD + REST).format(
+        proto=proto, channels=1, chunks=chunks, gpus=len(gpus), coll=coll, inplace=ways[0], outofplace=ways[1]
+    )
+    lines = [f"<algo {head}>"]
+    for gpu, blocks in enumerate(gpus):
+        lines.append(f'<gpu id="{gpu}" i_chunks="{chunks}" o_chunks="{chunks}" s_chunks="{scratch}">')
+        for number, (send, recv, steps) in enumerate(blocks):
+            lines.append(f'<tb id="{number}" send="{send}" recv="{recv}" chan="0">')
+            lines += [f'<step s="{place}" {each}/>' for place, each in enumerate(steps)]
+            lines.append("</tb>")
+        lines.append("</gpu>")
+    return list(verdict(parse("\n".join([*lines, "</algo>"]).encode(), "a file")).findings)
+
+
+def both(peer: int, *steps: str) -> list[Block]:
+    return [(peer, peer, list(steps))]
+
+
+# Both GPUs send their one chunk, and add what comes to their own.
+SUM = ("s i0 o0", "rrc i0 o0")
+
+
+def summed(*kinds: str) -> tuple[str, ...]:
+    return tuple(step(*kind.split()) for kind in kinds)
+
+
+def test_two_that_exchange_what_they_have_are_right() -> None:
+    assert found("allreduce", 1, [both(1, *summed(*SUM)), both(0, *summed(*SUM))], (1, 1)) == []
+
+
+def test_a_sum_without_ones_own_is_told() -> None:
+    # GPU 1 keeps what GPU 0 sent, and does not add its own
+    wrong = found("allreduce", 1, [both(1, *summed(*SUM)), both(0, *summed("s i0 o0", "r i0 o0"))])
+    assert wrong == ["out of place: gpu 1 ends with chunk 0 of 0 in chunk 0 of its output, not chunk 0 of 0, 1"]
+
+
+def test_a_contribution_that_is_summed_twice_is_told() -> None:
+    # GPU 0 sends its chunk twice; GPU 1 adds it to its sum again
+    twice = summed("s i0 o0", "s i0 o0", "rrc i0 o0")
+    adds = summed("s i0 o0", "rrc i0 o0", "rrc o0 o0")
+    wrong = found("allreduce", 1, [both(1, *twice), both(0, *adds)])
+    assert wrong[0] == "out of place: gpu 1, thread block 0, step 2 (rrc) counts twice: chunk 0 of 0"
+
+
+def test_another_chunk_is_told() -> None:
+    crossed = summed("s i1 o1", "s i0 o0", "rrc i0 o0", "rrc i1 o1")
+    right = summed("s i0 o0", "s i1 o1", "rrc i0 o0", "rrc i1 o1")
+    wrong = found("allreduce", 2, [both(1, *crossed), both(0, *right)])
+    assert wrong[0] == "out of place: gpu 1, thread block 0, step 2 (rrc) adds chunk 0 of 1 and chunk 1 of 0"
+
+
+def test_who_both_wait_for_each_other_are_stuck() -> None:
+    first = summed("rrc i0 o0", "s i0 o0")
+    assert found("allreduce", 1, [both(1, *first), both(0, *first)]) == [
+        "out of place: is stuck: gpu 0, thread block 0, step 0 (rrc) waits for a message of gpu 1 on channel 0; "
+        "gpu 1, thread block 0, step 0 (rrc) waits for a message of gpu 0 on channel 0"
+    ]
+
+
+def test_a_connection_holds_two_messages_of_protocol_simple_and_eight_of_ll() -> None:
+    # both send 3 chunks before they receive any: the third waits for room, unless 8 have it
+    three = summed("s i0 o0 3", "rrc i0 o0 3")
+    gpus = [both(1, *three), both(0, *three)]
+    (stuck,) = found("allreduce", 3, gpus)
+    assert stuck.startswith("out of place: is stuck: gpu 0, thread block 0, step 0 (s) waits until gpu 1 receives")
+    assert found("allreduce", 3, gpus, proto="LL") == []
+
+
+def test_a_message_that_nobody_receives_is_told() -> None:
+    more = summed("s i0 o0", "rrc i0 o0", "s o0 o0")
+    wrong = found("allreduce", 1, [both(1, *more), both(0, *summed(*SUM))])
+    assert wrong == ["out of place: gpu 0 sends 1 messages to gpu 1 on channel 0 in vain"]
+
+
+def test_steps_of_other_sizes_do_not_meet() -> None:
+    # as many chunks in all, but 2 at once against 1 and 1: RCCL would take them for other messages
+    pair = summed("s i0 o0 2", "rrc i0 o0 2")
+    single = summed("s i0 o0 2", "rrc i0 o0", "rrc i1 o1")
+    wrong = found("allreduce", 2, [both(1, *pair), both(0, *single)])
+    assert "out of place: gpu 1, thread block 0, step 1 (rrc) receives 1 chunks at once; gpu 0 sends 2" in wrong
+
+
+# GPU 0 receives in one thread block and sends on from another, which has to wait.
+def relay(after: str, awaited: int) -> list[list[Block]]:
+    receives = (-1, 1, [step("rrc", "i0", "o0", awaited=awaited)])
+    sends = (1, -1, [step("s", "o0", "o0", after=after)])
+    return [[receives, sends], [(0, 0, [*summed("s i0 o0"), *summed("r o0 o0")])]]
+
+
+def test_a_wait_orders_thread_blocks() -> None:
+    assert found("allreduce", 1, relay("0 0", 1)) == []
+
+
+def test_without_the_wait_a_race_is_told() -> None:
+    wrong = found("allreduce", 1, relay("-1 -1", 0))
+    assert any(
+        "does not wait for thread block" in text or "reads chunk 0 of its output, which is empty" in text
+        for text in wrong
+    )
+
+
+def test_a_wait_for_a_step_that_tells_nobody_is_stuck() -> None:
+    (stuck,) = found("allreduce", 1, relay("0 0", 0))
+    assert stuck == "out of place: is stuck: gpu 0, thread block 1, step 0 (s) waits for step 0 of thread block 0; " + (
+        "gpu 1, thread block 0, step 1 (r) waits for a message of gpu 0 on channel 0"
+    )
+
+
+def test_a_message_there_and_back_orders_thread_blocks_too() -> None:
+    # GPU 0's first thread block sends its input; GPU 1 answers with the sum only after it came, so that GPU 0's second
+    # thread block overwrites in place what was read before
+    first = (1, -1, [step("s", "i0", "o0")])
+    second = (-1, 1, [step("r", "o0", "o0")])
+    answers = (0, 0, [step("rrc", "i0", "o0"), step("s", "o0", "o0")])
+    assert found("allreduce", 1, [[first, second], [answers]], (1, 1)) == []
+    # sent at once, it may come before
+    early = (0, 0, [step("s", "i0", "o0"), step("rrc", "i0", "o0")])
+    adds = (-1, 1, [step("rrc", "i0", "o0")])
+    assert found("allreduce", 1, [[first, adds], [early]]) == []
+    wrong = found("allreduce", 1, [[first, adds], [early]], IN)
+    assert wrong == [
+        "in place: gpu 0, thread block 1, step 0 (rrc) does not wait for thread block 0, step 0, which uses the same "
+        "memory"
+    ]
+
+
+def test_the_input_of_a_call_out_of_place_is_the_callers() -> None:
+    into_input = summed("s i0 o0", "rrc i0 i0", "cpy i0 o0")
+    gpus = [both(1, *into_input), both(0, *into_input)]
+    assert found("allreduce", 1, gpus, IN) == []
+    said = "out of place: gpu {}, thread block 0, step 1 (rrc) writes to the input, which is the caller's"
+    assert sorted(found("allreduce", 1, gpus)) == [said.format(0), said.format(1)]
+
+
+def test_in_place_an_all_gathers_input_is_its_piece_of_the_output() -> None:
+    # without a copy of its own piece it is right in place only
+    gpus = [both(1, *summed("s i0 o0", "r o1 o1")), both(0, *summed("s i0 o1", "r o0 o0"))]
+    assert found("allgather", 2, gpus, IN) == []
+    assert found("allgather", 2, gpus) == [
+        "out of place: gpu 0 ends with nothing in chunk 0 of its output, not chunk 0 of 0",
+        "out of place: gpu 1 ends with nothing in chunk 1 of its output, not chunk 1 of 1",
+    ]
+
+
+def test_in_place_a_reduce_scatters_output_is_its_piece_of_the_input() -> None:
+    gpus = [both(1, *summed("s i1 i1", "rrc i0 o0")), both(0, *summed("s i0 i0", "rrc i1 o0"))]
+    assert found("reducescatter", 2, gpus, (1, 1)) == []
+
+
+def test_an_all_to_all_brings_every_piece_to_its_gpu() -> None:
+    gpus = [
+        both(1, *summed("s i1 i1", "cpy i0 o0", "r o1 o1")),
+        both(0, *summed("s i0 i0", "cpy i1 o1", "r o0 o0")),
+    ]
+    assert found("alltoall", 2, gpus) == []
+    wrong = found("alltoall", 2, [gpus[0], both(0, *summed("s i1 i1", "cpy i1 o1", "r o0 o0"))])
+    assert wrong == ["out of place: gpu 0 ends with chunk 1 of 1 in chunk 1 of its output, not chunk 0 of 1"]
+
+
+# ── what RCCL refuses ──
+
+NOP = step("nop", "i-1", "o-1", 0)
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        (["s i0 o0 72"], "step 0 (s): 72 chunks; allowed: 1 to 71"),
+        (["s i1 o0", "rrc i0 o0"], "step 0 (s): src i 1 to 1 is not within its 1 chunks"),
+        (["s i0 o0", "rrc i0 o1"], "step 1 (rrc): dst o 1 to 1 is not within its 1 chunks"),
+        (["s s0 o0", "rrc i0 o0"], "step 0 (s): src s 0 to 0 is not within its 0 chunks"),
+        (["s i0 o0"] * 65, "65 steps; RCCL takes up to 64"),
+        ([*SUM, "re i0 o0"], None),
+    ],
+)
+def test_what_rccl_refuses_is_told(steps: list[str], said: str | None) -> None:
+    wrong = found("allreduce", 1, [both(1, *summed(*steps)), both(0, *summed(*SUM))])
+    assert wrong if said is None else wrong[0] == f"gpu 0, thread block 0{',' if said[:2] != '65' else ':'} {said}"
+
+
+def test_waits_that_rccl_does_not_count_are_told() -> None:
+    other = both(0, *summed(*SUM))
+    lost = [step(*SUM[0].split()), NOP, step(*SUM[1].split())]
+    assert found("allreduce", 1, [both(1, *lost), other]) == [
+        "gpu 0, thread block 0, step 1 (nop): waits for nothing, and is not counted as a step",
+        "gpu 0, thread block 0, step 2 (rrc): the step after a nop that waits has to wait, too",
+    ]
+    gone = [step("rrc", "i0", "o0", after="7 0")]
+    assert found("allreduce", 1, [both(1, *gone), other])[0] == (
+        "gpu 0, thread block 0, step 0 (rrc): waits for step 0 of thread block 7, which is not there"
+    )
+
+
+def test_connections_that_two_thread_blocks_share_are_told() -> None:
+    twice = [(1, -1, [step("s", "i0", "o0")]), (1, 1, [step("rrc", "i0", "o0")])]
+    assert found("allreduce", 1, [twice, both(0, *summed(*SUM))])[0] == (
+        "gpu 0: several thread blocks send to gpu 1 on channel 0"
+    )
+
+
+def test_a_joined_reduction_of_another_size_is_told() -> None:
+    # RCCL makes one step of both, with the count of the second
+    local = (-1, -1, [step("re", "s0", "o0", 2), step("re", "s2", "o0", 1)])
+    wrong = found("allreduce", 2, [[local], both(0, *summed(*SUM))], scratch=4)
+    assert "gpu 0, thread block 0, step 1 (re): 1 chunks, but 2 in the step it is joined to" in wrong
+
+
+def test_what_is_never_taken_is_told() -> None:
+    assert found("allreduce", 1, [both(1, *summed(*SUM)), both(0, *summed(*SUM))], (0, 0)) == [
+        "is neither for calls in place nor for others, so that it is never taken"
+    ]
+
+
+def test_ten_thousand_findings_are_told_as_twenty(tmp_path: Path) -> None:
+    empty = [[(-1, -1, [step("cpy", "i0", "o0")])] for _ in range(64)]
+    assert len(found("allreduce", 200, empty)) == 20

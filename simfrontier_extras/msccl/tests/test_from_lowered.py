@@ -1,0 +1,155 @@
+"""Every algorithm of collectives becomes a file that computes the collective by the transfers of its lowering."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import gcd
+
+import pytest
+
+from simfrontier.collectives import Lowered, lower
+from simfrontier.schedule import CollectiveKind
+from simfrontier_extras.msccl.evaluate import Run, verdict
+from simfrontier_extras.msccl.from_lowered import algo_of
+from simfrontier_extras.msccl.program import Algo, Chunk, Step
+from simfrontier_extras.msccl.rccl import MAX_STEPS, MAX_THREAD_BLOCKS, faults
+from simfrontier_extras.msccl.read import parse
+from simfrontier_extras.msccl.tests.made import Key, keys, lowered, made
+from simfrontier_extras.msccl.tests.played import plays
+from simfrontier_extras.msccl.write import xml_of
+from tests.collectives.lowering_runs import PAIRS, recipe
+
+Sent = dict[tuple[int, int, int], list[tuple[int, int]]]
+
+
+@pytest.mark.parametrize(("algorithm", "kind"), PAIRS)
+def test_every_size_is_right(algorithm: str, kind: CollectiveKind) -> None:
+    for key in keys([*range(2, 10), 16]):
+        if key[:2] == (algorithm, kind):
+            assert verdict(made(key)).findings == (), key
+
+
+@pytest.mark.parametrize(("algorithm", "kind"), PAIRS)
+def test_what_is_right_is_right_on_numbers_in_any_order(algorithm: str, kind: CollectiveKind) -> None:
+    for key in keys([2, 3, 4, 6]):
+        if key[:2] == (algorithm, kind):
+            assert plays(made(key), times=3), key
+
+
+@pytest.mark.parametrize(("algorithm", "kind"), PAIRS)
+def test_a_file_read_again_sends_what_the_lowering_sends(algorithm: str, kind: CollectiveKind) -> None:
+    for key in keys([*range(2, 10), 16]):
+        if key[:2] != (algorithm, kind):
+            continue
+        read = parse(xml_of(made(key)).encode(), "a file")
+        assert read == made(key)
+        run = Run(read, in_place=False, most=1)
+        run.all()
+        whole, unit = sent_by(lowered(key)), unit_of(lowered(key))
+        wanted = {line: [(chunk // unit, who) for chunk, who in all_of[::unit]] for line, all_of in whole.items()}
+        assert run.messages == wanted, key
+        assert sum(run.sent_chunks) * unit == sum(map(len, whole.values()))
+
+
+def sent_by(lowered: Lowered) -> Sent:
+    """What goes over each connection by the transfers one after the other: (chunk of the message, whose sums)."""
+    channels = {number: place for place, number in enumerate(sorted({each.channel for each in lowered.transfers}))}
+    lines: list[dict[int, tuple[int, int]]] = [
+        {
+            chunk: (chunk, 1 << member)
+            for chunk in range(lowered.num_message_chunks)
+            if lowered.kind != "all_gather" or chunk // lowered.parts == member
+        }
+        for member in range(lowered.size)
+    ]
+    sent: Sent = {}
+    for each in lowered.transfers:
+        for at in range(each.count):
+            what = lines[each.src][each.chunk + at]
+            if each.src != each.dst:
+                sent.setdefault((each.src, each.dst, channels[each.channel]), []).append(what)
+            if each.add:
+                there = lines[each.dst][each.to + at]
+                lines[each.dst][each.to + at] = (there[0], there[1] | what[1])
+            else:
+                lines[each.dst][each.to + at] = what
+    return sent
+
+
+def unit_of(lowered: Lowered) -> int:
+    """Chunks that always move together."""
+    numbers = [number for each in lowered.transfers for number in (each.chunk, each.to, each.count)]
+    whole = lowered.num_message_chunks if lowered.kind == "all_reduce" else lowered.parts
+    return gcd(whole, len(lowered.like), *numbers)
+
+
+def test_a_ring_is_what_one_would_write_by_hand() -> None:
+    # All-reduce of 4 in a ring, a message of 4 chunks. GPU g passes its chunk g - 1 on first. What GPU g receives as
+    # the k-th message is chunk g - 2 - k (mod 4):
+    #
+    #   step   0        1          2          3             4             5             6
+    #          send     receive, add own, send on           keep and send on            receive
+    #   gpu 0  i3       i2         i1         i0 -> o0      o3            o2            o1
+    #   gpu 1  i0       i3         i2         i1 -> o1      o0            o3            o2
+    #
+    # The third message that is added to (step 3) is complete: it is kept in the output, and goes around as it is.
+    algo = algo_of(lower("all_reduce", recipe("ring", 4)), "by-hand")
+    kinds = ("s", "rrs", "rrs", "rrcs", "rcs", "rcs", "r")
+    for gpu in algo.gpus:
+        (block,) = gpu.thread_blocks
+        assert (block.send, block.recv, block.channel) == ((gpu.number + 1) % 4, (gpu.number - 1) % 4, 0)
+        assert [step.type for step in block.steps] == list(kinds)
+        chunks = [(gpu.number - 1 - step) % 4 for step in range(7)]
+        read = [Chunk("i", chunk) for chunk in chunks[:4]]
+        written = [Chunk("o", chunk) for chunk in chunks[3:]]
+        assert [step.src for step in block.steps[:4]] == read
+        assert [step.dst for step in block.steps[3:]] == written
+        assert all(step.count == 1 and step.after is None and not step.is_awaited for step in block.steps)
+    assert (algo.chunks_per_loop, algo.num_channels, algo.in_place, algo.out_of_place) == (4, 1, True, True)
+    assert verdict(algo).sent_chunks == (6, 6, 6, 6)  # 2 (n - 1) chunks of n: 1.5 times the message
+
+
+def test_who_sends_as_little_as_is_possible() -> None:
+    # n members: an all-reduce 2 (n - 1) / n of the message, each half of it (n - 1) / n
+    for size in (2, 3, 8):
+        for kind, times in (("all_reduce", 2), ("all_gather", 1), ("reduce_scatter", 1)):
+            algo = made(("ring", kind, size, size, 1))  # type: ignore[arg-type]
+            chunks = times * (size - 1) * algo.chunks_per_loop // size
+            assert verdict(algo).sent_chunks == (chunks,) * size
+
+
+def test_all_to_all_is_for_calls_out_of_place() -> None:
+    # its output would take the place of input that is still to be sent
+    algo = made(("direct", "all_to_all", 4, 4, 1))
+    assert (algo.in_place, algo.out_of_place) == (False, True)
+
+
+def test_rings_of_up_to_32_gpus_fit_into_a_thread_block() -> None:
+    # 2 (n - 1) sends and as many receives, of which all but one each are one step: 2 n - 1 steps
+    fits = algo_of(lower("all_reduce", recipe("ring", 32)), "fits")
+    assert faults(fits) == [] and steps_of(fits) == 63 <= MAX_STEPS
+    beyond = algo_of(lower("all_reduce", recipe("ring", 33)), "beyond")
+    assert faults(beyond)[0] == "gpu 0, thread block 0: 65 steps; RCCL takes up to 64"
+
+
+def test_who_talks_to_many_needs_many_thread_blocks() -> None:
+    # one for each peer that is sent to, one for each that is received from, and one for the own piece: 2 * 32 + 1
+    algo = algo_of(lower("all_to_all", recipe("direct", 33)), "many")
+    assert len(algo.gpus[0].thread_blocks) == 65 > MAX_THREAD_BLOCKS
+    assert faults(algo)[0] == "gpu 0: 65 thread blocks; RCCL takes up to 64"
+
+
+def steps_of(algo: Algo) -> int:
+    return max(len(block.steps) for gpu in algo.gpus for block in gpu.thread_blocks)
+
+
+def steps(key: Key) -> Iterator[Step]:
+    for gpu in made(key).gpus:
+        for block in gpu.thread_blocks:
+            yield from block.steps
+
+
+def test_several_waits_are_steps_of_their_own() -> None:
+    key: Key = ("halving", "all_reduce", 8, 8, 2)
+    waits = [step for step in steps(key) if step.type == "nop"]
+    assert waits and all(step.after is not None for step in waits)
