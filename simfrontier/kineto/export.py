@@ -25,13 +25,15 @@ MOST_EVENTS: Final = (
 )
 
 
-def write_kineto(scenario: Scenario, plan: str, step: SimulatedStep, folder: Path) -> str:
+def write_kineto(
+    scenario: Scenario, plan: str, step: SimulatedStep, folder: Path, most_events: int = MOST_EVENTS
+) -> str:
     """Write `PLAN-rank-N.json` of every rank, or, where these are too many, of the lowest rank of every class, and
     `PLAN-ranks.perfetto` of the lowest ranks of all classes; returns what was written."""
     classes = step.cluster.folding.rank_class
     num_events = sum(step.roles[int(step.cluster.role_of[cls])].segmented.num_ops for cls in classes.tolist()) * 3
     lowest = np.unique(classes, return_index=True)[1].tolist()
-    chosen = list(range(len(classes))) if num_events <= MOST_EVENTS else lowest
+    chosen = list(range(len(classes))) if num_events <= most_events else lowest
     groups = ProcessGroups(step.schedule.mesh, kinds_of(step.schedule))
     traces = {cls: ClassTrace(step, cls) for cls in range(step.cluster.folding.num_rank_classes)}
     digits, device = len(str(len(classes) - 1)), _device(step)

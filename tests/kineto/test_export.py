@@ -112,12 +112,9 @@ def test_an_arrow_joins_the_ranks_of_one_call(tmp_path: Path) -> None:
             assert (first["Process Group Ranks"], first["Seq"]) == (second["Process Group Ranks"], second["Seq"])
 
 
-def test_one_rank_stands_for_those_of_its_class_where_files_would_be_too_many(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("simfrontier.kineto.export.MOST_EVENTS", 1_000)
+def test_one_rank_stands_for_those_of_its_class_where_files_would_be_too_many(tmp_path: Path) -> None:
     loaded, step = step_of("toy", "zero3", 8)
-    files = exported(loaded, step, tmp_path)
+    files = exported(loaded, step, tmp_path, all_ranks=False)
     assert len(files) == step.cluster.folding.num_rank_classes
     stood_for = [json.loads(path.read_text(encoding="utf-8"))["simfrontier"]["stands_for"] for path in files]
     assert stood_for == ["0-7"]

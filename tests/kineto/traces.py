@@ -8,26 +8,27 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from simfrontier.kineto import KINETO
+from simfrontier.kineto.export import MOST_EVENTS, write_kineto
 from simfrontier.scenario import Scenario, load_scenario
 from simfrontier.simulation import Fidelity, SimulatedStep
 from simfrontier.study import ScheduleCache, simulated
 from tests.invoke import ROOT
 
 Event = dict[str, Any]
+FEW_LAYERS: Mapping[str, Mapping[str, Any]] = {"frontier-10b": {"model.num_layers": 4}}
 
 
 @cache
 def step_of(scenario: str, plan: str, devices: int, fidelity: Fidelity = "flow") -> tuple[Scenario, SimulatedStep]:
     """The step of a plan of a shipped scenario."""
-    loaded = load_scenario(ROOT / "scenarios" / f"{scenario}.toml", {}, (plan,), (devices,))
+    loaded = load_scenario(ROOT / "scenarios" / f"{scenario}.toml", FEW_LAYERS.get(scenario, {}), (plan,), (devices,))
     return loaded, simulated(loaded, ScheduleCache().get(loaded, plan, devices), fidelity, False)
 
 
-def exported(scenario: Scenario, step: SimulatedStep, folder: Path, plan: str = "job") -> list[Path]:
-    """The traces of its ranks."""
+def exported(scenario: Scenario, step: SimulatedStep, folder: Path, all_ranks: bool = True) -> list[Path]:
+    """The traces of its ranks, or of one rank of each class."""
     folder.mkdir(parents=True, exist_ok=True)
-    KINETO.write(scenario, plan, step, folder)
+    write_kineto(scenario, "job", step, folder, MOST_EVENTS if all_ranks else 0)
     return sorted(folder.glob("*.json"))
 
 
