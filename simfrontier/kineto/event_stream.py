@@ -13,6 +13,7 @@ import json
 import re
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final
@@ -175,8 +176,10 @@ def _refuse_constant(name: str) -> float:
     raise ValueError(f"{name} is no number")
 
 
-def _opened(path: Path) -> IO[str]:
-    raw = path.open("rb")
-    packed = raw.read(2) == _GZIP
-    raw.seek(0)
-    return io.TextIOWrapper(gzip.GzipFile(fileobj=raw) if packed else raw, encoding="utf-8")
+@contextmanager
+def _opened(path: Path) -> Iterator[IO[str]]:
+    with path.open("rb") as raw:
+        packed = raw.read(2) == _GZIP
+        raw.seek(0)
+        with gzip.GzipFile(fileobj=raw) if packed else nullcontext(raw) as file:
+            yield io.TextIOWrapper(file, encoding="utf-8")

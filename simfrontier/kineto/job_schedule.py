@@ -15,7 +15,7 @@ from simfrontier.dtypes import DTYPE_BYTES, INTEGERS
 from simfrontier.errors import InputError, nearest, shown, wrong
 from simfrontier.kineto import rank_trace
 from simfrontier.kineto.mesh import GroupAxes
-from simfrontier.kineto.programs import RankProgram, Roles
+from simfrontier.kineto.programs import CallKey, RankProgram, Roles, call_key
 from simfrontier.kineto.rank_trace import GroupCall, Kernel
 from simfrontier.machine import MeasuredKernel
 from simfrontier.schedule import (
@@ -54,6 +54,7 @@ class JobSchedule:
     places: list[list[int]] = field(default_factory=list)
     names: list[dict[int, str]] = field(default_factory=list)
     _shared: dict[tuple[str, int], Collective | Exchange] = field(default_factory=dict)
+    _said: dict[tuple[str, int], CallKey] = field(default_factory=dict)
     _number: int = 0
 
     def made(self) -> Schedule:
@@ -125,7 +126,12 @@ class JobSchedule:
                 if ends is None
                 else self._exchange(program, call, axes[0], ends, comm, lane)
             )
+            self._said[key] = call_key(call, axes, ends)
         op = self._shared[key]
+        if (mine := call_key(call, axes, ends)) != self._said[key]:
+            first, other = (f"{each[0]} of {each[3]:,} bytes" for each in (self._said[key], mine))
+            text = f"call {counts[comm]} over {comm}: {other}, but {first} on other ranks; allowed: the same on all"
+            raise InputError(text, where=program.trace.where)
         if op.lane != lane:
             text = f"calls {op.lane} run on a stream with others in one program ({lane}), and by themselves in another"
             raise InputError(text, where=program.trace.where)

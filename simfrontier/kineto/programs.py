@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from simfrontier.errors import InputError
@@ -18,14 +18,15 @@ CallKey = tuple[object, ...]  # what all ranks of a call agree on
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RankProgram:
     """What a rank does in a step, in the order of launches: kernels with their lanes, and, where they are calls, over
-    which axes. `ends`: of a message, the coordinates between which it goes."""
+    which axes. `ends`: of a message, the coordinates between which it goes; `calls`: of each lane what its calls are,
+    which all ranks have in common that run one program."""
 
     trace: RankTrace
     placed: Sequence[Placed]
     lanes: Sequence[str]
     axes: Sequence[tuple[str, ...]]
     ends: Sequence[tuple[int, int] | None]
-    by_lane: dict[str, tuple[CallKey | None, ...]] = field(default_factory=dict)
+    calls: Mapping[str, tuple[CallKey, ...]]
 
     @property
     def rank(self) -> int:
@@ -50,17 +51,18 @@ def program_of(trace: RankTrace, placed: Sequence[Placed], on: GroupAxes) -> Ran
             ends.append(None)
             continue
         sender, receiver = _ends(trace.rank, call, trace.where)
-        axis, *between = on.between(sender, receiver, trace.where)
+        axis, *places = on.between(sender, receiver, trace.where)
         axes.append((axis,))
-        ends.append((between[0], between[1]))
+        ends.append((places[0], places[1]))
     names = _lanes(placed, axes)
     lanes = [names[each.kernel.stream] for each in placed]
-    out = RankProgram(trace=trace, placed=placed, lanes=lanes, axes=axes, ends=ends)
-    by_lane: dict[str, list[CallKey | None]] = {name: [] for name in names.values()}
-    for index, lane in enumerate(lanes):
-        by_lane[lane].append(_key(out, index))
-    out.by_lane.update({lane: tuple(keys) for lane, keys in by_lane.items()})
-    return out
+    by_lane: dict[str, list[CallKey]] = {name: [] for name in names.values()}
+    for each, lane, over, between in zip(placed, lanes, axes, ends, strict=True):
+        if (call := each.kernel.call) is not None:
+            mine = None if between is None else on.coordinate(over[0], trace.rank)
+            by_lane[lane].append((*call_key(call, over, between), mine))
+    calls = {lane: tuple(keys) for lane, keys in by_lane.items() if keys}
+    return RankProgram(trace=trace, placed=placed, lanes=lanes, axes=axes, ends=ends, calls=calls)
 
 
 def _ends(rank: int, call: GroupCall, where: str) -> tuple[int, int]:
@@ -92,13 +94,11 @@ def _lanes(placed: Sequence[Placed], axes: Sequence[tuple[str, ...]]) -> dict[st
     return out
 
 
-def _key(program: RankProgram, index: int) -> CallKey | None:
-    call = program.placed[index].kernel.call
-    if call is None:
-        return None
-    if program.ends[index] is not None:
-        return "message", program.axes[index], program.ends[index], call.num_bytes, ""
-    return call.meaning, program.axes[index], call.num_bytes, _own_key(call)
+def call_key(call: GroupCall, axes: tuple[str, ...], ends: tuple[int, int] | None) -> CallKey:
+    """What all ranks of a call agree on."""
+    if ends is not None:
+        return "message", axes, ends, call.num_bytes, ""
+    return call.meaning, axes, None, call.num_bytes, _own_key(call)
 
 
 def _own_key(call: GroupCall) -> str:
@@ -133,9 +133,7 @@ def roles_of(programs: Sequence[RankProgram], on: GroupAxes) -> Roles:
 
 
 def _signature(program: RankProgram) -> tuple[tuple[str, tuple[CallKey, ...]], ...]:
-    """What two ranks have in common that run one program: the calls of every lane, in their order."""
-    each = ((lane, tuple(key for key in keys if key is not None)) for lane, keys in program.by_lane.items())
-    return tuple(sorted((lane, keys) for lane, keys in each if keys))
+    return tuple(sorted(program.calls.items(), key=lambda each: each[0]))
 
 
 def _differs(programs: Sequence[RankProgram]) -> InputError:
@@ -146,7 +144,7 @@ def _differs(programs: Sequence[RankProgram]) -> InputError:
     lane = next(lane for lane in sorted({*mine, *its}) if mine.get(lane) != its.get(lane))
     a, b = mine.get(lane, ()), its.get(lane, ())
     place = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
-    said = [f"{keys[place][0]} of {keys[place][-2]} bytes" if place < len(keys) else "nothing" for keys in (a, b)]
+    said = [f"{keys[place][0]} of {keys[place][3]} bytes" if place < len(keys) else "nothing" for keys in (a, b)]
     text = (
         f"call {place + 1} of {lane}: rank {first.rank} makes {said[0]}, rank {other.rank} {said[1]}; allowed: one "
         "program for all ranks, or one for each coordinate of one axis of the mesh"

@@ -7,7 +7,6 @@ and threads for streams.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any, Final
@@ -19,6 +18,8 @@ from simfrontier.trace import kineto as form
 
 _MOST_US: Final = 1e15  # some 30 years: the profiler's clock counts from the start of the machine, or from 1970
 _MOST: Final = 1 << 53
+_MOST_OWN: Final = 1e18  # bytes or seconds of a kernel
+_LEAST_OWN_S: Final = 1e-12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,9 +207,12 @@ def own_numbers(args: Mapping[str, Any], where: str) -> Mapping[str, float]:
     out = {}
     for key in ("seconds", "bytes", "arithmetic_s"):
         value = own.get(key)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-            raise InputError(f"{form.OWN}.{key}: {wrong(value, 'a number of 0 or more')}", where=where)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MOST_OWN:
+            raise InputError(f"{form.OWN}.{key}: {wrong(value, f'0 to {_MOST_OWN:g}')}", where=where)
         out[key] = float(value)
+    if out["bytes"] and not out["seconds"] >= _LEAST_OWN_S:
+        text = wrong(out["seconds"], f"at least {_LEAST_OWN_S:g}, as it moves bytes")
+        raise InputError(f"{form.OWN}.seconds: {text}", where=where)
     return out
 
 

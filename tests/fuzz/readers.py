@@ -135,6 +135,19 @@ def _topology(path: Path, _: random.Random) -> None:
         assert len(topology.groups(level)) == len(topology.switch_of)
 
 
+def _kineto(path: Path, rng: random.Random) -> None:
+    """A job's trace, as one that stands for all ranks: read, and simulated where it has few of them."""
+    from simfrontier.kineto import on_ranks, platform_of, read_job, replayed
+
+    if rng.random() < 0.05:
+        command("import", path, "--machine", "perlmutter", "--stand-in", "--ranks", "2x")
+    job = read_job([path], stand_in=True, devices_per_node=4)
+    if job.schedule.mesh.num_ranks <= 64:
+        platform = platform_of("perlmutter", {}, "--machine")
+        replayed(job, platform, "analytic" if rng.random() < 0.7 and not job.times else "flow")
+        on_ranks(job, 2 * job.schedule.mesh.num_ranks)
+
+
 def _topology_xml(path: Path, rng: random.Random) -> None:
     """A node's XML: told, then as a machine file, which is loaded, and as the XML of that machine."""
     from simfrontier.machine import load_machine
@@ -258,6 +271,7 @@ READERS: dict[str, Reader] = {
     "checkpoint-file": Reader(kind="checkpoint-file", suffix=".safetensors", share=4.0, read=_checkpoint_file),
     "checkpoint-manifest": Reader(kind="checkpoint-manifest", suffix=".json", share=4.0, read=_checkpoint_manifest),
     "topology": Reader(kind="topology", suffix=".conf", share=8.0, read=_topology),
+    "kineto": Reader(kind="kineto", suffix=".json", share=8.0, read=_kineto),
     "topology-xml": Reader(kind="topology-xml", suffix=".xml", share=8.0, read=_topology_xml),
     "setting": Reader(kind="setting", suffix=".txt", share=1.0, read=_setting),
     "journal": Reader(kind="journal", suffix=".jsonl", share=8.0, read=_journal),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 from simfrontier.extras import added
@@ -10,6 +11,7 @@ from simfrontier.tuning.evaluator import READERS
 from simfrontier.tuning.journal import NAME, journal_in
 from tests.fuzz.reader import Reader
 from tests.invoke import ROOT, TOY, invoke
+from tests.kineto import traces
 from tests.measured import writers
 from tests.scenario_files import SCENARIOS
 from tests.topology.samples import bare, dgx_a100, frontier, link, perlmutter
@@ -60,6 +62,7 @@ def made_in(folder: Path) -> dict[str, list[bytes]]:
         out[kind] = [path.read_bytes() for path in sorted(folder.glob(f"*/{kind}-*.json"))]
         assert out[kind], kind
     out["schedule"].sort(key=len)
+    out["kineto"] = _traces(folder / "kineto")
     catalog = ROOT / "simfrontier"
     out["scenario"] = [path.read_bytes() for path in SCENARIOS]
     out["stack"] = [path.read_bytes() for path in sorted((catalog / "stack" / "catalog").glob("*.toml"))]
@@ -114,6 +117,29 @@ def _of_ranks_and_benchmarks(folder: Path) -> dict[str, list[bytes]]:
             first = write(rows, 4, into)[0]
             out[kind].append((min(first.iterdir()) if first.is_dir() else first).read_bytes())
     return out
+
+
+def _traces(folder: Path) -> list[bytes]:
+    """Traces of a job's ranks: of simulated ones, as PyTorch writes them, and of work of the host."""
+    made = invoke("export", TOY, "--format", "kineto", "--plans", "zero3,zeropp", "--devices", "2", "--out", folder)
+    assert made.code == 0, made
+    plain = [
+        *traces.call("_allgather_base", 20, 0, 9, 1, 4096, [0, 1], Seq=1),
+        traces.record(2),
+        traces.wait(7, 20, 2, 3),
+        *traces.kernel("gemm", 7, 9, 30, 4),
+        *traces.call("reduce_scatter", 21, 30, 44, 5, 4096, [0, 1], **{"Process Group Name": "1"}),
+    ]
+    path = traces.written(folder / "plain.json", plain)
+    args = plain[1]["args"]
+    on_host = [
+        {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#0", "pid": 1, "tid": 1, "ts": 0, "dur": 90},
+        {"ph": "X", "cat": "user_annotation", "name": "gloo", "pid": 1, "tid": 2, "ts": 1, "dur": 20, "args": args},
+        {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 3, "ts": 22, "dur": 20},
+    ]
+    host = traces.written(folder / "host.json", on_host)
+    every = [*sorted(folder.glob("z*.json")), path, host]
+    return [each.read_bytes() for each in every] + [gzip.compress(path.read_bytes(), mtime=0)]
 
 
 def _checkpoint() -> tuple[list[bytes], list[bytes]]:

@@ -1,0 +1,230 @@
+"""Traces that cannot be used: one line each that says what, where, and what is allowed."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simfrontier.errors import InputError
+from simfrontier.kineto import read_job
+from simfrontier.kineto.read_rank import read_rank
+from tests.kineto.traces import Event, call, kernel, record, wait, written
+
+WORLD = [0, 1]
+
+
+def ranks(folder: Path, *events: Event, **head: Any) -> list[Path]:
+    """Two ranks with the same events."""
+    return [written(folder / f"rank{rank}.json", events, rank, **head) for rank in WORLD]
+
+
+def refused(files: list[Path]) -> str:
+    with pytest.raises(InputError) as error:
+        read_job(files)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def test_two_ranks_that_gather_are_a_job(tmp_path: Path) -> None:
+    """Rank 1 comes 3 us later to the gather that ends at 30: 17 us are what it took, of 20 and 17 the least."""
+    events = [*call("_allgather_base", 20, 10, 30, 1, 64, WORLD), *kernel("gemm", 7, 0, 8, 2)]
+    late = [*call("_allgather_base", 20, 13, 30, 1, 64, WORLD), *kernel("gemm", 7, 0, 8, 2)]
+    files = [written(tmp_path / f"{r}.json", each, r) for r, each in enumerate((events, late))]
+    job = read_job(files)
+    assert job.schedule.mesh.axes == (("axis0", 2),)
+    assert list(job.call_s[0].values()) == [pytest.approx(17e-6)]
+    assert job.measured_s == pytest.approx(30e-6)
+
+
+def test_kernels_take_the_mean_of_the_ranks_and_each_rank_its_own(tmp_path: Path) -> None:
+    """8 and 12 us: 10 us on the mean, 0.8 and 1.2 times as long."""
+    files = [
+        written(tmp_path / f"{r}.json", [*kernel("gemm", 7, 0, end, 1), *call("allreduce", 7, end, 20, 2, 9, WORLD)], r)
+        for r, end in enumerate((8, 12))
+    ]
+    job = read_job(files)
+    assert [kernel.seconds for kernel in job.kernels.values()] == [pytest.approx(10e-6)]
+    assert {rank: list(own.values()) for rank, own in job.times.items()} == {
+        0: [pytest.approx(0.8)],
+        1: [pytest.approx(1.2)],
+    }
+
+
+def test_calls_are_matched_by_their_numbers_where_they_have_them(tmp_path: Path) -> None:
+    """The profiler of rank 1 began one call later: its first call is number 2, as the second of rank 0."""
+    first = [*call("allreduce", 20, 0, 10, 1, 9, WORLD, Seq=1), *call("allreduce", 20, 10, 30, 2, 9, WORLD, Seq=2)]
+    second = [*call("allreduce", 20, 25, 30, 1, 9, WORLD, Seq=2), *call("allreduce", 20, 30, 34, 2, 9, WORLD, Seq=3)]
+    files = [written(tmp_path / f"{r}.json", events, r) for r, events in enumerate((first, second))]
+    job = read_job(files)
+    assert list(job.call_s[0].values()) == [pytest.approx(10e-6), pytest.approx(5e-6)]
+
+
+@pytest.mark.parametrize(
+    ("events", "said"),
+    [
+        (call("allgather_bas", 20, 0, 9, 1, 64, WORLD), 'allgather_bas": did you mean "_allgather_base"?'),
+        (call("allreduce", 20, 0, 9, 1, 64, WORLD, dtype="BFloat61"), 'did you mean "BFloat16"?'),
+        (call("allreduce", 20, 0, 9, 1, -3, WORLD), "In msg nelems of allreduce: got -3"),
+        (call("allreduce", 20, 0, 9, 1, 4, WORLD, **{"Process Group Ranks": "[0, 1, ...]", "Group size": 40}),
+         "PyTorch cuts long lists short"),
+        (call("allreduce", 20, 0, 9, 1, 4, [0, 5]), "rank 1 is not in its group [0, 5]"),
+        (call("allreduce", 20, 0, 9, 1, 4, [0, 1, 5]), "rank 5 in a job of 2"),
+        (call("allreduce", 20, 0, 9, 1, 4, [0, 0]), "a rank twice"),
+        (call("send", 20, 0, 9, 1, 4, WORLD), "send: no Dst Rank"),
+        (kernel("gemm", 7, 5, 3, 1), "dur: got -2"),
+        ([{"ph": "X", "cat": "kernel", "name": "gemm", "ts": "soon", "args": {}}], "a number of microseconds"),
+        ([{"ph": "X", "cat": "kernel", "name": 5, "ts": 0, "args": {}}], "name: got 5"),
+        ([{"ph": "X", "cat": "kernel", "name": "gemm", "ts": 0, "args": []}], "args: got []"),
+        ([], "no kernel, and no collective of the host"),
+    ],
+)  # fmt: skip
+def test_an_event_that_cannot_be_used_is_one_line(tmp_path: Path, events: list[Event], said: str) -> None:
+    line = refused(ranks(tmp_path, *events))
+    assert said in line and line.startswith(str(tmp_path))
+
+
+def test_a_list_that_is_cut_short_is_taken_from_the_groups_of_the_trace(tmp_path: Path) -> None:
+    events = call("allreduce", 20, 0, 9, 1, 4, WORLD, **{"Process Group Ranks": "[0, ...]"})
+    info = {"rank": 0, "world_size": 2, "pg_config": [{"pg_name": "0", "ranks": [0, 1]}]}
+    path = written(tmp_path / "trace.json", events, distributedInfo=info)
+    assert read_job([path], stand_in=True).schedule.mesh.num_ranks == 2
+
+
+@pytest.mark.parametrize(
+    ("own", "said"),
+    [
+        ({"kind": "gather"}, 'simfrontier.kind: "gather"; did you mean "all_gather"?'),
+        ({"kind": "all_reduce", "via": "ringg"}, 'simfrontier.via: "ringg"; did you mean "ring"?'),
+        ({"kind": "all_reduce", "via": "ring", "codec": "int9"}, "codec 'int9'"),
+        ({"kind": "all_reduce", "via": "ring", "codec": "fp16", "elements": []}, "simfrontier.elements: got []"),
+        (
+            {"kind": "all_reduce", "via": "ring", "codec": "fp16", "elements": [4], "dtype": "x"},
+            'simfrontier.dtype: "x"; allowed: bf16',
+        ),
+        ([], "simfrontier: got []"),
+    ],
+)
+def test_what_a_simulation_wrote_is_checked_too(tmp_path: Path, own: object, said: str) -> None:
+    assert said in refused(ranks(tmp_path, *call("allreduce", 20, 0, 9, 1, 4, WORLD, simfrontier=own)))
+
+
+def test_ranks_that_make_other_calls_are_refused_with_the_first_that_differs(tmp_path: Path) -> None:
+    same = call("allreduce", 20, 0, 9, 1, 4, WORLD)
+    files = [
+        written(tmp_path / f"{r}.json", [*same, *call("allreduce", 20, 9, 20, 2, size, WORLD)], r)
+        for r, size in enumerate((8, 16))
+    ]
+    line = "call 2 over axis0 of all: all_reduce of 32 bytes, but all_reduce of 16 bytes on other ranks"
+    assert line in refused(files)
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (["rank0.json"], "traces of 1 of 2 ranks; allowed: of all, or --stand-in"),
+        (["rank0.json", "rank0.json"], "of rank 0, as"),
+        (["rank0.json", "other.json"], "of a job of 3 ranks"),
+    ],
+)
+def test_ranks_that_are_missing_or_twice_are_refused(tmp_path: Path, names: list[str], said: str) -> None:
+    ranks(tmp_path, *call("allreduce", 20, 0, 9, 1, 4, WORLD))
+    written(tmp_path / "other.json", call("allreduce", 20, 0, 9, 1, 4, WORLD), 1, 3)
+    assert said in refused([tmp_path / name for name in names])
+
+
+def test_the_step_of_median_length_is_taken_and_others_by_number(tmp_path: Path) -> None:
+    events: list[Event] = []
+    for number, (begin, end) in enumerate(((0, 30), (30, 40), (40, 60))):
+        events.append(
+            {"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{number}", "pid": 9, "tid": 1}
+            | {"ts": begin, "dur": end - begin}
+        )
+        launched = kernel(f"k{number}", 7, begin, end, number + 1)
+        launched[0]["ts"] = begin + 1
+        events += launched
+    path = written(tmp_path / "trace.json", events, ranks=1)
+    assert read_rank(path).step_name == "ProfilerStep#2"
+    assert [each.name for each in read_rank(path, "ProfilerStep#1").kernels] == ["k1"]
+    with pytest.raises(InputError, match='step "ProfilerStep#7": did you mean "ProfilerStep#2"'):
+        read_rank(path, "ProfilerStep#7")
+
+
+def test_messages_between_stages_are_one_exchange_of_both(tmp_path: Path) -> None:
+    """As PyTorch writes them: rank 0 sends to 1, which receives."""
+    sent = call("send", 20, 0, 9, 1, 4, WORLD, **{"Dst Rank": 1})
+    got = call("recv", 20, 0, 9, 1, 4, WORLD, **{"Src Rank": 0})
+    job = read_job([written(tmp_path / "0.json", sent, 0), written(tmp_path / "1.json", got, 1)])
+    assert [role.at for role in job.schedule.roles] == [("axis0", 0), ("axis0", 1)]
+    assert len(job.schedule.ops) == 1 and job.schedule.ops[0].kind == "exchange"
+
+
+def test_a_message_that_nobody_receives_is_refused(tmp_path: Path) -> None:
+    sent = [
+        *call("send", 20, 0, 9, 1, 4, WORLD, **{"Dst Rank": 1}),
+        *call("send", 20, 9, 12, 2, 4, WORLD, **{"Dst Rank": 1}),
+    ]
+    got = call("recv", 20, 0, 9, 1, 4, WORLD, **{"Src Rank": 0})
+    line = refused([written(tmp_path / "0.json", sent, 0), written(tmp_path / "1.json", got, 1)])
+    assert "the ranks' calls do not fit together" in line
+
+
+# ── files ──
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "no JSON object or list"),
+        ("nothing", "no JSON object or list"),
+        ('{"traceEvents": 5}', "traceEvents is no list"),
+        ('{"a": 1}', "no list traceEvents"),
+        ('{"traceEvents": [{"ph": "X"', "no JSON value"),
+        ('{"traceEvents": [{}] "b": 1}', "no comma or brace"),
+        ('{"traceEvents": []} more', "more text behind the trace"),
+        ('{"traceEvents": [], "traceEvents": []}', "twice"),
+        ('{"traceEvents": [' + "[" * 100_000, "no JSON value"),
+        ('{"traceEvents": [{"ts": NaN}]}', "no JSON value"),
+        ('{"traceEvents": [{"name": "' + "x" * 2_000_000 + '"}]}', "a value of more than 1,048,576 characters"),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_no_trace_is_one_line(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text(text, encoding="utf-8")
+    line = refused([path])
+    assert said in line and len(line) < 400 + len(str(path))
+
+
+def test_packed_traces_are_read_and_bombs_are_not_unpacked(tmp_path: Path) -> None:
+    plain = written(tmp_path / "plain.json", call("allreduce", 20, 0, 9, 1, 4, WORLD))
+    packed = tmp_path / "packed.json.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    assert read_rank(packed).kernels == read_rank(plain).kernels
+    bomb = tmp_path / "bomb.json.gz"
+    with gzip.open(bomb, "wb") as file:
+        file.write(b'{"traceEvents": [')
+        for _ in range(400):
+            file.write(b" " * (1 << 20))
+    assert "characters once unpacked" in refused([bomb])
+    packed.write_bytes(packed.read_bytes()[:-20])
+    assert "cut short or damaged" in refused([packed])
+
+
+def test_events_longer_than_what_is_read_at_once_are_read(tmp_path: Path) -> None:
+    long = [{"ph": "X", "cat": "python_function", "name": "x" * 500_000, "ts": 0} for _ in range(3)]
+    events = [*long, *call("allreduce", 20, 0, 9, 1, 4, WORLD), *long]
+    assert len(read_rank(written(tmp_path / "trace.json", events)).kernels) == 1
+
+
+def test_a_list_by_itself_is_a_trace_of_one_rank(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(kernel("gemm", 7, 0, 9, 1)), encoding="utf-8")
+    assert read_job([path]).schedule.mesh.num_ranks == 1
+
+
+def test_waits_of_streams_that_run_nothing_are_passed_over(tmp_path: Path) -> None:
+    events = [record(1), wait(7, 99, 1, 2), wait(98, 7, 1, 3), *kernel("gemm", 7, 0, 9, 4)]
+    assert len(read_rank(written(tmp_path / "trace.json", events, ranks=1)).kernels) == 1
