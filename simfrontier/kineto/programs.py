@@ -75,18 +75,17 @@ def _ends(rank: int, call: GroupCall, where: str) -> tuple[int, int]:
 
 
 def _lanes(placed: Sequence[Placed], axes: Sequence[tuple[str, ...]]) -> dict[str, str]:
-    """The lane of each stream: the one whose kernels take longest is that of the computation; others are called after
-    the axes that their calls go over, so that ranks of several programs call them alike."""
-    busy: dict[str, float] = {}
+    """The lane of each stream: the one with most kernels is that of the computation; others are called after the axes
+    that their calls go over, so that ranks of several programs call them alike."""
+    num_kernels: dict[str, int] = {}
     over: dict[str, set[str]] = {}
     for each, own in zip(placed, axes, strict=True):
         kernel = each.kernel
-        took = 0.0 if kernel.call is not None else kernel.end_s - kernel.start_s
-        busy[kernel.stream] = busy.get(kernel.stream, 0.0) + took
+        num_kernels[kernel.stream] = num_kernels.get(kernel.stream, 0) + (kernel.call is None)
         over.setdefault(kernel.stream, set()).update(own)
-    most = max(busy, key=lambda stream: busy[stream])
+    most = max(num_kernels, key=lambda stream: num_kernels[stream])
     out, count = {most: COMPUTE}, dict[str, int]()
-    for stream in busy:
+    for stream in num_kernels:
         if stream != most:
             title = f"over {'+'.join(sorted(over[stream]))}" if over[stream] else "kernels"
             count[title] = count.get(title, 0) + 1
