@@ -12,6 +12,7 @@ CROSSCHECK := reports/crosscheck
 VALIDATE := reports/validate
 GPU := reports/gpu
 BROWSER := reports/browser
+HTA := reports/hta
 RANKS := 8
 SEED := 0
 INPUTS := 100000
@@ -27,7 +28,7 @@ test test-all extras golden mutation bench: export OMP_NUM_THREADS := 1
 test test-all extras golden mutation bench: export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-real compare validate crosscheck gpu test test-all extras exhaustive mutation mutants mutated-schedules fuzz check same refit bench golden docs picture browser clean
+.PHONY: help setup setup-real compare validate crosscheck gpu test test-all extras exhaustive mutation mutants mutated-schedules fuzz check same hta refit bench golden docs picture browser clean
 
 help::
 	@echo "make setup       .venv with simfrontier and what its tests need"
@@ -49,6 +50,7 @@ help::
 	@echo "make browser     the pages in a headless Chromium: tests, times of 30 moves, pictures in $(BROWSER)"
 	@echo "make check       format, lint, types"
 	@echo "make same        schedules, results, timelines and texts held against those of commit REF=$(REF) (five minutes)"
+	@echo "make hta         simulated steps as traces, read by Holistic Trace Analysis: its figures and ours (minutes)"
 	@echo "make refit       the numbers that are fitted to training steps, fitted anew (a minute)"
 	@echo "make bench       how fast simfrontier itself is"
 	@echo "make golden      rewrite the golden texts of the tests; review them with git diff"
@@ -136,6 +138,13 @@ check: setup-real
 same: setup
 	$(BIN)/python -m tests.same $(REF)
 
+# Exit code 1 where its figures and ours lie apart. HTA has an environment of its own: it asks for older libraries.
+hta: setup
+	$(BIN)/python -m tests.hta_figures write $(HTA)
+	test -x .venv-hta/bin/python || $(PYTHON) -m venv .venv-hta
+	.venv-hta/bin/python -m pip install --quiet 'traceinsight==0.6.1' 'pandas<3'
+	.venv-hta/bin/python tests/hta_figures.py read $(HTA)
+
 refit: setup
 	$(BIN)/python -m tests.refit
 
@@ -162,7 +171,7 @@ browser: setup
 	$(BIN)/python -m tests.browser.moves $(BROWSER)
 
 clean::
-	rm -rf build site *.egg-info real/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis $(OUT) $(CROSSCHECK) $(VALIDATE) $(BROWSER)
+	rm -rf build site *.egg-info real/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis $(OUT) $(CROSSCHECK) $(VALIDATE) $(BROWSER) $(HTA)
 	find simfrontier simfrontier_extras real tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # What extras add: targets of their own, and lines of help and clean.
