@@ -173,7 +173,7 @@ def _print(job: Job, document: dict[str, Any], times: Sequence[CallTimes], out: 
     typer.echo(f"simulated: {written(replay['step_s'], 's')} per step, {document['replay_error']:+.1%} ({where})")
     typer.echo(f"           {_spent(replay)}")
     if times:
-        _table(times)
+        _table(times, document["ranks"])
     if "then" in document:
         then = document["then"]
         typer.echo(f"Then {'; '.join(then['what'])}:")
@@ -189,14 +189,14 @@ def _spent(answer: dict[str, float]) -> str:
     return ", ".join(f"{words} {written(answer[key], 's')}" for words, key in parts)
 
 
-def _table(times: Sequence[CallTimes]) -> None:
+def _table(times: Sequence[CallTimes], num_ranks: int) -> None:
     heads = ("collective", "over", "ranks", "message", "calls", "measured", "simulated", "ratio")
     table = grid("Collectives, without waiting for others (medians)", heads, (), ("collective", "over"))
     for each in times[:MOST_ROWS]:
         ratio = each.simulated_s / each.measured_s if each.measured_s else float("inf")
         table.add_row(
             each.kind,
-            "+".join(each.axes),
+            "all" if each.num_ranks == num_ranks else "+".join(each.axes),
             f"{each.num_ranks:,}",
             written(each.num_bytes, "bytes"),
             f"{each.calls:,}",
