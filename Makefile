@@ -18,6 +18,7 @@ SEED := 0
 INPUTS := 100000
 SECONDS := 0
 FUZZ_SEED :=
+READERS :=
 SAMPLE := 520
 REF := HEAD
 
@@ -44,7 +45,7 @@ help::
 	@echo "make mutation    SAMPLE=$(SAMPLE) mutants of schedule, plan, network and simulation, by the tests that reach them (SEED=$(SEED))"
 	@echo "make mutants     faults put into the executor, in every family, by the verdict of train (some twenty minutes)"
 	@echo "make mutated-schedules  one stored fact of a schedule changed at a time: refused, or trained alike (SEED=$(SEED), half an hour)"
-	@echo "make fuzz        $(INPUTS) changed files for every reader (SECONDS=$(SECONDS), 0: until all are read; some half an hour)"
+	@echo "make fuzz        $(INPUTS) changed files for every reader (SECONDS=$(SECONDS), 0: until all are read; some half an hour; READERS='kineto inspector': these)"
 	@echo "make docs        the documentation as a site: site/index.html"
 	@echo "make picture     the picture of the README, drawn anew"
 	@echo "make browser     the pages in a headless Chromium: tests, times of 30 moves, pictures in $(BROWSER)"
@@ -127,7 +128,7 @@ mutants: setup-real
 
 # Exit code 1: an input ended in a traceback, hung, took too much memory or left half a folder; it is kept in reports/fuzz.
 fuzz: setup-real
-	$(BIN)/python -m tests.fuzz --count $(INPUTS) --seconds $(SECONDS) --jobs $(JOBS) $(if $(FUZZ_SEED),--seed $(FUZZ_SEED))
+	$(BIN)/python -m tests.fuzz --count $(INPUTS) --seconds $(SECONDS) --jobs $(JOBS) $(if $(FUZZ_SEED),--seed $(FUZZ_SEED)) $(if $(READERS),--reader $(READERS))
 
 check: setup-real
 	$(BIN)/ruff format --check .

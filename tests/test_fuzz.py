@@ -88,3 +88,26 @@ def test_every_reader_reads_some_sample_to_its_end(tmp_path: Path) -> None:
                 refused.append(str(error))
         else:
             pytest.fail(f"{name}: {refused}")
+
+
+FROM_ELSEWHERE = (
+    "kineto",
+    "topology-xml",
+    "inspector",
+    "flight-recorder",
+    "deepspeed",
+    "benchmark-file",
+    "log",
+    "table",
+)
+
+
+def test_a_few_changed_files_of_other_programs_are_read_or_refused(tmp_path: Path) -> None:
+    """A small part of `make fuzz READERS=...`, always the same."""
+    samples = made_in(tmp_path / "samples")
+    ended = {
+        (reader, number): runner.read_one(samples, 3, reader, number, tmp_path)
+        for reader in FROM_ELSEWHERE
+        for number in range(25)
+    }
+    assert {key: each for key, each in ended.items() if each[0] not in ("read", "refused")} == {}

@@ -59,7 +59,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=100_000, help="inputs in all")
     parser.add_argument("--seconds", type=float, default=0.0, help="stop after so long (0: when all are read)")
     parser.add_argument("--seed", type=int, help="of all changes (default: a new one, which is printed)")
-    parser.add_argument("--reader", choices=sorted(READERS), help="this reader alone")
+    parser.add_argument("--reader", choices=sorted(READERS), nargs="+", help="these readers alone")
     parser.add_argument("--number", type=int, help="read this one input again, in this process")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--out", default="reports/fuzz", help="folder for inputs that ended in a fault")
@@ -68,7 +68,7 @@ def _options() -> argparse.Namespace:
 
 def _tasks(options: argparse.Namespace, seed: int) -> list[Task]:
     """Runs of numbers of every reader, by their shares, in a random order."""
-    chosen = [options.reader] if options.reader else list(READERS)
+    chosen = options.reader or list(READERS)
     shares = sum(READERS[reader].share for reader in chosen)
     tasks: list[Task] = []
     for reader in chosen:
@@ -80,8 +80,9 @@ def _tasks(options: argparse.Namespace, seed: int) -> list[Task]:
 
 
 def _again(samples: dict[str, list[bytes]], options: argparse.Namespace, folder: Path) -> int:
-    ended, words, took = read_one(samples, options.seed or 0, options.reader, options.number, folder)
-    sys.stdout.write(f"{options.reader} {options.number}, seed {options.seed or 0}: {ended} in {took:.1f} s: {words}\n")
+    (reader,) = options.reader
+    ended, words, took = read_one(samples, options.seed or 0, reader, options.number, folder)
+    sys.stdout.write(f"{reader} {options.number}, seed {options.seed or 0}: {ended} in {took:.1f} s: {words}\n")
     return 1 if ended in FAULTS else 0
 
 
