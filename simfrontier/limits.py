@@ -106,7 +106,7 @@ KINETO_PACKED: Final = Limit(
     most=200, what="unpacked bytes for each packed one", why="traces take 10 to 40; what takes more is no trace"
 )
 KINETO_OPS: Final = Limit(
-    most=400_000, what="kernels in the step of a rank", why="as many as ops of a schedule; a step of 70B has 100,000"
+    most=200_000, what="kernels in the step of a rank", why="800 MB once simulated; a step of 70B has 100,000"
 )
 KINETO_KEPT: Final = Limit(
     most=2_000_000, what="events of the device in a trace", why="300 bytes each; twenty steps of 100,000 kernels"
