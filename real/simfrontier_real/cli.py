@@ -75,7 +75,7 @@ def replay(
     ] = None,
     profile: Annotated[
         Path | None,
-        to_write("--profile", "folder for traces of PyTorch's profiler of the timed steps, one per rank (import)"),
+        to_write("--profile", "folder for traces of PyTorch's profiler, one per rank, for simfrontier import"),
     ] = None,
     collectives: CollectivesOption = "native",
     backend: BackendOption = "gloo",
@@ -92,6 +92,8 @@ def replay(
     refuse_collectives(collectives)
     refuse_compute(compute, waits)
     refuse_places(out, None)
+    if profile is not None:
+        refuse_places(profile, None)
     device_kind(backend, device)
     launch_ranks(ranks, schedules)
     from simfrontier_real.replay_session import ReplaySettings, replay_all

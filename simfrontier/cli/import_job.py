@@ -27,6 +27,7 @@ from simfrontier.kineto import (
     with_kernels,
 )
 from simfrontier.records import dataclass
+from simfrontier.report import counted
 from simfrontier.scenario import parse_setting
 from simfrontier.schedule import Compute, digest
 from simfrontier.simulation import Fidelity, SimulatedStep
@@ -66,6 +67,7 @@ def import_job(
 ) -> None:
     """Read the traces, replay the job, answer the question, print it all; write traces to `out`."""
     if out is not None:
+        _refuse_among(out, paths)
         ensure_writable(out)
     changed = dict(map(parse_setting, settings))
     own = platform_of(machine, changed, "--machine")
@@ -95,6 +97,12 @@ def _read(paths: Sequence[Path], step: int | None, stand_in: bool, devices_per_n
     with bar_of_work() as bar:
         task = bar.add_task("reading traces", total=len(files))
         return read_job(files, step, stand_in, devices_per_node, lambda: bar.update(task, advance=1))
+
+
+def _refuse_among(out: Path, paths: Sequence[Path]) -> None:
+    """Raise InputError for the folder of the traces: what is written there would be read as one the next time."""
+    if any(path.resolve() == out.resolve() for path in paths):
+        raise InputError(f"got {str(out)!r}, where the traces are; allowed: another folder", where="--out")
 
 
 def _files(path: Path) -> list[Path]:
@@ -127,7 +135,13 @@ def _asked(job: Job, question: Question, own: Platform, there: Platform) -> tupl
         words.append("with hpZ: gathers of the backward within nodes")
     if question.ranks is not None:
         count, is_factor = question.ranks
-        job = on_ranks(job, count * job.schedule.mesh.num_ranks if is_factor else count)
+        num_ranks = count * job.schedule.mesh.num_ranks if is_factor else count
+        if num_ranks > there.machine.num_devices:
+            text = (
+                f"got {num_ranks:,}; allowed: up to the {there.machine.num_devices:,} devices of {there.machine.name}"
+            )
+            raise InputError(text, where="--ranks")
+        job = on_ranks(job, num_ranks)
         words.append(f"on {job.schedule.mesh.num_ranks:,} ranks, each with as much work as before")
     return job, words
 
@@ -162,9 +176,11 @@ def _print(job: Job, document: dict[str, Any], times: Sequence[CallTimes], out: 
     mesh = " x ".join(f"{axis} {size}" for axis, size in document["mesh"].items())
     several = "" if document["programs"] == 1 else f"{document['programs']} programs, "
     typer.echo(
-        f"A job of {document['ranks']:,} ranks ({mesh}): {several}{document['kernels']:,} kernels and pauses, "
+        f"A job of {counted(document['ranks'], 'rank')} ({mesh}): {several}{document['kernels']:,} kernels and pauses, "
         f"{document['calls']:,} calls"
     )
+    if job.times and document["fidelity"] != "flow":
+        typer.echo(f"  note: fidelity {document['fidelity']} takes the mean of all ranks' kernels")
     for note in job.notes:
         typer.echo(f"  note: {note}")
     typer.echo(f"measured:  {written(job.measured_s, 's')} per step")
@@ -191,7 +207,7 @@ def _spent(answer: dict[str, float]) -> str:
 
 def _table(times: Sequence[CallTimes], num_ranks: int) -> None:
     heads = ("collective", "over", "ranks", "message", "calls", "measured", "simulated", "ratio")
-    table = grid("Collectives, without waiting for others (medians)", heads, (), ("collective", "over"))
+    table = grid("Collectives, without waiting for others (medians)", heads, ("over",), ("collective",))
     for each in times[:MOST_ROWS]:
         ratio = each.simulated_s / each.measured_s if each.measured_s else float("inf")
         table.add_row(

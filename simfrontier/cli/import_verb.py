@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from simfrontier.cli.options import FidelityOption, Settings, fidelity_of, to_write
+from simfrontier.cli.options import FidelityOption, fidelity_of, to_write
 from simfrontier.errors import InputError, shown
 
+_LEAST_FACTOR, _MOST_FACTOR = 1e-6, 1e6
 _TIMES = re.compile(r"([1-9][0-9]{0,5})x")
 
 
@@ -20,7 +20,12 @@ def import_(
         list[Path], typer.Argument(help="traces of PyTorch's profiler (.json, .json.gz), or a folder of one job's")
     ],
     machine: Annotated[str, typer.Option(help="what the job ran on: a machine, its file, or a scenario (TOML)")],
-    set_: Settings = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", help="key=value of a scenario's tables machine, library, run, nodes, perturbation: of --machine"
+        ),
+    ] = None,
     step: Annotated[int | None, typer.Option(min=0, help="number of the step (default: one of median length)")] = None,
     stand_in: Annotated[bool, typer.Option("--stand-in", help="the traces stand for all ranks that have none")] = False,
     on: Annotated[str | None, typer.Option(help="then: the same job on this machine, e.g. frontier")] = None,
@@ -40,8 +45,9 @@ def import_(
     job on another machine, on more ranks, or with hpZ. Nothing in a trace is run."""
     from simfrontier.cli.import_job import Question, import_job
 
-    if kernel_factor is not None and not 0 < kernel_factor < math.inf:
-        raise InputError(f"got {kernel_factor}; allowed: a number greater than 0", where="--kernel-factor")
+    if kernel_factor is not None and not _LEAST_FACTOR <= kernel_factor <= _MOST_FACTOR:
+        text = f"got {kernel_factor}; allowed: {_LEAST_FACTOR:g} to {_MOST_FACTOR:g}"
+        raise InputError(text, where="--kernel-factor")
     question = Question(on=on, ranks=_ranks(ranks), hpz=hpz, kernel_factor=kernel_factor)
     import_job(traces, machine, set_ or [], step, stand_in, question, fidelity_of(fidelity) or "flow", out, json)
 

@@ -95,14 +95,18 @@ def check(
 
 def export(
     scenario: ScenarioArgument,
-    out: Annotated[Path, to_write("--out", "folder for schedule-PLAN.json, trace-PLAN.json ...")],
+    out: Annotated[Path, to_write("--out", "folder for schedule-PLAN.json, trace-PLAN.json, or the files of --format")],
     set_: Settings = None,
     plans: Plans = None,
     devices: Annotated[int | None, typer.Option(help="size to export (default: the scenario's largest)")] = None,
     fidelity: FidelityOption = None,
     exact: Annotated[bool, typer.Option("--exact", help="every rank by itself: no folding of what is alike")] = False,
     format_: Annotated[
-        str, typer.Option("--format", help="simfrontier (schedules and traces), or one for other programs: chakra ...")
+        str,
+        typer.Option(
+            "--format",
+            help="simfrontier: schedules and traces; kineto: PyTorch's traces; of extras: chakra, msccl, goal",
+        ),
     ] = "simfrontier",
     yes_large: YesLarge = False,
 ) -> None:

@@ -38,6 +38,8 @@ class KinetoFile:
     def events(self) -> Iterator[dict[str, Any]]:
         """Every event that is an object. Raises InputError for a file that is no trace, is cut short, or is larger than
         what is taken once it is unpacked."""
+        if self.path.exists() and not self.path.is_file():
+            raise InputError("no file that can be read from its beginning; allowed: traces", where=str(self.path))
         try:
             with _opened(self.path) as file:
                 yield from self._read(_Window(self.path, file))
@@ -60,12 +62,14 @@ class KinetoFile:
             raise window.fault("more text behind the trace")
 
     def _members(self, window: _Window) -> Iterator[dict[str, Any]]:
-        seen = False
+        seen, left = False, KINETO_HEAD.most
         for key in _keys(window):
             if key in self.head or (key == EVENTS and seen):
                 raise window.fault(f"key {json.dumps(key[:40])} twice")
             if key != EVENTS:
-                self.head[key] = window.value(KINETO_HEAD.most)
+                before = window.at
+                self.head[key] = window.value(left)
+                left -= window.at - before
                 continue
             seen = True
             if window.next() != "[":
@@ -101,8 +105,9 @@ def _listed(window: _Window) -> Iterator[dict[str, Any]]:
         return
     while True:
         event = window.value(KINETO_EVENT.most)
-        if isinstance(event, dict):
-            yield event
+        if not isinstance(event, dict):
+            raise window.fault("an event that is no object")
+        yield event
         match window.next():
             case ",":
                 continue
@@ -121,6 +126,11 @@ class _Window:
         self._most = min(KINETO_FILE.most_bytes, max(_LEAST_UNPACKED, packed * KINETO_PACKED.most))
         self._text, self._at, self._before, self._ended = "", 0, 0, False
         self._decoder = json.JSONDecoder(parse_constant=_refuse_constant)
+
+    @property
+    def at(self) -> int:
+        """How many characters have been read."""
+        return self._before + self._at
 
     def peek(self) -> str:
         """The next character that is no blank; empty at the end."""
@@ -144,9 +154,17 @@ class _Window:
         while True:
             try:
                 value, end = self._decoder.raw_decode(self._text, self._at)
-            except (json.JSONDecodeError, RecursionError, ValueError) as error:
-                if isinstance(error, RecursionError) or len(self._text) - self._at > most or not self._more():
+            except RecursionError:
+                raise self.fault("values nested too deeply") from None
+            except ValueError as error:
+                if isinstance(error, _NoNumber):
+                    raise self.fault(str(error)) from None
+                if not isinstance(error, json.JSONDecodeError):
+                    raise self.fault("a number of too many digits") from None
+                if len(self._text) - self._at > most:
                     raise self.fault(f"no JSON value of at most {most:,} characters") from None
+                if not self._more():
+                    raise self.fault("no JSON value here, or the file ends within it (cut short)") from None
                 continue
             if end == len(self._text) and self._more():
                 continue  # of a number there may be more
@@ -156,7 +174,7 @@ class _Window:
             return value
 
     def fault(self, what: str) -> InputError:
-        return InputError(f"character {self._before + self._at + 1:,}: {what}", where=str(self._path))
+        return InputError(f"character {self.at + 1:,}: {what}", where=str(self._path))
 
     def _more(self) -> bool:
         if self._ended:
@@ -172,8 +190,12 @@ class _Window:
         return bool(chunk)
 
 
+class _NoNumber(ValueError):
+    """What Python's reader would take for a number, and JSON does not."""
+
+
 def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is no number")
+    raise _NoNumber(f"{name} is no number of JSON")
 
 
 @contextmanager
@@ -182,4 +204,4 @@ def _opened(path: Path) -> Iterator[IO[str]]:
         packed = raw.read(2) == _GZIP
         raw.seek(0)
         with gzip.GzipFile(fileobj=raw) if packed else nullcontext(raw) as file:
-            yield io.TextIOWrapper(file, encoding="utf-8")
+            yield io.TextIOWrapper(file, encoding="utf-8-sig")

@@ -36,15 +36,15 @@ def write_kineto(
     chosen = list(range(len(classes))) if num_events <= most_events else lowest
     groups = ProcessGroups(step.schedule.mesh, kinds_of(step.schedule))
     traces = {cls: ClassTrace(step, cls) for cls in range(step.cluster.folding.num_rank_classes)}
-    digits, device = len(str(len(classes) - 1)), _device(step)
+    device = _device(step)
     for rank in chosen:
         cls = int(classes[rank])
         alike = np.flatnonzero(classes == cls).tolist() if chosen is lowest else [rank]
         head = head_of(rank, groups, device, ranges_text(alike))
         local = rank % step.cluster.machine.devices_per_node
-        _write(folder / f"{plan}-rank-{rank:0{digits}}.json", head, texts(events_of(traces[cls], rank, groups, local)))
+        _write(folder / f"{plan}-rank-{rank:05}.json", head, texts(events_of(traces[cls], rank, groups, local)))
     _write(folder / f"{plan}-ranks.perfetto", '{"displayTimeUnit": "ms"', list(_together(traces, lowest, groups)))
-    whom = "every rank" if chosen is not lowest else f"{len(chosen)} ranks, which stand for all {len(classes):,}"
+    whom = "every rank" if chosen is not lowest else f"{len(chosen):,} of {len(classes):,} ranks, one for each class"
     return f"traces of {whom}, and the classes of ranks side by side in {plan}-ranks.perfetto"
 
 

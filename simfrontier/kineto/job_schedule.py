@@ -6,7 +6,7 @@ A kernel is an op of kind `measured`, of which the machine knows how long it too
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, get_args
 
@@ -39,19 +39,21 @@ from simfrontier.trace import kineto as form
 
 TOKEN: Final = "done"
 _DTYPES: Final = {1: "uint8", 2: "bf16", 4: "fp32", 8: "fp64"}  # of plain numbers, by their bytes
-_MOST_TENSORS: Final = 10_000  # of one call
 
 
 @dataclass
 class JobSchedule:
     """The schedule while it is made; `kernels` by the names of their ops, and `places`: of each role, the op of every
-    kernel of its program, `names` those of ops that are no calls."""
+    kernel of its program, `pause_places` of the pauses before them, `names` the names of kernels; `pauses`: how long
+    these are, of each role before each kernel, in seconds."""
 
     roles: Roles
     on: GroupAxes
+    pauses: Sequence[Sequence[float]]
     tensors: dict[str, Tensor] = field(default_factory=dict)
     kernels: dict[str, MeasuredKernel] = field(default_factory=dict)
     places: list[list[int]] = field(default_factory=list)
+    pause_places: list[dict[int, int]] = field(default_factory=list)
     names: list[dict[int, str]] = field(default_factory=list)
     _shared: dict[tuple[str, int], Collective | Exchange] = field(default_factory=dict)
     _said: dict[tuple[str, int], CallKey] = field(default_factory=dict)
@@ -66,23 +68,26 @@ class JobSchedule:
         for number, several in enumerate(self.roles.programs):
             place = None if self.roles.axis is None else (self.roles.axis, number)
             name = "rank" if place is None else f"{place[0]}{number}"
-            roles.append(Role(name, (Call("step", 0, 0, tuple(self._ops(several[0], name))),), place))
+            ops = self._ops(several[0], name, self.pauses[number])
+            roles.append(Role(name, (Call("step", 0, 0, tuple(ops)),), place))
         return Schedule(mesh=self.on.mesh, tensors=self.tensors, roles=tuple(roles), pools={}, meta={})
 
-    def _ops(self, program: RankProgram, role: str) -> list[Op]:
+    def _ops(self, program: RankProgram, role: str, pauses: Sequence[float]) -> list[Op]:
         targets = {other for each in program.placed for other in each.waits}
         ops: list[Op] = []
         places: list[int] = []
         tokens: dict[int, Ref] = {}
         counts: dict[str, int] = {}
         names: dict[int, str] = {}
+        paused: dict[int, int] = {}
         for index, each in enumerate(program.placed):
             lane, kernel = program.lanes[index], each.kernel
             if each.waits:
                 reads = tuple(tokens[other] for other in each.waits)
                 ops.append(Compute(kind="hook", name="wait", lane=lane, reads=reads))
-            if each.pause_s:
-                pause = MeasuredKernel(seconds=each.pause_s)
+            if pauses[index]:
+                pause = MeasuredKernel(seconds=pauses[index])
+                paused[index] = len(ops)
                 ops.append(self._measured(PAUSE, f"{role} pause {index}", lane, pause, ()))
             places.append(len(ops))
             token = self._next() if index in targets else None
@@ -97,11 +102,8 @@ class JobSchedule:
                 tokens[index] = token
         self.places.append(places)
         self.names.append(names)
+        self.pause_places.append(paused)
         return ops
-
-    def name_of(self, role: int, kernel: int) -> str:
-        """The name of the op of a role's kernel."""
-        return self.names[role][kernel]
 
     def _measured(self, kind: str, name: str, lane: str, kernel: MeasuredKernel, writes: tuple[Ref, ...]) -> Compute:
         self.kernels[name] = kernel
@@ -246,6 +248,6 @@ def _codec(text: Any, where: str) -> Codec:
 
 
 def _elements(values: Any, where: str) -> list[int]:
-    if not isinstance(values, list) or not 0 < len(values) <= _MOST_TENSORS:
+    if not isinstance(values, list) or not 0 < len(values) <= rank_trace.MOST_TENSORS:
         raise InputError(f"{form.OWN}.elements: {wrong(values, 'a list of numbers')}", where=where)
     return [rank_trace.whole(value, f"{form.OWN}.elements", where) for value in values]

@@ -54,6 +54,8 @@ def mesh_of(num_ranks: int, groups: Iterable[tuple[Sequence[int], str]], bounds:
     found: dict[int, str] = {}
     for ranks, where in groups:
         for stride, count in digits_of(ranks, where):
+            if ranks[0] // stride % count:
+                raise _not_regular(ranks, where)
             found.setdefault(stride, where)
             found.setdefault(stride * count, where)
     for bound in sorted({1, num_ranks, *found}):

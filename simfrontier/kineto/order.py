@@ -14,8 +14,9 @@ from typing import Final
 from simfrontier.kineto.rank_trace import EventWait, Kernel, RankTrace
 from simfrontier.records import dataclass
 
-_LEAST_S: Final = 1e-9  # the profiler's clock ticks in nanoseconds: a shorter pause is none
 _LOOKED_AT: Final = 64  # kernels that ended before one starts; those of its own stream among them are passed over
+END: Final = "end of the step"
+_Latest = dict[str, int]  # by stream, its last kernel that something waits for
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,68 +29,72 @@ class Placed:
     pause_s: float
 
 
-def placed(trace: RankTrace) -> list[Placed]:
-    """The kernels of a rank with what they wait for."""
-    kernels = trace.kernels
-    waits = _by_times(kernels) if trace.waits is None else _by_events(kernels, trace.waits)
+def placed(trace: RankTrace, with_end: bool = False) -> list[Placed]:
+    """The kernels of a rank with what they wait for; `with_end`: and one without length behind all of them, before
+    which the host does what it does when the step's last kernel has ended."""
+    kernels = [*trace.kernels, *([_end(trace)] if with_end else [])]
+    waits = _by_times(kernels, trace.tick_s) if trace.waits is None else _by_events(kernels, trace.waits)
     out, last = [], dict[str, int]()
     for index, (kernel, others) in enumerate(zip(kernels, waits, strict=True)):
         mine = [last[kernel.stream]] if kernel.stream in last else []
+        if with_end and index == len(kernels) - 1:
+            others = [other for stream, other in last.items() if stream != kernel.stream]
         free_s = max([kernels[other].end_s for other in (*mine, *others)], default=trace.begin_s)
         pause_s = kernel.start_s - free_s
-        out.append(Placed(kernel, tuple(sorted(others)), pause_s if pause_s >= _LEAST_S else 0.0))
+        out.append(Placed(kernel, tuple(sorted(others)), pause_s if pause_s >= trace.tick_s else 0.0))
         last[kernel.stream] = index
     return out
 
 
+def _end(trace: RankTrace) -> Kernel:
+    """The end of a step, on the stream of its first kernel."""
+    last = trace.kernels[-1].order
+    return Kernel(name=END, stream=trace.kernels[0].stream, start_s=trace.end_s, end_s=trace.end_s, order=last + 1.0)
+
+
 def _by_events(kernels: Sequence[Kernel], waits: Sequence[EventWait]) -> list[list[int]]:
     """An event is behind all that its stream was given before it was recorded: the last kernel, and what the stream
-    itself waits for without a kernel since."""
-    on: dict[str, list[int]] = {}
-    for index, kernel in enumerate(kernels):
-        on.setdefault(kernel.stream, []).append(index)
-    orders = {stream: [kernels[index].order for index in own] for stream, own in on.items()}
+    itself waits for without a kernel since. All calls of the host are gone through in their order."""
+    records = {wait.record: wait.on_stream for wait in waits}
+    calls: list[tuple[float, int, int | str | EventWait]] = [(kernel.order, 1, i) for i, kernel in enumerate(kernels)]
+    calls += [(order, 0, stream) for order, stream in records.items()]
+    calls += [(wait.order, 0, wait) for wait in waits]
     out: list[list[int]] = [[] for _ in kernels]
-    pending: dict[str, list[tuple[float, list[int]]]] = {}  # of a stream, its waits so far: order, kernels
-    for wait in sorted(waits, key=lambda each: each.order):
-        found: list[int] = []
-        before = bisect_left(orders.get(wait.on_stream, []), wait.record)
-        if before:
-            found.append(on[wait.on_stream][before - 1])
-        since = orders[wait.on_stream][before - 1] if before else float("-inf")
-        for order, indices in pending.get(wait.on_stream, []):
-            if since < order < wait.record:
-                found += indices
-        if not found:
-            continue
-        pending.setdefault(wait.stream, []).append((wait.order, found))
-        after = bisect_left(orders.get(wait.stream, []), wait.order)
-        if after < len(on.get(wait.stream, [])):
-            out[on[wait.stream][after]] += [index for index in found if kernels[index].stream != wait.stream]
-    return [_latest(kernels, index, others) for index, others in enumerate(out)]
+    behind: dict[str, _Latest] = {}  # of a stream, what a next event on it is behind
+    pending: dict[str, _Latest] = {}  # and what its next kernel waits for
+    recorded: dict[float, _Latest] = {}
+    for order, _, call in sorted(calls, key=lambda each: each[:2]):
+        match call:
+            case int():
+                stream = kernels[call].stream
+                out[call] = [index for other, index in pending.pop(stream, {}).items() if other != stream]
+                behind[stream] = {stream: call}
+            case str():
+                recorded[order] = dict(behind.get(call, {}))
+            case EventWait():
+                found = recorded.get(call.record, {})
+                _merge(behind.setdefault(call.stream, {}), found)
+                _merge(pending.setdefault(call.stream, {}), found)
+    return out
 
 
-def _latest(kernels: Sequence[Kernel], index: int, others: Sequence[int]) -> list[int]:
-    """Of each other stream the last, of those that were launched before."""
-    last: dict[str, int] = {}
-    for other in others:
-        if other < index:
-            last[kernels[other].stream] = max(other, last.get(kernels[other].stream, -1))
-    return list(last.values())
+def _merge(known: _Latest, found: _Latest) -> None:
+    for stream, index in found.items():
+        known[stream] = max(index, known.get(stream, -1))
 
 
-def _by_times(kernels: Sequence[Kernel]) -> list[list[int]]:
+def _by_times(kernels: Sequence[Kernel], tick_s: float) -> list[list[int]]:
     by_end = sorted(range(len(kernels)), key=lambda index: kernels[index].end_s)
     ends = [kernels[index].end_s for index in by_end]
     out: list[list[int]] = []
     free: dict[str, float] = {}
     for index, kernel in enumerate(kernels):
-        place = bisect_left(ends, kernel.start_s + _LEAST_S) - 1
+        place = bisect_left(ends, kernel.start_s + tick_s) - 1
         since = free.get(kernel.stream, float("-inf"))
         found: list[int] = []
         for back in range(place, max(-1, place - _LOOKED_AT), -1):
             other = by_end[back]
-            if ends[back] <= since + _LEAST_S:
+            if ends[back] <= since + tick_s:
                 break
             if kernels[other].stream != kernel.stream and other < index:
                 found.append(other)

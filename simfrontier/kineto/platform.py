@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from simfrontier.collectives import Library
 from simfrontier.cost import Placement
+from simfrontier.errors import InputError, nearest, shown
 from simfrontier.io import read_toml
 from simfrontier.machine import HEALTHY, Machine, Perturbation
 from simfrontier.records import dataclass
 from simfrontier.scenario import Scenario, load_scenario, scenario_of
+
+TABLES: Final = ("machine", "library", "run", "nodes", "perturbation")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +29,12 @@ class Platform:
 
 def platform_of(named: str, settings: Mapping[str, Any], option: str) -> Platform:
     """The platform of a machine's name, or of the path of a machine's file or of a scenario; `settings`: dotted keys of
-    a scenario, of its tables `machine`, `library` and `run`. Raises InputError."""
+    a scenario, of tables that say what a job runs on. Raises InputError."""
+    for key in settings:
+        if (table := key.partition(".")[0]) not in TABLES:
+            raise InputError(
+                f"{shown(key)}: {nearest(table, TABLES)}, the tables that a job's machine has", where="--set"
+            )
     if named.endswith(".toml") and "plans" in read_toml(Path(named), "scenario or machine file"):
         return _of(load_scenario(Path(named), settings))
     document = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from simfrontier.errors import InputError
@@ -15,7 +16,7 @@ COMPUTE: Final = "compute"
 CallKey = tuple[object, ...]  # what all ranks of a call agree on
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class RankProgram:
     """What a rank does in a step, in the order of launches: kernels with their lanes, and, where they are calls, over
     which axes. `ends`: of a message, the coordinates between which it goes; `calls`: of each lane what its calls are,
@@ -31,6 +32,19 @@ class RankProgram:
     @property
     def rank(self) -> int:
         return self.trace.rank
+
+    @cached_property
+    def indices_of_lanes(self) -> dict[str, list[int]]:
+        """The kernels and calls of each lane, in order."""
+        out: dict[str, list[int]] = {}
+        for index, lane in enumerate(self.lanes):
+            out.setdefault(lane, []).append(index)
+        return out
+
+    @property
+    def num_on_lanes(self) -> dict[str, int]:
+        """How many kernels and calls each lane has."""
+        return {lane: len(indices) for lane, indices in self.indices_of_lanes.items()}
 
 
 def program_of(trace: RankTrace, placed: Sequence[Placed], on: GroupAxes) -> RankProgram:
@@ -68,7 +82,7 @@ def program_of(trace: RankTrace, placed: Sequence[Placed], on: GroupAxes) -> Ran
 def _ends(rank: int, call: GroupCall, where: str) -> tuple[int, int]:
     """(the rank that sends, the one that receives); of a simulated call that goes both ways, as it says."""
     if "ends" in call.own:
-        first, second = (call.ranks[end % len(call.ranks)] for end in ends_of(call.own, where))
+        first, second = (call.ranks[end] for end in ends_of(call.own, len(call.ranks), where))
         return first, second
     assert call.peer is not None, f"{call.name}: a message to nobody"
     return (rank, call.peer) if call.meaning == "send" else (call.peer, rank)

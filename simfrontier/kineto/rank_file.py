@@ -127,7 +127,7 @@ def events_of(trace: ClassTrace, rank: int, groups: ProcessGroups, process: int)
     yield _named(host, 0, "process_name", f"rank {rank}: host")
     for lane, stream in streams_of(lanes).items():
         yield _named(process, stream, "thread_name", f"stream {stream} {lanes[lane]}")
-    end_us = trace.step.step_s / form.MICROSECOND
+    end_us = max(trace.begin_end_us[1], default=0.0)
     for category, pid, tid in ((form.ANNOTATION, host, _FORWARD_THREAD), (form.GPU_ANNOTATION, process, 7)):
         yield _whole(category, STEP, pid, tid, 0.0, end_us, {})
     if _BACKWARD_THREAD in trace.thread:

@@ -7,7 +7,8 @@ and threads for streams.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import field
 from typing import Any, Final
 
@@ -16,9 +17,11 @@ from simfrontier.limits import KINETO_OPS
 from simfrontier.records import dataclass
 from simfrontier.trace import kineto as form
 
-_MOST_US: Final = 1e15  # some 30 years: the profiler's clock counts from the start of the machine, or from 1970
+_MOST_US: Final = 1e16  # 300 years: the profiler's clock counts from the start of the machine, or from 1970
+_TICK_S: Final = 1e-9  # the profiler's clock ticks in nanoseconds
 _MOST: Final = 1 << 53
-_MOST_OWN: Final = 1e18  # bytes or seconds of a kernel
+MOST_TENSORS: Final = 10_000  # of one call
+_MOST_OWN: Final = {"seconds": 1e6, "bytes": 1e18, "arithmetic_s": 1e6}  # of a kernel
 _LEAST_OWN_S: Final = 1e-12
 
 
@@ -82,17 +85,29 @@ class RankTrace:
     waits: Sequence[EventWait] | None
     begin_s: float
     end_s: float
+    tick_s: float
 
     @property
     def step_s(self) -> float:
         return self.end_s - self.begin_s
 
+    @property
+    def ends_idle(self) -> bool:
+        """Whether the step goes on when its last kernel has ended."""
+        return self.end_s - max(kernel.end_s for kernel in self.kernels) >= self.tick_s
 
-def seconds(value: Any, what: str, where: str) -> float:
-    """A time of an event, which is in microseconds."""
+
+def microseconds(value: Any, what: str, where: str) -> float:
+    """A time of an event."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _MOST_US:
         raise InputError(f"{what}: {wrong(value, 'a number of microseconds')}", where=where)
-    return float(value) * form.MICROSECOND
+    return float(value)
+
+
+def tick_s(latest_us: float) -> float:
+    """The least time that can be told apart where times are as late as this: a float of microseconds since 1970 has
+    quarters of one."""
+    return max(_TICK_S, 4 * math.ulp(latest_us) * form.MICROSECOND)
 
 
 def whole(value: Any, what: str, where: str) -> int:
@@ -104,7 +119,9 @@ def whole(value: Any, what: str, where: str) -> int:
     return value
 
 
-def call_of(args: Mapping[str, Any], groups: Mapping[str, tuple[int, ...]], rank: int, where: str) -> GroupCall:
+def call_of(
+    args: Mapping[str, Any], groups: Mapping[str, tuple[int, ...]], rank: int, num_ranks: int, where: str
+) -> GroupCall:
     """The collective of a kernel's args; `groups`: the ranks of groups by name, as the trace lists them. Raises
     InputError for one that is not known, and for a group whose ranks are not all there."""
     name = args.get(form.COLLECTIVE)
@@ -119,12 +136,12 @@ def call_of(args: Mapping[str, Any], groups: Mapping[str, tuple[int, ...]], rank
     key = form.OUT_ELEMENTS if meaning in ("all_gather", "recv") else form.IN_ELEMENTS
     elements = whole(args.get(key), f"{key} of {name}", where)
     group = str(args.get(form.GROUP_NAME, ""))
-    ranks = _ranks(args, groups, group, name, where)
+    ranks = _ranks(args, groups, group, name, where, num_ranks)
     return GroupCall(
         meaning=meaning,
         name=name,
         dtype=dtype,
-        num_bytes=elements * form.DTYPES[dtype],
+        num_bytes=max(elements, name in form.LIKE) * form.DTYPES[dtype],
         group=group,
         ranks=ranks,
         peer=_peer(args, meaning, ranks, rank, where),
@@ -134,13 +151,18 @@ def call_of(args: Mapping[str, Any], groups: Mapping[str, tuple[int, ...]], rank
 
 
 def _ranks(
-    args: Mapping[str, Any], groups: Mapping[str, tuple[int, ...]], group: str, name: str, where: str
+    args: Mapping[str, Any],
+    groups: Mapping[str, tuple[int, ...]],
+    group: str,
+    name: str,
+    where: str,
+    num_ranks: int,
 ) -> tuple[int, ...]:
-    """The ranks of a call's group: of its own list, or of the trace's list of groups where its own is cut short."""
+    """The ranks of a call's group: of its own list, or, where that is cut short, all, or of the trace's list."""
     size = whole(args.get(form.GROUP_SIZE), f"{form.GROUP_SIZE} of {name}", where)
     ranks = ranks_of(args.get(form.GROUP_RANKS), where)
     if ranks is None or len(ranks) != size:
-        ranks = groups.get(group)
+        ranks = tuple(range(size)) if size == num_ranks else groups.get(group)
     if ranks is None or len(ranks) != size:
         raise InputError(
             f"{name}: of its group ({form.GROUP_NAME} {shown(group)}, {size:,} ranks) not all ranks are in the trace: "
@@ -171,7 +193,7 @@ def _peer(args: Mapping[str, Any], meaning: form.Meaning, ranks: tuple[int, ...]
         return None
     own = _own(args, where)
     if "ends" in own:
-        first, second = (ranks[end % len(ranks)] for end in ends_of(own, where))
+        first, second = (ranks[end] for end in ends_of(own, len(ranks), where))
         return second if rank == first else first
     key = form.TARGET_RANK if meaning == "send" else form.SOURCE_RANK
     if key not in args:
@@ -184,12 +206,15 @@ def _peer(args: Mapping[str, Any], meaning: form.Meaning, ranks: tuple[int, ...]
     raise InputError(f"{key} of {meaning}: got {peer}; allowed: a rank of its group", where=where)
 
 
-def ends_of(own: Mapping[str, Any], where: str) -> tuple[int, int]:
-    """Between which coordinates a simulated message goes."""
+def ends_of(own: Mapping[str, Any], size: int, where: str) -> tuple[int, int]:
+    """Between which members of a group of that size a simulated message goes."""
     ends = own.get("ends")
     if not isinstance(ends, list) or len(ends) != 2 or ends[0] == ends[1]:
         raise InputError(f"{form.OWN}.ends: {wrong(ends, 'two different numbers')}", where=where)
-    return whole(ends[0], "ends", where), whole(ends[1], "ends", where)
+    first, second = whole(ends[0], "ends", where), whole(ends[1], "ends", where)
+    if max(first, second) >= size:
+        raise InputError(f"{form.OWN}.ends: {wrong(ends, f'numbers below {size}, as the group has')}", where=where)
+    return first, second
 
 
 def _own(args: Mapping[str, Any], where: str) -> Mapping[str, Any]:
@@ -199,16 +224,31 @@ def _own(args: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     return own
 
 
+def refuse_nested(own: Any, where: str) -> Any:
+    """What a simulation wrote; raises InputError where it holds more than plain values and lists of numbers."""
+    if not isinstance(own, dict):
+        return own
+    for key, value in own.items():
+        is_list = isinstance(value, list) and len(value) <= MOST_TENSORS
+        if isinstance(value, dict) or (isinstance(value, list) and not (is_list and all(map(_is_whole, value)))):
+            raise InputError(f"{form.OWN}.{key}: {wrong(value, 'a value, or a list of whole numbers')}", where=where)
+    return own
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int)
+
+
 def own_numbers(args: Mapping[str, Any], where: str) -> Mapping[str, float]:
     """What a simulation wrote of a kernel: seconds, bytes, seconds of arithmetic."""
     own = _own(args, where)
     if not own:
         return {}
     out = {}
-    for key in ("seconds", "bytes", "arithmetic_s"):
+    for key, most in _MOST_OWN.items():
         value = own.get(key)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MOST_OWN:
-            raise InputError(f"{form.OWN}.{key}: {wrong(value, f'0 to {_MOST_OWN:g}')}", where=where)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
+            raise InputError(f"{form.OWN}.{key}: {wrong(value, f'0 to {most:g}')}", where=where)
         out[key] = float(value)
     if out["bytes"] and not out["seconds"] >= _LEAST_OWN_S:
         text = wrong(out["seconds"], f"at least {_LEAST_OWN_S:g}, as it moves bytes")
@@ -216,9 +256,9 @@ def own_numbers(args: Mapping[str, Any], where: str) -> Mapping[str, float]:
     return out
 
 
-def refuse_many(kernels: Sequence[Kernel], where: str) -> None:
+def refuse_many(kernels: Sized, where: str) -> None:
     """Raise InputError where there are none, or too many."""
-    if not kernels:
+    if not len(kernels):
         raise InputError("no kernel, and no collective of the host, in this step", where=where)
     if fault := KINETO_OPS.fault(len(kernels)):
         raise InputError(fault, where=where)

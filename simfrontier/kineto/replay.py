@@ -12,7 +12,6 @@ import numpy as np
 from simfrontier.arrays import Floats
 from simfrontier.collectives import messages_of
 from simfrontier.cost import Cluster
-from simfrontier.errors import InputError
 from simfrontier.kineto.job import Job
 from simfrontier.kineto.platform import Platform
 from simfrontier.records import dataclass
@@ -35,11 +34,9 @@ class CallTimes:
 
 
 def replayed(job: Job, on: Platform, fidelity: Fidelity = "flow", exact: bool = False) -> SimulatedStep:
-    """One step of the job. Raises InputError where the machine or the fidelity cannot run it."""
+    """One step of the job; kernels that took other times on every rank do so at fidelity `flow`, and take the mean of
+    their ranks at others. Raises InputError where the machine or the fidelity cannot run it."""
     kernels = replace(on.machine.kernels, measured=job.kernels)
-    if job.times and fidelity != "flow":
-        text = f"fidelity {fidelity} has no kernels that take other times on every rank; allowed: flow"
-        raise InputError(text, where="--fidelity")
     return simulate_step(
         job.schedule,
         replace(on.machine, kernels=kernels),
@@ -48,21 +45,20 @@ def replayed(job: Job, on: Platform, fidelity: Fidelity = "flow", exact: bool = 
         on.perturbation,
         exact,
         on.placement,
-        factors_of=partial(_factors, job) if job.times else None,
+        factors_of=partial(_factors, job) if job.times and fidelity == "flow" else None,
     )
 
 
 def _factors(job: Job, parts: Sequence[SegmentedProgram], cluster: Cluster) -> tuple[Floats, ...]:
-    """How many times as long the kernels of each rank took as the mean of its role."""
+    """How many times as long the kernels and pauses of each rank took as the mean of its role."""
     out = []
     for role, part in enumerate(parts):
         classes = np.flatnonzero(cluster.role_of == role)
         longer = np.ones((len(classes), part.program.num_ops))
-        places = np.array(job.places[role])
         for row, rank in enumerate(cluster.folding.representative[classes].tolist()):
             own = job.times.get(rank, {})
             if own:
-                longer[row, places[list(own)]] = list(own.values())
+                longer[row, list(own)] = list(own.values())
         out.append(longer)
     return tuple(out)
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from simfrontier.errors import InputError
 from simfrontier.kineto.job import Job
 from simfrontier.kineto.mesh import GroupAxes
+from simfrontier.machine import MeasuredKernel
 from simfrontier.schedule import MEASURED, Call, Collective, Mesh, Op, Role, Schedule, Tensor
 
 
@@ -19,12 +20,15 @@ def on_ranks(job: Job, num_ranks: int) -> Job:
     mesh = job.schedule.mesh
     more, rest = divmod(num_ranks, mesh.num_ranks)
     axis = next((name for name in mesh.names if name != job.roles.axis and mesh[name] > 1), None)
-    if rest or more < 1 or axis is None:
+    if rest or more < 1:
         text = f"got {num_ranks}; allowed: multiples of the job's {mesh.num_ranks} ranks"
+        raise InputError(text, where="--ranks")
+    if axis is None:
+        text = "got more ranks for a job in which no calls join ranks but stages; allowed: jobs with groups of ranks"
         raise InputError(text, where="--ranks")
     grown = Mesh(tuple((name, size * more if name == axis else size) for name, size in mesh.axes))
     times = {}
-    for rank in range(grown.num_ranks):
+    for rank in range(grown.num_ranks if job.times else 0):
         before = _rank_before(grown, mesh, axis, rank)
         if before in job.times:
             times[rank] = job.times[before]
@@ -96,10 +100,15 @@ def _with_ops(schedule: Schedule, changed: Callable[[Op], Op]) -> Schedule:
 
 
 def with_kernels(job: Job, factor: float) -> Job:
-    """The job on devices whose kernels take so many times as long; pauses stay."""
+    """The job on devices whose kernels take so many times as long, and the same shares of memory and units meanwhile;
+    pauses stay."""
     measured = {op.name for op in job.schedule.ops if op.kind == MEASURED}
     kernels = {
-        name: replace(kernel, seconds=kernel.seconds * factor, arithmetic_s=kernel.arithmetic_s * factor)
+        name: MeasuredKernel(
+            seconds=kernel.seconds * factor,
+            num_bytes=kernel.num_bytes * factor,
+            arithmetic_s=kernel.arithmetic_s * factor,
+        )
         if name in measured
         else kernel
         for name, kernel in job.kernels.items()

@@ -35,6 +35,7 @@ _OBJECTS: Final = re.compile(r"\s*(\[\s*)?\{")  # a job's log may begin with a b
 # Of JSON files: what their first keys are, in the order in which they are looked for.
 _JSON: Final[tuple[tuple[Written, re.Pattern[str]], ...]] = (
     ("inspector", re.compile(r'"inspector_output_format_version"\s*:')),
+    ("trace", re.compile(r'"schemaVersion"\s*:')),  # of PyTorch's profiler, which the reader of traces refuses
     ("flight-recorder", re.compile(r'"(collective_seq_id|pg_config|pg_status)"\s*:')),
     ("nccl-tests", re.compile(r'\A\s*\{\s*"version"\s*:\s*\d{1,9}\s*,\s*"start_time"|"average_bus_bandwidth"\s*:')),
     ("rccl-tests-file", re.compile(r'"inPlace"\s*:')),

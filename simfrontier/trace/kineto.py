@@ -20,7 +20,6 @@ ON_STREAMS: Final = frozenset({KERNEL, "gpu_memcpy", "gpu_memset"})
 RUNTIME: Final = frozenset({"cuda_runtime", "cuda_driver"})  # HIP's calls, too
 STREAM_SYNC: Final = "cuda_sync"
 STREAM_WAIT: Final = "Stream Wait Event"
-EVENT_RECORDS: Final = frozenset({"cudaEventRecord", "cudaEventRecordWithFlags", "hipEventRecord"})
 ANNOTATION: Final = "user_annotation"
 GPU_ANNOTATION: Final = "gpu_user_annotation"
 CPU_OP: Final = "cpu_op"
@@ -85,6 +84,7 @@ KERNELS: Final[Mapping[Meaning, str]] = {  # as NCCL calls them
     "send": "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)",
     "recv": "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)",
 }
+NCCL_KERNELS: Final = "nccl"  # how the names of its kernels begin, RCCL's too
 DTYPES: Final[Mapping[str, int]] = {  # c10::ScalarType → bytes
     **dict.fromkeys(("Byte", "Char", "Bool", "Float8_e5m2", "Float8_e4m3fn", "Float8_e5m2fnuz", "Float8_e4m3fnuz"), 1),
     **dict.fromkeys(("Short", "Half", "BFloat16"), 2),

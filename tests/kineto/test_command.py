@@ -53,7 +53,9 @@ def test_on_another_machine_kernels_follow_the_rates_of_products(traces: Path) -
         (("--machine", "frontier", "--ranks", "many"), '--ranks: got "many"; allowed: a number of ranks'),
         (("--machine", "frontier", "--ranks", "12"), "--ranks: got 12; allowed: multiples of the job's 8 ranks"),
         (("--machine", "frontier", "--hpz"), "--hpz: no gather of the backward over several nodes"),
-        (("--machine", "frontier", "--kernel-factor", "0"), "--kernel-factor: got 0.0"),
+        (("--machine", "frontier", "--kernel-factor", "0"), "--kernel-factor: got 0.0; allowed: 1e-06 to 1e+06"),
+        (("--machine", "perlmutter", "--ranks", "999999x"), "--ranks: got 7,999,992; allowed: up to the"),
+        (("--machine", "frontier", "--set", "training.micro_batch=4"), "--set: "),
         (("--machine", "frontier", "--step", "4"), 'step "ProfilerStep#4"'),
         (("--machine", "frontier", "--fidelity", "exact"), "--fidelity"),
     ],
@@ -65,3 +67,7 @@ def test_wrong_options_are_one_line(traces: Path, options: tuple[str, ...], said
 def test_a_folder_without_traces_and_a_file_that_is_missing_are_one_line(tmp_path: Path) -> None:
     assert "no traces in this folder" in refusal("import", tmp_path, "--machine", "frontier")
     assert "cannot read this trace" in refusal("import", tmp_path / "no.json", "--machine", "frontier")
+
+
+def test_what_is_written_is_not_put_among_the_traces(traces: Path) -> None:
+    assert "where the traces are" in refusal("import", traces, "--machine", TOY, "--out", traces)

@@ -87,8 +87,8 @@ def test_the_command_writes_a_trace_for_every_rank_and_all_of_them_for_perfetto(
     ran = invoke("export", TOY, "--format", "kineto", "--plans", "hsdp", "--devices", "8", "--out", tmp_path)
     assert (ran.code, ran.err) == (0, "")
     names = sorted(path.name for path in tmp_path.iterdir())
-    assert names == [*(f"hsdp-rank-{rank}.json" for rank in range(8)), "hsdp-ranks.perfetto"]
-    document = json.loads((tmp_path / "hsdp-rank-3.json").read_text(encoding="utf-8"))
+    assert names == [*(f"hsdp-rank-{rank:05}.json" for rank in range(8)), "hsdp-ranks.perfetto"]
+    document = json.loads((tmp_path / "hsdp-rank-00003.json").read_text(encoding="utf-8"))
     assert (document["distributedInfo"]["rank"], document["distributedInfo"]["world_size"]) == (3, 8)
     together = events_in(tmp_path / "hsdp-ranks.perfetto")
     flows = [event for event in together if event["ph"] in "sf"]
