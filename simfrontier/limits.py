@@ -100,7 +100,7 @@ KINETO_EVENT: Final = Limit(
     most=1 << 20, what="characters in an event of a trace", why="most have 500; 75,264 ranks of a group take 500,000"
 )
 KINETO_HEAD: Final = Limit(
-    most=32 << 20, what="characters in a value beside the events", why="the groups of a rank, with all of their ranks"
+    most=16 << 20, what="characters in a value beside the events", why="the groups of a rank, with all of their ranks"
 )
 KINETO_PACKED: Final = Limit(
     most=200, what="unpacked bytes for each packed one", why="traces take 10 to 40; what takes more is no trace"

@@ -1,0 +1,111 @@
+"""What a step is when ranks differ, clocks are others, and traces lack something; times in microseconds."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from simfrontier.kineto import Job, platform_of, read_job, replayed
+from simfrontier.kineto.order import placed
+from simfrontier.kineto.read_rank import read_rank
+from tests.kineto.traces import Event, call, kernel, record, wait, written
+
+WORLD = [0, 1]
+
+
+def annotated(begin: float, end: float) -> Event:
+    return {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#0", "pid": 9, "tid": 1, "args": {}} | {
+        "ts": begin,
+        "dur": end - begin,
+    }
+
+
+def job_of(tmp_path: Path, *ranks: list[Event]) -> Job:
+    files = [written(tmp_path / f"{rank}.json", events, rank, len(ranks)) for rank, events in enumerate(ranks)]
+    return read_job(files)
+
+
+@pytest.mark.parametrize("slow", [0, 1])
+def test_a_rank_whose_host_stalls_holds_up_the_others(tmp_path: Path, slow: int) -> None:
+    """One rank launches its second kernel 100 ms late; both reduce then. Whichever of the two it is."""
+    ranks = []
+    for rank in WORLD:
+        late = 100_000 if rank == slow else 0
+        events = [*kernel("a", 7, 0, 100, 1), *kernel("b", 7, 100 + late, 200 + late, 2)]
+        ranks.append([*events, *call("allreduce", 7, 200 + late, 100_300, 3, 1 << 20, WORLD)])
+    job = job_of(tmp_path, *ranks)
+    step_s = replayed(job, platform_of("perlmutter", {}, "--machine")).step_s
+    assert step_s == pytest.approx(100_200e-6, rel=0.01)
+    assert sorted(job.times) == WORLD
+
+
+def test_a_step_lasts_as_long_as_the_host_takes_for_it(tmp_path: Path) -> None:
+    """The host's step is 1,000 long; kernels run from 300 to 500: pauses of 300 before and 500 behind."""
+    job = job_of(tmp_path, [annotated(0, 1000), *kernel("a", 7, 300, 500, 1)])
+    assert job.measured_s == pytest.approx(1000e-6)
+    step = replayed(job, platform_of("perlmutter", {}, "--machine"))
+    assert step.step_s == pytest.approx(1000e-6) and step.compute_s == pytest.approx(200e-6)
+
+
+def test_kernels_that_lag_behind_the_host_are_a_step_of_their_own_length(tmp_path: Path) -> None:
+    """Launched from 0 to 400, run from 900 to 1,400: 500, as the device is what takes long."""
+    job = job_of(tmp_path, [annotated(0, 400), *kernel("a", 7, 900, 1400, 1)])
+    assert job.measured_s == pytest.approx(500e-6)
+
+
+@pytest.mark.parametrize("since", [0.0, 5e12, 1.7e15])
+def test_clocks_may_count_from_anywhere(tmp_path: Path, since: float) -> None:
+    """Microseconds since 1970 are floats of quarters: what is below one is no pause."""
+    events = [*kernel("a", 7, since, since + 8, 1), *kernel("b", 7, since + 8.25, since + 20, 2)]
+    events[0]["ts"] = events[2]["ts"] = since
+    path = written(tmp_path / "trace.json", events, ranks=1)
+    pauses = [each.pause_s for each in placed(read_rank(path))]
+    assert pauses == [0.0, 0.0 if since > 1e15 else pytest.approx(0.25e-6, rel=1e-2)]
+
+
+@pytest.mark.parametrize(
+    ("events", "said"),
+    [
+        (kernel("ncclDevKernel_AllGather_RING_LL", 20, 0, 9, 1), "2 kernels of NCCL or RCCL do not say what they move"),
+        ([*kernel("a", 7, 0, 9, 1), *kernel("b", 7, 5, 12, 2)], "begin before the one before them on their"),
+        ([*kernel("a", 7, 0, 9, 1), *kernel("b", 7, 9, 12, -1)], "what a kernel waits for is told from times"),
+        (call("broadcast", 20, 0, 9, 1, 4, WORLD), "broadcast taken for an all-gather of its bytes"),
+        (call("barrier", 20, 0, 9, 1, 0, WORLD), "barrier taken for an all-reduce of one number"),
+    ],
+)  # fmt: skip
+def test_what_is_taken_for_something_else_is_noted(tmp_path: Path, events: list[Event], said: str) -> None:
+    assert any(said in note for note in job_of(tmp_path, events, events).notes)
+
+
+def test_streams_that_wait_for_each_other_a_thousand_times_take_no_time(tmp_path: Path) -> None:
+    """Each event is behind what its stream waits for: kept as the last kernel of each stream, not as all of them."""
+    events = [*kernel("a", 7, 0, 5, 1), *kernel("b", 8, 0, 5, 2)]
+    for number in range(1_000):
+        first, second = (7, 8) if number % 2 else (8, 7)
+        events += [record(10 + 2 * number), wait(first, second, 10 + 2 * number, 11 + 2 * number)]
+    path = written(tmp_path / "trace.json", [*events, *kernel("c", 7, 9, 12, 9_999)], ranks=1)
+    begun = time.process_time()
+    trace = read_rank(path)
+    assert [each.waits for each in placed(trace)][-1] == (1,)
+    assert time.process_time() - begun < 5.0
+
+
+def test_calls_within_an_annotation_of_the_host_are_found(tmp_path: Path) -> None:
+    args = call("allreduce", 20, 0, 9, 1, 4, WORLD)[1]["args"]
+    outer = {"ph": "X", "cat": "user_annotation", "name": "train", "pid": 1, "tid": 1, "ts": 0, "dur": 100}
+    inner = {"ph": "X", "cat": "cpu_op", "name": "c10d", "pid": 1, "tid": 1, "ts": 10, "dur": 20, "args": args}
+    job = job_of(tmp_path, [outer, inner], [outer, inner])
+    assert len(job.call_s[0]) == 1
+
+
+def test_calls_of_one_number_are_told_apart(tmp_path: Path) -> None:
+    """Two that were made together: 4 and 40 long on both ranks."""
+    pair = [*call("allreduce", 20, 0, 4, 1, 9, WORLD, Seq=1), *call("allreduce", 20, 4, 44, 2, 999, WORLD, Seq=1)]
+    assert list(job_of(tmp_path, pair, pair).call_s[0].values()) == [pytest.approx(4e-6), pytest.approx(40e-6)]
+
+
+def test_a_group_that_is_cut_short_and_as_large_as_the_job_is_all_ranks(tmp_path: Path) -> None:
+    events = call("allreduce", 20, 0, 9, 1, 4, WORLD, **{"Process Group Ranks": "[0, ...]"})
+    assert job_of(tmp_path, events, events).schedule.mesh.num_ranks == 2
