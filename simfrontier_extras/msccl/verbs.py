@@ -20,4 +20,4 @@ def msccl(
     raise typer.Exit(0 if print_verdict(file, json) else 1)
 
 
-ADDS = (Verb(function=msccl),)
+ADDS = (Verb(function=msccl, name="msccl"),)
