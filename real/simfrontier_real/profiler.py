@@ -35,7 +35,7 @@ class StepProfiler:
     _step: AbstractContextManager[Any] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # no lines of the profiler's own between ours
+        os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # fewer lines of the profiler's own between ours
         from torch._C._profiler import _ExperimentalConfig
         from torch.profiler import ProfilerActivity, profile
 

@@ -131,8 +131,8 @@ class JobSchedule:
             self._said[key] = call_key(call, axes, ends)
         op = self._shared[key]
         if (mine := call_key(call, axes, ends)) != self._said[key]:
-            first, other = (f"{each[0]} of {each[3]:,} bytes" for each in (self._said[key], mine))
-            text = f"call {counts[comm]} over {comm}: {other}, but {first} on other ranks; allowed: the same on all"
+            other = f"{self._said[key]} on other ranks; allowed: the same on all"
+            text = f"call {counts[comm]} over {comm}: {mine}, but {other}"
             raise InputError(text, where=program.trace.where)
         if op.lane != lane:
             text = f"calls {op.lane} run on a stream with others in one program ({lane}), and by themselves in another"

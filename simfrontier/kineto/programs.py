@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 from simfrontier.errors import InputError
 from simfrontier.kineto.mesh import GroupAxes
@@ -13,21 +13,34 @@ from simfrontier.kineto.order import Placed
 from simfrontier.kineto.rank_trace import GroupCall, RankTrace, ends_of
 
 COMPUTE: Final = "compute"
-CallKey = tuple[object, ...]  # what all ranks of a call agree on
+
+
+class CallKey(NamedTuple):
+    """What all ranks of a call agree on: what it does, over which axes, between which coordinates a message goes, the
+    bytes of the whole message, and its type, or what a simulation wrote of it."""
+
+    meaning: str
+    axes: tuple[str, ...]
+    ends: tuple[int, int] | None
+    num_bytes: int
+    how: str
+
+    def __str__(self) -> str:
+        return f"{self.meaning} of {self.num_bytes:,} bytes"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RankProgram:
     """What a rank does in a step, in the order of launches: kernels with their lanes, and, where they are calls, over
     which axes. `ends`: of a message, the coordinates between which it goes; `calls`: of each lane what its calls are,
-    which all ranks have in common that run one program."""
+    with the rank's own coordinate at messages, which all ranks have in common that run one program."""
 
     trace: RankTrace
     placed: Sequence[Placed]
     lanes: Sequence[str]
     axes: Sequence[tuple[str, ...]]
     ends: Sequence[tuple[int, int] | None]
-    calls: Mapping[str, tuple[CallKey, ...]]
+    calls: Mapping[str, tuple[tuple[CallKey, int | None], ...]]
 
     @property
     def rank(self) -> int:
@@ -70,11 +83,11 @@ def program_of(trace: RankTrace, placed: Sequence[Placed], on: GroupAxes) -> Ran
         ends.append((places[0], places[1]))
     names = _lanes(placed, axes)
     lanes = [names[each.kernel.stream] for each in placed]
-    by_lane: dict[str, list[CallKey]] = {name: [] for name in names.values()}
+    by_lane: dict[str, list[tuple[CallKey, int | None]]] = {name: [] for name in names.values()}
     for each, lane, over, between in zip(placed, lanes, axes, ends, strict=True):
         if (call := each.kernel.call) is not None:
             mine = None if between is None else on.coordinate(over[0], trace.rank)
-            by_lane[lane].append((*call_key(call, over, between), mine))
+            by_lane[lane].append((call_key(call, over, between), mine))
     calls = {lane: tuple(keys) for lane, keys in by_lane.items() if keys}
     return RankProgram(trace=trace, placed=placed, lanes=lanes, axes=axes, ends=ends, calls=calls)
 
@@ -110,8 +123,8 @@ def _lanes(placed: Sequence[Placed], axes: Sequence[tuple[str, ...]]) -> dict[st
 def call_key(call: GroupCall, axes: tuple[str, ...], ends: tuple[int, int] | None) -> CallKey:
     """What all ranks of a call agree on."""
     if ends is not None:
-        return "message", axes, ends, call.num_bytes, ""
-    return call.meaning, axes, None, call.num_bytes, _own_key(call)
+        return CallKey("message", axes, ends, call.num_bytes, "")
+    return CallKey(call.meaning, axes, None, call.num_bytes, _own_key(call))
 
 
 def _own_key(call: GroupCall) -> str:
@@ -145,7 +158,7 @@ def roles_of(programs: Sequence[RankProgram], on: GroupAxes) -> Roles:
     raise _differs(programs)
 
 
-def _signature(program: RankProgram) -> tuple[tuple[str, tuple[CallKey, ...]], ...]:
+def _signature(program: RankProgram) -> tuple[tuple[str, tuple[tuple[CallKey, int | None], ...]], ...]:
     return tuple(sorted(program.calls.items(), key=lambda each: each[0]))
 
 
@@ -157,7 +170,7 @@ def _differs(programs: Sequence[RankProgram]) -> InputError:
     lane = next(lane for lane in sorted({*mine, *its}) if mine.get(lane) != its.get(lane))
     a, b = mine.get(lane, ()), its.get(lane, ())
     place = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
-    said = [f"{keys[place][0]} of {keys[place][3]} bytes" if place < len(keys) else "nothing" for keys in (a, b)]
+    said = [str(keys[place][0]) if place < len(keys) else "nothing" for keys in (a, b)]
     text = (
         f"call {place + 1} of {lane}: rank {first.rank} makes {said[0]}, rank {other.rank} {said[1]}; allowed: one "
         "program for all ranks, or one for each coordinate of one axis of the mesh"
