@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from simfrontier.cost.coding import coding_s
 from simfrontier.cost.work import LOCAL, NO_WORK, STILL, OpWork, PricedOp
 from simfrontier.machine import Machine
@@ -89,11 +87,12 @@ def priced_compute(cluster: Cluster, op: Compute) -> PricedOp:
     traffic = _moved_bytes(op, cluster.schedule, cluster.machine)
     speeds = cluster.fabric.speed[cluster.folding.representative]
     if op.kind == "hook" or traffic == 0.0:
+        each: list[float] = speeds.tolist()
         waits = {
             speed: OpWork(waiting_s(op, cluster.machine, speed), 0.0, 1.0, -1) if speed else STILL
-            for speed in np.unique(speeds).tolist()
+            for speed in set(each)
         }
-        return PricedOp(LOCAL, tuple(waits[speed] for speed in speeds.tolist()))
+        return PricedOp(LOCAL, tuple([waits[speed] for speed in each]))
     math_s = arithmetic_s(op, cluster.schedule, cluster.machine)
     works = []
     for cls, (speed, has_part) in enumerate(zip(speeds.tolist(), cluster.has_part(op).tolist(), strict=True)):

@@ -87,10 +87,8 @@ def call_times(job: Job, step: SimulatedStep) -> list[CallTimes]:
 def _each(job: Job, step: SimulatedStep) -> Iterator[tuple[str, tuple[str, ...], int, float, float]]:
     mesh, tensors = step.schedule.mesh, step.schedule.tensors
     for role, measured in enumerate(job.call_s):
-        line = step.roles[role].timeline
         places, ops = job.places[role], step.roles[role].segmented.expanded.ops
-        view = step.view(step.roles[role].classes[0])
-        line = view.timeline
+        line = step.view(step.roles[role].classes[0]).timeline
         for index, took_s in measured.items():
             op = ops[places[index]]
             assert isinstance(op, Collective), f"{op.name}: no collective"

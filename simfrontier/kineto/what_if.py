@@ -85,17 +85,12 @@ def _inner_axes(mesh: Mesh, devices_per_node: int) -> tuple[str, ...]:
 
 def _with_ops(schedule: Schedule, changed: Callable[[Op], Op]) -> Schedule:
     """The schedule with other ops in the same places; an op of several roles is changed once."""
-    known: dict[int, Op] = {}
-    roles = []
-    for role in schedule.roles:
-        calls = []
-        for call in role.calls:
-            ops = tuple(
-                known.setdefault(op.number, changed(op)) if op.number not in known else known[op.number]
-                for op in call.ops
-            )
-            calls.append(Call(call.label, call.layer, call.micro, ops))
-        roles.append(Role(role.name, tuple(calls), role.at))
+    ops = [changed(op) for op in schedule.ops]
+
+    def with_its_ops(call: Call) -> Call:
+        return Call(call.label, call.layer, call.micro, tuple(ops[op.number] for op in call.ops))
+
+    roles = (Role(role.name, tuple(map(with_its_ops, role.calls)), role.at) for role in schedule.roles)
     return replace(schedule, roles=tuple(roles))
 
 
