@@ -18,7 +18,7 @@ LAYERS = (
     ("limits", "records"),
     ("arrays", "dtypes", "errors", "extras", "opnames", "plaintext", "units"),
     ("ending", "io", "parent", "usage", "wholefile"),
-    ("codecs", "pool"),
+    ("codecs", "pool", "workers"),
     ("machine", "workload", "schedule", "trace"),
     ("network", "stack", "topology"),  # links and rates; what an algorithm loads on them stands in the algorithm's file
     ("plan", "collectives"),
@@ -38,7 +38,7 @@ LAYERS = (
 STRANGERS = next(layer for layer in LAYERS if "machine" in layer)
 LEVEL = {part: level for level, layer in enumerate(LAYERS) for part in layer}
 # Imported where they are used, never at the top of a module.
-SLOW = ("dask", "jinja2", "markupsafe", "pandas", "plotly", "scipy")
+SLOW = ("dask", "distributed", "jinja2", "markupsafe", "optuna", "pandas", "plotly", "pyarrow", "scipy")
 # What front doors offer to `import simfrontier` and to extras, whether or not anything here uses it.
 PUBLIC: dict[str, set[str]] = {
     "analysis": {"Softmaxes"},

@@ -1,0 +1,2 @@
+from .place import Local as Local, Place as Place
+from .workers import WorkerLostError as WorkerLostError, Workers as Workers

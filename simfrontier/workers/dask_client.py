@@ -1,0 +1,34 @@
+"""Workers of this machine by Dask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from simfrontier.workers.place import Place
+
+
+class _Client:
+    def __init__(self, cluster: Any, client: Any) -> None:
+        self._cluster, self._client = cluster, client
+
+    def submit(self, work: Callable[..., Any], *given: Any) -> Any:
+        return self._client.submit(work, *given, pure=False)
+
+    def close(self) -> None:
+        self._client.close()
+        self._cluster.close()
+
+
+def started(place: Place, begin: Callable[..., None] | None, given: tuple[Any, ...]) -> _Client:
+    """Start processes, and wait for nothing."""
+    import distributed
+
+    dask: Any = distributed  # which has no types of its own calls
+    cluster = dask.LocalCluster(
+        n_workers=place.jobs, threads_per_worker=1, processes=True, dashboard_address=None, memory_limit=0
+    )
+    client = dask.Client(cluster)
+    if begin is not None:
+        client.run(begin, *given)
+    return _Client(cluster, client)
