@@ -1,0 +1,1 @@
+from .whatifs import Answers as Answers, WhatIfs as WhatIfs
