@@ -85,7 +85,7 @@ class _Resampled(Replay):
     """Durations as simulated, times the factors of each op."""
 
     def __init__(self, step: SimulatedStep, factors: DurationFactors) -> None:
-        super().__init__(step, factors.of_class.shape[1])
+        super().__init__([step], factors.of_class.shape[1])
         self.factors = factors
         self.runs: dict[int, dict[int, tuple[int, float]]] = {}
         self.without_noise: dict[tuple[int, int], Floats] = {}
@@ -96,7 +96,7 @@ class _Resampled(Replay):
         if self.parts[role].blocks[index] is not None:
             made = self.call_pass(role, index)
             shaken = np.expm1(self.factors.run_sd * made.noise_share * noise)
-            shaken_end: Floats = self.end_of_call(node, start) + made.in_messages_s[:, None] * shaken
+            shaken_end: Floats = self.end_of_call(node, start) + made.in_messages_s * shaken
             return shaken_end
         took = self.took[role][index]
         if isinstance(op, Compute):
@@ -109,7 +109,7 @@ class _Resampled(Replay):
         logs = self.factors.run_sd * noise
         if op.number in self.factors.of_op:
             logs += self.factors.of_op[op.number]
-        out: Floats = took[:, None] * np.exp(logs)
+        out: Floats = took * np.exp(logs)
         return start + out
 
     def takes(self, op: Op, role: int, took: Floats) -> Floats:
@@ -120,7 +120,7 @@ class _Resampled(Replay):
             factor = np.ones((1, 1)) if logs is None else np.exp(logs)[None]
             slow = self.factors.on_device[op.number]
             self.without_noise[key] = factor * self.factors.of_class[self.rows[role]] if slow else factor
-        out: Floats = took[:, None] * self.without_noise[key]
+        out: Floats = took * self.without_noise[key]
         return out
 
     def run_of(self, role: int, node: int) -> tuple[int, float] | None:
@@ -146,11 +146,11 @@ class _Resampled(Replay):
         op, ready = self.parts[role].program.ops[index], waiting.ready(node)
         if self.parts[role].blocks[index] is not None:
             coupled = self.ran_by_ops(role, index) or self.coupled(role, index) is not None
-            waiting.ended(node, end if coupled else ready + self.took[role][index][:, None])
+            waiting.ended(node, end if coupled else ready + self.took[role][index])
         elif isinstance(op, Compute):
             logs = self.factors.of_op.get(op.number)
             factor = 1.0 if logs is None else np.exp(logs)[None]
-            waiting.ended(node, ready + self.took[role][index][:, None] * factor)
+            waiting.ended(node, ready + self.took[role][index] * factor)
         else:
             waiting.waited(node, op.name, ready, start)
             waiting.ended(node, end)

@@ -1,1 +1,2 @@
-from .whatifs import Answers as Answers, WhatIfs as WhatIfs
+from .answers import Answers as Answers
+from .whatifs import WhatIfs as WhatIfs
