@@ -1,6 +1,6 @@
 """How far answers to what-ifs are from simulated steps, family by family, and how many there are in a CPU second.
 
-    python -m tests.whatif [--count 25] [--seed 1] [--only NAME]
+    python -m tests.whatif [--count 22] [--seed 1] [--only NAME]
 
 Each question has `--asked` variations in which all numbers differ at once; of those that were not simulated to answer
 it, `--count` are simulated afterwards.
@@ -9,6 +9,7 @@ it, `--count` are simulated afterwards.
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -155,7 +156,9 @@ def _exact_s(what_ifs: WhatIfs, axes: Mapping[str, Floats], number: int) -> floa
 
 def lines(num: int, count: int, seed: int, only: str) -> Iterator[str]:
     """The table, a line for each question as it is answered, and what holds for all."""
-    yield f"{'question':22s} {'steps from':>10s} {'to':>5s} {'trusted':>8s} {'mean':>6s} {'most':>6s} {'all':>6s} {'said':>6s} {'a second':>9s} {'exact':>6s}"
+    yield f"{'question':22s} {'from':>9s} {'to':>6s} {'trusted':>8s} {'mean':>6s} {'most':>6s} " + (
+        f"{'all':>6s} {'said':>6s} {'a second':>9s} {'exact':>6s}"
+    )
     every: list[Compared] = []
     for name, asked in QUESTIONS.items():
         if only not in name:
@@ -166,7 +169,7 @@ def lines(num: int, count: int, seed: int, only: str) -> Iterator[str]:
         kept = sizes[one.trusted]
         yield (
             f"{name:22s} {ratio.min() - 1:+9.0%} {ratio.max() - 1:+6.0%} {one.trusted.mean():8.0%} "
-            f"{_percent(kept.mean() if len(kept) else np.nan)} {_percent(kept.max(initial=0.0))} "
+            f"{_percent(kept.mean() if len(kept) else None)} {_percent(kept.max() if len(kept) else None)} "
             f"{_percent(sizes.max())} {_percent(one.answers.error)} {num / one.answered_s:9.0f} {1 / one.exact_s:6.1f}"
         )
     sizes = np.abs(np.concatenate([one.errors for one in every]))
@@ -179,20 +182,21 @@ def lines(num: int, count: int, seed: int, only: str) -> Iterator[str]:
     )
 
 
-def _percent(share: float) -> str:
-    return f"{share:6.2%}"
+def _percent(share: float | None) -> str:
+    return f"{'-':>6s}" if share is None else f"{share:6.2%}"
 
 
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=25, help="variations of each question that are simulated")
+    parser.add_argument("--count", type=int, default=22, help="variations of each question that are simulated")
     parser.add_argument("--asked", type=int, default=1000, help="variations of each question")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="", help="questions whose name has this in it")
     given = parser.parse_args()
     for line in lines(given.asked, given.count, given.seed, given.only):
-        print(line, flush=True)
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

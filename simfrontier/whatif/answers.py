@@ -12,6 +12,9 @@ from simfrontier.arrays import Floats, Ints
 from simfrontier.whatif.bases import Bases
 
 NEAREST: Final = 4  # simulated steps from which an answer is replayed
+DIRECTIONS: Final = 3  # in which answers are corrected
+FEWEST: Final = 6  # simulated steps that show how
+RIDGE: Final = 0.01  # of the mean square along the directions
 TRUSTED_SPREAD: Final = 0.03  # between the step times that those give for one variation, at most
 TRUSTED_ERROR: Final = 0.01  # of simulated steps, each left out and answered from the others, root mean square
 
@@ -55,8 +58,8 @@ class Answers:
 def answered(bases: Bases) -> Answers:
     """The step times of all variations but the first, which is the step as it is.
 
-    A step time is the geometric mean of those that the nearest simulated steps give, each with a weight of 1 over its
-    distance squared.
+    A step time is the geometric mean of those that the nearest simulated steps give, each corrected, with a weight of 1
+    over its distance squared.
     """
     usable = np.array([step is not None for step in bases.steps])
     near = np.argsort(np.where(usable[:, None], bases.apart_s, np.inf), axis=0)[:NEAREST]
@@ -90,10 +93,34 @@ def _left_out(bases: Bases, logs: Floats, usable: NDArray[np.bool_]) -> Floats:
 
 
 def _mean(bases: Bases, logs: Floats, rows: Ints, usable: NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """Means of the nearest steps' logarithms, and by how much these differ [len(rows)]."""
+    """Means of the nearest steps' logarithms, corrected, and by how much these differ before that [len(rows)]."""
     apart = np.where(usable[:, None], bases.apart_s[:, rows], np.inf)
     near = np.argsort(apart, axis=0)[: min(NEAREST, int(usable.sum()))]
     distance = np.maximum(np.take_along_axis(apart, near, axis=0), np.finfo(float).tiny ** 0.25)
     weight = 1.0 / distance**2
     known = np.take_along_axis(logs[:, rows], near, axis=0)
-    return (weight * known).sum(axis=0) / weight.sum(axis=0), np.ptp(known, axis=0)
+    right = known - np.take_along_axis(_corrections(bases, logs, rows, usable), near, axis=0)
+    return (weight * right).sum(axis=0) / weight.sum(axis=0), np.ptp(known, axis=0)
+
+
+def _corrections(bases: Bases, logs: Floats, rows: Ints, usable: NDArray[np.bool_]) -> Floats:
+    """By how much the logarithms are too large that each step gives [num_steps, len(rows)]: as far as that is linear in
+    how far a variation is from the step, along the few directions in which the times of ops differ most. Fitted to what
+    the simulated steps give for each other, with a ridge that keeps it small where they say little."""
+    out, number = np.zeros((len(usable), len(rows))), bases.number[usable]
+    if len(number) < FEWEST:
+        return out
+    times = bases.times / bases.step_s[0]
+    times = times - times[:, number].mean(axis=1, keepdims=True)
+    axes = np.linalg.svd(times[:, number], full_matrices=False)[0][:, :DIRECTIONS]
+    place = axes.T @ times  # [DIRECTIONS, num_variations]
+    one, other = np.nonzero(~np.eye(len(number), dtype=bool))
+    moved = place[:, number[other]] - place[:, number[one]]
+    wrong = logs[np.flatnonzero(usable)[one], number[other]] - np.log(bases.step_s[usable])[other]
+    square = moved @ moved.T
+    if not square.any():  # all alike
+        return out
+    ridge = RIDGE * np.trace(square) / len(square) * np.eye(len(square))
+    slope = np.linalg.solve(square + ridge, moved @ wrong)
+    out[usable] = slope @ (place[:, None, rows] - place[:, number][:, :, None]).transpose(1, 0, 2)
+    return out

@@ -25,13 +25,15 @@ AT_ONCE = 4096  # step times of a pass: with fewer, most of it is Python, with m
 class Bases:
     """`number` [num_steps]: of the variations that were simulated, the one as it is (0) first; `step_s` [num_steps]:
     their step times; `apart_s` [num_steps, num_variations]: how far apart from each step all variations are. `steps`:
-    those whose ops may be scaled, None where the library takes other algorithms, so that other links are loaded."""
+    those whose ops may be scaled, None where the library takes other algorithms, so that other links are loaded.
+    `times` [num_ops, num_variations]: times alone of all calls of each distinct op, in seconds."""
 
     prices: VariedPrices
     number: Ints
     step_s: Floats
     apart_s: Floats
     steps: tuple[SimulatedStep | None, ...]
+    times: Floats
 
     def replayed_s(self, base: Ints, rows: Ints) -> Floats:
         """Step times of variations `rows`, each from one of the steps, `base` [len(rows)]."""
@@ -76,6 +78,7 @@ def simulated_bases(
         step_s=np.array(step_s),
         apart_s=np.array(apart),
         steps=tuple(steps),
+        times=times,
     )
 
 
