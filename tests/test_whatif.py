@@ -126,6 +126,15 @@ def test_variations_are_told_apart_where_a_comparison_differs() -> None:
     assert values.tolist() == [3.0, 5.0, 3.0, 2.0]
 
 
+def test_values_are_of_every_variation_while_some_are_looked_at() -> None:
+    variations = Variations(3)
+    x = variations.number(np.array([1.0, 2.0, 3.0]))
+    seen = []
+    for _, is_large in variations.apart(lambda: x > 1.5):
+        seen.append((is_large, x.values.tolist(), variations.values(lambda: x * 2.0).tolist()))
+    assert sorted(seen) == [(False, [1.0], [2.0, 4.0, 6.0]), (True, [2.0, 3.0], [2.0, 4.0, 6.0])]
+
+
 def test_a_number_with_many_values_has_no_single_one() -> None:
     with pytest.raises(InputError, match="asks for one value of a number that varies"):
         float(Variations(2).number(np.ones(2)))
@@ -142,15 +151,15 @@ def test_a_number_with_many_values_has_no_single_one() -> None:
         ("frontier-20b", "zero3", 32, {"machine.name": "perlmutter-80gb"}),
         ("frontier-20b", "zero3", 16, {"machine.name": "lassen", "library.name": "mvapich2-gdr"}),
         ("compressed-3d", "ZHybrid", 8, {}),
-        ("frontier-20b", "zero1", 64, {"perturbation.networks": [{"node": 1, "speed": 0.5}]}),
     ],
 )
 def test_every_op_takes_what_it_is_priced_at(scenario: str, plan: str, devices: int, changed: dict[str, Any]) -> None:
-    loaded = load_scenario(f"scenarios/{scenario}.toml", {k: v for k, v in changed.items() if "perturb" not in k})
+    loaded = load_scenario(f"scenarios/{scenario}.toml", changed)
     axes = drawn(loaded, 3, np.random.default_rng(7))
     schedule = ScheduleCache().get(loaded, plan, devices).schedule
     cluster = price(schedule, loaded.machine, loaded.library)
     prices = VariedPrices(cluster, varied_numbers(loaded, axes))
+    compared_ops = 0
     for number in range(3):
         other = with_settings(loaded, {key: float(values[number]) for key, values in axes.items()})
         exact = price(schedule, other.machine, other.library)
@@ -159,6 +168,8 @@ def test_every_op_takes_what_it_is_priced_at(scenario: str, plan: str, devices: 
                 continue  # another algorithm, of other classes
             own = [work.alone_s for work in exact.of(op).works]
             assert prices.alone_s(op)[:, number + 1] == pytest.approx(own, rel=1e-12, abs=1e-18), op.name
+            compared_ops += 1
+    assert compared_ops > 20
 
 
 # ── answers ──
@@ -166,20 +177,20 @@ def test_every_op_takes_what_it_is_priced_at(scenario: str, plan: str, devices: 
 
 @pytest.mark.parametrize("plan", ["zero3", "zero-topo", "my-own"])
 def test_without_contention_answers_are_exact(toy: Scenario, plan: str) -> None:
-    axes = drawn(toy, 20, np.random.default_rng(3))
+    axes = drawn(toy, 8, np.random.default_rng(3))
     what_ifs = WhatIfs.of(toy, plan, 16, "analytic")
     answers = what_ifs.step_s(axes, num_steps=1)
-    for number in range(20):
+    for number in range(8):
         other = with_settings(toy, {key: float(values[number]) for key, values in axes.items()})
         assert answers.value[number] == pytest.approx(simulated(other, what_ifs.built, "analytic").step_s, rel=1e-9)
 
 
 def test_pipelines_without_contention_are_exact() -> None:
     scenario = load_scenario("scenarios/compressed-3d.toml")
-    axes = drawn(scenario, 10, np.random.default_rng(3))
+    axes = drawn(scenario, 5, np.random.default_rng(3))
     what_ifs = WhatIfs.of(scenario, "ZHybrid", 8, "analytic")
     answers = what_ifs.step_s(axes, num_steps=1)
-    for number in range(10):
+    for number in range(5):
         other = with_settings(scenario, {key: float(values[number]) for key, values in axes.items()})
         assert answers.value[number] == pytest.approx(simulated(other, what_ifs.built, "analytic").step_s, rel=1e-9)
 
@@ -187,8 +198,8 @@ def test_pipelines_without_contention_are_exact() -> None:
 def test_trusted_answers_are_close_to_simulated_steps() -> None:
     questions = (
         Asked(scenario="toy", plan="zero-topo", devices=16),
-        Asked(scenario="frontier-20b", plan="zeropp", devices=16),
-        Asked(scenario="compressed-3d", plan="ZHybrid", devices=8),
+        Asked(scenario="frontier-20b", plan="zero3", devices=16),
+        Asked(scenario="compressed-3d", plan="plain", devices=8),
     )
     each = [compared(asked, num=60, count=14, seed=5) for asked in questions]
     errors = np.abs(np.concatenate([one.errors[one.trusted] for one in each]))
@@ -275,7 +286,8 @@ def test_values_that_the_scenario_cannot_have_are_refused(toy: Scenario) -> None
 def test_axes_have_equally_many_values(toy: Scenario) -> None:
     assert "equally many" in refused(toy, {NIC: np.array([1e9, 2e9]), HOOK: np.array([1e-6])})
     assert "what-ifs in one question" in refused(toy, {NIC: np.full(WHAT_IFS.most + 1, 1e9)})
-    assert "got no axes" in refused(toy, {})
+    assert "got no values" in refused(toy, {})
+    assert "got no values" in refused(toy, {NIC: np.array([])})
 
 
 def test_steps_of_single_messages_are_refused(toy: Scenario) -> None:

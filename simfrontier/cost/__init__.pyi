@@ -1,4 +1,5 @@
 from .alone import EqualGroups as EqualGroups
+from .choice import pattern_key as pattern_key
 from .cluster import Cluster as Cluster
 from .coding import NO_CODING as NO_CODING, PerHopCoding as PerHopCoding
 from .collective import call_s as call_s

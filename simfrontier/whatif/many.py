@@ -35,46 +35,46 @@ class Many:
         self.values = values
 
     def __add__(self, other: Any) -> Many:
-        return Many(self.values + _plain(other))
+        return Many(self.values + plain(other))
 
     def __radd__(self, other: Any) -> Many:
-        return Many(_plain(other) + self.values)
+        return Many(plain(other) + self.values)
 
     def __sub__(self, other: Any) -> Many:
-        return Many(self.values - _plain(other))
+        return Many(self.values - plain(other))
 
     def __rsub__(self, other: Any) -> Many:
-        return Many(_plain(other) - self.values)
+        return Many(plain(other) - self.values)
 
     def __mul__(self, other: Any) -> Many:
-        return Many(self.values * _plain(other))
+        return Many(self.values * plain(other))
 
     def __rmul__(self, other: Any) -> Many:
-        return Many(_plain(other) * self.values)
+        return Many(plain(other) * self.values)
 
     def __truediv__(self, other: Any) -> Many:
-        return Many(self.values / _plain(other))
+        return Many(self.values / plain(other))
 
     def __rtruediv__(self, other: Any) -> Many:
-        return Many(_plain(other) / self.values)
+        return Many(plain(other) / self.values)
 
     def __pow__(self, other: Any) -> Many:
-        return Many(self.values ** _plain(other))
+        return Many(self.values ** plain(other))
 
     def __lt__(self, other: Any) -> bool:
-        return _alike(self.values < _plain(other))
+        return _alike(self.values < plain(other))
 
     def __le__(self, other: Any) -> bool:
-        return _alike(self.values <= _plain(other))
+        return _alike(self.values <= plain(other))
 
     def __gt__(self, other: Any) -> bool:
-        return _alike(self.values > _plain(other))
+        return _alike(self.values > plain(other))
 
     def __ge__(self, other: Any) -> bool:
-        return _alike(self.values >= _plain(other))
+        return _alike(self.values >= plain(other))
 
     def __eq__(self, other: object) -> bool:
-        return _alike(self.values == _plain(other))
+        return _alike(self.values == plain(other))
 
     def __bool__(self) -> bool:
         return _alike(self.values != 0.0)
@@ -105,7 +105,8 @@ class Variations:
         return Given(values, self)
 
     def apart(self, formula: Callable[[], Any]) -> Iterator[tuple[slice | Ints, Any]]:
-        """What a formula says of the variations that are looked at, part by part: the rows, and the result."""
+        """What a formula says of the variations that are looked at, part by part: the rows, and the result. While a part
+        is given, its variations are those that are looked at."""
         before, waiting = self.rows, [self.rows]
         try:
             while waiting:
@@ -121,10 +122,14 @@ class Variations:
             self.rows = before
 
     def values(self, formula: Callable[[], Any]) -> Floats:
-        """The number that a formula gives, of each variation [num]."""
-        out = np.empty(self.num)
-        for rows, result in self.apart(formula):
-            out[rows] = _plain(result)
+        """The number that a formula gives, of every variation [num], also of those that are not looked at."""
+        out, before = np.empty(self.num), self.rows
+        self.rows = slice(None)
+        try:
+            for rows, result in self.apart(formula):
+                out[rows] = plain(result)
+        finally:
+            self.rows = before
         return out
 
 
@@ -142,7 +147,8 @@ class Given(Many):
         return looked_at
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """The values of a number with many of them, and any other number as it is."""
     return value.values if isinstance(value, Many) else value
 
 

@@ -41,7 +41,9 @@ def varied_numbers(scenario: Scenario, axes: Mapping[str, Floats]) -> VariedNumb
     anything else changes: a count, a route, a rule.
     """
     lengths = {len(values) for values in axes.values()}
-    if len(lengths) != 1:
+    if not lengths or 0 in lengths:
+        raise InputError("axes of what-ifs: got no values; allowed: at least one axis with at least one value")
+    if len(lengths) > 1:
         raise InputError(f"axes of what-ifs: got {sorted(lengths)} values; allowed: equally many on each axis")
     variations = Variations(lengths.pop() + 1)
     found: dict[Place, Floats] = {}

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 import numpy as np
 
 from simfrontier.arrays import Floats
-from simfrontier.collectives import exchanged_bytes, messages_of
-from simfrontier.cost import Cluster, call_s, compute_s, exchange_latency_s, pair_shape
+from simfrontier.collectives import GroupShape, exchanged_bytes, messages_of
+from simfrontier.cost import Cluster, call_s, compute_s, exchange_latency_s, pair_shape, pattern_key
 from simfrontier.errors import InputError
 from simfrontier.schedule import Collective, Compute, Exchange, Op
-from simfrontier.whatif.many import Given, Many
+from simfrontier.whatif.many import Given, Many, plain
 from simfrontier.whatif.numbers import VariedNumbers
 from simfrontier.whatif.rates import VariedRates
 
@@ -55,7 +56,7 @@ class VariedPrices:
         cluster, (machine, variations) = self.cluster, (self.numbers.machine, self.numbers.variations)
         speeds = cluster.fabric.speed[cluster.folding.representative].tolist()
         each = {
-            speed: variations.values(lambda speed=speed: compute_s(op, cluster.schedule, machine, speed))  # type: ignore[misc]
+            speed: variations.values(partial(compute_s, op, cluster.schedule, machine, speed))
             for speed in set(speeds)
             if speed
         }
@@ -68,15 +69,12 @@ class VariedPrices:
         if cluster.table(op) is not None:
             return np.repeat(base[:, None], variations.num, axis=1)
         out = np.empty((len(base), variations.num))
-        for rows, name in variations.apart(lambda: self._taken(op)):
-            before, variations.rows = variations.rows, rows
-            try:
-                for cls, sent in enumerate(self._sent(op, name, len(base))):
-                    if base[cls]:
-                        for some, result in variations.apart(lambda sent=sent, name=name: self._call_s(op, name, sent)):  # type: ignore[misc]
-                            out[cls, some] = result.values if isinstance(result, Many) else result
-            finally:
-                variations.rows = before
+        for _, name in variations.apart(partial(self._taken, op)):
+            for cls, sent in enumerate(self._sent(op, name, len(base))):
+                if not base[cls]:
+                    continue
+                for rows, seconds in variations.apart(partial(self._call_s, op, name, sent)):
+                    out[cls, rows] = plain(seconds)
         return out
 
     def _taken(self, op: Collective) -> str:
@@ -96,13 +94,13 @@ class VariedPrices:
 
     def _sent(self, op: Collective, name: str, num_classes: int) -> list[Given]:
         """The rate of every activity class: that of the slowest where the classes are not of this algorithm."""
-        cluster, key = self.cluster, _key(op, name)
+        cluster, key = self.cluster, pattern_key(op.axes, name)
         if op.number in cluster.small or name != cluster.algorithms[op.number]:
             return [self._slowest(op, name)] * num_classes
         return self.rates.of(key, cluster.runs(op, key))
 
     def _slowest(self, op: Collective, name: str) -> Given:
-        each = self.rates.of_call(op.axes, name, _key(op, name))
+        each = self.rates.of_call(op.axes, name, pattern_key(op.axes, name))
         return self.numbers.variations.number(np.min([rate.every for rate in each], axis=0))
 
     def _exchange(self, op: Exchange) -> Floats:
@@ -114,13 +112,8 @@ class VariedPrices:
         out = np.zeros((len(edges), variations.num))
         for cls, (crossed, sent) in enumerate(zip(edges, self.rates.of(key, (True,) * len(edges)), strict=True)):
             if any(crossed):
-                shape = pair_shape(crossed)
-                out[cls] = variations.values(lambda shape=shape, sent=sent: self._exchange_s(volume, shape, sent))  # type: ignore[misc]
+                out[cls] = variations.values(partial(self._exchange_s, volume, pair_shape(crossed), sent))
         return out
 
-    def _exchange_s(self, volume: float, shape: object, sent: Many) -> float:
-        return exchange_latency_s(volume, shape, self.numbers.library, sent) + volume / sent  # type: ignore[arg-type,return-value]
-
-
-def _key(op: Collective, name: str) -> str:
-    return "+".join(op.axes) + "/" + name
+    def _exchange_s(self, volume: float, shape: GroupShape, sent: Many) -> Any:
+        return exchange_latency_s(volume, shape, self.numbers.library, sent) + volume / sent  # type: ignore[arg-type]
