@@ -82,7 +82,10 @@ QUESTIONS: Mapping[str, Asked] = {
     ),
     "pipeline, GPT-3": Asked(scenario="frontier-1t-3d", plan="1f1b", devices=64, settings=GPT_3),
     "pipeline, interleaved": Asked(
-        scenario="frontier-1t-3d", plan="1f1b", devices=64, settings={**GPT_3, "plans.1f1b.chunks": 2}
+        scenario="frontier-1t-3d",
+        plan="1f1b",
+        devices=64,
+        settings={**GPT_3, "plans.1f1b.order": "interleaved", "plans.1f1b.chunks": 2},
     ),
 }
 

@@ -105,8 +105,8 @@ class Variations:
         return Given(values, self)
 
     def apart(self, formula: Callable[[], Any]) -> Iterator[tuple[slice | Ints, Any]]:
-        """What a formula says of the variations that are looked at, part by part: the rows, and the result. While a part
-        is given, its variations are those that are looked at."""
+        """What a formula says of the variations that are looked at, part by part: the rows, and the result. While a
+        part is given, its variations are those that are looked at."""
         before, waiting = self.rows, [self.rows]
         try:
             while waiting:
