@@ -25,11 +25,11 @@ REF := HEAD
 # Bytecode is written even where a machine forbids it: without, each start takes 0.3 s longer.
 export PYTHONDONTWRITEBYTECODE :=
 # Several processes at once, each with threads of BLAS, fight for the cores.
-test test-all extras golden mutation bench: export OMP_NUM_THREADS := 1
-test test-all extras golden mutation bench: export OPENBLAS_NUM_THREADS := 1
+test test-all extras golden mutation bench whatif-error: export OMP_NUM_THREADS := 1
+test test-all extras golden mutation bench whatif-error: export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-real compare validate crosscheck gpu test test-all extras exhaustive mutation mutants mutated-schedules fuzz check same hta refit bench golden docs picture browser clean
+.PHONY: help setup setup-real compare validate crosscheck gpu test test-all extras exhaustive mutation mutants mutated-schedules fuzz check same hta refit bench whatif-error golden docs picture browser clean
 
 help::
 	@echo "make setup       .venv with simfrontier and what its tests need"
@@ -54,6 +54,7 @@ help::
 	@echo "make hta         simulated steps as traces, read by Holistic Trace Analysis: its figures and ours (minutes)"
 	@echo "make refit       the numbers that are fitted to training steps, fitted anew (a minute)"
 	@echo "make bench       how fast simfrontier itself is"
+	@echo "make whatif-error  how far answers to what-ifs are from simulated steps"
 	@echo "make golden      rewrite the golden texts of the tests; review them with git diff"
 	@echo "make clean       remove what was generated (.venv stays)"
 
@@ -148,6 +149,10 @@ hta: setup
 
 refit: setup
 	$(BIN)/python -m tests.refit
+
+# 24 questions of 1,000 what-ifs each; 22 of each are simulated.
+whatif-error: setup
+	$(BIN)/python -m tests.whatif
 
 bench: setup
 	$(BIN)/python -m tests.bench

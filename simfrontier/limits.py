@@ -50,6 +50,9 @@ class FileLimit:
         return self.read(path).decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
 
 
+WHAT_IFS: Final = Limit(
+    most=20_000, what="what-ifs in one question", why="each keeps the times of some hundred ops on some classes: 20 kB"
+)
 RANKS_STARTED: Final = Limit(
     most=1024, what="ranks on this machine", why="each is a process with torch: of some 100 MB, and seconds to start"
 )

@@ -16,7 +16,7 @@ PACKAGE = ROOT / "simfrontier"
 # From the bottom up. A part may import parts of lower layers, and its neighbours unless they are strangers.
 LAYERS = (
     ("limits", "records"),
-    ("arrays", "dtypes", "errors", "extras", "opnames", "plaintext", "units"),
+    ("arrays", "dtypes", "elementary", "errors", "extras", "opnames", "plaintext", "units"),
     ("ending", "io", "parent", "usage", "wholefile"),
     ("codecs", "pool", "workers"),
     ("machine", "workload", "schedule", "trace"),
@@ -26,7 +26,7 @@ LAYERS = (
     ("cost",),
     ("simulation", "analysis"),
     ("scenario",),
-    ("forecast", "json_schema", "study"),
+    ("forecast", "json_schema", "study", "whatif"),
     ("sensitivity", "slowdown", "tuning", "explanation", "kineto"),
     ("environment", "goodput"),
     ("runs",),
@@ -58,6 +58,7 @@ PUBLIC: dict[str, set[str]] = {
     "workload": {"NEXT", "GraphBuilder", "Phase", "Stream", "here", "in_stream", "refuse_sizes", "without_cuts"},
     "trace": {"AddedCheck"},
     "tuning": {"tune"},
+    "whatif": {"Answers", "WhatIfs"},
 }
 EXTRAS = ROOT / "simfrontier_extras"
 # Modules that extras may import beside the front doors: what sections of pages and verbs of real runs are made of.

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from annotated_types import Ge, Le
 
+from simfrontier.elementary import exp, log1p
 from simfrontier.io import SOURCED, NotNegative, Part, Positive, Share
 from simfrontier.limits import CHANNELS, COUNT, SLICES
 from simfrontier.records import dataclass
@@ -82,7 +83,7 @@ class RingTimes(HopTimes):
         if math.isinf(self.sharpness) or most <= 0.0:
             return most
         least = min(one_s, other_s)
-        return most * math.exp(math.log1p((least / most) ** self.sharpness) / self.sharpness)
+        return most * exp(log1p((least / most) ** self.sharpness) / self.sharpness)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simfrontier.collectives import CallTable, algorithm as algorithm_of, messages_of, sent_share
+from simfrontier.collectives import CallTable, GroupShape, Library, algorithm as algorithm_of, messages_of, sent_share
 from simfrontier.cost.choice import GROUP_WAIT, pattern_key
 from simfrontier.cost.coding import NO_CODING, PerHopCoding
-from simfrontier.cost.rates import seconds_alone, speeds_alone
+from simfrontier.cost.rates import seconds_alone, seconds_at, speeds_alone
 from simfrontier.cost.work import NO_WORK, OpWork, PricedOp
-from simfrontier.schedule import Collective
+from simfrontier.machine import Machine
+from simfrontier.schedule import Collective, Schedule
 
 if TYPE_CHECKING:
     from simfrontier.cost.cluster import Cluster
@@ -115,8 +116,30 @@ def _small(cluster: Cluster, op: Collective) -> PricedOp:
     else:
         messages = messages_of(op, cluster.schedule.tensors, cluster.schedule.mesh)
         seconds = sum(table.seconds(message.num_bytes) for message in messages)
-    hops = PerHopCoding.of(op, cluster.schedule.tensors, cluster.schedule.mesh, cluster.machine)
-    if hops is not None:
-        seconds += hops.num_gaps * cluster.machine.device.kernel_gap_s + cluster.volume_bytes(op) * hops.seconds
+    seconds += _coded_s(op, algorithm, cluster.schedule, cluster.machine)
     work = OpWork(seconds, 0.0, 1.0, -1)
     return PricedOp(key, (work,) * len(cluster.folding.count(key)))
+
+
+def _coded_s(op: Collective, algorithm: str, schedule: Schedule, machine: Machine) -> float:
+    """What coding every message by itself takes of a call; nothing where none is."""
+    hops = PerHopCoding.of(op, schedule.tensors, schedule.mesh, machine)
+    if hops is None:
+        return 0.0
+    sizes = sum(message.num_bytes for message in messages_of(op, schedule.tensors, schedule.mesh))
+    volume = float(sent_share(op, algorithm, schedule.mesh) * sizes)
+    return hops.num_gaps * machine.device.kernel_gap_s + volume * hops.seconds
+
+
+def call_s(
+    op: Collective,
+    algorithm: str,
+    schedule: Schedule,
+    library: Library,
+    machine: Machine,
+    shape: GroupShape,
+    sent_per_s: float,
+) -> float:
+    """Time of a call alone by the library's law, in a group of that shape whose ranks send at a rate."""
+    seconds = seconds_at(op, algorithm, schedule, library, shape, sent_per_s)
+    return seconds + _coded_s(op, algorithm, schedule, machine)

@@ -46,12 +46,17 @@ def priced_exchange(cluster: Cluster, op: Exchange) -> PricedOp:
             continue
         sent_per_s = speed / peak
         shape = pair_shape(edges)
-        latency = cluster.library.latency_s(DIRECT, "all_to_all", volume, shape, sent_per_s)
+        latency = exchange_latency_s(volume, shape, cluster.library, sent_per_s)
         column = cluster.column(key, cls)
         load = column.wire + column.hbm * ((there + back) / volume)
         flow = cluster.intern((key, cls), column.rows, load, np.inf, cluster.reserved_units(column))
         works.append(OpWork(latency, volume * peak, speed, flow, cluster.starting(key, cls, latency)))
     return PricedOp(key, tuple(works))
+
+
+def exchange_latency_s(num_bytes: float, shape: GroupShape, library: Library, sent_per_s: float) -> float:
+    """What an exchange takes beyond its larger message over the rate at which its ranks send."""
+    return library.latency_s(DIRECT, "all_to_all", num_bytes, shape, sent_per_s)
 
 
 def pattern_of_pairs(

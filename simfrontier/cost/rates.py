@@ -70,11 +70,16 @@ def seconds_alone(
     mesh = schedule.mesh
     shape = group_shape(fabric, mesh, op.axes)
     sent_per_s = float(rates_alone(fabric, pattern, library.cap_bytes_per_s(algorithm, shape)).min())
-    if sent_per_s == 0.0:
-        return np.inf
-    share = float(sent_share(op, algorithm, mesh))
+    return seconds_at(op, algorithm, schedule, library, shape, sent_per_s) if sent_per_s else np.inf
+
+
+def seconds_at(
+    op: Collective, algorithm: str, schedule: Schedule, library: Library, shape: GroupShape, sent_per_s: float
+) -> float:
+    """The same of a group of that shape whose ranks send at a rate."""
+    share = float(sent_share(op, algorithm, schedule.mesh))
     total = 0.0
-    for message in messages_of(op, schedule.tensors, mesh):
+    for message in messages_of(op, schedule.tensors, schedule.mesh):
         total += library.latency_s(algorithm, op.kind, message.num_bytes, shape, sent_per_s)
         total += message.num_bytes * share / sent_per_s
     return total

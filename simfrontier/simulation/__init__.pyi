@@ -11,6 +11,7 @@ from .memory import (
 )
 from .neighbour import Neighbour as Neighbour
 from .nodes import number_nodes as number_nodes
+from .replay import replayed_s as replayed_s
 from .resample import DurationFactors as DurationFactors, resampled as resampled, resampled_s as resampled_s
 from .role_view import RoleView as RoleView
 from .step import (

@@ -1,0 +1,126 @@
+"""Answers to what-ifs: step times between those of simulated steps, with their measured error and whom to trust."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfrontier.arrays import Floats, Ints
+from simfrontier.whatif.bases import Bases
+
+NEAREST: Final = 4  # simulated steps from which an answer is replayed
+DIRECTIONS: Final = 3  # in which answers are corrected
+FEWEST: Final = 6  # simulated steps that show how
+RIDGE: Final = 0.01  # of the mean square along the directions
+TRUSTED_SPREAD: Final = 0.03  # between the step times that those give for one variation, at most
+TRUSTED_ERROR: Final = 0.01  # of simulated steps, each left out and answered from the others, root mean square
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Answers:
+    """Step times, or ratios of them, of variations.
+
+    value       [num_variations] seconds, or a ratio
+    simulated   [num_variations] whether it was simulated exactly
+    spread      [num_variations] by how much, in relation to it, the steps differ from which it was replayed
+    left_out    [num_steps] relative errors of simulated steps, each left out and answered from the others
+    """
+
+    value: Floats
+    simulated: NDArray[np.bool_]
+    spread: Floats
+    left_out: Floats
+
+    @property
+    def error(self) -> float:
+        """Root mean square of the relative errors that were measured, of this question; nan where none was."""
+        return float(np.sqrt(np.mean(self.left_out**2))) if len(self.left_out) else np.nan
+
+    @property
+    def trusted(self) -> NDArray[np.bool_]:
+        """[num_variations] which answers are good enough; whoever needs another one simulates it."""
+        return self.simulated | ((self.spread <= TRUSTED_SPREAD) & (self.error <= TRUSTED_ERROR))
+
+    def over(self, other: Answers) -> Answers:
+        """The ratio to those of another plan, of the same variations; errors add."""
+        num = min(len(self.left_out), len(other.left_out))
+        return Answers(
+            value=self.value / other.value,
+            simulated=self.simulated & other.simulated,
+            spread=np.maximum(self.spread, other.spread),
+            left_out=np.hypot(self.left_out[:num], other.left_out[:num]),
+        )
+
+
+def answered(bases: Bases) -> Answers:
+    """The step times of all variations but the first, which is the step as it is.
+
+    A step time is the geometric mean of those that the nearest simulated steps give, each corrected, with a weight of 1
+    over its distance squared.
+    """
+    usable = np.array([step is not None for step in bases.steps])
+    near = np.argsort(np.where(usable[:, None], bases.apart_s, np.inf), axis=0)[:NEAREST]
+    num = bases.apart_s.shape[1]
+    logs = np.full(bases.apart_s.shape, np.nan)
+    asked = (near[None] == np.arange(len(usable))[:, None, None]).any(axis=1)
+    asked[:, bases.number] = True
+    asked &= usable[:, None]
+    base, rows = np.nonzero(asked)
+    logs[base, rows] = np.log(bases.replayed_s(base, rows))
+    mean, spread = _mean(bases, logs, np.arange(num), usable)
+    value = np.exp(mean)
+    value[bases.number] = bases.step_s
+    spread[bases.number] = 0.0
+    is_simulated = np.zeros(num, bool)
+    is_simulated[bases.number] = True
+    return Answers(
+        value=value[1:], simulated=is_simulated[1:], spread=spread[1:], left_out=_left_out(bases, logs, usable)
+    )
+
+
+def _left_out(bases: Bases, logs: Floats, usable: NDArray[np.bool_]) -> Floats:
+    """Relative errors of the simulated steps, each answered from the others."""
+    out = []
+    for base, number in enumerate(bases.number.tolist()):
+        others = usable & (np.arange(len(usable)) != base)
+        if others.any():
+            mean, _ = _mean(bases, logs, np.array([number]), others)
+            out.append(float(np.exp(mean[0]) / bases.step_s[base] - 1.0))
+    return np.array(out)
+
+
+def _mean(bases: Bases, logs: Floats, rows: Ints, usable: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    """Means of the nearest steps' logarithms, corrected, and by how much these differ before that [len(rows)]."""
+    apart = np.where(usable[:, None], bases.apart_s[:, rows], np.inf)
+    near = np.argsort(apart, axis=0)[: min(NEAREST, int(usable.sum()))]
+    distance = np.maximum(np.take_along_axis(apart, near, axis=0), np.finfo(float).tiny ** 0.25)
+    weight = 1.0 / distance**2
+    known = np.take_along_axis(logs[:, rows], near, axis=0)
+    right = known - np.take_along_axis(_corrections(bases, logs, rows, usable), near, axis=0)
+    return (weight * right).sum(axis=0) / weight.sum(axis=0), np.ptp(known, axis=0)
+
+
+def _corrections(bases: Bases, logs: Floats, rows: Ints, usable: NDArray[np.bool_]) -> Floats:
+    """By how much the logarithms are too large that each step gives [num_steps, len(rows)]: as far as that is linear in
+    how far a variation is from the step, along the few directions in which the times of ops differ most. Fitted to what
+    the simulated steps give for each other, with a ridge that keeps it small where they say little."""
+    out, number = np.zeros((len(usable), len(rows))), bases.number[usable]
+    if len(number) < FEWEST:
+        return out
+    times = bases.times / bases.step_s[0]
+    times = times - times[:, number].mean(axis=1, keepdims=True)
+    axes = np.linalg.svd(times[:, number], full_matrices=False)[0][:, :DIRECTIONS]
+    place = axes.T @ times  # [DIRECTIONS, num_variations]
+    one, other = np.nonzero(~np.eye(len(number), dtype=bool))
+    moved = place[:, number[other]] - place[:, number[one]]
+    wrong = logs[np.flatnonzero(usable)[one], number[other]] - np.log(bases.step_s[usable])[other]
+    square = moved @ moved.T
+    if not square.any():  # all alike
+        return out
+    ridge = RIDGE * np.trace(square) / len(square) * np.eye(len(square))
+    slope = np.linalg.solve(square + ridge, moved @ wrong)
+    out[usable] = slope @ (place[:, None, rows] - place[:, number][:, :, None]).transpose(1, 0, 2)
+    return out

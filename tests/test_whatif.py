@@ -1,0 +1,301 @@
+"""What-ifs: answers from a few simulated steps, against steps that are simulated with those numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from simfrontier.arrays import Floats
+from simfrontier.collectives import GroupShape, Library, algorithm, libraries, load_library
+from simfrontier.cost import price
+from simfrontier.errors import InputError
+from simfrontier.limits import WHAT_IFS
+from simfrontier.machine import catalog, load_machine
+from simfrontier.scenario import Scenario, load_scenario
+from simfrontier.study import ScheduleCache, simulated
+from simfrontier.whatif import WhatIfs
+from simfrontier.whatif.many import Variations
+from simfrontier.whatif.numbers import varied_numbers, with_settings
+from simfrontier.whatif.prices import VariedPrices
+from tests.whatif import LAWS, Asked, compared, drawn
+
+TOY = Path("scenarios/toy.toml")
+NIC = "machine.overrides.link_classes.nic.bytes_per_s"
+HOOK = "machine.overrides.host.hook_s"
+SHAPES = (
+    GroupShape(size=2, num_nodes=1, num_packages=1),
+    GroupShape(size=8, num_nodes=1, num_packages=4),
+    GroupShape(size=16, num_nodes=2, num_packages=8),
+    GroupShape(size=48, num_nodes=48, num_packages=48),
+    GroupShape(size=384, num_nodes=48, num_packages=192),
+)
+ONE_LEVEL = [name for name in libraries() if load_library(name).two_level is None]
+factors = st.lists(st.floats(0.2, 5.0), min_size=6, max_size=6)
+
+
+@pytest.fixture(scope="module")
+def toy() -> Scenario:
+    return load_scenario(TOY)
+
+
+# ── numbers with many values ──
+
+
+def with_laws(library: Library, times: Any) -> Library:
+    """A library whose start-up times are so many times as long."""
+    changed = {}
+    for name in LAWS:
+        law = getattr(library, name)
+        if law is not None:
+            each = ("base_s", "hop_in_node_s", "hop_between_nodes_s")
+            changed[name] = replace(law, **{key: getattr(law, key) * times for key in each})
+    return replace(library, **changed)
+
+
+@pytest.mark.parametrize("name", ONE_LEVEL)
+@settings(max_examples=10, deadline=None)
+@given(factors=factors, size=st.floats(8.0, 1e10), shape=st.sampled_from(SHAPES))
+def test_laws_of_many_numbers_are_those_of_each(
+    name: str, factors: list[float], size: float, shape: GroupShape
+) -> None:
+    library, variations = load_library(name), Variations(len(factors))
+    many = variations.number(np.array(factors))
+    for kind, names in library.choices.items():
+        for by in [each for each in names if not algorithm(each).not_as_loads]:
+            together = variations.values(
+                lambda kind=kind, by=by: with_laws(library, many).latency_s(by, kind, size, shape, 1e10 / many)  # type: ignore[misc,arg-type,operator]
+            )
+            apart = [with_laws(library, each).latency_s(by, kind, size, shape, 1e10 / each) for each in factors]
+            assert together == pytest.approx(apart, rel=1e-12), (kind, by)
+
+
+@pytest.mark.parametrize("name", ONE_LEVEL)
+@settings(max_examples=10, deadline=None)
+@given(factors=factors, size=st.floats(8.0, 1e10), shape=st.sampled_from(SHAPES))
+def test_what_a_library_takes_is_found_for_each(
+    name: str, factors: list[float], size: float, shape: GroupShape
+) -> None:
+    library, variations = load_library(name), Variations(len(factors))
+    if library.tuning is None:
+        return
+    many = variations.number(np.array(factors))
+
+    def tuned(times: Any) -> Library:
+        tuning = library.tuning
+        assert tuning is not None
+        return replace(library, tuning=replace(tuning, bus_bytes_per_s=tuning.bus_bytes_per_s * times))
+
+    together = np.empty(len(factors), object)
+    for rows, names in variations.apart(lambda: tuned(many).taken("all_reduce", False, "library", size, shape)):
+        together[rows] = names[0]
+    assert together.tolist() == [tuned(each).taken("all_reduce", False, "library", size, shape)[0] for each in factors]
+
+
+@pytest.mark.parametrize("name", catalog())
+@settings(max_examples=10, deadline=None)
+@given(factors=factors, edges=st.tuples(*[st.integers(1, 20_000)] * 3), traffic=st.floats(1.0, 1e10))
+def test_kernels_of_many_numbers_are_those_of_each(
+    name: str, factors: list[float], edges: tuple[int, int, int], traffic: float
+) -> None:
+    device, variations = load_machine(name).device, Variations(len(factors))
+    many = variations.number(np.array(factors))
+
+    def seconds(times: Any) -> float:
+        other = replace(
+            device,
+            matmul_flops_per_s=device.matmul_flops_per_s * times,
+            hbm_bytes_per_s=device.hbm_bytes_per_s / times,
+            kernel_gap_s=device.kernel_gap_s * times,
+        )
+        return other.kernel_s(1e12 / other.matmul_rate(*edges), traffic)
+
+    together = variations.values(lambda: seconds(many))
+    assert together == pytest.approx([seconds(each) for each in factors], rel=1e-12)
+
+
+def test_variations_are_told_apart_where_a_comparison_differs() -> None:
+    variations = Variations(4)
+    x = variations.number(np.array([1.0, 5.0, 3.0, 0.0]))
+    # of 1, 5, 3, 0: max(x, 2) is 2, 5, 3, 2; where it is 2, and x is not 0, one is added
+    values = variations.values(lambda: max(x, 2.0) + (1.0 if x and x < 2.0 else 0.0))
+    assert values.tolist() == [3.0, 5.0, 3.0, 2.0]
+
+
+def test_values_are_of_every_variation_while_some_are_looked_at() -> None:
+    variations = Variations(3)
+    x = variations.number(np.array([1.0, 2.0, 3.0]))
+    seen = []
+    for _, is_large in variations.apart(lambda: x > 1.5):
+        seen.append((is_large, x.values.tolist(), variations.values(lambda: x * 2.0).tolist()))
+    assert sorted(seen) == [(False, [1.0], [2.0, 4.0, 6.0]), (True, [2.0, 3.0], [2.0, 4.0, 6.0])]
+
+
+def test_a_number_with_many_values_has_no_single_one() -> None:
+    with pytest.raises(InputError, match="asks for one value of a number that varies"):
+        float(Variations(2).number(np.ones(2)))
+
+
+# ── prices ──
+
+
+@pytest.mark.parametrize(
+    ("scenario", "plan", "devices", "changed"),
+    [
+        ("toy", "zero-topo", 16, {}),
+        ("frontier-20b", "zeropp", 16, {}),
+        ("frontier-20b", "zero3", 32, {"machine.name": "perlmutter-80gb"}),
+        ("frontier-20b", "zero3", 16, {"machine.name": "lassen", "library.name": "mvapich2-gdr"}),
+        ("compressed-3d", "ZHybrid", 8, {}),
+    ],
+)
+def test_every_op_takes_what_it_is_priced_at(scenario: str, plan: str, devices: int, changed: dict[str, Any]) -> None:
+    loaded = load_scenario(f"scenarios/{scenario}.toml", changed)
+    axes = drawn(loaded, 3, np.random.default_rng(7))
+    schedule = ScheduleCache().get(loaded, plan, devices).schedule
+    cluster = price(schedule, loaded.machine, loaded.library)
+    prices = VariedPrices(cluster, varied_numbers(loaded, axes))
+    compared_ops = 0
+    for number in range(3):
+        other = with_settings(loaded, {key: float(values[number]) for key, values in axes.items()})
+        exact = price(schedule, other.machine, other.library)
+        for op in schedule.distinct_ops():
+            if cluster.of(op).pattern != exact.of(op).pattern:
+                continue  # another algorithm, of other classes
+            own = [work.alone_s for work in exact.of(op).works]
+            assert prices.alone_s(op)[:, number + 1] == pytest.approx(own, rel=1e-12, abs=1e-18), op.name
+            compared_ops += 1
+    assert compared_ops > 20
+
+
+# ── answers ──
+
+
+@pytest.mark.parametrize("plan", ["zero3", "zero-topo", "my-own"])
+def test_without_contention_answers_are_exact(toy: Scenario, plan: str) -> None:
+    axes = drawn(toy, 8, np.random.default_rng(3))
+    what_ifs = WhatIfs.of(toy, plan, 16, "analytic")
+    answers = what_ifs.step_s(axes, num_steps=1)
+    for number in range(8):
+        other = with_settings(toy, {key: float(values[number]) for key, values in axes.items()})
+        assert answers.value[number] == pytest.approx(simulated(other, what_ifs.built, "analytic").step_s, rel=1e-9)
+
+
+def test_pipelines_without_contention_are_exact() -> None:
+    scenario = load_scenario("scenarios/compressed-3d.toml")
+    axes = drawn(scenario, 5, np.random.default_rng(3))
+    what_ifs = WhatIfs.of(scenario, "ZHybrid", 8, "analytic")
+    answers = what_ifs.step_s(axes, num_steps=1)
+    for number in range(5):
+        other = with_settings(scenario, {key: float(values[number]) for key, values in axes.items()})
+        assert answers.value[number] == pytest.approx(simulated(other, what_ifs.built, "analytic").step_s, rel=1e-9)
+
+
+def test_trusted_answers_are_close_to_simulated_steps() -> None:
+    questions = (
+        Asked(scenario="toy", plan="zero-topo", devices=16),
+        Asked(scenario="frontier-20b", plan="zero3", devices=16),
+        Asked(scenario="compressed-3d", plan="plain", devices=8),
+    )
+    each = [compared(asked, num=60, count=14, seed=5) for asked in questions]
+    errors = np.abs(np.concatenate([one.errors[one.trusted] for one in each]))
+    assert len(errors) >= 30
+    assert errors.mean() <= 0.003
+    assert errors.max() <= 0.02
+
+
+def test_the_scenario_as_it_is_is_answered_exactly(toy: Scenario) -> None:
+    what_ifs = WhatIfs.of(toy, "zero3", 16)
+    base = toy.machine.link_classes["nic"].bytes_per_s
+    answers = what_ifs.step_s({NIC: np.array([base, base / 2])}, num_steps=1)
+    assert answers.value[0] == pytest.approx(what_ifs.step.step_s, rel=1e-12)
+    assert answers.value[1] > answers.value[0]
+
+
+def test_simulated_steps_are_given_as_they_are(toy: Scenario) -> None:
+    what_ifs = WhatIfs.of(toy, "zeropp", 16)
+    rates = toy.machine.link_classes["nic"].bytes_per_s * np.array([0.4, 0.5, 0.7, 1.0, 1.3])
+    answers = what_ifs.step_s({NIC: rates}, num_steps=4)
+    assert answers.simulated.sum() == 3  # the fourth is the scenario as it is
+    for number in np.flatnonzero(answers.simulated).tolist():
+        exact = simulated(with_settings(toy, {NIC: float(rates[number])}), what_ifs.built, "flow").step_s
+        assert answers.value[number] == exact
+        assert answers.trusted[number]
+
+
+def test_without_a_second_step_no_answer_is_trusted(toy: Scenario) -> None:
+    answers = WhatIfs.of(toy, "zero3", 16).step_s({HOOK: np.array([1e-6, 2e-6])}, num_steps=1)
+    assert np.isnan(answers.error)
+    assert not answers.trusted.any()
+
+
+def test_the_error_that_is_said_is_that_of_steps_left_out(toy: Scenario) -> None:
+    axes = drawn(toy, 30, np.random.default_rng(1))
+    answers = WhatIfs.of(toy, "my-own", 16).step_s(axes, num_steps=6)
+    assert answers.left_out.shape == (6,)
+    assert answers.error == pytest.approx(np.sqrt((answers.left_out**2).mean()))
+    assert np.abs(answers.left_out).max() > 0.0
+
+
+def test_ratios_are_those_of_step_times(toy: Scenario) -> None:
+    axes = {NIC: toy.machine.link_classes["nic"].bytes_per_s * np.linspace(0.5, 1.5, 8)}
+    one, other = (WhatIfs.of(toy, plan, 16).step_s(axes, num_steps=3) for plan in ("zero3", "zero-topo"))
+    ratio = one.over(other)
+    assert ratio.value.tolist() == (one.value / other.value).tolist()
+    assert ratio.error >= max(one.error, other.error)
+
+
+def test_the_uplinks_of_a_tree_follow_its_nics() -> None:
+    scenario = load_scenario(TOY, {"machine.name": "toy-tree"})
+    nic = scenario.machine.link_classes["nic"].bytes_per_s
+    numbers = varied_numbers(scenario, {NIC: nic * np.array([0.5, 2.0])})
+    uplink: Any = numbers.machine.link_classes["uplink"].bytes_per_s
+    assert uplink.every == pytest.approx(
+        scenario.machine.link_classes["uplink"].bytes_per_s * np.array([1.0, 0.5, 2.0])
+    )
+
+
+# ── what is refused ──
+
+
+def refused(toy: Scenario, axes: dict[str, Floats]) -> str:
+    with pytest.raises(InputError) as error:
+        WhatIfs.of(toy, "zero3", 16).step_s(axes)
+    text = str(error.value)
+    assert "\n" not in text
+    return text
+
+
+def test_keys_that_cannot_vary_are_named(toy: Scenario) -> None:
+    said = "not a number that what-ifs can vary; allowed: machine.overrides., library.overrides."
+    assert said in refused(toy, {"training.micro_batch": np.array([1.0, 2.0])})
+    text = refused(toy, {"machine.overrides.link_classes.nick.bytes_per_s": np.array([1e9])})
+    assert 'did you mean "link_classes.nic.bytes_per_s"' in text
+    assert "simulate it" in refused(toy, {"machine.overrides.device.num_compute_units": np.array([50.0, 100.0])})
+
+
+def test_values_that_the_scenario_cannot_have_are_refused(toy: Scenario) -> None:
+    assert "nic.bytes_per_s" in refused(toy, {NIC: np.array([1e9, -1e9])})
+    assert "not finite" in refused(toy, {NIC: np.array([1e9, np.nan])})
+
+
+def test_axes_have_equally_many_values(toy: Scenario) -> None:
+    assert "equally many" in refused(toy, {NIC: np.array([1e9, 2e9]), HOOK: np.array([1e-6])})
+    assert "what-ifs in one question" in refused(toy, {NIC: np.full(WHAT_IFS.most + 1, 1e9)})
+    assert "got no values" in refused(toy, {})
+    assert "got no values" in refused(toy, {NIC: np.array([])})
+
+
+def test_steps_of_single_messages_are_refused(toy: Scenario) -> None:
+    with pytest.raises(InputError, match="fidelity chunk"):
+        WhatIfs.of(toy, "zero3", 4, "chunk")
+
+
+def test_libraries_of_two_levels_are_refused() -> None:
+    scenario = load_scenario("scenarios/frontier-20b.toml", {"library.name": "hierarchical-mpi-rccl"})
+    with pytest.raises(InputError, match="a library of two levels"):
+        WhatIfs.of(scenario, "zero3", 16)
