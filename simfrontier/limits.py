@@ -232,6 +232,9 @@ SWEEP_POINTS: Final = Limit(
 SWEEP_SCENARIOS: Final = Limit(most=1_000, what="scenarios", why="every one is read before the first point")
 SWEEP_AXES: Final = Limit(most=64, what="axes", why="with two values each they make more points than are run")
 SWEEP_FILTERS: Final = Limit(most=64, what="filters", why="each is computed for every point")
+SWEEP_ESTIMATES: Final = Limit(
+    most=100_000, what="estimates", why="each takes 10 ms, all of them before the first point"
+)
 SWEEP_DEPTH: Final = Limit(most=8, what="tables in one another", why="keys of scenarios have up to 5 parts")
 FILTER: Final = Limit(most=1_000, what="characters in a filter", why="conditions have some fifty")
 FILTER_PARTS: Final = Limit(most=300, what="parts of a filter", why="each is computed for every point")

@@ -12,15 +12,29 @@ import typer
 
 from simfrontier.cli.bar import bar_of_work
 from simfrontier.cli.console import console, grid
+from simfrontier.cli.sweep_goal import goal_lines
 from simfrontier.cli.tune import cores
 from simfrontier.errors import InputError
 from simfrontier.limits import SWEEP_POINTS
 from simfrontier.report import number, quantity
-from simfrontier.sweep import Progress, SweepOutcome, SweepStudy, best_rows, run_sweep, seconds_of, time_words
+from simfrontier.sweep import (
+    Progress,
+    SweepOutcome,
+    SweepStudy,
+    best_rows,
+    goal_answer,
+    goal_document,
+    parse_until,
+    run_adaptive,
+    run_sweep,
+    seconds_of,
+    time_words,
+    write_goal,
+)
 from simfrontier.workers import Local
 
 if TYPE_CHECKING:
-    from simfrontier.sweep import BestRow
+    from simfrontier.sweep import BestRow, GoalAnswer
 
 TOLD_POINTS: Final = 2_000  # from so many on their number and their time are said before the first
 MANY: Final = 4  # values of axes that are shown of a row
@@ -47,8 +61,9 @@ def describe(study: SweepStudy, jobs: int | None, as_json: bool) -> None:
         screen.print(f"More than are run: {SWEEP_POINTS.fault(points)}", soft_wrap=True)
 
 
-def sweep_study(study: SweepStudy, out: Path | None, jobs: int | None, as_json: bool) -> bool:
+def sweep_study(study: SweepStudy, out: Path | None, jobs: int | None, until: str | None, as_json: bool) -> bool:
     """Run a study and print what its data set holds; whether any point was not refused. Raises as `run_sweep`."""
+    enough = None if until is None else parse_until(until)
     study.refuse_many(lambda: f"; it would take {_time(seconds_of(study), jobs)}")
     folder = out or Path("reports") / f"sweep-{study.name}"
     if study.count >= TOLD_POINTS:
@@ -65,11 +80,22 @@ def sweep_study(study: SweepStudy, out: Path | None, jobs: int | None, as_json: 
             text = f"simulating points{f' ({more})' if more else ''}"
             bar.update(task, completed=at.done, total=at.total, description=text)
 
-        outcome = run_sweep(study, folder, Local(jobs=jobs or cores()), report)
+        place = Local(jobs=jobs or cores())
+        if study.searched or enough is not None:
+            made = run_adaptive(study, folder, place, enough, report)
+            study, outcome = made.study, made.outcome
+        else:
+            outcome = run_sweep(study, folder, place, report)
+    answer = goal_answer(study, folder, outcome.counts.points)
+    if answer is not None:
+        write_goal(answer, folder)
     if as_json:
-        typer.echo(json.dumps(_outcome(study, outcome), indent=1))
-    else:
-        _print(study, outcome)
+        typer.echo(json.dumps(_outcome(study, outcome, answer), indent=1))
+        return outcome.counts.refused_whole < outcome.counts.points
+    _print(study, outcome)
+    if answer is not None:
+        for each in goal_lines(study, answer):
+            console().print(each, soft_wrap=True)
     return outcome.counts.refused_whole < outcome.counts.points
 
 
@@ -91,7 +117,7 @@ def _document(study: SweepStudy, points: int, seconds: float) -> dict[str, Any]:
     }
 
 
-def _outcome(study: SweepStudy, outcome: SweepOutcome) -> dict[str, Any]:
+def _outcome(study: SweepStudy, outcome: SweepOutcome, answer: GoalAnswer | None) -> dict[str, Any]:
     counts = outcome.counts
     return {
         "study": study.name,
@@ -102,6 +128,7 @@ def _outcome(study: SweepStudy, outcome: SweepOutcome) -> dict[str, Any]:
         "refused": counts.refused,
         "refused_whole": counts.refused_whole,
         "best": [{"scenario": best.scenario, "plan": best.plan, **best.row} for best in best_rows(outcome.folder)],
+        "goal": None if answer is None else goal_document(answer),
     }
 
 

@@ -17,6 +17,13 @@ def sweep(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="say how many points there are and how long they take; run nothing")
     ] = False,
+    until: Annotated[
+        str | None,
+        typer.Option(
+            help="add points until there are enough: so many (500), for a time (90s, 30min, 2h), or as the goal is "
+            "known to a part of itself (1%)"
+        ),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="print what was made as JSON")] = False,
 ) -> None:
     """Simulate a study: scenarios with every combination of its axes' values, as one table of Parquet. What was
@@ -27,5 +34,5 @@ def sweep(
     loaded = load_study(study)
     if dry_run:
         describe(loaded, jobs, json)
-    elif not sweep_study(loaded, out, jobs, json):
+    elif not sweep_study(loaded, out, jobs, until, json):
         raise typer.Exit(1)

@@ -13,7 +13,7 @@ from simfrontier.sweep.distributions import Quantile, quantile_of, rounded
 from simfrontier.sweep.form import AxisTable, LogRangeTable, RangeTable, SamplesTable, SamplingTable, Value
 
 Settings: TypeAlias = Mapping[str, Any]  # of a point: dotted key → value
-WAYS = ("values", "range", "log_range", "samples", "between", "rows")
+WAYS = ("values", "range", "log_range", "samples", "between", "among", "rows")
 IsWhole: TypeAlias = Callable[[str], bool]  # whether a key holds a whole number
 
 
@@ -39,16 +39,45 @@ class Axis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampledAxis:
-    """A key whose values are quantiles, of shares that are sampled together with those of other axes."""
+    """A key whose values are quantiles, of shares that are sampled together with those of other axes; or one `among`
+    values that are equally likely. `between`: the ends of one that is equally likely from one to the other, in its
+    logarithm where `is_log`."""
 
     key: str
     number: int
-    quantile: Quantile
+    quantile: Quantile | None
     is_whole: bool
+    among: tuple[Value, ...] = ()
+    between: tuple[float, float] | None = None
+    is_log: bool = False
 
     def value(self, share: float) -> Value:
         """The value below which a share of all lies."""
+        if self.quantile is None:
+            return self.among[min(int(share * len(self.among)), len(self.among) - 1)]
         return _number(self.quantile(share), self.is_whole)
+
+
+def searched_axes(tables: Sequence[AxisTable], is_whole: IsWhole) -> tuple[SampledAxis, ...]:
+    """The axes of a study that searches, all of which are searched over. Raises InputError."""
+    out = []
+    for made, number in _each(tables, is_whole):
+        if not isinstance(made, SampledAxis) or (made.between is None and not made.among):
+            text = "is not searched over; allowed in a study with a search: between, or among"
+            raise InputError(text, key=("axes", number))
+        out.append(made)
+    if not out:
+        raise InputError("nothing is searched over; allowed: a study with axes", key=("search",))
+    _refuse_twice([Axis(keys=(each.key,), count=1, at=lambda _: (), number=each.number) for each in out])
+    return tuple(out)
+
+
+def _each(tables: Sequence[AxisTable], is_whole: IsWhole) -> Iterator[tuple[Axis | SampledAxis, int]]:
+    for number, table in enumerate(tables):
+        try:
+            yield _axis(table, number, is_whole), number
+        except InputError as error:
+            raise error.within(key=("axes", number)) from None
 
 
 def axes_of(tables: Sequence[AxisTable], sampling: SamplingTable | None, is_whole: IsWhole) -> tuple[Axis, ...]:
@@ -56,11 +85,7 @@ def axes_of(tables: Sequence[AxisTable], sampling: SamplingTable | None, is_whol
     axes: list[Axis] = []
     together: list[SampledAxis] = []
     place = 0
-    for number, table in enumerate(tables):
-        try:
-            made = _axis(table, number, is_whole)
-        except InputError as error:
-            raise error.within(key=("axes", number)) from None
+    for made, number in _each(tables, is_whole):
         if isinstance(made, Axis):
             axes.append(made)
             continue
@@ -109,12 +134,21 @@ def _axis(table: AxisTable, number: int, is_whole: IsWhole) -> Axis | SampledAxi
         return _in(table.range, key, number, whole, "range")
     if table.log_range is not None:
         return _in(table.log_range, key, number, whole, "log_range")
+    if table.among is not None:
+        return SampledAxis(key=key, number=number, quantile=None, is_whole=whole, among=tuple(table.among))
     samples, name = (table.samples, "samples") if table.samples is not None else (_between(table), "between")
     try:
         quantile = quantile_of(samples)
     except InputError as error:
         raise error.within(key=(name,)) from None
-    sampled = SampledAxis(key=key, number=number, quantile=quantile, is_whole=whole)
+    sampled = SampledAxis(
+        key=key,
+        number=number,
+        quantile=quantile,
+        is_whole=whole,
+        between=None if table.between is None else (table.between[0], table.between[1]),
+        is_log=table.scale == "log",
+    )
     if samples.count is None:
         if samples.seed is not None:
             raise InputError("got seed without count; allowed: with count", key=(name, "seed"))
@@ -212,4 +246,5 @@ def _sampled_together(axes: Sequence[SampledAxis], sampling: SamplingTable) -> A
                 made.append(tuple(axis.value(float(share)) for axis, share in zip(axes, row, strict=True)))
         return made[place]
 
-    return Axis(keys=tuple(axis.key for axis in axes), count=sampling.count, at=at)
+    in_round = len(axes) + 2 if sampling.method == "saltelli" else 1
+    return Axis(keys=tuple(axis.key for axis in axes), count=sampling.count * in_round, at=at)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from simfrontier.io import Line, Strict, Text
-from simfrontier.limits import COUNT, LARGEST, SWEEP_AXES, SWEEP_FILTERS, SWEEP_POINTS, SWEEP_SCENARIOS
+from simfrontier.limits import COUNT, LARGEST, SWEEP_AXES, SWEEP_ESTIMATES, SWEEP_FILTERS, SWEEP_POINTS, SWEEP_SCENARIOS
 
 Number = Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
 AboveZero = Annotated[float, Field(gt=0, le=LARGEST)]
@@ -17,7 +17,7 @@ Value = bool | int | float | str | list[bool | int | float | str]
 Values = Annotated[list[Value], Field(min_length=1, max_length=SWEEP_POINTS.most)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 DistributionName = Literal["uniform", "log-uniform", "normal", "log-normal", "triangular"]
-Method = Literal["latin-hypercube", "random", "sobol"]
+Method = Literal["latin-hypercube", "random", "sobol", "saltelli"]
 
 
 class RangeTable(Strict):
@@ -58,7 +58,8 @@ class SamplesTable(Strict):
 
 class AxisTable(Strict):
     """A key of the scenarios, or several `keys` that move together, and the values that it takes: one of `values`,
-    `range`, `log_range`, `samples`, `between` or, of several keys, `rows`."""
+    `range`, `log_range`, `samples`, `between`, `among` or, of several keys, `rows`. `among`: values that are equally
+    likely, of an axis that is sampled with others or searched over."""
 
     key: Text | None = None
     keys: Annotated[list[Text], Field(min_length=2, max_length=SWEEP_AXES.most)] | None = None
@@ -68,14 +69,38 @@ class AxisTable(Strict):
     samples: SamplesTable | None = None
     between: Annotated[list[Number], Field(min_length=2, max_length=2)] | None = None
     scale: Literal["linear", "log"] | None = None
+    among: Values | None = None
     rows: Annotated[list[list[Value]], Field(min_length=1, max_length=SWEEP_POINTS.most)] | None = None
 
 
 class SamplingTable(Strict):
-    """How the axes without values of their own are sampled together, and how often."""
+    """How the axes without values of their own are sampled together, and how often. `saltelli`: the points of which
+    Sobol' indices are found, in `count` rounds of two points more than there are axes."""
 
     method: Method = "latin-hypercube"
     count: Count
+    seed: Seed = 1
+
+
+class GoalTable(Strict):
+    """The number of each point that a study is made for: of a plan at a size, a `column` of its results (`against`
+    another plan: its ratio to that one's); without a plan the best of all rows of the point. `best`: whether much of
+    it is wanted, or little."""
+
+    column: Line
+    plan: Line | None = None
+    against: Line | None = None
+    devices: Count | None = None
+    best: Literal["most", "least"] = "most"
+
+
+class SearchTable(Strict):
+    """A search over all axes at once for the best of the goal, in `points` points (or `--until`). `estimates`: how many
+    points, drawn at random, are estimated in closed form before the first is simulated, as `tune` does; the best of
+    them are simulated first."""
+
+    points: Count = 100
+    estimates: Annotated[int, Field(ge=0, le=SWEEP_ESTIMATES.most)] = 256
     seed: Seed = 1
 
 
@@ -89,4 +114,6 @@ class StudyFile(Strict):
     fidelity: Literal["analytic", "flow", "chunk"] | None = None
     axes: Annotated[list[AxisTable], Field(max_length=SWEEP_AXES.most)] = Field(default_factory=list)
     sampling: SamplingTable | None = None
+    goal: GoalTable | None = None
+    search: SearchTable | None = None
     filters: Annotated[list[Text], Field(max_length=SWEEP_FILTERS.most)] = Field(default_factory=list)

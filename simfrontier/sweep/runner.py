@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -52,8 +52,26 @@ class SweepOutcome:
 Report = Callable[[Progress], None]
 
 
-def run_sweep(study: SweepStudy, folder: Path, place: Place, report: Report = lambda _: None) -> SweepOutcome:
-    """Simulate the points of a study that a folder does not have, and write its data set there. Raises InputError for
+@contextmanager
+def workers_of(study: SweepStudy, place: Place) -> Iterator[Workers]:
+    """Workers that are ready for batches of a study."""
+    documents = {path: source.document for path, source in study.sources.items()}
+    try:
+        with Workers(place, begin_worker, (documents, study.file.fidelity)) as workers:
+            yield workers
+    finally:
+        _mine.clear()  # where this process is the worker
+
+
+def run_sweep(
+    study: SweepStudy,
+    folder: Path,
+    place: Place,
+    report: Report = lambda _: None,
+    workers: Workers | None = None,
+) -> SweepOutcome:
+    """Simulate the points of a study that a folder does not have, and write its data set there. `workers`: those of
+    `workers_of` where they are at work already, for further points of one study. Raises InputError for
     a study without points, one with too many, and a folder that is of something else or cannot be written;
     StoppedError and WorkerLostError where it ends early: what is kept is not simulated again."""
     study.refuse_many()
@@ -73,7 +91,8 @@ def run_sweep(study: SweepStudy, folder: Path, place: Place, report: Report = la
     with _removed_if_empty(made), journal_in(folder, study.name) as journal:
         if new:
             run = _Run(study, kept, journal, report, len(digests), known)
-            run.simulate(digests, new, place)
+            with nullcontext(workers) if workers is not None else workers_of(study, place) as at_work:
+                run.simulate(digests, new, at_work)
         counts = write_dataset(study, digests, kept, folder)
     return SweepOutcome(folder=folder, counts=counts, known=known)
 
@@ -117,25 +136,20 @@ class _Run:
         self._total, self._known = total, known
         self._done, self._refused = known, 0
 
-    def simulate(self, digests: Sequence[bytes], new: set[int], place: Place) -> None:
+    def simulate(self, digests: Sequence[bytes], new: set[int], workers: Workers) -> None:
         """Simulate the new points. Raises as `run_sweep`."""
-        documents = {path: source.document for path, source in self._study.sources.items()}
-        given = documents, self._study.file.fidelity
         self._tell()
         try:
-            with Workers(place, begin_worker, given) as workers:
-                size = max(1, min(MOST_OF_BATCH, -(-len(new) // (BATCHES * workers.num_workers))))
-                batches = _batches(self._study.points(), digests, new, size)
-                for _, (content, rows_of, refused) in workers.as_done(run_batch, ((batch,) for batch in batches)):
-                    self._keep(content, rows_of, refused)
+            size = max(1, min(MOST_OF_BATCH, -(-len(new) // (BATCHES * workers.num_workers))))
+            batches = _batches(self._study.points(), digests, new, size)
+            for _, (content, rows_of, refused) in workers.as_done(run_batch, ((batch,) for batch in batches)):
+                self._keep(content, rows_of, refused)
         except KeyboardInterrupt:
             raise StoppedError(f"stopped; {self._words()}") from None
         except WorkerLostError as error:
             raise WorkerLostError(f"{error}; {self._words()}") from None
         except JournalError as error:
             raise JournalError(f"{error.what} ({self._done:,} of {self._total:,} points)", where=error.where) from None
-        finally:
-            _mine.clear()
 
     def _keep(self, content: bytes, digests: Sequence[str], refused: int) -> None:
         place = self._journal.size

@@ -10,9 +10,14 @@ from simfrontier.sweep.form import Method
 
 def shares(method: Method, count: int, num_axes: int, seed: int) -> Floats:
     """(count, num_axes) shares in [0, 1), the same for the same seed. A Latin hypercube has one sample in each of
-    `count` equal parts of every axis; Sobol' numbers are scrambled."""
+    `count` equal parts of every axis; Sobol' numbers are scrambled. Of `saltelli` as many times more as a round of its
+    design has points."""
     if method == "random":
         return random_shares(count, num_axes, seed)
+    if method == "saltelli":
+        from simfrontier.sweep.indices import design
+
+        return design(num_axes, count, seed).reshape(-1, num_axes)
     import numpy as np
     from scipy.stats import qmc
 

@@ -9,17 +9,17 @@ from typing import Any
 from simfrontier.errors import InputError
 from simfrontier.records import dataclass
 
-Value = str | int | float | bool
+Number = int | float
 STARTUP = 10  # points of a search that are drawn at random before any is proposed: optuna's own default
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dimension:
-    """A setting that a search may change: one of `values`, or a number between two ends, equally likely in its
-    logarithm where `is_log`, and whole where both ends are whole numbers."""
+    """A setting that a search may change: one of `values` that have no order, each by a number of its own, or a number
+    between two ends, equally likely in its logarithm where `is_log`, and whole where both ends are whole numbers."""
 
     key: str
-    values: tuple[Value, ...] = ()
+    values: tuple[int, ...] = ()
     between: tuple[float, float] = (0.0, 0.0)
     is_log: bool = False
 
@@ -49,11 +49,11 @@ class Search:
         direction = "maximize" if self.is_most else "minimize"
         self._study = optuna.create_study(direction=direction, sampler=sampler)
 
-    def put_first(self, settings: Mapping[str, Value]) -> None:
+    def put_first(self, settings: Mapping[str, Number]) -> None:
         """A point that is asked for before those that are proposed."""
         self._study.enqueue_trial(dict(settings))
 
-    def ask(self, count: int) -> list[dict[str, Value]]:
+    def ask(self, count: int) -> list[dict[str, Number]]:
         """The next points. Results of all that were asked for before have to be told first."""
         assert not self._asked, "results of the last round are told before the next is asked for"
         space = {each.key: _distribution(each) for each in self.dimensions}

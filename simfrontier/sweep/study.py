@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,10 @@ from simfrontier.io import read_toml, text_of, toml_of, typed
 from simfrontier.limits import SWEEP_DEPTH, SWEEP_POINTS, TOML_FILE
 from simfrontier.records import dataclass
 from simfrontier.scenario import Scenario, scenario_of
-from simfrontier.sweep.axes import Axis, Settings, axes_of
+from simfrontier.sweep.axes import Axis, SampledAxis, Settings, axes_of, searched_axes
 from simfrontier.sweep.filters import Filter, parse_filter, refuse_unknown
 from simfrontier.sweep.form import StudyFile, Value
+from simfrontier.sweep.goal import refuse_beside_search, refuse_goal
 from simfrontier.sweep.keys import KeyForms, refuse_values, value_of
 
 
@@ -41,7 +42,8 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class SweepStudy:
-    """A checked study. `text`: its file as read; `count`: points before filters, which nothing has made yet."""
+    """A checked study. `text`: its file as read; `count`: points before filters, which nothing has made yet.
+    `searched`: the axes that a search proposes values of; until it does, `axes` is one point of them."""
 
     where: str
     text: str
@@ -51,6 +53,7 @@ class SweepStudy:
     axes: tuple[Axis, ...]
     filters: tuple[Filter, ...]
     count: int = field(default=0)
+    searched: tuple[SampledAxis, ...] = ()
 
     @property
     def name(self) -> str:
@@ -72,6 +75,18 @@ class SweepStudy:
                 if self._is_in(source, settings):
                     yield Point(number=number, scenario=source.path, settings=settings)
                     number += 1
+
+    def with_points(self, rows: Sequence[tuple[Value, ...]]) -> SweepStudy:
+        """The study of a search with the points that were asked for: values of its keys."""
+        axis = Axis(keys=self.keys, count=len(rows), at=rows.__getitem__)
+        return replace(self, axes=(axis,), count=len(self.sources) * len(rows))
+
+    def with_samples(self, count: int) -> SweepStudy:
+        """The study sampled so often, where it says how it is sampled."""
+        assert self.file.sampling is not None, "a study that is sampled"
+        file = self.file.model_copy(update={"sampling": self.file.sampling.model_copy(update={"count": count})})
+        axes = axes_of(file.axes, file.sampling, KeyForms().is_whole)
+        return replace(self, file=file, axes=axes, count=len(self.sources) * math.prod(axis.count for axis in axes))
 
     def _is_in(self, source: Source, settings: Settings) -> bool:
         for number, each in enumerate(self.filters):
@@ -109,7 +124,14 @@ def study_of(document: Mapping[str, Any], where: str, text: str = "") -> SweepSt
 def _resolved(file: StudyFile, where: str, text: str) -> SweepStudy:
     settings = dict(_flat(file.set))
     forms = KeyForms()
-    axes = axes_of(file.axes, file.sampling, forms.is_whole)
+    searched = () if file.search is None else searched_axes(file.axes, forms.is_whole)
+    if file.search is None:
+        axes = axes_of(file.axes, file.sampling, forms.is_whole)
+    else:
+        refuse_beside_search(file)
+        rows = [tuple(axis.value(share) for axis in searched) for share in (0.0, 1.0)]
+        axes = (Axis(keys=tuple(axis.key for axis in searched), count=len(rows), at=rows.__getitem__),)
+    refuse_goal(file)
     for key in (key for axis in axes for key in axis.keys):
         if key in settings:
             raise InputError("is the key of an axis, too; allowed: one of the two", key=("set", key))
@@ -130,6 +152,7 @@ def _resolved(file: StudyFile, where: str, text: str) -> SweepStudy:
         axes=axes,
         filters=tuple(filters),
         count=count,
+        searched=searched,
     )
     for source in sources.values():
         refuse_values(axes, source.document, source.path, settings, forms)

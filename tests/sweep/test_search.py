@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from simfrontier.sweep.search import Dimension, Search, Value
+from simfrontier.sweep.search import Dimension, Number, Search
 
 SPACE = (
     Dimension(key="x", between=(1e-3, 10.0), is_log=True),
     Dimension(key="n", between=(1, 8)),
-    Dimension(key="way", values=("flat", "tree", True)),
+    Dimension(key="way", values=(0, 1, 2)),
 )
 
 
-def result(point: dict[str, Value]) -> float | None:
-    """The least is 0, at x = 1, n = 3 and a tree; eight have none."""
+def result(point: dict[str, Number]) -> float | None:
+    """The least is 0, at x = 1, n = 3 and way 1; eight have none."""
     if point["n"] == 8:
         return None
-    return abs(float(point["x"]) - 1.0) + abs(int(point["n"]) - 3) + (point["way"] != "tree")
+    return abs(float(point["x"]) - 1.0) + abs(int(point["n"]) - 3) + (point["way"] != 1)
 
 
-def searched(rounds: int, seed: int = 1, is_most: bool = False) -> list[dict[str, Value]]:
+def searched(rounds: int, seed: int = 1, is_most: bool = False) -> list[dict[str, Number]]:
     search = Search(dimensions=SPACE, is_most=is_most, seed=seed)
     out = []
     for _ in range(rounds):
@@ -35,7 +35,7 @@ def test_points_lie_in_the_space() -> None:
     points = searched(6)
     assert all(1e-3 <= float(point["x"]) <= 10.0 for point in points)
     assert {type(point["n"]) for point in points} == {int}
-    assert {point["way"] for point in points} <= {"flat", "tree", True}
+    assert {point["way"] for point in points} <= {0, 1, 2}
 
 
 @pytest.mark.parametrize("is_most", [False, True])
@@ -52,6 +52,6 @@ def test_the_same_results_give_the_same_points() -> None:
 
 def test_what_is_put_first_is_asked_for_first() -> None:
     search = Search(dimensions=SPACE, is_most=False, seed=1)
-    first = {"x": 1.0, "n": 3, "way": "tree"}
+    first = {"x": 1.0, "n": 3, "way": 1}
     search.put_first(first)
     assert search.ask(3)[0] == first
