@@ -105,11 +105,13 @@ class SearchTable(Strict):
 
 
 class StudyFile(Strict):
-    """A study: scenarios, settings that all points have, axes, and what is left out."""
+    """A study: scenarios, the plans of them that are simulated (default: all), settings that all points have, axes, and
+    what is left out."""
 
     name: Name
     title: Line
     scenarios: Annotated[list[Text], Field(min_length=1, max_length=SWEEP_SCENARIOS.most)]
+    plans: Annotated[list[Line], Field(max_length=SWEEP_SCENARIOS.most)] = Field(default_factory=list)
     set: dict[str, Any] = Field(default_factory=dict)
     fidelity: Literal["analytic", "flow", "chunk"] | None = None
     axes: Annotated[list[AxisTable], Field(max_length=SWEEP_AXES.most)] = Field(default_factory=list)

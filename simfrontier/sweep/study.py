@@ -13,7 +13,7 @@ from simfrontier.errors import InputError
 from simfrontier.io import read_toml, text_of, toml_of, typed
 from simfrontier.limits import SWEEP_DEPTH, SWEEP_POINTS, TOML_FILE
 from simfrontier.records import dataclass
-from simfrontier.scenario import Scenario, scenario_of
+from simfrontier.scenario import Scenario, load_scenario, scenario_of
 from simfrontier.sweep.axes import Axis, SampledAxis, Settings, axes_of, searched_axes
 from simfrontier.sweep.filters import Filter, parse_filter, refuse_unknown
 from simfrontier.sweep.form import StudyFile, Value
@@ -124,6 +124,7 @@ def study_of(document: Mapping[str, Any], where: str, text: str = "") -> SweepSt
 def _resolved(file: StudyFile, where: str, text: str) -> SweepStudy:
     settings = dict(_flat(file.set))
     forms = KeyForms()
+    refuse_goal(file)
     searched = () if file.search is None else searched_axes(file.axes, forms.is_whole)
     if file.search is None:
         axes = axes_of(file.axes, file.sampling, forms.is_whole)
@@ -131,7 +132,6 @@ def _resolved(file: StudyFile, where: str, text: str) -> SweepStudy:
         refuse_beside_search(file)
         rows = [tuple(axis.value(share) for axis in searched) for share in (0.0, 1.0)]
         axes = (Axis(keys=tuple(axis.key for axis in searched), count=len(rows), at=rows.__getitem__),)
-    refuse_goal(file)
     for key in (key for axis in axes for key in axis.keys):
         if key in settings:
             raise InputError("is the key of an axis, too; allowed: one of the two", key=("set", key))
@@ -185,8 +185,10 @@ def _sources(file: StudyFile, where: str, settings: Settings, forms: KeyForms) -
         try:
             if path in sources:
                 raise InputError("stands twice; allowed: every scenario once")
-            document = read_toml(Path(path), "scenario")
-            scenario_of(document, path, laid_out=False)
+            load_scenario(path, laid_out=False)
+            document: Mapping[str, Any] = read_toml(Path(path), "scenario")
+            if file.plans:
+                document = _of_plans(scenario_of(document, path, plans=tuple(file.plans), laid_out=False).said)
             scenario = scenario_of(document, path, forms.put(settings), laid_out=False)
             if scenario.name in names:
                 text = f'got the name "{scenario.name}" twice, also of {names[scenario.name]}; allowed: different names'
@@ -196,3 +198,8 @@ def _sources(file: StudyFile, where: str, settings: Settings, forms: KeyForms) -
         names[scenario.name] = name
         sources[path] = Source(path=path, document=document, scenario=scenario)
     return sources
+
+
+def _of_plans(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A document of which some plans were chosen, without the tables that may compare them with others."""
+    return {name: table for name, table in document.items() if name not in ("published", "sensitivity")}
