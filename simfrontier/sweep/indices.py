@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simfrontier.arrays import Floats
 from simfrontier.errors import InputError
@@ -85,18 +85,22 @@ def indices_of(keys: Sequence[str], values: Floats, seed: int) -> Indices:
     of_points = {"f_A": used[None, :, 0], "f_B": used[None, :, 1], "f_AB": used.T[2:, None, :]}
     found = sobol_indices(func=of_points, n=count, rng=seed)
     first, total = np.ravel(found.first_order), np.ravel(found.total_order)
-    sampled = found.bootstrap(confidence_level=CONFIDENCE, n_resamples=RESAMPLES)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # of an unknown that changes nothing: all resampled rounds are alike
+        sampled = found.bootstrap(confidence_level=CONFIDENCE, n_resamples=RESAMPLES)
     firsts, totals = (
-        _ends(each.confidence_interval.low, each.confidence_interval.high)
-        for each in (sampled.first_order, sampled.total_order)
+        _ends(each.confidence_interval.low, each.confidence_interval.high, values)
+        for each, values in ((sampled.first_order, first), (sampled.total_order, total))
     )
     made = [_index(key, float(first[i]), firsts[i], float(total[i]), totals[i], sd) for i, key in enumerate(keys)]
     made.sort(key=lambda each: (-each.first, each.key))
     return Indices(mean=mean, sd=sd, num_rounds=count, num_planned=len(values), unknowns=tuple(made))
 
 
-def _ends(low: NDArray[np.float64], high: NDArray[np.float64]) -> list[tuple[float, float]]:
-    return list(zip(low.ravel().tolist(), high.ravel().tolist(), strict=True))
+def _ends(low: Floats, high: Floats, values: Floats) -> list[tuple[float, float]]:
+    """Ends of intervals; of a value that is the same in all resampled rounds that value."""
+    ends = (np.where(np.isnan(end), values, np.ravel(end)) for end in (np.ravel(low), np.ravel(high)))
+    return list(zip(*(end.tolist() for end in ends), strict=True))
 
 
 def _index(
