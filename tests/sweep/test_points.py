@@ -179,5 +179,5 @@ def test_a_billion_samples_are_not_made_either(tmp_path: Path) -> None:
 
 def test_samples_of_many_axes_are_bounded(tmp_path: Path) -> None:
     axes = [{"key": f"machine.overrides.host.n{number}", "between": [0.0, 1.0]} for number in range(11)]
-    with pytest.raises(InputError, match="sampling.count: 11,000,000 sampled numbers; allowed: up to 10,000,000"):
+    with pytest.raises(InputError, match=r"sampling\.count: 11,000,000 sampled numbers; allowed: up to 10,000,000"):
         study(tmp_path, *axes, sampling={"count": 10**6})
