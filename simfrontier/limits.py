@@ -236,6 +236,9 @@ SWEEP_ESTIMATES: Final = Limit(
     most=100_000, what="estimates", why="each takes 10 ms, all of them before the first point"
 )
 SWEEP_DEPTH: Final = Limit(most=8, what="tables in one another", why="keys of scenarios have up to 5 parts")
+SWEEP_SAMPLES: Final = Limit(
+    most=10_000_000, what="sampled numbers", why="samples times axes: 8 bytes each, and three times that to make them"
+)
 FILTER: Final = Limit(most=1_000, what="characters in a filter", why="conditions have some fifty")
 FILTER_PARTS: Final = Limit(most=300, what="parts of a filter", why="each is computed for every point")
 SWEEP_RECORD: Final = Limit(
