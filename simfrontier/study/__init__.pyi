@@ -11,6 +11,7 @@ from .outcome import (
     run_case as run_case,
 )
 from .over_steps import different as different
+from .provenance import inputs as inputs, scenario_digest as scenario_digest, versions as versions
 from .schedule_cache import (
     BuiltSchedule as BuiltSchedule,
     ScheduleCache as ScheduleCache,

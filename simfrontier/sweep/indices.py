@@ -1,0 +1,110 @@
+"""Sobol' indices: how much of what is unknown of a result each unknown explains, and so which one to measure next."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+
+from simfrontier.arrays import Floats
+from simfrontier.errors import InputError
+from simfrontier.records import dataclass
+
+CONFIDENCE = 0.9  # of the intervals of indices
+RESAMPLES = 1000  # of the bootstrap that they come from
+LEAST_ROUNDS = 8  # with fewer, intervals say nothing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Index:
+    """What one unknown explains of the variance of a result.
+
+    first   if it alone were known, the variance would be smaller by this share, on average over its values
+    total   if all others were known, this share of the variance would be left, on average over theirs
+
+    Each with its 90 % interval of resampled rounds. `sd_left`: the standard deviation that is left on average where it
+    alone is known.
+    """
+
+    key: str
+    first: float
+    first_interval: tuple[float, float]
+    total: float
+    total_interval: tuple[float, float]
+    sd_left: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Indices:
+    """The indices of all unknowns, the one that explains most by itself first. `mean` and `sd` are of the result over
+    the unknowns; `num_rounds`: of the design, those left out that had a point without a result not counted (of
+    `num_planned`)."""
+
+    mean: float
+    sd: float
+    num_rounds: int
+    num_planned: int
+    unknowns: tuple[Index, ...]
+
+    @property
+    def widest(self) -> float:
+        """Half of the widest interval of a first index."""
+        return max((high - low) / 2.0 for low, high in (each.first_interval for each in self.unknowns))
+
+
+def design(num_unknowns: int, num_rounds: int, seed: int) -> Floats:
+    """Points in the unit cube [num_rounds, num_unknowns + 2, num_unknowns], of which indices are found: in each round
+    two points A and B of a scrambled Sobol' sequence, and A with each single coordinate of B (Saltelli et al., Variance
+    based sensitivity analysis of model output, Comput. Phys. Commun. 181, 2010). More rounds begin with the fewer."""
+    from scipy.stats import qmc
+
+    both = qmc.Sobol(2 * num_unknowns, rng=seed).random(num_rounds)
+    a, b = both[:, None, :num_unknowns], both[:, None, num_unknowns:]
+    is_own = np.eye(num_unknowns, dtype=bool)[None]
+    mixed: Floats = np.where(is_own, b, a)
+    return np.concatenate([a, b, mixed], axis=1)
+
+
+def indices_of(keys: Sequence[str], values: Floats, seed: int) -> Indices:
+    """Indices of the results of a design [num_rounds, num_unknowns + 2]; nan where a point has none: its round is left
+    out. Of the others a power of two counts, as Sobol' sequences need. Raises InputError where too few are left."""
+    from scipy.stats import sobol_indices
+
+    whole = values[np.isfinite(values).all(axis=1)]
+    count = 1 << max(0, len(whole).bit_length() - 1) if len(whole) else 0
+    if count < LEAST_ROUNDS:
+        raise InputError(
+            f"{len(whole)} of {len(values)} rounds of the design have all results; indices take {LEAST_ROUNDS} rounds"
+        )
+    used = whole[:count]
+    mean, sd = float(used[:, :2].mean()), float(used[:, :2].std())
+    if not sd > 1e-12 * abs(mean):
+        nothing = [_index(key, 0.0, (0.0, 0.0), 0.0, (0.0, 0.0), sd) for key in keys]
+        return Indices(mean=mean, sd=0.0, num_rounds=count, num_planned=len(values), unknowns=tuple(nothing))
+    of_points = {"f_A": used[None, :, 0], "f_B": used[None, :, 1], "f_AB": used.T[2:, None, :]}
+    found = sobol_indices(func=of_points, n=count, rng=seed)
+    first, total = np.ravel(found.first_order), np.ravel(found.total_order)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # of an unknown that changes nothing: all resampled rounds are alike
+        sampled = found.bootstrap(confidence_level=CONFIDENCE, n_resamples=RESAMPLES)
+    firsts, totals = (
+        _ends(each.confidence_interval.low, each.confidence_interval.high, values)
+        for each, values in ((sampled.first_order, first), (sampled.total_order, total))
+    )
+    made = [_index(key, float(first[i]), firsts[i], float(total[i]), totals[i], sd) for i, key in enumerate(keys)]
+    made.sort(key=lambda each: (-each.first, each.key))
+    return Indices(mean=mean, sd=sd, num_rounds=count, num_planned=len(values), unknowns=tuple(made))
+
+
+def _ends(low: Floats, high: Floats, values: Floats) -> list[tuple[float, float]]:
+    """Ends of intervals; of a value that is the same in all resampled rounds that value."""
+    ends = (np.where(np.isnan(end), values, np.ravel(end)) for end in (np.ravel(low), np.ravel(high)))
+    return list(zip(*(end.tolist() for end in ends), strict=True))
+
+
+def _index(
+    key: str, first: float, firsts: tuple[float, float], total: float, totals: tuple[float, float], sd: float
+) -> Index:
+    left = sd * float(np.sqrt(min(1.0, max(0.0, 1.0 - first))))
+    return Index(key=key, first=first, first_interval=firsts, total=total, total_interval=totals, sd_left=left)
