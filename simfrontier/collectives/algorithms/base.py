@@ -179,8 +179,9 @@ class Algorithm(ABC):
         """By which every share of a link is multiplied."""
         return 1.0
 
-    def lacks(self, library: Library) -> str:
-        """What the library has no numbers of, though the algorithm needs them; "" where nothing is missing."""
+    def lacks(self, library: Library, kind: CollectiveKind) -> str:
+        """What the library has no numbers of, though the algorithm needs them for that kind of call; "" where nothing
+        is missing."""
         return ""
 
     # ── how a group's call is laid out ──

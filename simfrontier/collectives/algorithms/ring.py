@@ -119,6 +119,11 @@ class Ring(Algorithm):
     def shares(self, library: Library) -> Mapping[str, float]:
         return {**library.link_shares, **library.ring_shares}
 
+    def lacks(self, library: Library, kind: CollectiveKind) -> str:
+        """A library none of whose calls goes by rings has a law of them in its file that nobody measured."""
+        level = library if library.two_level is None else library.two_level.library_inside
+        return "" if any(RING in names for names in level.choices.values()) else "rings"
+
     def slices(self, library: Library, channel_bytes: float, num_nodes: int) -> int:
         return library.ring.slices
 

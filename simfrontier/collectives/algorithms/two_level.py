@@ -75,8 +75,12 @@ class InTwoLevels(Algorithm):
         assert library.two_level is not None, "`Library.algorithms` names no levels in a library of one"
         return library.two_level.cap_bytes_per_s(group)
 
-    def lacks(self, library: Library) -> str:
-        return "levels" if library.two_level is None else ""
+    def lacks(self, library: Library, kind: CollectiveKind) -> str:
+        if library.two_level is None:
+            return "levels"
+        halves: tuple[CollectiveKind, ...] = ("reduce_scatter", "all_gather") if kind == "all_reduce" else (kind,)
+        missing = [half for half in halves if half not in library.two_level.calls]
+        return f"levels of {missing[0]}" if missing else ""
 
 
 ALGORITHM = InTwoLevels(
