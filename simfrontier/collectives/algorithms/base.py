@@ -33,6 +33,14 @@ class CallsAlone(Protocol):
     """Equal groups of ranks that make the same call at the same time, alone on their machine."""
 
     @property
+    def fabric(self) -> Fabric:
+        """Of the machine."""
+
+    @property
+    def groups(self) -> Ranks:
+        """Their ranks, [num_groups, n]."""
+
+    @property
     def shape(self) -> GroupShape:
         """Of every group."""
 
