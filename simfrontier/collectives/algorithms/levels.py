@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 Shares = Callable[["Library"], Mapping[str, float]]  # of link classes, that a library's rings reach
 Ranks = NDArray[np.integer]
+Wave = tuple[float, Pattern]  # a share of what a rank sends, and what each byte of it loads
 
 
 def level_groups(fabric: Fabric, groups: Ranks) -> tuple[Ranks, Ranks]:
@@ -54,7 +55,7 @@ def level_rates(fabric: Fabric, groups: Ranks, shape: GroupShape, library: Libra
     (across, within), (between, inside) = level_groups(fabric, groups), levels_of(library)
     cap = inside.cap_bytes_per_s(RING, shapes_of(shape)[1])
     return LevelRates(
-        between=between_rate(fabric, across, library, shares(between)),
+        between=_between_rate(fabric, across, library, shares(between)),
         inside=min(_slowest(fabric, _rings(fabric, within, inside, shares)), cap),
     )
 
@@ -72,23 +73,22 @@ def two_level_pattern(fabric: Fabric, groups: Ranks, library: Library, shares: S
     group_of = np.empty(fabric.num_ranks, np.int32)
     group_of[groups] = np.arange(len(groups), dtype=np.int32)[:, None]
     full = dict.fromkeys(fabric.machine.link_classes, 1.0)
-    levels = [
-        _between(fabric, ranks[0], library, shares(between)),
-        [(1.0, ring_loads(fabric, ranks[1], shares(inside), inside.ring_order))],
+    rings = [  # by halving as many bytes go between nodes
+        ring_loads(fabric, one, shares(level), level.ring_order)
+        for one, level in zip(ranks, (between, inside), strict=True)
     ]
-    payloads = [
-        _between(fabric, ranks[0], library, full),
-        [(1.0, ring_loads(fabric, ranks[1], full, inside.ring_order))],
-    ]
-    act, link, weight = _summed(fabric, levels, counts, group_of)
-    carried_by, _, payload = _summed(fabric, payloads, counts, group_of)
-    patterns = [rounds[0][1] for rounds in levels]  # of which all have as many messages between nodes for their bytes
+    waves = [_between(fabric, ranks[0], library, shares(between)), [(1.0, rings[1])]]
+    act, link, weight = _summed(fabric, waves, counts, group_of)
+    bare = ring_loads(fabric, ranks[1], full, inside.ring_order)
+    carried_by, _, payload = _summed(
+        fabric, [_between(fabric, ranks[0], library, full), [(1.0, bare)]], counts, group_of
+    )
     peak = np.zeros(len(groups))
     np.maximum.at(peak, carried_by, payload)
     edges = np.zeros((len(groups), 3), np.int64)
-    for pattern, count, other in zip(patterns, counts, reversed(patterns), strict=True):
+    for pattern, count, other in zip(rings, counts, reversed(rings), strict=True):
         np.add.at(edges, _outer(pattern, group_of), pattern.edges * count * other.divisor)
-    divisor = (size - 1) * patterns[0].divisor * patterns[1].divisor
+    divisor = (size - 1) * rings[0].divisor * rings[1].divisor
     return finished(fabric, group_of, [act], [link], [weight], peak=peak, edges=edges, divisor=divisor)
 
 
@@ -96,15 +96,15 @@ def _rings(fabric: Fabric, ranks: Ranks, library: Library, shares: Shares) -> Pa
     return ring_loads(fabric, ranks, shares(library), library.ring_order)
 
 
-def _between(
-    fabric: Fabric, ranks: Ranks, library: Library, shares: Mapping[str, float]
-) -> list[tuple[float, Pattern]]:
-    """The patterns that follow one another in the calls between nodes, each with its share of what a rank sends."""
+def _between(fabric: Fabric, ranks: Ranks, library: Library, shares: Mapping[str, float]) -> Iterator[Wave]:
+    """What follows one another in the calls between nodes, made one after the other."""
     assert library.two_level is not None, "a library of one level has no two"
     if library.two_level.between_by == RING or ranks.shape[1] == 1:
-        return [(1.0, ring_loads(fabric, ranks, shares, levels_of(library)[0].ring_order))]
-    rounds = range(num_rounds(ranks.shape[1]))
-    return [(share_of(number, len(rounds)), round_loads(fabric, ranks, shares, number)) for number in rounds]
+        yield 1.0, ring_loads(fabric, ranks, shares, levels_of(library)[0].ring_order)
+        return
+    rounds = num_rounds(ranks.shape[1])
+    for number in range(rounds):
+        yield share_of(number, rounds), round_loads(fabric, ranks, shares, number)
 
 
 def share_of(number: int, num_rounds: int) -> float:
@@ -112,15 +112,11 @@ def share_of(number: int, num_rounds: int) -> float:
     return 0.5 ** (number + 1) / (1.0 - 0.5**num_rounds)
 
 
-def between_rate(fabric: Fabric, across: Ranks, library: Library, shares: Mapping[str, float]) -> float:
-    """What a rank sends per second between nodes: the bytes of its rounds over their times, one after the other."""
-    rounds = _between(fabric, across, library, shares)
-    rates = [_slowest(fabric, pattern) for _, pattern in rounds]
-    return (
-        1.0 / sum(share / rate for (share, _), rate in zip(rounds, rates, strict=True))
-        if min(rates) < math.inf
-        else math.inf
-    )
+def _between_rate(fabric: Fabric, ranks: Ranks, library: Library, shares: Mapping[str, float]) -> float:
+    """What a rank sends per second between nodes: its bytes over the times of all rounds, one after the other."""
+    waves = _between(fabric, ranks, library, shares)
+    seconds_per_byte = sum(share / _slowest(fabric, pattern) for share, pattern in waves)
+    return 1.0 / seconds_per_byte if seconds_per_byte else math.inf
 
 
 def _slowest(fabric: Fabric, pattern: Pattern) -> float:
@@ -135,7 +131,7 @@ def _outer(pattern: Pattern, group_of: NDArray[np.int32]) -> NDArray[np.int64]:
 
 
 def _summed(
-    fabric: Fabric, levels: list[list[tuple[float, Pattern]]], counts: tuple[int, int], group_of: NDArray[np.int32]
+    fabric: Fabric, levels: Sequence[Iterable[Wave]], counts: tuple[int, int], group_of: NDArray[np.int32]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
     """Loads on wires of both levels, by group of the call and link, each pair once."""
     num_links = len(fabric.capacity)
