@@ -28,7 +28,14 @@ _OF_CORE: Final = (
     Small(scenario="whole-machine-20b", settings=(_TINY,)),
     Small(
         scenario="whole-machine-175b",
-        settings=(_TINY, "plans.3d-zero1.pipeline=2", "plans.3d-zero1.grad_accum=2", "plans.axonn-4d.z=1"),
+        settings=(
+            _TINY,
+            "plans.3d-zero1.pipeline=2",
+            "plans.3d-zero1.grad_accum=2",
+            "plans.3d-zero1.x=1",
+            "plans.3d-zero1.y=2",
+            "plans.axonn-4d.z=1",
+        ),
     ),
     Small(
         scenario="frontier-1t-3d",
