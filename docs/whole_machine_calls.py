@@ -1,7 +1,8 @@
-"""The tables of single calls of whole-machine.md: how long gathers, scatters and all-reduces take alone, by algorithm."""
+"""The tables of single calls of whole-machine.md: gathers, scatters and all-reduces alone, by algorithm."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 
 from simfrontier.collectives import Library, load_library
@@ -55,4 +56,4 @@ def _ms(groups: EqualGroups, library: Library, way: str, kind: CollectiveKind, n
 
 
 if __name__ == "__main__":
-    print(*overtaken(), "", *table(), sep="\n")
+    sys.stdout.write("\n".join((*overtaken(), "", *table(), "")))
