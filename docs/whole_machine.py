@@ -1,4 +1,4 @@
-"""The figure and the tables of whole-machine.md, out of the data sets of its two studies (`make whole-machine`)."""
+"""The figure and the tables of whole-machine.md, out of the data sets of its two studies (folders, in their order)."""
 
 from __future__ import annotations
 
