@@ -26,6 +26,18 @@ _TINY: Final = "model.name=tiny"
 _STAGES: Final = ("pipeline=2", "tensor=2")
 _OF_CORE: Final = (
     Small(scenario="frontier-20b-trouble", settings=(_TINY,)),
+    Small(scenario="whole-machine-20b", settings=(_TINY,)),
+    Small(
+        scenario="whole-machine-175b",
+        settings=(
+            _TINY,
+            "plans.3d-zero1.pipeline=2",
+            "plans.3d-zero1.grad_accum=2",
+            "plans.3d-zero1.x=1",
+            "plans.3d-zero1.y=2",
+            "plans.axonn-4d.z=1",
+        ),
+    ),
     Small(
         scenario="frontier-1t-3d",
         settings=(

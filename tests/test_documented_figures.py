@@ -17,6 +17,18 @@ from tests.invoke import ROOT, invoke
 
 OF_CORE = (
     Quoted(
+        page="docs/whole-machine.md",
+        command="run scenarios/whole-machine-20b.toml --plans zero3,hsdp,zero-topo --devices 75264 --no-sensitivity",
+        read=study,
+        sentences=(
+            "nine samples of ten lie within {low[zero3]:.2f} to {high[zero3]:.2f} TFLOPS for ZeRO-3 (median"
+            " {tflops[zero3]:.2f}), {low[hsdp]:.1f} to {high[hsdp]:.1f} for HSDP ({tflops[hsdp]:.1f}) and"
+            " {low[zero-topo]:.2f} to {high[zero-topo]:.2f} for ZeRO-topo ({tflops[zero-topo]:.2f})",
+            "| hsdp | RCCL's choice | {typical_step[hsdp]:.2f} | {compute[hsdp]:.2f} | 0.22 | 47 |",
+        ),
+        long=True,
+    ),
+    Quoted(
         page="docs/zero-topo.md",
         command="run scenarios/frontier-20b.toml --devices 384 --no-sensitivity",
         read=study,

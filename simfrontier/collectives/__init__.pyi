@@ -13,6 +13,7 @@ from .calibration import (
     load_calibration as load_calibration,
     write_calibration as write_calibration,
 )
+from .chosen import carriers as carriers, with_algorithms as with_algorithms
 from .fit_record import ErrorSummary as ErrorSummary, FitRecord as FitRecord, LeftOutDevices as LeftOutDevices
 from .library import Library as Library, Residual as Residual
 from .library_file import LibraryFile as LibraryFile, ranks_and_packages as ranks_and_packages

@@ -145,7 +145,7 @@ class Library:
         if not by.in_plans or kind not in by.collectives:
             others = [LIBRARY, *(name for name in in_plans() if kind in algorithm(name).collectives)]
             raise InputError(f"{kind} by {via}: {by.title}: no plan's {kind} goes so; allowed: {', '.join(others)}")
-        if lacked := by.lacks(self):
+        if lacked := by.lacks(self, kind):
             raise InputError(f"{kind} by {via}: library {self.name} has no {lacked}, allowed: {allowed}")
         return (via,)
 

@@ -36,7 +36,7 @@ def two_level_library(document: dict[str, Any], where: str, load: Callable[[str]
         sources=tuple(dict.fromkeys((*_named(inside), *_named(between)))),  # both may be one library
         choices={**inside.choices, **dict.fromkeys(taken, (TWO_LEVEL,))},
         residual=file.residual,
-        two_level=TwoLevel(library_inside=inside, calls=calls),
+        two_level=TwoLevel(library_inside=inside, calls=calls, between_by=file.levels.between.algorithm),
     )
 
 
@@ -50,7 +50,9 @@ def _levels(between: Library, levels: LevelsTable, call: LevelsOfCall) -> Levels
     if not levels.between.low_latency:
         between = replace(between, ring_ll=None)
     if call.hop_between_nodes_s is not None:
-        between = replace(between, ring=replace(between.ring, hop_between_nodes_s=call.hop_between_nodes_s))
+        ring = replace(between.ring, hop_between_nodes_s=call.hop_between_nodes_s)
+        direct = replace(between.direct, hop_between_nodes_s=call.hop_between_nodes_s)
+        between = replace(between, ring=ring, direct=direct)
     return Levels(between=between, base_s=call.base_s, reorder_bytes_per_s=call.reorder_bytes_per_s)
 
 

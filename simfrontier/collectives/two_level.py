@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 
 from simfrontier.collectives.ring_law import GroupShape
 from simfrontier.records import dataclass
-from simfrontier.schedule import RING, CollectiveKind
+from simfrontier.schedule import DIRECT, HALVING, RING, CollectiveKind
+
+BETWEEN_NODES = (RING, HALVING)
+PAIR = GroupShape(size=2, num_nodes=2, num_packages=2)  # of ranks that exchange in a round
 
 if TYPE_CHECKING:
     from simfrontier.collectives.library import Library
@@ -36,13 +39,16 @@ class LevelRates:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwoLevel:
     """An all-gather of S bytes over k nodes of p ranks gathers S/p between the nodes, by p groups at once, and then S
-    inside each; a reduce-scatter goes the other way. An all-reduce is the second and then the first. All by rings.
+    inside each; a reduce-scatter goes the other way. An all-reduce is the second and then the first. Inside by rings;
+    between nodes by `between_by`, rings or recursive halving in log2 k rounds, in each of which a node's ranks exchange
+    with those of one other node.
 
     `rates`: by shape of the group; of the machine, which the library does not know (`with_rates`).
     """
 
     library_inside: Library
     calls: Mapping[CollectiveKind, Levels]
+    between_by: str = RING
     rates: Mapping[GroupShape, LevelRates] = field(default_factory=dict)
 
     def cap_bytes_per_s(self, group: GroupShape) -> float:
@@ -61,10 +67,19 @@ class TwoLevel:
         seconds = levels.base_s + message_bytes / levels.reorder_bytes_per_s
         if between.size > 1:
             part = message_bytes / inside.size
-            seconds += levels.between.latency_s(RING, kind, part, between, rates.between)
+            seconds += self._between_s(levels.between, kind, part, between, rates.between)
         if inside.size > 1:
             seconds += self.library_inside.latency_s(RING, kind, message_bytes, inside, rates.inside)
         return seconds
+
+    def _between_s(
+        self, library: Library, kind: CollectiveKind, num_bytes: float, group: GroupShape, bytes_per_s: float
+    ) -> float:
+        """Time of the call between nodes beyond its bytes over its rate."""
+        if self.between_by == RING:
+            return library.latency_s(RING, kind, num_bytes, group, bytes_per_s)
+        num_rounds = (group.size - 1).bit_length()
+        return num_rounds * library.latency_s(DIRECT, "all_to_all", num_bytes, PAIR, bytes_per_s)
 
 
 def shapes_of(group: GroupShape) -> tuple[GroupShape, GroupShape]:

@@ -5,17 +5,21 @@ from __future__ import annotations
 from typing import Annotated
 
 from simfrontier.collectives.library import Residual
-from simfrontier.io import SOURCED, Kind, NotNegative, Part, Positive, Share, Text
+from simfrontier.collectives.two_level import BETWEEN_NODES
+from simfrontier.io import SOURCED, Kind, Names, NotNegative, Part, Positive, Share, Text
 from simfrontier.records import dataclass
+from simfrontier.schedule import RING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BetweenLibrary:
-    """The library between nodes; `low_latency`: whether it takes its protocol for small blocks."""
+    """The library between nodes, and whether its calls go by `ring` or by `halving` (recursive halving and doubling, in
+    rounds of its direct messages); `low_latency`: whether its rings take the protocol for small blocks."""
 
     kind: Kind
     source: Text
     library: Text
+    algorithm: Annotated[str, Names(*BETWEEN_NODES)] = RING
     low_latency: bool = True
 
 

@@ -119,10 +119,11 @@ def _value(table: dict[str, Any]) -> Any:
 
 class Names:
     """Annotation of a key, or a text, that is one of some names; a function that gives names is called when a value is
-    read."""
+    read. `or_list`: or a list of some of them."""
 
-    def __init__(self, *names: str | Callable[[], tuple[str, ...]]) -> None:
+    def __init__(self, *names: str | Callable[[], tuple[str, ...]], or_list: bool = False) -> None:
         self._names = names
+        self._or_list = or_list
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -133,12 +134,16 @@ class Names:
         from pydantic_core import PydanticKnownError, core_schema as schema
 
         def one_of_them(value: object) -> object:
-            if not isinstance(value, str) or value not in self.names:
+            listed = value if self._or_list and isinstance(value, list) and value else [value]
+            if any(not isinstance(each, str) or each not in self.names for each in listed):
                 raise PydanticKnownError("literal_error", {"expected": ", ".join(self.names)})
             return value
 
-        said = {JSON_SCHEMA: lambda: {"type": "string", "enum": list(self.names)}}
-        return schema.no_info_plain_validator_function(one_of_them, metadata=said)
+        return schema.no_info_plain_validator_function(one_of_them, metadata={JSON_SCHEMA: self._schema})
+
+    def _schema(self) -> dict[str, Any]:
+        one: dict[str, Any] = {"type": "string", "enum": list(self.names)}
+        return {"anyOf": [one, {"type": "array", "items": one, "minItems": 1}]} if self._or_list else one
 
 
 class Switch:

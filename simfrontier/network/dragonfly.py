@@ -133,10 +133,13 @@ def _alike(act: Ints, source: Ints, target: Ints, amount: Floats) -> tuple[Ints,
         return None
     order = np.argsort(act, kind="stable")
     rows = np.stack([source, target, amount], axis=-1)[order].reshape(len(acts), -1)
-    _, first, which = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    whole = rows.view(
+        np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))
+    ).ravel()  # compared as bytes, which is fast
+    _, first, which = np.unique(whole, return_index=True, return_inverse=True)
     if len(first) == len(acts):
         return None
     by_place = np.argsort(first)
     rank = np.empty(len(first), np.int64)
     rank[by_place] = np.arange(len(first))
-    return acts, first[by_place], rank[which.ravel()]
+    return acts, first[by_place], rank[which]

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Field
 
+from simfrontier.collectives import carriers
+from simfrontier.errors import InputError
 from simfrontier.extras import added
-from simfrontier.io import Strict, Text
+from simfrontier.io import Names, Strict, Text
 from simfrontier.limits import COUNT, LINE, NODES, PLANS, RANKS, SIZES
 from simfrontier.machine import HEALTHY, NodePlacement, Perturbation
 from simfrontier.plan import Engine
 from simfrontier.scenario.extended import ScenarioKeys, extended
 from simfrontier.scenario.tuning import TuneTable
+from simfrontier.schedule import LIBRARY, CollectiveKind
 from simfrontier.workload import Attention, Checkpointing, Norm, Optimizer, Positions, Softmax
 
 if TYPE_CHECKING:
@@ -32,6 +36,13 @@ NodeNames = Annotated[str, Field(min_length=1, max_length=LINE.most)]
 SizeText = Annotated[str, Field(pattern=r"^[1-9][0-9]{0,8}$")]  # a number of devices, as a key
 
 
+# What may carry a kind of call: an algorithm of some library, or what the library takes
+Ways = str | list[str]
+GatherWays = Annotated[Ways, Names(LIBRARY, partial(carriers, "all_gather"), or_list=True)]
+ScatterWays = Annotated[Ways, Names(LIBRARY, partial(carriers, "reduce_scatter"), or_list=True)]
+ReduceWays = Annotated[Ways, Names(LIBRARY, partial(carriers, "all_reduce"), or_list=True)]
+
+
 class MachineTable(Strict):
     """Which machine, and numbers of its file (dotted keys) that this scenario sets otherwise."""
 
@@ -39,12 +50,36 @@ class MachineTable(Strict):
     overrides: dict[str, float] = Field(default_factory=dict)
 
 
+class AlgorithmsTable(Strict):
+    """By which algorithms the library carries a kind of call, wherever no plan says it: of several the one that is
+    fastest alone."""
+
+    all_gather: GatherWays = LIBRARY
+    reduce_scatter: ScatterWays = LIBRARY
+    all_reduce: ReduceWays = LIBRARY
+
+    def chosen(self) -> dict[CollectiveKind, tuple[str, ...]]:
+        """The algorithms of the kinds of calls that are not left to the library. Raises InputError for a list that
+        leaves some to it."""
+        named: dict[CollectiveKind, Ways] = {
+            "all_gather": self.all_gather,
+            "reduce_scatter": self.reduce_scatter,
+            "all_reduce": self.all_reduce,
+        }
+        lists = {kind: (names,) if isinstance(names, str) else tuple(names) for kind, names in named.items()}
+        for kind, names in lists.items():
+            if LIBRARY in names and names != (LIBRARY,):
+                raise InputError(f'"{LIBRARY}" leaves all to the library; allowed: "{LIBRARY}" alone', key=(kind,))
+        return {kind: names for kind, names in lists.items() if names != (LIBRARY,)}
+
+
 class LibraryTable(Strict):
-    """Which collective library (by default the machine's), a calibration of machine and library, and numbers of the
-    library's file that this scenario sets otherwise."""
+    """Which collective library (by default the machine's), a calibration of machine and library, algorithms of kinds of
+    calls, and numbers of the library's file that this scenario sets otherwise."""
 
     name: Name | None = None
     calibration: Name | None = None  # a file of measured numbers and times
+    algorithms: AlgorithmsTable = AlgorithmsTable()
     overrides: dict[str, float] = Field(default_factory=dict)
 
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-from simfrontier.collectives import Library, load_calibration, load_library, machine_numbers
+from simfrontier.collectives import Library, load_calibration, load_library, machine_numbers, with_algorithms
 from simfrontier.errors import InputError, Key, near, nearest, shown, unknown_key, wrong
 from simfrontier.io import Strict, read_toml, typed
 from simfrontier.limits import CASES, STEPS_APART
@@ -395,6 +395,15 @@ def merged(document: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, An
 
 
 def _machine_and_library(where: str, file: ScenarioFile) -> tuple[Machine, Library]:
+    """The values of their files, the library with the algorithms that the scenario chooses."""
+    machine, library = _read_machine_and_library(where, file)
+    try:
+        return machine, with_algorithms(library, file.library.algorithms.chosen())
+    except InputError as error:
+        raise error.within(key=("library", "algorithms")) from None
+
+
+def _read_machine_and_library(where: str, file: ScenarioFile) -> tuple[Machine, Library]:
     """The values of their files; the calibration overrides these, and the scenario's overrides both."""
     machine_name, named = _beside(where, file.machine.name), file.library
     machine = load_machine(machine_name, file.machine.overrides)

@@ -33,6 +33,14 @@ class CallsAlone(Protocol):
     """Equal groups of ranks that make the same call at the same time, alone on their machine."""
 
     @property
+    def fabric(self) -> Fabric:
+        """Of the machine."""
+
+    @property
+    def groups(self) -> Ranks:
+        """Their ranks, [num_groups, n]."""
+
+    @property
     def shape(self) -> GroupShape:
         """Of every group."""
 
@@ -179,8 +187,9 @@ class Algorithm(ABC):
         """By which every share of a link is multiplied."""
         return 1.0
 
-    def lacks(self, library: Library) -> str:
-        """What the library has no numbers of, though the algorithm needs them; "" where nothing is missing."""
+    def lacks(self, library: Library, kind: CollectiveKind) -> str:
+        """What the library has no numbers of, though the algorithm needs them for that kind of call; "" where nothing
+        is missing."""
         return ""
 
     # ── how a group's call is laid out ──

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.collectives.algorithms.base import Algorithm, CallsAlone
+from simfrontier.collectives.algorithms.ring import ring_template
 from simfrontier.collectives.lowering.recipe import Recipe
 from simfrontier.collectives.lowering.stages import cut, mirrored
 from simfrontier.collectives.lowering.transfers import Lowered, Transfer
 from simfrontier.collectives.ring_law import GroupShape
 from simfrontier.errors import InputError
+from simfrontier.network import Pattern, assemble, lay_out, masks, pool_loads
 from simfrontier.records import dataclass
 from simfrontier.schedule import DIRECT, HALVING, CollectiveKind
 
@@ -64,14 +67,30 @@ ALGORITHM = Halving(
 def pairs_of_rounds(fabric: Fabric, groups: NDArray[np.integer]) -> list[NDArray[np.integer]]:
     """The pairs that exchange in each round. Raises InputError where ranks are left over."""
     size = groups.shape[1]
-    if size.bit_count() != 1:
-        raise InputError(f"recursive halving: got groups of {size} devices, allowed: powers of two")
     out: list[NDArray[np.integer]] = []
-    for number in range(size.bit_length() - 1):
+    for number in range(num_rounds(size)):
         lower = np.flatnonzero(np.arange(size) & 2**number == 0)
         places = np.stack([lower, lower + 2**number], axis=1)
         out.append(groups[:, places].reshape(-1, 2))
     return out
+
+
+def num_rounds(size: int) -> int:
+    """Rounds of groups of that size. Raises InputError where ranks are left over."""
+    if size.bit_count() != 1:
+        raise InputError(f"recursive halving: got groups of {size} devices, allowed: powers of two")
+    return size.bit_length() - 1
+
+
+def round_loads(fabric: Fabric, groups: NDArray[np.integer], shares: Mapping[str, float], number: int) -> Pattern:
+    """What one round loads, of groups with one rank on each of 2^m nodes: with the node 2^number further on, or as far
+    back, each exchanges all of the volume."""
+    at = lay_out(fabric, groups)
+    assert at.size == len(at.group) // at.num_groups, "one rank on each node"
+    partner = np.arange(len(at.group)) - at.order + (at.order ^ 2**number)
+    pools = pool_loads(fabric, at.group, at.node, at.node[partner], np.ones(len(at.node)))
+    templates = {mask: ring_template(fabric.machine, mask, True, "ranks") for mask in masks(at)}
+    return assemble(fabric, at, templates, shares, divisor=1, pools=pools)
 
 
 def halving(kind: CollectiveKind, recipe: Recipe) -> Lowered:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simfrontier.collectives.algorithms.halving import num_rounds, round_loads
 from simfrontier.collectives.algorithms.ring import ring_loads
 from simfrontier.collectives.ring_law import GroupShape
 from simfrontier.collectives.two_level import LevelRates, shapes_of
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 Shares = Callable[["Library"], Mapping[str, float]]  # of link classes, that a library's rings reach
 Ranks = NDArray[np.integer]
+Wave = tuple[float, Pattern]  # a share of what a rank sends, and what each byte of it loads
 
 
 def level_groups(fabric: Fabric, groups: Ranks) -> tuple[Ranks, Ranks]:
@@ -52,7 +55,7 @@ def level_rates(fabric: Fabric, groups: Ranks, shape: GroupShape, library: Libra
     (across, within), (between, inside) = level_groups(fabric, groups), levels_of(library)
     cap = inside.cap_bytes_per_s(RING, shapes_of(shape)[1])
     return LevelRates(
-        between=_slowest(fabric, _rings(fabric, across, between, shares)),
+        between=_between_rate(fabric, across, library, shares(between)),
         inside=min(_slowest(fabric, _rings(fabric, within, inside, shares)), cap),
     )
 
@@ -66,26 +69,54 @@ def two_level_pattern(fabric: Fabric, groups: Ranks, library: Library, shares: S
     size, ranks = groups.shape[1], level_groups(fabric, groups)
     num_nodes = ranks[0].shape[1]
     counts = (num_nodes - 1, size - num_nodes)
+    between, inside = levels_of(library)
     group_of = np.empty(fabric.num_ranks, np.int32)
     group_of[groups] = np.arange(len(groups), dtype=np.int32)[:, None]
-    patterns = [_rings(fabric, one, level, shares) for one, level in zip(ranks, levels_of(library), strict=True)]
-    payloads = [
-        _rings(fabric, one, level, lambda _: dict.fromkeys(fabric.machine.link_classes, 1.0))
-        for one, level in zip(ranks, levels_of(library), strict=True)
+    full = dict.fromkeys(fabric.machine.link_classes, 1.0)
+    rings = [  # by halving as many bytes go between nodes
+        ring_loads(fabric, one, shares(level), level.ring_order)
+        for one, level in zip(ranks, (between, inside), strict=True)
     ]
-    act, link, weight = _summed(fabric, patterns, counts, group_of)
-    carried_by, _, payload = _summed(fabric, payloads, counts, group_of)
+    waves = [_between(fabric, ranks[0], library, shares(between)), [(1.0, rings[1])]]
+    act, link, weight = _summed(fabric, waves, counts, group_of)
+    bare = ring_loads(fabric, ranks[1], full, inside.ring_order)
+    carried_by, _, payload = _summed(
+        fabric, [_between(fabric, ranks[0], library, full), [(1.0, bare)]], counts, group_of
+    )
     peak = np.zeros(len(groups))
     np.maximum.at(peak, carried_by, payload)
     edges = np.zeros((len(groups), 3), np.int64)
-    for pattern, count, other in zip(patterns, counts, reversed(patterns), strict=True):
+    for pattern, count, other in zip(rings, counts, reversed(rings), strict=True):
         np.add.at(edges, _outer(pattern, group_of), pattern.edges * count * other.divisor)
-    divisor = (size - 1) * patterns[0].divisor * patterns[1].divisor
+    divisor = (size - 1) * rings[0].divisor * rings[1].divisor
     return finished(fabric, group_of, [act], [link], [weight], peak=peak, edges=edges, divisor=divisor)
 
 
 def _rings(fabric: Fabric, ranks: Ranks, library: Library, shares: Shares) -> Pattern:
     return ring_loads(fabric, ranks, shares(library), library.ring_order)
+
+
+def _between(fabric: Fabric, ranks: Ranks, library: Library, shares: Mapping[str, float]) -> Iterator[Wave]:
+    """What follows one another in the calls between nodes, made one after the other."""
+    assert library.two_level is not None, "a library of one level has no two"
+    if library.two_level.between_by == RING or ranks.shape[1] == 1:
+        yield 1.0, ring_loads(fabric, ranks, shares, levels_of(library)[0].ring_order)
+        return
+    rounds = num_rounds(ranks.shape[1])
+    for number in range(rounds):
+        yield share_of(number, rounds), round_loads(fabric, ranks, shares, number)
+
+
+def share_of(number: int, num_rounds: int) -> float:
+    """What a round of recursive halving moves of all that a rank sends: a half, a quarter and so on, over (k-1)/k."""
+    return 0.5 ** (number + 1) / (1.0 - 0.5**num_rounds)
+
+
+def _between_rate(fabric: Fabric, ranks: Ranks, library: Library, shares: Mapping[str, float]) -> float:
+    """What a rank sends per second between nodes: its bytes over the times of all rounds, one after the other."""
+    waves = _between(fabric, ranks, library, shares)
+    seconds_per_byte = sum(share / _slowest(fabric, pattern) for share, pattern in waves)
+    return 1.0 / seconds_per_byte if seconds_per_byte else math.inf
 
 
 def _slowest(fabric: Fabric, pattern: Pattern) -> float:
@@ -100,15 +131,16 @@ def _outer(pattern: Pattern, group_of: NDArray[np.int32]) -> NDArray[np.int64]:
 
 
 def _summed(
-    fabric: Fabric, patterns: list[Pattern], counts: tuple[int, int], group_of: NDArray[np.int32]
+    fabric: Fabric, levels: Sequence[Iterable[Wave]], counts: tuple[int, int], group_of: NDArray[np.int32]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
     """Loads on wires of both levels, by group of the call and link, each pair once."""
     num_links = len(fabric.capacity)
     places, weights = [], []
-    for pattern, count in zip(patterns, counts, strict=True):
-        wires = slice(0, pattern.num_wire_loads if count else 0)
-        places.append(_outer(pattern, group_of)[pattern.act[wires]] * num_links + pattern.link[wires])
-        weights.append(pattern.weight[wires] * (count / sum(counts)))
+    for rounds, count in zip(levels, counts, strict=True):
+        for share, pattern in rounds:
+            wires = slice(0, pattern.num_wire_loads if count else 0)
+            places.append(_outer(pattern, group_of)[pattern.act[wires]] * num_links + pattern.link[wires])
+            weights.append(pattern.weight[wires] * (share * count / sum(counts)))
     place, which = np.unique(np.concatenate(places), return_inverse=True)
     weight = np.bincount(which, np.concatenate(weights), minlength=len(place)).astype(np.float64)
     act, link = np.divmod(place, num_links)

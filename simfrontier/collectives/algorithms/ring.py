@@ -119,6 +119,11 @@ class Ring(Algorithm):
     def shares(self, library: Library) -> Mapping[str, float]:
         return {**library.link_shares, **library.ring_shares}
 
+    def lacks(self, library: Library, kind: CollectiveKind) -> str:
+        """A library none of whose calls goes by rings has a law of them in its file that nobody measured."""
+        level = library if library.two_level is None else library.two_level.library_inside
+        return "" if any(RING in names for names in level.choices.values()) else "rings"
+
     def slices(self, library: Library, channel_bytes: float, num_nodes: int) -> int:
         return library.ring.slices
 
@@ -178,13 +183,13 @@ def ring_loads(
     if at.size == 1:
         return assemble(fabric, at, {}, shares, divisor=1)
     machine, spans = fabric.machine, at.spans_nodes
-    templates = {mask: _template(machine, mask, spans, ring_order) for mask in masks(at)}
+    templates = {mask: ring_template(machine, mask, spans, ring_order) for mask in masks(at)}
     pools = pool_loads(fabric, at.group, at.node, at.node[at.following], np.ones(len(at.node)))
     channels = len(machine.node.chains if spans else machine.node.rings) if ring_order == "links" else 1
     return assemble(fabric, at, templates, shares, divisor=channels, pools=pools)
 
 
-def _template(machine: Machine, mask: int, spans_nodes: bool, ring_order: RingOrder = "links") -> Template:
+def ring_template(machine: Machine, mask: int, spans_nodes: bool, ring_order: RingOrder = "links") -> Template:
     """Each channel sends 1/num_channels of the volume over each of its edges on a node; it enters at its order's first
     member."""
     node, out = machine.node, Template()

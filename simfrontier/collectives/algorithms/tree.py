@@ -130,7 +130,7 @@ class Tree(Algorithm):
     def shares_ratio(self, library: Library) -> float:
         return _times(library).bandwidth_ratio
 
-    def lacks(self, library: Library) -> str:
+    def lacks(self, library: Library, kind: CollectiveKind) -> str:
         return "tree" if library.tree is None else ""
 
     def slices(self, library: Library, channel_bytes: float, num_nodes: int) -> int:

@@ -60,10 +60,17 @@ class InTwoLevels(Algorithm):
 
     def seconds_alone(self, calls: CallsAlone, library: Library, kind: CollectiveKind, message_bytes: float) -> float:
         """At the rates of both levels' calls, each alone."""
+        known = self._knowing_alone(library, calls)
+        return self.seconds_at(known, kind, message_bytes, calls.shape, self.cap_bytes_per_s(known, calls.shape))
+
+    def _knowing_alone(self, library: Library, calls: CallsAlone) -> Library:
+        """How fast the calls of both levels are, of rings with what is laid out once for all libraries."""
+        assert library.two_level is not None, "`Library.algorithms` names no levels in a library of one"
+        if library.two_level.between_by != RING:
+            return self.knowing(library, calls.fabric, calls.groups, calls.shape)
         levels = zip(calls.split(self.name, level_groups), levels_of(library), strict=True)
         between, inside = (groups.sent_per_s(RING, level) for groups, level in levels)
-        known = with_rates(library, calls.shape, LevelRates(between=between, inside=inside))
-        return self.seconds_at(known, kind, message_bytes, calls.shape, self.cap_bytes_per_s(known, calls.shape))
+        return with_rates(library, calls.shape, LevelRates(between=between, inside=inside))
 
     def latency_s(
         self, library: Library, kind: CollectiveKind, message_bytes: float, group: GroupShape, bytes_per_s: float
@@ -75,13 +82,17 @@ class InTwoLevels(Algorithm):
         assert library.two_level is not None, "`Library.algorithms` names no levels in a library of one"
         return library.two_level.cap_bytes_per_s(group)
 
-    def lacks(self, library: Library) -> str:
-        return "levels" if library.two_level is None else ""
+    def lacks(self, library: Library, kind: CollectiveKind) -> str:
+        if library.two_level is None:
+            return "levels"
+        halves: tuple[CollectiveKind, ...] = ("reduce_scatter", "all_gather") if kind == "all_reduce" else (kind,)
+        missing = [half for half in halves if half not in library.two_level.calls]
+        return f"levels of {missing[0]}" if missing else ""
 
 
 ALGORITHM = InTwoLevels(
     name=TWO_LEVEL,
-    title="rings between nodes, and rings inside each",
+    title="between nodes by rings or recursive halving, and rings inside each",
     collectives=("all_gather", "reduce_scatter", "all_reduce", "all_to_all"),
     laws=("levels",),
     in_libraries=("all_gather", "reduce_scatter", "all_reduce"),
