@@ -224,6 +224,21 @@ PLANS: Final = Limit(
 CASES: Final = Limit(most=50_000, what="plans at a size", why="every one is laid out as the scenario is read: 10 s")
 ENTRIES: Final = Limit(most=100_000, what="entries", why="a perturbation of every device of Frontier and more")
 
+# ── studies of many points ──
+
+SWEEP_POINTS: Final = Limit(
+    most=1_000_000, what="points", why="each takes 10 ms to minutes, and some 300 bytes while a study runs"
+)
+SWEEP_SCENARIOS: Final = Limit(most=1_000, what="scenarios", why="every one is read before the first point")
+SWEEP_AXES: Final = Limit(most=64, what="axes", why="with two values each they make more points than are run")
+SWEEP_FILTERS: Final = Limit(most=64, what="filters", why="each is computed for every point")
+SWEEP_DEPTH: Final = Limit(most=8, what="tables in one another", why="keys of scenarios have up to 5 parts")
+FILTER: Final = Limit(most=1_000, what="characters in a filter", why="conditions have some fifty")
+FILTER_PARTS: Final = Limit(most=300, what="parts of a filter", why="each is computed for every point")
+SWEEP_RECORD: Final = Limit(
+    most=256 << 20, what="bytes in an entry of a journal", why="16 points with 1,000 rows each take 10 MB"
+)
+
 # ── machines and libraries ──
 
 STEPS_APART: Final = Limit(most=100, what="steps", why="every one is simulated, and kept until the slowest is known")

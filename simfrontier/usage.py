@@ -21,7 +21,7 @@ ALSO_CALLED: Final[Mapping[str, str]] = {
 # Verbs that one program has and the other has not: neither imports the other's for them.
 OF_SIMFRONTIER: Final = (
     *("compare", "serve", "list", "run", "show", "check", "calibrate", "export", "import", "crosscheck", "validate"),
-    *("tune", "explain", "goodput", "algorithms", "topology", "schema", "doctor"),
+    *("tune", "sweep", "explain", "goodput", "algorithms", "topology", "schema", "doctor"),
 )
 OF_REAL: Final = ("train", "measure", "rates", "device", "gpu")
 NUMBERS: Final[Mapping[str, str]] = {  # what each of pydantic's rules allows

@@ -27,6 +27,7 @@ from simfrontier.cli.real_verbs import crosscheck
 from simfrontier.cli.schedule_verbs import check, export, replay, show
 from simfrontier.cli.schema import schema
 from simfrontier.cli.search_verbs import explain, tune
+from simfrontier.cli.sweep_verb import sweep
 from simfrontier.cli.topology_verb import topology
 from simfrontier.ending import TRACEBACK, version_of
 from simfrontier.extras import Verb, added
@@ -135,7 +136,7 @@ VERBS: Final = {
     verb.__name__.removesuffix("_"): verb
     for verb in (
         *(compare, serve, list_, run, show, check, calibrate, export, import_, replay, crosscheck, validate),
-        *(tune, explain, goodput, algorithms, topology, schema, doctor),
+        *(tune, sweep, explain, goodput, algorithms, topology, schema, doctor),
     )
 }  # in the order of --help
 

@@ -10,7 +10,7 @@ from .form import (
     SlowdownTable as SlowdownTable,
 )
 from .grid_order import GridOrder as GridOrder, grid_orders as grid_orders
-from .keys import plan_sentences as plan_sentences, scenario_keys as scenario_keys
+from .keys import ScenarioKey as ScenarioKey, plan_sentences as plan_sentences, scenario_keys as scenario_keys
 from .load import (
     FILE_NAME as FILE_NAME,
     SIZE as SIZE,
@@ -18,6 +18,7 @@ from .load import (
     Scenario as Scenario,
     load_scenario as load_scenario,
     scenario_of as scenario_of,
+    with_settings as with_settings,
 )
 from .plans import (
     AXES as AXES,

@@ -28,21 +28,30 @@ _WORDS = {str: "text", int: "whole number", float: "number", bool: "true or fals
 class ScenarioKey:
     """A key of a scenario file: its dotted `name` (a plan's keys are `plans.NAME.key`), what it may hold and its
     default as words (empty: there is none, or it must be given), the families that have it (empty: it is of no
-    plan)."""
+    plan). `is_whole`: it holds a whole number, and none with a fraction; `is_list`: it holds a list alone."""
 
     name: str
     allowed: str
     default: str
     sentence: str
     families: tuple[str, ...] = ()
+    is_whole: bool = False
+    is_list: bool = False
 
 
 def scenario_keys() -> tuple[ScenarioKey, ...]:
     """All keys, in the order of the forms; those of plans last."""
     told = _sentences()
     made = [
-        ScenarioKey(name=name, allowed=allowed, default=default, sentence=told["keys"].get(name, ""))
-        for name, allowed, default in _keys_of(FileForm, "")
+        ScenarioKey(
+            name=name,
+            allowed=words_of(kind, metadata),
+            default=_shown(default),
+            sentence=told["keys"].get(name, ""),
+            is_whole=_is_whole(kind),
+            is_list=_is_list(kind),
+        )
+        for name, kind, metadata, default in _keys_of(FileForm, "")
     ]
     return (*made, *_keys_of_plans(told["plans"]))
 
@@ -55,30 +64,32 @@ def plan_sentences() -> Mapping[str, str]:
 
 def _keys_of_plans(told: Mapping[str, str]) -> Iterator[ScenarioKey]:
     """Keys of plans, once for all families that have them."""
-    found: dict[str, tuple[str, str]] = {"search": ("a table", "")}
+    found: dict[str, tuple[str, str, Any]] = {"search": ("a table", "", None)}
     families: dict[str, list[str]] = {"search": list(FAMILIES)}
     for family, (form, _) in FAMILIES.items():
         for name in plan_keys(family):
             field = form.model_fields[name]
             default = "the plan's name" if name == "family" else _shown(field.default)
-            found.setdefault(name, (words_of(field.annotation, field.metadata), default))
+            found.setdefault(name, (words_of(field.annotation, field.metadata), default, field.annotation))
             families.setdefault(name, []).append(family)
-    for name, (allowed, default) in found.items():
+    for name, (allowed, default, kind) in found.items():
         yield ScenarioKey(
             name=f"plans.NAME.{name}",
             allowed=allowed,
             default=default,
             sentence=told.get(name, ""),
             families=tuple(families[name]),
+            is_whole=_is_whole(kind),
+            is_list=_is_list(kind),
         )
 
 
-def _keys_of(form: type, path: str) -> Iterator[tuple[str, str, str]]:
-    """The keys below a form, with what they may hold and their defaults."""
+def _keys_of(form: type, path: str) -> Iterator[tuple[str, Any, list[Any], Any]]:
+    """The keys below a form, with their types, bounds and defaults."""
     for name, kind, metadata, default in _fields(form):
         inner = _table(kind)
         if inner is None:
-            yield path + name, words_of(kind, metadata), _shown(default)
+            yield path + name, kind, metadata, default
         else:
             yield from _keys_of(inner, f"{path}{name}.")
 
@@ -100,6 +111,30 @@ def _table(kind: Any) -> type | None:
         if isinstance(part, type) and (issubclass(part, BaseModel) or dataclasses.is_dataclass(part)):
             return part
     return None
+
+
+def _is_whole(kind: Any) -> bool:
+    ways = [_plain(way) for way in _ways(kind)]
+    return int in ways and float not in ways
+
+
+def _is_list(kind: Any) -> bool:
+    ways = [_plain(way) for way in _ways(kind) if way is not NoneType]
+    return bool(ways) and all(way in (list, tuple) for way in ways)
+
+
+def _ways(kind: Any) -> tuple[Any, ...]:
+    """The types of which a key holds one."""
+    if get_origin(kind) is Annotated:
+        return _ways(get_args(kind)[0])
+    if get_origin(kind) in (Union, UnionType):
+        return tuple(way for part in get_args(kind) for way in _ways(part))
+    return (kind,)
+
+
+def _plain(kind: Any) -> Any:
+    """A type without what it holds."""
+    return get_origin(kind) or kind
 
 
 def words_of(kind: Any, metadata: list[Any]) -> str:

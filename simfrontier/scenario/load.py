@@ -213,20 +213,7 @@ def scenario_of(
 ) -> Scenario:
     """A checked scenario out of a document that was read from `where`; `laid_out`: every plan must be able to run at
     every size."""
-    changed = copy.deepcopy(dict(document))
-    known: dict[str, Any] = {}  # what the document does not say already
-    given = [(key, path_of(key), value) for key, value in (settings or {}).items()]
-    for key, path, value in sorted(given, key=lambda setting: setting[1][0] == "at"):
-        if is_of_every_plan(path):
-            name_plans(changed, plans)
-        if path[0] not in FileForm.model_fields:
-            raise _unknown(key).within(where)
-        _refuse_astray(path, value, where)
-        before = copy.deepcopy(changed)
-        put(changed, path, value, where)
-        hold_everywhere(changed, path)
-        if changed != before:
-            known[key] = value
+    changed, known = _changed(document, where, settings or {}, plans)
     named = _names(changed.get("plans"))
     if devices:
         put(changed, ("run", "devices"), list(devices), where)
@@ -241,6 +228,33 @@ def scenario_of(
         return replace(scenario, said=said, settings=tuple(f"{key} = {value}" for key, value in known.items()))
     except InputError as error:
         raise error.within(where) from None
+
+
+def with_settings(document: Mapping[str, Any], where: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """A document with settings put into it, as `scenario_of` does, before it is looked at as a scenario. Raises
+    InputError for a key that no scenario has."""
+    return _changed(document, where, settings, ())[0]
+
+
+def _changed(
+    document: Mapping[str, Any], where: str, settings: Mapping[str, Any], plans: tuple[str, ...]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The same, and those settings that the document does not say already."""
+    changed = copy.deepcopy(dict(document))
+    known: dict[str, Any] = {}  # what the document does not say already
+    given = [(key, path_of(key), value) for key, value in settings.items()]
+    for key, path, value in sorted(given, key=lambda setting: setting[1][0] == "at"):
+        if is_of_every_plan(path):
+            name_plans(changed, plans)
+        if path[0] not in FileForm.model_fields:
+            raise _unknown(key).within(where)
+        _refuse_astray(path, value, where)
+        before = copy.deepcopy(changed)
+        put(changed, path, value, where)
+        hold_everywhere(changed, path)
+        if changed != before:
+            known[key] = value
+    return changed, known
 
 
 def _refuse_astray(path: tuple[str, ...], value: Any, where: str) -> None:

@@ -1,4 +1,5 @@
 from .export_format import ExportFormat as ExportFormat
+from .inputs import inputs as inputs, scenario_digest as scenario_digest, versions as versions
 from .neighbour import neighbour_of as neighbour_of
 from .outcome import (
     BAND as BAND,

@@ -21,7 +21,7 @@ from simfrontier.tuning.small_steps import SmallSchedules
 from simfrontier.tuning.step_estimate import Estimate, estimate
 
 Table = Mapping[str, Any]
-PARTS = ("compute", "inter_node", "intra_node", "package", "codec", "idle")
+PARTS: tuple[str, ...] = ("compute", "inter_node", "intra_node", "package", "codec", "idle")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

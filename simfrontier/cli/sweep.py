@@ -1,0 +1,148 @@
+"""`simfrontier sweep`: run a study of many points, and say what its data set holds."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import typer
+
+from simfrontier.cli.bar import bar_of_work
+from simfrontier.cli.console import console, grid
+from simfrontier.cli.tune import cores
+from simfrontier.errors import InputError
+from simfrontier.limits import SWEEP_POINTS
+from simfrontier.report import number, quantity
+from simfrontier.sweep import Progress, SweepOutcome, SweepStudy, best_rows, run_sweep, seconds_of, time_words
+from simfrontier.workers import Local
+
+if TYPE_CHECKING:
+    from simfrontier.sweep import BestRow
+
+TOLD_POINTS: Final = 2_000  # from so many on their number and their time are said before the first
+MANY: Final = 4  # values of axes that are shown of a row
+
+
+def describe(study: SweepStudy, jobs: int | None, as_json: bool) -> None:
+    """Print how many points a study has, its axes, and how long it would take; nothing is simulated."""
+    is_counted = study.count <= SWEEP_POINTS.most
+    points = sum(1 for _ in study.points()) if is_counted else study.count
+    if points == 0:
+        raise InputError("no points are left by its filters; allowed: a study with a point", where=study.where)
+    seconds = seconds_of(study) * points / study.count
+    if as_json:
+        typer.echo(json.dumps(_document(study, points, seconds), indent=1))
+        return
+    screen = console()
+    left = f", of {study.count:,} before its filters" if points < study.count else ""
+    screen.print(f"{study.file.title}: {points:,} points{left}", soft_wrap=True)
+    screen.print(f"  scenarios: {', '.join(source.scenario.name for source in study.sources.values())}", soft_wrap=True)
+    for axis in study.axes:
+        screen.print(f"  {axis.count:,} × {', '.join(axis.keys)}", soft_wrap=True)
+    screen.print(f"{_time(seconds, jobs)} (forecast from sizes, within a factor of three)", soft_wrap=True)
+    if not is_counted:
+        screen.print(f"More than are run: {SWEEP_POINTS.fault(points)}", soft_wrap=True)
+
+
+def sweep_study(study: SweepStudy, out: Path | None, jobs: int | None, as_json: bool) -> bool:
+    """Run a study and print what its data set holds; whether any point was not refused. Raises as `run_sweep`."""
+    study.refuse_many(lambda: f"; it would take {_time(seconds_of(study), jobs)}")
+    folder = out or Path("reports") / f"sweep-{study.name}"
+    if study.count >= TOLD_POINTS:
+        left = " before filters" if study.filters else ""
+        text = f"{study.count:,} points{left}, {_time(seconds_of(study), jobs)} for those that are new"
+        sys.stderr.write(f"simfrontier: {study.where}: {text}\n")
+        sys.stderr.flush()
+    with bar_of_work() as bar:
+        task = bar.add_task("simulating points", total=study.count)
+
+        def report(at: Progress) -> None:
+            words = [f"{at.known:,} known before" if at.known else "", f"{at.refused:,} refused" if at.refused else ""]
+            more = ", ".join(filter(None, words))
+            text = f"simulating points{f' ({more})' if more else ''}"
+            bar.update(task, completed=at.done, total=at.total, description=text)
+
+        outcome = run_sweep(study, folder, Local(jobs=jobs or cores()), report)
+    if as_json:
+        typer.echo(json.dumps(_outcome(study, outcome), indent=1))
+    else:
+        _print(study, outcome)
+    return outcome.counts.refused_whole < outcome.counts.points
+
+
+def _time(seconds: float, jobs: int | None) -> str:
+    processes = jobs or cores()
+    on = f", {time_words(seconds / processes)} on {processes} processes" if processes > 1 else ""
+    return f"about {time_words(seconds)} of CPU time{on}"
+
+
+def _document(study: SweepStudy, points: int, seconds: float) -> dict[str, Any]:
+    return {
+        "study": study.name,
+        "title": study.file.title,
+        "scenarios": [source.scenario.name for source in study.sources.values()],
+        "axes": [{"keys": list(axis.keys), "count": axis.count} for axis in study.axes],
+        "points": points,
+        "before_filters": study.count,
+        "cpu_s": seconds,
+    }
+
+
+def _outcome(study: SweepStudy, outcome: SweepOutcome) -> dict[str, Any]:
+    counts = outcome.counts
+    return {
+        "study": study.name,
+        "folder": str(outcome.folder),
+        "points": counts.points,
+        "rows": counts.rows,
+        "known": outcome.known,
+        "refused": counts.refused,
+        "refused_whole": counts.refused_whole,
+        "best": [{"scenario": best.scenario, "plan": best.plan, **best.row} for best in best_rows(outcome.folder)],
+    }
+
+
+def _print(study: SweepStudy, outcome: SweepOutcome) -> None:
+    counts, screen = outcome.counts, console()
+    best = best_rows(outcome.folder)
+    if best:
+        heads = ("plan", "devices", "TFLOPS per device", "step", "point", "with")
+        named = len(study.sources) > 1
+        table = grid(f"{study.file.title}: the best of each plan", (*(["scenario"] if named else ()), *heads), {"with"},
+                     {"scenario", "plan"}, gap=2)  # fmt: skip
+        for each in best:
+            table.add_row(*([each.scenario] if named else ()), *_cells(study, each))
+        screen.print(table)
+    for line in _sentences(study, outcome):
+        screen.print(line, soft_wrap=True)
+    screen.print(f"Written: {outcome.folder / 'rows.parquet'} ({counts.rows:,} rows), manifest.json", soft_wrap=True)
+
+
+def _cells(study: SweepStudy, best: BestRow) -> tuple[str, ...]:
+    row = best.row
+    settings = [f"{key} = {row[f'axis:{key}']}" for key in study.keys]
+    more = f" and {len(settings) - MANY} more" if len(settings) > MANY else ""
+    return (
+        best.plan,
+        f"{row['devices']:,}",
+        number(row["tflops_per_device"]),
+        quantity(row["step_time_s"], "s"),
+        f"{row['point']:,}",
+        "\n".join(settings[:MANY]) + more,
+    )
+
+
+def _sentences(study: SweepStudy, outcome: SweepOutcome) -> Iterator[str]:
+    counts = outcome.counts
+    known = f", {outcome.known:,} of them known before" if outcome.known else ""
+    yield f"{counts.points:,} points{known}."
+    if counts.refused_whole == counts.points:
+        yield "Every point was refused; the column error says why."
+    elif counts.refused:
+        yield (
+            f"{counts.refused:,} points were refused, {counts.refused_whole:,} of them at every plan and size; "
+            "the column error says why."
+        )

@@ -1,0 +1,31 @@
+"""The command that runs a study of many points: `sweep`, with its options."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from simfrontier.cli.options import to_write
+
+
+def sweep(
+    study: Annotated[Path, typer.Argument(help="study file (TOML), e.g. scenarios/studies/toy.toml")],
+    out: Annotated[Path | None, to_write("--out", "folder for the data set (default: reports/sweep-NAME)")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="processes to use (default: the machine's cores)")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="say how many points there are and how long they take; run nothing")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="print what was made as JSON")] = False,
+) -> None:
+    """Simulate a study: scenarios with every combination of its axes' values, as one table of Parquet. What was
+    simulated before is not simulated again. Exit code 1 where every point is refused."""
+    from simfrontier.cli.sweep import describe, sweep_study
+    from simfrontier.sweep import load_study
+
+    loaded = load_study(study)
+    if dry_run:
+        describe(loaded, jobs, json)
+    elif not sweep_study(loaded, out, jobs, json):
+        raise typer.Exit(1)

@@ -1,0 +1,12 @@
+from .best import BestRow as BestRow, best_rows as best_rows
+from .dataset import Counts as Counts, manifest_of as manifest_of, read_rows as read_rows
+from .digests import Digests as Digests
+from .estimate import seconds_of as seconds_of, time_words as time_words
+from .rows import PointRunner as PointRunner
+from .runner import (
+    Progress as Progress,
+    StoppedError as StoppedError,
+    SweepOutcome as SweepOutcome,
+    run_sweep as run_sweep,
+)
+from .study import Point as Point, SweepStudy as SweepStudy, load_study as load_study, study_of as study_of

@@ -1,0 +1,215 @@
+"""Axes of a study: each a list of values of a key, or of several keys together; or one of those sampled together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from simfrontier.errors import InputError
+from simfrontier.limits import SWEEP_POINTS
+from simfrontier.records import dataclass
+from simfrontier.sweep.distributions import Quantile, quantile_of, rounded
+from simfrontier.sweep.form import AxisTable, LogRangeTable, RangeTable, SamplesTable, SamplingTable, Value
+
+Settings: TypeAlias = Mapping[str, Any]  # of a point: dotted key → value
+WAYS = ("values", "range", "log_range", "samples", "between", "rows")
+IsWhole: TypeAlias = Callable[[str], bool]  # whether a key holds a whole number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axis:
+    """`keys` that take `count` rows of values one after the other; `at` gives the row of a number. `number`: of its
+    table in the file; None for the axes that are sampled together."""
+
+    keys: tuple[str, ...]
+    count: int
+    at: Callable[[int], tuple[Value, ...]]
+    number: int | None = None
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it has more rows than a study may have points: they are counted, and never made."""
+        return self.count > SWEEP_POINTS.most
+
+    def rows(self) -> Iterator[tuple[Value, ...]]:
+        """All rows, in order."""
+        return map(self.at, range(self.count))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampledAxis:
+    """A key whose values are quantiles, of shares that are sampled together with those of other axes."""
+
+    key: str
+    number: int
+    quantile: Quantile
+    is_whole: bool
+
+    def value(self, share: float) -> Value:
+        """The value below which a share of all lies."""
+        return _number(self.quantile(share), self.is_whole)
+
+
+def axes_of(tables: Sequence[AxisTable], sampling: SamplingTable | None, is_whole: IsWhole) -> tuple[Axis, ...]:
+    """The axes of a study, those sampled together as one at the place of the first of them. Raises InputError."""
+    axes: list[Axis] = []
+    together: list[SampledAxis] = []
+    place = 0
+    for number, table in enumerate(tables):
+        try:
+            made = _axis(table, number, is_whole)
+        except InputError as error:
+            raise error.within(key=("axes", number)) from None
+        if isinstance(made, Axis):
+            axes.append(made)
+            continue
+        if sampling is None:
+            text = "is sampled, and nothing says how often; allowed: samples.count, or a table sampling = { count }"
+            raise InputError(text, key=("axes", number))
+        place = place if together else len(axes)
+        together.append(made)
+    if together and sampling is not None:
+        axes.insert(place, _sampled_together(together, sampling))
+    elif sampling is not None:
+        raise InputError(
+            "no axis is sampled; allowed: with axes that have between, or samples without count", key=("sampling",)
+        )
+    _refuse_twice(axes)
+    return tuple(axes)
+
+
+def _refuse_twice(axes: Sequence[Axis]) -> None:
+    seen: set[str] = set()
+    for axis in axes:
+        for key in axis.keys:
+            if key in seen:
+                place = () if axis.number is None else (axis.number,)
+                raise InputError(f'key "{key}" stands twice; allowed: every key on one axis', key=("axes", *place))
+            seen.add(key)
+
+
+def _axis(table: AxisTable, number: int, is_whole: IsWhole) -> Axis | SampledAxis:
+    given = [way for way in WAYS if getattr(table, way) is not None]
+    if len(given) != 1:
+        got = " and ".join(given) if given else "none"
+        raise InputError(f"got {got} of {', '.join(WAYS)}; allowed: one of these")
+    if table.scale is not None and table.between is None:
+        raise InputError("got scale without between; allowed: with between", key=("scale",))
+    if table.keys is not None and table.key is None:
+        return _zipped(table, table.keys, number)
+    if table.key is None or table.keys is not None:
+        raise InputError("allowed: key, or keys with rows")
+    if table.rows is not None:
+        raise InputError("got rows with key; allowed: values, or keys with rows")
+    key, whole = table.key, is_whole(table.key)
+    if table.values is not None:
+        return _listed(key, table.values, number)
+    if table.range is not None:
+        return _in(table.range, key, number, whole, "range")
+    if table.log_range is not None:
+        return _in(table.log_range, key, number, whole, "log_range")
+    samples, name = (table.samples, "samples") if table.samples is not None else (_between(table), "between")
+    try:
+        quantile = quantile_of(samples)
+    except InputError as error:
+        raise error.within(key=(name,)) from None
+    sampled = SampledAxis(key=key, number=number, quantile=quantile, is_whole=whole)
+    if samples.count is None:
+        if samples.seed is not None:
+            raise InputError("got seed without count; allowed: with count", key=(name, "seed"))
+        return sampled
+    return _alone(sampled, samples.count, 1 if samples.seed is None else samples.seed)
+
+
+def _between(table: AxisTable) -> SamplesTable:
+    """Equally likely between two numbers, or their logarithms."""
+    assert table.between is not None
+    low, high = table.between
+    return SamplesTable(distribution="log-uniform" if table.scale == "log" else "uniform", low=low, high=high)
+
+
+def _zipped(table: AxisTable, keys: Sequence[str], number: int) -> Axis:
+    if table.rows is None:
+        raise InputError("got keys without rows; allowed: rows, a list of as many values as keys for each")
+    if len(set(keys)) < len(keys):
+        raise InputError("got a key twice; allowed: every key once", key=("keys",))
+    for place, row in enumerate(table.rows):
+        if len(row) != len(keys):
+            raise InputError(f"got {len(row)} values, allowed: {len(keys)}, as many as keys", key=("rows", place))
+    rows = [tuple(row) for row in table.rows]
+    return Axis(keys=tuple(keys), count=len(rows), at=rows.__getitem__, number=number)
+
+
+def _listed(key: str, values: Sequence[Value], number: int) -> Axis:
+    rows = [(value,) for value in values]
+    return Axis(keys=(key,), count=len(rows), at=rows.__getitem__, number=number)
+
+
+def _in(table: RangeTable | LogRangeTable, key: str, number: int, whole: bool, name: str) -> Axis:
+    """The numbers of a range. Rounded to whole ones, those that are equal then are one."""
+    try:
+        count, at = _log_range(table) if isinstance(table, LogRangeTable) else _range(table)
+    except InputError as error:
+        raise error.within(key=(name,)) from None
+    if not whole or count > SWEEP_POINTS.most:  # which are counted, and never made
+        return Axis(keys=(key,), count=count, at=lambda place: (_number(at(place), whole),), number=number)
+    values = list(dict.fromkeys(_number(at(place), whole) for place in range(count)))
+    return _listed(key, values, number)
+
+
+def _range(table: RangeTable) -> tuple[int, Callable[[int], float]]:
+    first: float = getattr(table, "from")
+    to = table.to
+    if (table.step is None) == (table.count is None):
+        raise InputError("allowed: step, or count")
+    if table.step is not None:
+        if to < first:
+            raise InputError(f"got {to:g}, allowed: at least from, which is {first:g}", key=("to",))
+        step = table.step
+        return math.floor((to - first) / step * (1 + 1e-12) + 1e-9) + 1, lambda place: first + place * step
+    count = table.count or 1
+    return count, lambda place: to if place == count - 1 > 0 else first + place * (to - first) / max(1, count - 1)
+
+
+def _log_range(table: LogRangeTable) -> tuple[int, Callable[[int], float]]:
+    first: float = getattr(table, "from")
+    to, count = table.to, table.count
+    ratio = to / first
+
+    def at(place: int) -> float:
+        return to if place == count - 1 > 0 else first * ratio ** (place / max(1, count - 1))
+
+    return count, at
+
+
+def _number(number: float, whole: bool) -> float | int:
+    return round(number) if whole else rounded(number)
+
+
+def _alone(sampled: SampledAxis, count: int, seed: int) -> Axis:
+    """Values of one axis that are sampled for themselves; they are made when the first is asked for."""
+    made: list[tuple[Value, ...]] = []
+
+    def at(place: int) -> tuple[Value, ...]:
+        if not made:
+            from simfrontier.sweep.sampling import random_shares
+
+            made.extend((sampled.value(float(share)),) for share in random_shares(count, 1, seed)[:, 0])
+        return made[place]
+
+    return Axis(keys=(sampled.key,), count=count, at=at, number=sampled.number)
+
+
+def _sampled_together(axes: Sequence[SampledAxis], sampling: SamplingTable) -> Axis:
+    made: list[tuple[Value, ...]] = []
+
+    def at(place: int) -> tuple[Value, ...]:
+        if not made:
+            from simfrontier.sweep.sampling import shares
+
+            for row in shares(sampling.method, sampling.count, len(axes), sampling.seed):
+                made.append(tuple(axis.value(float(share)) for axis, share in zip(axes, row, strict=True)))
+        return made[place]
+
+    return Axis(keys=tuple(axis.key for axis in axes), count=sampling.count, at=at)

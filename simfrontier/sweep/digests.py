@@ -1,0 +1,140 @@
+"""Digests of points: of all that their rows depend on, without reading a scenario for each."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from simfrontier import __version__
+from simfrontier.collectives import load_library
+from simfrontier.errors import InputError
+from simfrontier.io import read_toml
+from simfrontier.limits import NAME
+from simfrontier.machine import load_machine
+from simfrontier.scenario import with_settings
+from simfrontier.stack import load_stack
+from simfrontier.sweep.keys import KeyForms
+from simfrontier.sweep.study import Point, SweepStudy
+
+DEEPEST = 3  # files that name files: a scenario, another job's scenario, and what that names
+NOT_COUNTED = ("title",)  # tables and keys of a scenario that no row depends on
+
+
+@dataclass
+class Digests:
+    """The digests of a study's points: of the scenario's document with all settings, the numbers of machine, library
+    and stack, the contents of files that the document names, the fidelity, and the version of simfrontier."""
+
+    study: SweepStudy
+    _named: dict[tuple[str, str], str | None] = field(default_factory=dict)
+    _numbers: dict[tuple[Any, ...], str] = field(default_factory=dict)
+
+    @cached_property
+    def _forms(self) -> KeyForms:
+        return KeyForms()
+
+    def of(self, point: Point) -> str:
+        """The digest of a point: 64 hexadecimal digits."""
+        document = self.study.sources[point.scenario].document
+        settings = self._forms.put(point.settings)
+        try:
+            changed = with_settings(document, point.scenario, settings)
+        except InputError:  # a point that is refused has its reason as its row
+            changed = {**document, "settings": settings}
+        for name in NOT_COUNTED:
+            changed.pop(name, None)
+        folder = str(Path(point.scenario).parent)
+        files = {text: sum_ for text in sorted(set(_texts(changed))) if (sum_ := self._contents(folder, text))}
+        value = {
+            "document": changed,
+            "numbers": self._numbers_of(changed, folder),
+            "files": files,
+            "fidelity": self.study.file.fidelity,
+            "version": __version__,
+        }
+        return _digest(value)
+
+    def _numbers_of(self, document: Mapping[str, Any], folder: str) -> str:
+        """The digest of the numbers of machine, library and stack by their names."""
+        machine, library = (_name(document.get(table)) for table in ("machine", "library"))
+        stack = document.get("stack")
+        names = machine, library, stack if isinstance(stack, str) else None, folder
+        if names not in self._numbers:
+            self._numbers[names] = _digest(list(_provenance(*names)))
+        return self._numbers[names]
+
+    def _contents(self, folder: str, text: str, depth: int = 0) -> str | None:
+        """The digest of a file that a text names, beside the scenario or from the working folder, and of those that it
+        names itself; None where it names none."""
+        if (folder, text) in self._named:
+            return self._named[folder, text]
+        self._named[folder, text] = None  # a file that names itself adds nothing
+        found = next((path for path in (Path(folder) / text, Path(text)) if _is_file(path)), None)
+        if found is None:
+            return None
+        with found.open("rb") as file:
+            sums = [hashlib.file_digest(file, "sha256").hexdigest()]
+        if found.suffix == ".toml" and depth < DEEPEST:
+            try:
+                inner = read_toml(found, "file")
+            except InputError:
+                inner = {}
+            beside = str(found.parent)
+            sums += [each for name in sorted(set(_texts(inner))) if (each := self._contents(beside, name, depth + 1))]
+        self._named[folder, text] = _digest(sums)
+        return self._named[folder, text]
+
+
+def _name(table: Any) -> str | None:
+    name = table.get("name") if isinstance(table, dict) else None
+    return name if isinstance(name, str) else None
+
+
+def _provenance(machine: str | None, library: str | None, stack: str | None, folder: str) -> Iterator[object]:
+    """The numbers of what can be read; what cannot be is no part of any row."""
+    try:
+        if machine is not None:
+            found = load_machine(_beside(folder, machine))
+            yield from ([each.key, each.value] for each in found.provenance())
+            library = library or found.library
+        if library is not None:
+            yield from ([each.key, each.value] for each in load_library(_beside(folder, library)).provenance())
+        if stack is not None:
+            yield repr(load_stack(_beside(folder, stack)))
+    except InputError as error:
+        yield error.what
+
+
+def _beside(folder: str, name: str) -> str:
+    path = Path(folder) / name
+    return str(path) if name.endswith(".toml") and path.is_file() else name
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Texts of a document that may name files."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, dict):
+            waiting += each.values()
+        elif isinstance(each, list):
+            waiting += each
+        elif isinstance(each, str) and "." in each and len(each) <= NAME.most:
+            yield each
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def _digest(value: object) -> str:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=str)
+    return hashlib.sha256(text.encode(errors="backslashreplace")).hexdigest()

@@ -1,0 +1,138 @@
+"""Keys of scenarios as axes of a study: what they hold, whether their values are allowed, and what they are now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from simfrontier.errors import InputError, dotted, shown
+from simfrontier.scenario import Scenario, ScenarioKey, path_of, scenario_keys, scenario_of
+from simfrontier.sweep.axes import Axis, Settings
+from simfrontier.sweep.form import Value
+
+MOST_TRIED = 64  # numbers of an axis that are all tried by themselves; of more the ends, between which all are alike
+
+
+class KeyForms:
+    """What the keys of scenario files hold."""
+
+    @cached_property
+    def _known(self) -> Mapping[str, ScenarioKey]:
+        return {key.name: key for key in scenario_keys()}
+
+    def is_whole(self, key: str) -> bool:
+        """Whether a key holds a whole number."""
+        form = self._of(key)
+        return form is not None and form.is_whole
+
+    def put(self, settings: Settings) -> dict[str, Any]:
+        """Settings as a scenario takes them: a key that holds a list may be given one entry of it."""
+        return {
+            key: [value] if not isinstance(value, list) and self._is_list(key) else value
+            for key, value in settings.items()
+        }
+
+    def names(self) -> list[str]:
+        """The names of all keys, for messages."""
+        return ["scenario", *self._known]
+
+    def _is_list(self, key: str) -> bool:
+        form = self._of(key)
+        return form is not None and form.is_list
+
+    def _of(self, key: str) -> ScenarioKey | None:
+        parts = key.split(".")
+        if parts[0] == "at" and len(parts) > 2:
+            parts = parts[2:]
+        if parts[0] == "plans" and len(parts) > 2:
+            parts = ["plans", "NAME", *parts[2:]]
+        return self._known.get(".".join(parts))
+
+
+def refuse_values(
+    axes: Sequence[Axis], document: Mapping[str, Any], where: str, settings: Settings, forms: KeyForms
+) -> None:
+    """Raise InputError for a value of an axis that a scenario takes neither by itself nor beside the first values of
+    the other axes. Only its form is looked at: what goes wrong at a size or with other values is a matter of points."""
+    first = {key: value for axis in axes for key, value in zip(axis.keys, axis.at(0), strict=True)}
+    for axis in axes:
+        for number, row in _tried(axis):
+            alone = dict(zip(axis.keys, row, strict=True))
+            fault = _fault(document, where, {**settings, **alone}, forms)
+            if fault is not None and _fault(document, where, {**settings, **first, **alone}, forms) is not None:
+                raise _said(axis, number, row, fault, where)
+
+
+def _fault(document: Mapping[str, Any], where: str, settings: Settings, forms: KeyForms) -> InputError | None:
+    try:
+        scenario_of(document, where, forms.put(settings), laid_out=False)
+    except InputError as error:
+        return error
+    return None
+
+
+def _said(axis: Axis, number: int, row: tuple[Value, ...], fault: InputError, where: str) -> InputError:
+    """The fault of a value, told at its place in the study."""
+    got = ", ".join(f"{key} = {shown(value)}" for key, value in zip(axis.keys, row, strict=True))
+    place = ("sampling",) if axis.number is None else ("axes", axis.number)
+    inner = fault.outside(where)
+    same = dotted(inner.key) in axis.keys or any(dotted(path_of(key)) == dotted(inner.key) for key in axis.keys)
+    told = inner.what if same and not inner.where else str(inner)
+    return InputError(f"value {number + 1}, {got}, in {where}: {told}", key=place)
+
+
+def _tried(axis: Axis) -> list[tuple[int, tuple[Value, ...]]]:
+    """The rows of an axis that are tried, with their numbers: all, or of many numbers the smallest and the largest of
+    each key."""
+    if axis.count <= MOST_TRIED:
+        return list(enumerate(axis.rows()))
+    if axis.is_long:
+        return [(number, axis.at(number)) for number in (0, axis.count - 1)]
+    rows = list(enumerate(axis.rows()))
+    chosen = {0}
+    for place in range(len(axis.keys)):
+        numbers = [(row[place], number) for number, row in rows if _is_number(row[place])]
+        chosen |= {min(numbers)[1], max(numbers)[1]} if numbers else set()
+        seen: set[str] = set()
+        for number, row in rows:
+            if not _is_number(row[place]) and (text := repr(row[place])) not in seen:
+                seen.add(text)
+                chosen.add(number)
+    return [rows[number] for number in sorted(chosen)]
+
+
+def _is_number(value: Value) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def value_of(scenario: Scenario, settings: Settings, key: str) -> Any:
+    """What a key is at a point: as set, as the scenario says, or its default. Raises KeyError where there is none."""
+    if key in settings:
+        return settings[key]
+    if key == "scenario":
+        return scenario.name
+    path = path_of(key)
+    if path[0] == "plans" and len(path) > 2:
+        every = ".".join(("plans", "*", *path[2:]))
+        if every in settings:
+            return settings[every]
+        return _followed(scenario.plans[path[1]], path[2:], key)
+    if path[:1] in (("machine",), ("library",)) and path[1:2] == ("overrides",) and len(path) == 3:
+        thing = scenario.machine if path[0] == "machine" else scenario.library
+        return {each.key: each.value for each in thing.provenance()}[path[2]]
+    return _followed(scenario.file, path, key)
+
+
+def _followed(value: Any, path: Sequence[str], key: str) -> Any:
+    """What stands at a path of a table."""
+    for part in path:
+        fields = getattr(type(value), "model_fields", None) or getattr(type(value), "__dataclass_fields__", {})
+        if part not in fields:
+            raise KeyError(key)
+        value = getattr(value, part)
+    if value is None or isinstance(value, bool | int | float | str):
+        return "" if value is None else value
+    if isinstance(value, list | tuple):
+        return value[0] if len(value) == 1 else list(value)
+    raise KeyError(key)

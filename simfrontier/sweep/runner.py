@@ -1,0 +1,189 @@
+"""The run of a study: points whose rows are not there yet, simulated in batches by workers and kept as they come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from simfrontier.errors import InputError, SimfrontierError
+from simfrontier.records import dataclass
+from simfrontier.simulation import Fidelity
+from simfrontier.sweep.columns import result_table
+from simfrontier.sweep.dataset import Counts, kept_in, refuse_folder, write_dataset
+from simfrontier.sweep.digests import Digests
+from simfrontier.sweep.journal import Journal, JournalError, journal_in, stream_of
+from simfrontier.sweep.kept import KeptRows
+from simfrontier.sweep.rows import PointRunner, Row
+from simfrontier.sweep.study import Point, SweepStudy
+from simfrontier.workers import Place, WorkerLostError, Workers
+
+MOST_OF_BATCH = 16  # points: what is lost at most of each worker when all is ended
+BATCHES = 8  # for each worker at least, where there are enough points, so that none is waited for long
+_mine: list[PointRunner] = []  # of a worker process
+
+
+class StoppedError(SimfrontierError):
+    """A sweep was stopped by Ctrl-C; what was simulated is kept."""
+
+    exit_code = 130
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a sweep is: points that are done, of them those that were there before, and those refused; of all."""
+
+    done: int
+    known: int
+    refused: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepOutcome:
+    """What a sweep has made: its folder, what that holds, and points that were there before."""
+
+    folder: Path
+    counts: Counts
+    known: int
+
+
+Report = Callable[[Progress], None]
+
+
+def run_sweep(study: SweepStudy, folder: Path, place: Place, report: Report = lambda _: None) -> SweepOutcome:
+    """Simulate the points of a study that a folder does not have, and write its data set there. Raises InputError for
+    a study without points, one with too many, and a folder that is of something else or cannot be written;
+    StoppedError and WorkerLostError where it ends early: what is kept is not simulated again."""
+    study.refuse_many()
+    refuse_folder(folder, study.name)
+    made = [each for each in (folder, *folder.parents) if not each.exists()]
+    kept = kept_in(folder)
+    digests, new = _compared(study, kept)
+    if not digests:
+        raise InputError("no points are left by its filters; allowed: a study with a point", where=study.where)
+    known = len(digests) - len(new)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"--out {folder}: cannot be written: {error.strerror}; allowed: a folder that you may write"
+        ) from None
+    with _removed_if_empty(made), journal_in(folder, study.name) as journal:
+        if new:
+            run = _Run(study, kept, journal, report, len(digests), known)
+            run.simulate(digests, new, place)
+        counts = write_dataset(study, digests, kept, folder)
+    return SweepOutcome(folder=folder, counts=counts, known=known)
+
+
+def _compared(study: SweepStudy, kept: KeptRows) -> tuple[list[bytes], set[int]]:
+    """The digests of all points, and the numbers of those that have to be simulated: the first of each digest that is
+    not kept."""
+    of = Digests(study)
+    digests: list[bytes] = []
+    new: set[int] = set()
+    seen: set[bytes] = set()
+    for point in study.points():
+        text = of.of(point)
+        digest = bytes.fromhex(text)
+        digests.append(digest)
+        if digest not in seen and text not in kept:
+            seen.add(digest)
+            new.add(point.number)
+    return digests, new
+
+
+@contextmanager
+def _removed_if_empty(made: Sequence[Path]) -> Iterator[None]:
+    """Folders that were made for nothing are removed."""
+    try:
+        yield
+    except BaseException:
+        for place in made:
+            with suppress(OSError):  # there is something in it
+                place.rmdir()
+        raise
+
+
+class _Run:
+    """The simulation of what is new."""
+
+    def __init__(
+        self, study: SweepStudy, kept: KeptRows, journal: Journal, report: Report, total: int, known: int
+    ) -> None:
+        self._study, self._kept, self._journal, self._report = study, kept, journal, report
+        self._total, self._known = total, known
+        self._done, self._refused = known, 0
+
+    def simulate(self, digests: Sequence[bytes], new: set[int], place: Place) -> None:
+        """Simulate the new points. Raises as `run_sweep`."""
+        documents = {path: source.document for path, source in self._study.sources.items()}
+        given = documents, self._study.file.fidelity
+        self._tell()
+        try:
+            with Workers(place, begin_worker, given) as workers:
+                size = max(1, min(MOST_OF_BATCH, -(-len(new) // (BATCHES * workers.num_workers))))
+                batches = _batches(self._study.points(), digests, new, size)
+                for _, (content, rows_of, refused) in workers.as_done(run_batch, ((batch,) for batch in batches)):
+                    self._keep(content, rows_of, refused)
+        except KeyboardInterrupt:
+            raise StoppedError(f"stopped; {self._words()}") from None
+        except WorkerLostError as error:
+            raise WorkerLostError(f"{error}; {self._words()}") from None
+        except JournalError as error:
+            raise JournalError(f"{error.what} ({self._done:,} of {self._total:,} points)", where=error.where) from None
+        finally:
+            _mine.clear()
+
+    def _keep(self, content: bytes, digests: Sequence[str], refused: int) -> None:
+        place = self._journal.size
+        self._journal.add(content)
+        self._kept.add_entry(self._journal.path, place, digests)
+        self._done += len(set(digests))
+        self._refused += refused
+        self._tell()
+
+    def _tell(self) -> None:
+        self._report(Progress(done=self._done, known=self._known, refused=self._refused, total=self._total))
+
+    def _words(self) -> str:
+        return f"{self._done:,} of {self._total:,} points are kept: the same command goes on from there"
+
+
+def _batches(
+    points: Iterable[Point], digests: Sequence[bytes], new: set[int], size: int
+) -> Iterator[tuple[tuple[Point, str], ...]]:
+    """New points with their digests, in order: neighbours share most of their schedules."""
+    batch: list[tuple[Point, str]] = []
+    for point in points:
+        if point.number in new:
+            batch.append((point, digests[point.number].hex()))
+        if len(batch) == size:
+            yield tuple(batch)
+            batch = []
+    if batch:
+        yield tuple(batch)
+
+
+# ── what workers do ──
+
+
+def begin_worker(documents: Mapping[str, Mapping[str, Any]], fidelity: Fidelity | None) -> None:
+    """Make a process ready for batches of a study."""
+    _mine[:] = [PointRunner(documents=documents, fidelity=fidelity)]
+
+
+def run_batch(batch: Sequence[tuple[Point, str]]) -> tuple[bytes, list[str], int]:
+    """The rows of points as the content of a journal's entry, the digest of each row, and how many points were refused
+    in part or as a whole."""
+    rows: list[Row] = []
+    digests: list[str] = []
+    refused = 0
+    for point, digest in batch:
+        mine = _mine[0].rows_of(point)
+        rows += mine
+        digests += [digest] * len(mine)
+        refused += any(row.get("error") is not None for row in mine)
+    return stream_of(result_table(digests, rows)), digests, refused

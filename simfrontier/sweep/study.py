@@ -1,0 +1,175 @@
+"""A study as it is read: scenarios, settings, axes and filters of a file, and the points that they mean."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import field
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from simfrontier.errors import InputError
+from simfrontier.io import read_toml, text_of, toml_of, typed
+from simfrontier.limits import SWEEP_DEPTH, SWEEP_POINTS, TOML_FILE
+from simfrontier.records import dataclass
+from simfrontier.scenario import Scenario, scenario_of
+from simfrontier.sweep.axes import Axis, Settings, axes_of
+from simfrontier.sweep.filters import Filter, parse_filter, refuse_unknown
+from simfrontier.sweep.form import StudyFile, Value
+from simfrontier.sweep.keys import KeyForms, refuse_values, value_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A scenario of a study: where it stands, its document, and what it is with the settings of all points."""
+
+    path: str
+    document: Mapping[str, Any]
+    scenario: Scenario
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """A point of a study: its place in the study's order, the path of its scenario, and what is set in that: those of
+    all points, then those of the axes."""
+
+    number: int
+    scenario: str
+    settings: Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepStudy:
+    """A checked study. `text`: its file as read; `count`: points before filters, which nothing has made yet."""
+
+    where: str
+    text: str
+    file: StudyFile
+    sources: Mapping[str, Source]
+    settings: Settings
+    axes: tuple[Axis, ...]
+    filters: tuple[Filter, ...]
+    count: int = field(default=0)
+
+    @property
+    def name(self) -> str:
+        return self.file.name
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of all axes, in the order of the file."""
+        return tuple(key for axis in self.axes for key in axis.keys)
+
+    def points(self) -> Iterator[Point]:
+        """The points that pass the filters, in order: scenario by scenario; the last axis moves first. Raises
+        InputError where a filter cannot be computed for one."""
+        number = 0
+        for source in self.sources.values():
+            for rows in product(*(axis.rows() for axis in self.axes)):
+                values = (value for row in rows for value in row)
+                settings = {**self.settings, **dict(zip(self.keys, values, strict=True))}
+                if self._is_in(source, settings):
+                    yield Point(number=number, scenario=source.path, settings=settings)
+                    number += 1
+
+    def _is_in(self, source: Source, settings: Settings) -> bool:
+        for number, each in enumerate(self.filters):
+            try:
+                if not each.holds(lambda key: value_of(source.scenario, settings, key)):
+                    return False
+            except InputError as error:
+                raise error.within(self.where, ("filters", number)) from None
+        return True
+
+    def refuse_many(self, told: Callable[[], str] = lambda: "") -> None:
+        """Raise InputError for more points than are made; `told`: what else is said of them."""
+        if fault := SWEEP_POINTS.fault(self.count):
+            raise InputError(f"{fault}{told()}", where=self.where)
+
+
+def load_study(path: str | Path) -> SweepStudy:
+    """Read and check a study file, its scenarios, and every value of every axis by itself.
+
+    Raises InputError: one line that names the file, the key, what was got and what is allowed."""
+    path = Path(path)
+    text = text_of(path, "study", TOML_FILE, "TOML file")
+    return study_of(toml_of(text, str(path)), str(path), text)
+
+
+def study_of(document: Mapping[str, Any], where: str, text: str = "") -> SweepStudy:
+    """A checked study out of a document that was read from `where`."""
+    file = typed(document, StudyFile, where)
+    try:
+        return _resolved(file, where, text)
+    except InputError as error:
+        raise error.within(where) from None
+
+
+def _resolved(file: StudyFile, where: str, text: str) -> SweepStudy:
+    settings = dict(_flat(file.set))
+    forms = KeyForms()
+    axes = axes_of(file.axes, file.sampling, forms.is_whole)
+    for key in (key for axis in axes for key in axis.keys):
+        if key in settings:
+            raise InputError("is the key of an axis, too; allowed: one of the two", key=("set", key))
+    filters = []
+    for number, condition in enumerate(file.filters):
+        try:
+            filters.append(parse_filter(condition))
+        except InputError as error:
+            raise error.within(key=("filters", number)) from None
+    sources = _sources(file, where, settings, forms)
+    count = len(sources) * math.prod(axis.count for axis in axes)
+    study = SweepStudy(
+        where=where,
+        text=text,
+        file=file,
+        sources=sources,
+        settings=settings,
+        axes=axes,
+        filters=tuple(filters),
+        count=count,
+    )
+    for source in sources.values():
+        refuse_values(axes, source.document, source.path, settings, forms)
+        first = {**settings, **{key: value for axis in axes for key, value in zip(axis.keys, axis.at(0), strict=True)}}
+        refuse_unknown(
+            study.filters,
+            lambda key, source=source, first=first: value_of(source.scenario, first, key),  # type: ignore[misc]
+            forms.names,
+        )
+    return study
+
+
+def _flat(table: Mapping[str, Any], before: str = "", depth: int = 0) -> Iterator[tuple[str, Value]]:
+    """The settings of a table, by dotted keys; those of tables in it, too."""
+    if fault := SWEEP_DEPTH.fault(depth):
+        raise InputError(fault, key=("set",))
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{before}{name}.", depth + 1)
+        else:
+            yield before + name, value
+
+
+def _sources(file: StudyFile, where: str, settings: Settings, forms: KeyForms) -> dict[str, Source]:
+    """The study's scenarios by their paths, with the settings of all points."""
+    sources: dict[str, Source] = {}
+    names: dict[str, str] = {}
+    for number, name in enumerate(file.scenarios):
+        path = str(Path(where).parent / name)
+        try:
+            if path in sources:
+                raise InputError("stands twice; allowed: every scenario once")
+            document = read_toml(Path(path), "scenario")
+            scenario_of(document, path, laid_out=False)
+            scenario = scenario_of(document, path, forms.put(settings), laid_out=False)
+            if scenario.name in names:
+                text = f'got the name "{scenario.name}" twice, also of {names[scenario.name]}; allowed: different names'
+                raise InputError(text, where=path, key=("name",))
+        except InputError as error:
+            raise error.within(key=("scenarios", number)) from None
+        names[scenario.name] = name
+        sources[path] = Source(path=path, document=document, scenario=scenario)
+    return sources
