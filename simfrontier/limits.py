@@ -238,6 +238,18 @@ FILTER_PARTS: Final = Limit(most=300, what="parts of a filter", why="each is com
 SWEEP_RECORD: Final = Limit(
     most=256 << 20, what="bytes in an entry of a journal", why="16 points with 1,000 rows each take 10 MB"
 )
+SWEEP_PARTS: Final = Limit(most=10_000, what="files of a data set", why="each has thousands of rows; opened one by one")
+SWEEP_ROWS: Final = Limit(
+    most=2_000_000, what="rows of a sweep", why="a page chooses among them by some 20 numbers of each: 300 MB"
+)
+SWEEP_PAGE_ROWS: Final = Limit(
+    most=20_000, what="rows on the page of a sweep", why="some 100 bytes each once packed; lines above that hide others"
+)
+SWEEP_TEXTS: Final = Limit(
+    most=100_000,
+    what="different texts of a column",
+    why="plans, meshes and notes repeat; digests are one for each point",
+)
 
 # ── machines and libraries ──
 
@@ -256,19 +268,3 @@ LARGEST: Final = 1e30  # of any number of a machine, library or table: far beyon
 SMALLEST: Final = 1e-30  # of those above zero, which are divided by
 LARGEST_SD: Final = 3.0  # of the logarithm of a time: a factor of 20 either way
 LARGEST_S: Final = 1e9  # of one time: thirty years
-
-# ── sweeps ──
-
-SWEEP_PARTS: Final = Limit(most=10_000, what="files of a data set", why="each has thousands of rows; opened one by one")
-SWEEP_ROWS: Final = Limit(
-    most=2_000_000, what="rows of a sweep", why="a page chooses among them by some 20 numbers of each: 300 MB"
-)
-SWEEP_AXES: Final = Limit(most=64, what="axes of a sweep", why="studies have up to ten; each is a column of numbers")
-SWEEP_PAGE_ROWS: Final = Limit(
-    most=20_000, what="rows on the page of a sweep", why="some 100 bytes each once packed; lines above that hide others"
-)
-SWEEP_TEXTS: Final = Limit(
-    most=100_000,
-    what="different texts of a column",
-    why="plans, meshes and notes repeat; digests are one for each point",
-)

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Final
 
 from simfrontier.report.findings.sweep import PACE, SweepFindings, SweptAxis, column_quantities, sweep_findings
-from simfrontier.report.findings.sweep_columns import AXIS, Quantity
-from simfrontier.report.findings.sweep_rows import ROWS, Words
+from simfrontier.report.findings.sweep_columns import Quantity
+from simfrontier.report.findings.sweep_rows import Words
 from simfrontier.report.manifest import versions
 from simfrontier.report.phrases import NOTHING, number, percent, quantity
 from simfrontier.report.render import page_of
 from simfrontier.report.sweep_data import choices_of, few_values, page_data, varied_columns
 from simfrontier.report.theme import marks
+from simfrontier.sweep import AXIS, ROWS
 from simfrontier.units import has_multiples
 from simfrontier.wholefile import write_whole
 
@@ -25,10 +26,10 @@ MOST_LISTED: Final = 40  # rows of a table that is not the table of all
 def write_sweep_page(folder: Path) -> None:
     """Write index.html into the folder of a sweep, from the rows that are there. Raises InputError where the folder
     holds no data set that can be read, or the page cannot be written."""
-    write_whole(folder / PAGE, sweep_page(sweep_findings(folder), folder.absolute().name))
+    write_whole(folder / PAGE, sweep_page(sweep_findings(folder)))
 
 
-def sweep_page(found: SweepFindings, name: str) -> str:
+def sweep_page(found: SweepFindings) -> str:
     """The page as text; the same findings give the same text."""
     quantities, mark = column_quantities(found), marks(found.plans)
     front = list(found.front.items())[-1] if found.front else None
@@ -38,7 +39,6 @@ def sweep_page(found: SweepFindings, name: str) -> str:
     return page_of(
         "sweep",
         found=found,
-        name=name,
         told=partial(told, found, quantities),
         settings=partial(settings, found, quantities),
         axis_values=axis_values,

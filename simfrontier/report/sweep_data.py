@@ -9,15 +9,16 @@ from simfrontier.report.figures.breakdown import PARTS
 from simfrontier.report.findings.neighbours import Neighbours
 from simfrontier.report.findings.ranks_in_groups import Ranks
 from simfrontier.report.findings.sweep import FRONT, PACE, SweepFindings
-from simfrontier.report.findings.sweep_columns import AXIS, EXPOSED_SHARE, Quantity
-from simfrontier.report.findings.sweep_rows import ROWS, Column, Numbers, Words
+from simfrontier.report.findings.sweep_columns import ERROR, EXPOSED_SHARE, Quantity, is_list
+from simfrontier.report.findings.sweep_rows import Column, Numbers, Words
 from simfrontier.report.theme import PlanMark
+from simfrontier.sweep import AXIS, ROWS
 
 DIGITS: Final = 6  # of results: more than is shown, or told apart by a chart
 FEW: Final = 24  # values of an axis that a drop-down lists
 SHORT_DIGEST: Final = 12  # digits of a schedule's digest that are shown
 RESULTS_DRAWN: Final = ("step_time_s", PACE, "tflops_per_device", EXPOSED_SHARE, "peak_memory_bytes", "fits")
-NOT_OFFERED: Final = ("schedule_digest", "note", "fidelity", "mesh")
+NOT_OFFERED: Final = ("schedule_digest", "note", "fidelity", "mesh", ERROR)
 _PART_COLUMNS: Final = {"compute": "compute_time_s"} | {
     part: f"exposed_{part}_s" for part in PARTS if part != "compute"
 }
@@ -44,7 +45,10 @@ def page_data(
         "parts": [
             {"column": _PART_COLUMNS[key], "words": part.name, "colour": part.colour} for key, part in PARTS.items()
         ],
-        "files": {},
+        "paths": dict(found.study.paths),
+        "settings": list(found.study.settings),
+        "fidelity": found.study.fidelity,
+        "studyFile": found.study.file,
         "thinned": found.is_thinned,
         "rowsFile": ROWS,
         "pace": PACE,
@@ -101,6 +105,8 @@ def few_values(found: SweepFindings, name: str) -> bool:
 def _column(found: SweepFindings, name: str, of: Quantity) -> dict[str, Any]:
     column, is_axis = found.rows[name], name.startswith(AXIS)
     told: dict[str, Any] = {"words": of.words, "unit": of.unit, "better": of.better, "isAxis": is_axis}
+    if is_axis:
+        told["isList"] = is_list(name.removeprefix(AXIS))
     if isinstance(column, Words):
         texts = [text[:SHORT_DIGEST] for text in column.texts] if name == "schedule_digest" else list(column.texts)
         return told | {"texts": texts, "places": column.places.tolist(), "isTruth": column.is_truth}

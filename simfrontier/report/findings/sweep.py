@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING, Final
 from simfrontier.limits import SWEEP_PAGE_ROWS
 from simfrontier.records import dataclass
 from simfrontier.report.findings.sweep_columns import (
-    AXIS,
+    ERROR,
     EXPOSED_SHARE,
+    KNOWN,
     OF_POINT,
     QUANTITIES,
-    RESULTS,
     Quantity,
     Unit,
     axis_quantities,
     sentence_of,
 )
 from simfrontier.report.findings.sweep_rows import Column, DataSet, Numbers, Rows, Words, data_set_of
+from simfrontier.report.findings.swept_study import SweptStudy, study_in
+from simfrontier.sweep import AXIS, RESULTS
 
 if TYPE_CHECKING:
     from simfrontier.arrays import Floats, Ints
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 PACE: Final = "tokens_per_s"  # what rows of one size are ranked by: the work of a step may differ between points
 FRONT: Final = ("peak_memory_bytes", PACE)  # the pair of the first front
 FEWEST_HEX: Final = 16  # digits of a digest that a link has
-_CHOSEN_BY: Final = ("point", "scenario", "plan", "devices", "fits", "note", *FRONT)
+_CHOSEN_BY: Final = ("point", "scenario", "plan", "devices", "fits", ERROR, *FRONT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,9 +52,10 @@ class SweptAxis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """Points that could not be run for one reason: how many, and the numbers of the first."""
+    """What could not be run for one reason: how many rows of how many points, and the numbers of the first."""
 
     reason: str
+    num_rows: int
     num_points: int
     examples: tuple[int, ...]
 
@@ -62,15 +65,18 @@ class SweepFindings:
     """A sweep as its page shows it. `rows`: columns of the rows that are shown, whole points in the order of the study;
     `point_of`: for each of them the place of its point among those shown, which `numbers` and `digests` name.
 
-    `num_points`, `num_rows` and `num_unfit` (rows that do not fit in memory) count all of the sweep.
+    `num_points`, `num_rows`, `num_unfit` (rows that do not fit in memory) and `num_refused` (points all of whose rows
+    were refused) count all of the sweep.
     `best`: rows (of those shown) that are first of their scenario, plan and size, the best sizes' first. `front`: rows
     on the Pareto front of `FRONT` by scenario and size, the least memory first. `within` ranks rows by `PACE` among all
     rows of their scenario, plan and size, `overall` among those of all plans.
     """
 
+    study: SweptStudy
     num_points: int
     num_rows: int
     num_unfit: int
+    num_refused: int
     axes: tuple[SweptAxis, ...]
     refused: tuple[Refused, ...]
     rows: Rows
@@ -151,10 +157,13 @@ def sweep_findings(folder: Path, most_rows: int = SWEEP_PAGE_ROWS.most) -> Sweep
     first = np.unique(points, return_index=True)[1]
     beside, near = _beside(axes, rows, first)
     on_page = {size: [int(at) for at in place[front] if at >= 0] for size, front in fronts.items()}
+    refused_rows = np.bincount(point_of, _places(every[ERROR]) >= 0)
     return SweepFindings(
+        study=study_in(folder, found.manifest),
         num_points=all_numbers.size,
         num_rows=found.num_rows,
         num_unfit=int(np.count_nonzero(_fits(every) == 0)),
+        num_refused=int(np.count_nonzero(refused_rows == np.bincount(point_of))),
         axes=axes,
         refused=_refused(every),
         rows=rows,
@@ -181,13 +190,13 @@ def short_digests(digests: Sequence[str]) -> tuple[str, ...]:
 def column_quantities(found: SweepFindings) -> dict[str, Quantity]:
     """What is in every column that rows have, by its name: of axes, then of results."""
     axes = {AXIS + axis.key: axis.quantity for axis in found.axes}
-    return axes | {name: QUANTITIES[name] for name in (*RESULTS, EXPOSED_SHARE) if name in found.rows}
+    return axes | {name: QUANTITIES[name] for name in ("scenario", *RESULTS, EXPOSED_SHARE, ERROR)}
 
 
 def _shown_rows(found: DataSet, shown: Ints) -> dict[str, Column]:
     import numpy as np
 
-    names = dict.fromkeys((*OF_POINT, *(AXIS + key for key in found.axes), *RESULTS))
+    names = dict.fromkeys((*OF_POINT, *(AXIS + key for key in found.axes), *KNOWN))
     rows = found.read(list(names), shown)
     with np.errstate(divide="ignore", invalid="ignore"):
         share = _values(rows["exposed_comm_s"]) / _values(rows["step_time_s"])
@@ -262,18 +271,22 @@ def _swept(found: DataSet, rows: Rows) -> tuple[SweptAxis, ...]:
 
 
 def _refused(rows: Rows) -> tuple[Refused, ...]:
-    """Points without any plan, by what their note says."""
+    """What was refused by its reason, the most frequent first."""
     import numpy as np
 
-    plan, note = rows["plan"], rows["note"]
-    assert isinstance(plan, Words) and isinstance(note, Words)
+    error = rows[ERROR]
+    assert isinstance(error, Words)
     numbers = _values(rows["point"]).astype(np.int64)
+    order = np.argsort(error.places, kind="stable")
     made = []
-    for place in np.unique(note.places[plan.places < 0]):
-        points = np.unique(numbers[(plan.places < 0) & (note.places == place)])
-        reason = note.texts[place] if place >= 0 else "no reason is told"
-        made.append(Refused(reason=reason, num_points=points.size, examples=tuple(map(int, points[:3]))))
-    return tuple(sorted(made, key=lambda each: (-each.num_points, each.reason)))
+    for own in np.split(order, np.flatnonzero(np.diff(error.places[order])) + 1):
+        place = int(error.places[own[0]])
+        if place >= 0:
+            points = np.unique(numbers[own])
+            examples = tuple(map(int, points[:3]))
+            reason = error.texts[place]
+            made.append(Refused(reason=reason, num_rows=own.size, num_points=points.size, examples=examples))
+    return tuple(sorted(made, key=lambda each: (-each.num_rows, each.reason)))
 
 
 def _best(rows: Rows, within: Ranks) -> tuple[int, ...]:

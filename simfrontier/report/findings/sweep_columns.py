@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from simfrontier.records import dataclass
-from simfrontier.study import COLUMNS, MORE_COLUMNS
+from simfrontier.sweep import RESULTS
 from simfrontier.units import unit_of
+
+if TYPE_CHECKING:
+    from simfrontier.scenario import ScenarioKey
 
 Unit = Literal["s", "bytes", "bytes/s", "flop", "flop/s", "1/s", "share", "count", "number", "text", "truth"]
 Better = Literal["less", "more", ""]
 
-AXIS: Final = "axis:"  # what names of columns of axes begin with; the key of the scenario follows
 OF_POINT: Final = ("point", "digest", "scenario")
+ERROR: Final = "error"  # why a row was refused
 EXPOSED_SHARE: Final = "exposed_share"  # worked out here, of the step's time
 _GENERAL: Final = ("machine.overrides.", "library.overrides.", "training.", "engine.", "run.", "model.", "plans.*.")
 _UNITS: Final = (".bytes.per.s", ".flops.per.s", ".per.s", ".bytes", ".flops", ".s")  # ends of keys, _ as .
@@ -78,16 +81,12 @@ QUANTITIES: Final[Mapping[str, Quantity]] = {
     "schedule_digest": _text("digest of the schedule"),
     "mesh": _text("mesh"),
     "note": _text("note"),
+    ERROR: _text("why it was refused"),
     "step_time_p05_s": _seconds("step, low end of nine samples of ten"),
     "step_time_p50_s": _seconds("step, median of samples"),
     "step_time_p95_s": _seconds("step, high end of nine samples of ten"),
 }
-RESULTS: Final = tuple(dict.fromkeys((*COLUMNS, *MORE_COLUMNS)))
-
-
-def is_known(name: str) -> bool:
-    """Whether a column of this name belongs to rows of a sweep."""
-    return name.startswith(AXIS) or name in OF_POINT or name in RESULTS
+KNOWN: Final = (*OF_POINT, *RESULTS, ERROR)  # of every sweep, beside its axes
 
 
 def axis_quantities(keys: Iterable[str], kinds: Mapping[str, Unit]) -> dict[str, Quantity]:
@@ -99,19 +98,35 @@ def axis_quantities(keys: Iterable[str], kinds: Mapping[str, Unit]) -> dict[str,
     return {key: Quantity(words=told[key], unit=kinds.get(key) or _unit(key)) for key in keys}
 
 
+def sentence_of(key: str) -> str:
+    """What a key of a scenario means; of numbers of machines and libraries, where they are told."""
+    form = _form_of(key)
+    if form is not None:
+        return form.sentence
+    owner = next((name for name in ("machine", "library") if key.startswith(f"{name}.overrides.")), "")
+    return f"a number of the {owner}'s file" if owner else ""
+
+
+def is_list(key: str) -> bool:
+    """Whether a key of a scenario holds a list: one value of it is a list of one."""
+    form = _form_of(key)
+    return form is not None and form.is_list
+
+
+def _form_of(key: str) -> ScenarioKey | None:
+    parts = key.split(".")
+    if parts[0] == "at" and len(parts) > 2:
+        parts = parts[2:]
+    if parts[0] == "plans" and len(parts) > 2:
+        parts = ["plans", "NAME", *parts[2:]]
+    return _forms().get(".".join(parts))
+
+
 @cache
-def sentences() -> Mapping[str, str]:
-    """What keys of scenarios mean, a sentence for each by its key; a plan's are those of `plans.*.KEY`."""
+def _forms() -> Mapping[str, ScenarioKey]:
     from simfrontier.scenario import scenario_keys
 
-    return {each.name.replace("plans.NAME.", "plans.*."): each.sentence for each in scenario_keys()}
-
-
-def sentence_of(key: str) -> str:
-    """What a key of a scenario means; empty for numbers of machines and libraries, which are named in their files."""
-    parts = key.split(".")
-    every_plan = ".".join(["plans", "*", *parts[2:]]) if parts[0] == "plans" else key
-    return sentences().get(key) or sentences().get(every_plan, "")
+    return {each.name: each for each in scenario_keys()}
 
 
 def _end(key: str) -> str:

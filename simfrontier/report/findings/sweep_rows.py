@@ -11,13 +11,12 @@ from simfrontier.errors import InputError, nearest, shown
 from simfrontier.limits import CELLS, SWEEP_AXES, SWEEP_PARTS, SWEEP_ROWS, SWEEP_TEXTS, TEXT
 from simfrontier.plaintext import without_controls
 from simfrontier.records import dataclass
-from simfrontier.report.findings.sweep_columns import AXIS, OF_POINT, QUANTITIES, RESULTS, is_known
+from simfrontier.report.findings.sweep_columns import KNOWN, QUANTITIES
+from simfrontier.sweep import AXIS, ROWS, manifest_of
 
 if TYPE_CHECKING:
     from simfrontier.arrays import Floats, Ints
 
-ROWS: Final = "rows.parquet"  # in the folder of a sweep
-_ALLOWED: Final = "the folder of a sweep, as `simfrontier sweep` writes it"
 _DAMAGED: Final = "a data set as `simfrontier sweep` writes it; the same sweep again makes it whole"
 
 
@@ -50,9 +49,11 @@ Rows = Mapping[str, Column]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataSet:
-    """A data set whose rows have been counted, and whose columns are known. `axes`: keys of scenarios."""
+    """A data set whose rows have been counted, and whose columns are known. `manifest`: as written beside it; `axes`:
+    keys of scenarios."""
 
     folder: Path
+    manifest: Mapping[str, Any]
     parts: tuple[Path, ...]
     names: tuple[str, ...]
     num_rows: int
@@ -81,12 +82,10 @@ class DataSet:
 def data_set_of(folder: Path) -> DataSet:
     """The data set in the folder of a sweep. Raises InputError where there is none, or one without rows, too large, or
     with columns that are not known."""
-    where = folder / ROWS
-    if not where.is_dir():
-        raise InputError(f"got no {ROWS} there; allowed: {_ALLOWED}", where=str(folder))
-    parts = tuple(sorted(path for path in where.iterdir() if path.suffix == ".parquet" and path.is_file()))
+    manifest, where = manifest_of(folder), folder / ROWS
+    parts = tuple(sorted(path for path in where.glob("part-*.parquet") if path.is_file()))
     if not parts:
-        raise InputError(f"got a data set without files; allowed: {_ALLOWED}", where=str(where))
+        raise InputError(f"has no rows; allowed: {_DAMAGED}", where=str(where))
     _refuse(SWEEP_PARTS.fault(len(parts)), where)
     names, num_rows = dict[str, None](), 0
     for part in parts:
@@ -100,18 +99,17 @@ def data_set_of(folder: Path) -> DataSet:
     _refuse(SWEEP_ROWS.fault(num_rows), where)
     _refuse_columns(names, where)
     if num_rows == 0:
-        raise InputError("got a data set without rows; allowed: at least one row", where=str(where))
-    return DataSet(folder=folder, parts=parts, names=tuple(names), num_rows=num_rows)
+        raise InputError(f"has no rows; allowed: {_DAMAGED}", where=str(where))
+    return DataSet(folder=folder, manifest=manifest, parts=parts, names=tuple(names), num_rows=num_rows)
 
 
 def _refuse_columns(names: Iterable[str], where: Path) -> None:
     """Raise InputError for columns that are missing, that are not known, and for too many axes."""
-    wanted = dict.fromkeys((*OF_POINT, *RESULTS))
     for name in names:
-        if not is_known(name):
-            known = f"{nearest(name, wanted)} (another version of simfrontier may have written it)"
-            raise InputError(f"unknown column; {known}", where=str(where), key=(without_controls(name),))
-    if missing := [name for name in wanted if name not in names]:
+        if not name.startswith(AXIS) and name not in KNOWN:
+            known = f"{nearest(name, KNOWN)} (another version of simfrontier may have written it)"
+            raise InputError(f"got the column {shown(without_controls(name))}; {known}", where=str(where))
+    if missing := [name for name in KNOWN if name not in names]:
         raise InputError(f"no such column; allowed: {_DAMAGED}", where=str(where), key=(missing[0],))
     _refuse(SWEEP_AXES.fault(sum(name.startswith(AXIS) for name in names)), where)
 

@@ -52,8 +52,8 @@ class PointReport {
 
   lead(rows, run) {
     const { columns, within } = this.data;
-    const note = rows.map((row) => valueOf(columns.note, row)).find(Boolean);
-    if (!run.length) return note ? `Not run: ${note}` : "No plan of this point fits in memory.";
+    const error = rows.map((row) => valueOf(columns.error, row)).find(Boolean);
+    if (!run.length) return error ? `Refused: ${error}` : "No plan of this point fits in memory.";
     const best = run.reduce((a, b) => (columns[this.data.pace].values[a] >= columns[this.data.pace].values[b] ? a : b));
     const rank = within.among[best] > 1 ? `; in place ${placeOf(within.place[best], within.among[best])} among points of this plan and size` : "";
     return `${this.named(best)} devices is fastest: ${told(columns.step_time_s, best)} a step, ${told(columns[this.data.pace], best)} tokens per second${rank}.`;
@@ -129,10 +129,11 @@ class PointReport {
   }
 
   command(point, rows) {
-    const { columns, files } = this.data;
+    const { columns, paths, settings, fidelity, studyFile } = this.data;
     const several = (column) => [...new Set(rows.map((row) => valueOf(column, row)).filter((value) => value !== null))];
     const scenario = valueOf(columns.scenario, rows[0]) ?? "";
-    const words = ["simfrontier", "run", files[scenario] ?? `scenarios/${scenario}.toml`];
+    const words = ["simfrontier", "run", paths[scenario] ?? `${scenario}.toml`];
+    for (const setting of settings) words.push("--set", setting);
     for (const [name, column] of this.axes) {
       const value = valueOf(column, rows[0]);
       if (value !== null && name !== "axis:run.devices") words.push("--set", `${name.slice(5)}=${settingOf(column, value)}`);
@@ -140,6 +141,7 @@ class PointReport {
     const [plans, sizes] = [several(columns.plan), several(columns.devices)];
     if (plans.length) words.push("--plans", plans.join(","));
     if (sizes.length) words.push("--devices", sizes.join(","));
+    if (fidelity) words.push("--fidelity", fidelity);
     words.push("--out", `reports/point-${this.data.numbers[point]}`);
     const text = words.map(quoted).join(" ");
     const copy = element("button", { type: "button" }, "Copy");
@@ -149,7 +151,7 @@ class PointReport {
     });
     return [
       element("h3", {}, "The complete report"),
-      element("p", {}, "Timeline, memory over the step, use of links and error bars are not in the rows of a sweep. This makes them for this point:"),
+      element("p", {}, "Timeline, memory over the step, use of links and error bars are not in the rows of a sweep. This makes them for this point, in the folder of the study", ...(studyFile ? [" ", element("code", {}, studyFile)] : []), ":"),
       element("pre", { class: "command" }, element("code", {}, ...words.flatMap((word, at) => [at ? " " : "", element("span", {}, quoted(word))]))),
       element("p", { class: "choices" }, copy),
     ];
@@ -158,9 +160,11 @@ class PointReport {
 
 const placeOf = (place, among) => `${fixed(place, 0)} of ${fixed(among, 0)}`;
 
-// A value as the command line takes it: as in TOML, a plain word without quotes.
+// A value as the command line takes it: as in TOML, a plain word without quotes; of values of several types a column has
+// the JSON. A key that holds a list takes one value as a list of one.
 function settingOf(column, value) {
-  if (typeof value === "number") return column.isWhole || !Number.isInteger(value) ? String(value) : `${value}.0`;
-  if (column.isTruth) return value === "yes" ? "true" : "false";
-  return /^[A-Za-z][\w-]*$/.test(value) && !["true", "false", "inf", "nan"].includes(value) ? value : JSON.stringify(value);
+  const one = typeof value === "number" ? written(column, value) : column.isTruth ? String(value === "yes") : bare(value);
+  return column.isList && !one.startsWith("[") ? `[${one}]` : one;
 }
+const written = (column, value) => (column.isWhole || !Number.isInteger(value) ? String(value) : value.toFixed(1));
+const bare = (text) => (/^(\[.*\]|true|false|-?[\d.]+(e[+-]?\d+)?)$/i.test(text) || (/^[A-Za-z][\w-]*$/.test(text) && !["inf", "nan"].includes(text)) ? text : JSON.stringify(text));
