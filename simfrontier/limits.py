@@ -243,7 +243,10 @@ SWEEP_ROWS: Final = Limit(
     most=2_000_000, what="rows of a sweep", why="a page chooses among them by some 20 numbers of each: 300 MB"
 )
 SWEEP_PAGE_ROWS: Final = Limit(
-    most=20_000, what="rows on the page of a sweep", why="some 100 bytes each once packed; lines above that hide others"
+    most=20_000, what="rows on the page of a sweep", why="up to 200 bytes each once packed: 4 MB beside plotly's 2"
+)
+SWEEP_LINES: Final = Limit(
+    most=2_000, what="lines of parallel coordinates", why="more hide each other; without a GPU these take seconds"
 )
 SWEEP_TEXTS: Final = Limit(
     most=100_000,

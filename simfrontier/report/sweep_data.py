@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from simfrontier.limits import SWEEP_LINES
 from simfrontier.report.figures.breakdown import PARTS
 from simfrontier.report.findings.neighbours import Neighbours
 from simfrontier.report.findings.ranks_in_groups import Ranks
@@ -52,6 +53,7 @@ def page_data(
         "thinned": found.is_thinned,
         "rowsFile": ROWS,
         "pace": PACE,
+        "mostLines": SWEEP_LINES.most,
         "varied": varied,
         "parallel": [*varied, *RESULTS_DRAWN],
         "coloured": [name for name in (*varied, *values) if _varies(found, name)],

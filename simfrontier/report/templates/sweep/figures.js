@@ -31,28 +31,32 @@ function broken(text, width) {
   return lines.map(escaped).join("<br>");
 }
 
-// A vertical axis for each column, a line for each row, coloured by one of them.
-function parallelFigure(columns, rows, coloured) {
-  const dimensions = columns.map((column) => {
-    const numbers = numbersOf(column);
-    const different = differentOf(column, rows);
-    const { by, title } = scaleOf(column, rows);
-    const isMissing = (row) => numbers[row] === null || (column.texts && numbers[row] < 0);
-    const [low, high] = [different[0] / by, different.at(-1) / by];
-    const room = column.texts ? 0.5 : low === high ? Math.abs(low) / 2 || 1 : 0;
-    const none = low - room - 0.12 * (high - low + 2 * room); // below all others: rows without a value
-    const isSome = rows.some(isMissing);
-    const ticks = different.length <= 8 ? different.map((value) => value / by) : evenly(low, high);
-    const words = ticks.map((tick) => escaped(column.texts ? column.texts[tick] : plainTick(tick)));
-    return {
-      label: broken(title, 15),
-      values: rows.map((row) => (isMissing(row) ? none : numbers[row] / by)),
-      range: [isSome ? none : low - room, high + room],
-      tickvals: isSome ? [none, ...ticks] : ticks,
-      ticktext: isSome ? ["none", ...words] : words,
-    };
-  });
-  const numbers = numbersOf(coloured), { by, title } = scaleOf(coloured, rows), different = differentOf(coloured, rows);
+// Where rows stand on a vertical axis of a column; those without a value stand below all others.
+function verticalOf(column, rows) {
+  const numbers = numbersOf(column), different = differentOf(column, rows), { by, title } = scaleOf(column, rows);
+  const isMissing = (row) => numbers[row] === null || (column.texts && numbers[row] < 0);
+  const [low, high] = [different[0] / by, different.at(-1) / by];
+  const room = column.texts ? 0.5 : low === high ? Math.abs(low) / 2 || 1 : 0;
+  const none = low - room - 0.12 * (high - low + 2 * room);
+  const isSome = rows.some(isMissing);
+  const ticks = different.length <= 8 ? different.map((value) => value / by) : ticksOf(low, high);
+  const words = ticks.map((tick) => escaped(column.texts ? column.texts[tick] : tickWords(tick)));
+  const at = (row) => (isMissing(row) ? none : numbers[row] / by);
+  const drawn = {
+    name: column.name,
+    label: broken(title, 16),
+    range: [isSome ? none : low - room, high + room],
+    tickvals: isSome ? [none, ...ticks] : ticks,
+    ticktext: isSome ? ["none", ...words] : words,
+  };
+  return { at, drawn, hasValues: different.length > 0 };
+}
+
+// A vertical axis for each column, a line for each row, coloured by one of them. `all`: rows that axes reach over.
+function parallelFigure(columns, rows, all, coloured) {
+  const axes = columns.map((column) => verticalOf(column, all)).filter((axis) => axis.hasValues);
+  const dimensions = axes.map(({ at, drawn }) => ({ ...drawn, values: rows.map(at) }));
+  const numbers = numbersOf(coloured), { by, title } = scaleOf(coloured, all), different = differentOf(coloured, all);
   const bar = { title: { text: broken(title, 18), side: "top" }, thickness: 14, outlinewidth: 0, len: 1 };
   if (coloured.texts) Object.assign(bar, { tickvals: different, ticktext: different.map((place) => escaped(coloured.texts[place])) });
   const line = {
@@ -62,11 +66,26 @@ function parallelFigure(columns, rows, coloured) {
     showscale: true,
     colorbar: bar,
   };
-  return chart([{ type: "parcoords", dimensions, line, labelside: "top" }], { height: 470, margin: { l: 60, r: 30, t: 90, b: 30 } });
+  const figure = chart([{ type: "parcoords", dimensions, line, labelside: "top" }], { height: 460, margin: { l: 60, r: 30, t: 70, b: 20 } });
+  return { figure, placesOf: Object.fromEntries(axes.map(({ at, drawn }) => [drawn.name, at])) };
 }
 
-const plainTick = (value) => String(Number(value.toPrecision(3)));
-const evenly = (low, high) => [0, 1, 2, 3, 4, 5].map((step) => low + (step * (high - low)) / 5);
+// A number at an axis: 1.15M, 4,096, 0.035.
+function tickWords(value) {
+  const short = (number) => fixed(number, 3).replace(/\.?0+$/, "");
+  if (Math.abs(value) >= 1e6) return `${short(Number((value / 1e6).toPrecision(3)))}M`;
+  return Math.abs(value) >= 100 ? short(Number(value.toPrecision(4))) : String(Number(value.toPrecision(3)));
+}
+
+// Round numbers between two ends, and the ends.
+function ticksOf(low, high) {
+  const rough = (high - low) / 5, power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 2.5, 5, 10].map((each) => each * power).find((each) => each >= rough);
+  const inner = [];
+  for (let at = Math.ceil(low / step); at * step <= high; at++) inner.push(at * step);
+  const apart = (tick) => tick - low > 0.6 * step && high - tick > 0.6 * step;
+  return [low, ...inner.filter(apart), high];
+}
 
 // A grid of two columns, the brighter the better.
 function heatFigure(rows, x, y, value, how) {

@@ -56,6 +56,14 @@ function frontOf(rows, x, y) {
   return front;
 }
 
+// At most so many of the rows: those that are wanted, and of the others some at even distances.
+function thinned(rows, most, isWanted) {
+  if (rows.length <= most) return rows;
+  const others = rows.filter((row) => !isWanted(row)), room = Math.max(0, most - (rows.length - others.length));
+  const taken = new Set(Array.from({ length: room }, (_, at) => others[Math.floor((at * others.length) / room)]));
+  return rows.filter((row) => isWanted(row) || taken.has(row));
+}
+
 function medianOf(values) {
   const sorted = values.slice().sort((a, b) => a - b), middle = sorted.length >> 1;
   return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;

@@ -4,10 +4,13 @@
   const form = (name) => document.getElementById(name);
   const parallel = form("of-parallel"), heat = form("of-heat"), front = form("of-front"), points = form("of-points");
   const reportPlace = document.getElementById("report"), title = document.title;
-  window.makers = {};
+  const pointOf = () => /^#point=([\w-]{1,64})$/.exec(location.hash)?.[1];
+  document.body.classList.toggle("reported", pointOf() !== undefined); // before any chart is drawn
   if (typeof DecompressionStream !== "function") return; // page.js says so
-  const loading = unpacked("rows").json();
-  loading.then(started).catch(console.error);
+  const starting = unpacked("rows").json().then(started);
+  starting.catch(console.error);
+  const later = (name) => async () => (await starting)[name]();
+  window.makers = Object.fromEntries(["fig-parallel", "fig-heat", "fig-front", "fig-parts"].map((name) => [name, later(name)]));
 
   function started(data) {
     const { columns } = data;
@@ -15,8 +18,8 @@
     const all = data.pointOf.map((_, row) => row);
     const planned = all.filter((row) => columns.plan.places[row] >= 0);
     const report = new PointReport(data, reportPlace), table = new RowsTable(data, document.getElementById("rows-table"));
-    let parallelRows = planned; // that are drawn there
-    let brushed = null; // those of them within the brushes, where there are any
+    let lines = null; // of the parallel coordinates: all rows, those drawn, and where rows stand on the axes
+    let brushed = null; // rows within the brushes, where there are any
 
     // Rows of what the drop-downs of a form have chosen; an empty choice is all.
     function chosen(choices, rows) {
@@ -25,11 +28,16 @@
     }
     const hasTime = (row) => columns.step_time_s.values[row] !== null;
 
-    makers["fig-parallel"] = async () => {
-      parallelRows = chosen(parallel, planned);
-      return { all: parallelFigure(data.parallel.map((name) => columns[name]), parallelRows, columns[parallel.elements.coloured.value]) };
+    const makers = {}; // of figures by their name; each says beside the chart what it shows
+    makers["fig-parallel"] = () => {
+      const rows = chosen(parallel, planned);
+      const drawn = thinned(rows, data.mostLines, (row) => data.within.place[row] === 1);
+      const made = parallelFigure(data.parallel.map((name) => columns[name]), drawn, rows, columns[parallel.elements.coloured.value]);
+      lines = { rows, drawn, placesOf: made.placesOf };
+      return { all: made.figure };
     };
-    makers["fig-heat"] = async () => {
+
+    makers["fig-heat"] = () => {
       const { x, y, value, how } = heat.elements;
       const rows = chosen(heat, planned.filter(hasTime));
       const { figure, isRanges } = heatFigure(rows, columns[x.value], columns[y.value], columns[value.value], how.value);
@@ -40,7 +48,7 @@
       return { all: figure };
     };
 
-    makers["fig-front"] = async () => {
+    makers["fig-front"] = () => {
       const { x, y } = front.elements, rows = chosen(front, planned.filter(hasTime));
       const [across, up] = [columns[x.value], columns[y.value]];
       const best = frontOf(rows.slice(), across, up);
@@ -59,14 +67,17 @@
       table.show(rows.filter((row) => (!isFits || columns.fits.places[row] === 1) && (!within || within.has(row))));
     }
 
-    // The rows within all brushes, from what plotly keeps of them.
+    // The rows within all brushes, drawn or not, from what plotly keeps of the brushes.
     function brush() {
-      const { dimensions } = boxOf("fig-parallel").data[0];
-      const limits = dimensions.map(({ constraintrange: range, values }) => [values, range && (Array.isArray(range[0]) ? range : [range])]);
-      const isSome = limits.some(([, ranges]) => ranges);
-      const isWithin = (at) => limits.every(([values, ranges]) => !ranges || ranges.some(([low, high]) => values[at] >= low && values[at] <= high));
-      brushed = isSome ? parallelRows.filter((_, at) => isWithin(at)) : null;
-      document.getElementById("said-parallel").textContent = brushed ? `${counted(brushed.length, "row")} of ${fixed(parallelRows.length, 0)} within the brushes; the table of points below shows these.` : "";
+      const held = boxOf("fig-parallel").data[0].dimensions.filter((each) => each.constraintrange);
+      const limits = held.map(({ name, constraintrange: range }) => [lines.placesOf[name], Array.isArray(range[0]) ? range : [range]]);
+      const isWithin = (row) => limits.every(([at, ranges]) => ranges.some(([low, high]) => at(row) >= low && at(row) <= high));
+      brushed = held.length ? lines.rows.filter(isWithin) : null;
+      const isThinned = lines.drawn.length < lines.rows.length;
+      document.getElementById("said-parallel").textContent = [
+        isThinned ? `Drawn: ${fixed(lines.drawn.length, 0)} of ${counted(lines.rows.length, "row")}, the best of each plan and size and of the others some at even distances.` : "",
+        brushed ? `${counted(brushed.length, "row")} of ${fixed(lines.rows.length, 0)} within the brushes; the table of all points shows these.` : "",
+      ].join(" ");
       points.elements.brushed.disabled = !brushed;
       fill();
     }
@@ -93,7 +104,7 @@
 
     // The address says whether a point is looked at; the pages before and after it are those of the browser.
     function route() {
-      const name = /^#point=([\w-]{1,64})$/.exec(location.hash)?.[1];
+      const name = pointOf();
       const wasOpen = !reportPlace.hidden;
       document.body.classList.toggle("reported", name !== undefined);
       reportPlace.hidden = name === undefined;
@@ -117,6 +128,7 @@
     addEventListener("hashchange", route);
     route();
     document.body.dataset.ready = "";
+    return makers;
   }
 
   const listed = (names) => (names.length > 1 ? `${names.slice(0, -1).join(", ")} and ${names.at(-1)}` : names.join(""));
