@@ -11,6 +11,7 @@ from tests.invoke import ROOT
 SCENARIOS: Final = tuple(
     sorted((*(ROOT / "scenarios").glob("*.toml"), *(ROOT / "simfrontier_extras").glob("*/scenarios/*.toml")))
 )
+STUDIES: Final = tuple(sorted((ROOT / "scenarios" / "studies").glob("*.toml")))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from simfrontier.cli.options import to_write
 def schema(
     what: Annotated[
         str | None,
-        typer.Argument(help="scenario, machine, library, stack or calibration (default: list these)"),
+        typer.Argument(help="scenario, machine, library, stack, calibration or study (default: list these)"),
     ] = None,
     out: Annotated[
         Path | None, to_write("--out", "file to write instead of printing; without a name a folder, for all of them")

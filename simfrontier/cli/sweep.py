@@ -15,7 +15,7 @@ from simfrontier.cli.console import console, grid
 from simfrontier.cli.tune import cores
 from simfrontier.errors import InputError
 from simfrontier.limits import SWEEP_POINTS
-from simfrontier.report import number, quantity
+from simfrontier.report import counted, number, quantity
 from simfrontier.sweep import Progress, SweepOutcome, SweepStudy, best_rows, run_sweep, seconds_of, time_words
 from simfrontier.workers import Local
 

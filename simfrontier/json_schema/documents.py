@@ -15,13 +15,14 @@ SCHEMAS: Final[Mapping[str, str]] = {
     "library": "files of collective libraries",
     "stack": "files of software stacks",
     "calibration": "files of measured numbers and times",
+    "study": "studies: scenarios, axes, filters",
 }
 
 
 def json_schema(name: str) -> Schema:
     """The schema of that name: what the files of that kind may hold, models and plans of extras included. Raises
     InputError."""
-    from simfrontier.json_schema import catalog_files, scenario_file
+    from simfrontier.json_schema import catalog_files, scenario_file, study_file
 
     makers: dict[str, Callable[[], Schema]] = {
         "scenario": scenario_file.scenario_file,
@@ -29,6 +30,7 @@ def json_schema(name: str) -> Schema:
         "library": catalog_files.library_file,
         "stack": catalog_files.stack_file,
         "calibration": catalog_files.calibration_file,
+        "study": study_file.study_file,
     }
     if name not in makers:
         raise InputError(unknown(name, makers), where="schema")

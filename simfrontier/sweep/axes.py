@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from simfrontier.errors import InputError
 from simfrontier.limits import SWEEP_POINTS
@@ -13,7 +13,8 @@ from simfrontier.sweep.distributions import Quantile, quantile_of, rounded
 from simfrontier.sweep.form import AxisTable, LogRangeTable, RangeTable, SamplesTable, SamplingTable, Value
 
 Settings: TypeAlias = Mapping[str, Any]  # of a point: dotted key → value
-WAYS = ("values", "range", "log_range", "samples", "between", "rows")
+AXIS_KEYS: Final = ("values", "range", "log_range", "samples", "between")  # of which an axis of one key has one
+WAYS: Final = (*AXIS_KEYS, "rows")
 IsWhole: TypeAlias = Callable[[str], bool]  # whether a key holds a whole number
 
 
@@ -136,7 +137,7 @@ def _zipped(table: AxisTable, keys: Sequence[str], number: int) -> Axis:
         raise InputError("got a key twice; allowed: every key once", key=("keys",))
     for place, row in enumerate(table.rows):
         if len(row) != len(keys):
-            raise InputError(f"got {len(row)} values, allowed: {len(keys)}, as many as keys", key=("rows", place))
+            raise InputError(f"got a list of {len(row)}, allowed: of {len(keys)}, as many as keys", key=("rows", place))
     rows = [tuple(row) for row in table.rows]
     return Axis(keys=tuple(keys), count=len(rows), at=rows.__getitem__, number=number)
 

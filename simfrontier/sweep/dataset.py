@@ -11,7 +11,6 @@ import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -81,7 +80,7 @@ def refuse_folder(folder: Path, study: str) -> None:
     """Raise InputError for a folder that has other files than those of this study."""
     if folder.exists() and not folder.is_dir():
         raise InputError(f"--out {folder}: is a file; allowed: a folder, or a name for a new one")
-    if not folder.is_dir() or not any(folder.iterdir()):
+    if not folder.is_dir() or all(each.name.startswith(".") for each in folder.iterdir()):
         return
     if (folder / MANIFEST).is_file():
         of = _read_manifest(folder)["study"]
@@ -123,8 +122,8 @@ def write_dataset(study: SweepStudy, digests: Sequence[bytes], kept: KeptRows, f
         counts = _write_rows(study, digests, kept, folder / NEW)
         has_others = _write_others(digests, kept, folder / NEW_OTHERS)
         (folder / MANIFEST).unlink(missing_ok=True)
-        shutil.rmtree(folder / OLD, ignore_errors=True) if (folder / ROWS).exists() else None
-        with suppress(FileNotFoundError):
+        if (folder / ROWS).is_dir():
+            shutil.rmtree(folder / OLD, ignore_errors=True)
             os.rename(folder / ROWS, folder / OLD)
         os.rename(folder / NEW, folder / ROWS)
         if has_others:

@@ -72,6 +72,8 @@ def _refuse_others(node: ast.expr) -> None:
     match node:
         case ast.Constant(value=bool() | int() | float() | str()):
             return
+        case ast.Name():  # a key, true or false
+            return
         case _ if _key(node) is not None:
             return
         case ast.BinOp(left=left, op=op, right=right) if type(op) in ARITHMETIC:

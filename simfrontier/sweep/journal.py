@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from simfrontier.errors import InputError
 from simfrontier.limits import SWEEP_RECORD
-from simfrontier.wholefile import NO_LINKS, write_all
+from simfrontier.wholefile import NO_LINKS, write_all, write_durable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -59,8 +59,10 @@ def journal_in(folder: Path, study: str) -> Iterator[Journal]:
     """The journal in a folder, made if there is none, for this process alone; what was cut short is removed from its
     end. Raises InputError where it cannot be written, another process writes it, or it is of another study."""
     path = folder / NAME
+    if not path.exists():
+        write_durable(path, _entry(BEGIN + study.encode()))
     try:
-        file = os.open(path, os.O_RDWR | os.O_CREAT | NO_LINKS, 0o666)
+        file = os.open(path, os.O_RDWR | os.O_APPEND | NO_LINKS)
     except OSError as error:
         raise _not_written(folder, error) from None
     try:
@@ -68,11 +70,6 @@ def journal_in(folder: Path, study: str) -> Iterator[Journal]:
         try:
             size = _whole(path, study)
             os.ftruncate(file, size)
-            os.lseek(file, 0, os.SEEK_END)
-            if size == 0:
-                first = _entry(BEGIN + study.encode())
-                write_all(file, first)
-                size = len(first)
         except OSError as error:
             raise _not_written(folder, error) from None
         yield Journal(path=path, file=file, size=size)
@@ -145,10 +142,8 @@ def _whole(path: Path, study: str) -> int:
         if place == 0 and content != BEGIN + study.encode():
             raise InputError("is no journal of this study; allowed: another --out", where=str(path))
         size = place + HEAD.size + len(content)
-    if size == 0 and path.stat().st_size >= HEAD.size + len(BEGIN):
-        with path.open("rb") as file:
-            if not file.read(HEAD.size + len(BEGIN)).endswith(BEGIN):
-                raise InputError("is no journal of a sweep; allowed: another --out", where=str(path))
+    if size == 0:
+        raise InputError("is no journal of a sweep; allowed: another --out", where=str(path))
     return size
 
 

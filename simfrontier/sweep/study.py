@@ -13,7 +13,7 @@ from simfrontier.errors import InputError
 from simfrontier.io import read_toml, text_of, toml_of, typed
 from simfrontier.limits import SWEEP_DEPTH, SWEEP_POINTS, TOML_FILE
 from simfrontier.records import dataclass
-from simfrontier.scenario import Scenario, scenario_of
+from simfrontier.scenario import Scenario, load_scenario, scenario_of
 from simfrontier.sweep.axes import Axis, Settings, axes_of
 from simfrontier.sweep.filters import Filter, parse_filter, refuse_unknown
 from simfrontier.sweep.form import StudyFile, Value
@@ -162,8 +162,8 @@ def _sources(file: StudyFile, where: str, settings: Settings, forms: KeyForms) -
         try:
             if path in sources:
                 raise InputError("stands twice; allowed: every scenario once")
+            load_scenario(path, laid_out=False)
             document = read_toml(Path(path), "scenario")
-            scenario_of(document, path, laid_out=False)
             scenario = scenario_of(document, path, forms.put(settings), laid_out=False)
             if scenario.name in names:
                 text = f'got the name "{scenario.name}" twice, also of {names[scenario.name]}; allowed: different names'

@@ -19,7 +19,8 @@ from simfrontier.machine import MachineFile, catalog, load_machine
 from simfrontier.scenario import FileForm, options_of, scenario_of
 from simfrontier.scenario.plans import searched
 from simfrontier.stack import Stack, load_stack, stacks
-from tests.scenario_files import SCENARIOS
+from simfrontier.sweep import StudyFile, study_of
+from tests.scenario_files import SCENARIOS, STUDIES
 
 Document = dict[str, Any]
 
@@ -123,5 +124,11 @@ KINDS: Final = (
         documents={Path("calibration.toml"): tomllib.loads(CALIBRATION)},
         read=_written(load_calibration),
         form=lambda document: typed(document, Calibration),
+    ),
+    Kind(
+        name="study",
+        documents=_shipped(STUDIES),
+        read=lambda document, path, _: study_of(document, str(path)),
+        form=lambda document: typed(document, StudyFile),
     ),
 )
