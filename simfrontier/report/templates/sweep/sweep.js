@@ -72,6 +72,7 @@
       const held = boxOf("fig-parallel").data[0].dimensions.filter((each) => each.constraintrange);
       const limits = held.map(({ name, constraintrange: range }) => [lines.placesOf[name], Array.isArray(range[0]) ? range : [range]]);
       const isWithin = (row) => limits.every(([at, ranges]) => ranges.some(([low, high]) => at(row) >= low && at(row) <= high));
+      const before = brushed;
       brushed = held.length ? lines.rows.filter(isWithin) : null;
       const isThinned = lines.drawn.length < lines.rows.length;
       document.getElementById("said-parallel").textContent = [
@@ -79,7 +80,7 @@
         brushed ? `${counted(brushed.length, "row")} of ${fixed(lines.rows.length, 0)} within the brushes; the table of all points shows these.` : "",
       ].join(" ");
       points.elements.brushed.disabled = !brushed;
-      fill();
+      if (before || brushed) fill();
     }
 
     const boxOf = (name) => document.querySelector(`[data-figures="${name}"]`);

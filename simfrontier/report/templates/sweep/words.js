@@ -50,7 +50,8 @@ function inWords(value, unit) {
   }
   if (!(unit in MULTIPLES)) return (unit === "count" && Number.isInteger(value) ? fixed(value, 0) : threeDigits(value)) + (unit === "1/s" ? `${BLANK}1/s` : "");
   const { by, name } = multipleOf(unit, Math.abs(value));
-  return `${threeDigits(value / by)}${BLANK}${name}`;
+  const four = Number((value / by).toPrecision(4));
+  return `${Number.isInteger(four) && Math.abs(four) < 1e4 ? four : threeDigits(value / by)}${BLANK}${name}`;
 }
 
 // A change as per cent with its sign.
