@@ -71,7 +71,7 @@ class PointReport {
     const made = [
       element("h3", {}, "Settings"),
       element("p", {}, `What differs from scenario ${text}. Beside it: the next points on an axis with all else equal, and how many more tokens per second they have with ${run.length ? this.named(run[0]) : "the same plan and size"}.`),
-      tableOf(["setting", "here", "next lower", "next higher", "key"], lines, "words headed"),
+      tableOf("settings of the point", ["setting", "here", "next lower", "next higher", "key"], lines, "words headed"),
     ];
     if (data.nearest) {
       const near = data.nearest[point].filter((other) => other >= 0).flatMap((other, at) => [at ? ", " : "", linkTo(data, other), this.change(other, run)]);
@@ -108,7 +108,7 @@ class PointReport {
     return [
       element("h3", {}, "Plans and sizes"),
       element("p", {}, "Places by tokens per second, among all rows of the sweep with the same scenario."),
-      tableOf(heads, lines, "broken"),
+      tableOf("rows of the point", heads, lines, "broken"),
     ];
   }
 
@@ -124,7 +124,7 @@ class PointReport {
     const { columns } = this.data;
     const results = Object.entries(columns).filter(([name, column]) => !column.isAxis && !["scenario", "plan", "devices"].includes(name) && rows.some((row) => valueOf(column, row) !== null));
     const lines = results.map(([name, column]) => [element("span", { title: name }, column.words), ...rows.map((row) => told(column, row))]);
-    const details = element("details", {}, element("summary", {}, `All ${results.length} results`), tableOf(["result", ...rows.map((row) => this.named(row))], lines, "broken"));
+    const details = element("details", {}, element("summary", {}, `All ${results.length} results`), tableOf("all results of the point", ["result", ...rows.map((row) => this.named(row))], lines, "broken"));
     return [element("h3", {}, "All numbers"), details];
   }
 

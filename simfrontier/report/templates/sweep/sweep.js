@@ -55,9 +55,7 @@
       const wordsOf = (row) => `<b>point ${fixed(data.numbers[data.pointOf[row]], 0)}</b>, ${escaped(told(columns.plan, row))} on ${told(columns.devices, row)}<br>${[across, up].map((column) => `${escaped(column.words)}: ${told(column, row)}`).join("<br>")}`;
       const lines = best.map((row) => [linkTo(data, data.pointOf[row]), told(columns.plan, row), told(columns.devices, row), told(across, row), told(up, row), ...data.varied.filter((name) => name.startsWith("axis:")).map((name) => told(columns[name], row))]);
       const heads = ["point", "plan", "devices", across.words, up.words, ...data.varied.filter((name) => name.startsWith("axis:")).map((name) => columns[name].words)];
-      const made = tableOf(heads, lines);
-      made.setAttribute("aria-label", "rows on the Pareto front");
-      document.getElementById("front-table").replaceChildren(made);
+      document.getElementById("front-table").replaceChildren(tableOf("rows on the Pareto front", heads, lines));
       return { all: frontFigure(rows, best, across, up, columns.plan, data.marks, wordsOf) };
     };
 

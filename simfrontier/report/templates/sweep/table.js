@@ -10,12 +10,12 @@ function element(tag, attributes = {}, ...inside) {
   return made;
 }
 
-// A table with a head; the first cell of a row names it.
-function tableOf(head, lines, kind = "") {
+// A table with a name and a head; the first cell of a row names it.
+function tableOf(label, head, lines, kind = "") {
   const cells = (line) => line.map((cell, at) => (at ? element("td", {}, cell) : element("th", { scope: "row" }, cell)));
   const body = lines.map((line) => element("tr", {}, ...cells(line)));
   const first = element("tr", {}, ...head.map((cell) => element("th", { scope: "col" }, cell)));
-  return element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "table" }, element("table", { class: kind || null }, element("thead", {}, first), element("tbody", {}, ...body)));
+  return element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": label }, element("table", { class: kind || null }, element("thead", {}, first), element("tbody", {}, ...body)));
 }
 
 function linkTo(data, point) {
@@ -55,8 +55,7 @@ class RowsTable {
     const some = this.rows.slice(0, this.shown);
     const lines = some.map((row) => [linkTo(this.data, this.data.pointOf[row]), ...this.columns.map((column) => told(column, row))]);
     const heads = [{ name: "point", words: "point" }, ...this.columns];
-    const made = tableOf(heads.map((column) => this.head(column)), lines);
-    made.setAttribute("aria-label", "rows of the sweep");
+    const made = tableOf("rows of the sweep", heads.map((column) => this.head(column)), lines);
     made.querySelectorAll("thead th").forEach((cell, at) => {
       if (heads[at].name === this.by) cell.setAttribute("aria-sort", this.isUp ? "ascending" : "descending");
     });
