@@ -38,7 +38,7 @@ def describe(study: SweepStudy, jobs: int | None, as_json: bool) -> None:
         return
     screen = console()
     left = f", of {study.count:,} before its filters" if points < study.count else ""
-    screen.print(f"{study.file.title}: {points:,} points{left}", soft_wrap=True)
+    screen.print(f"{study.file.title}: {counted(points, 'point')}{left}", soft_wrap=True)
     screen.print(f"  scenarios: {', '.join(source.scenario.name for source in study.sources.values())}", soft_wrap=True)
     for axis in study.axes:
         screen.print(f"  {axis.count:,} × {', '.join(axis.keys)}", soft_wrap=True)
@@ -53,7 +53,7 @@ def sweep_study(study: SweepStudy, out: Path | None, jobs: int | None, as_json: 
     folder = out or Path("reports") / f"sweep-{study.name}"
     if study.count >= TOLD_POINTS:
         left = " before filters" if study.filters else ""
-        text = f"{study.count:,} points{left}, {_time(seconds_of(study), jobs)} for those that are new"
+        text = f"{counted(study.count, 'point')}{left}, {_time(seconds_of(study), jobs)} for those that are new"
         sys.stderr.write(f"simfrontier: {study.where}: {text}\n")
         sys.stderr.flush()
     with bar_of_work() as bar:
@@ -75,7 +75,7 @@ def sweep_study(study: SweepStudy, out: Path | None, jobs: int | None, as_json: 
 
 def _time(seconds: float, jobs: int | None) -> str:
     processes = jobs or cores()
-    on = f", {time_words(seconds / processes)} on {processes} processes" if processes > 1 else ""
+    on = f", {time_words(seconds / processes)} on {counted(processes, 'process', 'processes')}" if processes > 1 else ""
     return f"about {time_words(seconds)} of CPU time{on}"
 
 
@@ -118,12 +118,14 @@ def _print(study: SweepStudy, outcome: SweepOutcome) -> None:
         screen.print(table)
     for line in _sentences(study, outcome):
         screen.print(line, soft_wrap=True)
-    screen.print(f"Written: {outcome.folder / 'rows.parquet'} ({counts.rows:,} rows), manifest.json", soft_wrap=True)
+    screen.print(
+        f"Written: {outcome.folder / 'rows.parquet'} ({counted(counts.rows, 'row')}), manifest.json", soft_wrap=True
+    )
 
 
 def _cells(study: SweepStudy, best: BestRow) -> tuple[str, ...]:
     row = best.row
-    settings = [f"{key} = {row[f'axis:{key}']}" for key in study.keys]
+    settings = [f"{key} = {_shown(row[f'axis:{key}'])}" for key in study.keys]
     more = f" and {len(settings) - MANY} more" if len(settings) > MANY else ""
     return (
         best.plan,
@@ -135,14 +137,17 @@ def _cells(study: SweepStudy, best: BestRow) -> tuple[str, ...]:
     )
 
 
+def _shown(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
 def _sentences(study: SweepStudy, outcome: SweepOutcome) -> Iterator[str]:
     counts = outcome.counts
     known = f", {outcome.known:,} of them known before" if outcome.known else ""
-    yield f"{counts.points:,} points{known}."
+    yield f"{counted(counts.points, 'point')}{known}."
     if counts.refused_whole == counts.points:
         yield "Every point was refused; the column error says why."
     elif counts.refused:
-        yield (
-            f"{counts.refused:,} points were refused, {counts.refused_whole:,} of them at every plan and size; "
-            "the column error says why."
-        )
+        were = "points were" if counts.refused > 1 else "point was"
+        whole = f"{counts.refused_whole:,} of them at every plan and size"
+        yield f"{counts.refused:,} {were} refused, {whole}; the column error says why."

@@ -39,4 +39,4 @@ def time_words(seconds: float) -> str:
     for unit, each in UNITS:
         if seconds >= 2 * each:
             return f"{seconds / each:,.0f} {unit}"
-    return f"{seconds:,.0f} seconds"
+    return "a second" if seconds < 1.5 else f"{seconds:,.0f} seconds"

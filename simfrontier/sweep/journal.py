@@ -64,14 +64,14 @@ def journal_in(folder: Path, study: str) -> Iterator[Journal]:
     try:
         file = os.open(path, os.O_RDWR | os.O_APPEND | NO_LINKS)
     except OSError as error:
-        raise _not_written(folder, error) from None
+        raise not_written(folder, error) from None
     try:
         _hold(file, path)
         try:
             size = _whole(path, study)
             os.ftruncate(file, size)
         except OSError as error:
-            raise _not_written(folder, error) from None
+            raise not_written(folder, error) from None
         yield Journal(path=path, file=file, size=size)
     finally:
         os.close(file)
@@ -162,6 +162,7 @@ def _hold(file: int, path: Path) -> None:
         return
 
 
-def _not_written(folder: Path, error: OSError) -> InputError:
+def not_written(folder: Path, error: OSError) -> InputError:
+    """That a folder cannot be written."""
     allowed = "a folder that you may write, or a name for a new one"
     return InputError(f"--out {folder}: cannot be written: {error.strerror}; allowed: {allowed}")

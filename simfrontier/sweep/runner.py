@@ -13,10 +13,11 @@ from simfrontier.simulation import Fidelity
 from simfrontier.sweep.columns import result_table
 from simfrontier.sweep.dataset import Counts, kept_in, refuse_folder, write_dataset
 from simfrontier.sweep.digests import Digests
-from simfrontier.sweep.journal import Journal, JournalError, journal_in, stream_of
+from simfrontier.sweep.journal import Journal, JournalError, journal_in, not_written, stream_of
 from simfrontier.sweep.kept import KeptRows
 from simfrontier.sweep.rows import PointRunner, Row
 from simfrontier.sweep.study import Point, SweepStudy
+from simfrontier.wholefile import ensure_writable
 from simfrontier.workers import Place, WorkerLostError, Workers
 
 MOST_OF_BATCH = 16  # points: what is lost at most of each worker when all is ended
@@ -58,6 +59,7 @@ def run_sweep(study: SweepStudy, folder: Path, place: Place, report: Report = la
     StoppedError and WorkerLostError where it ends early: what is kept is not simulated again."""
     study.refuse_many()
     refuse_folder(folder, study.name)
+    ensure_writable(folder)
     made = [each for each in (folder, *folder.parents) if not each.exists()]
     kept = kept_in(folder)
     digests, new = _compared(study, kept)
@@ -67,9 +69,7 @@ def run_sweep(study: SweepStudy, folder: Path, place: Place, report: Report = la
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(
-            f"--out {folder}: cannot be written: {error.strerror}; allowed: a folder that you may write"
-        ) from None
+        raise not_written(folder, error) from None
     with _removed_if_empty(made), journal_in(folder, study.name) as journal:
         if new:
             run = _Run(study, kept, journal, report, len(digests), known)

@@ -19,6 +19,7 @@ from tests.fuzz.reader import Reader, command
 from tests.fuzz.samples import DIGEST
 from tests.invoke import TOY
 
+STUDIED = 20_000  # points of a study that are made: more take seconds
 SMALL_S = 3.0  # a scenario that is forecast to take longer is read and laid out, and not simulated
 
 
@@ -216,6 +217,22 @@ def _journal(path: Path, _: random.Random) -> None:
     shutil.rmtree(folder)
 
 
+def _study(path: Path, _: random.Random) -> None:
+    """A study: read and counted; its first points are made, and given their digests."""
+    from itertools import islice
+
+    from simfrontier.sweep import Digests, load_study
+
+    scenario = path.parent / TOY.name
+    if not scenario.exists():
+        shutil.copy(TOY, scenario)
+    study = load_study(path)
+    if study.count <= STUDIED:
+        digests = Digests(study)
+        for point in islice(study.points(), 3):
+            assert len(digests.of(point)) == 64
+
+
 def _killed(path: Path, rng: random.Random) -> None:
     """A run that is killed at any moment leaves the old folder, a new one, or one that is told as unfinished."""
     out = path.parent / "killed"
@@ -270,6 +287,7 @@ READERS: dict[str, Reader] = {
     "table": Reader(kind="table", suffix=".csv", share=8.0, read=_measured),
     "checkpoint-file": Reader(kind="checkpoint-file", suffix=".safetensors", share=4.0, read=_checkpoint_file),
     "checkpoint-manifest": Reader(kind="checkpoint-manifest", suffix=".json", share=4.0, read=_checkpoint_manifest),
+    "study": Reader(kind="study", suffix=".toml", share=4.0, read=_study),
     "topology": Reader(kind="topology", suffix=".conf", share=8.0, read=_topology),
     "kineto": Reader(kind="kineto", suffix=".json", share=8.0, read=_kineto),
     "topology-xml": Reader(kind="topology-xml", suffix=".xml", share=8.0, read=_topology_xml),

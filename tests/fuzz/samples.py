@@ -41,6 +41,32 @@ NCCL = b"""# all_gather_perf: nThread 1 nGpus 1 minBytes 1048576 maxBytes 419430
 # Out of bounds values : 0 OK
 # Avg bus bandwidth    : 23.7
 """
+STUDY = b"""name = "tried"
+title = "Tried"
+scenarios = ["toy.toml"]
+filters = ["training.micro_batch * training.grad_accum <= 8 or not scenario in ['toy']"]
+set = { "uncertainty.samples" = 0, "run.devices" = [8] }
+[sampling]
+method = "latin-hypercube"
+count = 5
+seed = 1
+[[axes]]
+key = "machine.overrides.host.hook_s"
+between = [1e-6, 1e-4]
+scale = "log"
+[[axes]]
+key = "library.overrides.shares.nic"
+samples = { distribution = "triangular", low = 0.5, mode = 0.8, high = 1.0 }
+[[axes]]
+keys = ["training.micro_batch", "training.grad_accum"]
+rows = [[1, 4], [2, 2]]
+[[axes]]
+key = "machine.overrides.link_classes.nic.bytes_per_s"
+log_range = { from = 1e9, to = 1e11, count = 3 }
+[[axes]]
+key = "engine.overlap"
+values = [true, false]
+"""
 DIGEST = "d" * 64  # of the search that a journal is of
 OUTLINE = {"estimate": {"step_s": 0.1, "floor_s": 1e-3, "peak_bytes": 5e9}, "too_big": 0.0, "fault": ""}
 CASES = (  # settings of the toy scenario whose schedules are taken
@@ -65,6 +91,7 @@ def made_in(folder: Path) -> dict[str, list[bytes]]:
     out["kineto"] = _traces(folder / "kineto")
     catalog = ROOT / "simfrontier"
     out["scenario"] = [path.read_bytes() for path in SCENARIOS]
+    out["study"] = [STUDY]
     out["stack"] = [path.read_bytes() for path in sorted((catalog / "stack" / "catalog").glob("*.toml"))]
     runs = (catalog / "runs" / "end_to_end.csv").read_bytes().splitlines(keepends=True)
     out["runs"] = [b"".join([runs[0], *(runs[1 + at] for at in chosen)]) for chosen in ((106,), (178, 186), (219,))]
