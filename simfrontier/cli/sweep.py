@@ -15,7 +15,7 @@ from simfrontier.cli.console import console, grid
 from simfrontier.cli.tune import cores
 from simfrontier.errors import InputError
 from simfrontier.limits import SWEEP_POINTS
-from simfrontier.report import counted, number, quantity
+from simfrontier.report import counted, number, quantity, write_sweep_page
 from simfrontier.sweep import Progress, SweepOutcome, SweepStudy, best_rows, run_sweep, seconds_of, time_words
 from simfrontier.workers import Local
 
@@ -66,11 +66,29 @@ def sweep_study(study: SweepStudy, out: Path | None, jobs: int | None, as_json: 
             bar.update(task, completed=at.done, total=at.total, description=text)
 
         outcome = run_sweep(study, folder, Local(jobs=jobs or cores()), report)
+    has_page = _has_page(folder)
     if as_json:
         typer.echo(json.dumps(_outcome(study, outcome), indent=1))
     else:
-        _print(study, outcome)
+        _print(study, outcome, has_page)
     return outcome.counts.refused_whole < outcome.counts.points
+
+
+def write_page(folder: Path) -> None:
+    """Write the page of a data set anew, from its rows alone. Raises InputError where there are none, or it cannot be
+    written."""
+    write_sweep_page(folder)
+    console().print(f"Written: {folder / 'index.html'} (open it in a browser)", soft_wrap=True)
+
+
+def _has_page(folder: Path) -> bool:
+    """Write the page of rows, which stay whatever becomes of it; why there is none is said."""
+    try:
+        write_sweep_page(folder)
+    except InputError as error:
+        sys.stderr.write(f"simfrontier: no page: {error}\n")
+        return False
+    return True
 
 
 def _time(seconds: float, jobs: int | None) -> str:
@@ -105,7 +123,7 @@ def _outcome(study: SweepStudy, outcome: SweepOutcome) -> dict[str, Any]:
     }
 
 
-def _print(study: SweepStudy, outcome: SweepOutcome) -> None:
+def _print(study: SweepStudy, outcome: SweepOutcome, has_page: bool) -> None:
     counts, screen = outcome.counts, console()
     best = best_rows(outcome.folder)
     if best:
@@ -118,9 +136,9 @@ def _print(study: SweepStudy, outcome: SweepOutcome) -> None:
         screen.print(table)
     for line in _sentences(study, outcome):
         screen.print(line, soft_wrap=True)
-    screen.print(
-        f"Written: {outcome.folder / 'rows.parquet'} ({counted(counts.rows, 'row')}), manifest.json", soft_wrap=True
-    )
+    rows = f"{outcome.folder / 'rows.parquet'} ({counted(counts.rows, 'row')})"
+    page = ", index.html (open it in a browser)" if has_page else ""
+    screen.print(f"Written: {rows}, manifest.json{page}", soft_wrap=True)
 
 
 def _cells(study: SweepStudy, best: BestRow) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from simfrontier.report.findings import sweep_rows
 from simfrontier.report.findings.sweep import sweep_findings
 from simfrontier.report.findings.sweep_columns import Quantity
 from simfrontier.report.sweep import sweep_page, told_value
+from tests.invoke import invoke, refusal
 from tests.report.sweeps import NIC, made_up, refused, sampled, table, toy_sweep, write
 from tests.report.test_page import Page
 
@@ -256,3 +257,32 @@ def test_a_page_that_cannot_be_written_leaves_the_one_before(toy: Path, monkeypa
     with pytest.raises(InputError, match="No space left"):
         write_sweep_page(toy)
     assert (toy / "index.html").read_bytes() == before
+
+
+# ── the verb ──
+
+
+def test_the_verb_writes_the_page_and_makes_it_anew_from_the_folder_alone(tmp_path: Path) -> None:
+    study = toy_sweep(tmp_path).parent / "study.toml"
+    ran = invoke("sweep", study, "--out", tmp_path / "out", "--jobs", "1")
+    assert ran.code == 0 and ran.out.endswith("manifest.json, index.html (open it in a browser)\n")
+    page = tmp_path / "out" / "index.html"
+    before = page.read_bytes()
+    page.unlink()
+    study.unlink()
+    (tmp_path / "toy.toml").unlink()
+    ran = invoke("sweep", tmp_path / "out", "--page")
+    assert ran.out == f"Written: {page} (open it in a browser)\n" and page.read_bytes() == before
+
+
+def test_a_page_of_no_data_set_is_refused_in_one_line(tmp_path: Path) -> None:
+    assert refusal("sweep", tmp_path, "--page").startswith(f"{tmp_path}: no data set of a sweep")
+    assert "--page: goes with no other option" in refusal("sweep", tmp_path, "--page", "--jobs", "2")
+
+
+def test_rows_stay_where_their_page_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = toy_sweep(tmp_path)
+    monkeypatch.setattr(sweep_rows, "SWEEP_ROWS", Limit(most=2, what="rows of a sweep", why="a test"))
+    ran = invoke("sweep", tmp_path / "study.toml", "--out", folder, "--jobs", "1")
+    assert ran.code == 0 and ran.err.startswith("simfrontier: no page: ") and ran.err.count("\n") == 1
+    assert ran.out.endswith("manifest.json\n")
