@@ -240,10 +240,10 @@ SWEEP_RECORD: Final = Limit(
 )
 SWEEP_PARTS: Final = Limit(most=10_000, what="files of a data set", why="each has thousands of rows; opened one by one")
 SWEEP_ROWS: Final = Limit(
-    most=2_000_000, what="rows of a sweep", why="a page chooses among them by some 20 numbers of each: 300 MB"
+    most=1_000_000, what="rows of a sweep on a page", why="it chooses among them by some 12 numbers of each: 560 MB"
 )
 SWEEP_PAGE_ROWS: Final = Limit(
-    most=20_000, what="rows on the page of a sweep", why="up to 200 bytes each once packed: 4 MB beside plotly's 2"
+    most=20_000, what="rows on the page of a sweep", why="up to 200 bytes each once packed: 4 MB beside 2 MB of plotly"
 )
 SWEEP_LINES: Final = Limit(
     most=2_000, what="lines of parallel coordinates", why="more hide each other; without a GPU these take seconds"

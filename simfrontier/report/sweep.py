@@ -21,6 +21,8 @@ from simfrontier.wholefile import write_whole
 
 PAGE: Final = "index.html"
 MOST_LISTED: Final = 40  # rows of a table that is not the table of all
+FEW_NUMBERS: Final = 6  # values of an axis that are all listed
+MOST_TEXTS: Final = 12
 
 
 def write_sweep_page(folder: Path) -> None:
@@ -86,9 +88,17 @@ def settings(found: SweepFindings, quantities: dict[str, Quantity], row: int) ->
     return [f"{quantities[name].words} {told(found, quantities, name, row)}" for name in varied]
 
 
-def axis_values(axis: SweptAxis) -> list[str]:
-    """The values of an axis in words."""
-    return [told_value(value, axis.quantity, axis.is_whole) for value in axis.values]
+def axis_values(axis: SweptAxis) -> str:
+    """The values of an axis in words: all of a few, the first of many texts, the ends of many numbers."""
+    count = len(axis.values)
+    if axis.is_ordered:
+        shown = list(axis.values) if count <= FEW_NUMBERS else [axis.values[0], axis.values[-1]]
+    else:
+        shown = list(axis.values[:MOST_TEXTS])
+    words = [told_value(each if isinstance(each, str) else float(each), axis.quantity, axis.is_whole) for each in shown]
+    if axis.is_ordered and count > FEW_NUMBERS:
+        return " to ".join(words)
+    return ", ".join(words) + (f" and {count - MOST_TEXTS:,} more" if count > len(shown) else "")
 
 
 def _place(found: SweepFindings, scenario: str) -> int:

@@ -43,7 +43,7 @@ class SweptAxis:
     quantity: Quantity
     sentence: str
     is_whole: bool
-    values: Sequence[float] | Sequence[str]
+    values: Floats | tuple[str, ...]
 
     @property
     def is_ordered(self) -> bool:
@@ -92,11 +92,13 @@ class SweepFindings:
 
     @property
     def scenarios(self) -> tuple[str, ...]:
-        return _texts(self.rows["scenario"])
+        """Names in the order of the study."""
+        return _in_order(self.rows["scenario"])
 
     @property
     def plans(self) -> tuple[str, ...]:
-        return _texts(self.rows["plan"])
+        """Names in the order of the scenarios."""
+        return _in_order(self.rows["plan"])
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -214,11 +216,17 @@ def _texts(column: Column) -> tuple[str, ...]:
     return tuple(column.texts[place] for place in sorted(set(column.places.tolist())) if place >= 0)
 
 
-def _different(column: Column) -> list[float]:
+def _in_order(column: Column) -> tuple[str, ...]:
+    """Texts that occur, each where it comes first."""
+    assert isinstance(column, Words)
+    return tuple(column.texts[place] for place in dict.fromkeys(column.places.tolist()) if place >= 0)
+
+
+def _different(column: Column) -> Floats:
     import numpy as np
 
     values = np.unique(_values(column))
-    return [float(value) for value in values[~np.isnan(values)]]
+    return values[~np.isnan(values)]
 
 
 def _fits(rows: Rows) -> Ints:

@@ -44,7 +44,7 @@ function verticalOf(column, rows) {
   const at = (row) => (isMissing(row) ? none : numbers[row] / by);
   const drawn = {
     name: column.name,
-    label: broken(title, 16),
+    label: broken(title, Math.max(13, title.length / 2 + 3)),
     range: [isSome ? none : low - room, high + room],
     tickvals: isSome ? [none, ...ticks] : ticks,
     ticktext: isSome ? ["none", ...words] : words,

@@ -151,7 +151,7 @@ class PointReport {
     });
     return [
       element("h3", {}, "The complete report"),
-      element("p", {}, "Timeline, memory over the step, use of links and error bars are not in the rows of a sweep. This makes them for this point, in the folder of the study", ...(studyFile ? [" ", element("code", {}, studyFile)] : []), ":"),
+      element("p", {}, "Timeline, memory over the step and use of links are not in the rows of a sweep. This makes them for this point, in the folder of the study", ...(studyFile ? [" ", element("code", {}, studyFile)] : []), ":"),
       element("pre", { class: "command" }, element("code", {}, ...words.flatMap((word, at) => [at ? " " : "", element("span", {}, quoted(word))]))),
       element("p", { class: "choices" }, copy),
     ];
