@@ -1,5 +1,4 @@
 from .export_format import ExportFormat as ExportFormat
-from .inputs import inputs as inputs, scenario_digest as scenario_digest, versions as versions
 from .neighbour import neighbour_of as neighbour_of
 from .outcome import (
     BAND as BAND,
@@ -12,6 +11,7 @@ from .outcome import (
     run_case as run_case,
 )
 from .over_steps import different as different
+from .provenance import inputs as inputs, scenario_digest as scenario_digest, versions as versions
 from .schedule_cache import (
     BuiltSchedule as BuiltSchedule,
     ScheduleCache as ScheduleCache,

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from simfrontier.errors import InputError
-from simfrontier.limits import SWEEP_POINTS
+from simfrontier.limits import SWEEP_POINTS, SWEEP_SAMPLES
 from simfrontier.records import dataclass
 from simfrontier.sweep.distributions import Quantile, quantile_of, rounded
-from simfrontier.sweep.form import AxisTable, LogRangeTable, RangeTable, SamplesTable, SamplingTable, Value
+from simfrontier.sweep.form import AxisTable, LogRangeTable, Method, RangeTable, SamplesTable, SamplingTable, Value
+
+if TYPE_CHECKING:
+    from simfrontier.arrays import Floats
 
 Settings: TypeAlias = Mapping[str, Any]  # of a point: dotted key → value
 AXIS_KEYS: Final = ("values", "range", "log_range", "samples", "between")  # of which an axis of one key has one
@@ -189,28 +192,28 @@ def _number(number: float, whole: bool) -> float | int:
 
 
 def _alone(sampled: SampledAxis, count: int, seed: int) -> Axis:
-    """Values of one axis that are sampled for themselves; they are made when the first is asked for."""
-    made: list[tuple[Value, ...]] = []
-
-    def at(place: int) -> tuple[Value, ...]:
-        if not made:
-            from simfrontier.sweep.sampling import random_shares
-
-            made.extend((sampled.value(float(share)),) for share in random_shares(count, 1, seed)[:, 0])
-        return made[place]
-
-    return Axis(keys=(sampled.key,), count=count, at=at, number=sampled.number)
+    """Values of one axis that are sampled for themselves."""
+    return _sampled((sampled,), "random", count, seed, sampled.number)
 
 
 def _sampled_together(axes: Sequence[SampledAxis], sampling: SamplingTable) -> Axis:
-    made: list[tuple[Value, ...]] = []
+    return _sampled(axes, sampling.method, sampling.count, sampling.seed, None)
+
+
+def _sampled(axes: Sequence[SampledAxis], method: Method, count: int, seed: int, number: int | None) -> Axis:
+    """Axes as one. Their shares are made when the first is asked for; more than a study may have are never run, and
+    taken in order."""
+    if count <= SWEEP_POINTS.most and (fault := SWEEP_SAMPLES.fault(count * len(axes))):
+        raise InputError(fault, key=("sampling", "count"))
+    made: list[Floats] = []
 
     def at(place: int) -> tuple[Value, ...]:
+        if count > SWEEP_POINTS.most:
+            return tuple(axis.value((place + 0.5) / count) for axis in axes)
         if not made:
             from simfrontier.sweep.sampling import shares
 
-            for row in shares(sampling.method, sampling.count, len(axes), sampling.seed):
-                made.append(tuple(axis.value(float(share)) for axis, share in zip(axes, row, strict=True)))
-        return made[place]
+            made.append(shares(method, count, len(axes), seed))
+        return tuple(axis.value(float(share)) for axis, share in zip(axes, made[0][place], strict=True))
 
-    return Axis(keys=tuple(axis.key for axis in axes), count=sampling.count, at=at)
+    return Axis(keys=tuple(axis.key for axis in axes), count=count, at=at, number=number)

@@ -46,12 +46,14 @@ def axis_types(study: SweepStudy) -> dict[str, pa.DataType]:
 
     out: dict[str, pa.DataType] = {}
     for axis in study.axes:
-        rows = list(axis.rows())
-        for place, key in enumerate(axis.keys):
-            kinds = {type(row[place]) for row in rows}
+        found: list[set[type]] = [set() for _ in axis.keys]
+        for row in axis.rows():
+            for kinds, value in zip(found, row, strict=True):
+                kinds.add(type(value) if not isinstance(value, int) or abs(value) < 1 << 63 else float)
+        for key, kinds in zip(axis.keys, found, strict=True):
             if kinds == {bool}:
                 out[key] = pa.bool_()
-            elif kinds == {int} and all(abs(int(row[place])) < 1 << 63 for row in rows):  # type: ignore[arg-type]
+            elif kinds == {int}:
                 out[key] = pa.int64()
             elif kinds <= {int, float}:
                 out[key] = pa.float64()

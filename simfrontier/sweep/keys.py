@@ -89,21 +89,20 @@ def _tried(axis: Axis) -> list[tuple[int, tuple[Value, ...]]]:
         return list(enumerate(axis.rows()))
     if axis.is_long:
         return [(number, axis.at(number)) for number in (0, axis.count - 1)]
-    rows = list(enumerate(axis.rows()))
-    chosen = {0}
+    chosen = {0: axis.at(0)}
     for place in range(len(axis.keys)):
-        numbers = [(row[place], number) for number, row in rows if _is_number(row[place])]
-        chosen |= {min(numbers)[1], max(numbers)[1]} if numbers else set()
-        seen: set[str] = set()
-        for number, row in rows:
-            if not _is_number(row[place]) and (text := repr(row[place])) not in seen:
-                seen.add(text)
-                chosen.add(number)
-    return [rows[number] for number in sorted(chosen)]
-
-
-def _is_number(value: Value) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+        ends: dict[str, tuple[float, int]] = {}
+        texts: set[str] = set()
+        for number, row in enumerate(axis.rows()):
+            value = row[place]
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                ends["low"] = min(ends.get("low", (value, number)), (value, number))
+                ends["high"] = max(ends.get("high", (value, number)), (value, number))
+            elif (text := repr(value)) not in texts:
+                texts.add(text)
+                chosen[number] = row
+        chosen |= {number: axis.at(number) for _, number in ends.values()}
+    return sorted(chosen.items())
 
 
 def value_of(scenario: Scenario, settings: Settings, key: str) -> Any:

@@ -11,9 +11,10 @@ from simfrontier.sweep.form import Method
 def shares(method: Method, count: int, num_axes: int, seed: int) -> Floats:
     """(count, num_axes) shares in [0, 1), the same for the same seed. A Latin hypercube has one sample in each of
     `count` equal parts of every axis; Sobol' numbers are scrambled."""
-    if method == "random":
-        return random_shares(count, num_axes, seed)
     import numpy as np
+
+    if method == "random":
+        return np.random.default_rng(seed).random((count, num_axes))
     from scipy.stats import qmc
 
     kind = qmc.LatinHypercube if method == "latin-hypercube" else qmc.Sobol
@@ -21,10 +22,3 @@ def shares(method: Method, count: int, num_axes: int, seed: int) -> Floats:
         warnings.simplefilter("ignore", UserWarning)  # of Sobol' where the count is no power of two: it is the user's
         made: Floats = kind(num_axes, rng=np.random.default_rng(seed)).random(count)
     return made
-
-
-def random_shares(count: int, num_axes: int, seed: int) -> Floats:
-    """Independent shares."""
-    import numpy as np
-
-    return np.random.default_rng(seed).random((count, num_axes))

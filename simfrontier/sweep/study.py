@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -66,12 +65,21 @@ class SweepStudy:
         InputError where a filter cannot be computed for one."""
         number = 0
         for source in self.sources.values():
-            for rows in product(*(axis.rows() for axis in self.axes)):
-                values = (value for row in rows for value in row)
-                settings = {**self.settings, **dict(zip(self.keys, values, strict=True))}
+            for place in range(self.count // len(self.sources)):
+                settings = {**self.settings, **self._settings_at(place)}
                 if self._is_in(source, settings):
                     yield Point(number=number, scenario=source.path, settings=settings)
                     number += 1
+
+    def _settings_at(self, place: int) -> dict[str, Value]:
+        """What the axes set at a place of their grid, whose digits are the places on each axis."""
+        digits: list[tuple[Axis, int]] = []
+        for axis in reversed(self.axes):
+            place, digit = divmod(place, axis.count)
+            digits.append((axis, digit))
+        return {
+            key: value for axis, digit in reversed(digits) for key, value in zip(axis.keys, axis.at(digit), strict=True)
+        }
 
     def _is_in(self, source: Source, settings: Settings) -> bool:
         for number, each in enumerate(self.filters):

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from simfrontier.sweep import read_rows
+from simfrontier.sweep import Progress, StoppedError, load_study, read_rows, run_sweep
 from simfrontier.sweep.journal import NAME
+from simfrontier.workers import Local
 from tests.invoke import ROOT, invoke, refusal
 from tests.sweep.studies import ACCUM, HOOK, MICRO, SET, document, scenario, write
 
@@ -241,6 +242,21 @@ def _until_kept(process: subprocess.Popen[str], out: Path, more_than: int = 100)
     while not _kept(out, more_than):
         assert time.monotonic() < deadline and process.poll() is None, process.communicate()
         time.sleep(0.02)
+
+
+def test_ctrl_c_at_a_batch_is_told_with_what_is_kept(tmp_path: Path) -> None:
+    made = load_study(write(tmp_path, document({"key": HOOK, "values": [1e-6, 2e-6, 3e-6]})))
+    seen: list[Progress] = []
+
+    def stop(at: Progress) -> None:
+        seen.append(at)
+        if at.done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(StoppedError, match="stopped; 2 of 3 points are kept: the same command goes on from there"):
+        run_sweep(made, tmp_path / "out", Local(jobs=1), stop)
+    assert [at.done for at in seen] == [0, 1, 2] and StoppedError.exit_code == 130
+    assert run_sweep(made, tmp_path / "out", Local(jobs=1)).known == 2
 
 
 def test_ctrl_c_keeps_what_is_done_and_says_so(tmp_path: Path) -> None:

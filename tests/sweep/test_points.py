@@ -168,3 +168,16 @@ def test_what_is_set_for_all_points_may_stand_in_tables(tmp_path: Path) -> None:
     value = {**document(), "set": {"uncertainty": {"samples": 0}, "machine.overrides": {"host.hook_s": 1e-5}}}
     made = load_study(write(tmp_path, value))
     assert dict(made.settings) == {"uncertainty.samples": 0, HOOK: 1e-5}
+
+
+def test_a_billion_samples_are_not_made_either(tmp_path: Path) -> None:
+    axes = [{"key": HOOK, "between": [0.0, 1.0]}, {"key": LINK, "between": [1.0, 2.0]}]
+    assert study(tmp_path, *axes, sampling={"count": 10**9}).count == 10**9
+    alone = {"distribution": "normal", "mean": 1.0, "sd": 0.1, "low": 0.0, "count": 10**9}
+    assert study(tmp_path, {"key": HOOK, "samples": alone}).count == 10**9
+
+
+def test_samples_of_many_axes_are_bounded(tmp_path: Path) -> None:
+    axes = [{"key": f"machine.overrides.host.n{number}", "between": [0.0, 1.0]} for number in range(11)]
+    with pytest.raises(InputError, match=r"sampling\.count: 11,000,000 sampled numbers; allowed: up to 10,000,000"):
+        study(tmp_path, *axes, sampling={"count": 10**6})
