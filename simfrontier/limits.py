@@ -247,6 +247,21 @@ FILTER_PARTS: Final = Limit(most=300, what="parts of a filter", why="each is com
 SWEEP_RECORD: Final = Limit(
     most=256 << 20, what="bytes in an entry of a journal", why="16 points with 1,000 rows each take 10 MB"
 )
+SWEEP_PARTS: Final = Limit(most=10_000, what="files of a data set", why="each has thousands of rows; opened one by one")
+SWEEP_ROWS: Final = Limit(
+    most=1_000_000, what="rows of a sweep on a page", why="it chooses among them by some 12 numbers of each: 560 MB"
+)
+SWEEP_PAGE_ROWS: Final = Limit(
+    most=20_000, what="rows on the page of a sweep", why="up to 200 bytes each once packed: 4 MB beside 2 MB of plotly"
+)
+SWEEP_LINES: Final = Limit(
+    most=2_000, what="lines of parallel coordinates", why="more hide each other; without a GPU these take seconds"
+)
+SWEEP_TEXTS: Final = Limit(
+    most=100_000,
+    what="different texts of a column",
+    why="plans, meshes and notes repeat; digests are one for each point",
+)
 
 # ── machines and libraries ──
 

@@ -16,7 +16,7 @@ from simfrontier.cli.sweep_goal import goal_lines
 from simfrontier.cli.tune import cores
 from simfrontier.errors import InputError
 from simfrontier.limits import SWEEP_POINTS
-from simfrontier.report import counted, number, quantity
+from simfrontier.report import counted, number, quantity, write_sweep_page
 from simfrontier.sweep import (
     Progress,
     SweepOutcome,
@@ -89,14 +89,32 @@ def sweep_study(study: SweepStudy, out: Path | None, jobs: int | None, until: st
     answer = goal_answer(study, folder, outcome.counts.points)
     if answer is not None:
         write_goal(answer, folder)
+    has_page = _has_page(folder)
     if as_json:
         typer.echo(json.dumps(_outcome(study, outcome, answer), indent=1))
         return outcome.counts.refused_whole < outcome.counts.points
-    _print(study, outcome)
+    _print(study, outcome, has_page)
     if answer is not None:
         for each in goal_lines(study, answer):
             console().print(each, soft_wrap=True)
     return outcome.counts.refused_whole < outcome.counts.points
+
+
+def write_page(folder: Path) -> None:
+    """Write the page of a data set anew, from its rows alone. Raises InputError where there are none, or it cannot be
+    written."""
+    write_sweep_page(folder)
+    console().print(f"Written: {folder / 'index.html'} (open it in a browser)", soft_wrap=True)
+
+
+def _has_page(folder: Path) -> bool:
+    """Write the page of rows, which stay whatever becomes of it; why there is none is said."""
+    try:
+        write_sweep_page(folder)
+    except InputError as error:
+        sys.stderr.write(f"simfrontier: no page: {error}\n")
+        return False
+    return True
 
 
 def _time(seconds: float, jobs: int | None) -> str:
@@ -132,7 +150,7 @@ def _outcome(study: SweepStudy, outcome: SweepOutcome, answer: GoalAnswer | None
     }
 
 
-def _print(study: SweepStudy, outcome: SweepOutcome) -> None:
+def _print(study: SweepStudy, outcome: SweepOutcome, has_page: bool) -> None:
     counts, screen = outcome.counts, console()
     best = best_rows(outcome.folder)
     if best:
@@ -145,9 +163,9 @@ def _print(study: SweepStudy, outcome: SweepOutcome) -> None:
         screen.print(table)
     for line in _sentences(study, outcome):
         screen.print(line, soft_wrap=True)
-    screen.print(
-        f"Written: {outcome.folder / 'rows.parquet'} ({counted(counts.rows, 'row')}), manifest.json", soft_wrap=True
-    )
+    rows = f"{outcome.folder / 'rows.parquet'} ({counted(counts.rows, 'row')})"
+    page = ", index.html (open it in a browser)" if has_page else ""
+    screen.print(f"Written: {rows}, manifest.json{page}", soft_wrap=True)
 
 
 def _cells(study: SweepStudy, best: BestRow) -> tuple[str, ...]:

@@ -8,10 +8,13 @@ from typing import Annotated
 import typer
 
 from simfrontier.cli.options import to_write
+from simfrontier.errors import InputError
 
 
 def sweep(
-    study: Annotated[Path, typer.Argument(help="study file (TOML), e.g. scenarios/studies/toy.toml")],
+    study: Annotated[
+        Path, typer.Argument(help="study file (TOML), e.g. scenarios/studies/toy.toml; with --page a folder")
+    ],
     out: Annotated[Path | None, to_write("--out", "folder for the data set (default: reports/sweep-NAME)")] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="processes to use (default: the machine's cores)")] = None,
     dry_run: Annotated[
@@ -25,12 +28,20 @@ def sweep(
         ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="print what was made as JSON")] = False,
+    page: Annotated[
+        bool, typer.Option("--page", help="make the page of a folder of this verb anew, from its rows; run nothing")
+    ] = False,
 ) -> None:
     """Simulate a study: scenarios with every combination of its axes' values, as one table of Parquet. What was
     simulated before is not simulated again. Exit code 1 where every point is refused."""
-    from simfrontier.cli.sweep import describe, sweep_study
+    from simfrontier.cli.sweep import describe, sweep_study, write_page
     from simfrontier.sweep import load_study
 
+    if page:
+        if out or jobs or dry_run or json:
+            raise InputError("--page: goes with no other option; allowed: simfrontier sweep FOLDER --page")
+        write_page(study)
+        return
     loaded = load_study(study)
     if dry_run:
         describe(loaded, jobs, json)

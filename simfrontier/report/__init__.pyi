@@ -60,6 +60,7 @@ from .runs import write_runs_page as write_runs_page
 from .scaling import scaling_drawing as scaling_drawing
 from .sections import Section as Section
 from .summary import chart as chart, summary_html as summary_html, summary_text as summary_text, verdict as verdict
+from .sweep import write_sweep_page as write_sweep_page
 from .table import (
     SLOWDOWN_FILE as SLOWDOWN_FILE,
     rows_csv as rows_csv,

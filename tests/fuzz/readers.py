@@ -18,6 +18,7 @@ from simfrontier.wholefile import MANIFEST, MARK, refuse_unfinished
 from tests.fuzz.reader import Reader, command
 from tests.fuzz.samples import DIGEST
 from tests.invoke import TOY
+from tests.report import sweeps
 
 STUDIED = 20_000  # points of a study that are made: more take seconds
 SMALL_S = 3.0  # a scenario that is forecast to take longer is read and laid out, and not simulated
@@ -233,6 +234,32 @@ def _study(path: Path, _: random.Random) -> None:
             assert len(digests.of(point)) == 64
 
 
+def _sweep_rows(path: Path, rng: random.Random) -> None:
+    _sweep_page(path.parent, rng, "rows.parquet/part-00000.parquet", path.read_bytes())
+
+
+def _sweep_manifest(path: Path, rng: random.Random) -> None:
+    _sweep_page(path.parent, rng, MANIFEST, path.read_bytes())
+
+
+def _sweep_page(beside: Path, rng: random.Random, name: str, content: bytes) -> None:
+    """A sweep's folder with one file changed: what is found in it and, at times, its page."""
+    from simfrontier.report.findings.sweep import sweep_findings
+    from simfrontier.report.sweep import sweep_page
+
+    folder = beside / "swept"
+    if not folder.exists():
+        sweeps.write(folder, sweeps.sampled(3))
+    before = (folder / name).read_bytes()
+    (folder / name).write_bytes(content)
+    try:
+        found = sweep_findings(folder, most_rows=rng.choice((3, 20_000)))
+        if rng.random() < 0.2:
+            sweep_page(found)
+    finally:
+        (folder / name).write_bytes(before)
+
+
 def _killed(path: Path, rng: random.Random) -> None:
     """A run that is killed at any moment leaves the old folder, a new one, or one that is told as unfinished."""
     out = path.parent / "killed"
@@ -288,6 +315,8 @@ READERS: dict[str, Reader] = {
     "checkpoint-file": Reader(kind="checkpoint-file", suffix=".safetensors", share=4.0, read=_checkpoint_file),
     "checkpoint-manifest": Reader(kind="checkpoint-manifest", suffix=".json", share=4.0, read=_checkpoint_manifest),
     "study": Reader(kind="study", suffix=".toml", share=4.0, read=_study),
+    "sweep-rows": Reader(kind="sweep-rows", suffix=".parquet", share=4.0, read=_sweep_rows),
+    "sweep-manifest": Reader(kind="sweep-manifest", suffix=".json", share=2.0, read=_sweep_manifest),
     "topology": Reader(kind="topology", suffix=".conf", share=8.0, read=_topology),
     "kineto": Reader(kind="kineto", suffix=".json", share=8.0, read=_kineto),
     "topology-xml": Reader(kind="topology-xml", suffix=".xml", share=8.0, read=_topology_xml),

@@ -13,6 +13,7 @@ from tests.fuzz.reader import Reader
 from tests.invoke import ROOT, TOY, invoke
 from tests.kineto import traces
 from tests.measured import writers
+from tests.report import sweeps
 from tests.scenario_files import SCENARIOS
 from tests.topology.samples import bare, dgx_a100, frontier, link, perlmutter
 
@@ -92,6 +93,7 @@ def made_in(folder: Path) -> dict[str, list[bytes]]:
     catalog = ROOT / "simfrontier"
     out["scenario"] = [path.read_bytes() for path in SCENARIOS]
     out["study"] = [STUDY]
+    out["sweep-rows"], out["sweep-manifest"] = _sweeps(folder / "sweeps")
     out["stack"] = [path.read_bytes() for path in sorted((catalog / "stack" / "catalog").glob("*.toml"))]
     runs = (catalog / "runs" / "end_to_end.csv").read_bytes().splitlines(keepends=True)
     out["runs"] = [b"".join([runs[0], *(runs[1 + at] for at in chosen)]) for chosen in ((106,), (178, 186), (219,))]
@@ -167,6 +169,17 @@ def _traces(folder: Path) -> list[bytes]:
     host = traces.written(folder / "host.json", on_host)
     every = [*sorted(folder.glob("z*.json")), path, host]
     return [each.read_bytes() for each in every] + [gzip.compress(path.read_bytes(), mtime=0)]
+
+
+def _sweeps(folder: Path) -> tuple[list[bytes], list[bytes]]:
+    """Files of rows of sweeps, and their manifest."""
+    kinds = {"machine.overrides.host.hook_s": 1e-6, "engine.overlap": True, "model.norm": "rmsnorm"}
+    few = [sweeps.made_up(0, kinds), sweeps.refused(1, kinds, "it does not divide"), sweeps.made_up(2, kinds)]
+    made = [sweeps.write(folder / str(number), rows) for number, rows in enumerate((few, sweeps.sampled(40, 2)))]
+    parts = [(each / "rows.parquet" / "part-00000.parquet").read_bytes() for each in made]
+    settings = {"run.devices": [8], "uncertainty.samples": 0}
+    whole = sweeps.write(folder / "told", few, set=settings, file="study.toml", fidelity="flow")
+    return parts, [(whole / "manifest.json").read_bytes()]
 
 
 def _checkpoint() -> tuple[list[bytes], list[bytes]]:

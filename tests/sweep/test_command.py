@@ -41,7 +41,10 @@ def test_it_says_the_best_of_each_plan_and_where_the_rows_are(tmp_path: Path) ->
     assert lines[0].strip() == "Tried: the best of each plan"
     assert [line.split()[0] for line in lines if f"{MICRO} = " in line] == ["ddp", "zero1"]
     assert "2 points." in lines
-    assert lines[-1] == f"Written: {tmp_path / 'out' / 'rows.parquet'} (4 rows), manifest.json"
+    assert (
+        lines[-1]
+        == f"Written: {tmp_path / 'out' / 'rows.parquet'} (4 rows), manifest.json, index.html (open it in a browser)"
+    )
     again = invoke("sweep", path, "--out", tmp_path / "out", "--jobs", "1", "--json")
     found = json.loads(again.out)
     assert (found["points"], found["rows"], found["known"], found["refused"]) == (2, 4, 2, 0)
@@ -283,4 +286,5 @@ def test_a_main_process_that_is_killed_again_and_again_loses_nothing(tmp_path: P
     assert read_rows(tmp_path / "out").equals(read_rows(tmp_path / "whole"))
     part = "rows.parquet/part-00000.parquet"
     assert (tmp_path / "out" / part).read_bytes() == (tmp_path / "whole" / part).read_bytes()
-    assert sorted(each.name for each in (tmp_path / "out").iterdir()) == ["manifest.json", "rows.parquet", "study.toml"]
+    names = {each.name for each in (tmp_path / "out").iterdir()}
+    assert names == {"index.html", "manifest.json", "rows.parquet", "study.toml"}

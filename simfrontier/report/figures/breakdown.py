@@ -32,7 +32,7 @@ class StepPart:
     colour: str
 
 
-PARTS = {
+PARTS: dict[str, StepPart] = {
     "compute": StepPart(name="compute", short="compute", colour=COMPUTE),
     **{
         level: StepPart(name=f"exposed, {LEVEL_NAMES[level]}", short=LEVEL_NAMES[level], colour=colour)

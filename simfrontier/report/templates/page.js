@@ -14,13 +14,6 @@
   let ready; // the library, once a chart has asked for it
   let turn = Promise.resolve(); // of the chart that is drawn last
 
-  function unpacked(id) {
-    const packed = atob(document.getElementById(id).textContent);
-    const bytes = new Uint8Array(packed.length);
-    for (let at = 0; at < packed.length; at++) bytes[at] = packed.charCodeAt(at);
-    return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip")));
-  }
-
   // A script of its own address is decoded and parsed beside this thread, which one with its text in it is not.
   async function loadLibrary() {
     const script = document.createElement("script");
@@ -33,9 +26,10 @@
     URL.revokeObjectURL(script.src);
   }
 
+  // Figures that stand in the page, or that a script of the page makes: a function of `makers`, by their name.
   async function figuresOf(box) {
     const name = box.dataset.figures;
-    return (known[name] ??= await unpacked(name).json());
+    return (known[name] ??= await (window.makers?.[name] ? window.makers[name]() : unpacked(name).json()));
   }
 
   // Lines of about so many characters, apart from those that there are.
@@ -79,8 +73,8 @@
     if (narrow.matches) {
       layout.font.size = 11;
       layout.legend.font = { size: 11 };
-      layout.xaxis.title.text = wrapped(layout.xaxis.title.text, 30);
-      const rows = layout.yaxis.categoryarray;
+      if (layout.xaxis) layout.xaxis.title.text = wrapped(layout.xaxis.title.text, 30);
+      const rows = layout.yaxis?.categoryarray;
       if (rows) {
         const ticktext = rows.map((row) => wrapped(row, 26));
         Object.assign(layout.yaxis, { tickmode: "array", tickvals: rows, ticktext });
@@ -114,7 +108,13 @@
       .catch(console.error);
   }
 
-  const redraw = () => plots.filter((box) => "drawn" in box.dataset).forEach(draw);
+  // A script that makes a figure itself says when it has changed.
+  document.addEventListener("changed", ({ target }) => {
+    delete known[target.dataset.figures];
+    if ("drawn" in target.dataset) show(target);
+  });
+
+  const redraw = () => document.querySelectorAll(".plot[data-drawn]").forEach(draw);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   narrow.addEventListener("change", redraw);
 

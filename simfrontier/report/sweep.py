@@ -1,0 +1,107 @@
+"""The page of a sweep, made from its folder alone: the data set is read, and nothing is run."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from simfrontier.report.findings.sweep import PACE, SweepFindings, SweptAxis, column_quantities, sweep_findings
+from simfrontier.report.findings.sweep_columns import Quantity
+from simfrontier.report.findings.sweep_rows import Words
+from simfrontier.report.manifest import versions
+from simfrontier.report.phrases import NOTHING, number, percent, quantity
+from simfrontier.report.render import page_of
+from simfrontier.report.sweep_data import choices_of, few_values, page_data, varied_columns
+from simfrontier.report.theme import marks
+from simfrontier.sweep import AXIS, ROWS
+from simfrontier.units import has_multiples
+from simfrontier.wholefile import write_whole
+
+PAGE: Final = "index.html"
+MOST_LISTED: Final = 40  # rows of a table that is not the table of all
+FEW_NUMBERS: Final = 6  # values of an axis that are all listed
+MOST_TEXTS: Final = 12
+
+
+def write_sweep_page(folder: Path) -> None:
+    """Write index.html into the folder of a sweep, from the rows that are there. Raises InputError where the folder
+    holds no data set that can be read, or the page cannot be written."""
+    write_whole(folder / PAGE, sweep_page(sweep_findings(folder)))
+
+
+def sweep_page(found: SweepFindings) -> str:
+    """The page as text; the same findings give the same text."""
+    quantities, mark = column_quantities(found), marks(found.plans)
+    front = list(found.front.items())[-1] if found.front else None
+    lead = max(found.best, key=lambda row: found.number(PACE, row), default=None)
+    choices = choices_of(found, told_value)
+    first = {} if front is None else {"devices": front[0][1], "scenario": _place(found, front[0][0])}
+    return page_of(
+        "sweep",
+        found=found,
+        told=partial(told, found, quantities),
+        settings=partial(settings, found, quantities),
+        axis_values=axis_values,
+        best=found.best[:MOST_LISTED],
+        lead=lead,
+        front=[] if front is None else front[1][:MOST_LISTED],
+        data=page_data(found, quantities, mark),
+        quantities=quantities,
+        choices=choices,
+        filtered=[column for column in varied_columns(found) if few_values(found, column)],
+        first=first,
+        marks=mark,
+        rows_file=ROWS,
+        versions=versions(),
+    )
+
+
+def told_value(value: float | str, of: Quantity, is_whole: bool = False) -> str:
+    """A value of a quantity in words: 4.74 s, 25.4 GB, 13.2 %, 4,096."""
+    if isinstance(value, str):
+        return value or NOTHING
+    if not math.isfinite(value):
+        return NOTHING
+    if of.unit == "share":
+        return percent(value)
+    if has_multiples(of.unit):
+        return quantity(value, of.unit)
+    four = float(f"{value:.4g}")
+    is_count = (of.unit == "count" or is_whole) and value.is_integer()
+    text = f"{value:,.0f}" if is_count else f"{four:,.0f}" if four.is_integer() else number(four)
+    return f"{text}\u00a01/s" if of.unit == "1/s" else text
+
+
+def told(found: SweepFindings, quantities: dict[str, Quantity], name: str, row: int) -> str:
+    """A cell of a row in words."""
+    column = found.rows[name]
+    if isinstance(column, Words):
+        return found.text(name, row) or NOTHING
+    return told_value(found.number(name, row), quantities[name], column.is_whole)
+
+
+def settings(found: SweepFindings, quantities: dict[str, Quantity], row: int) -> list[str]:
+    """What the point of a row sets, of axes on which points differ: `micro batch 4`."""
+    varied = [AXIS + axis.key for axis in found.axes if len(axis.values) > 1]
+    return [f"{quantities[name].words} {told(found, quantities, name, row)}" for name in varied]
+
+
+def axis_values(axis: SweptAxis) -> str:
+    """The values of an axis in words: all of a few, the first of many texts, the ends of many numbers."""
+    count = len(axis.values)
+    if axis.is_ordered:
+        shown = list(axis.values) if count <= FEW_NUMBERS else [axis.values[0], axis.values[-1]]
+    else:
+        shown = list(axis.values[:MOST_TEXTS])
+    words = [told_value(each if isinstance(each, str) else float(each), axis.quantity, axis.is_whole) for each in shown]
+    if axis.is_ordered and count > FEW_NUMBERS:
+        return " to ".join(words)
+    return ", ".join(words) + (f" and {count - MOST_TEXTS:,} more" if count > len(shown) else "")
+
+
+def _place(found: SweepFindings, scenario: str) -> int:
+    column = found.rows["scenario"]
+    assert isinstance(column, Words)
+    return column.texts.index(scenario)
