@@ -1,4 +1,5 @@
-"""Worker processes of `--jobs`: whoever ends the command, none of them is left; one that is killed is one line."""
+"""Worker processes of `--jobs`: whoever ends the command, none of them is left; what one did that is killed is done by
+another, and the result is the same."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.invoke import ROOT
+from tests.invoke import ROOT, TOY
+from tests.processes import are_gone, children, state, workers_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
 
@@ -24,28 +26,6 @@ COMMANDS = {
     "explain": ["explain", MAIN, "--plan", "zero3", "--devices", "384"],
     "tune": ["tune", str(ROOT / "scenarios" / "frontier-1t-3d.toml")],
 }
-
-
-def state(pid: int) -> str:
-    """The letter that /proc has for a process; empty where there is none."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return ""
-
-
-def children(pid: int) -> list[int]:
-    out: list[int] = []
-    with suppress(OSError):
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            out += [int(text) for text in (task / "children").read_text().split()]
-    return out
-
-
-def is_worker(pid: int) -> bool:
-    with suppress(OSError):
-        return b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    return False
 
 
 def until(true: Callable[[], object], what: str) -> None:
@@ -69,11 +49,11 @@ def working(command: str, out: Path) -> Iterator[tuple[subprocess.Popen[str], li
     mine: list[int] = []
     try:
 
-        def two_workers() -> bool:
+        def has_two() -> bool:
             assert process.poll() is None, process.communicate()
-            return sum(map(is_worker, children(process.pid))) == 2
+            return len(workers_of(process.pid)) == 2
 
-        until(two_workers, "no workers appear")
+        until(has_two, "no workers appear")
         mine = children(process.pid)
         yield process, mine
     finally:
@@ -81,10 +61,6 @@ def working(command: str, out: Path) -> Iterator[tuple[subprocess.Popen[str], li
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         process.communicate()
-
-
-def are_gone(pids: list[int]) -> bool:
-    return all(state(pid) in ("", "Z", "X") for pid in pids)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -99,7 +75,7 @@ def test_workers_end_with_the_command(command: str, number: signal.Signals, tmp_
 
 def test_a_stopped_worker_ends_with_the_command(tmp_path: Path) -> None:
     with working("run", tmp_path / "out") as (process, mine):
-        worker = next(filter(is_worker, mine))
+        worker = workers_of(process.pid)[0]
         until(lambda: len(list(Path(f"/proc/{worker}/task").iterdir())) > 1, "is not ready for work")
         os.kill(worker, signal.SIGSTOP)
         until(lambda: state(worker) == "T", "is not stopped")
@@ -107,13 +83,26 @@ def test_a_stopped_worker_ends_with_the_command(tmp_path: Path) -> None:
         until(lambda: are_gone(mine), f"left: {mine}")
 
 
-def test_a_killed_worker_is_one_line(tmp_path: Path) -> None:
-    with working("run", tmp_path / "out") as (process, mine):
-        os.kill(next(filter(is_worker, mine)), signal.SIGKILL)
-        message = process.communicate(timeout=LIMIT_S)[1]
-        assert process.returncode == 1
-        assert (
-            message.startswith("simfrontier: a worker process was ended from outside") and message.count("\n") == 1
-        ), message
-        until(lambda: are_gone(mine), f"left: {mine}")
-        assert not (tmp_path / "out").exists()
+RESULTS = {
+    "run": (["run", TOY, "--devices", "8,16"], ("results.csv", "findings.json", "manifest.json")),
+    "explain": (["explain", TOY, "--plan", "zero3", "--devices", "16"], ()),
+    "tune": (["tune", TOY, "--devices", "16", "--pin", "family=zero", "--no-page"], ("results.csv", "best.toml")),
+}
+
+
+@pytest.mark.parametrize("command", RESULTS)
+def test_what_a_killed_worker_did_is_done_by_another(command: str, tmp_path: Path) -> None:
+    """A second after the workers appear, one is killed, and what is said and written is as if none were."""
+    said, (words, files) = {}, RESULTS[command]
+    for jobs, out in (("1", tmp_path / "one"), ("2", tmp_path / "two")):
+        full = [sys.executable, "-m", "simfrontier", *map(str, words), "--jobs", jobs, "--out", str(out), "--json"]
+        with subprocess.Popen(full, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT) as process:
+            if jobs == "2":
+                until(lambda: len(workers_of(process.pid)) == 2, "no workers appear")
+                time.sleep(1.0)
+                os.kill(workers_of(process.pid)[0], signal.SIGKILL)
+            said[jobs], err = process.communicate(timeout=LIMIT_S)
+            assert process.returncode == 0, err
+    assert said["1"] == said["2"] != ""
+    for name in files:
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes(), name

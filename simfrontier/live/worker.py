@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
+from collections.abc import Callable
+from concurrent.futures import Future
+from threading import Thread
 from typing import Any, Final
 
 from simfrontier.live.controls import controls_of
@@ -13,10 +17,12 @@ from simfrontier.records import dataclass
 from simfrontier.scenario import Scenario
 from simfrontier.simulation import SimulatedStep
 from simfrontier.study import BuiltSchedule, PlanOutcome, ScheduleCache, outcome_of, simulated
+from simfrontier.workers import PerProcess
 
 MOST_SAMPLES: Final = 50  # of a step: enough for a band that is looked at while a slider moves
 MOST_SCHEDULES: Final = 40  # that a worker keeps
 MOST_UNRESTED: Final = 60  # steps that a worker simulates without a rest
+LEAST_PRIORITY: Final = 19  # of what nobody has asked for (nice)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +35,9 @@ class Simulated:
 
 
 class Worker:
-    """Simulations of one scenario. Schedules that were built are kept, and of each plan what was simulated last."""
+    """Simulations of one scenario. Schedules that were built are kept, and of each plan what was simulated last.
+    Garbage is collected in `rest`, not on the way, where looking through all schedules would take longer than many a
+    simulation."""
 
     def __init__(self, base: Scenario) -> None:
         self.base, self._controls = base, controls_of(base)
@@ -76,36 +84,36 @@ def sampled(base: Scenario) -> dict[str, Any]:
     return {"uncertainty.samples": min(MOST_SAMPLES, base.file.uncertainty.samples)}
 
 
-_base: list[Scenario] = []  # of this process
-_worker: list[Worker] = []  # made by its first task, which hears of what is wrong with the scenario
+Work = Callable[[PerProcess[Worker], str, LiveState], Any]  # `outcome` or `step_of`
 
 
-def begin(base: Scenario, nice: int = 0) -> None:
-    """Make this process ready, of a lower priority by `nice`. Garbage is collected in `rest`: on the way, looking
-    through all schedules would take longer than many a simulation."""
-    gc.disable()
-    os.nice(nice)
-    _base[:] = [base]
-
-
-def worker() -> Worker:
-    """The one of this process."""
-    if not _worker:
-        _worker.append(Worker(_base[0]))
-    return _worker[0]
-
-
-def rest() -> None:
+def rest(worker: PerProcess[Worker]) -> None:
     """Give back the memory that is no longer needed."""
-    worker().rest()
+    worker.here.rest()
 
 
-def outcome(plan: str, state: LiveState) -> PlanOutcome:
+def outcome(worker: PerProcess[Worker], plan: str, state: LiveState) -> PlanOutcome:
     """What is known of a plan."""
-    return worker().simulated(plan, state).outcome
+    return worker.here.simulated(plan, state).outcome
 
 
-def step_of(plan: str, state: LiveState) -> dict[str, Any]:
+def step_of(worker: PerProcess[Worker], plan: str, state: LiveState) -> dict[str, Any]:
     """The step of a plan as the page draws it."""
-    found = worker().simulated(plan, state)
-    return step_view(worker().base.machine, plan, found.step, found.built.peaks)
+    found = worker.here.simulated(plan, state)
+    return step_view(worker.here.base.machine, plan, found.step, found.built.peaks)
+
+
+def beside(work: Work, worker: PerProcess[Worker], plan: str, state: LiveState) -> Any:
+    """One of these, at the lowest priority: in a thread of its own, because a thread cannot raise its own again."""
+    done: Future[Any] = Future()
+
+    def do() -> None:
+        if sys.platform == "linux":  # elsewhere it would be that of the process
+            os.nice(LEAST_PRIORITY)
+        try:
+            done.set_result(work(worker, plan, state))
+        except Exception as error:
+            done.set_exception(error)
+
+    Thread(target=do).start()
+    return done.result()

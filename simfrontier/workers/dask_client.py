@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from simfrontier.workers.place import Place
@@ -12,8 +15,18 @@ class _Client:
     def __init__(self, cluster: Any, client: Any) -> None:
         self._cluster, self._client = cluster, client
 
-    def submit(self, work: Callable[..., Any], *given: Any) -> Any:
-        return self._client.submit(work, *given, pure=False)
+    def submit(self, work: Callable[..., Any], *given: Any, on: int | None = None) -> Any:
+        # A worker that is lost comes back under another address: its calls go to any, or they would wait for ever.
+        where = None if on is None else [on]
+        return self._client.submit(work, *given, pure=False, workers=where, allow_other_workers=on is not None)
+
+    def end(self) -> None:
+        for nanny in self._cluster.workers.values():
+            nanny.auto_restart = False
+            if nanny.pid is not None:
+                with suppress(ProcessLookupError):
+                    os.kill(nanny.pid, signal.SIGKILL)
+        self.close()
 
     def close(self) -> None:
         self._client.close()
