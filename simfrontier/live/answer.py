@@ -54,7 +54,7 @@ class Answerer:
         """End all workers, whatever they do; questions that wait get WorkerLostError."""
         if self._is_open:
             self._is_open = False
-            self._workers.end()
+            self._workers.close()
 
     def state(self, query: Mapping[str, str]) -> LiveState:
         """What a link says. Raises InputError."""
@@ -71,7 +71,7 @@ class Answerer:
 
         def call(work: Work, plan: str, state: LiveState) -> Future[Any]:
             self._refuse_late()
-            task = self._workers.submit(beside, work, self._worker, plan, state, on=self._number)
+            task = self._workers.submit(beside, work, self._worker, plan, state, worker=self._number)
             started(task)
             return task
 
@@ -79,11 +79,11 @@ class Answerer:
 
     def rest(self) -> None:
         """While nobody asks: give back memory."""
-        self._unasked = [self._workers.submit(rest, self._worker, on=number) for number in range(self._number)]
+        self._unasked = [self._workers.submit(rest, self._worker, worker=number) for number in range(self._number)]
 
     def _call(self, work: Work, plan: str, state: LiveState) -> Future[Any]:
         self._refuse_late()
-        return self._workers.submit(work, self._worker, plan, state, on=self.plans.index(plan) % self._number)
+        return self._workers.submit(work, self._worker, plan, state, worker=self.plans.index(plan) % self._number)
 
     def _refuse_late(self) -> None:
         if not self._is_open:

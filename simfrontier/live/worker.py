@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-import sys
 from collections.abc import Callable
-from concurrent.futures import Future
-from threading import Thread
 from typing import Any, Final
 
 from simfrontier.live.controls import controls_of
@@ -104,16 +101,6 @@ def step_of(worker: PerProcess[Worker], plan: str, state: LiveState) -> dict[str
 
 
 def beside(work: Work, worker: PerProcess[Worker], plan: str, state: LiveState) -> Any:
-    """One of these, at the lowest priority: in a thread of its own, because a thread cannot raise its own again."""
-    done: Future[Any] = Future()
-
-    def do() -> None:
-        if sys.platform == "linux":  # elsewhere it would be that of the process
-            os.nice(LEAST_PRIORITY)
-        try:
-            done.set_result(work(worker, plan, state))
-        except Exception as error:
-            done.set_exception(error)
-
-    Thread(target=do).start()
-    return done.result()
+    """One of these, at the lowest priority, which this process has from here on."""
+    os.setpriority(os.PRIO_PROCESS, 0, LEAST_PRIORITY)
+    return work(worker, plan, state)

@@ -48,16 +48,16 @@ class Workers:
         if self._client is not None:
             self._client.close()
 
-    def end(self) -> None:
-        """End the workers at once, whatever they do: who waits for a call gets CancelledError."""
+    def close(self) -> None:
+        """End the workers, whatever they do: who waits for a call gets CancelledError."""
         if self._client is not None:
             self._client.end()
 
-    def submit(self, work: Callable[..., T], *given: Any, on: int | None = None) -> Future[T]:
+    def submit(self, work: Callable[..., T], *given: Any, worker: int | None = None) -> Future[T]:
         """A call whose result is awaited by whoever asks for it: as long as somebody holds the future, the call is
-        done. `on`: the number of the worker that is to do it, as long as there is that one (None: any)."""
+        done. `worker`: the number of the one that does it."""
         if self._client is not None:
-            return self._client.submit(work, *given, on=on)  # type: ignore[no-any-return]
+            return self._client.submit(work, *given, on=worker)  # type: ignore[no-any-return]
         done: Future[T] = Future()
         try:
             done.set_result(work(*given))
