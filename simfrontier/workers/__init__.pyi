@@ -1,2 +1,3 @@
+from .lost import SchedulerLostError as SchedulerLostError, WorkerLostError as WorkerLostError
 from .place import Local as Local, Place as Place
-from .workers import WorkerLostError as WorkerLostError, Workers as Workers
+from .workers import Workers as Workers
