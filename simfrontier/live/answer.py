@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 from collections import OrderedDict
@@ -13,7 +12,7 @@ from typing import Any, Final, Self
 
 from simfrontier.live.controls import Control, controls_of, own_words
 from simfrontier.live.state import LiveState, scenario_at, state_of
-from simfrontier.live.worker import Work, Worker, beside, outcome, rest, sampled, step_of
+from simfrontier.live.worker import Work, Worker, beside, outcome, sampled, step_of
 from simfrontier.report import PARTS, StudyView, headline_of, median_rate, median_step_s, rate, sampled_tflops, verdict
 from simfrontier.scenario import Scenario
 from simfrontier.study import PlanOutcome, Study, completed
@@ -35,16 +34,15 @@ class Answerer:
         self.controls: Sequence[Control] = controls_of(scenario)
         self.plans = tuple(scenario.plans)
         self._number = min(jobs or os.cpu_count() or 1, MOST_WORKERS, len(self.plans))
-        self._workers = Workers(Local(jobs=self._number + 1), gc.disable)
+        self._workers = Workers(Local(jobs=self._number + 1))
         self._worker, self._is_open = PerProcess(Worker, scenario), True
-        self._unasked: list[Future[Any]] = []  # calls whose results nobody waits for
         self._likely = ""  # the plan whose step was shown last
         self._known: OrderedDict[tuple[Any, ...], bytes] = OrderedDict()
 
     def __enter__(self) -> Self:
         self._workers.__enter__()
-        first = LiveState(places={})  # what is asked first
-        self._unasked = [self._call(outcome, plan, first) for plan in self.plans]
+        for plan in self.plans:  # what is asked first
+            self._call(outcome, plan, LiveState(places={}))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -76,10 +74,6 @@ class Answerer:
             return task
 
         self._answer(state, call)
-
-    def rest(self) -> None:
-        """While nobody asks: give back memory."""
-        self._unasked = [self._workers.submit(rest, self._worker, worker=number) for number in range(self._number)]
 
     def _call(self, work: Work, plan: str, state: LiveState) -> Future[Any]:
         self._refuse_late()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 from collections.abc import Callable
 from typing import Any, Final
@@ -18,7 +17,6 @@ from simfrontier.workers import PerProcess
 
 MOST_SAMPLES: Final = 50  # of a step: enough for a band that is looked at while a slider moves
 MOST_SCHEDULES: Final = 40  # that a worker keeps
-MOST_UNRESTED: Final = 60  # steps that a worker simulates without a rest
 LEAST_PRIORITY: Final = 19  # of what nobody has asked for (nice)
 
 
@@ -32,16 +30,13 @@ class Simulated:
 
 
 class Worker:
-    """Simulations of one scenario. Schedules that were built are kept, and of each plan what was simulated last.
-    Garbage is collected in `rest`, not on the way, where looking through all schedules would take longer than many a
-    simulation."""
+    """Simulations of one scenario. Schedules that were built are kept, and of each plan what was simulated last."""
 
     def __init__(self, base: Scenario) -> None:
         self.base, self._controls = base, controls_of(base)
         self._schedules = ScheduleCache()
         self._at: tuple[LiveState, Scenario] | None = None
         self._last: dict[str, tuple[LiveState, Simulated]] = {}
-        self.num_unrested = 0  # steps since garbage was collected
 
     def simulated(self, plan: str, state: LiveState) -> Simulated:
         """Raises SimfrontierError for a state that cannot be."""
@@ -55,14 +50,7 @@ class Worker:
         step = simulated(scenario, built, scenario.file.run.fidelity)
         found = Simulated(built=built, step=step, outcome=outcome_of(scenario, case, built, step))
         self._last[plan] = state, found
-        self.num_unrested += 1
-        if self.num_unrested > MOST_UNRESTED:
-            self.rest()
         return found
-
-    def rest(self) -> None:
-        gc.collect()
-        self.num_unrested = 0
 
     def _scenario(self, plan: str, state: LiveState) -> Scenario:
         """The scenario of a state, with what its plan searches for decided."""
@@ -82,11 +70,6 @@ def sampled(base: Scenario) -> dict[str, Any]:
 
 
 Work = Callable[[PerProcess[Worker], str, LiveState], Any]  # `outcome` or `step_of`
-
-
-def rest(worker: PerProcess[Worker]) -> None:
-    """Give back the memory that is no longer needed."""
-    worker.here.rest()
 
 
 def outcome(worker: PerProcess[Worker], plan: str, state: LiveState) -> PlanOutcome:

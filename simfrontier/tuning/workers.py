@@ -20,12 +20,11 @@ class TuneWorkers:
     def __init__(self, scenario: Scenario, original: Scenario, size: int, jobs: int) -> None:
         self._evaluator = PerProcess(PlanEvaluator, scenario, original, size)
         self._collects = gc.isenabled()
-        # Work makes few cycles; collecting would take a quarter of its time.
-        self._workers = Workers(Local(jobs=jobs), gc.disable)
+        self._workers = Workers(Local(jobs=jobs))
 
     def __enter__(self) -> Self:
         self._workers.__enter__()
-        gc.disable()
+        gc.disable()  # work makes few cycles; collecting would take a quarter of its time
         return self
 
     def __exit__(
