@@ -8,14 +8,20 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from simfrontier.api.views import num_simulations, view_of
+from simfrontier.explanation import explain
+from simfrontier.scenario import load_scenario, scenario_of
+from simfrontier.tuning import rows, tune
 from tests.invoke import ROOT, TOY
-from tests.processes import are_gone, children, state, workers_of
+from tests.processes import are_gone, children, leaves_ctrl_c, state, workers_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
 
@@ -76,33 +82,75 @@ def test_workers_end_with_the_command(command: str, number: signal.Signals, tmp_
 def test_a_stopped_worker_ends_with_the_command(tmp_path: Path) -> None:
     with working("run", tmp_path / "out") as (process, mine):
         worker = workers_of(process.pid)[0]
-        until(lambda: len(list(Path(f"/proc/{worker}/task").iterdir())) > 1, "is not ready for work")
+        until(lambda: leaves_ctrl_c(worker), "is not ready for work")
+        time.sleep(0.5)  # from then on the kernel ends it with the command
         os.kill(worker, signal.SIGSTOP)
         until(lambda: state(worker) == "T", "is not stopped")
         process.kill()
         until(lambda: are_gone(mine), f"left: {mine}")
 
 
-RESULTS = {
-    "run": (["run", TOY, "--devices", "8,16"], ("results.csv", "findings.json", "manifest.json")),
-    "explain": (["explain", TOY, "--plan", "zero3", "--devices", "16"], ()),
-    "tune": (["tune", TOY, "--devices", "16", "--pin", "family=zero", "--no-page"], ("results.csv", "best.toml")),
-}
+class Killer:
+    """Hears of progress, and kills a worker of this process as soon as there is one."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[object, ...]] = []
+        self.killed = 0
+
+    def __call__(self, *told: object) -> None:
+        self.told.append(told)
+        if not self.killed and (workers := workers_of(os.getpid())):
+            self.killed = workers[0]
+            os.kill(self.killed, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("command", RESULTS)
-def test_what_a_killed_worker_did_is_done_by_another(command: str, tmp_path: Path) -> None:
-    """A second after the workers appear, one is killed, and what is said and written is as if none were."""
-    said, (words, files) = {}, RESULTS[command]
-    for jobs, out in (("1", tmp_path / "one"), ("2", tmp_path / "two")):
-        full = [sys.executable, "-m", "simfrontier", *map(str, words), "--jobs", jobs, "--out", str(out), "--json"]
-        with subprocess.Popen(full, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT) as process:
-            if jobs == "2":
-                until(lambda: len(workers_of(process.pid)) == 2, "no workers appear")
-                time.sleep(1.0)
-                os.kill(workers_of(process.pid)[0], signal.SIGKILL)
-            said[jobs], err = process.communicate(timeout=LIMIT_S)
-            assert process.returncode == 0, err
-    assert said["1"] == said["2"] != ""
-    for name in files:
-        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes(), name
+def told_of(work: Callable[[int, Callable[..., None]], Any]) -> tuple[list[tuple[object, ...]], ...]:
+    """What is told and found by one process; two, of which one is killed, must find the same."""
+    told: list[tuple[object, ...]] = []
+    alone, killer = work(1, lambda *each: told.append(each)), Killer()
+    assert work(2, killer) == alone
+    assert killer.killed and are_gone([killer.killed])
+    return told, killer.told
+
+
+def test_a_run_whose_worker_is_killed_is_the_same() -> None:
+    """Its rows, its variations and values that would be needed, its troubles, and what is told on the way."""
+    document = tomllib.loads(TOY.read_text(encoding="utf-8"))
+    trouble = {"label": "one slow device", "perturbation": {"slow": [{"device": 1, "factor": 0.5}]}}
+    document |= {
+        "sensitivity": {
+            "devices": 8,
+            "plans": ["zero3", "hsdp"],
+            "vary": [{"key": "training.micro_batch", "label": "micro-batch", "values": [2, 4]}],
+            "required": [{"key": "library.overrides.shares.nic", "label": "share"}],
+        },
+        "published": {"source": "made up", "ratios": {"zero3": 1.0, "hsdp": 1.1}},
+        "slowdown": {"cases": [trouble], "device_factor": 1.0, "link_factor": 1.0},
+    }
+    scenario = scenario_of(document, "toy.toml", {}, ("zero3", "hsdp"), (8, 16))
+
+    def run(jobs: int, progress: Callable[..., None]) -> tuple[object, ...]:
+        view = view_of(scenario, vary=True, jobs=jobs, progress=progress)
+        assert view.slowdown is not None
+        return [each.row for each in view.study.outcomes], view.sensitivity, view.slowdown.sentences
+
+    alone, together = told_of(run)
+    assert together == alone and len(alone) == num_simulations(scenario, True)
+
+
+def test_a_search_whose_worker_is_killed_is_the_same() -> None:
+    def search(jobs: int, progress: Callable[..., None]) -> object:
+        scenario = load_scenario(TOY, plans=("zero3",), devices=(8,))
+        found = tune(scenario, pins={"family": "zero", "checkpointing": "full"}, jobs=jobs, progress=progress)
+        return rows(found), found.why
+
+    alone, together = told_of(search)
+    assert together[-1] == alone[-1] and len(together) == len(alone)
+
+
+def test_an_explanation_whose_worker_is_killed_is_the_same() -> None:
+    scenario = load_scenario(TOY)
+    alone, together = told_of(
+        lambda jobs, progress: explain(scenario, "zero3", devices=8, against="ddp", jobs=jobs, progress=progress)
+    )
+    assert together == alone
