@@ -57,10 +57,13 @@ class DaskClient:
     def _handed_out(
         self, work: Callable[..., Any], preparation: bytes | None, call: bytes, options: dict[str, Any]
     ) -> Any:
-        # Calls of one function are one group, whose calls are sent to workers one by one: none waits where another
-        # ends the process.
+        from dask._task_spec import Task
+
         key = f"{getattr(work, '__name__', 'call')}-{self._name}", next(self._number)
-        return self.client.submit(do, __version__, self._prepared, preparation, call, key=key, **options)
+        # A "data producer" is sent to a worker when that one is free, so that no call waits behind a long one, or where
+        # another ends the process.
+        task = Task(key, do, __version__, self._prepared, preparation, call, _data_producer=True)
+        return self.client.get({key: task}, key, sync=False, fifo_timeout=0, **options)
 
     async def _result(self, first: Any, work: Callable[..., Any], call: bytes, options: dict[str, Any]) -> Any:
         from distributed.client import FutureCancelledError

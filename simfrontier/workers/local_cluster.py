@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import shutil
 import signal
@@ -46,6 +45,7 @@ class LocalProcesses:
     def __init__(self, place: Local) -> None:
         import distributed
 
+        self._environment = {name: os.environ.get(name) for name in ENVIRONMENT}
         self._scratch = tempfile.mkdtemp(prefix="simfrontier-")
         options = {
             "nthreads": 1,
@@ -71,8 +71,9 @@ class LocalProcesses:
         }
         dask: Any = distributed
         self.cluster: Any = None
+        self.client: Any = None
         try:
-            with _ctrl_c_is_left_to_this_thread():
+            with ctrl_c_is_left_to_this_thread():
                 self.cluster = dask.SpecCluster(workers=workers, scheduler=scheduler, name="simfrontier")
                 self.client = dask.Client(self.cluster, set_as_default=False)
         except BaseException:
@@ -90,10 +91,20 @@ class LocalProcesses:
         if self.cluster is not None:
             self._kill()
             with suppress(Exception):
-                self.client.close(timeout=2)
+                if self.client is not None:
+                    self.client.close(timeout=2)
             with suppress(Exception):
                 self.cluster.close(timeout=10)
         shutil.rmtree(self._scratch, ignore_errors=True)
+        self._restore_environment()
+
+    def _restore_environment(self) -> None:
+        """Nannies set what their processes are to have in this process, too."""
+        for name, value in self._environment.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
     def _kill(self) -> None:
         for nanny in self.cluster.workers.values():
@@ -104,7 +115,7 @@ class LocalProcesses:
 
 
 @contextmanager
-def _ctrl_c_is_left_to_this_thread() -> Iterator[None]:
+def ctrl_c_is_left_to_this_thread() -> Iterator[None]:
     """Threads that are started meanwhile, and all processes that they start later on, do not hear Ctrl-C, from their
     first moment on. This thread hears of it afterwards."""
     if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
@@ -112,7 +123,6 @@ def _ctrl_c_is_left_to_this_thread() -> Iterator[None]:
         return
     from multiprocessing import resource_tracker
 
-    multiprocessing.get_context("spawn")
     resource_tracker.ensure_running()  # which sets the mask itself, if it has to be started
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

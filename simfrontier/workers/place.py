@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from simfrontier.records import dataclass
+from simfrontier.workers.slurm_settings import SlurmSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,4 +22,18 @@ class Local:
         return self.jobs == 1 and not self.apart and not self.dashboard
 
 
-Place = Local
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningScheduler:
+    """Workers that others started, at the scheduler that `dask scheduler` prints the address of."""
+
+    address: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmJobs:
+    """Workers in jobs that Slurm is asked for, and that are cancelled at the end."""
+
+    settings: SlurmSettings
+
+
+Place = Local | RunningScheduler | SlurmJobs

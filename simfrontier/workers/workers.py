@@ -10,7 +10,7 @@ from queue import SimpleQueue
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from simfrontier.workers.place import Place
+from simfrontier.workers.place import Local, Place
 
 if TYPE_CHECKING:
     from simfrontier.workers.dask_client import DaskClient
@@ -23,29 +23,35 @@ class Workers:
     """Workers at a place, each prepared by `begin(*given)`. To be used with `with`: at its end they are ended, whatever
     they do, because after an error their calls may take long and their results are not needed.
 
+    `say` hears what is waited for (a job of Slurm); otherwise it is a line on standard error.
+
     Functions, what they are called with and what they give have to be picklable: functions of modules, frozen values.
     A call whose worker is lost is done again by another, which is prepared as well."""
 
-    def __init__(self, place: Place, begin: Callable[..., None] | None = None, given: tuple[Any, ...] = ()) -> None:
-        self.place, self._begin, self._given = place, begin, given
+    def __init__(
+        self,
+        place: Place,
+        begin: Callable[..., None] | None = None,
+        given: tuple[Any, ...] = (),
+        say: Callable[[str], None] | None = None,
+    ) -> None:
+        self.place, self._begin, self._given, self._say = place, begin, given, say
         self._client: DaskClient | None = None
         self._opened = ExitStack()
+        self.num_workers = 1  # how many calls are worked on at once; known once they are started
         self.dashboard = ""  # the address of Dask's pages, where there are some
 
-    @property
-    def num_workers(self) -> int:
-        """How many calls are worked on at once."""
-        return self.place.jobs
-
     def __enter__(self) -> Self:
-        if self.place.is_here:
+        if isinstance(self.place, Local) and self.place.is_here:
             if self._begin is not None:
                 self._begin(*self._given)
             return self
-        from simfrontier.workers.started import started
+        from simfrontier.workers.started import on_stderr, started
 
         with ExitStack() as opened:
-            self._client, self.dashboard = started(self.place, self._begin, self._given, opened)
+            self._client, self.num_workers, self.dashboard = started(
+                self.place, self._begin, self._given, opened, self._say or on_stderr
+            )
             self._opened = opened.pop_all()
         return self
 
