@@ -19,12 +19,17 @@ def end_with_parent(sentinel: int) -> None:
     `multiprocessing.parent_process().sentinel`. On Linux the kernel kills this process besides, even where it is
     stopped and no thread of it runs.
     """
+    die_with_parent()
+    threading.Thread(target=_end_after, args=(sentinel,), daemon=True).start()
+
+
+def die_with_parent() -> None:
+    """On Linux: let the kernel kill this process as soon as the thread that started it is gone. Elsewhere nothing."""
     if sys.platform == "linux":
         import ctypes
 
         with suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    threading.Thread(target=_end_after, args=(sentinel,), daemon=True).start()
 
 
 def _end_after(sentinel: int) -> None:

@@ -14,6 +14,7 @@ from simfrontier.scenario import RequiredTable, Scenario, SensitivityTable, scen
 from simfrontier.simulation import Fidelity, fullest
 from simfrontier.study import PlanOutcome, ScheduleCache, simulated
 from simfrontier.tuning import GridSearcher, NothingFitsError
+from simfrontier.workers import Local, PerProcess, Workers
 
 SMALLEST = 1e-2  # of the numbers in (0, 1] that are solved for
 CLOSE = 1e-2  # relative distance to a published ratio at which a solution is good enough
@@ -65,18 +66,28 @@ def run_sensitivity(
     fidelity: Fidelity,
     progress: Callable[[str], None] = lambda _: None,
     known: Sequence[PlanOutcome] = (),
-    schedule_cache: ScheduleCache | None = None,
+    workers: Workers | None = None,
+    schedules: PerProcess[ScheduleCache] | None = None,
 ) -> Sensitivity | None:
     """All variations of the scenario's `sensitivity` table; None if it has none. `known`: outcomes of this scenario at
-    this fidelity, folded, which are not simulated again; `schedule_cache`: what is built already."""
+    this fidelity, folded, which are not simulated again. `workers`: who simulates, a plan of a variation at a time
+    (None: this process); `schedules`: what is built is taken from there and kept there."""
     table = scenario.file.sensitivity
     if table is None:
         return None
-    searcher = GridSearcher(schedule_cache=schedule_cache or ScheduleCache())
+    workers, schedules = workers or Workers(Local()), schedules or PerProcess(ScheduleCache)
+    searcher = PerProcess(_searcher, schedules)
     largest, *others = sorted(table.sizes, reverse=True)
-    smaller = tuple(_at_size(scenario, table, size, (), fidelity, searcher, known, progress) for size in others)
-    sensitivity = _at_size(scenario, table, largest, tuple(table.required), fidelity, searcher, known, progress)
+    smaller = tuple(
+        _at_size(scenario, table, size, (), fidelity, workers, searcher, known, progress) for size in others
+    )
+    solved = tuple(table.required)
+    sensitivity = _at_size(scenario, table, largest, solved, fidelity, workers, searcher, known, progress)
     return replace(sensitivity, smaller=smaller)
+
+
+def _searcher(schedules: PerProcess[ScheduleCache]) -> GridSearcher:
+    return GridSearcher(schedule_cache=schedules.here)
 
 
 def _at_size(
@@ -85,44 +96,48 @@ def _at_size(
     devices: int,
     solved: tuple[RequiredTable, ...],
     fidelity: Fidelity,
-    searcher: GridSearcher,
+    workers: Workers,
+    searcher: PerProcess[GridSearcher],
     known: Sequence[PlanOutcome],
     progress: Callable[[str], None],
 ) -> Sensitivity:
     """All variations at one size, and the values that would make published ratios true."""
-    rates = _Rates(fidelity, devices, tuple(table.plans), searcher)
+    plans = tuple(table.plans)
+    rates = _Rates(fidelity=fidelity, devices=devices, plans=plans, searcher=searcher)
     rates.take(scenario, known)
-    default, _ = rates.of(scenario)
+    variations = [
+        (variation, _text(value), _with(scenario, {variation.key: value}))
+        for variation in table.vary
+        for value in variation.values
+    ]
+    found = rates.all([scenario, *(changed for _, _, changed in variations)], workers)
+    default, _ = next(found)
     varied = []
-    for variation in table.vary:
-        for value in variation.values:
-            changed = _with(scenario, {variation.key: value})
-            result, fits = rates.of(changed)
-            varied.append(
-                VariedRates(
-                    label=variation.label,
-                    key=variation.key,
-                    value=_text(value),
-                    rates=result,
-                    fits=fits,
-                    peak_flops_per_s=changed.peak_flops_per_s,
-                )
+    for (variation, value, changed), (result, fits) in zip(variations, found, strict=True):
+        varied.append(
+            VariedRates(
+                label=variation.label,
+                key=variation.key,
+                value=value,
+                rates=result,
+                fits=fits,
+                peak_flops_per_s=changed.peak_flops_per_s,
             )
-            progress(f"{variation.label} = {_text(value)}")
-    required = []
-    alone = _Rates("analytic", devices, tuple(table.plans), searcher, weighed=False)
-    for wanted in solved:
-        required.append(_required(_with(scenario, wanted.given), wanted, alone))
-        progress(f"what {wanted.label} would have to be")
+        )
+        progress(f"{variation.label} = {value}")
+    alone = _Rates(fidelity="analytic", devices=devices, plans=plans, searcher=searcher, weighed=False)
     return Sensitivity(
         devices=devices,
-        plans=tuple(table.plans),
+        plans=plans,
         default=default,
         varied=tuple(varied),
         fidelity=fidelity,
-        required=tuple(required),
-        strongest=_strongest(tuple(table.plans), default, varied),
+        required=tuple(_required(scenario, solved, alone, workers, progress)),
+        strongest=_strongest(plans, default, varied),
     )
+
+
+_Rate = tuple[float, bool]  # TFLOPS per device, and whether the plan fits
 
 
 @dataclass
@@ -133,14 +148,31 @@ class _Rates:
     fidelity: Fidelity
     devices: int
     plans: tuple[str, ...]
-    searcher: GridSearcher = field(default_factory=GridSearcher)
+    searcher: PerProcess[GridSearcher]
     weighed: bool = True
-    known: dict[Hashable, tuple[float, bool]] = field(default_factory=dict)
+    known: dict[Hashable, _Rate] = field(default_factory=dict)
 
-    def of(self, scenario: Scenario) -> tuple[dict[str, float], dict[str, bool]]:
-        known = {plan: self.one(scenario, plan) for plan in self.plans}
-        rates = {plan: rate if fits else math.nan for plan, (rate, fits) in known.items()}
-        return rates, {plan: fits for plan, (_, fits) in known.items()}
+    def all(
+        self, scenarios: Sequence[Scenario], workers: Workers
+    ) -> Iterator[tuple[dict[str, float], dict[str, bool]]]:
+        """Rates and fits by plan, of each scenario in order. What several of them ask for is simulated once."""
+        keys = [{plan: self._key(scenario, plan) for plan in self.plans} for scenario in scenarios]
+        new: dict[Hashable, tuple[Scenario, str]] = {}
+        for scenario, by_plan in zip(scenarios, keys, strict=True):
+            new |= {key: (scenario, plan) for plan, key in by_plan.items() if key not in self.known and key not in new}
+        given = self.devices, self.fidelity, self.weighed, self.searcher
+        calls = ((scenario, plan, *given) for scenario, plan in new.values())
+        made = zip(new, workers.in_order(_rate, calls), strict=True)
+        for by_plan in keys:
+            while any(key not in self.known for key in by_plan.values()):
+                self.known.update([next(made)])
+            yield (
+                {plan: rate if fits else math.nan for plan, (rate, fits) in self._of(by_plan)},
+                {plan: fits for plan, (_, fits) in self._of(by_plan)},
+            )
+
+    def _of(self, keys: Mapping[str, Hashable]) -> Iterator[tuple[str, _Rate]]:
+        return ((plan, self.known[key]) for plan, key in keys.items())
 
     def take(self, scenario: Scenario, outcomes: Sequence[PlanOutcome]) -> None:
         """Note outcomes of a scenario, as far as they are of these plans at this size."""
@@ -171,22 +203,27 @@ class _Rates:
         searched = None if search is None else frozen(search.model_dump())
         return plan, scenario.plans[plan], searched, file.run.placement, frozen(given)
 
-    def one(self, scenario: Scenario, plan: str) -> tuple[float, bool]:
+    def one(self, scenario: Scenario, plan: str) -> float:
+        """The rate of a plan; here and now."""
         key = self._key(scenario, plan)
         if key not in self.known:
-            try:
-                decided = self.searcher.resolved(scenario, (self.devices,), (plan,))
-            except NothingFitsError:
-                self.known[key] = math.nan, False
-                return self.known[key]
-            case = decided.case(plan, self.devices)
-            built = self.searcher.schedule_cache.of_case(decided, case)
-            step = simulated(decided, built, self.fidelity)
-            flops = case.step_flops
-            capacity = scenario.machine.device.hbm_bytes
-            fits = not self.weighed or fullest(step, built.peaks).peak_bytes <= capacity
-            self.known[key] = flops / step.step_s / self.devices / 1e12, fits
-        return self.known[key]
+            self.known[key] = _rate(scenario, plan, self.devices, self.fidelity, self.weighed, self.searcher)
+        return self.known[key][0]
+
+
+def _rate(
+    scenario: Scenario, plan: str, devices: int, fidelity: Fidelity, weighed: bool, searcher: PerProcess[GridSearcher]
+) -> _Rate:
+    try:
+        decided = searcher.here.resolved(scenario, (devices,), (plan,))
+    except NothingFitsError:
+        return math.nan, False
+    case = decided.case(plan, devices)
+    built = searcher.here.schedule_cache.of_case(decided, case)
+    step = simulated(decided, built, fidelity)
+    capacity = scenario.machine.device.hbm_bytes
+    fits = not weighed or fullest(step, built.peaks).peak_bytes <= capacity
+    return case.step_flops / step.step_s / devices / 1e12, fits
 
 
 def _with(scenario: Scenario, settings: Mapping[str, Any]) -> Scenario:
@@ -197,30 +234,58 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _required(scenario: Scenario, wanted: RequiredTable, rates: _Rates) -> RequiredValue:
-    """Solve for the number in (0, 1] at which each published ratio would hold; the ratio falls as the number grows."""
+def _required(
+    scenario: Scenario,
+    solved: Sequence[RequiredTable],
+    rates: _Rates,
+    workers: Workers,
+    progress: Callable[[str], None],
+) -> Iterator[RequiredValue]:
+    """Solve for the numbers in (0, 1] at which published ratios would hold, each a call of its own; the ratio falls as
+    the number grows."""
+    ratios = _published_ratios(scenario, rates.plans)
+    starts = [_with(scenario, wanted.given) for wanted in solved]
+    calls = (
+        (start, wanted.key, plan, ratio, rates)
+        for start, wanted in zip(starts, solved, strict=True)
+        for plan, ratio in ratios.items()
+    )
+    values = workers.in_order(_solved, calls)
+    for wanted in solved:
+        found = {plan: next(values) for plan in ratios}
+        yield _required_value(wanted, rates.plans[0], ratios, found)
+        progress(f"what {wanted.label} would have to be")
+
+
+def _published_ratios(scenario: Scenario, plans: Sequence[str]) -> dict[str, float]:
+    """Of the plans after the first, as far as they are published."""
     published = scenario.file.published
-    first, *others = rates.plans
-    known: dict[str, float | None] = {}
-    parts = []
-    for plan in others:
-        ratio = published.ratios.get(plan) if published else None
-        if ratio is None:
-            continue
-        value = known[plan] = _solve(lambda x, plan=plan: _ratio(scenario, wanted.key, x, plan, first, rates), ratio)  # type: ignore[misc]
-        if value is None:
-            parts.append(f"no value gives the published {plan} : {first} = {ratio:g}")
-        else:
-            parts.append(f"{plan} : {first} = {ratio:g} would need {value:.2g}")
+    return {plan: published.ratios[plan] for plan in plans[1:] if published and plan in published.ratios}
+
+
+def _required_value(
+    wanted: RequiredTable, first: str, ratios: Mapping[str, float], found: Mapping[str, float | None]
+) -> RequiredValue:
+    parts = [
+        f"no value gives the published {plan} : {first} = {ratios[plan]:g}"
+        if value is None
+        else f"{plan} : {first} = {ratios[plan]:g} would need {value:.2g}"
+        for plan, value in found.items()
+    ]
     now = "" if not wanted.given else " with " + ", ".join(f"{k} = {_text(v)}" for k, v in wanted.given.items())
     return RequiredValue(
-        key=wanted.key, label=wanted.label + now, found=known, sentence=f"{wanted.label}{now}: {'; '.join(parts)}"
+        key=wanted.key, label=wanted.label + now, found=found, sentence=f"{wanted.label}{now}: {'; '.join(parts)}"
     )
 
 
-def _ratio(scenario: Scenario, key: str, value: float, plan: str, first: str, rates: _Rates) -> float:
-    changed = _with(scenario, {key: value})
-    return rates.one(changed, plan)[0] / rates.one(changed, first)[0]
+def _solved(scenario: Scenario, key: str, plan: str, wanted: float, rates: _Rates) -> float | None:
+    """The number at which a plan's ratio to the first is as wanted."""
+
+    def ratio(value: float) -> float:
+        changed = _with(scenario, {key: value})
+        return rates.one(changed, plan) / rates.one(changed, rates.plans[0])
+
+    return _solve(ratio, wanted)
 
 
 def _solve(ratio: Callable[[float], float], wanted: float) -> float | None:

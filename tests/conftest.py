@@ -2,11 +2,13 @@
 that a review sees what changed."""
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from simfrontier.workers import Local, Workers
 
 # How long an example takes says nothing on a busy box; tests of cost count what is done.
 settings.register_profile("tests", deadline=None)
@@ -36,3 +38,10 @@ def golden(request: pytest.FixtureRequest) -> Golden:
         assert text == path.read_text(encoding="utf-8"), f"differs from {path}; if it should, make golden rewrites it"
 
     return compare
+
+
+@pytest.fixture(scope="module")
+def two_workers() -> Iterator[Workers]:
+    """Two worker processes, as commands with `--jobs 2` have them."""
+    with Workers(Local(jobs=2)) as workers:
+        yield workers

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import sys
 
-from simfrontier.runs import load_parameters, read_runs
+from simfrontier.runs import Unread, load_parameters, read_runs
 from simfrontier.runs.fit import refitted
-from simfrontier.runs.validation import measured_s, steps_of
+from simfrontier.runs.forecast import Step, step_of
+
+
+def shipped_steps() -> list[Step]:
+    """The steps of all shipped runs that have one."""
+    return [step for step in map(step_of, read_runs()) if not isinstance(step, Unread)]
 
 
 def main() -> None:
-    steps, _ = steps_of(read_runs())
+    steps = shipped_steps()
     parameters = load_parameters().parameters
-    factors = refitted(steps, [measured_s(step) for step in steps], parameters)
+    factors = refitted(steps, [step.timed.measured_s for step in steps], parameters)
     for parameter, factor in zip(parameters, factors, strict=True):
         have = dict.fromkeys(parameter.of(step) for step in steps if parameter.applies(step))
         then = ", ".join(f"{now:.4g} → {now * factor:.4g}" for now in have if now is not None)

@@ -18,7 +18,7 @@ LAYERS = (
     ("limits", "records"),
     ("arrays", "dtypes", "elementary", "errors", "extras", "opnames", "plaintext", "units"),
     ("ending", "io", "parent", "usage", "wholefile"),
-    ("codecs", "pool", "workers"),
+    ("codecs", "workers"),
     ("machine", "workload", "schedule", "trace"),
     ("network", "stack", "topology"),  # links and rates; what an algorithm loads on them stands in the algorithm's file
     ("plan", "collectives"),
@@ -188,6 +188,30 @@ def test_slow_libraries_are_not_imported_at_the_top() -> None:
         if name.split(".")[0] in SLOW
     ]
     assert slow == []
+
+
+def test_there_is_one_way_to_do_many_things() -> None:
+    """Only `workers` starts processes that work; of `concurrent.futures` others have the types of a call's result."""
+    types = {("concurrent.futures", "Future"), ("concurrent.futures", "CancelledError")}
+    allowed = {PACKAGE / "parent.py"}  # waits for the end of the process that started this one
+    pools = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in [*files(), *of_extras()]
+        if not path.is_relative_to(PACKAGE / "workers") and path not in allowed and "real" not in path.parts
+        for name in (*imports(parsed(path), package_of(path)), *map(".".join, of_futures(parsed(path)) - types))
+        if name.split(".")[0] in ("multiprocessing", "dask", "distributed") or name.startswith("concurrent.futures.")
+    ]
+    assert pools == []
+
+
+def of_futures(tree: ast.Module) -> set[tuple[str, str]]:
+    """What a file takes from `concurrent.futures`."""
+    return {
+        ("concurrent.futures", alias.name)
+        for statement in ast.walk(tree)
+        if isinstance(statement, ast.ImportFrom) and statement.module == "concurrent.futures"
+        for alias in statement.names
+    }
 
 
 def test_real_imports_only_what_it_may() -> None:

@@ -12,6 +12,7 @@ from simfrontier.errors import InputError
 from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.sensitivity import Sensitivity, run_sensitivity
 from simfrontier.study import run_study
+from simfrontier.workers import Workers
 from tests.invoke import TOY
 
 DOCUMENT: dict[str, Any] = tomllib.loads(TOY.read_text(encoding="utf-8"))
@@ -112,6 +113,42 @@ def test_where_a_plan_does_not_fit_by_default_nothing_is_compared() -> None:
     limit: dict[str, Any] = {"machine": {"name": "toy-cluster", "overrides": {"device.hbm_bytes": 1e3}}}
     result = run(scenario(("engine.overlap", [False]), **limit))
     assert result.strongest == "no variation can be compared: a plan does not fit"
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_two_processes_give_the_same_to_the_last_bit_and_tell_of_it_in_order(two_workers: Workers, known: bool) -> None:
+    """Also where what the study has found already is not simulated again."""
+    required: list[dict[str, Any]] = [
+        {"key": NIC, "label": "share"},
+        {"key": NIC, "label": "share", "given": {"engine.overlap": False}},
+    ]
+    vary = [("training.micro_batch", [1, 2]), ("engine.overlap", [False]), (NIC, [0.3])]
+    made = {"source": "made up", "ratios": {"zero3": 1.0, "hsdp": ratio(0.2), "ddp": 1e3}}
+    one = scenario(*vary, required=required, published=made)
+    outcomes = run_study(scenario_of(DOCUMENT, "toy.toml", {}, tuple(PLANS), (8,))).outcomes if known else ()
+    told: list[list[str]] = [[], []]
+    alone, together = (
+        run_sensitivity(one, "flow", told[at].append, outcomes, workers)
+        for at, workers in enumerate((None, two_workers))
+    )
+    assert alone is not None and together == alone
+    assert alone.required[0].found["hsdp"] is not None and alone.required[0].found["ddp"] is None
+    assert told[0] == told[1] and len(told[0]) == 6
+
+
+def test_what_several_variations_ask_for_is_simulated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Micro-batch 1 is the default; the plans that a key does not belong to stay as they are."""
+    asked: list[str] = []
+
+    def rate(_: Scenario, plan: str, *__: Any) -> tuple[float, bool]:
+        asked.append(plan)
+        return 1.0, True
+
+    monkeypatch.setattr("simfrontier.sensitivity._rate", rate)
+    run(
+        scenario(("training.micro_batch", [1]), ("plans.hsdp.gradient_codec", ["int8:64"]), ("engine.overlap", [False]))
+    )
+    assert sorted(asked) == sorted([*PLANS, "hsdp", *PLANS])
 
 
 # ── what would have to be ──

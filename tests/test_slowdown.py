@@ -22,6 +22,7 @@ from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.slowdown import LaggingDevices, Slowdown, SlowedPlan, run_slowdown
 from simfrontier.slowdown.lagging import degraded, lagging_links, reverses
 from simfrontier.study import ScheduleCache, simulated
+from simfrontier.workers import Workers
 from tests.invoke import TOY, invoke, refusal
 
 DOCUMENT: dict[str, Any] = tomllib.loads(TOY.read_text(encoding="utf-8"))
@@ -146,9 +147,9 @@ def test_a_dead_device_stops_the_job_and_that_is_said() -> None:
     assert result.verdict == ""
 
 
-def test_two_processes_give_the_same() -> None:
+def test_two_processes_give_the_same(two_workers: Workers) -> None:
     one = scenario(ONE, plans=("zero3", "hsdp"), link_factor=1.0)
-    alone, together = (run_slowdown(one, "analytic", jobs=jobs) for jobs in (1, 2))
+    alone, together = (run_slowdown(one, "analytic", workers=workers) for workers in (None, two_workers))
     assert alone is not None and together is not None
     for a, b in zip(alone.plans, together.plans, strict=True):
         assert (a.plan, a.healthy, a.cases) == (b.plan, b.healthy, b.cases)

@@ -18,6 +18,7 @@ from simfrontier.schedule.lifetime import peak_bytes
 from simfrontier.schedule.store import digest, to_json
 from simfrontier.simulation import Fidelity
 from simfrontier.study import BAND, COLUMNS, MORE_COLUMNS, TIMES, ScheduleCache, Study, run_case, run_study, schedule_of
+from simfrontier.workers import Workers
 from tests.invoke import TOY, refusal
 from tests.some import some
 
@@ -183,18 +184,18 @@ def test_progress_tells_every_case() -> None:
     assert names == ["ddp on 2", "ddp on 4", "zero3 on 2", "zero3 on 4"]
 
 
-def test_processes_change_nothing_and_are_no_more_than_plans() -> None:
+def test_processes_change_nothing_and_tell_of_every_case_in_order(two_workers: Workers) -> None:
     names: list[str] = []
-    scenario = toy(None, "ddp", "zero3", devices=(2,))
-    several = run_study(scenario, jobs=10_000, progress=names.append)
-    assert names == ["ddp on 2", "zero3 on 2"]
+    scenario = toy(None, "ddp", "zero3", devices=(2, 4))
+    several = run_study(scenario, progress=names.append, workers=two_workers)
+    assert names == ["ddp on 2", "ddp on 4", "zero3 on 2", "zero3 on 4"]
     assert [o.row for o in several.outcomes] == [o.row for o in run_study(scenario).outcomes]
 
 
-def test_a_refusal_comes_back_from_a_process() -> None:
+def test_a_refusal_comes_back_from_a_process(two_workers: Workers) -> None:
     scenario = toy({"plans.hsdp.gradient_codec": "int8:64"}, "zero3", "hsdp", devices=(8,))
     with pytest.raises(InputError) as caught:
-        run_study(scenario, jobs=2)
+        run_study(scenario, workers=two_workers)
     assert str(caught.value).startswith("toy.toml: plans.hsdp: at 8 devices: step_reduction: ")
 
 
@@ -222,10 +223,10 @@ def test_bands_are_quantiles_of_the_samples(fidelity: Fidelity, exact: bool) -> 
         assert 0.0 < o.samples_s.min() < o.samples_s.max()
 
 
-def test_bands_are_the_same_every_time_in_any_process_and_beside_any_plan() -> None:
+def test_bands_are_the_same_every_time_in_any_process_and_beside_any_plan(two_workers: Workers) -> None:
     alone = run_study(toy(None, "zero3"))
     again = run_study(toy(None, "zero3"))
-    beside = run_study(toy(None, "ddp", "zero3"), jobs=2)
+    beside = run_study(toy(None, "ddp", "zero3"), workers=two_workers)
     assert list(bands(alone)) == list(bands(again)) == list(bands(beside))[2:]
 
 

@@ -1,4 +1,5 @@
-"""Worker processes of `--jobs`: whoever ends the command, none of them is left; one that is killed is one line."""
+"""Worker processes of `--jobs`: whoever ends the command, none of them is left; what one did that is killed is done by
+another, and the result is the same."""
 
 from __future__ import annotations
 
@@ -7,13 +8,20 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.invoke import ROOT
+from simfrontier.api.views import num_simulations, view_of
+from simfrontier.explanation import explain
+from simfrontier.scenario import load_scenario, scenario_of
+from simfrontier.tuning import rows, tune
+from tests.invoke import ROOT, TOY
+from tests.processes import are_gone, children, leaves_ctrl_c, state, workers_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
 
@@ -24,28 +32,6 @@ COMMANDS = {
     "explain": ["explain", MAIN, "--plan", "zero3", "--devices", "384"],
     "tune": ["tune", str(ROOT / "scenarios" / "frontier-1t-3d.toml")],
 }
-
-
-def state(pid: int) -> str:
-    """The letter that /proc has for a process; empty where there is none."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return ""
-
-
-def children(pid: int) -> list[int]:
-    out: list[int] = []
-    with suppress(OSError):
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            out += [int(text) for text in (task / "children").read_text().split()]
-    return out
-
-
-def is_worker(pid: int) -> bool:
-    with suppress(OSError):
-        return b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    return False
 
 
 def until(true: Callable[[], object], what: str) -> None:
@@ -69,11 +55,11 @@ def working(command: str, out: Path) -> Iterator[tuple[subprocess.Popen[str], li
     mine: list[int] = []
     try:
 
-        def two_workers() -> bool:
+        def has_two() -> bool:
             assert process.poll() is None, process.communicate()
-            return sum(map(is_worker, children(process.pid))) == 2
+            return len(workers_of(process.pid)) == 2
 
-        until(two_workers, "no workers appear")
+        until(has_two, "no workers appear")
         mine = children(process.pid)
         yield process, mine
     finally:
@@ -81,10 +67,6 @@ def working(command: str, out: Path) -> Iterator[tuple[subprocess.Popen[str], li
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         process.communicate()
-
-
-def are_gone(pids: list[int]) -> bool:
-    return all(state(pid) in ("", "Z", "X") for pid in pids)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -99,21 +81,76 @@ def test_workers_end_with_the_command(command: str, number: signal.Signals, tmp_
 
 def test_a_stopped_worker_ends_with_the_command(tmp_path: Path) -> None:
     with working("run", tmp_path / "out") as (process, mine):
-        worker = next(filter(is_worker, mine))
-        until(lambda: len(list(Path(f"/proc/{worker}/task").iterdir())) > 1, "is not ready for work")
+        worker = workers_of(process.pid)[0]
+        until(lambda: leaves_ctrl_c(worker), "is not ready for work")
+        time.sleep(0.5)  # from then on the kernel ends it with the command
         os.kill(worker, signal.SIGSTOP)
         until(lambda: state(worker) == "T", "is not stopped")
         process.kill()
         until(lambda: are_gone(mine), f"left: {mine}")
 
 
-def test_a_killed_worker_is_one_line(tmp_path: Path) -> None:
-    with working("run", tmp_path / "out") as (process, mine):
-        os.kill(next(filter(is_worker, mine)), signal.SIGKILL)
-        message = process.communicate(timeout=LIMIT_S)[1]
-        assert process.returncode == 1
-        assert (
-            message.startswith("simfrontier: a worker process was ended from outside") and message.count("\n") == 1
-        ), message
-        until(lambda: are_gone(mine), f"left: {mine}")
-        assert not (tmp_path / "out").exists()
+class Killer:
+    """Hears of progress, and kills a worker of this process as soon as there is one."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[object, ...]] = []
+        self.killed = 0
+
+    def __call__(self, *told: object) -> None:
+        self.told.append(told)
+        if not self.killed and (workers := workers_of(os.getpid())):
+            self.killed = workers[0]
+            os.kill(self.killed, signal.SIGKILL)
+
+
+def told_of(work: Callable[[int, Callable[..., None]], Any]) -> tuple[list[tuple[object, ...]], ...]:
+    """What is told and found by one process; two, of which one is killed, must find the same."""
+    told: list[tuple[object, ...]] = []
+    alone, killer = work(1, lambda *each: told.append(each)), Killer()
+    assert work(2, killer) == alone
+    assert killer.killed and are_gone([killer.killed])
+    return told, killer.told
+
+
+def test_a_run_whose_worker_is_killed_is_the_same() -> None:
+    """Its rows, its variations and values that would be needed, its troubles, and what is told on the way."""
+    document = tomllib.loads(TOY.read_text(encoding="utf-8"))
+    trouble = {"label": "one slow device", "perturbation": {"slow": [{"device": 1, "factor": 0.5}]}}
+    document |= {
+        "sensitivity": {
+            "devices": 8,
+            "plans": ["zero3", "hsdp"],
+            "vary": [{"key": "training.micro_batch", "label": "micro-batch", "values": [2, 4]}],
+            "required": [{"key": "library.overrides.shares.nic", "label": "share"}],
+        },
+        "published": {"source": "made up", "ratios": {"zero3": 1.0, "hsdp": 1.1}},
+        "slowdown": {"cases": [trouble], "device_factor": 1.0, "link_factor": 1.0},
+    }
+    scenario = scenario_of(document, "toy.toml", {}, ("zero3", "hsdp"), (8, 16))
+
+    def run(jobs: int, progress: Callable[..., None]) -> tuple[object, ...]:
+        view = view_of(scenario, vary=True, jobs=jobs, progress=progress)
+        assert view.slowdown is not None
+        return [each.row for each in view.study.outcomes], view.sensitivity, view.slowdown.sentences
+
+    alone, together = told_of(run)
+    assert together == alone and len(alone) == num_simulations(scenario, True)
+
+
+def test_a_search_whose_worker_is_killed_is_the_same() -> None:
+    def search(jobs: int, progress: Callable[..., None]) -> object:
+        scenario = load_scenario(TOY, plans=("zero3",), devices=(8,))
+        found = tune(scenario, pins={"family": "zero", "checkpointing": "full"}, jobs=jobs, progress=progress)
+        return rows(found), found.why
+
+    alone, together = told_of(search)
+    assert together[-1] == alone[-1] and len(together) == len(alone)
+
+
+def test_an_explanation_whose_worker_is_killed_is_the_same() -> None:
+    scenario = load_scenario(TOY)
+    alone, together = told_of(
+        lambda jobs, progress: explain(scenario, "zero3", devices=8, against="ddp", jobs=jobs, progress=progress)
+    )
+    assert together == alone

@@ -107,22 +107,24 @@ def explain(
 
 
 def validate(
-    *files: str | Path, machine: str | None = None, library: str | None = None, cross: bool = False
+    *files: str | Path, machine: str | None = None, library: str | None = None, cross: bool = False, jobs: int = 1
 ) -> Validation:
     """The shipped models held against measured times: the project's tables, or `files` of your own (CSV, output of
     nccl-tests, rccl-tests or OSU, logs of NCCL's Inspector or DeepSpeed's communication, dumps of PyTorch's flight
     recorder, Chrome traces of simfrontier-real; folders of these). `.frame()` has a row per measured time, in seconds.
 
     `machine` and `library` are those of logs that do not say. `cross`: fitted rows of the project's tables as fits
-    predict them that have not seen their number of devices (a minute). Raises InputError for a file that cannot be
-    read, or of which nothing can be predicted.
+    predict them that have not seen their number of devices (a minute; `jobs`: processes). Raises InputError for a file
+    that cannot be read, or of which nothing can be predicted.
     """
     from simfrontier.api.validations import validate_files, validate_shipped
     from simfrontier.measured import Setup
+    from simfrontier.workers import Local, Workers
 
     if not files:
         if machine is not None or library is not None:
             raise InputError("machine and library: are of files of your own; allowed: beside these")
-        return validate_shipped(cross)
+        with Workers(Local(jobs=given.count("jobs", jobs))) as workers:
+            return validate_shipped(cross, workers)
     paths = [given.path(file, "validate", 'paths of files, e.g. validate("a.csv", "b.log")') for file in files]
     return validate_files(paths, Setup(machine=machine, library=library), None)

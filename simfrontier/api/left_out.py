@@ -7,18 +7,19 @@ from collections.abc import Iterator
 from simfrontier.fitting import cross_validated, problem_of, with_numbers
 from simfrontier.measured import CallRow, Row
 from simfrontier.validation import FITS, CallPredictor, Prediction, fitted_rows
+from simfrontier.workers import Workers
 
 
-def left_out() -> dict[Row, Prediction]:
+def left_out(workers: Workers) -> dict[Row, Prediction]:
     """Every row that a shipped library was fitted to, as fits without its number of devices predict it; rows are
     lacking where such a fit cannot be made."""
-    return {row: made for library in FITS for row, made in _of_library(library)}
+    return {row: made for library in FITS for row, made in _of_library(library, workers)}
 
 
-def _of_library(name: str) -> Iterator[tuple[CallRow, Prediction]]:
+def _of_library(name: str, workers: Workers) -> Iterator[tuple[CallRow, Prediction]]:
     rows = fitted_rows(name)
     problem = problem_of(name, rows)
-    for place, fitted in cross_validated(problem).fits.items():
+    for place, fitted in cross_validated(problem, workers=workers).fits.items():
         library, added = with_numbers(problem.library, problem.harnesses, fitted.values)
         caller = CallPredictor(libraries={name: library}, harnesses=added)
         for row in rows:

@@ -35,15 +35,16 @@ from simfrontier.validation import (
     shipped_models,
     validate,
 )
+from simfrontier.workers import Local, Workers
 
 
-def validate_shipped(cross: bool) -> Validation:
-    """The shipped tables, with their bounds."""
+def validate_shipped(cross: bool, workers: Workers | None = None) -> Validation:
+    """The shipped tables, with their bounds; `workers`: who makes the fits without a number of devices (`cross`)."""
     if not cross:
         return validate(load_tables(), shipped_models(), load_bounds())
     from simfrontier.api.left_out import left_out
 
-    return validate(load_tables(), shipped_models(), load_bounds(), left_out())
+    return validate(load_tables(), shipped_models(), load_bounds(), left_out(workers or Workers(Local())))
 
 
 def validate_files(paths: Sequence[Path], setup: Setup, harness: str | None) -> Validation:

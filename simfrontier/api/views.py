@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from simfrontier.report import StudyView
 from simfrontier.scenario import Scenario
 from simfrontier.study import ScheduleCache, run_study
+from simfrontier.workers import Local, PerProcess, Workers
 
 if TYPE_CHECKING:
     from simfrontier.environment import Environment
@@ -21,14 +22,30 @@ def num_simulations(scenario: Scenario, vary: bool, trouble: bool = True) -> int
     """How often `view_of` calls its `progress`."""
     sizes, table = scenario.file.run.devices, scenario.file.sensitivity
     total = len(scenario.plans) * len(sizes) + sum(len(scenario.at(size).searches) for size in sizes)
-    if trouble and scenario.file.slowdown is not None:
-        from simfrontier.slowdown import num_slowdowns
-
-        total += num_slowdowns(scenario)
+    total += _num_slowdowns(scenario, trouble)
     if not vary:
         return total
-    varied = len(table.sizes) * sum(len(v.values) for v in table.vary) + len(table.required) if table else 0
-    return total + varied + 1  # other environments
+    return total + _num_varied(scenario) + (len(table.required) if table else 0) + 1  # other environments
+
+
+def _num_slowdowns(scenario: Scenario, trouble: bool) -> int:
+    if not trouble or scenario.file.slowdown is None:
+        return 0
+    from simfrontier.slowdown import num_slowdowns
+
+    return num_slowdowns(scenario)
+
+
+def _num_varied(scenario: Scenario) -> int:
+    table = scenario.file.sensitivity
+    return len(table.sizes) * sum(len(each.values) for each in table.vary) if table else 0
+
+
+def _most_at_once(scenario: Scenario, vary: bool, trouble: bool) -> int:
+    """How many simulations do not have to wait for each other."""
+    cases = len(scenario.plans) * len(scenario.file.run.devices)
+    varied = _num_varied(scenario) if vary else 0
+    return max(cases, varied, _num_slowdowns(scenario, trouble))
 
 
 def view_of(
@@ -46,29 +63,30 @@ def view_of(
     if vary:
         scenario.refuse_variations()
     sizes = scenario.file.run.devices
-    schedule_cache = ScheduleCache()
+    schedules = PerProcess(ScheduleCache)
     tried: dict[tuple[str, int], tuple[TriedGrid, ...]] = {}
     if any(scenario.at(size).searches for size in sizes):
         from simfrontier.tuning import GridSearcher
 
-        searcher = GridSearcher(schedule_cache=schedule_cache)
+        searcher = GridSearcher(schedule_cache=schedules.here)
         scenario, tried = searcher.complete(scenario, progress), searcher.tried
-    study = run_study(scenario, fidelity, exact, jobs, progress, schedule_cache)
     sensitivity: Sensitivity | None = None
     environment: Environment | None = None
-    if vary and scenario.file.sensitivity is not None:
-        from simfrontier.sensitivity import run_sensitivity
-
-        known = () if exact else study.outcomes
-        sensitivity = run_sensitivity(scenario, study.fidelity, progress, known, schedule_cache)
-    if vary:
-        from simfrontier.environment import environment_of
-
-        environment = environment_of(scenario, max(sizes))
-        progress("other environments")
     slowdown: Slowdown | None = None
-    if trouble and scenario.file.slowdown is not None:
-        from simfrontier.slowdown import run_slowdown
+    with Workers(Local(jobs=min(jobs, _most_at_once(scenario, vary, trouble)))) as workers:
+        study = run_study(scenario, fidelity, exact, progress, workers, schedules)
+        if vary and scenario.file.sensitivity is not None:
+            from simfrontier.sensitivity import run_sensitivity
 
-        slowdown = run_slowdown(scenario, study.fidelity, progress, schedule_cache, jobs)
+            known = () if exact else study.outcomes
+            sensitivity = run_sensitivity(scenario, study.fidelity, progress, known, workers, schedules)
+        if vary:
+            from simfrontier.environment import environment_of
+
+            environment = environment_of(scenario, max(sizes))
+            progress("other environments")
+        if trouble and scenario.file.slowdown is not None:
+            from simfrontier.slowdown import run_slowdown
+
+            slowdown = run_slowdown(scenario, study.fidelity, progress, workers, schedules)
     return StudyView(study=study, sensitivity=sensitivity, environment=environment, slowdown=slowdown, searches=tried)

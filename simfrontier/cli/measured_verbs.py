@@ -45,6 +45,7 @@ def calibrate(
     where: Annotated[str | None, typer.Option(help="where it was measured (default: hosts in logs, machines)")] = None,
     when: Annotated[str | None, typer.Option(help="when it was measured (default: the dates of the files)")] = None,
     title: Annotated[str | None, typer.Option(help="title of the calibration")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="processes to use for the fits that leave points out")] = 1,
     json: Annotated[bool, typer.Option("--json", help="print what was written as JSON")] = False,
 ) -> None:
     """Make a calibration, which a scenario names as library.calibration, out of measured times of collectives: tables
@@ -73,7 +74,7 @@ def calibrate(
         from simfrontier.cli.calibrate_fit import calibrate_fit
 
         least = 0 if min_bytes is None else num_bytes("--min-bytes", min_bytes)
-        calibrate_fit(data, out, page, setup, labels, machines, least, json)
+        calibrate_fit(data, out, page, setup, labels, machines, least, json, jobs)
         return
     for option, value in (("--min-bytes", min_bytes), ("--page", page)):
         if value is not None:
@@ -101,6 +102,7 @@ def validate(
         ),
     ] = None,
     out: Annotated[Path | None, to_write("--out", "folder for the page index.html (default: no page)")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="processes to use")] = 1,
     json: Annotated[bool, typer.Option("--json", help="print every row and its prediction as JSON")] = False,
     machine: Annotated[str | None, typer.Option(help="machine of --data, where the file does not say it")] = None,
     library: Annotated[str | None, typer.Option(help="library of --data, where the file does not say it")] = None,
@@ -122,4 +124,5 @@ def validate(
     from simfrontier.measured import Setup
 
     setup = Setup(machine=machine, library=library, devices=devices, nodes=nodes, packages=packages)
-    raise typer.Exit(0 if validate_tables([*(files or ()), *(data or ())], setup, harness, cross, out, json) else 1)
+    holds = validate_tables([*(files or ()), *(data or ())], setup, harness, cross, out, json, jobs)
+    raise typer.Exit(0 if holds else 1)

@@ -13,6 +13,7 @@ from simfrontier.wholefile import parse_place
 if TYPE_CHECKING:
     from simfrontier.scenario import Scenario
     from simfrontier.simulation import Fidelity
+    from simfrontier.workers import Place
 
 MAX_DIGITS = 9  # of a number of devices
 
@@ -34,6 +35,36 @@ YesLarge = Annotated[
     bool,
     typer.Option("--yes-large", help="do it although it may take more than half an hour or 8 GB of memory"),
 ]
+
+
+Scheduler = Annotated[
+    str | None, typer.Option(help="address of a running Dask scheduler, e.g. tcp://10.0.0.1:8786: its workers are used")
+]
+Slurm = Annotated[
+    str | None,
+    typer.Option(help="ask Slurm for workers: a file of settings (TOML), or frontier, lumi or perlmutter"),
+]
+Dashboard = Annotated[bool, typer.Option("--dashboard", help="serve Dask's pages of what the workers do")]
+
+
+def place_of(jobs: int | None, scheduler: str | None, slurm: str | None, dashboard: bool, usual_jobs: int = 1) -> Place:
+    """Where calls are worked on, as the command line says. Raises InputError, also for two places at once."""
+    from simfrontier.workers import Local, RunningScheduler, SlurmJobs, load_slurm
+
+    chosen = {"--jobs": jobs, "--scheduler": scheduler, "--slurm": slurm}
+    given = [option for option, value in chosen.items() if value is not None]
+    if len(given) > 1:
+        raise InputError(f"got {' and '.join(given)}; allowed: one of {', '.join(chosen)}", where=given[1])
+    if dashboard and given and given != ["--jobs"]:
+        raise InputError(
+            f"got it with {given[0]}, whose pages have an address of their own; allowed: with --jobs alone",
+            where="--dashboard",
+        )
+    if scheduler is not None:
+        return RunningScheduler(address=scheduler)
+    if slurm is not None:
+        return SlurmJobs(settings=load_slurm(slurm))
+    return Local(jobs=jobs or usual_jobs, dashboard=dashboard)
 
 
 def to_write(option: str, help: str) -> Any:

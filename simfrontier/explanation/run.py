@@ -23,6 +23,7 @@ from simfrontier.simulation import Fidelity, SimulatedStep, fullest
 from simfrontier.study import ScheduleCache, simulated
 from simfrontier.tuning import GridSearcher
 from simfrontier.units import written
+from simfrontier.workers import Local, PerProcess, Workers
 
 Progress = Callable[[str, int], None]
 _Try = tuple[WhatIf, Scenario]
@@ -86,7 +87,9 @@ def explain(
     runner.each(rest, report_progress)
     others = runner.others(ours.plan) if against is None else [runner.timed[against]]
     mine = runner.timed[ours.plan]
-    changes = _changes(base, ours, tries, jobs, runner.searcher.schedule_cache, report_progress)
+    schedules = PerProcess(ScheduleCache, here=runner.searcher.schedule_cache)
+    with Workers(Local(jobs=max(1, min(jobs, len(tries))))) as workers:
+        changes = _changes(base, ours, tries, workers, schedules, report_progress)
     return Explanation(
         title=scenario.file.title,
         scenario=scenario.name,
@@ -266,8 +269,8 @@ def _changes(
     base: Scenario,
     ours: _SimulatedPlan,
     tries: Sequence[_Try],
-    jobs: int,
-    schedule_cache: ScheduleCache,
+    workers: Workers,
+    schedules: PerProcess[ScheduleCache],
     text: Callable[[str], None],
 ) -> tuple[TriedChange, ...]:
     """What each change comes to; those that cannot be run, or leave the schedule as it is where they are to change it,
@@ -275,7 +278,9 @@ def _changes(
     changes = []
     seen = set[str]()
     given = (ours.plan, ours.devices, ours.fidelity, ours.digest)
-    for (each, _), ran in zip(tries, _all(given, tries, jobs, schedule_cache, text), strict=True):
+    calls = ((given, each, scenario, schedules) for each, scenario in tries)
+    for (each, _), ran in zip(tries, workers.in_order(_try, calls), strict=True):
+        text(each.label)
         if ran is None or (each.kind in RESCHEDULED and ran[2] in seen):
             continue
         step_s, peak_bytes, digested = ran
@@ -305,39 +310,12 @@ _Told = tuple[str, int, Fidelity, str]  # plan, devices, fidelity, digest of the
 _Result = tuple[float, int, str]  # step in seconds, bytes on the fullest rank, digest of the schedule
 
 
-def _all(
-    given: _Told, tries: Sequence[_Try], jobs: int, schedule_cache: ScheduleCache, text: Callable[[str], None]
-) -> Iterator[_Result | None]:
-    """The results in order; with several jobs on so many processes, each with every so-manieth change."""
-    parts = min(jobs, len(tries))
-    if parts <= 1:
-        for each, scenario in tries:
-            yield _try(given, each, scenario, schedule_cache)
-            text(each.label)
-        return
-    from simfrontier.pool import Pool
-
-    with Pool(parts) as pool:
-        dealt = [tries[part::parts] for part in range(parts)]
-        results: list[list[_Result | None]] = [[] for _ in dealt]
-        for part, made in enumerate(pool.in_order(_try_all, [(given, each) for each in dealt])):
-            results[part] = made
-            for each, _ in dealt[part]:
-                text(each.label)
-    yield from (results[number % parts][number // parts] for number in range(len(tries)))
-
-
-def _try_all(given: _Told, tries: Sequence[_Try]) -> list[_Result | None]:
-    schedule_cache = ScheduleCache()
-    return [_try(given, each, scenario, schedule_cache) for each, scenario in tries]
-
-
-def _try(given: _Told, change: WhatIf, scenario: Scenario, schedule_cache: ScheduleCache) -> _Result | None:
+def _try(given: _Told, change: WhatIf, scenario: Scenario, schedules: PerProcess[ScheduleCache]) -> _Result | None:
     """None where the plan cannot be built, or the machine cannot run it, with the change, or where the schedule stays
     as it is and the change is to one of it."""
     plan, devices, fidelity, before = given
     try:
-        built = schedule_cache.of_case(scenario, scenario.case(plan, devices))
+        built = schedules.here.of_case(scenario, scenario.case(plan, devices))
         digested = digest(built.schedule)
         if change.kind in RESCHEDULED and digested == before:
             return None

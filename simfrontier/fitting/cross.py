@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simfrontier.arrays import Floats
+from simfrontier.collectives import Library
 from simfrontier.errors import InputError
 from simfrontier.fitting.least_squares import FitProblem, FitResult, fit, shown
+from simfrontier.measured import CallRow
 from simfrontier.records import dataclass
-from simfrontier.validation import was_fitted
+from simfrontier.validation import Harness, was_fitted
+from simfrontier.workers import Local, Workers
 
 Where = tuple[str, int]  # machine, devices
 
@@ -30,8 +34,11 @@ def places_of(problem: FitProblem) -> tuple[Where, ...]:
     return tuple(dict.fromkeys((row.machine, row.devices) for row in problem.rows))
 
 
-def cross_validated(problem: FitProblem, progress: Callable[[Where], None] = lambda place: None) -> CrossValidation:
-    """Leave out whole device counts, one after the other; `progress` is called with each before its fit.
+def cross_validated(
+    problem: FitProblem, progress: Callable[[Where], None] = lambda place: None, workers: Workers | None = None
+) -> CrossValidation:
+    """Leave out whole device counts, one after the other; `progress` is called with each as its fit is handed out.
+    `workers`: who fits, a device count at a time (None: this process).
 
     Every fit begins from the values of the library's file, whatever the times that are left out. With shipped rows
     these values come from a fit to all of them: they choose the minimum that is found, not its place. What only the
@@ -42,18 +49,36 @@ def cross_validated(problem: FitProblem, progress: Callable[[Where], None] = lam
     fits: dict[Where, FitResult] = {}
     faults: dict[Where, str] = {}
     places = places_of(problem)
-    for place in places if len(places) > 1 else ():
-        progress(place)
-        left = np.array([(row.machine, row.devices) == place for row in problem.rows])
-        try:
-            fitted, alone = fit(problem.only(~left)), problem.only(left)
-            _refuse_known(alone, fitted)
-        except InputError as error:
-            faults[place] = str(error)
+
+    def calls() -> Iterator[tuple[Library, tuple[Harness, ...], Sequence[CallRow], Where]]:
+        for place in places if len(places) > 1 else ():
+            progress(place)
+            yield problem.library, problem.harnesses, problem.rows, place
+
+    made = (workers or Workers(Local())).in_order(_without, calls())
+    for place, found in zip(places, made, strict=False):
+        if isinstance(found, str):
+            faults[place] = found
             continue
-        fits[place] = fitted
-        errors[left] = alone.log_errors(fitted.values)
+        fits[place], errors[_is_of(problem.rows, place)] = found
     return CrossValidation(errors=errors, fits=fits, faults=faults)
+
+
+def _is_of(rows: Sequence[CallRow], place: Where) -> NDArray[np.bool_]:
+    return np.array([(row.machine, row.devices) == place for row in rows])
+
+
+def _without(
+    library: Library, harnesses: tuple[Harness, ...], rows: Sequence[CallRow], place: Where
+) -> tuple[FitResult, Floats] | str:
+    """The fit without a device count, and its log errors there; or why there is none."""
+    problem, left = FitProblem(library=library, harnesses=harnesses, rows=rows), _is_of(rows, place)
+    try:
+        fitted, alone = fit(problem.only(~left)), problem.only(left)
+        _refuse_known(alone, fitted)
+    except InputError as error:
+        return str(error)
+    return fitted, alone.log_errors(fitted.values)
 
 
 def _refuse_known(alone: FitProblem, fitted: FitResult) -> None:

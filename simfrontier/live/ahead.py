@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError, Future
-from contextlib import suppress
 from typing import Any, Final
 
 from simfrontier.live.answer import Answerer
@@ -42,9 +41,7 @@ class LookAhead:
             self._asked.wait()
             self._asked.clear()
             if not self._asked.wait(IDLE_S) and not self._turn.locked():
-                with suppress(RuntimeError):  # the workers have ended
-                    self._answerer.rest()
-                    self._answer_beside()
+                self._answer_beside()
 
     def _answer_beside(self) -> None:
         for state in beside(self._last, self._before, self._answerer.controls):

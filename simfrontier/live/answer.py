@@ -6,120 +6,92 @@ import json
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import CancelledError, Future
 from dataclasses import asdict
 from typing import Any, Final, Self
 
 from simfrontier.live.controls import Control, controls_of, own_words
 from simfrontier.live.state import LiveState, scenario_at, state_of
-from simfrontier.live.worker import begin, outcome, rest, sampled, step_of
-from simfrontier.pool import Pool, WorkerLostError
+from simfrontier.live.worker import Work, Worker, beside, outcome, sampled, step_of
 from simfrontier.report import PARTS, StudyView, headline_of, median_rate, median_step_s, rate, sampled_tflops, verdict
 from simfrontier.scenario import Scenario
 from simfrontier.study import PlanOutcome, Study, completed
+from simfrontier.workers import Local, PerProcess, WorkerLostError, Workers
 
 MOST_WORKERS: Final = 8
 MOST_ANSWERS: Final = 60  # that are kept: of some half a megabyte each
-LEAST_PRIORITY: Final = 19  # of what nobody has asked for (nice)
-
-
-class Workers:
-    """Processes that simulate the plans of a scenario, each always the same ones, whose schedules it keeps."""
-
-    def __init__(self, scenario: Scenario, number: int, nice: int = 0) -> None:
-        self._plans, self._given = tuple(scenario.plans), (scenario, nice)
-        self._pools = [self._new() for _ in range(number)]
-        self._is_open = True
-
-    def submit(self, work: Callable[[str, LiveState], Any], plan: str, state: LiveState) -> Future[Any]:
-        """A task of a plan. Raises WorkerLostError after the end."""
-        if not self._is_open:
-            raise WorkerLostError("the server is about to end")
-        return self._pools[self._plans.index(plan) % len(self._pools)].submit(work, plan, state)
-
-    def rest(self) -> None:
-        """Give back the memory that is no longer needed, one task after the others."""
-        for pool in self._pools:
-            pool.submit(rest)
-
-    def renew(self) -> None:
-        """Processes in place of those of which one has ended."""
-        if self._is_open:
-            self._end()
-            self._pools = [self._new() for _ in self._pools]
-
-    def close(self) -> None:
-        """End all, whatever they do: who waits for a task gets BrokenProcessPool."""
-        self._is_open = False
-        self._end()
-
-    def _new(self) -> Pool:
-        pool = Pool(1, begin, self._given)
-        pool.submit(rest)  # starts the process
-        return pool
-
-    def _end(self) -> None:
-        for pool in self._pools:
-            pool.terminate()
+ENDING: Final = "the server is about to end"
+Call = Callable[[Work, str, LiveState], Future[Any]]
 
 
 class Answerer:
-    """Answers of one scenario, to be used with `with`. Plans are shared out to `jobs` worker processes (default: one
-    for each core, at most eight); one more, of low priority, makes answers that nobody has asked for yet. Answers are
-    kept."""
+    """Answers of one scenario, to be used with `with`. Plans are shared out to `jobs` workers (default: one for each
+    core, at most eight), each always to the same one, which keeps its schedules; one more makes answers that nobody has
+    asked for yet, at low priority. Answers are kept."""
 
     def __init__(self, scenario: Scenario, jobs: int | None = None) -> None:
         self.scenario = scenario
         self.controls: Sequence[Control] = controls_of(scenario)
         self.plans = tuple(scenario.plans)
-        number = min(jobs or os.cpu_count() or 1, MOST_WORKERS, len(self.plans))
-        self._asked, self._spare = Workers(scenario, number), Workers(scenario, 1, LEAST_PRIORITY)
+        self._number = min(jobs or os.cpu_count() or 1, MOST_WORKERS, len(self.plans))
+        self._workers = Workers(Local(jobs=self._number + 1))
+        self._worker, self._is_open = PerProcess(Worker, scenario), True
         self._likely = ""  # the plan whose step was shown last
         self._known: OrderedDict[tuple[Any, ...], bytes] = OrderedDict()
 
     def __enter__(self) -> Self:
+        self._workers.__enter__()
         for plan in self.plans:  # what is asked first
-            self._asked.submit(outcome, plan, LiveState(places={}))
+            self._call(outcome, plan, LiveState(places={}))
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
-        """End all processes; questions that wait get WorkerLostError."""
-        self._asked.close()
-        self._spare.close()
+        """End all workers, whatever they do; questions that wait get WorkerLostError."""
+        if self._is_open:
+            self._is_open = False
+            self._workers.close()
 
     def state(self, query: Mapping[str, str]) -> LiveState:
         """What a link says. Raises InputError."""
         return state_of(query, self.controls, self.plans)
 
     def answer(self, state: LiveState) -> bytes:
-        """What the page shows, as JSON. Raises SimfrontierError for a state that cannot be, and WorkerLostError, after
-        which there are new processes."""
-        return self._answer(state, self._asked, lambda _: None)
+        """What the page shows, as JSON. Raises SimfrontierError for a state that cannot be, and WorkerLostError at the
+        end."""
+        return self._answer(state, self._call)
 
     def answer_ahead(self, state: LiveState, started: Callable[[Future[Any]], None]) -> None:
         """Make an answer that nobody has asked for yet; `started` hears of every task, which may be cancelled. Raises
         CancelledError, and as `answer` does."""
-        self._answer(state, self._spare, started)
 
-    def rest(self) -> None:
-        """While nobody asks: give back memory."""
-        self._asked.rest()
+        def call(work: Work, plan: str, state: LiveState) -> Future[Any]:
+            self._refuse_late()
+            task = self._workers.submit(beside, work, self._worker, plan, state, worker=self._number)
+            started(task)
+            return task
 
-    def _answer(self, state: LiveState, workers: Workers, started: Callable[[Future[Any]], None]) -> bytes:
+        self._answer(state, call)
+
+    def _call(self, work: Work, plan: str, state: LiveState) -> Future[Any]:
+        self._refuse_late()
+        return self._workers.submit(work, self._worker, plan, state, worker=self.plans.index(plan) % self._number)
+
+    def _refuse_late(self) -> None:
+        if not self._is_open:
+            raise WorkerLostError(ENDING)
+
+    def _answer(self, state: LiveState, call: Call) -> bytes:
         key = (state.plan, *sorted(state.places.items()))
         made = self._known.get(key)
         if made is None:
             try:
-                found = self._made(state, workers, started)
-            except BrokenProcessPool:
-                workers.renew()
-                raise WorkerLostError(
-                    "a process that simulates was ended from outside (out of memory?); there is a new one: ask again"
-                ) from None
+                found = self._made(state, call)
+            except CancelledError:
+                self._refuse_late()
+                raise
             made = json.dumps(found, allow_nan=False, separators=(",", ":")).encode()
         self._known[key] = made
         self._known.move_to_end(key)
@@ -127,22 +99,17 @@ class Answerer:
             self._known.popitem(last=False)
         return made
 
-    def _made(self, state: LiveState, workers: Workers, started: Callable[[Future[Any]], None]) -> dict[str, Any]:
-        def submit(work: Callable[[str, LiveState], Any], plan: str) -> Future[Any]:
-            task = workers.submit(work, plan, state)
-            started(task)
-            return task
-
-        tasks = [submit(outcome, plan) for plan in self.plans]
+    def _made(self, state: LiveState, call: Call) -> dict[str, Any]:
+        tasks = [call(outcome, plan, state) for plan in self.plans]
         likely = state.plan or self._likely
-        step = submit(step_of, likely) if likely else None
+        step = call(step_of, likely, state) if likely else None
         scenario = scenario_at(self.scenario, self.controls, state, sampled(self.scenario))
         outcomes = completed(scenario, [task.result() for task in tasks])
         view = StudyView(study=Study(scenario=scenario, fidelity=scenario.file.run.fidelity, outcomes=tuple(outcomes)))
         fitting = [each.plan for each in view.ranked]
         shown = state.plan if state.plan in fitting else next(iter(fitting), "")
         if shown != likely:
-            step = submit(step_of, shown) if shown else None
+            step = call(step_of, shown, state) if shown else None
         self._likely = shown
         return {
             "verdict": verdict(headline_of(view)),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import os
+from collections.abc import Callable
 from typing import Any, Final
 
 from simfrontier.live.controls import controls_of
@@ -13,10 +13,11 @@ from simfrontier.records import dataclass
 from simfrontier.scenario import Scenario
 from simfrontier.simulation import SimulatedStep
 from simfrontier.study import BuiltSchedule, PlanOutcome, ScheduleCache, outcome_of, simulated
+from simfrontier.workers import PerProcess
 
 MOST_SAMPLES: Final = 50  # of a step: enough for a band that is looked at while a slider moves
 MOST_SCHEDULES: Final = 40  # that a worker keeps
-MOST_UNRESTED: Final = 60  # steps that a worker simulates without a rest
+LEAST_PRIORITY: Final = 19  # of what nobody has asked for (nice)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +37,6 @@ class Worker:
         self._schedules = ScheduleCache()
         self._at: tuple[LiveState, Scenario] | None = None
         self._last: dict[str, tuple[LiveState, Simulated]] = {}
-        self.num_unrested = 0  # steps since garbage was collected
 
     def simulated(self, plan: str, state: LiveState) -> Simulated:
         """Raises SimfrontierError for a state that cannot be."""
@@ -50,14 +50,7 @@ class Worker:
         step = simulated(scenario, built, scenario.file.run.fidelity)
         found = Simulated(built=built, step=step, outcome=outcome_of(scenario, case, built, step))
         self._last[plan] = state, found
-        self.num_unrested += 1
-        if self.num_unrested > MOST_UNRESTED:
-            self.rest()
         return found
-
-    def rest(self) -> None:
-        gc.collect()
-        self.num_unrested = 0
 
     def _scenario(self, plan: str, state: LiveState) -> Scenario:
         """The scenario of a state, with what its plan searches for decided."""
@@ -76,36 +69,21 @@ def sampled(base: Scenario) -> dict[str, Any]:
     return {"uncertainty.samples": min(MOST_SAMPLES, base.file.uncertainty.samples)}
 
 
-_base: list[Scenario] = []  # of this process
-_worker: list[Worker] = []  # made by its first task, which hears of what is wrong with the scenario
+Work = Callable[[PerProcess[Worker], str, LiveState], Any]  # `outcome` or `step_of`
 
 
-def begin(base: Scenario, nice: int = 0) -> None:
-    """Make this process ready, of a lower priority by `nice`. Garbage is collected in `rest`: on the way, looking
-    through all schedules would take longer than many a simulation."""
-    gc.disable()
-    os.nice(nice)
-    _base[:] = [base]
-
-
-def worker() -> Worker:
-    """The one of this process."""
-    if not _worker:
-        _worker.append(Worker(_base[0]))
-    return _worker[0]
-
-
-def rest() -> None:
-    """Give back the memory that is no longer needed."""
-    worker().rest()
-
-
-def outcome(plan: str, state: LiveState) -> PlanOutcome:
+def outcome(worker: PerProcess[Worker], plan: str, state: LiveState) -> PlanOutcome:
     """What is known of a plan."""
-    return worker().simulated(plan, state).outcome
+    return worker.here.simulated(plan, state).outcome
 
 
-def step_of(plan: str, state: LiveState) -> dict[str, Any]:
+def step_of(worker: PerProcess[Worker], plan: str, state: LiveState) -> dict[str, Any]:
     """The step of a plan as the page draws it."""
-    found = worker().simulated(plan, state)
-    return step_view(worker().base.machine, plan, found.step, found.built.peaks)
+    found = worker.here.simulated(plan, state)
+    return step_view(worker.here.base.machine, plan, found.step, found.built.peaks)
+
+
+def beside(work: Work, worker: PerProcess[Worker], plan: str, state: LiveState) -> Any:
+    """One of these, at the lowest priority, which this process has from here on."""
+    os.setpriority(os.PRIO_PROCESS, 0, LEAST_PRIORITY)
+    return work(worker, plan, state)

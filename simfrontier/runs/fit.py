@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -69,33 +69,51 @@ class Sensitivities:
         return Fit(change=change, covariance=np.asarray(np.linalg.inv(normal), np.float64))
 
 
-def sensitivities(
-    steps: Sequence[Step],
-    measured_s: Sequence[float],
-    parameters: Sequence[Parameter],
-    at: Sequence[float] | None = None,
-) -> Sensitivities:
-    """How these steps move with these parameters; `measured_s`: seconds of each, as published; `at`: with the
-    parameters times these factors (None: as their files say)."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StepMoves:
+    """Of one step the logarithm of its time, predicted over measured (`off`), how that moves with those of the
+    parameters (`moves`: [parameters]), and how far parameters, by their place, are from their priors (`from_prior`:
+    those of which the step's machine says the prior)."""
+
+    off: float
+    moves: NDArray[np.float64]
+    from_prior: Mapping[int, float]
+
+
+def moves_of(
+    step: Step, measured_s: float, parameters: Sequence[Parameter], at: Sequence[float] | None = None
+) -> StepMoves:
+    """How a step moves with these parameters; `measured_s`: its seconds, as published; `at`: with the parameters times
+    these factors (None: as their files say)."""
     here = [1.0] * len(parameters) if at is None else list(at)
-    moves = np.zeros((len(steps), len(parameters)))
-    off = np.zeros(len(steps))
+    moves = np.zeros(len(parameters))
+    from_prior: dict[int, float] = {}
+    own = step_s(step, parameters, here)
+    for column, parameter in enumerate(parameters):
+        if not parameter.applies(step):
+            continue
+        if parameter.machines is None or step.machine.name == parameter.machines[0]:
+            now = parameter.of(step)
+            assert now is not None
+            from_prior[column] = math.log(now * here[column] / parameter.prior)
+        other = [factor * (STEP if place == column else 1.0) for place, factor in enumerate(here)]
+        moves[column] = math.log(step_s(step, parameters, other) / own) / math.log(STEP)
+    return StepMoves(off=math.log(own / measured_s), moves=moves, from_prior=from_prior)
+
+
+def sensitivities(steps: Sequence[StepMoves], parameters: Sequence[Parameter]) -> Sensitivities:
+    """How these steps move with these parameters."""
     start = np.zeros(len(parameters))
-    for row, (step, seconds) in enumerate(zip(steps, measured_s, strict=True)):
-        own = step_s(step, parameters, here)
-        off[row] = math.log(own / seconds)
-        for column, parameter in enumerate(parameters):
-            if not parameter.applies(step):
-                continue
-            if parameter.machines is None or step.machine.name == parameter.machines[0]:
-                now = parameter.of(step)
-                assert now is not None
-                start[column] = math.log(now * here[column] / parameter.prior)
-            other = [factor * (STEP if place == column else 1.0) for place, factor in enumerate(here)]
-            moved = step_s(step, parameters, other)
-            moves[row, column] = math.log(moved / own) / math.log(STEP)
-    prior_sd = np.array([each.prior_sd for each in parameters])
-    return Sensitivities(parameters=tuple(parameters), off=off, moves=moves, from_prior=start, prior_sd=prior_sd)
+    for step in steps:
+        for column, known in step.from_prior.items():
+            start[column] = known
+    return Sensitivities(
+        parameters=tuple(parameters),
+        off=np.array([step.off for step in steps]),
+        moves=np.array([step.moves for step in steps]).reshape(len(steps), len(parameters)),
+        from_prior=start,
+        prior_sd=np.array([each.prior_sd for each in parameters]),
+    )
 
 
 def refitted(steps: Sequence[Step], measured_s: Sequence[float], parameters: Sequence[Parameter]) -> list[float]:
@@ -103,7 +121,9 @@ def refitted(steps: Sequence[Step], measured_s: Sequence[float], parameters: Seq
     fit gets better)."""
     at = np.zeros(len(parameters))
     for _ in range(ROUNDS):
-        law = sensitivities(steps, measured_s, parameters, np.exp(at).tolist())
+        here = np.exp(at).tolist()
+        each = zip(steps, measured_s, strict=True)
+        law = sensitivities([moves_of(step, seconds, parameters, here) for step, seconds in each], parameters)
         change = np.clip(law.fitted(range(len(steps))).change, -MOST, MOST)
         best = law.cost(law.off, np.zeros(len(at)))
         while np.abs(change).max() > LEAST:

@@ -9,8 +9,10 @@ from simfrontier.collectives import Library
 from simfrontier.cost import Prices
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine
-from simfrontier.runs.job import PLAN, Job, Unread
+from simfrontier.records import dataclass
+from simfrontier.runs.job import PLAN, Job, Unread, job_of
 from simfrontier.runs.rates import value_of
+from simfrontier.runs.table import Run
 from simfrontier.scenario import Case
 from simfrontier.tuning import Estimate, SmallSchedules, estimate
 from simfrontier.workload import GptShape
@@ -65,19 +67,51 @@ class Step:
         slower = alone.busy_s + beside * held / max(1, prices.machine.device.num_compute_units - held)
         return replace(alone, step_s=max(alone.step_s, slower))
 
-    def value(self, step_s: float) -> float:
-        """What a step of that time is in the unit of the row."""
-        job = self.job
-        peak = job.scenario.peak_flops_per_s
+    @property
+    def timed(self) -> TimedStep:
+        """On the machine of its files."""
         shape = self.case.shape
         assert isinstance(shape, GptShape), "rules read GPTs"
-        recomputes = self.case.checkpointing == "full"
-        samples = job.steps * self.case.samples
-        return value_of(job.rate, step_s, shape, samples, self.devices, recomputes, peak)
+        return TimedStep(
+            job=self.job,
+            step_s=self.estimate.step_s,
+            peak_bytes=self.peak_bytes,
+            shape=shape,
+            samples=self.job.steps * self.case.samples,
+            recomputes=self.case.checkpointing == "full",
+        )
 
 
-def step_of(job: Job) -> Step | Unread:
-    """The step of a job, or why it cannot be built or priced."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimedStep:
+    """A step as it was timed, without the schedules that it was timed by: seconds, bytes on the fullest device, and
+    what its value follows from: its model, sequences (`samples`), and whether it computes activations twice."""
+
+    job: Job
+    step_s: float
+    peak_bytes: float
+    shape: GptShape
+    samples: float
+    recomputes: bool
+
+    def value(self, step_s: float) -> float:
+        """What a step of that time is in the unit of the row."""
+        scenario, devices = self.job.scenario, self.job.scenario.file.run.devices[0]
+        peak = scenario.peak_flops_per_s
+        return value_of(self.job.rate, step_s, self.shape, self.samples, devices, self.recomputes, peak)
+
+    @property
+    def measured_s(self) -> float:
+        """Seconds of the step that the run's value means."""
+        at_one, value = self.value(1.0), self.job.run.value
+        return value / at_one if self.job.rate.rises_with_time else at_one / value
+
+
+def step_of(run: Run) -> Step | Unread:
+    """The step of a run, or why there is none: no scenario expresses it, or it cannot be built or priced."""
+    job = job_of(run)
+    if isinstance(job, Unread):
+        return job
     try:
         step = Step(job)
         _ = step.estimate

@@ -11,11 +11,12 @@ import numpy as np
 
 from simfrontier.analysis import NORMAL_90
 from simfrontier.records import dataclass
-from simfrontier.runs.fit import sensitivities
-from simfrontier.runs.forecast import Step, step_of
-from simfrontier.runs.job import Job, Unread, job_of
+from simfrontier.runs.fit import StepMoves, moves_of, sensitivities
+from simfrontier.runs.forecast import TimedStep, step_of
+from simfrontier.runs.job import Job, Unread
 from simfrontier.runs.parameters import load_parameters
 from simfrontier.runs.table import TABLE, Run, read_runs
+from simfrontier.workers import Local, Workers
 
 MEMORY_WITHIN: Final = 0.1  # of stated memory, what a prediction is to be within
 Use = Literal["left out", "held"]
@@ -159,19 +160,32 @@ def errors_of(name: str, held: Sequence[HeldRun]) -> RunErrors:
     )
 
 
-def validate_runs(runs: Sequence[Run], title: str) -> RunsValidation:
-    """Runs that no fit has seen, by the shipped numbers."""
-    steps, unread = steps_of(runs)
-    held = tuple(_held(step, 0.0, 0.0, "held", "") for step in steps)
-    return RunsValidation(title=title, held=held, unread=tuple(unread))
+def validate_runs(runs: Sequence[Run], title: str, workers: Workers | None = None) -> RunsValidation:
+    """Runs that no fit has seen, by the shipped numbers. `workers`: who times their steps, a run at a time (None: this
+    process)."""
+    held: list[HeldRun] = []
+    unread: list[Unread] = []
+    for made in (workers or Workers(Local())).in_order(_timed, ((run,) for run in runs)):
+        if isinstance(made, Unread):
+            unread.append(made)
+        else:
+            held.append(_held(made, 0.0, 0.0, "held", ""))
+    return RunsValidation(title=title, held=tuple(held), unread=tuple(unread))
 
 
-def validate_shipped_runs() -> RunsValidation:
+def validate_shipped_runs(workers: Workers | None = None) -> RunsValidation:
     """The shipped table, each run by a fit that has seen no run of its machine or, where no other machine of the table
-    has its device, of its system."""
-    steps, unread = steps_of(read_runs(TABLE))
-    measured = [measured_s(step) for step in steps]
-    law = sensitivities(steps, measured, load_parameters().parameters)
+    has its device, of its system. `workers` as of `validate_runs`."""
+    steps: list[TimedStep] = []
+    moves: list[StepMoves] = []
+    unread: list[Unread] = []
+    for made in (workers or Workers(Local())).in_order(_moved, ((run,) for run in read_runs(TABLE))):
+        if isinstance(made, Unread):
+            unread.append(made)
+        else:
+            steps.append(made[0])
+            moves.append(made[1])
+    law = sensitivities(moves, load_parameters().parameters)
     groups = _groups(steps)
     held: dict[int, HeldRun] = {}
     for name in dict.fromkeys(groups):
@@ -184,45 +198,42 @@ def validate_shipped_runs() -> RunsValidation:
     )
 
 
-def steps_of(runs: Sequence[Run]) -> tuple[list[Step], list[Unread]]:
-    """The steps of runs, and the runs that have none, with why."""
-    steps: list[Step] = []
-    unread: list[Unread] = []
-    for run in runs:
-        job = job_of(run)
-        made = job if isinstance(job, Unread) else step_of(job)
-        if isinstance(made, Unread):
-            unread.append(made)
-        else:
-            steps.append(made)
-    return steps, unread
+def _timed(run: Run) -> TimedStep | Unread:
+    step = step_of(run)
+    return step if isinstance(step, Unread) else step.timed
 
 
-def measured_s(step: Step) -> float:
-    """Seconds of the step that a run's value means."""
-    at_one = step.value(1.0)
-    value = step.job.run.value
-    return value / at_one if step.job.rate.rises_with_time else at_one / value
+def _moved(run: Run) -> tuple[TimedStep, StepMoves] | Unread:
+    """The step of a run, and how it moves with the fitted numbers."""
+    step = step_of(run)
+    if isinstance(step, Unread):
+        return step
+    timed = step.timed
+    return timed, moves_of(step, timed.measured_s, load_parameters().parameters)
 
 
-def _groups(steps: Sequence[Step]) -> list[str]:
+def _groups(steps: Sequence[TimedStep]) -> list[str]:
     """What is left out with each run: the rows of its machine, where others of the table have its device, else of its
     system."""
     machines: dict[float, set[str]] = {}
     for step in steps:
-        machines.setdefault(step.machine.device.peak_flops_per_s, set()).add(step.job.run["machine"])
+        machines.setdefault(_peak(step), set()).add(step.job.run["machine"])
     out = []
     for step in steps:
         run = step.job.run
-        has_like = len(machines[step.machine.device.peak_flops_per_s]) > 1
+        has_like = len(machines[_peak(step)]) > 1
         out.append(run["machine"] if has_like else run["system"])
     return out
 
 
-def _held(step: Step, change: float, fit_sd: float, use: Use, without: str) -> HeldRun:
+def _peak(step: TimedStep) -> float:
+    return step.job.scenario.machine.device.peak_flops_per_s
+
+
+def _held(step: TimedStep, change: float, fit_sd: float, use: Use, without: str) -> HeldRun:
     """`change`: of the logarithm of the step by the fit, which is as sure as `fit_sd`."""
     job = step.job
-    step_s = step.estimate.step_s * math.exp(change)
+    step_s = step.step_s * math.exp(change)
     value = step.value(step_s)
     sd = math.hypot(load_parameters().spread, fit_sd, *(each.spread for each in job.unknown))
     factor = math.exp(NORMAL_90 * sd)
@@ -236,6 +247,6 @@ def _held(step: Step, change: float, fit_sd: float, use: Use, without: str) -> H
         without=without,
         job=job,
         step_s=step_s,
-        measured_s=measured_s(step),
+        measured_s=step.measured_s,
         peak_bytes=step.peak_bytes,
     )

@@ -4,13 +4,15 @@ lagging."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 
 import numpy as np
 
 from simfrontier.analysis import BOUNDARIES, PARTS, exposure, time_spent, traffic, why_faster
 from simfrontier.errors import InputError
 from simfrontier.machine import HEALTHY, Perturbation
+from simfrontier.records import dataclass
 from simfrontier.scenario import Scenario, SlowdownTable
 from simfrontier.simulation import Fidelity, JobStopsError, SimulatedStep, fullest
 from simfrontier.slowdown.lagging import classes_of_devices, lagging_device, lagging_links
@@ -18,6 +20,7 @@ from simfrontier.slowdown.results import HealthyStep, LaggingDevices, LaggingLin
 from simfrontier.slowdown.why import case_sentence, verdict_of
 from simfrontier.study import BuiltSchedule, ScheduleCache, simulated
 from simfrontier.tuning import GridSearcher, NothingFitsError
+from simfrontier.workers import Local, PerProcess, Workers
 
 MOST_CLASSES = 64  # of devices, and of links, that are simulated for a plan: those with the most members
 DOES_NOT_FIT = "does not fit"
@@ -34,18 +37,19 @@ def run_slowdown(
     scenario: Scenario,
     fidelity: Fidelity,
     progress: Callable[[str], None] = lambda _: None,
-    schedule_cache: ScheduleCache | None = None,
-    jobs: int = 1,
+    workers: Workers | None = None,
+    schedules: PerProcess[ScheduleCache] | None = None,
 ) -> Slowdown | None:
     """What the troubles of the scenario's table `slowdown` cost, each compared with a machine on which nothing is wrong
     (whatever the table `perturbation` says); None without that table. Single messages are not simulated for it: of
-    fidelity `chunk` it is `flow`. `schedule_cache`: what is built already; `jobs`: processes, each for a plan at a
-    time."""
+    fidelity `chunk` it is `flow`. `workers`: who does it, a trouble at a time (None: this process); `schedules`: what
+    is built is taken from there and kept there."""
     table = scenario.file.slowdown
     if table is None:
         return None
     chosen: Fidelity = "flow" if fidelity == "chunk" else fidelity
-    plans = tuple(_plans(scenario, table, chosen, schedule_cache or ScheduleCache(), jobs, progress))
+    schedules = schedules or PerProcess(ScheduleCache)
+    plans = tuple(_plans(scenario, table, chosen, workers or Workers(Local()), schedules, progress))
     return Slowdown(
         devices=scenario.troubled_size,
         devices_per_node=scenario.machine.devices_per_node,
@@ -59,75 +63,104 @@ def run_slowdown(
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """The healthy step of a plan, and one of the things that trouble costs it."""
+
+    healthy: HealthyStep
+    case: TroubledStep | None = None
+    devices: LaggingDevices | None = None
+    links: tuple[LaggingLinks, ...] = ()
+
+
 def _plans(
     scenario: Scenario,
     table: SlowdownTable,
     fidelity: Fidelity,
-    schedule_cache: ScheduleCache,
-    jobs: int,
+    workers: Workers,
+    schedules: PerProcess[ScheduleCache],
     progress: Callable[[str], None],
 ) -> Iterator[SlowedPlan]:
-    if min(jobs, len(scenario.plans)) <= 1:
-        searcher = GridSearcher(schedule_cache=schedule_cache)
-        for plan in scenario.plans:
-            yield _plan(scenario, plan, table, fidelity, searcher, progress)
-        return
-    from simfrontier.pool import Pool
-
-    with Pool(min(jobs, len(scenario.plans))) as pool:
-        calls = [(scenario, plan, table, fidelity, GridSearcher(), _silent) for plan in scenario.plans]
-        for one in pool.in_order(_plan, calls):
-            for _ in range(len(table.cases) + 2):
-                progress(f"{one.plan}: troubles")
-            yield one
+    """The plans in order; each of their parts is a call, so that plans of which a step takes long are shared out."""
+    known = PerProcess(_HealthyPlans, scenario, fidelity, schedules)
+    num_parts = len(table.cases) + 2
+    names = (*(case.label for case in table.cases), "lagging devices", "lagging links")
+    made = workers.in_order(_part, ((known, plan, number) for plan in scenario.plans for number in range(num_parts)))
+    for plan in scenario.plans:
+        parts: list[_Part | None] = []
+        for name in names:
+            parts.append(next(made))
+            progress(f"{plan}: {name}")
+        yield _slowed(plan, table, [part for part in parts if part is not None])
 
 
-def _silent(_: str) -> None:
-    """Progress that nobody is told of."""
+def _slowed(plan: str, table: SlowdownTable, parts: Sequence[_Part]) -> SlowedPlan:
+    if not parts:
+        return SlowedPlan(plan=plan, misfit=DOES_NOT_FIT, cases={})
+    *cases, devices, links = parts
+    by_label = {case.label: part.case for case, part in zip(table.cases, cases, strict=True) if part.case is not None}
+    return SlowedPlan(plan=plan, healthy=links.healthy, cases=by_label, devices=devices.devices, links=links.links)
 
 
-def _plan(
-    scenario: Scenario,
-    plan: str,
-    table: SlowdownTable,
-    fidelity: Fidelity,
-    searcher: GridSearcher,
-    progress: Callable[[str], None],
-) -> SlowedPlan:
-    size = scenario.troubled_size
-    try:
-        decided = searcher.resolved(scenario, (size,), (plan,))
-    except NothingFitsError:
-        return _misfit(plan, table, progress)
-    case = decided.case(plan, size)
-    runner = _Troubled(decided, searcher.schedule_cache.of_case(decided, case), fidelity)
-    if fullest(runner.healthy, runner.built.peaks).peak_bytes > scenario.machine.device.hbm_bytes:
-        return _misfit(plan, table, progress)
-    cases = {}
-    for each in table.cases:
-        cases[each.label] = runner.case(each.perturbation)
-        progress(f"{plan}: {each.label}")
-    devices = runner.devices(table.device_factor) if table.device_factor < 1.0 else None
-    progress(f"{plan}: lagging devices")
-    links = tuple(runner.links(table.link_factor)) if table.link_factor < 1.0 else ()
-    progress(f"{plan}: lagging links")
-    return SlowedPlan(
-        plan=plan, healthy=_healthy(runner.healthy, case.samples), cases=cases, devices=devices, links=links
-    )
+def _part(known: PerProcess[_HealthyPlans], plan: str, number: int) -> _Part | None:
+    """A part of a plan: a case of the table, or what comes after them, lagging devices and links. None where the plan
+    does not fit."""
+    runner = known.here.of(plan)
+    if runner is None:
+        return None
+    table = runner.table
+    if number < len(table.cases):
+        return _Part(healthy=runner.summary, case=runner.case(table.cases[number].perturbation))
+    if number == len(table.cases):
+        is_asked = table.device_factor < 1.0
+        return _Part(healthy=runner.summary, devices=runner.devices(table.device_factor) if is_asked else None)
+    is_asked = table.link_factor < 1.0
+    return _Part(healthy=runner.summary, links=tuple(runner.links(table.link_factor)) if is_asked else ())
 
 
-def _misfit(plan: str, table: SlowdownTable, progress: Callable[[str], None]) -> SlowedPlan:
-    for _ in range(len(table.cases) + 2):
-        progress(f"{plan} {DOES_NOT_FIT}")
-    return SlowedPlan(plan=plan, misfit=DOES_NOT_FIT, cases={})
+class _HealthyPlans:
+    """Plans with nothing wrong, of which the last one is kept: a process works on one after the other."""
+
+    def __init__(self, scenario: Scenario, fidelity: Fidelity, schedules: PerProcess[ScheduleCache]) -> None:
+        self.scenario, self.fidelity = scenario, fidelity
+        self.searcher = GridSearcher(schedule_cache=schedules.here)
+        self._last: tuple[str, _Troubled | None] | None = None
+
+    def of(self, plan: str) -> _Troubled | None:
+        """None for a plan that does not fit."""
+        if self._last is None or self._last[0] != plan:
+            self._last = plan, self._simulated(plan)
+        return self._last[1]
+
+    def _simulated(self, plan: str) -> _Troubled | None:
+        size = self.scenario.troubled_size
+        try:
+            decided = self.searcher.resolved(self.scenario, (size,), (plan,))
+        except NothingFitsError:
+            return None
+        case = decided.case(plan, size)
+        built = self.searcher.schedule_cache.of_case(decided, case)
+        runner = _Troubled(decided, built, self.fidelity, case.samples)
+        capacity = self.scenario.machine.device.hbm_bytes
+        return runner if fullest(runner.healthy, built.peaks).peak_bytes <= capacity else None
 
 
 class _Troubled:
     """Steps of one plan with something wrong, against the healthy one."""
 
-    def __init__(self, scenario: Scenario, built: BuiltSchedule, fidelity: Fidelity) -> None:
-        self.scenario, self.built, self.fidelity = scenario, built, fidelity
+    def __init__(self, scenario: Scenario, built: BuiltSchedule, fidelity: Fidelity, samples: int) -> None:
+        self.scenario, self.built, self.fidelity, self.samples = scenario, built, fidelity, samples
         self.healthy = self.step(HEALTHY)
+
+    @property
+    def table(self) -> SlowdownTable:
+        table = self.scenario.file.slowdown
+        assert table is not None, "or there was nothing to do"
+        return table
+
+    @cached_property
+    def summary(self) -> HealthyStep:
+        return _healthy(self.healthy, self.samples)
 
     def step(self, perturbation: Perturbation) -> SimulatedStep:
         return simulated(self.scenario, self.built, self.fidelity, perturbation=perturbation)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from simfrontier.records import dataclass
@@ -12,6 +12,7 @@ from simfrontier.simulation import Fidelity
 from simfrontier.study.outcome import COLUMNS, MORE_COLUMNS, TIMES, PlanOutcome, run_case
 from simfrontier.study.schedule_cache import ScheduleCache
 from simfrontier.units import written
+from simfrontier.workers import Local, PerProcess, Workers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,75 +44,51 @@ def run_study(
     scenario: Scenario,
     fidelity: Fidelity | None = None,
     exact: bool = False,
-    jobs: int = 1,
     progress: Callable[[str], None] = lambda _: None,
-    schedule_cache: ScheduleCache | None = None,
+    workers: Workers | None = None,
+    schedules: PerProcess[ScheduleCache] | None = None,
 ) -> Study:
-    """Simulate every plan at every size. `progress` is called with a short text as each case ends. `schedule_cache`:
-    what is built by this process is taken from it and kept in it."""
+    """Simulate every plan at every size. `progress` is called with a short text as each case ends. `workers`: who does
+    it, a case at a time (None: this process); `schedules`: what is built is taken from there and kept there."""
     chosen = fidelity or scenario.file.run.fidelity
-    schedule_cache = schedule_cache or ScheduleCache()
+    workers, schedules = workers or Workers(Local()), schedules or PerProcess(ScheduleCache)
+    # Every plan is built before the first is simulated, so that one that cannot be built is refused at once.
+    for _ in workers.in_order(_stock, ((scenario, plan, schedules) for plan in scenario.plans)):
+        pass
     outcomes: list[PlanOutcome] = []
-    plans = [(scenario, plan, chosen, exact) for plan in scenario.plans]
-    for several in _mapped(plans, jobs, schedule_cache, progress):
-        outcomes += several
+    calls = (
+        (scenario, plan, devices, chosen, exact, schedules)
+        for plan in scenario.plans
+        for devices in scenario.file.run.devices
+    )
+    for outcome in workers.in_order(_outcome, calls):
+        progress(f"{outcome.plan} on {outcome.devices}")
+        outcomes.append(outcome)
     return Study(scenario=scenario, fidelity=chosen, outcomes=tuple(completed(scenario, outcomes)))
 
 
-def _stock(schedule_cache: ScheduleCache, scenario: Scenario, plan: str) -> None:
+def _stock(scenario: Scenario, plan: str, schedules: PerProcess[ScheduleCache]) -> None:
     """Build a plan once for every structure that it has: what cannot be built is refused here."""
     built = set()
     for devices in scenario.file.run.devices:
         case = scenario.case(plan, devices)
         structure = (case.shape.name, case.grad_accum, case.mesh.live(case.mesh.names))
         if structure not in built:
-            schedule_cache.of_case(scenario, case)
+            schedules.here.of_case(scenario, case)
             built.add(structure)
 
 
-def _run_plan(
+def _outcome(
     scenario: Scenario,
     plan: str,
+    devices: int,
     fidelity: Fidelity,
     exact: bool,
-    schedule_cache: ScheduleCache,
-    progress: Callable[[str], None] = lambda _: None,
-) -> list[PlanOutcome]:
-    """One plan at every size; the largest is drawn."""
-    sizes, outcomes = scenario.file.run.devices, []
-    for devices in sizes:
-        outcomes.append(run_case(scenario, plan, devices, fidelity, exact, devices == max(sizes), schedule_cache))
-        progress(f"{plan} on {devices}")
-    return outcomes
-
-
-def _run_plan_apart(scenario: Scenario, plan: str, fidelity: Fidelity, exact: bool) -> list[PlanOutcome]:
-    """The same in a process of its own."""
-    schedule_cache = ScheduleCache()
-    _stock(schedule_cache, scenario, plan)
-    return _run_plan(scenario, plan, fidelity, exact, schedule_cache)
-
-
-def _mapped(
-    plans: list[tuple[Scenario, str, Fidelity, bool]],
-    jobs: int,
-    schedule_cache: ScheduleCache,
-    progress: Callable[[str], None],
-) -> Iterator[list[PlanOutcome]]:
-    """The plans' outcomes in order, one process per plan where there are several jobs."""
-    if min(jobs, len(plans)) <= 1:
-        # Every plan is built before the first is simulated, so that one that cannot be built is refused at once.
-        for scenario, plan, _, _ in plans:
-            _stock(schedule_cache, scenario, plan)
-        yield from (_run_plan(*plan, schedule_cache, progress) for plan in plans)
-        return
-    from simfrontier.pool import Pool
-
-    with Pool(min(jobs, len(plans))) as pool:
-        for outcomes in pool.in_order(_run_plan_apart, plans):
-            for outcome in outcomes:
-                progress(f"{outcome.plan} on {outcome.devices}")
-            yield outcomes
+    schedules: PerProcess[ScheduleCache],
+) -> PlanOutcome:
+    """One plan at one size; the largest is drawn."""
+    drawn = devices == max(scenario.file.run.devices)
+    return run_case(scenario, plan, devices, fidelity, exact, drawn, schedules.here)
 
 
 def completed(scenario: Scenario, outcomes: list[PlanOutcome]) -> list[PlanOutcome]:

@@ -17,8 +17,8 @@ from typing import IO, Any
 
 from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.limits import JOURNAL_FILE, JOURNAL_LINE
-from simfrontier.tuning.workers import TuneWorkersLostError
 from simfrontier.wholefile import NO_LINKS, write_all, write_whole
+from simfrontier.workers import WorkerLostError
 
 NAME = "search.jsonl"
 Readers = Mapping[str, Callable[[Mapping[str, Any]], object]]
@@ -73,7 +73,9 @@ def journal_in(folder: Path | None, digest: str, readers: Readers) -> Iterator[J
     assert journal.file is not None
     try:
         yield journal
-    except (TuneWorkersLostError, JournalError):
+    except WorkerLostError as error:
+        raise WorkerLostError(f"{error}; {path} has what is done: the same command goes on from there") from None
+    except JournalError:
         raise
     except SimfrontierError:
         if not journal.is_answered:  # the answer is that the search cannot be made

@@ -1,34 +1,87 @@
-"""Workers of this machine by Dask."""
+"""Calls handed to a scheduler of Dask, whose results are awaited."""
 
 from __future__ import annotations
 
+import asyncio
+import pickle
+import uuid
 from collections.abc import Callable
+from concurrent.futures import Future
+from itertools import count
 from typing import Any
 
-from simfrontier.workers.place import Place
+from simfrontier import __version__
+from simfrontier.workers.in_worker import do
+from simfrontier.workers.lost import SchedulerLostError, WorkerLostError
+
+LOST = (
+    "a worker process was ended from outside, again and again at the same call (out of memory?); allowed: fewer "
+    "--jobs, if memory was short"
+)
 
 
-class _Client:
-    def __init__(self, cluster: Any, client: Any) -> None:
-        self._cluster, self._client = cluster, client
-
-    def submit(self, work: Callable[..., Any], *given: Any) -> Any:
-        return self._client.submit(work, *given, pure=False)
-
-    def close(self) -> None:
-        self._client.close()
-        self._cluster.close()
+def resource_of(worker: int) -> str:
+    """What the worker of this number alone has, by which calls are left to it; it survives its processes."""
+    return f"worker-{worker}"
 
 
-def started(place: Place, begin: Callable[..., None] | None, given: tuple[Any, ...]) -> _Client:
-    """Start processes, and wait for nothing."""
-    import distributed
+class DaskClient:
+    """A client of Dask (`distributed.Client`, connected). Calls and results are pickled here: to Dask they are bytes,
+    which it neither looks through nor changes."""
 
-    dask: Any = distributed  # which has no types of its own calls
-    cluster = dask.LocalCluster(
-        n_workers=place.jobs, threads_per_worker=1, processes=True, dashboard_address=None, memory_limit=0
-    )
-    client = dask.Client(cluster)
-    if begin is not None:
-        client.run(begin, *given)
-    return _Client(cluster, client)
+    def __init__(self, client: Any, begin: Callable[..., None] | None, given: tuple[Any, ...]) -> None:
+        self.client = client
+        self._name = uuid.uuid4().hex
+        self._preparation = None if begin is None else pickle.dumps((begin, given))
+        self._prepared = "" if begin is None else self._name
+        self._number = count()
+        self._awaited: set[Future[Any]] = set()
+
+    def submit(self, work: Callable[..., Any], given: tuple[Any, ...], worker: int | None) -> Future[Any]:
+        """A call; `worker`: the number of the only one that may do it."""
+        call = pickle.dumps((work, given), protocol=pickle.HIGHEST_PROTOCOL)
+        options: dict[str, Any] = {} if worker is None else {"resources": {resource_of(worker): 1}}
+        first = self._handed_out(work, None, call, options)
+        future = asyncio.run_coroutine_threadsafe(
+            self._result(first, work, call, options), self.client.loop.asyncio_loop
+        )
+        self._awaited.add(future)
+        future.add_done_callback(self._awaited.discard)
+        return future
+
+    def drop(self) -> None:
+        """Ask for no result any more: who waits for one gets CancelledError."""
+        for future in tuple(self._awaited):
+            future.cancel()
+
+    def _handed_out(
+        self, work: Callable[..., Any], preparation: bytes | None, call: bytes, options: dict[str, Any]
+    ) -> Any:
+        from dask._task_spec import Task
+
+        key = f"{getattr(work, '__name__', 'call')}-{self._name}", next(self._number)
+        # A "data producer" is sent to a worker when that one is free, so that no call waits behind a long one, or where
+        # another ends the process.
+        task = Task(key, do, __version__, self._prepared, preparation, call, _data_producer=True)
+        return self.client.get({key: task}, key, sync=False, fifo_timeout=0, **options)
+
+    async def _result(self, first: Any, work: Callable[..., Any], call: bytes, options: dict[str, Any]) -> Any:
+        from distributed.client import FutureCancelledError
+        from distributed.scheduler import KilledWorker
+
+        waiting = first
+        try:
+            pickled = await waiting
+            if pickled is None:  # a worker that does not know this preparation
+                waiting = self._handed_out(work, self._preparation, call, options)
+                pickled = await waiting
+        except KilledWorker:
+            raise WorkerLostError(LOST) from None
+        except FutureCancelledError as error:
+            if error.reason == "scheduler-connection-lost":
+                raise SchedulerLostError(f"the scheduler at {self.client.scheduler.address} is gone") from None
+            raise
+        except asyncio.CancelledError:
+            await self.client.cancel([waiting])
+            raise
+        return pickle.loads(pickled)

@@ -3,13 +3,37 @@
 from __future__ import annotations
 
 from simfrontier.records import dataclass
+from simfrontier.workers.slurm_settings import SlurmSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Local:
-    """Processes of this machine, each for one call at a time; with one of them this process does all calls itself."""
+    """`jobs` processes of this machine, each for one call at a time. With one of them this process does all calls
+    itself, and Dask is not imported; `apart`: calls are left to another process even then. `dashboard`: Dask's pages
+    are served at 127.0.0.1."""
 
     jobs: int = 1
+    apart: bool = False
+    dashboard: bool = False
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this process does the calls."""
+        return self.jobs == 1 and not self.apart and not self.dashboard
 
 
-Place = Local
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningScheduler:
+    """Workers that others started, at the scheduler that `dask scheduler` prints the address of."""
+
+    address: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmJobs:
+    """Workers in jobs that Slurm is asked for, and that are cancelled at the end."""
+
+    settings: SlurmSettings
+
+
+Place = Local | RunningScheduler | SlurmJobs

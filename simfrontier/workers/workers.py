@@ -5,53 +5,69 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
+from contextlib import ExitStack
+from queue import SimpleQueue
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from simfrontier.errors import SimfrontierError
-from simfrontier.workers.place import Place
+from simfrontier.workers.place import Local, Place
+
+if TYPE_CHECKING:
+    from simfrontier.workers.dask_client import DaskClient
 
 T = TypeVar("T")
 AHEAD = 3  # calls for each worker that are handed out before their results are asked for
 
 
-class WorkerLostError(SimfrontierError):
-    """A worker process was ended from outside, and so were those that did its call after it."""
-
-
 class Workers:
-    """Workers at a place, each prepared by `begin(*given)`. To be used with `with`: after an error they are ended,
-    because their calls may take long and their results are not needed.
+    """Workers at a place, each prepared by `begin(*given)`. To be used with `with`: at its end they are ended, whatever
+    they do, because after an error their calls may take long and their results are not needed.
 
-    Functions and what they are called with have to be importable, and picklable, by the workers: functions of modules,
-    frozen values. A call whose worker is lost is done again by another."""
+    `say` hears what is waited for (a job of Slurm); otherwise it is a line on standard error.
 
-    def __init__(self, place: Place, begin: Callable[..., None] | None = None, given: tuple[Any, ...] = ()) -> None:
-        self.place, self._begin, self._given = place, begin, given
-        self._client: Any = None
+    Functions, what they are called with and what they give have to be picklable: functions of modules, frozen values.
+    A call whose worker is lost is done again by another, which is prepared as well."""
 
-    @property
-    def num_workers(self) -> int:
-        """How many calls are worked on at once."""
-        return self.place.jobs
+    def __init__(
+        self,
+        place: Place,
+        begin: Callable[..., None] | None = None,
+        given: tuple[Any, ...] = (),
+        say: Callable[[str], None] | None = None,
+    ) -> None:
+        self.place, self._begin, self._given, self._say = place, begin, given, say
+        self._client: DaskClient | None = None
+        self._opened = ExitStack()
+        self.num_workers = 1  # how many calls are worked on at once; known once they are started
+        self.dashboard = ""  # the address of Dask's pages, where there are some
 
     def __enter__(self) -> Self:
-        if self.num_workers > 1:
-            from simfrontier.workers.dask_client import started
+        if isinstance(self.place, Local) and self.place.is_here:
+            if self._begin is not None:
+                self._begin(*self._given)
+            return self
+        from simfrontier.workers.started import on_stderr, started
 
-            self._client = started(self.place, self._begin, self._given)
-        elif self._begin is not None:
-            self._begin(*self._given)
+        with ExitStack() as opened:
+            self._client, self.num_workers, self.dashboard = started(
+                self.place, self._begin, self._given, opened, self._say or on_stderr
+            )
+            self._opened = opened.pop_all()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, _: object, __: TracebackType | None) -> None:
-        if self._client is not None:
-            self._client.close()
+        self.close()
 
-    def submit(self, work: Callable[..., T], *given: Any) -> Future[T]:
-        """A call whose result is awaited by whoever asks for it."""
+    def close(self) -> None:
+        """End the workers, whatever they do: who waits for a call gets CancelledError."""
+        self._opened.close()
+
+    def submit(self, work: Callable[..., T], *given: Any, worker: int | None = None) -> Future[T]:
+        """A call whose result is awaited by whoever asks for it, and which may be cancelled. `worker`: the number of
+        the one, of those of this machine, that does it. The future raises what the call raised, WorkerLostError and
+        SchedulerLostError."""
         if self._client is not None:
-            return self._client.submit(work, *given)  # type: ignore[no-any-return]
+            return self._client.submit(work, given, worker)
         done: Future[T] = Future()
         try:
             done.set_result(work(*given))
@@ -61,11 +77,11 @@ class Workers:
 
     def in_order(self, work: Callable[..., T], calls: Iterable[tuple[Any, ...]]) -> Iterator[T]:
         """What `work` gives for each call's arguments, in the order of the calls, of which a few are taken ahead.
-        Raises what a call raised, and WorkerLostError."""
+        Raises as futures of `submit`."""
         waiting: deque[Future[T]] = deque()
         for call in calls:
             waiting.append(self.submit(work, *call))
-            if len(waiting) >= AHEAD * self.num_workers or self._client is None:
+            if len(waiting) >= self._num_ahead():
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
@@ -73,4 +89,22 @@ class Workers:
     def as_done(self, work: Callable[..., T], calls: Iterable[tuple[Any, ...]]) -> Iterator[tuple[int, T]]:
         """The number of each call and what `work` gives for its arguments, as they are done; calls are taken a few
         ahead. Raises as `in_order`."""
-        yield from enumerate(self.in_order(work, calls))  # for the time being
+        done: SimpleQueue[tuple[int, Future[T]]] = SimpleQueue()
+        num_waiting = 0
+        for number, call in enumerate(calls):
+            future = self.submit(work, *call)
+            future.add_done_callback(lambda each, number=number: done.put((number, each)))  # type: ignore[misc]
+            num_waiting += 1
+            if num_waiting >= self._num_ahead():
+                num_waiting -= 1
+                yield _result(done)
+        for _ in range(num_waiting):
+            yield _result(done)
+
+    def _num_ahead(self) -> int:
+        return 1 if self._client is None else AHEAD * self.num_workers
+
+
+def _result(done: SimpleQueue[tuple[int, Future[T]]]) -> tuple[int, T]:
+    number, future = done.get()
+    return number, future.result()

@@ -15,6 +15,7 @@ from simfrontier.fitting import cross
 from simfrontier.fitting.cross import CrossValidation, cross_validated, places_of
 from simfrontier.fitting.least_squares import FitProblem, FitResult, fit
 from simfrontier.measured import CallRow
+from simfrontier.workers import Workers
 from tests.fitting.rings import DEVICES, TRUE, calls, problem, rings, timed
 from tests.measured.tables import shipped
 from tests.rows import MIB
@@ -83,6 +84,20 @@ def test_every_point_is_left_out_once_and_only_with_its_device_count() -> None:
     assert not np.isnan(crossed.errors).any() and crossed.faults == {}
     for place, fitted in crossed.fits.items():
         assert len(fitted.errors) == len([row for row in made.rows if row.devices != place[1]])
+
+
+def test_two_processes_fit_the_same_to_the_last_bit(two_workers: Workers) -> None:
+    """Also where a fit cannot be made: without the six points on 64 devices one is left for three parameters."""
+    library = rings()
+    few = FitProblem(library=library, harnesses=(), rows=timed([*calls((64,)), *calls((128,), (MIB,))], library, TRUE))
+    for made in (problem(noise=0.02), few):
+        alone, together = cross_validated(made), cross_validated(made, workers=two_workers)
+        assert together.errors.tobytes() == alone.errors.tobytes()
+        assert (list(together.fits), together.faults) == (list(alone.fits), alone.faults)
+        for place, fitted in alone.fits.items():
+            apart = together.fits[place]
+            assert (apart.values, apart.intervals, apart.unseen) == (fitted.values, fitted.intervals, fitted.unseen)
+            assert apart.errors.tobytes() == fitted.errors.tobytes()
 
 
 def test_the_same_device_count_of_another_machine_is_another_place() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from simfrontier.runs.forecast import step_of
+from simfrontier.runs.forecast import Step, TimedStep, step_of
 from simfrontier.runs.job import Job, Unread, job_of
 from simfrontier.runs.rates import Rate, value_of
 from simfrontier.runs.table import COLUMNS, read_runs
@@ -151,14 +151,18 @@ def test_what_is_refused_says_why_in_a_line(cells: dict[str, str], why: str) -> 
 def test_a_job_of_more_micro_batches_than_are_laid_out_is_as_long_as_its_batch() -> None:
     """2 ranks of micro-batch 4 lay out 1,000 micro-batches, 8,000 sequences; twice that takes twice as long, and the
     rate of tokens is the same."""
-    laid_out = step_of(job(batch="8000"))
-    twice = step_of(job(batch="16000"))
-    assert not isinstance(laid_out, Unread) and not isinstance(twice, Unread)
+    laid_out, twice, rate = (
+        timed(**cells) for cells in ({"batch": "8000"}, {"batch": "16000"}, {"batch": "16000", "unit": "tokens/s/GPU"})
+    )
     assert twice.job.document["training"]["batch"] == 8000
-    assert twice.value(twice.estimate.step_s) == pytest.approx(2.0 * laid_out.value(laid_out.estimate.step_s))
-    rate = step_of(job(batch="16000", unit="tokens/s/GPU"))
-    assert not isinstance(rate, Unread)
-    assert rate.value(rate.estimate.step_s) == pytest.approx(16000 * 2048 / 8 / twice.estimate.step_s)
+    assert twice.value(twice.step_s) == pytest.approx(2.0 * laid_out.value(laid_out.step_s))
+    assert rate.value(rate.step_s) == pytest.approx(16000 * 2048 / 8 / twice.step_s)
+
+
+def timed(**cells: str) -> TimedStep:
+    step = step_of(run(**cells))
+    assert isinstance(step, Step)
+    return step.timed
 
 
 def test_every_nth_layer_is_a_share() -> None:

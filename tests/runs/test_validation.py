@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 from simfrontier.runs import HeldRun, RunsValidation, load_parameters, read_runs, validate_runs, validate_shipped_runs
-from simfrontier.runs.fit import refitted
-from simfrontier.runs.validation import measured_s, steps_of
+from simfrontier.runs.fit import refitted, sensitivities
+from simfrontier.runs.validation import _moved
+from simfrontier.workers import Local, Workers
+from tests.refit import shipped_steps
 from tests.runs.rows import run
 
 
@@ -37,7 +39,7 @@ def test_fits_that_leave_runs_out_vary_few_numbers(shipped: RunsValidation) -> N
 
 def test_every_number_that_is_fitted_to_steps_is_one_of_them() -> None:
     """Each such number of a file of the catalogs is the value that a job of it has for a parameter."""
-    steps, _ = steps_of(read_runs())
+    steps = shipped_steps()
     known = {
         round(value, 6) for p in load_parameters().parameters for s in steps if p.applies(s) and (value := p.of(s))
     }
@@ -113,8 +115,8 @@ def test_memory_is_near_what_is_stated(shipped: RunsValidation) -> None:
 
 def test_the_files_hold_what_the_runs_say() -> None:
     """A fit from where the files are moves no number by more than 3 %."""
-    steps, _ = steps_of(read_runs())
-    factors = refitted(steps, [measured_s(step) for step in steps], load_parameters().parameters)
+    steps = shipped_steps()
+    factors = refitted(steps, [step.timed.measured_s for step in steps], load_parameters().parameters)
     assert factors == pytest.approx([1.0] * len(factors), abs=0.03)
 
 
@@ -125,6 +127,23 @@ def test_a_user_s_rows_are_never_fitted_to() -> None:
     again = validate_runs([row for row in rows if row.number != 101], "mine")
     kept = {each.run.number: each.predicted for each in done.held if each.run.number != 101}
     assert {each.run.number: each.predicted for each in again.held} == kept
+
+
+def test_on_two_processes_the_same_is_found_to_the_last_bit(two_workers: Workers) -> None:
+    """Also of a row that has no step: no model is named so."""
+    rows = [*read_runs()[100:103], run(model_shape="nothing")]
+    alone, together = (validate_runs(rows, "mine", workers) for workers in (None, two_workers))
+    assert (len(alone.held), len(alone.unread)) == (3, 1)
+    assert together == alone
+
+
+def test_how_steps_move_is_the_same_on_two_processes(two_workers: Workers) -> None:
+    laws = []
+    for workers in (Workers(Local()), two_workers):
+        moved = [each for each in workers.in_order(_moved, ((row,) for row in read_runs()[100:103])) if each]
+        laws.append(sensitivities([moves for _, moves in moved], load_parameters().parameters))  # type: ignore[misc]
+    for name in ("off", "moves", "from_prior"):
+        assert getattr(laws[0], name).tobytes() == getattr(laws[1], name).tobytes() and getattr(laws[0], name).any()
 
 
 def test_intervals_are_wider_where_a_source_tells_less(shipped: RunsValidation) -> None:

@@ -27,6 +27,7 @@ from simfrontier.simulation import Fidelity, SimulatedStep, memory_timeline
 from simfrontier.study import ScheduleCache, run_case, run_study, simulated
 from simfrontier.trace import Arrow, TraceFile, perfetto_text, read_perfetto, write_perfetto
 from simfrontier.trace.perfetto import MICROSECOND, _nearest
+from simfrontier.workers import Workers
 from tests.invoke import TOY, invoke
 from tests.perturbed import perturbed
 from tests.simulation.steps import frontier_mesh, schedule, step
@@ -411,11 +412,15 @@ def test_plans_that_do_not_fit_have_no_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_the_same_scenario_gives_the_same_bytes(jobs: int) -> None:
+def test_the_same_scenario_gives_the_same_bytes(jobs: int, two_workers: Workers) -> None:
     document = tomllib.loads(TOY.read_text(encoding="utf-8"))
     wanted = scenario_of(document, "toy.toml", None, ("zeropp", "my-own"), (16,))
     known = [perfetto_text(outcome.trace) for outcome in run_study(wanted).outcomes if outcome.trace is not None]
-    again = [perfetto_text(o.trace) for o in run_study(wanted, jobs=jobs).outcomes if o.trace is not None]
+    again = [
+        perfetto_text(o.trace)
+        for o in run_study(wanted, workers=two_workers if jobs == 2 else None).outcomes
+        if o.trace is not None
+    ]
     assert len(known) == 2 and again == known
 
 

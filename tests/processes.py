@@ -1,0 +1,49 @@
+"""Processes of this machine as /proc shows them: the workers that a command has started, and whether they are gone."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+
+def state(pid: int) -> str:
+    """The letter that /proc has for a process; empty where there is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
+
+
+def are_gone(pids: Iterable[int]) -> bool:
+    """Whether all have ended; one that has stays listed until its parent has heard of it."""
+    return all(state(pid) in ("", "Z", "X") for pid in pids)
+
+
+def children(pid: int) -> list[int]:
+    """All processes that a process has started, whichever of its threads did."""
+    out: list[int] = []
+    with suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            out += [int(text) for text in (task / "children").read_text().split()]
+    return out
+
+
+def workers_of(pid: int) -> list[int]:
+    """Those that work for it."""
+    return [child for child in children(pid) if _is_worker(child)]
+
+
+def leaves_ctrl_c(worker: int) -> bool:
+    """Whether a worker is made ready: from then on it ignores SIGINT (bit 1 of the signals' mask)."""
+    with suppress(OSError):
+        lines = dict(line.split(":", 1) for line in Path(f"/proc/{worker}/status").read_text().splitlines())
+        return bool(int(lines["SigIgn"], 16) & 1 << signal.SIGINT - 1)
+    return False
+
+
+def _is_worker(pid: int) -> bool:
+    with suppress(OSError):
+        return b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return False

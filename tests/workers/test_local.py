@@ -1,0 +1,115 @@
+"""Workers of this machine: what they give, what is done when one is lost, and what is left of them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import CancelledError
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from simfrontier.errors import InputError
+from simfrontier.workers import Local, WorkerLostError, Workers
+from tests.workers import work
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
+
+
+@pytest.fixture(scope="module")
+def two() -> Iterator[Workers]:
+    with Workers(Local(jobs=2), work.begin, ("ready",)) as workers:
+        yield workers
+
+
+def test_one_job_is_done_here_without_dask() -> None:
+    program = (
+        "import sys, os, operator\n"
+        "from simfrontier.workers import Local, Workers\n"
+        "with Workers(Local(jobs=1)) as workers:\n"
+        "    assert list(workers.in_order(operator.mul, [(2, 3), (4, 5)])) == [6, 20]\n"
+        "    assert list(workers.as_done(operator.mul, [(2, 3)])) == [(0, 6)]\n"
+        "    assert workers.submit(os.getpid).result() == os.getpid()\n"
+        "assert not {'dask', 'distributed', 'tornado'} & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_results_are_in_the_order_of_the_calls(two: Workers) -> None:
+    assert list(two.in_order(work.square, ((n,) for n in range(20)))) == [n * n for n in range(20)]
+
+
+def test_results_are_given_as_they_are_done(two: Workers) -> None:
+    done = list(two.as_done(work.slow, [(2.0,), (0.01,), (0.02,)]))
+    assert [number for number, _ in done] == [1, 2, 0]
+    assert dict(done) == {0: 2.0, 1: 0.01, 2: 0.02}
+
+
+def test_calls_are_taken_a_few_ahead(two: Workers) -> None:
+    taken: list[int] = []
+
+    def calls() -> Iterator[tuple[int]]:
+        for number in range(10**6):
+            taken.append(number)
+            yield (number,)
+
+    assert list(islice(two.in_order(work.square, calls()), 4)) == [0, 1, 4, 9]
+    assert len(taken) < 12  # three for each of two workers, and those that were given
+
+
+def test_a_worker_can_be_chosen_and_every_worker_is_prepared(two: Workers) -> None:
+    first, second = (two.submit(work.begun, worker=number).result() for number in (0, 1))
+    assert first[0] != second[0] and first[1] == second[1] == ["ready"]
+    assert two.submit(work.process, worker=0).result() == first[0]
+
+
+def test_an_error_of_a_call_is_raised_as_itself(two: Workers) -> None:
+    with pytest.raises(InputError) as caught:
+        list(two.in_order(work.refused, [("no",)]))
+    error = caught.value
+    assert (error.what, error.where, error.key, error.when) == ("no", "FILE", ("a", 1), "at 8")
+
+
+def test_a_call_that_waits_can_be_cancelled(two: Workers) -> None:
+    busy = [two.submit(work.slow, 0.5) for _ in range(2)]
+    waiting = two.submit(work.slow, 60.0)
+    assert waiting.cancel()
+    with pytest.raises(CancelledError):
+        waiting.result()
+    assert [each.result() for each in busy] == [0.5, 0.5]
+
+
+def test_a_call_whose_worker_is_killed_is_done_again_by_a_prepared_one(tmp_path: Path, two: Workers) -> None:
+    lost = two.submit(work.process, worker=0).result()
+    assert two.submit(work.end_once, str(tmp_path), worker=0).result() != lost
+    assert two.submit(work.begun, worker=0).result()[1] == ["ready"]
+    assert two.submit(work.process, worker=0).result() != lost
+
+
+def test_a_call_that_ends_every_worker_is_one_line(two: Workers) -> None:
+    with pytest.raises(WorkerLostError, match=r"ended from outside.*allowed: fewer --jobs") as caught:
+        two.submit(work.end).result()
+    assert "\n" not in str(caught.value)
+    assert two.submit(work.square, 3).result() == 9
+
+
+def test_a_call_that_runs_is_left_at_the_end_and_nothing_is_left_of_it() -> None:
+    before = set(os.listdir(tempfile.gettempdir()))
+    with Workers(Local(jobs=1, apart=True)) as workers:
+        pid = workers.submit(work.process).result()
+        running = workers.submit(work.slow, 100.0)
+        time.sleep(0.2)
+        began = time.monotonic()
+    assert time.monotonic() - began < 20
+    with pytest.raises(CancelledError):
+        running.result(timeout=5)
+    assert not Path(f"/proc/{pid}").exists()
+    left = {name for name in set(os.listdir(tempfile.gettempdir())) - before if "dask" in name}
+    assert left == set()
+    assert not [thread for thread in threading.enumerate() if thread.name == "IO loop"]
