@@ -1,4 +1,3 @@
-from .adaptive import AdaptiveOutcome as AdaptiveOutcome, run_adaptive as run_adaptive
 from .answers import (
     GoalAnswer as GoalAnswer,
     goal_answer as goal_answer,
@@ -21,4 +20,5 @@ from .runner import (
     run_sweep as run_sweep,
 )
 from .study import Point as Point, SweepStudy as SweepStudy, load_study as load_study, study_of as study_of
-from .until import Until as Until, parse_until as parse_until
+from .adaptive import run_adaptive as run_adaptive
+from .until import parse_until as parse_until

@@ -101,6 +101,7 @@ def test_a_call_that_ends_every_worker_is_one_line(two: Workers) -> None:
 
 def test_a_call_that_runs_is_left_at_the_end_and_nothing_is_left_of_it() -> None:
     before = set(os.listdir(tempfile.gettempdir()))
+    threads = set(threading.enumerate())
     with Workers(Local(jobs=1, apart=True)) as workers:
         pid = workers.submit(work.process).result()
         running = workers.submit(work.slow, 100.0)
@@ -112,4 +113,4 @@ def test_a_call_that_runs_is_left_at_the_end_and_nothing_is_left_of_it() -> None
     assert not Path(f"/proc/{pid}").exists()
     left = {name for name in set(os.listdir(tempfile.gettempdir())) - before if "dask" in name}
     assert left == set()
-    assert not [thread for thread in threading.enumerate() if thread.name == "IO loop"]
+    assert not [each for each in set(threading.enumerate()) - threads if each.name == "IO loop"]
