@@ -114,7 +114,7 @@ class PointReport {
 
   parts(run) {
     if (!run.length) return [];
-    const figure = element("div", { class: "plot", "data-figures": "fig-parts", role: "img", "aria-label": "Parts of the step by plan and size" });
+    const figure = element("div", { class: "plot", "data-figures": "fig-parts", role: "group", "aria-label": "Parts of the step by plan and size" });
     const labels = run.map((row) => this.named(row));
     this.partsFigure = () => ({ all: partsFigure(run, labels, this.data.parts, this.data.columns) });
     return [element("h3", {}, "Where the step goes"), figure];
