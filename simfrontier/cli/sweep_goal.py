@@ -24,8 +24,8 @@ def goal_lines(study: SweepStudy, answer: GoalAnswer) -> Iterator[str | Table]:
         found = answer.indices
         table = grid(
             f"What explains {answer.words}: shares of its variance, in brackets 90 % intervals",
-            ("unknown", "by itself", "with all others known"),
-            set(),
+            ("unknown", "by itself", "if all else is known"),
+            {"unknown"},
             {"unknown"},
             gap=2,
         )
@@ -53,5 +53,5 @@ def goal_lines(study: SweepStudy, answer: GoalAnswer) -> Iterator[str | Table]:
 
 
 def _share(share: float, ends: tuple[float, float]) -> str:
-    low, high = ends
-    return f"{100 * share:.0f} % ({100 * low:.0f} to {100 * high:.0f})"
+    low, middle, high = (round(100 * each) + 0 for each in (ends[0], share, ends[1]))  # no -0
+    return f"{middle} % ({low} to {high})"

@@ -19,6 +19,7 @@ from simfrontier.sweep.study import SweepStudy
 from simfrontier.wholefile import write_whole
 
 GOAL: Final = "goal.json"
+LEAST_SHARE: Final = 0.01  # of the variance, of an unknown that is named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +106,6 @@ def measure_next(indices: Indices) -> str:
         f"({100 * low:.0f} to {100 * high:.0f} %); with it known the standard deviation falls from {indices.sd:.3g} to "
         f"{first.sd_left:.3g} on average"
     )
-    if others:
+    if others and others[0].first >= LEAST_SHARE:
         sentence += f". Next comes {others[0].key}, with {100 * others[0].first:.0f} %"
     return sentence

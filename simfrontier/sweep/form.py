@@ -106,7 +106,8 @@ class SearchTable(Strict):
 
 class StudyFile(Strict):
     """A study: scenarios, the plans of them that are simulated (default: all), settings that all points have, axes, and
-    what is left out."""
+    what is left out. `replay`: points that differ in numbers of machine or library alone are answered from a few
+    simulated steps, as far as such answers are trusted."""
 
     name: Name
     title: Line
@@ -114,6 +115,7 @@ class StudyFile(Strict):
     plans: Annotated[list[Line], Field(max_length=SWEEP_SCENARIOS.most)] = Field(default_factory=list)
     set: dict[str, Any] = Field(default_factory=dict)
     fidelity: Literal["analytic", "flow", "chunk"] | None = None
+    replay: bool = False
     axes: Annotated[list[AxisTable], Field(max_length=SWEEP_AXES.most)] = Field(default_factory=list)
     sampling: SamplingTable | None = None
     goal: GoalTable | None = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,7 +11,7 @@ from simfrontier.errors import InputError
 from simfrontier.records import dataclass
 
 CONFIDENCE = 0.9  # of the intervals of indices
-RESAMPLES = 1000  # of the bootstrap that they come from
+RESAMPLES = 500  # of the bootstrap that they come from
 LEAST_ROUNDS = 8  # with fewer, intervals say nothing
 
 
@@ -69,8 +68,6 @@ def design(num_unknowns: int, num_rounds: int, seed: int) -> Floats:
 def indices_of(keys: Sequence[str], values: Floats, seed: int) -> Indices:
     """Indices of the results of a design [num_rounds, num_unknowns + 2]; nan where a point has none: its round is left
     out. Of the others a power of two counts, as Sobol' sequences need. Raises InputError where too few are left."""
-    from scipy.stats import sobol_indices
-
     whole = values[np.isfinite(values).all(axis=1)]
     count = 1 << max(0, len(whole).bit_length() - 1) if len(whole) else 0
     if count < LEAST_ROUNDS:
@@ -82,25 +79,33 @@ def indices_of(keys: Sequence[str], values: Floats, seed: int) -> Indices:
     if not sd > 1e-12 * abs(mean):
         nothing = [_index(key, 0.0, (0.0, 0.0), 0.0, (0.0, 0.0), sd) for key in keys]
         return Indices(mean=mean, sd=0.0, num_rounds=count, num_planned=len(values), unknowns=tuple(nothing))
-    of_points = {"f_A": used[None, :, 0], "f_B": used[None, :, 1], "f_AB": used.T[2:, None, :]}
-    found = sobol_indices(func=of_points, n=count, rng=seed)
-    first, total = np.ravel(found.first_order), np.ravel(found.total_order)
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # of an unknown that changes nothing: all resampled rounds are alike
-        sampled = found.bootstrap(confidence_level=CONFIDENCE, n_resamples=RESAMPLES)
-    firsts, totals = (
-        _ends(each.confidence_interval.low, each.confidence_interval.high, values)
-        for each, values in ((sampled.first_order, first), (sampled.total_order, total))
-    )
+    first, total = _shares(used)
+    firsts, totals = _intervals(used, seed)
     made = [_index(key, float(first[i]), firsts[i], float(total[i]), totals[i], sd) for i, key in enumerate(keys)]
     made.sort(key=lambda each: (-each.first, each.key))
     return Indices(mean=mean, sd=sd, num_rounds=count, num_planned=len(values), unknowns=tuple(made))
 
 
-def _ends(low: Floats, high: Floats, values: Floats) -> list[tuple[float, float]]:
-    """Ends of intervals; of a value that is the same in all resampled rounds that value."""
-    ends = (np.where(np.isnan(end), values, np.ravel(end)) for end in (np.ravel(low), np.ravel(high)))
-    return list(zip(*(end.tolist() for end in ends), strict=True))
+def _shares(used: Floats) -> tuple[Floats, Floats]:
+    """First and total indices [num_unknowns each] of the results of whole rounds."""
+    from scipy.stats import sobol_indices
+
+    of_points = {"f_A": used[None, :, 0], "f_B": used[None, :, 1], "f_AB": used.T[2:, None, :]}
+    found = sobol_indices(func=of_points, n=len(used))
+    return np.ravel(found.first_order), np.ravel(found.total_order)
+
+
+def _intervals(used: Floats, seed: int) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
+    """What nine of ten bootstrap samples of the rounds lie between, of each first and each total index."""
+    draws = np.random.default_rng(seed)
+    samples = []
+    for _ in range(RESAMPLES):
+        some = used[draws.integers(len(used), size=len(used))]
+        if some[:, :2].std() > 0.0:
+            samples.append(_shares(some))
+    ends = ((1.0 - CONFIDENCE) / 2.0, (1.0 + CONFIDENCE) / 2.0)
+    first, total = (np.quantile(each, ends, axis=0).T.tolist() for each in zip(*samples, strict=True))
+    return [(low, high) for low, high in first], [(low, high) for low, high in total]
 
 
 def _index(

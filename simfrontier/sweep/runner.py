@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from simfrontier.sweep.dataset import Counts, kept_in, refuse_folder, write_data
 from simfrontier.sweep.digests import Digests
 from simfrontier.sweep.journal import Journal, JournalError, journal_in, not_written, stream_of
 from simfrontier.sweep.kept import KeptRows
+from simfrontier.sweep.replayed import ReplayRunner, questions
 from simfrontier.sweep.rows import PointRunner, Row
 from simfrontier.sweep.study import Point, SweepStudy
 from simfrontier.wholefile import ensure_writable
@@ -101,17 +103,26 @@ def _compared(study: SweepStudy, kept: KeptRows) -> tuple[list[bytes], set[int]]
     """The digests of all points, and the numbers of those that have to be simulated: the first of each digest that is
     not kept."""
     of = Digests(study)
-    digests: list[bytes] = []
+    digests = [bytes.fromhex(of.of(point)) for point in study.points()]
+    if study.file.replay:
+        digests = _of_questions(study, digests)
     new: set[int] = set()
     seen: set[bytes] = set()
-    for point in study.points():
-        text = of.of(point)
-        digest = bytes.fromhex(text)
-        digests.append(digest)
-        if digest not in seen and text not in kept:
+    for number, digest in enumerate(digests):
+        if digest not in seen and digest.hex() not in kept:
             seen.add(digest)
-            new.add(point.number)
+            new.add(number)
     return digests, new
+
+
+def _of_questions(study: SweepStudy, digests: Sequence[bytes]) -> list[bytes]:
+    """The digests of points that are replayed: an answer depends on all points of its question."""
+    out = list(digests)
+    for asked in questions(list(study.points())):
+        whole = sha256(b"".join(digests[point.number] for point in asked)).digest()
+        for point in asked:
+            out[point.number] = sha256(digests[point.number] + whole).digest()
+    return out
 
 
 @contextmanager
@@ -140,9 +151,13 @@ class _Run:
         """Simulate the new points. Raises as `run_sweep`."""
         self._tell()
         try:
-            size = max(1, min(MOST_OF_BATCH, -(-len(new) // (BATCHES * workers.num_workers))))
-            batches = _batches(self._study.points(), digests, new, size)
-            for _, (content, rows_of, refused) in workers.as_done(run_batch, ((batch,) for batch in batches)):
+            work: Callable[[Sequence[tuple[Point, str]]], tuple[bytes, list[str], int]]
+            if self._study.file.replay:
+                work, batches = answer_question, _asked(self._study.points(), digests, new)
+            else:
+                size = max(1, min(MOST_OF_BATCH, -(-len(new) // (BATCHES * workers.num_workers))))
+                work, batches = run_batch, _batches(self._study.points(), digests, new, size)
+            for _, (content, rows_of, refused) in workers.as_done(work, ((batch,) for batch in batches)):
                 self._keep(content, rows_of, refused)
         except KeyboardInterrupt:
             raise StoppedError(f"stopped; {self._words()}") from None
@@ -181,6 +196,13 @@ def _batches(
         yield tuple(batch)
 
 
+def _asked(points: Iterable[Point], digests: Sequence[bytes], new: set[int]) -> Iterator[tuple[tuple[Point, str], ...]]:
+    """All points of questions of which a point is new."""
+    for asked in questions(list(points)):
+        if any(point.number in new for point in asked):
+            yield tuple((point, digests[point.number].hex()) for point in asked)
+
+
 # ── what workers do ──
 
 
@@ -192,12 +214,17 @@ def begin_worker(documents: Mapping[str, Mapping[str, Any]], fidelity: Fidelity 
 def run_batch(batch: Sequence[tuple[Point, str]]) -> tuple[bytes, list[str], int]:
     """The rows of points as the content of a journal's entry, the digest of each row, and how many points were refused
     in part or as a whole."""
-    rows: list[Row] = []
-    digests: list[str] = []
-    refused = 0
-    for point, digest in batch:
-        mine = _mine[0].rows_of(point)
-        rows += mine
-        digests += [digest] * len(mine)
-        refused += any(row.get("error") is not None for row in mine)
+    return _content([(_mine[0].rows_of(point), digest) for point, digest in batch])
+
+
+def answer_question(asked: Sequence[tuple[Point, str]]) -> tuple[bytes, list[str], int]:
+    """The same of points that are replayed together."""
+    rows = ReplayRunner(_mine[0]).rows_of([point for point, _ in asked])
+    return _content([(mine, digest) for mine, (_, digest) in zip(rows, asked, strict=True)])
+
+
+def _content(rows_of_points: Sequence[tuple[list[Row], str]]) -> tuple[bytes, list[str], int]:
+    rows = [row for mine, _ in rows_of_points for row in mine]
+    digests = [digest for mine, digest in rows_of_points for _ in mine]
+    refused = sum(any(row.get("error") is not None for row in mine) for mine, _ in rows_of_points)
     return stream_of(result_table(digests, rows)), digests, refused

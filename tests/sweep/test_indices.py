@@ -73,3 +73,9 @@ def test_too_few_rounds_are_one_line() -> None:
 def test_a_result_that_nothing_changes_is_explained_by_nothing() -> None:
     found = indices_of(("x", "y"), np.full((16, 4), 3.0), 1)
     assert (found.mean, found.sd, by_key(found)) == (3.0, 0.0, {"x": (0.0, 0.0), "y": (0.0, 0.0)})
+
+
+def test_intervals_are_the_same_again() -> None:
+    points = design(2, 64, 1)
+    values = np.exp(points[..., 0]) * points[..., 1]
+    assert indices_of(("x", "y"), values, 3) == indices_of(("x", "y"), values, 3)

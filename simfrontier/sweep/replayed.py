@@ -1,0 +1,102 @@
+"""Rows of many points that differ in numbers of machine or library alone, by a replay of a few simulated steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from simfrontier.arrays import Floats
+from simfrontier.errors import SimfrontierError
+from simfrontier.scenario import Scenario, scenario_of
+from simfrontier.study import outcome_of
+from simfrontier.sweep.rows import PointRunner, Row
+from simfrontier.sweep.study import Point
+from simfrontier.whatif import TABLES, Answers, WhatIfs
+
+REPLAY: Final = "replay"  # the fidelity of a row that was not simulated
+FEWEST: Final = 24  # points of a question: a replay simulates 12 of them anyway
+MOST: Final = 4096  # points of a question
+NOT_REPLAYED: Final = ("machine.overrides.device.hbm_bytes",)  # which decides what fits
+_KEPT: Final = ("scenario", "plan", "devices", "nodes", "micro_batch", "grad_accum", "fits", "schedule_digest", "mesh")
+_PER_TIME: Final = ("tflops_per_device", "tokens_per_s")
+
+
+def is_varied(key: str, value: Any) -> bool:
+    """Whether points that differ in that setting may be answered together."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and key.startswith(TABLES) and key not in NOT_REPLAYED
+
+
+def questions(points: Sequence[Point]) -> list[list[Point]]:
+    """Points that differ in numbers of machine or library alone, in the order of the study, up to `MOST` together."""
+    alike: dict[tuple[Any, ...], list[list[Point]]] = {}
+    for point in points:
+        others = [(key, repr(value)) for key, value in point.settings.items() if not is_varied(key, value)]
+        pieces = alike.setdefault((point.scenario, *others), [[]])
+        if len(pieces[-1]) == MOST:
+            pieces.append([])
+        pieces[-1].append(point)
+    return [piece for pieces in alike.values() for piece in pieces]
+
+
+@dataclass
+class ReplayRunner:
+    """Answers questions, and simulates the points of which the answer is not trusted."""
+
+    simulator: PointRunner
+
+    def rows_of(self, points: Sequence[Point]) -> list[list[Row]]:
+        """The rows of each point of a question, as `PointRunner.rows_of`; those that were replayed have the step time
+        and what follows from it alone, with `fidelity` "replay" and the measured error in `note`."""
+        if len(points) < FEWEST:
+            return [self.simulator.rows_of(point) for point in points]
+        first = points[0].settings
+        varied = [key for key in first if is_varied(key, first[key]) and len({p.settings[key] for p in points}) > 1]
+        settings = {key: value for key, value in first.items() if key not in varied}
+        try:
+            scenario = scenario_of(
+                self.simulator.documents[points[0].scenario],
+                points[0].scenario,
+                self.simulator.forms.put(settings),
+                laid_out=False,
+            )
+        except SimfrontierError:
+            return [self.simulator.rows_of(point) for point in points]
+        axes = {key: np.array([float(point.settings[key]) for point in points]) for key in varied}
+        found = {
+            (plan, devices): self._answers(scenario, plan, devices, axes)
+            for plan in scenario.plans
+            for devices in scenario.file.run.devices
+        }
+        return [self._rows(point, place, found) for place, point in enumerate(points)]
+
+    def _answers(
+        self, scenario: Scenario, plan: str, devices: int, axes: Mapping[str, Floats]
+    ) -> tuple[Row, Answers] | None:
+        """The row of the scenario as it is and the answers; None where all points have to be simulated."""
+        fidelity = self.simulator.fidelity or scenario.file.run.fidelity
+        try:
+            if not axes or plan in scenario.at(devices).searches:
+                return None
+            asked = WhatIfs.of(scenario, plan, devices, fidelity, self.simulator.schedule_cache)
+            row = outcome_of(scenario, scenario.case(plan, devices), asked.built, asked.step).row
+            return (dict(row), asked.step_s(axes)) if row["fits"] else None
+        except SimfrontierError:
+            return None
+
+    def _rows(self, point: Point, place: int, found: Mapping[tuple[str, int], tuple[Row, Answers] | None]) -> list[Row]:
+        if not all(each is not None and each[1].trusted[place] for each in found.values()):
+            return self.simulator.rows_of(point)
+        return [_row(each, place) for each in found.values() if each is not None]
+
+
+def _row(answered: tuple[Row, Answers], place: int) -> Row:
+    base, answers = answered
+    step_s = float(answers.value[place])
+    row = {column: base[column] for column in _KEPT}
+    row |= {column: base[column] * base["step_time_s"] / step_s for column in _PER_TIME}
+    note = f"replayed from {len(answers.left_out)} simulated steps, {answers.error:.2%} off where that was measured"
+    return row | {"step_time_s": step_s, "fidelity": REPLAY, "note": note}

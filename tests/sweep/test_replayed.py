@@ -1,0 +1,65 @@
+"""Studies whose points are replayed from a few simulated steps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.compute as pc
+import pytest
+
+from simfrontier.sweep import SweepStudy, read_rows, run_sweep
+from simfrontier.sweep.replayed import FEWEST, MOST, questions
+from simfrontier.sweep.study import Point
+from simfrontier.workers import Local
+from tests.sweep.studies import ACCUM, HOOK, study
+
+RATE = "machine.overrides.device.matmul_flops_per_s"
+AXES = ({"key": RATE, "between": [4e11, 1.9e12], "scale": "log"}, {"key": HOOK, "between": [1e-6, 1e-4]})
+ALONE = Local(jobs=1)
+
+
+def sampled(folder: Path, count: int = 40, replay: bool = True, *more: dict[str, object]) -> SweepStudy:
+    return study(folder, *AXES, *more, sampling={"method": "sobol", "count": count}, plans=["ddp"], replay=replay)
+
+
+def test_replayed_step_times_are_those_of_simulations(tmp_path: Path) -> None:
+    """Within the 2 % that an answer to be trusted is off at most; others are simulated, and equal."""
+    for name, replay in (("quick", True), ("exact", False)):
+        run_sweep(sampled(tmp_path, replay=replay), tmp_path / name, ALONE)
+    quick, exact = (read_rows(tmp_path / name) for name in ("quick", "exact"))
+    for one, other in zip(quick.to_pylist(), exact.to_pylist(), strict=True):
+        assert one["step_time_s"] == pytest.approx(other["step_time_s"], rel=0.02)
+        for column in ("tflops_per_device", "tokens_per_s"):
+            assert one[column] * one["step_time_s"] == pytest.approx(other[column] * other["step_time_s"], rel=1e-12)
+        if one["fidelity"] != "replay":
+            assert one["step_time_s"] == other["step_time_s"]
+    assert pc.sum(pc.equal(quick.column("fidelity"), "replay")).as_py() >= 20
+    notes = {row["note"] for row in quick.to_pylist() if row["fidelity"] == "replay"}
+    assert all(note.startswith("replayed from ") and note.endswith("off where that was measured") for note in notes)
+
+
+def test_a_replay_gives_the_same_bytes_again(tmp_path: Path) -> None:
+    for name, jobs in (("one", 1), ("two", 2)):
+        run_sweep(sampled(tmp_path), tmp_path / name, Local(jobs=jobs))
+    parts = [(tmp_path / name / "rows.parquet" / "part-00000.parquet").read_bytes() for name in ("one", "two")]
+    assert parts[0] == parts[1]
+    assert run_sweep(sampled(tmp_path), tmp_path / "one", ALONE).known == 40
+
+
+def test_a_question_has_points_that_differ_in_numbers_alone() -> None:
+    points = [
+        Point(number=number, scenario="a.toml", settings={RATE: 1e12 + number, ACCUM: number % 2})
+        for number in range(10)
+    ]
+    assert [[point.number for point in asked] for asked in questions(points)] == [[0, 2, 4, 6, 8], [1, 3, 5, 7, 9]]
+
+
+def test_questions_are_cut() -> None:
+    points = [Point(number=number, scenario="a.toml", settings={RATE: 1e12 + number}) for number in range(MOST + 1)]
+    assert [len(asked) for asked in questions(points)] == [MOST, 1]
+
+
+def test_few_points_are_simulated(tmp_path: Path) -> None:
+    run_sweep(sampled(tmp_path, count=8), tmp_path / "out", ALONE)
+    assert FEWEST > 8
+    assert set(read_rows(tmp_path / "out").column("fidelity").to_pylist()) == {"flow"}
