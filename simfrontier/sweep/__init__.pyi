@@ -1,8 +1,11 @@
+from .adaptive import run_adaptive as run_adaptive
 from .answers import (
     GoalAnswer as GoalAnswer,
     goal_answer as goal_answer,
     goal_document as goal_document,
+    is_goal_of as is_goal_of,
     measure_next as measure_next,
+    read_goal as read_goal,
     write_goal as write_goal,
 )
 from .axes import AXIS_KEYS as AXIS_KEYS
@@ -12,6 +15,7 @@ from .dataset import ROWS as ROWS, STUDY as STUDY, Counts as Counts, manifest_of
 from .digests import Digests as Digests
 from .estimate import seconds_of as seconds_of, time_words as time_words
 from .form import StudyFile as StudyFile
+from .indices import Index as Index, Indices as Indices
 from .rows import PointRunner as PointRunner
 from .runner import (
     Progress as Progress,
@@ -20,5 +24,4 @@ from .runner import (
     run_sweep as run_sweep,
 )
 from .study import Point as Point, SweepStudy as SweepStudy, load_study as load_study, study_of as study_of
-from .adaptive import run_adaptive as run_adaptive
 from .until import parse_until as parse_until
