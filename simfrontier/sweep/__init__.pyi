@@ -15,7 +15,7 @@ from .dataset import ROWS as ROWS, STUDY as STUDY, Counts as Counts, manifest_of
 from .digests import Digests as Digests
 from .estimate import seconds_of as seconds_of, time_words as time_words
 from .form import StudyFile as StudyFile
-from .indices import Index as Index, Indices as Indices
+from .indices import Indices as Indices
 from .rows import PointRunner as PointRunner
 from .runner import (
     Progress as Progress,
