@@ -105,9 +105,12 @@ def _cells(values: Sequence[float]) -> Cells:
 
 
 def write_goal(answer: GoalAnswer | None, folder: Path) -> None:
-    """Write goal.json into the folder of a data set; without an answer one of before is removed."""
+    """Write goal.json into the folder of a data set; without an answer one of before is removed. Raises InputError."""
     if answer is None:
-        (folder / GOAL).unlink(missing_ok=True)
+        try:
+            (folder / GOAL).unlink(missing_ok=True)
+        except OSError as error:
+            raise InputError(f"cannot be removed: {error.strerror}", where=str(folder / GOAL)) from None
         return
     write_whole(folder / GOAL, json.dumps(goal_document(answer), indent=1, ensure_ascii=False) + "\n")
 

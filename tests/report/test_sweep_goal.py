@@ -177,3 +177,11 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     assert section(tmp_path / "out").startswith("The goal Measure ")
     write_goal(None, tmp_path / "out")
     assert read_goal(tmp_path / "out") is None
+
+
+def test_a_folder_in_the_place_of_a_goal_is_one_line(tmp_path: Path) -> None:
+    folder = write(tmp_path / "of", sampled(3))
+    (folder / "goal.json").mkdir()
+    for call in (lambda: write_goal(None, folder), lambda: write_sweep_page(folder)):
+        with pytest.raises(InputError, match=r"goal\.json: "):
+            call()
