@@ -247,6 +247,10 @@ FILTER_PARTS: Final = Limit(most=300, what="parts of a filter", why="each is com
 SWEEP_RECORD: Final = Limit(
     most=256 << 20, what="bytes in an entry of a journal", why="16 points with 1,000 rows each take 10 MB"
 )
+GOAL_FILE: Final = FileLimit(most_bytes=64 << 20, why="two numbers for each of a million points, 28 bytes a number")
+GOAL_VALUES: Final = Limit(
+    most=2_010_000, what="values of a goal", why="two for each of a million points, and ten for each of 64 unknowns"
+)
 SWEEP_PARTS: Final = Limit(most=10_000, what="files of a data set", why="each has thousands of rows; opened one by one")
 SWEEP_ROWS: Final = Limit(
     most=1_000_000, what="rows of a sweep on a page", why="it chooses among them by some 12 numbers of each: 560 MB"

@@ -87,8 +87,7 @@ def sweep_study(study: SweepStudy, out: Path | None, jobs: int | None, until: st
         else:
             outcome = run_sweep(study, folder, place, report)
     answer = goal_answer(study, folder, outcome.counts.points)
-    if answer is not None:
-        write_goal(answer, folder)
+    write_goal(answer, folder)
     has_page = _has_page(folder)
     if as_json:
         typer.echo(json.dumps(_outcome(study, outcome, answer), indent=1))

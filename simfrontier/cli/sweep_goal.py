@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def goal_lines(study: SweepStudy, answer: GoalAnswer) -> Iterator[str | Table]:
     """The best point of a search, the mean over samples, or a table of what explains the result most."""
-    if answer.best is None or answer.best_point is None:
+    if answer.best is None or answer.best_point is None or answer.mean is None or answer.sd is None:
         yield f"No point has the goal, {answer.words}."
         return
     if answer.indices is not None:
@@ -41,7 +41,7 @@ def goal_lines(study: SweepStudy, answer: GoalAnswer) -> Iterator[str | Table]:
         return
     if answer.why_not:
         yield f"No indices: {answer.why_not}."
-    if study.searched or study.file.sampling is None:
+    if answer.kind != "samples":
         settings = next(each for each in study.points() if each.number == answer.best_point).settings
         words = ", ".join(f"{key} = {settings[key]}" for key in study.keys)
         yield f"The best of {answer.words}: {number(answer.best)} at point {answer.best_point:,}, with {words}."

@@ -7,15 +7,17 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from simfrontier.report.figures.sweep_goal import samples_figure, search_figure, shares_figure
 from simfrontier.report.findings.sweep import PACE, SweepFindings, SweptAxis, column_quantities, sweep_findings
 from simfrontier.report.findings.sweep_columns import Quantity
+from simfrontier.report.findings.sweep_goal import SweptGoal
 from simfrontier.report.findings.sweep_rows import Words
 from simfrontier.report.manifest import versions
 from simfrontier.report.phrases import NOTHING, number, percent, quantity
 from simfrontier.report.render import page_of
 from simfrontier.report.sweep_data import choices_of, few_values, page_data, varied_columns
-from simfrontier.report.theme import marks
-from simfrontier.sweep import AXIS, ROWS
+from simfrontier.report.theme import Figure, marks
+from simfrontier.sweep import AXIS, ROWS, measure_next
 from simfrontier.units import has_multiples
 from simfrontier.wholefile import write_whole
 
@@ -23,6 +25,7 @@ PAGE: Final = "index.html"
 MOST_LISTED: Final = 40  # rows of a table that is not the table of all
 FEW_NUMBERS: Final = 6  # values of an axis that are all listed
 MOST_TEXTS: Final = 12
+LAST_STEPS: Final = 12  # of a search, points that were better than all before
 
 
 def write_sweep_page(folder: Path) -> None:
@@ -53,6 +56,10 @@ def sweep_page(found: SweepFindings) -> str:
         filtered=[column for column in varied_columns(found) if few_values(found, column)],
         first=first,
         marks=mark,
+        goal_figure=goal_figure(found),
+        goal_steps=[] if found.goal is None else list(found.goal.steps)[-LAST_STEPS:],
+        measure_next=measure_next,
+        told_goal=partial(told_goal, found.goal),
         rows_file=ROWS,
         versions=versions(),
     )
@@ -80,6 +87,26 @@ def told(found: SweepFindings, quantities: dict[str, Quantity], name: str, row: 
     if isinstance(column, Words):
         return found.text(name, row) or NOTHING
     return told_value(found.number(name, row), quantities[name], column.is_whole)
+
+
+def told_goal(goal: SweptGoal | None, value: float) -> str:
+    """A value of the goal in words."""
+    return NOTHING if goal is None else told_value(value, goal.quantity)
+
+
+def goal_figure(found: SweepFindings) -> Figure | None:
+    """The chart of the goal; None where it has none, or nothing to draw."""
+    goal = found.goal
+    if goal is None or goal.answer is None or goal.answer.best is None:
+        return None
+    answer, said = goal.answer, partial(told_goal, goal)
+    if answer.indices is not None:
+        return shares_figure(answer.indices, goal.names) if answer.indices.sd else None
+    if answer.kind == "search":
+        digests = zip(found.numbers.tolist(), found.digests, strict=True)
+        links = {number: digest or str(number) for number, digest in digests}
+        return search_figure(answer, goal.quantity, said, links)
+    return samples_figure(answer, goal.quantity, said) if answer.kind == "samples" else None
 
 
 def settings(found: SweepFindings, quantities: dict[str, Quantity], row: int) -> list[str]:

@@ -3,7 +3,9 @@ from .answers import (
     GoalAnswer as GoalAnswer,
     goal_answer as goal_answer,
     goal_document as goal_document,
+    is_goal_of as is_goal_of,
     measure_next as measure_next,
+    read_goal as read_goal,
     write_goal as write_goal,
 )
 from .axes import AXIS_KEYS as AXIS_KEYS
@@ -13,6 +15,7 @@ from .dataset import ROWS as ROWS, STUDY as STUDY, Counts as Counts, manifest_of
 from .digests import Digests as Digests
 from .estimate import seconds_of as seconds_of, time_words as time_words
 from .form import StudyFile as StudyFile
+from .indices import Indices as Indices
 from .rows import PointRunner as PointRunner
 from .runner import (
     Progress as Progress,

@@ -19,7 +19,7 @@ AXIS: Final = "axis:"  # before the key of an axis, in the name of its column
 TEXTS: Final = frozenset({"scenario", "plan", "fidelity", "schedule_digest", "mesh", "note", "error"})
 WHOLE: Final = frozenset({"devices", "nodes", "micro_batch", "grad_accum", "peak_memory_bytes", "rank_classes"})
 TRUTHS: Final = frozenset({"fits"})
-RESULTS: Final = tuple(column for column in (*COLUMNS, *MORE_COLUMNS) if column != "scenario")
+RESULTS: Final[tuple[str, ...]] = tuple(column for column in (*COLUMNS, *MORE_COLUMNS) if column != "scenario")
 
 
 def result_schema() -> pa.Schema:

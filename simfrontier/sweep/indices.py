@@ -9,6 +9,7 @@ import numpy as np
 from simfrontier.arrays import Floats
 from simfrontier.errors import InputError
 from simfrontier.records import dataclass
+from simfrontier.sweep.form import Number
 
 CONFIDENCE = 0.9  # of the intervals of indices
 RESAMPLES = 500  # of the bootstrap that they come from
@@ -27,11 +28,11 @@ class Index:
     """
 
     key: str
-    first: float
-    first_interval: tuple[float, float]
-    total: float
-    total_interval: tuple[float, float]
-    sd_left: float
+    first: Number
+    first_interval: tuple[Number, Number]
+    total: Number
+    total_interval: tuple[Number, Number]
+    sd_left: Number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +41,8 @@ class Indices:
     the unknowns; `num_rounds`: of the design, those left out that had a point without a result not counted (of
     `num_planned`)."""
 
-    mean: float
-    sd: float
+    mean: Number
+    sd: Number
     num_rounds: int
     num_planned: int
     unknowns: tuple[Index, ...]

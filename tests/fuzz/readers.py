@@ -242,6 +242,10 @@ def _sweep_manifest(path: Path, rng: random.Random) -> None:
     _sweep_page(path.parent, rng, MANIFEST, path.read_bytes())
 
 
+def _sweep_goal(path: Path, rng: random.Random) -> None:
+    _sweep_page(path.parent, rng, "goal.json", path.read_bytes())
+
+
 def _sweep_page(beside: Path, rng: random.Random, name: str, content: bytes) -> None:
     """A sweep's folder with one file changed: what is found in it and, at times, its page."""
     from simfrontier.report.findings.sweep import sweep_findings
@@ -250,14 +254,17 @@ def _sweep_page(beside: Path, rng: random.Random, name: str, content: bytes) -> 
     folder = beside / "swept"
     if not folder.exists():
         sweeps.write(folder, sweeps.sampled(3))
-    before = (folder / name).read_bytes()
+    before = (folder / name).read_bytes() if (folder / name).exists() else None
     (folder / name).write_bytes(content)
     try:
         found = sweep_findings(folder, most_rows=rng.choice((3, 20_000)))
         if rng.random() < 0.2:
             sweep_page(found)
     finally:
-        (folder / name).write_bytes(before)
+        if before is None:
+            (folder / name).unlink()
+        else:
+            (folder / name).write_bytes(before)
 
 
 def _killed(path: Path, rng: random.Random) -> None:
@@ -316,6 +323,7 @@ READERS: dict[str, Reader] = {
     "checkpoint-manifest": Reader(kind="checkpoint-manifest", suffix=".json", share=4.0, read=_checkpoint_manifest),
     "study": Reader(kind="study", suffix=".toml", share=4.0, read=_study),
     "sweep-rows": Reader(kind="sweep-rows", suffix=".parquet", share=4.0, read=_sweep_rows),
+    "sweep-goal": Reader(kind="sweep-goal", suffix=".json", share=2.0, read=_sweep_goal),
     "sweep-manifest": Reader(kind="sweep-manifest", suffix=".json", share=2.0, read=_sweep_manifest),
     "topology": Reader(kind="topology", suffix=".conf", share=8.0, read=_topology),
     "kineto": Reader(kind="kineto", suffix=".json", share=8.0, read=_kineto),

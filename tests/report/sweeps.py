@@ -96,6 +96,43 @@ def write(folder: Path, rows: Sequence[Row], parts: int = 1, **manifest: Any) ->
     return folder
 
 
+def goal(kind: str = "search", values: Sequence[float | None] = (3.0, 2.0, 4.0), **other: Any) -> dict[str, Any]:
+    """A goal.json, worked by hand, of the three points of `sampled(3)`: least times of a step."""
+    so_far = [
+        min((value for value in values[: at + 1] if value is not None), default=None) for at in range(len(values))
+    ]
+    known = [value for value in values if value is not None]
+    mean = sum(known) / len(known) if known else None
+    sd = None if mean is None else (sum((value - mean) ** 2 for value in known) / len(known)) ** 0.5
+    best = min(known, default=None)
+    return {
+        "words": "step_time_s of zero3", "column": "step_time_s", "is_ratio": False, "is_most": False, "kind": kind,
+        "points_sha256": "", "best_point": None if best is None else values.index(best), "best": best, "mean": mean,
+        "sd": sd, "num_known": len(known), "values": list(values), "so_far": so_far, "indices": None, "why_not": "",
+        **other,
+    }  # fmt: skip
+
+
+def indices(firsts: Mapping[str, float]) -> dict[str, Any]:
+    """Indices of these shares, their intervals a tenth to either side, in all 0.05 more."""
+    unknowns = [
+        {
+            "key": key, "first": first, "first_interval": [first - 0.1, first + 0.1], "total": first + 0.05,
+            "total_interval": [first - 0.05, first + 0.15], "sd_left": 2.0 * (1.0 - first) ** 0.5,
+        }
+        for key, first in firsts.items()
+    ]  # fmt: skip
+    return {"mean": 3.0, "sd": 2.0, "num_rounds": 16, "num_planned": 32, "unknowns": unknowns}
+
+
+def goals() -> list[bytes]:
+    """A goal.json of each kind."""
+    keys = [f"machine.overrides.host.number_{axis}_s" for axis in "ab"]
+    of_unknowns = goal("samples", indices=indices(dict(zip(keys, (0.75, 0.19), strict=True))))
+    made = [goal(), goal("samples"), goal("grid", (None, None, None)), of_unknowns, goal("samples", why_not="too few")]
+    return [json.dumps(each, indent=1).encode() for each in made]
+
+
 def table(rows: Sequence[Row], some: Sequence[Row]) -> pa.Table:
     """Some of the rows as a table with the types of all."""
     names = list(dict.fromkeys(("point", "digest", "scenario", *rows[0], *KNOWN))) if rows else KNOWN

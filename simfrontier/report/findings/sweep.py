@@ -19,6 +19,7 @@ from simfrontier.report.findings.sweep_columns import (
     axis_quantities,
     sentence_of,
 )
+from simfrontier.report.findings.sweep_goal import SweptGoal, swept_goal
 from simfrontier.report.findings.sweep_rows import Column, DataSet, Numbers, Rows, Words, data_set_of
 from simfrontier.report.findings.swept_study import SweptStudy, study_in
 from simfrontier.sweep import AXIS, RESULTS
@@ -89,6 +90,7 @@ class SweepFindings:
     overall: Ranks
     beside: Mapping[str, Neighbours]
     nearest: Ints | None
+    goal: SweptGoal | None
 
     @property
     def scenarios(self) -> tuple[str, ...]:
@@ -127,6 +129,13 @@ class SweepFindings:
         """The number of the point of a row in the order of the study."""
         return int(self.numbers[self.point_of[row]])
 
+    def row_of(self, number: int) -> int | None:
+        """The first row of the point with this number; None where it is not shown."""
+        import numpy as np
+
+        rows = np.flatnonzero(self.numbers[self.point_of] == number)
+        return int(rows[0]) if rows.size else None
+
 
 def sweep_findings(folder: Path, most_rows: int = SWEEP_PAGE_ROWS.most) -> SweepFindings:
     """What is found in the folder of a sweep, of which rows up to `most_rows` are kept. Raises InputError."""
@@ -148,14 +157,17 @@ def sweep_findings(folder: Path, most_rows: int = SWEEP_PAGE_ROWS.most) -> Sweep
     for size in np.unique(sizes[~np.isnan(pace)]):
         own = np.flatnonzero(sizes == size)
         fronts[int(size)] = own[front_of(memory[own], pace[own], "less", "more")]
-    wanted = np.concatenate([np.flatnonzero(within.place == 1), *fronts.values()])
+    axes = _swept(found, every)
+    told = {axis.key: axis.quantity for axis in axes}
+    goal = swept_goal(folder, found.manifest, all_numbers.size, told)
+    best = np.flatnonzero(all_numbers[point_of] == _best_point(goal))
+    wanted = np.concatenate([np.flatnonzero(within.place == 1), best, *fronts.values()])
     kept = kept_points(np.bincount(point_of), point_of[wanted], most_rows)
     shown = np.flatnonzero(np.isin(point_of, kept))
     rows = _shown_rows(found, shown)
     place = np.full(point_of.size, -1)
     place[shown] = np.arange(shown.size)
     points = np.searchsorted(kept, point_of[shown])
-    axes = _swept(found, every)
     first = np.unique(points, return_index=True)[1]
     beside, near = _beside(axes, rows, first)
     on_page = {size: [int(at) for at in place[front] if at >= 0] for size, front in fronts.items()}
@@ -178,7 +190,14 @@ def sweep_findings(folder: Path, most_rows: int = SWEEP_PAGE_ROWS.most) -> Sweep
         overall=overall.at(shown),
         beside=beside,
         nearest=near,
+        goal=goal,
     )
+
+
+def _best_point(goal: SweptGoal | None) -> int:
+    """The number of the best point by the goal; -1 where there is none."""
+    at = goal.answer.best_point if goal and goal.answer else None
+    return -1 if at is None else at
 
 
 def short_digests(digests: Sequence[str]) -> tuple[str, ...]:

@@ -99,6 +99,14 @@
       }
       target.dataset.watched = "";
     });
+    // A chart that stands in the page may be drawn before its rows are unpacked.
+    const goal = boxOf("fig-goal");
+    const watchGoal = () => {
+      if (!goal.dataset.watched) goal.on("plotly_click", ({ points: [{ customdata }] }) => customdata && (location.hash = `point=${customdata}`));
+      goal.dataset.watched = "";
+    };
+    goal?.addEventListener("drawn", watchGoal);
+    if (goal && "drawn" in goal.dataset) watchGoal();
     fill();
 
     // The address says whether a point is looked at; the pages before and after it are those of the browser.

@@ -1,0 +1,144 @@
+"""What a sweep's goal came to: shares of unknowns, the best point so far of a search, values of samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from math import sqrt
+from typing import Any, Final
+
+from simfrontier.limits import SWEEP_LINES
+from simfrontier.report.findings.sweep_columns import Quantity
+from simfrontier.report.phrases import percent, percent_between
+from simfrontier.report.theme import (
+    COMPUTE,
+    LINE,
+    Figure,
+    PlotTrace,
+    axis,
+    decades,
+    error_bars,
+    faint,
+    figure,
+    line,
+    points,
+    rows,
+    scatter,
+    time_scale,
+    told_bars,
+)
+from simfrontier.sweep import GoalAnswer, Indices
+
+Told = Callable[[float], str]  # a value of the goal in words
+TOTAL: Final = "#E0A458"
+FEWEST_BINS, MOST_BINS = 12, 40
+LOG_FROM: Final = 4.0  # an axis is logarithmic where the largest value is so many times the smallest
+
+
+def shares_figure(found: Indices, names: Mapping[str, str]) -> Figure:
+    """Two bars for each unknown, in per cent of the variance, with the 90 % intervals of both."""
+    labels = [names[each.key] for each in found.unknowns]
+    firsts = [(*each.first_interval, each.first) for each in found.unknowns]
+    totals = [(*each.total_interval, each.total) for each in found.unknowns]
+    traces: list[PlotTrace] = []
+    for words, shares, colour in (("by itself", firsts, COMPUTE), ("with all others known", totals, TOTAL)):
+        hover = [
+            f"<b>{escape(name)}</b><br>{escape(each.key)}<br>{words}: {percent(share)} ({percent_between(low, high)})"
+            for name, each, (low, high, share) in zip(labels, found.unknowns, shares, strict=True)
+        ]
+        ends = error_bars(
+            [(100.0 * low, 100.0 * share, 100.0 * high) for low, high, share in shares],
+            color=LINE, thickness=1.6, width=4,
+        )  # fmt: skip
+        values = [100.0 * share for *_, share in shares]
+        traces.append(told_bars(words, labels, values, colour, hover, error_x=ends))
+    x = axis("share of the variance (%), with 90 % intervals", zeroline=True, zerolinecolor=LINE)
+    return figure(traces, x, axis("", **rows(labels)), 120 + 44 * len(labels), barmode="group", bargap=0.3)
+
+
+def search_figure(answer: GoalAnswer, quantity: Quantity, told: Told, links: Mapping[int, str]) -> Figure:
+    """Values of points in the order in which they were asked for, and the best so far as steps. `links`: of points that
+    have a report."""
+    factor, unit = _scale(answer, quantity)
+    known = [(point, value) for point, value in enumerate(answer.values) if value is not None]
+    every = -(-len(known) // SWEEP_LINES.most) if known else 1
+    shown = [(point, value) for point, value in known if point % every == 0 or point == answer.best_point]
+    hover = [f"<b>point {point:,}</b><br>{escape(told(value))}" for point, value in shown]
+    marks = points(
+        "a point", [point for point, _ in shown], [factor * value for _, value in shown], LINE, "circle", hover,
+        {"size": 7, "opacity": 0.75}, customdata=[links.get(point) for point, _ in shown],
+    )  # fmt: skip
+    steps = [(point, value) for point, value in enumerate(answer.so_far) if value is not None]
+    traces = [marks, _steps(steps, factor)]
+    if answer.best is not None and answer.best_point is not None:
+        traces.append(
+            points(
+                "the best", [answer.best_point], [factor * answer.best], "#D55E00", "star",
+                [f"<b>point {answer.best_point:,}</b>, the best<br>{escape(told(answer.best))}"],
+                {"size": 15}, customdata=[links.get(answer.best_point)],
+            )
+        )  # fmt: skip
+    y = axis(_titled(quantity.words, unit), **_spread([factor * value for _, value in known]))
+    return figure(traces, axis("point, in the order of the search"), y, 400, hovermode="closest")
+
+
+def _spread(values: Sequence[float]) -> dict[str, Any]:
+    """The type of an axis of these values."""
+    low, high = min(values, default=0.0), max(values, default=0.0)
+    if not (low > 0.0 and high > LOG_FROM * low):
+        return {}
+    return {"type": "log", "tickmode": "array", "tickvals": decades(low, high)}
+
+
+def _steps(steps: Sequence[tuple[int, float]], factor: float) -> PlotTrace:
+    """The best so far: a point for each that was better, and the last."""
+    turns = [each for at, each in enumerate(steps) if at in (0, len(steps) - 1) or each[1] != steps[at - 1][1]]
+    look = {"color": COMPUTE, "width": 2.5, "shape": "hv"}
+    x, y = [point for point, _ in turns], [factor * value for _, value in turns]
+    return scatter("the best so far", x, y, "lines", line=look, hoverinfo="skip")
+
+
+def samples_figure(answer: GoalAnswer, quantity: Quantity, told: Told) -> Figure:
+    """How many samples have which values, with their mean and the standard deviation about it."""
+    import numpy as np
+
+    factor, unit = _scale(answer, quantity)
+    values = factor * np.array([value for value in answer.values if value is not None])
+    counts, edges = np.histogram(values, bins=max(FEWEST_BINS, min(MOST_BINS, round(sqrt(values.size)))))
+    hover = [
+        f"{told(low / factor)} to {told(high / factor)}: {count:,} of {values.size:,}"
+        for count, low, high in zip(counts.tolist(), edges[:-1].tolist(), edges[1:].tolist(), strict=True)
+    ]
+    drawn: PlotTrace = {
+        "type": "bar",
+        "name": "samples",
+        "x": ((edges[:-1] + edges[1:]) / 2.0).tolist(),
+        "y": counts.tolist(),
+        "width": np.diff(edges).tolist(),
+        "marker": {"color": COMPUTE, "line": {"width": 0}},
+        "hovertext": [escape(text) for text in hover],
+        "hovertemplate": "%{hovertext}<extra></extra>",
+    }
+    assert answer.mean is not None and answer.sd is not None, "of samples with values"
+    mean, sd = factor * answer.mean, factor * answer.sd
+    middle = line("mean", [mean, mean], [0, int(counts.max())], "dash") | {"line": {"color": "#D55E00", "width": 2.5}}
+    band = {"type": "rect", "xref": "x", "yref": "paper", "x0": mean - sd, "x1": mean + sd, "y0": 0, "y1": 1}
+    look = {"fillcolor": faint(LINE, 0.18), "line": {"width": 0}, "layer": "below"}
+    x = axis(f"{_titled(quantity.words, unit)}; shaded: mean ± standard deviation")
+    return figure(
+        [drawn, middle], x, axis("samples", range=[0, 1.06 * int(counts.max())]), 380, bargap=0.04, shapes=[band | look]
+    )
+
+
+def _scale(answer: GoalAnswer, quantity: Quantity) -> tuple[float, str]:
+    """What to multiply values by on an axis, and their unit there."""
+    most = max((abs(value) for value in answer.values if value is not None), default=1.0)
+    if quantity.unit == "s":
+        return time_scale(most)
+    if quantity.unit == "bytes":
+        return next(((1.0 / size, name) for size, name in ((1e9, "GB"), (1e6, "MB")) if most >= size), (1.0, "bytes"))
+    return (100.0, "%") if quantity.unit == "share" else (1.0, "")
+
+
+def _titled(words: str, unit: str) -> str:
+    return f"{words} ({unit})" if unit else words

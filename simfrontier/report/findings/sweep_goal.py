@@ -1,0 +1,73 @@
+"""The goal of a sweep as its page shows it: what it came to, and in which words its unknowns are told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from simfrontier.errors import InputError, shown
+from simfrontier.records import dataclass
+from simfrontier.report.findings.sweep_columns import QUANTITIES, Quantity
+from simfrontier.sweep import GoalAnswer, is_goal_of, read_goal
+
+RATIO: Final = "ratio of two plans"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A point with a better value than all before: better by a share `gain` of the best before, None of the first."""
+
+    point: int
+    value: float
+    gain: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweptGoal:
+    """`answer`: what goal.json holds, or None where it is of other points than the data set. `quantity`: what its
+    values are; `words`: what the goal is; `names`: of unknowns by their keys."""
+
+    answer: GoalAnswer | None
+    quantity: Quantity
+    words: str
+    names: Mapping[str, str]
+
+    @property
+    def steps(self) -> Iterator[Step]:
+        """Points that were better than all before them."""
+        before = None
+        for point, best in enumerate(self.answer.so_far if self.answer else ()):
+            if best is not None and best != before:
+                yield Step(point=point, value=best, gain=abs(best / before - 1.0) if before else None)
+                before = best
+
+
+def swept_goal(
+    folder: Path, manifest: Mapping[str, Any], num_points: int, axes: Mapping[str, Quantity]
+) -> SweptGoal | None:
+    """The goal of the data set in a folder; None where it has none. `axes`: what its axes are, by key. Raises
+    InputError for a goal.json that is damaged."""
+    answer = read_goal(folder)
+    if answer is None:
+        return None
+    if not is_goal_of(answer, manifest, num_points):
+        return SweptGoal(answer=None, quantity=Quantity(words="", unit="number"), words="", names={})
+    keys = [each.key for each in answer.indices.unknowns] if answer.indices else []
+    for key in keys:
+        if key not in axes or keys.count(key) > 1:
+            text = f"got the unknown {shown(key)}; allowed: each axis of the data set once"
+            raise InputError(text, where=str(folder / "goal.json"), key=("indices",))
+    column = QUANTITIES[answer.column]
+    return SweptGoal(
+        answer=answer,
+        quantity=Quantity(words=RATIO, unit="number") if answer.is_ratio else column,
+        words=column.words + answer.words.removeprefix(answer.column),
+        names=_names(keys, axes),
+    )
+
+
+def _names(keys: Sequence[str], axes: Mapping[str, Quantity]) -> dict[str, str]:
+    """In words; by their keys where two would be told alike."""
+    words = {key: axes[key].words for key in keys}
+    return words if len(set(words.values())) == len(words) else {key: key for key in keys}

@@ -1,0 +1,187 @@
+"""The goal on the page of a sweep: of searches, samples and unknowns, and one line for a goal.json that is damaged."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simfrontier.errors import InputError
+from simfrontier.report import write_sweep_page
+from simfrontier.report.findings.sweep import sweep_findings
+from simfrontier.report.sweep import goal_figure
+from simfrontier.sweep import goal_answer, load_study, read_goal, run_sweep, write_goal
+from simfrontier.workers import Local
+from tests.report.sweeps import NIC, SCENARIO, STUDY, goal, indices, sampled, write
+from tests.report.test_page import Page
+
+A, B, C = (f"machine.overrides.host.number_{axis}_s" for axis in "abc")
+
+
+def swept(folder: Path, document: Any) -> Path:
+    """A data set of three points with this goal.json."""
+    write(folder, sampled(3))
+    text = document if isinstance(document, str) else json.dumps(document)
+    (folder / "goal.json").write_text(text, encoding="utf-8")
+    return folder
+
+
+def section(folder: Path) -> str:
+    write_sweep_page(folder)
+    page = Page((folder / "index.html").read_text(encoding="utf-8"))
+    return page.section("goal").replace("\u00a0", " ")
+
+
+def drawn(folder: Path) -> dict[str, Any]:
+    """Traces of the chart of the goal by their names."""
+    figure = goal_figure(sweep_findings(folder))
+    assert figure is not None
+    return {trace["name"]: trace for trace in figure["data"]}
+
+
+def test_without_a_goal_there_is_no_section(tmp_path: Path) -> None:
+    write_sweep_page(write(tmp_path / "of", sampled(3)))
+    text = (tmp_path / "of" / "index.html").read_text(encoding="utf-8")
+    assert 'id="goal"' not in text and "#goal" not in text
+
+
+def test_a_search_tells_its_best_point_with_a_link(tmp_path: Path) -> None:
+    """3, 2 and 4 s: the second point is the best, by a third."""
+    folder = swept(tmp_path / "of", goal("search"))
+    said = section(folder)
+    assert said.startswith("The goal The least of time of a step of zero3 is 2 s, at point 1 , with host number a ")
+    assert re.search(r"0 3 s – host number a .* 1 2 s 33 % host number a ", said)
+    digest = sweep_findings(folder).digests[1]
+    text = (folder / "index.html").read_text(encoding="utf-8")
+    assert f'at point <a href="#point={digest}">1</a>' in text
+
+
+def test_a_search_is_drawn_as_marks_and_steps(tmp_path: Path) -> None:
+    folder = swept(tmp_path / "of", goal("search", (3.0, None, 2.0)))
+    traces, digests = drawn(folder), sweep_findings(folder).digests
+    assert (traces["a point"]["x"], traces["a point"]["y"]) == ([0, 2], [3.0, 2.0])
+    assert traces["a point"]["customdata"] == [digests[0], digests[2]]
+    steps = traces["the best so far"]
+    assert (steps["x"], steps["y"], steps["line"]["shape"]) == ([0, 2], [3.0, 2.0], "hv")
+    assert (traces["the best"]["x"], traces["the best"]["y"]) == ([2], [2.0])
+    assert "2 of 3 points have the goal" in section(folder)
+
+
+def test_the_best_point_of_a_large_search_is_on_the_page(tmp_path: Path) -> None:
+    """The goal's best point is kept though its rows are not the fastest."""
+    rows = sampled(300, 2)
+    write(tmp_path / "of", rows)
+    for at in (5, 17, 123):
+        values = [9.0] * 300
+        values[at] = 1.0
+        (tmp_path / "of" / "goal.json").write_text(json.dumps(goal("search", values)), encoding="utf-8")
+        assert at in sweep_findings(tmp_path / "of", most_rows=20).numbers
+
+
+def test_samples_are_told_by_mean_and_deviation(tmp_path: Path) -> None:
+    """2, 4 and 6 s: 4 s on average, with the root of 8/3 s."""
+    folder = swept(tmp_path / "of", goal("samples", (4.0, 2.0, 6.0)))
+    assert "Over 3 samples, time of a step of zero3 is 4 s on average, with a standard deviation of 1.63 s" in section(
+        folder
+    )
+    traces = drawn(folder)
+    assert sum(traces["samples"]["y"]) == 3 and traces["mean"]["x"] == [4.0, 4.0]
+    middles, widths = traces["samples"]["x"], traces["samples"]["width"]
+    assert middles[0] - widths[0] / 2 == pytest.approx(2.0) and middles[-1] + widths[-1] / 2 == pytest.approx(6.0)
+
+
+def test_unknowns_are_told_with_shares_and_what_to_measure_next(tmp_path: Path) -> None:
+    folder = swept(tmp_path / "of", goal("samples", indices=indices({B: 0.75, A: 0.19})))
+    said = section(folder)
+    assert "Measure host number b next: by itself it explains 75 % of the variance (65 to 85 %)" in said
+    assert "the standard deviation falls from 2 s to 1 s on average" in said  # 2 s times the root of 0.25
+    assert "Next comes host number a, with 19 %" in said and "(16 of 32 rounds)" in said
+    assert f"host number b 75.0 % (65.0 to 85.0 %) 80.0 % (70.0 to 90.0 %) 1 s {B}" in said
+    traces = drawn(folder)
+    first = traces["by itself"]
+    assert first["y"] == ["host number b", "host number a"] and first["x"] == pytest.approx([75.0, 19.0])
+    assert first["error_x"]["array"] == pytest.approx([10.0, 10.0])
+    assert traces["with all others known"]["x"] == pytest.approx([80.0, 24.0])
+    assert B in first["hovertext"][0]
+
+
+def test_why_there_are_no_indices_is_told(tmp_path: Path) -> None:
+    assert "No indices: too few rounds." in section(swept(tmp_path / "of", goal("samples", why_not="too few rounds")))
+
+
+def test_a_goal_that_no_point_has_is_told(tmp_path: Path) -> None:
+    said = section(swept(tmp_path / "of", goal("search", (None, None, None))))
+    assert said.startswith("The goal No point has the goal, time of a step of zero3")
+
+
+def test_a_goal_of_other_points_is_left_out_and_said_so(tmp_path: Path) -> None:
+    for number, other in enumerate((goal(values=(1.0, 2.0)), goal(points_sha256="ab"))):
+        said = section(swept(tmp_path / str(number), other))
+        assert "goal.json is of other points than the data set" in said
+
+
+@pytest.mark.parametrize(
+    ("document", "told"),
+    [
+        ("", "line 1 column 1: not JSON"),
+        ("[]", "got [], allowed: a table { words, column"),
+        ("{}", "words: missing"),
+        ('{"kind": NaN}', "not a goal of a sweep"),
+        (goal(best="2 s"), 'best: got "2 s", allowed: a number'),
+        (goal(best=3.0), "best_point: got 1, whose value is another one than the best"),
+        (goal(best_point=7), "best_point: got 7"),
+        (goal(best_point=-1), "best_point: got -1, allowed: at least 0"),
+        (goal(mean=None), "best_point, best, mean, sd: got some without values"),
+        (goal(kind="searched"), 'kind: got "searched", allowed: "search", "samples" or "grid"; did you mean "search"?'),
+        (goal(num_known=2), "values: got 3 of which 3 are known"),
+        (goal(mean=1e40), "mean: got 1e+40, allowed: at most 1e+30"),
+        (goal(column="scenario", words="scenario"), 'column: got "scenario"'),
+        (goal(colum="step_time_s"), 'colum: unknown key; did you mean "column"?'),
+        (goal(indices=indices({})), "indices: got none of no unknown"),
+        (goal(indices=indices({A: 0.5, "a.b": 0.1})), 'indices: got the unknown "a.b"; allowed: each axis'),
+        (goal(indices=indices({A: 0.5}) | {"sd": "x"}), 'indices.sd: got "x", allowed: a number'),
+    ],
+)
+def test_a_damaged_goal_is_one_line(tmp_path: Path, document: Any, told: str) -> None:
+    folder = swept(tmp_path / "of", document)
+    with pytest.raises(InputError) as caught:
+        write_sweep_page(folder)
+    line = str(caught.value)
+    assert "\n" not in line and line.startswith(str(folder / "goal.json")) and told in line
+    assert not (folder / "index.html").exists()
+
+
+def test_names_that_look_like_html_are_text(tmp_path: Path) -> None:
+    evil = "<script>alert(1)</script>"
+    folder = swept(tmp_path / "of", goal(words=f"step_time_s of {evil}", why_not=evil))
+    assert evil in section(folder)
+    assert evil not in (folder / "index.html").read_text(encoding="utf-8")
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    (tmp_path / "toy.toml").write_text(SCENARIO, encoding="utf-8")
+    text = STUDY.partition("[[axes]]")[0] + (
+        f'[goal]\ncolumn = "tokens_per_s"\n[sampling]\nmethod = "saltelli"\ncount = 8\n'
+        f'[[axes]]\nkey = "{NIC}"\nbetween = [5e8, 4e9]\n[[axes]]\nkey = "engine.overlap"\namong = [true, false]\n'
+    )
+    (tmp_path / "study.toml").write_text(text.replace("[8, 16]", "[8]"), encoding="utf-8")
+    study = load_study(tmp_path / "study.toml")
+    outcome = run_sweep(study, tmp_path / "out", Local(jobs=1))
+    answer = goal_answer(study, tmp_path / "out", outcome.counts.points)
+    write_goal(answer, tmp_path / "out")
+    assert answer is not None and answer.indices is not None
+    assert read_goal(tmp_path / "out") == answer
+    assert section(tmp_path / "out").startswith("The goal Measure ")
+    write_goal(None, tmp_path / "out")
+    assert read_goal(tmp_path / "out") is None
+
+
+def test_a_folder_in_the_place_of_a_goal_is_one_line(tmp_path: Path) -> None:
+    folder = write(tmp_path / "of", sampled(3))
+    (folder / "goal.json").mkdir()
+    for call in (lambda: write_goal(None, folder), lambda: write_sweep_page(folder)):
+        with pytest.raises(InputError, match=r"goal\.json: "):
+            call()
