@@ -15,7 +15,7 @@ from typing import Any, Final
 from simfrontier.workers.dask_client import resource_of
 from simfrontier.workers.place import Local
 
-MOST_LOSSES: Final = 3  # of workers that did the same call; then it is their end that is told
+MOST_LOSSES: Final = 10  # of workers that did the same call, which are replaced; at the next the call is given up
 PRELOAD: Final = ["simfrontier.workers.in_worker"]
 ENVIRONMENT: Final = {  # of a worker process from its first moment on
     "OMP_NUM_THREADS": "1",
