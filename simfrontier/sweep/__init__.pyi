@@ -1,3 +1,4 @@
+from .adaptive import run_adaptive as run_adaptive
 from .answers import (
     GoalAnswer as GoalAnswer,
     goal_answer as goal_answer,
@@ -20,5 +21,4 @@ from .runner import (
     run_sweep as run_sweep,
 )
 from .study import Point as Point, SweepStudy as SweepStudy, load_study as load_study, study_of as study_of
-from .adaptive import run_adaptive as run_adaptive
 from .until import parse_until as parse_until
