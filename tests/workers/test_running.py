@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,29 +11,14 @@ import pytest
 
 from simfrontier.errors import InputError
 from simfrontier.workers import RunningScheduler, SchedulerLostError, Workers
-from tests.invoke import ROOT
 from tests.workers import work
-
-
-def free_port() -> int:
-    with socket.socket() as each:
-        each.bind(("127.0.0.1", 0))
-        return int(each.getsockname()[1])
+from tests.workers.dask_processes import free_port, scheduler_at, worker_at
 
 
 @pytest.fixture
-def scheduler(tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+def scheduler() -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     address = f"tcp://127.0.0.1:{free_port()}"
-    dask = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashboard", "--dashboard-address", ":0"]
-    place = ["--host", "127.0.0.1", "--port", address.rsplit(":", 1)[1]]
-    process = subprocess.Popen([*dask, *place], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        try:
-            socket.create_connection(("127.0.0.1", int(place[3]))).close()
-            break
-        except OSError:
-            time.sleep(0.1)
+    process = scheduler_at(address)
     try:
         yield address, process
     finally:
@@ -58,9 +41,7 @@ def test_its_workers_do_the_calls_and_its_end_is_one_line(
     address, process = scheduler
     with pytest.raises(InputError, match="has no workers"), Workers(RunningScheduler(address=address)):
         pass
-    dask = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--nthreads", "1", "--no-dashboard"]
-    options = ["--local-directory", str(tmp_path), "--no-nanny", "--memory-limit", "0"]
-    worker = subprocess.Popen([*dask, *options], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    worker = worker_at(address, tmp_path)
     try:
         deadline = time.monotonic() + 60
         while True:
