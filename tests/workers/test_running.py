@@ -6,11 +6,14 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
+from simfrontier import __version__
 from simfrontier.errors import InputError
-from simfrontier.workers import RunningScheduler, SchedulerLostError, Workers
+from simfrontier.workers import RunningScheduler, SchedulerLostError, Workers, dask_client, running
+from simfrontier.workers.in_worker import WorkerVersionError
 from tests.workers import work
 from tests.workers.dask_processes import free_port, scheduler_at, worker_at
 
@@ -35,6 +38,26 @@ def test_no_scheduler_is_one_line() -> None:
         pass
 
 
+def refuses_other_versions(address: str, workers: Workers) -> None:
+    """Another version is refused at the beginning, and by a worker that comes later."""
+    with (
+        patch.object(running, "__version__", "0.0"),
+        pytest.raises(InputError, match=r"has simfrontier .*, this process simfrontier 0\.0; allowed: the same"),
+        Workers(RunningScheduler(address=address)),
+    ):
+        pass
+    with (
+        patch.object(dask_client, "__version__", "0.0"),
+        pytest.raises(
+            WorkerVersionError, match=rf"a worker has simfrontier {__version__}, this process 0\.0; allowed: "
+        ),
+    ):
+        workers.submit(work.square, 3).result()
+    assert workers.submit(work.square, 3).result() == 9
+    with pytest.raises(ValueError, match="worker 0 of RunningScheduler"):
+        workers.submit(work.square, 3, worker=0)
+
+
 def test_its_workers_do_the_calls_and_its_end_is_one_line(
     scheduler: tuple[str, subprocess.Popen[bytes]], tmp_path: Path
 ) -> None:
@@ -50,6 +73,7 @@ def test_its_workers_do_the_calls_and_its_end_is_one_line(
                     assert workers.num_workers == 1
                     assert list(workers.as_done(work.square, [(3,)])) == [(0, 9)]
                     assert workers.submit(work.begun).result()[1] == ["ready"]
+                    refuses_other_versions(address, workers)
                     lost = workers.submit(work.slow, 60.0)
                     process.kill()
                     with pytest.raises(SchedulerLostError, match=f"the scheduler at {address} is gone"):
