@@ -103,7 +103,7 @@ def test_a_billion_points_are_told_at_once(tmp_path: Path) -> None:
         ({"key": MICRO, "values": [1, 2, -4]}, f"value 3, {MICRO} = -4, in "),
         ({"key": MICRO, "values": [1, 2.5]}, f"value 2, {MICRO} = 2.5, in "),
         ({"key": "engine.overlap", "values": ["yes"]}, 'got "yes", allowed: true or false'),
-        ({"key": MICRO}, "got none of values, range, log_range, samples, between, rows; allowed: one of these"),
+        ({"key": MICRO}, "got none of values, range, log_range, samples, between, among, rows; allowed: one of these"),
         ({"values": [1]}, "allowed: key, or keys with rows"),
         ({"key": MICRO, "values": [1], "scale": "log"}, "scale: got scale without between; allowed: with between"),
         ({"key": MICRO, "vals": [1]}, 'vals: unknown key; did you mean "values"?'),

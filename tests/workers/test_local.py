@@ -116,8 +116,9 @@ def test_a_worker_that_is_not_of_this_machine_is_refused(two: Workers) -> None:
 
 
 def until_killed(known: set[int], number: int) -> None:
-    """Kill so many workers of this process that are not known yet, each as soon as there is one."""
-    while number:
+    """Kill so many workers of this process that are not known yet, each as soon as there is one, within 30 s."""
+    deadline = time.monotonic() + 30
+    while number and time.monotonic() < deadline:
         for pid in set(workers_of(os.getpid())) - known:
             known.add(pid)
             os.kill(pid, signal.SIGKILL)
