@@ -13,7 +13,6 @@ import typer
 from simfrontier.cli.bar import bar_of_work
 from simfrontier.cli.console import console, grid
 from simfrontier.cli.sweep_goal import goal_lines
-from simfrontier.cli.tune import cores
 from simfrontier.errors import InputError
 from simfrontier.limits import SWEEP_POINTS
 from simfrontier.report import counted, number, quantity, write_sweep_page
@@ -31,16 +30,17 @@ from simfrontier.sweep import (
     time_words,
     write_goal,
 )
-from simfrontier.workers import Local
+from simfrontier.workers import Local, SlurmJobs
 
 if TYPE_CHECKING:
     from simfrontier.sweep import BestRow, GoalAnswer
+    from simfrontier.workers import Place
 
 TOLD_POINTS: Final = 2_000  # from so many on their number and their time are said before the first
 MANY: Final = 4  # values of axes that are shown of a row
 
 
-def describe(study: SweepStudy, jobs: int | None, as_json: bool) -> None:
+def describe(study: SweepStudy, place: Place, as_json: bool) -> None:
     """Print how many points a study has, its axes, and how long it would take; nothing is simulated."""
     is_counted = study.count <= SWEEP_POINTS.most
     points = sum(1 for _ in study.points()) if is_counted else study.count
@@ -56,19 +56,19 @@ def describe(study: SweepStudy, jobs: int | None, as_json: bool) -> None:
     screen.print(f"  scenarios: {', '.join(source.scenario.name for source in study.sources.values())}", soft_wrap=True)
     for axis in study.axes:
         screen.print(f"  {axis.count:,} × {', '.join(axis.keys)}", soft_wrap=True)
-    screen.print(f"{_time(seconds, jobs)} (forecast from sizes, within a factor of three)", soft_wrap=True)
+    screen.print(f"{_time(seconds, place)} (forecast from sizes, within a factor of three)", soft_wrap=True)
     if not is_counted:
         screen.print(f"More than are run: {SWEEP_POINTS.fault(points)}", soft_wrap=True)
 
 
-def sweep_study(study: SweepStudy, out: Path | None, jobs: int | None, until: str | None, as_json: bool) -> bool:
+def sweep_study(study: SweepStudy, out: Path | None, place: Place, until: str | None, as_json: bool) -> bool:
     """Run a study and print what its data set holds; whether any point was not refused. Raises as `run_sweep`."""
     enough = None if until is None else parse_until(until)
-    study.refuse_many(lambda: f"; it would take {_time(seconds_of(study), jobs)}")
+    study.refuse_many(lambda: f"; it would take {_time(seconds_of(study), place)}")
     folder = out or Path("reports") / f"sweep-{study.name}"
     if study.count >= TOLD_POINTS:
         left = " before filters" if study.filters else ""
-        text = f"{counted(study.count, 'point')}{left}, {_time(seconds_of(study), jobs)} for those that are new"
+        text = f"{counted(study.count, 'point')}{left}, {_time(seconds_of(study), place)} for those that are new"
         sys.stderr.write(f"simfrontier: {study.where}: {text}\n")
         sys.stderr.flush()
     with bar_of_work() as bar:
@@ -80,7 +80,6 @@ def sweep_study(study: SweepStudy, out: Path | None, jobs: int | None, until: st
             text = f"simulating points{f' ({more})' if more else ''}"
             bar.update(task, completed=at.done, total=at.total, description=text)
 
-        place = Local(jobs=jobs or cores())
         if study.searched or enough is not None:
             made = run_adaptive(study, folder, place, enough, report)
             study, outcome = made.study, made.outcome
@@ -116,8 +115,15 @@ def _has_page(folder: Path) -> bool:
     return True
 
 
-def _time(seconds: float, jobs: int | None) -> str:
-    processes = jobs or cores()
+def _time(seconds: float, place: Place) -> str:
+    """How long it takes; how long one has to wait only where the number of processes is known beforehand."""
+    match place:
+        case Local(jobs=processes):
+            pass
+        case SlurmJobs(settings=settings):
+            processes = settings.num_workers
+        case _:  # as many as a running scheduler has, which is asked when points are simulated
+            return f"about {time_words(seconds)} of CPU time, shared by the scheduler's workers"
     on = f", {time_words(seconds / processes)} on {counted(processes, 'process', 'processes')}" if processes > 1 else ""
     return f"about {time_words(seconds)} of CPU time{on}"
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from simfrontier.cli.options import to_write
+from simfrontier.cli.options import Dashboard, Scheduler, Slurm, place_of, to_write
 from simfrontier.errors import InputError
 
 
@@ -17,6 +17,9 @@ def sweep(
     ],
     out: Annotated[Path | None, to_write("--out", "folder for the data set (default: reports/sweep-NAME)")] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="processes to use (default: the machine's cores)")] = None,
+    scheduler: Scheduler = None,
+    slurm: Slurm = None,
+    dashboard: Dashboard = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="say how many points there are and how long they take; run nothing")
     ] = False,
@@ -35,15 +38,17 @@ def sweep(
     """Simulate a study: scenarios with every combination of its axes' values, as one table of Parquet. What was
     simulated before is not simulated again. Exit code 1 where every point is refused."""
     from simfrontier.cli.sweep import describe, sweep_study, write_page
+    from simfrontier.cli.tune import cores
     from simfrontier.sweep import load_study
 
     if page:
-        if out or jobs or dry_run or json:
+        if out or jobs or scheduler or slurm or dashboard or dry_run or until or json:
             raise InputError("--page: goes with no other option; allowed: simfrontier sweep FOLDER --page")
         write_page(study)
         return
+    place = place_of(jobs, scheduler, slurm, dashboard, cores())
     loaded = load_study(study)
     if dry_run:
-        describe(loaded, jobs, json)
-    elif not sweep_study(loaded, out, jobs, until, json):
+        describe(loaded, place, json)
+    elif not sweep_study(loaded, out, place, until, json):
         raise typer.Exit(1)

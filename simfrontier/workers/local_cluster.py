@@ -13,9 +13,10 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from simfrontier.workers.dask_client import resource_of
+from simfrontier.workers.lost import WorkerLostError
 from simfrontier.workers.place import Local
 
-MOST_LOSSES: Final = 3  # of workers that did the same call; then it is their end that is told
+MOST_LOSSES: Final = 10  # of workers that did the same call, which are replaced; at the next the call is given up
 PRELOAD: Final = ["simfrontier.workers.in_worker"]
 ENVIRONMENT: Final = {  # of a worker process from its first moment on
     "OMP_NUM_THREADS": "1",
@@ -37,6 +38,10 @@ SETTINGS: Final[dict[str, Any]] = {
     "distributed.nanny.preload": [],
     "distributed.worker.http.routes": [],
 }
+# A worker that is lost has this long to come back before Dask ends its nanny too, and goes on without it (otherwise
+# 15 s, which a busy machine takes to start a process, and after which calls would wait for nobody). Never, here.
+LOCAL_SETTINGS: Final = {**SETTINGS, "distributed.deploy.lost-worker-timeout": "3650 days"}
+MOST_STARTS: Final = 1 + MOST_LOSSES  # of all processes, where one of them ends while it starts
 
 
 class LocalProcesses:
@@ -45,6 +50,7 @@ class LocalProcesses:
     def __init__(self, place: Local) -> None:
         import distributed
 
+        dask: Any = distributed
         self._environment = {name: os.environ.get(name) for name in ENVIRONMENT}
         self._scratch = tempfile.mkdtemp(prefix="simfrontier-")
         options = {
@@ -69,12 +75,11 @@ class LocalProcesses:
                 "dashboard_address": "127.0.0.1:0",  # any free port
             },
         }
-        dask: Any = distributed
         self.cluster: Any = None
         self.client: Any = None
         try:
             with ctrl_c_is_left_to_this_thread():
-                self.cluster = dask.SpecCluster(workers=workers, scheduler=scheduler, name="simfrontier")
+                self.cluster = _cluster(workers, scheduler)
                 self.client = dask.Client(self.cluster, set_as_default=False)
         except BaseException:
             self.close()
@@ -112,6 +117,19 @@ class LocalProcesses:
             if nanny.pid is not None:
                 with suppress(ProcessLookupError):
                     os.kill(nanny.pid, signal.SIGKILL)
+
+
+def _cluster(workers: dict[int, Any], scheduler: dict[str, Any]) -> Any:
+    """A cluster whose workers have started. Raises WorkerLostError."""
+    import distributed
+
+    dask: Any = distributed
+    for _ in range(MOST_STARTS):
+        with suppress(RuntimeError):  # "Nanny failed to start", after which Dask has ended the others
+            return dask.SpecCluster(workers=workers, scheduler=scheduler, name="simfrontier")
+    raise WorkerLostError(
+        f"a worker process ended while it started, {MOST_STARTS} times; allowed: fewer --jobs, if memory was short"
+    )
 
 
 @contextmanager

@@ -23,7 +23,8 @@ class Workers:
     """Workers at a place, each prepared by `begin(*given)`. To be used with `with`: at its end they are ended, whatever
     they do, because after an error their calls may take long and their results are not needed.
 
-    `say` hears what is waited for (a job of Slurm); otherwise it is a line on standard error.
+    `say` hears what is waited for (a job of Slurm), and the address of Dask's pages where there are some; otherwise
+    these are lines on standard error.
 
     Functions, what they are called with and what they give have to be picklable: functions of modules, frozen values.
     A call whose worker is lost is done again by another, which is prepared as well."""
@@ -48,10 +49,11 @@ class Workers:
             return self
         from simfrontier.workers.started import on_stderr, started
 
+        say = self._say or on_stderr
         with ExitStack() as opened:
-            self._client, self.num_workers, self.dashboard = started(
-                self.place, self._begin, self._given, opened, self._say or on_stderr
-            )
+            self._client, self.num_workers, self.dashboard = started(self.place, self._begin, self._given, opened, say)
+            if self.dashboard:
+                say(f"Dask's pages of what the workers do: {self.dashboard}")
             self._opened = opened.pop_all()
         return self
 
@@ -65,7 +67,9 @@ class Workers:
     def submit(self, work: Callable[..., T], *given: Any, worker: int | None = None) -> Future[T]:
         """A call whose result is awaited by whoever asks for it, and which may be cancelled. `worker`: the number of
         the one, of those of this machine, that does it. The future raises what the call raised, WorkerLostError and
-        SchedulerLostError."""
+        SchedulerLostError. Raises ValueError for a worker that is none of this machine's."""
+        if worker is not None and not (isinstance(self.place, Local) and 0 <= worker < self.place.jobs):
+            raise ValueError(f"worker {worker} of {self.place}")  # the call would wait for it for ever
         if self._client is not None:
             return self._client.submit(work, given, worker)
         done: Future[T] = Future()

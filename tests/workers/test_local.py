@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -16,7 +17,9 @@ from pathlib import Path
 import pytest
 
 from simfrontier.errors import InputError
-from simfrontier.workers import Local, WorkerLostError, Workers
+from simfrontier.workers import Local, WorkerLostError, Workers, local_cluster
+from simfrontier.workers.local_cluster import LOCAL_SETTINGS
+from tests.processes import workers_of
 from tests.workers import work
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
@@ -92,11 +95,68 @@ def test_a_call_whose_worker_is_killed_is_done_again_by_a_prepared_one(tmp_path:
     assert two.submit(work.process, worker=0).result() != lost
 
 
-def test_a_call_that_ends_every_worker_is_one_line(two: Workers) -> None:
-    with pytest.raises(WorkerLostError, match=r"ended from outside.*allowed: fewer --jobs") as caught:
-        two.submit(work.end).result()
-    assert "\n" not in str(caught.value)
-    assert two.submit(work.square, 3).result() == 9
+def test_a_call_that_ends_every_worker_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(LOCAL_SETTINGS, "distributed.scheduler.allowed-failures", 2)  # fewer, for the time of it
+    with Workers(Local(jobs=1, apart=True)) as workers:
+        with pytest.raises(WorkerLostError, match=r"ended from outside.*allowed: fewer --jobs") as caught:
+            workers.submit(work.end).result()
+        assert "\n" not in str(caught.value)
+        assert workers.submit(work.square, 3).result() == 9
+
+
+def test_ten_losses_of_one_call_are_no_error(tmp_path: Path, two: Workers) -> None:
+    assert two.submit(work.end_often, str(tmp_path), 10).result() == 10
+
+
+def test_a_worker_that_is_not_of_this_machine_is_refused(two: Workers) -> None:
+    with pytest.raises(ValueError, match="worker 2 of Local"):
+        two.submit(work.square, 3, worker=2)
+    with pytest.raises(ValueError, match="worker -1 of Local"):
+        two.submit(work.square, 3, worker=-1)
+
+
+def until_killed(known: set[int], number: int) -> None:
+    """Kill so many workers of this process that are not known yet, each as soon as there is one, within 30 s."""
+    deadline = time.monotonic() + 30
+    while number and time.monotonic() < deadline:
+        for pid in set(workers_of(os.getpid())) - known:
+            known.add(pid)
+            os.kill(pid, signal.SIGKILL)
+            number -= 1
+        time.sleep(0.01)
+
+
+def test_workers_that_are_killed_as_they_start_are_started_again() -> None:
+    thread = threading.Thread(target=until_killed, args=(set(workers_of(os.getpid())), 2), daemon=True)
+    thread.start()
+    with Workers(Local(jobs=1, apart=True), work.begin, ("ready",)) as workers:
+        thread.join(timeout=60)
+        assert not thread.is_alive() and workers.submit(work.begun).result()[1] == ["ready"]
+
+
+def test_workers_that_never_start_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_cluster, "MOST_STARTS", 2)
+    thread = threading.Thread(target=until_killed, args=(set(workers_of(os.getpid())), 2), daemon=True)
+    thread.start()
+    with (
+        pytest.raises(
+            WorkerLostError, match=r"^a worker process ended while it started, 2 times; allowed: fewer --jobs"
+        ),
+        Workers(Local(jobs=1, apart=True)),
+    ):
+        pass
+    thread.join(timeout=60)
+
+
+@pytest.mark.long
+def test_a_worker_that_is_away_for_long_is_not_forgotten() -> None:
+    """Dask ends the nanny of a worker that is not back within 15 s: its calls would wait for ever."""
+    before = set(workers_of(os.getpid()))
+    with Workers(Local(jobs=1, apart=True)) as workers:
+        deadline, known = time.monotonic() + 18, set(before)
+        while time.monotonic() < deadline:
+            until_killed(known, 1)
+        assert workers.submit(work.square, 3, worker=0).result(timeout=60) == 9
 
 
 def test_a_call_that_runs_is_left_at_the_end_and_nothing_is_left_of_it() -> None:

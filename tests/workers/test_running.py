@@ -2,40 +2,26 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
+from simfrontier import __version__
 from simfrontier.errors import InputError
-from simfrontier.workers import RunningScheduler, SchedulerLostError, Workers
-from tests.invoke import ROOT
+from simfrontier.workers import RunningScheduler, SchedulerLostError, Workers, dask_client, running
+from simfrontier.workers.in_worker import WorkerVersionError
 from tests.workers import work
-
-
-def free_port() -> int:
-    with socket.socket() as each:
-        each.bind(("127.0.0.1", 0))
-        return int(each.getsockname()[1])
+from tests.workers.dask_processes import free_port, scheduler_at, worker_at
 
 
 @pytest.fixture
-def scheduler(tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+def scheduler() -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     address = f"tcp://127.0.0.1:{free_port()}"
-    dask = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashboard", "--dashboard-address", ":0"]
-    place = ["--host", "127.0.0.1", "--port", address.rsplit(":", 1)[1]]
-    process = subprocess.Popen([*dask, *place], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        try:
-            socket.create_connection(("127.0.0.1", int(place[3]))).close()
-            break
-        except OSError:
-            time.sleep(0.1)
+    process = scheduler_at(address)
     try:
         yield address, process
     finally:
@@ -52,15 +38,33 @@ def test_no_scheduler_is_one_line() -> None:
         pass
 
 
+def refuses_other_versions(address: str, workers: Workers) -> None:
+    """Another version is refused at the beginning, and by a worker that comes later."""
+    with (
+        patch.object(running, "__version__", "0.0"),
+        pytest.raises(InputError, match=r"has simfrontier .*, this process simfrontier 0\.0; allowed: the same"),
+        Workers(RunningScheduler(address=address)),
+    ):
+        pass
+    with (
+        patch.object(dask_client, "__version__", "0.0"),
+        pytest.raises(
+            WorkerVersionError, match=rf"a worker has simfrontier {__version__}, this process 0\.0; allowed: "
+        ),
+    ):
+        workers.submit(work.square, 3).result()
+    assert workers.submit(work.square, 3).result() == 9
+    with pytest.raises(ValueError, match="worker 0 of RunningScheduler"):
+        workers.submit(work.square, 3, worker=0)
+
+
 def test_its_workers_do_the_calls_and_its_end_is_one_line(
     scheduler: tuple[str, subprocess.Popen[bytes]], tmp_path: Path
 ) -> None:
     address, process = scheduler
     with pytest.raises(InputError, match="has no workers"), Workers(RunningScheduler(address=address)):
         pass
-    dask = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--nthreads", "1", "--no-dashboard"]
-    options = ["--local-directory", str(tmp_path), "--no-nanny", "--memory-limit", "0"]
-    worker = subprocess.Popen([*dask, *options], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    worker = worker_at(address, tmp_path)
     try:
         deadline = time.monotonic() + 60
         while True:
@@ -69,6 +73,7 @@ def test_its_workers_do_the_calls_and_its_end_is_one_line(
                     assert workers.num_workers == 1
                     assert list(workers.as_done(work.square, [(3,)])) == [(0, 9)]
                     assert workers.submit(work.begun).result()[1] == ["ready"]
+                    refuses_other_versions(address, workers)
                     lost = workers.submit(work.slow, 60.0)
                     process.kill()
                     with pytest.raises(SchedulerLostError, match=f"the scheduler at {address} is gone"):

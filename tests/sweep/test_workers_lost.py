@@ -1,0 +1,155 @@
+"""A sweep whose workers, or whose scheduler, are killed, and one in jobs of Slurm: nothing is lost, nothing twice, and
+its bytes are those of a run of one process that nothing disturbed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from simfrontier.sweep import read_rows
+from simfrontier.sweep.journal import NAME
+from tests.invoke import ROOT, invoke
+from tests.processes import leaves_ctrl_c, workers_of
+from tests.sweep.studies import HOOK, document, write
+from tests.workers import standin_slurm
+from tests.workers.dask_processes import free_port, scheduler_at, until_there, worker_at
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
+LIMIT_S = 240.0  # machines are noisy
+KILLS = 10
+SLURM = """
+title = "stand-in"
+source = "this test"
+account = "abc123"
+time_limit = "00:10:00"
+wait_s = 120
+processes = 2
+cores = 2
+memory = "2GB"
+host = "127.0.0.1"
+"""
+
+
+def sweep(path: Path, out: Path, *more: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "simfrontier", "sweep", str(path), "--out", str(out), *more]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def study(folder: Path, count: int) -> Path:
+    """A study of so many points, and in `whole` what one process makes of it."""
+    path = write(folder, document({"key": HOOK, "range": {"from": 1e-6, "to": 1e-4, "count": count}}))
+    assert invoke("sweep", path, "--out", folder / "whole", "--jobs", "1").code == 0
+    return path
+
+
+def same(folder: Path, out: Path, count: int) -> None:
+    """The bytes of the data set are those of `whole`, and each row is there once."""
+    for part in ("rows.parquet/part-00000.parquet", "manifest.json", "study.toml", "index.html"):
+        assert (out / part).read_bytes() == (folder / "whole" / part).read_bytes(), part
+    table = read_rows(out)
+    rows = list(zip(table["point"].to_pylist(), table["plan"].to_pylist(), strict=True))
+    assert rows == [(number, plan) for number in range(count) for plan in ("ddp", "zero1")]
+
+
+def until(true: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while not true():
+        assert time.monotonic() < deadline and process.poll() is None, process.communicate()
+        time.sleep(0.02)
+
+
+def has_rows(out: Path) -> bool:
+    """Whether some points are kept."""
+    journal = out / NAME
+    return journal.is_file() and journal.stat().st_size > 100
+
+
+@contextmanager
+def ended(*processes: subprocess.Popen[bytes]) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def test_workers_that_are_killed_ten_times_lose_nothing(tmp_path: Path) -> None:
+    path, count = study(tmp_path, 120), 120
+    process = sweep(path, tmp_path / "out", "--jobs", "2")
+    killed: set[int] = set()
+
+    def kill_one() -> bool:
+        """A worker that is ready for calls, where there is one that was not killed."""
+        for pid in workers_of(process.pid):
+            if pid not in killed and leaves_ctrl_c(pid):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                    killed.add(pid)
+                    return True
+        return False
+
+    until(lambda: has_rows(tmp_path / "out"), process)
+    for _ in range(KILLS):
+        until(kill_one, process)
+        time.sleep(0.1)
+    assert process.poll() is None and len(killed) == KILLS
+    _, err = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 0 and "simfrontier:" not in err, err
+    same(tmp_path, tmp_path / "out", count)
+
+
+def test_a_scheduler_that_is_killed_is_one_line_and_a_new_one_goes_on(tmp_path: Path) -> None:
+    path, count = study(tmp_path, 120), 120
+    out = tmp_path / "out"
+    address = f"tcp://127.0.0.1:{free_port()}"
+    scheduler = scheduler_at(address)
+    with ended(scheduler, *(worker_at(address, tmp_path / f"first{number}") for number in range(2))):
+        until_there(address, 2)
+        process = sweep(path, out, "--scheduler", address)
+        until(lambda: has_rows(out), process)
+        scheduler.kill()
+        _, err = process.communicate(timeout=LIMIT_S)
+    said = [line for line in err.splitlines() if line.startswith("simfrontier:")]
+    assert process.returncode == 1 and "Traceback" not in err, err
+    assert said[0].startswith("simfrontier: Dask's pages of what the workers do: http://")
+    assert said[1].startswith(f"simfrontier: the scheduler at {address} is gone; ") and len(said) == 2
+    assert said[1].endswith(f" of {count} points are kept: the same command goes on from there")
+    kept = int(said[1].partition("gone; ")[2].split()[0])
+    assert 0 < kept < count
+    address = f"tcp://127.0.0.1:{free_port()}"
+    with ended(scheduler_at(address), *(worker_at(address, tmp_path / f"then{number}") for number in range(2))):
+        until_there(address, 2)
+        process = sweep(path, out, "--scheduler", address)
+        printed, err = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 0, err
+    assert f"{count} points, {kept} of them known before." in printed
+    same(tmp_path, out, count)
+
+
+def test_a_sweep_in_jobs_of_slurm_has_the_same_bytes_and_cancels_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, count = study(tmp_path, 40), 40
+    slurm, settings = tmp_path / "slurm", tmp_path / "mine.toml"
+    monkeypatch.setenv("PATH", f"{standin_slurm.installed(slurm)}:{os.environ['PATH']}")
+    settings.write_text(f'{SLURM}scratch = "{tmp_path}"\n', encoding="utf-8")
+    planned = invoke("sweep", path, "--slurm", settings, "--dry-run")
+    assert "on 2 processes" in planned.out and standin_slurm.log(slurm) == []
+    process = sweep(path, tmp_path / "out", "--slurm", str(settings))
+    printed, err = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 0, err
+    assert f"{count} points." in printed.splitlines()
+    said = [line for line in err.splitlines() if line.startswith("simfrontier:")]
+    assert said[0] == "simfrontier: waiting for the first worker of 1 job of Slurm (stand-in), up to 120 s"
+    assert said[1].startswith("simfrontier: Dask's pages of what the workers do: http://") and len(said) == 2
+    assert standin_slurm.log(slurm) == ["sbatch 1001", "scancel 1001"] and standin_slurm.running(slurm) == []
+    same(tmp_path, tmp_path / "out", count)
