@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from simfrontier.errors import InputError
+from simfrontier.limits import SWEEP_POINTS
 from simfrontier.records import dataclass
 from simfrontier.scenario import scenario_of
 from simfrontier.sweep.axes import SampledAxis
@@ -25,7 +26,7 @@ from simfrontier.workers import Place
 
 ROUND = 8  # points of a search that are asked for at once: what it proposes does not depend on the number of workers
 QUIET_ROUNDS = 5  # of a search without a better point by the precision that is wanted: it ends
-FIRST = 4  # of the points of a round, those that may come from estimates: the rest is the search's own
+FIRST = 4  # points of a search that come from estimates, at least
 NORMAL_90 = 1.645  # half the width of a normal's central 90 %, in standard deviations
 GROWING = ("random", "sobol", "saltelli")  # ways of sampling of which more points begin with the fewer
 
@@ -81,7 +82,8 @@ def _sampled(study: SweepStudy, folder: Path, place: Place, until: Until, report
             )
             if is_enough:
                 return AdaptiveOutcome(outcome=outcome, study=now)
-            study.with_samples(2 * count).refuse_many()
+            if SWEEP_POINTS.fault(study.with_samples(2 * count).count):
+                return AdaptiveOutcome(outcome=outcome, study=now)
             count *= 2
 
 
@@ -100,8 +102,11 @@ def _half_width(study: SweepStudy, folder: Path, outcome: SweepOutcome) -> float
         except InputError:
             return math.inf
     known = values[np.isfinite(values)]
-    if len(known) < 2:
-        return math.inf
+    if len(known) < 2 or known.mean() == 0.0:
+        text = (
+            f"{len(known)} of {len(values)} points have the goal, with a mean of {known.mean() if len(known) else 0:g}"
+        )
+        raise InputError(f"{text}; allowed with a precision: a goal that is not 0", where="--until")
     return float(NORMAL_90 * known.std(ddof=1) / math.sqrt(len(known)) / abs(known.mean()))
 
 
@@ -121,8 +126,8 @@ def _searched(study: SweepStudy, folder: Path, place: Place, until: Until | None
         for axis in study.searched
     ]
     search = Search(dimensions=dimensions, is_most=goal.best == "most", seed=table.seed)
-    most = table.points if until is None or until.points is None else until.points
-    estimated = list(_estimated(study, table.estimates, table.seed))[: max(FIRST, most // 4)]
+    most = _most_points(table.points, until)
+    estimated = list(_estimated(study, table.estimates, table.seed))[: max(FIRST, table.points // 4)]
     for settings in estimated:
         search.put_first({axis.key: _place(axis, settings[axis.key]) for axis in study.searched})
     rows: list[tuple[Value, ...]] = []
@@ -138,13 +143,20 @@ def _searched(study: SweepStudy, folder: Path, place: Place, until: Until | None
             search.tell([None if math.isnan(value) else value for value in values[-len(asked) :]])
             bests.append(_best(values, goal.best == "most"))
             if until is not None and until.seconds is not None:
-                is_enough = time.monotonic() - started >= until.seconds
+                is_enough = time.monotonic() - started >= until.seconds or len(rows) >= most
             elif until is not None and until.precision is not None:
                 is_enough = _is_quiet(bests, until.precision) or len(rows) >= most
             else:
                 is_enough = len(rows) >= most
             if is_enough:
                 return AdaptiveOutcome(outcome=outcome, study=now, estimated=min(len(estimated), len(rows)))
+
+
+def _most_points(points: int, until: Until | None) -> int:
+    """How many points a search has at most: those of the study, unless --until says how many, or for how long."""
+    if until is not None and until.points is not None:
+        return until.points
+    return SWEEP_POINTS.most if until is not None and until.seconds is not None else points
 
 
 def _place(axis: SampledAxis, value: Value) -> Number:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simfrontier.errors import InputError, nearest
 from simfrontier.study import COLUMNS, MORE_COLUMNS
 from simfrontier.sweep.form import GoalTable, StudyFile
+from simfrontier.sweep.indices import LEAST_ROUNDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,10 +22,13 @@ GOALS = tuple(column for column in (*COLUMNS, *MORE_COLUMNS) if column not in NO
 def refuse_goal(file: StudyFile) -> None:
     """Raise InputError for a goal that no row has, and where there is none though it is needed."""
     goal = file.goal
+    sampling = file.sampling
+    if sampling is not None and sampling.method == "saltelli":
+        _refuse_design(file, sampling.count)
     if goal is None:
         if file.search is not None:
             raise InputError("has no goal; allowed: a study with a table goal", key=("search",))
-        if file.sampling is not None and file.sampling.method == "saltelli":
+        if sampling is not None and sampling.method == "saltelli":
             raise InputError("saltelli has no goal; allowed: a study with a table goal", key=("sampling", "method"))
         return
     if goal.column not in GOALS:
@@ -32,12 +37,36 @@ def refuse_goal(file: StudyFile) -> None:
         raise InputError("got against without plan; allowed: with plan", key=("goal", "against"))
 
 
+def refuse_plans(goal: GoalTable, plans: Collection[str]) -> None:
+    """Raise InputError for a plan that a scenario of the study has not."""
+    for key in ("plan", "against"):
+        name = getattr(goal, key)
+        if name is not None and name not in plans:
+            raise InputError(f'no plan "{name}" in all scenarios; {nearest(name, plans)}', key=("goal", key))
+
+
+def _refuse_design(file: StudyFile, count: int) -> None:
+    """Raise InputError for a design of which no indices would be found."""
+    if count < LEAST_ROUNDS or count & (count - 1):
+        text = f"got {count}, allowed with saltelli: a power of two, {LEAST_ROUNDS} or more"
+        raise InputError(text, key=("sampling", "count"))
+    if len(file.scenarios) > 1:
+        raise InputError(f"got {len(file.scenarios)}, allowed with saltelli: one", key=("scenarios",))
+    if file.filters:
+        raise InputError("stand beside saltelli, which needs all points; allowed: none", key=("filters",))
+    for number, table in enumerate(file.axes):
+        if table.between is None and table.among is None and (table.samples is None or table.samples.count is not None):
+            raise InputError("is not sampled; allowed with saltelli: between, among, samples", key=("axes", number))
+
+
 def refuse_beside_search(file: StudyFile) -> None:
     """Raise InputError for what a study that searches cannot have."""
     if file.sampling is not None:
         raise InputError("stands beside search; allowed: one of the two", key=("sampling",))
     if len(file.scenarios) > 1:
         raise InputError(f"got {len(file.scenarios)}, allowed beside search: one", key=("scenarios",))
+    if file.replay:
+        raise InputError("stands beside search, whose points are not known before; allowed: false", key=("replay",))
     if file.filters:
         raise InputError("stand beside search; allowed: ends of its axes instead", key=("filters",))
 

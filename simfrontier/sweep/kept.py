@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Block = Callable[[], "pa.Table"]  # a part of a file, read when it is asked for
+MARKS = ("digest", "point")  # which say where the rows of a point end; rows beside the data set have no point
 MOST_READ = 8  # blocks that are held in memory
 
 
@@ -37,11 +38,12 @@ class KeptRows:
         """The digests of all points that are there."""
         return (digest.hex() for digest in self._places)
 
-    def add_block(self, block: Block, digests: Iterable[str]) -> None:
-        """Add a block whose rows have these digests, in order; points that are there already stay where they are."""
+    def add_block(self, block: Block, digests: Sequence[str], points: Sequence[int] | None = None) -> None:
+        """Add a block whose rows have these digests, in order; points that are there already stay where they are.
+        `points`: the number of each row's point, where neighbours may be points of one digest."""
         number, first = len(self._blocks), 0
         self._blocks.append(block)
-        for digest, rows in groupby(digests):
+        for (digest, _), rows in groupby(zip(digests, points or [0] * len(digests), strict=True)):
             count = sum(1 for _ in rows)
             self._places.setdefault(bytes.fromhex(digest), (number, first, count))
             first += count
@@ -56,8 +58,9 @@ class KeptRows:
             with pq.ParquetFile(path) as file:
                 refuse_columns(file.schema_arrow, str(path))
                 for group in range(file.num_row_groups):
-                    digests = file.read_row_group(group, columns=["digest"]).column(0).to_pylist()
-                    self.add_block(_group(path, group, names), digests)
+                    table = file.read_row_group(group, columns=[name for name in MARKS if name in file.schema.names])
+                    marks = [table.column(name).to_pylist() for name in table.column_names]
+                    self.add_block(_group(path, group, names), *marks)
         except (OSError, ValueError, pa.ArrowException) as error:
             raise InputError(f"cannot be read: {first_line(error)}; allowed: another --out", where=str(path)) from None
 

@@ -88,9 +88,14 @@ class ReplayRunner:
             return None
 
     def _rows(self, point: Point, place: int, found: Mapping[tuple[str, int], tuple[Row, Answers] | None]) -> list[Row]:
-        if not all(each is not None and each[1].trusted[place] for each in found.values()):
+        if not all(each is not None and _is_replayed(each[1], place) for each in found.values()):
             return self.simulator.rows_of(point)
         return [_row(each, place) for each in found.values() if each is not None]
+
+
+def _is_replayed(answers: Answers, place: int) -> bool:
+    """Whether an answer is one to be trusted; steps that were simulated for others get a full row instead."""
+    return bool(answers.trusted[place] and not answers.simulated[place])
 
 
 def _row(answered: tuple[Row, Answers], place: int) -> Row:

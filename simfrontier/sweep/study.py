@@ -16,7 +16,7 @@ from simfrontier.scenario import Scenario, load_scenario, scenario_of
 from simfrontier.sweep.axes import Axis, SampledAxis, Settings, axes_of, searched_axes
 from simfrontier.sweep.filters import Filter, parse_filter, refuse_unknown
 from simfrontier.sweep.form import StudyFile, Value
-from simfrontier.sweep.goal import refuse_beside_search, refuse_goal
+from simfrontier.sweep.goal import refuse_beside_search, refuse_goal, refuse_plans
 from simfrontier.sweep.keys import KeyForms, refuse_values, value_of
 
 
@@ -150,6 +150,9 @@ def _resolved(file: StudyFile, where: str, text: str) -> SweepStudy:
         except InputError as error:
             raise error.within(key=("filters", number)) from None
     sources = _sources(file, where, settings, forms)
+    if file.goal is not None:
+        for source in sources.values():
+            refuse_plans(file.goal, source.scenario.plans)
     count = len(sources) * math.prod(axis.count for axis in axes)
     study = SweepStudy(
         where=where,

@@ -52,6 +52,21 @@ def test_a_search_goes_on_to_the_same_points(tmp_path: Path) -> None:
     assert parts[0] == parts[1]
 
 
+def test_a_longer_search_begins_with_the_shorter(tmp_path: Path) -> None:
+    """However many points are asked for, as many of them come from estimates."""
+    short = run_adaptive(searching(tmp_path, 64), tmp_path / "short", ALONE, parse_until("12"))
+    long = run_adaptive(searching(tmp_path, 64), tmp_path / "long", ALONE, parse_until("24"))
+    first, more = ([point.settings for point in each.study.points()] for each in (short, long))
+    assert more[: len(first)] == first
+    assert (short.estimated, long.estimated) == (12, 16)
+
+
+def test_a_search_goes_on_for_a_time(tmp_path: Path) -> None:
+    """Rounds that begin within no time at all: the first alone, whatever the study says of points."""
+    made = run_adaptive(searching(tmp_path, 4), tmp_path / "out", ALONE, parse_until("0.001s"))
+    assert made.outcome.counts.points == 8
+
+
 def test_a_search_for_little_finds_little(tmp_path: Path) -> None:
     made = run_adaptive(searching(tmp_path, column="step_time_s", best="least"), tmp_path / "out", ALONE, None)
     values = goal_values(tmp_path / "out", made.study.file.goal, 16)  # type: ignore[arg-type]
@@ -116,6 +131,22 @@ def test_a_ratio_is_of_two_plans_of_one_size(tmp_path: Path) -> None:
         ({"search": {}, "goal": GOAL, "sampling": {"count": 4}}, "sampling: stands beside search; allowed: one of"),
         ({"search": {}, "goal": GOAL, "filters": ["1 < 2"]}, "filters: stand beside search; allowed: ends of its axes"),
         ({"sampling": {"method": "saltelli", "count": 8}}, "sampling.method: saltelli has no goal; allowed: a study"),
+        (
+            {"sampling": {"method": "saltelli", "count": 12}, "goal": GOAL},
+            "sampling.count: got 12, allowed with saltelli",
+        ),
+        (
+            {"sampling": {"method": "saltelli", "count": 8}, "goal": GOAL, "filters": ["1 < 2"]},
+            "filters: stand beside saltelli, which needs all points; allowed: none",
+        ),
+        (
+            {"goal": {"column": "mfu", "plan": "dpp"}, "search": {}},
+            'goal.plan: no plan "dpp" in all scenarios; did you',
+        ),
+        (
+            {"goal": GOAL, "search": {}, "replay": True},
+            "replay: stands beside search, whose points are not known before",
+        ),
     ],
 )
 def test_a_goal_that_cannot_be_is_one_line(more: dict[str, Any], message: str, tmp_path: Path) -> None:

@@ -304,3 +304,15 @@ def test_a_part_with_other_columns_is_one_line(tmp_path: Path) -> None:
     pq.write_table(pq.read_table(part).drop_columns(["mfu"]), part)
     with pytest.raises(InputError, match='column "mfu" is not there as double; allowed: a data set of this version'):
         ran(made, tmp_path / "out")
+
+
+def test_points_that_are_alike_stay_as_they_are(tmp_path: Path) -> None:
+    """Neighbours with one digest are two points of as many rows, however often the command is given again."""
+    made = study(tmp_path, {"key": MICRO, "values": [1, 1, 2]})
+    out = tmp_path / "out"
+    parts = []
+    for _ in range(3):
+        counts = run_sweep(made, out, Local(jobs=1)).counts
+        assert (counts.points, counts.rows) == (3, 6)
+        parts.append((out / "rows.parquet" / "part-00000.parquet").read_bytes())
+    assert parts[0] == parts[1] == parts[2]
