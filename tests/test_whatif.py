@@ -299,3 +299,10 @@ def test_libraries_of_two_levels_are_refused() -> None:
     scenario = load_scenario("scenarios/frontier-20b.toml", {"library.name": "hierarchical-mpi-rccl"})
     with pytest.raises(InputError, match="a library of two levels"):
         WhatIfs.of(scenario, "zero3", 16)
+
+
+def test_a_key_that_changes_contention_alone_is_refused() -> None:
+    """Channels that hold more compute units slow what runs beside them, and no op by itself."""
+    asked = WhatIfs.of(load_scenario(Path("scenarios/frontier-20b.toml")), "zeropp", 64)
+    with pytest.raises(InputError, match="units_per_channel: changes the step, but the time alone of no op"):
+        asked.step_s({"library.overrides.units_per_channel": np.linspace(0.1, 4.0, 30)})

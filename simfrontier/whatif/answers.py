@@ -27,12 +27,14 @@ class Answers:
     simulated   [num_variations] whether it was simulated exactly
     spread      [num_variations] by how much, in relation to it, the steps differ from which it was replayed
     left_out    [num_steps] relative errors of simulated steps, each left out and answered from the others
+    is_unlike   [num_variations] whether the library takes another algorithm there than in the steps that answer it
     """
 
     value: Floats
     simulated: NDArray[np.bool_]
     spread: Floats
     left_out: Floats
+    is_unlike: NDArray[np.bool_]
 
     @property
     def error(self) -> float:
@@ -42,7 +44,18 @@ class Answers:
     @property
     def trusted(self) -> NDArray[np.bool_]:
         """[num_variations] which answers are good enough; whoever needs another one simulates it."""
-        return self.simulated | ((self.spread <= TRUSTED_SPREAD) & (self.error <= TRUSTED_ERROR))
+        is_near = (self.spread <= TRUSTED_SPREAD) & (self.error <= TRUSTED_ERROR)
+        return self.simulated | (is_near & ~self.is_unlike)
+
+    def first(self, num: int) -> Answers:
+        """Those of the first variations."""
+        return Answers(
+            value=self.value[:num],
+            simulated=self.simulated[:num],
+            spread=self.spread[:num],
+            left_out=self.left_out,
+            is_unlike=self.is_unlike[:num],
+        )
 
     def over(self, other: Answers) -> Answers:
         """The ratio to those of another plan, of the same variations; errors add."""
@@ -52,6 +65,7 @@ class Answers:
             simulated=self.simulated & other.simulated,
             spread=np.maximum(self.spread, other.spread),
             left_out=np.hypot(self.left_out[:num], other.left_out[:num]),
+            is_unlike=self.is_unlike | other.is_unlike,
         )
 
 
@@ -77,7 +91,11 @@ def answered(bases: Bases) -> Answers:
     is_simulated = np.zeros(num, bool)
     is_simulated[bases.number] = True
     return Answers(
-        value=value[1:], simulated=is_simulated[1:], spread=spread[1:], left_out=_left_out(bases, logs, usable)
+        value=value[1:],
+        simulated=is_simulated[1:],
+        spread=spread[1:],
+        left_out=_left_out(bases, logs, usable),
+        is_unlike=bases.prices.has_other_ways[1:],
     )
 
 

@@ -6,7 +6,7 @@ How far apart two variations are is counted in seconds: by how much the times al
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -80,6 +80,14 @@ def simulated_bases(
         steps=tuple(steps),
         times=times,
     )
+
+
+def unseen(prices: VariedPrices, step: SimulatedStep, keys: Sequence[str], first: int) -> tuple[str, ...]:
+    """The keys that change the time alone of no op, such as what ops take of each other's links: nothing tells their
+    variations apart. From `first` on there are two variations for each key, which differ in it alone."""
+    times = np.concatenate([prices.alone_s(op)[:, first : first + 2 * len(keys)] for op, _ in _counted(step)])
+    is_same = (times[:, 0::2] == times[:, 1::2]).all(axis=0)
+    return tuple(key for key, same in zip(keys, is_same.tolist(), strict=True) if same)
 
 
 def _counted(step: SimulatedStep) -> Iterator[tuple[Op, int]]:

@@ -27,6 +27,7 @@ class VariedPrices:
         self.cluster, self.numbers = cluster, numbers
         self.rates = VariedRates(cluster, numbers)
         self._known: dict[int, Floats] = {}
+        self.has_other_ways = np.zeros(numbers.variations.num, bool)  # where a call goes by another algorithm
 
     def alone_s(self, op: Op) -> Floats:
         """Time of an op; nothing where a class has no part in it, or stands still."""
@@ -69,7 +70,8 @@ class VariedPrices:
         if cluster.table(op) is not None:
             return np.repeat(base[:, None], variations.num, axis=1)
         out = np.empty((len(base), variations.num))
-        for _, name in variations.apart(partial(self._taken, op)):
+        for those, name in variations.apart(partial(self._taken, op)):
+            self.has_other_ways[those] |= name != cluster.algorithms[op.number]
             for cls, sent in enumerate(self._sent(op, name, len(base))):
                 if not base[cls]:
                     continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,10 +15,11 @@ from simfrontier.scenario import Scenario
 from simfrontier.simulation import Fidelity, SimulatedStep
 from simfrontier.study import BuiltSchedule, ScheduleCache, simulated
 from simfrontier.whatif.answers import Answers, answered
-from simfrontier.whatif.bases import simulated_bases
+from simfrontier.whatif.bases import simulated_bases, unseen
 from simfrontier.whatif.numbers import varied_numbers, with_settings
 from simfrontier.whatif.prices import VariedPrices
 
+UNSEEN: Final = 0.001  # of a step, by which numbers may change it of which no answer knows
 STEPS: Final = 12  # that are simulated for a question
 
 
@@ -58,13 +59,41 @@ class WhatIfs:
         given = {key: np.asarray(values, float).reshape(-1) for key, values in axes.items()}
         if fault := WHAT_IFS.fault(max(map(len, given.values()), default=0)):
             raise InputError(fault)
+        num = max(map(len, given.values()), default=0)
+        given = _with_ends(given)
         prices = VariedPrices(self.step.cluster, varied_numbers(self.scenario, given))
+        self._refuse_unseen(unseen(prices, self.step, tuple(given), num + 1), given)
 
         def simulate(variation: int) -> SimulatedStep:
             changed = with_settings(self.scenario, {key: float(values[variation - 1]) for key, values in given.items()})
             return simulated(changed, self.built, self.step.fidelity)
 
-        return answered(simulated_bases(prices, self.step, simulate, num_steps))
+        return answered(simulated_bases(prices, self.step, simulate, num_steps)).first(num)
+
+    def _refuse_unseen(self, keys: Sequence[str], given: Mapping[str, Floats]) -> None:
+        """Raise InputError where keys that change the time alone of no op change the step all the same, from their
+        least to their greatest values together, the others at their first. Without contention they cannot."""
+        if not keys or self.step.fidelity == "analytic":
+            return
+        first = {key: float(values[0]) for key, values in given.items()}
+        least, most = (
+            simulated(with_settings(self.scenario, first | ends), self.built, self.step.fidelity).step_s
+            for ends in ({key: float(given[key].min()) for key in keys}, {key: float(given[key].max()) for key in keys})
+        )
+        if abs(most / least - 1.0) > UNSEEN:
+            text = f"{', '.join(keys)}: changes the step, but the time alone of no op, which what-ifs go by"
+            raise InputError(f"{text}; allowed: simulate it")
+
+
+def _with_ends(given: Mapping[str, Floats]) -> dict[str, Floats]:
+    """The variations, and for each key two more that differ in it alone: its least and its greatest value."""
+    if len({len(values) for values in given.values()}) != 1 or not all(map(len, given.values())):
+        return dict(given)  # which is refused
+    keys = list(given)
+    more = {key: np.full(2 * len(keys), values[0]) for key, values in given.items()}
+    for place, key in enumerate(keys):
+        more[key][2 * place : 2 * place + 2] = given[key].min(), given[key].max()
+    return {key: np.concatenate([values, more[key]]) for key, values in given.items()}
 
 
 def _why_not(step: SimulatedStep) -> str:
