@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -56,14 +57,18 @@ def page_data(
         "mostLines": SWEEP_LINES.most,
         "varied": varied,
         "parallel": [*varied, *RESULTS_DRAWN],
-        "coloured": [name for name in (*varied, *values) if _varies(found, name)],
-        "measures": [
-            name for name in values if isinstance(found.rows[name], Numbers) and name not in ("devices", "nodes")
-        ],
+        "coloured": [name for name in dict.fromkeys((*varied, *values)) if _varies(found, name)],
+        "measures": [name for name in values if _has_numbers(found, name) and name not in ("devices", "nodes")],
         "ordered": [*dict.fromkeys((*FRONT, *ordered))],
         "front": list(FRONT),
         "table": {"columns": [*varied, *RESULTS_DRAWN], "sorted": PACE},
     }
+
+
+def _has_numbers(found: SweepFindings, name: str) -> bool:
+    """Whether a column is of numbers, and any row has one."""
+    column = found.rows[name]
+    return isinstance(column, Numbers) and any(math.isfinite(value) for value in column.values)
 
 
 def varied_columns(found: SweepFindings) -> list[str]:

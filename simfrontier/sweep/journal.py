@@ -58,9 +58,10 @@ class Journal:
 def journal_in(folder: Path, study: str) -> Iterator[Journal]:
     """The journal in a folder, made if there is none, for this process alone; what was cut short is removed from its
     end. Raises InputError where it cannot be written, another process writes it, or it is of another study."""
-    path = folder / NAME
-    if not path.exists():
-        write_durable(path, _entry(BEGIN + study.encode()))
+    path, begin = folder / NAME, _entry(BEGIN + study.encode())
+    is_made = not path.exists()
+    if is_made:
+        write_durable(path, begin)
     try:
         file = os.open(path, os.O_RDWR | os.O_APPEND | NO_LINKS)
     except OSError as error:
@@ -72,7 +73,13 @@ def journal_in(folder: Path, study: str) -> Iterator[Journal]:
             os.ftruncate(file, size)
         except OSError as error:
             raise not_written(folder, error) from None
-        yield Journal(path=path, file=file, size=size)
+        journal = Journal(path=path, file=file, size=size)
+        try:
+            yield journal
+        except BaseException:
+            if is_made and journal.size <= len(begin):  # for nothing
+                path.unlink(missing_ok=True)
+            raise
     finally:
         os.close(file)
 

@@ -81,16 +81,18 @@ def run_sweep(
     refuse_folder(folder, study.name)
     ensure_writable(folder)
     made = [each for each in (folder, *folder.parents) if not each.exists()]
-    kept = kept_in(folder)
-    digests, new = _compared(study, kept)
+    digests = _digests(study)
     if not digests:
         raise InputError("no points are left by its filters; allowed: a study with a point", where=study.where)
-    known = len(digests) - len(new)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise not_written(folder, error) from None
+    # Rows are looked for by who holds the journal: another process may replace the data set until then.
     with _removed_if_empty(made), journal_in(folder, study.name) as journal:
+        kept = kept_in(folder)
+        new = _new(digests, kept)
+        known = len(digests) - len(new)
         if new:
             run = _Run(study, kept, journal, report, len(digests), known)
             with nullcontext(workers) if workers is not None else workers_of(study, place) as at_work:
@@ -99,20 +101,22 @@ def run_sweep(
     return SweepOutcome(folder=folder, counts=counts, known=known)
 
 
-def _compared(study: SweepStudy, kept: KeptRows) -> tuple[list[bytes], set[int]]:
-    """The digests of all points, and the numbers of those that have to be simulated: the first of each digest that is
-    not kept."""
+def _digests(study: SweepStudy) -> list[bytes]:
+    """The digests of all points."""
     of = Digests(study)
     digests = [bytes.fromhex(of.of(point)) for point in study.points()]
-    if study.file.replay:
-        digests = _of_questions(study, digests)
+    return _of_questions(study, digests) if study.file.replay else digests
+
+
+def _new(digests: Sequence[bytes], kept: KeptRows) -> set[int]:
+    """The numbers of points that have to be simulated: the first of each digest that is not kept."""
     new: set[int] = set()
     seen: set[bytes] = set()
     for number, digest in enumerate(digests):
         if digest not in seen and digest.hex() not in kept:
             seen.add(digest)
             new.add(number)
-    return digests, new
+    return new
 
 
 def _of_questions(study: SweepStudy, digests: Sequence[bytes]) -> list[bytes]:

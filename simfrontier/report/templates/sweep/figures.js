@@ -126,7 +126,8 @@ function heatFigure(rows, x, y, value, how) {
 }
 
 // Rows in two columns, those on the front with a ring and joined by a line.
-function frontFigure(rows, front, x, y, plan, marks, wordsOf) {
+function frontFigure(all, front, x, y, plan, marks, wordsOf) {
+  const rows = all.filter((row) => x.values[row] !== null && y.values[row] !== null);
   const [across, up] = [scaleOf(x, rows), scaleOf(y, rows)];
   const place = (column, by, row) => Number((column.values[row] / by).toPrecision(6));
   const points = (some) => ({
