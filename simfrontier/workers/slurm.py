@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import tempfile
 import time
@@ -33,6 +34,10 @@ class SlurmWorkers:
             raise InputError(
                 "needs the package dask-jobqueue; allowed: pip install 'simfrontier[sweep]'", where="--slurm"
             ) from None
+        if shutil.which("sbatch") is None:
+            raise InputError(
+                "there is no sbatch here; allowed: on a machine with Slurm, or --scheduler, --jobs", where="--slurm"
+            )
         dask: Any = distributed
         self.cluster: Any = None
         self.client: Any = None

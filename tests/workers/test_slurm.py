@@ -11,6 +11,7 @@ import pytest
 
 from simfrontier.errors import InputError
 from simfrontier.workers import SlurmJobs, Workers, load_slurm
+from tests.invoke import ROOT
 from tests.workers import standin_slurm, work
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="starts processes by bash and setsid")
@@ -33,6 +34,7 @@ prologue = ["export MADE_READY=1"]
 def test_calls_are_done_in_jobs_that_are_cancelled_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     slurm = tmp_path / "slurm"
     monkeypatch.setenv("PATH", f"{standin_slurm.installed(slurm)}:{os.environ['PATH']}")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))  # jobs begin where nothing is imported yet
     settings = tmp_path / "mine.toml"
     settings.write_text(SETTINGS.replace('host = "127.0.0.1"', f'host = "127.0.0.1"\nscratch = "{tmp_path}"'))
     said: list[str] = []
@@ -61,3 +63,12 @@ def test_every_file_of_the_catalog_is_the_base_of_ones_own(name: str, tmp_path: 
     mine = tmp_path / "mine.toml"
     mine.write_text(f'base = "{name}"\naccount = "abc123"\njobs = 3\n')
     assert load_slurm(str(mine)).num_workers == 3 * load_slurm(str(mine)).processes
+
+
+def test_without_slurm_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    settings = tmp_path / "mine.toml"
+    settings.write_text(SETTINGS)
+    place = SlurmJobs(settings=load_slurm(str(settings)))
+    with pytest.raises(InputError, match=r"^--slurm: there is no sbatch here; allowed: on a machine with Slurm"):
+        Workers(place).__enter__()
