@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from simfrontier.errors import InputError
@@ -92,11 +92,6 @@ def refuse_columns(found: pa.Schema, where: str) -> None:
                 "simfrontier, or another --out",
                 where=where,
             )
-
-
-def point_settings(study: SweepStudy, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The cells of the axes' columns of a point, without their types."""
-    return {key: settings[key] for key in study.keys}
 
 
 def _type(name: str) -> pa.DataType:
