@@ -119,7 +119,8 @@ def _level(kind: CollectiveKind) -> Callable[[Library, str, float], Library]:
         levels = two.calls[kind]
         if name == "hop_between_nodes_s":
             ring = replace(levels.between.ring, hop_between_nodes_s=value)
-            levels = replace(levels, between=replace(levels.between, ring=ring))
+            direct = replace(levels.between.direct, hop_between_nodes_s=value)
+            levels = replace(levels, between=replace(levels.between, ring=ring, direct=direct))
         else:
             levels = _with(levels, name, value)
         return replace(library, two_level=replace(two, calls={**two.calls, kind: levels}))
