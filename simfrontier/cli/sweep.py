@@ -24,6 +24,7 @@ from simfrontier.sweep import (
     goal_answer,
     goal_document,
     parse_until,
+    refuse_until,
     run_adaptive,
     run_sweep,
     seconds_of,
@@ -40,10 +41,16 @@ TOLD_POINTS: Final = 2_000  # from so many on their number and their time are sa
 MANY: Final = 4  # values of axes that are shown of a row
 
 
-def describe(study: SweepStudy, place: Place, as_json: bool) -> None:
-    """Print how many points a study has, its axes, and how long it would take; nothing is simulated."""
+def describe(study: SweepStudy, place: Place, until: str | None, as_json: bool) -> None:
+    """Print how many points a study has, its axes, and how long it would take; nothing is simulated. Of a search, or
+    with --until: how many it has at most, where that is known."""
+    enough = None if until is None else parse_until(until)
+    if enough is not None:
+        refuse_until(study, enough)
     is_counted = study.count <= SWEEP_POINTS.most
-    points = sum(1 for _ in study.points()) if is_counted else study.count
+    points = sum(1 for _ in study.points()) if is_counted and not study.searched else study.count
+    if enough is not None and enough.points is not None:
+        points = enough.points
     if points == 0:
         raise InputError("no points are left by its filters; allowed: a study with a point", where=study.where)
     seconds = seconds_of(study) * points / study.count
@@ -51,11 +58,15 @@ def describe(study: SweepStudy, place: Place, as_json: bool) -> None:
         typer.echo(json.dumps(_document(study, points, seconds), indent=1))
         return
     screen = console()
-    left = f", of {study.count:,} before its filters" if points < study.count else ""
-    screen.print(f"{study.file.title}: {counted(points, 'point')}{left}", soft_wrap=True)
+    left = f", of {study.count:,} before its filters" if study.filters and points < study.count else ""
+    most = "at most " if study.searched or (enough is not None and enough.points is not None) else ""
+    screen.print(f"{study.file.title}: {most}{counted(points, 'point')}{left}", soft_wrap=True)
     screen.print(f"  scenarios: {', '.join(source.scenario.name for source in study.sources.values())}", soft_wrap=True)
     for axis in study.axes:
-        screen.print(f"  {axis.count:,} × {', '.join(axis.keys)}", soft_wrap=True)
+        times = "searched over:" if study.searched else f"{axis.count:,} ×"
+        screen.print(f"  {times} {', '.join(axis.keys)}", soft_wrap=True)
+    if enough is not None and enough.points is None:
+        screen.print(f"  and more, until {until}", soft_wrap=True)
     screen.print(f"{_time(seconds, place)} (forecast from sizes, within a factor of three)", soft_wrap=True)
     if not is_counted:
         screen.print(f"More than are run: {SWEEP_POINTS.fault(points)}", soft_wrap=True)
@@ -71,6 +82,7 @@ def sweep_study(study: SweepStudy, out: Path | None, place: Place, until: str | 
         text = f"{counted(study.count, 'point')}{left}, {_time(seconds_of(study), place)} for those that are new"
         sys.stderr.write(f"simfrontier: {study.where}: {text}\n")
         sys.stderr.flush()
+    ended = ""
     with bar_of_work() as bar:
         task = bar.add_task("simulating points", total=study.count)
 
@@ -82,19 +94,21 @@ def sweep_study(study: SweepStudy, out: Path | None, place: Place, until: str | 
 
         if study.searched or enough is not None:
             made = run_adaptive(study, folder, place, enough, report)
-            study, outcome = made.study, made.outcome
+            study, outcome, ended = made.study, made.outcome, made.ended
         else:
             outcome = run_sweep(study, folder, place, report)
     answer = goal_answer(study, folder, outcome.counts.points)
     write_goal(answer, folder)
     has_page = _has_page(folder)
     if as_json:
-        typer.echo(json.dumps(_outcome(study, outcome, answer), indent=1))
+        typer.echo(json.dumps({**_outcome(study, outcome, answer), "ended": ended}, indent=1))
         return outcome.counts.refused_whole < outcome.counts.points
     _print(study, outcome, has_page)
     if answer is not None:
         for each in goal_lines(study, answer):
             console().print(each, soft_wrap=True)
+    if ended:
+        console().print(f"{ended}.", soft_wrap=True)
     return outcome.counts.refused_whole < outcome.counts.points
 
 

@@ -49,6 +49,6 @@ def sweep(
     place = place_of(jobs, scheduler, slurm, dashboard, cores())
     loaded = load_study(study)
     if dry_run:
-        describe(loaded, place, json)
+        describe(loaded, place, until, json)
     elif not sweep_study(loaded, out, place, until, json):
         raise typer.Exit(1)

@@ -1,4 +1,4 @@
-from .adaptive import run_adaptive as run_adaptive
+from .adaptive import refuse_until as refuse_until, run_adaptive as run_adaptive
 from .answers import (
     GoalAnswer as GoalAnswer,
     goal_answer as goal_answer,

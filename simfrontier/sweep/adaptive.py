@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from simfrontier.errors import InputError
@@ -18,11 +20,11 @@ from simfrontier.sweep.form import Value
 from simfrontier.sweep.goal import goal_values
 from simfrontier.sweep.indices import indices_of
 from simfrontier.sweep.keys import KeyForms
-from simfrontier.sweep.runner import Report, SweepOutcome, run_sweep, workers_of
+from simfrontier.sweep.runner import Progress, Report, SweepOutcome, run_sweep, workers_of
 from simfrontier.sweep.search import Dimension, Number, Search
 from simfrontier.sweep.study import SweepStudy
 from simfrontier.sweep.until import Until
-from simfrontier.workers import Place
+from simfrontier.workers import Place, Workers
 
 ROUND = 8  # points of a search that are asked for at once: what it proposes does not depend on the number of workers
 QUIET_ROUNDS = 5  # of a search without a better point by the precision that is wanted: it ends
@@ -33,12 +35,63 @@ GROWING = ("random", "sobol", "saltelli")  # ways of sampling of which more poin
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdaptiveOutcome:
-    """What a sweep that adds points has made: the outcome of its last round, the study with all points that it came
-    to, and how many of a search's points were proposed by estimates."""
+    """What a sweep that adds points has made: the outcome of all rounds, the study with all points that it came to, and
+    how many of a search's points were proposed by estimates. `ended`: why it ended before the precision that was
+    wanted, as a sentence; empty where it did not."""
 
     outcome: SweepOutcome
     study: SweepStudy
     estimated: int = 0
+    ended: str = ""
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class _Rounds:
+    """The rounds of a sweep, each of which begins with the points of those before it. `most`: points, where it is known
+    how many there are at the end; the others are of the rounds so far: points, those that were there before the first,
+    and those refused."""
+
+    folder: Path
+    place: Place
+    workers: Workers
+    report: Report
+    most: int = 0
+    points: int = 0
+    known: int = 0
+    refused: int = 0
+
+    def run(self, study: SweepStudy) -> SweepOutcome:
+        """The outcome of all rounds with this one. Raises as `run_sweep`."""
+        refused = self.refused
+
+        def told(at: Progress) -> None:
+            self.refused = refused + at.refused
+            known = self.known + max(0, at.known - self.points)
+            self.report(replace(at, known=known, refused=self.refused, total=max(self.most, at.total)))
+
+        outcome = run_sweep(study, self.folder, self.place, told, self.workers)
+        self.known += max(0, outcome.known - self.points)
+        self.points = outcome.counts.points
+        return replace(outcome, known=self.known)
+
+
+def refuse_until(study: SweepStudy, until: Until) -> None:
+    """Raise InputError where points cannot be added until then."""
+    if study.searched:
+        return
+    sampling = study.file.sampling
+    if sampling is None or sampling.method not in GROWING:
+        text = f"allowed: a study that searches, or one with sampling.method {', '.join(GROWING)}"
+        raise InputError(f"not with the points of this study; {text}", where="--until")
+    if until.precision is not None and study.file.goal is None:
+        raise InputError("a precision takes a study with a table goal", where="--until")
+    if until.precision is not None and (len(study.axes) > 1 or len(study.sources) > 1):
+        text = "a precision is of a mean over samples; allowed: a study of one scenario whose axes are all sampled"
+        raise InputError(text, where="--until")
+    if until.points is not None and study.count > until.points:
+        raise InputError(
+            f"the first round alone has {study.count:,} points; allowed: that many or more", where="--until"
+        )
 
 
 def run_adaptive(
@@ -49,6 +102,7 @@ def run_adaptive(
     if study.searched:
         return _searched(study, folder, place, until, report)
     assert until is not None, "a study that is not a search has all of its points at once"
+    refuse_until(study, until)
     return _sampled(study, folder, place, until, report)
 
 
@@ -58,21 +112,14 @@ def run_adaptive(
 def _sampled(study: SweepStudy, folder: Path, place: Place, until: Until, report: Report) -> AdaptiveOutcome:
     """Twice as many samples in each round."""
     sampling = study.file.sampling
-    if sampling is None or sampling.method not in GROWING:
-        text = f"allowed: a study that searches, or one with sampling.method {', '.join(GROWING)}"
-        raise InputError(f"not with the points of this study; {text}", where="--until")
-    if until.precision is not None and study.file.goal is None:
-        raise InputError("a precision takes a study with a table goal", where="--until")
+    assert sampling is not None, "looked at by refuse_until"
     per_sample, started = study.count / sampling.count, time.monotonic()
     count = sampling.count
-    if until.points is not None and study.count > until.points:
-        raise InputError(
-            f"the first round alone has {study.count:,} points; allowed: that many or more", where="--until"
-        )
     with workers_of(study, place) as workers:
+        rounds = _Rounds(folder=folder, place=place, workers=workers, report=report)
         while True:
             now = study.with_samples(count)
-            outcome = run_sweep(now, folder, place, report, workers)
+            outcome = rounds.run(now)
             spent = time.monotonic() - started
             more = 2 * count * per_sample
             is_enough = (
@@ -82,8 +129,9 @@ def _sampled(study: SweepStudy, folder: Path, place: Place, until: Until, report
             )
             if is_enough:
                 return AdaptiveOutcome(outcome=outcome, study=now)
-            if SWEEP_POINTS.fault(study.with_samples(2 * count).count):
-                return AdaptiveOutcome(outcome=outcome, study=now)
+            if fault := SWEEP_POINTS.fault(study.with_samples(2 * count).count):
+                ended = f"Ended before --until: the next round would have too many points ({fault})"
+                return AdaptiveOutcome(outcome=outcome, study=now, ended=ended)
             count *= 2
 
 
@@ -120,7 +168,7 @@ def _searched(study: SweepStudy, folder: Path, place: Place, until: Until | None
         Dimension(
             key=axis.key,
             values=tuple(range(len(axis.among))),
-            between=_ends(axis.between, axis.is_whole),
+            between=axis.between or (0.0, 0.0),
             is_log=axis.is_log,
         )
         for axis in study.searched
@@ -134,22 +182,28 @@ def _searched(study: SweepStudy, folder: Path, place: Place, until: Until | None
     bests: list[float] = []
     started = time.monotonic()
     with workers_of(study, place) as workers:
+        planned = most if until is None or until.seconds is None else 0
+        rounds = _Rounds(folder=folder, place=place, workers=workers, report=report, most=planned)
         while True:
             asked = search.ask(min(ROUND, most - len(rows)))
             rows += [tuple(_value(axis, each[axis.key]) for axis in study.searched) for each in asked]
             now = study.with_points(rows)
-            outcome = run_sweep(now, folder, place, report, workers)
+            outcome = rounds.run(now)
             values = goal_values(folder, goal, len(rows))
             search.tell([None if math.isnan(value) else value for value in values[-len(asked) :]])
             bests.append(_best(values, goal.best == "most"))
-            if until is not None and until.seconds is not None:
-                is_enough = time.monotonic() - started >= until.seconds or len(rows) >= most
-            elif until is not None and until.precision is not None:
-                is_enough = _is_quiet(bests, until.precision) or len(rows) >= most
-            else:
-                is_enough = len(rows) >= most
-            if is_enough:
-                return AdaptiveOutcome(outcome=outcome, study=now, estimated=min(len(estimated), len(rows)))
+            is_over = until is not None and until.seconds is not None and time.monotonic() - started >= until.seconds
+            is_quiet = until is not None and until.precision is not None and _is_quiet(bests, until.precision)
+            if is_over or is_quiet or len(rows) >= most:
+                ended = ""
+                if until is not None and until.precision is not None and not is_quiet:
+                    ended = (
+                        f"Ended at {len(rows):,} points, as many as search.points allows: the best still moved by more "
+                        f"than {until.precision:.3g} of itself"
+                    )
+                return AdaptiveOutcome(
+                    outcome=outcome, study=now, estimated=min(len(estimated), len(rows)), ended=ended
+                )
 
 
 def _most_points(points: int, until: Until | None) -> int:
@@ -172,12 +226,6 @@ def _value(axis: SampledAxis, place: Number) -> Value:
     if axis.among:
         return axis.among[int(place)]
     return place if axis.is_whole else rounded(place)
-
-
-def _ends(between: tuple[float, float] | None, is_whole: bool) -> tuple[float, float]:
-    if between is None:
-        return 0.0, 0.0
-    return (round(between[0]), round(between[1])) if is_whole else (float(between[0]), float(between[1]))
 
 
 def _best(values: Sequence[float], is_most: bool) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from simfrontier.errors import InputError
-from simfrontier.limits import SWEEP_POINTS, SWEEP_SAMPLES
+from simfrontier.limits import LARGEST, SWEEP_POINTS, SWEEP_SAMPLES
 from simfrontier.records import dataclass
 from simfrontier.sweep.distributions import Quantile, quantile_of, rounded
 from simfrontier.sweep.form import AxisTable, LogRangeTable, Method, RangeTable, SamplesTable, SamplingTable, Value
@@ -66,7 +66,14 @@ class SampledAxis:
         """The value below which a share of all lies."""
         if self.quantile is None:
             return self.among[min(int(share * len(self.among)), len(self.among) - 1)]
+        if self.is_whole and self.between is not None:  # as often as any other, also at the ends
+            return round(min(max(self.quantile(share), self.between[0]), self.between[1]))
         return _number(self.quantile(share), self.is_whole)
+
+    def tried(self) -> Axis:
+        """Its smallest and largest value, or all that it is among."""
+        values = self.among or (self.value(0.0), self.value(1.0))
+        return _listed(self.key, values, self.number)
 
 
 def searched_axes(tables: Sequence[AxisTable], is_whole: IsWhole) -> tuple[SampledAxis, ...]:
@@ -79,7 +86,7 @@ def searched_axes(tables: Sequence[AxisTable], is_whole: IsWhole) -> tuple[Sampl
         out.append(made)
     if not out:
         raise InputError("nothing is searched over; allowed: a study with axes", key=("search",))
-    _refuse_twice([Axis(keys=(each.key,), count=1, at=lambda _: (), number=each.number) for each in out])
+    _refuse_twice([each.tried() for each in out])
     return tuple(out)
 
 
@@ -147,8 +154,13 @@ def _axis(table: AxisTable, number: int, is_whole: IsWhole) -> Axis | SampledAxi
         return _in(table.log_range, key, number, whole, "log_range")
     if table.among is not None:
         return SampledAxis(key=key, number=number, quantile=None, is_whole=whole, among=tuple(table.among))
-    samples, name = (table.samples, "samples") if table.samples is not None else (_between(table), "between")
+    name, between = "samples" if table.samples is not None else "between", None
     try:
+        if table.samples is not None:
+            samples = table.samples
+        else:
+            between = _ends(table, whole)
+            samples = _between(between, whole, table.scale == "log")
         quantile = quantile_of(samples)
     except InputError as error:
         raise error.within(key=(name,)) from None
@@ -157,7 +169,7 @@ def _axis(table: AxisTable, number: int, is_whole: IsWhole) -> Axis | SampledAxi
         number=number,
         quantile=quantile,
         is_whole=whole,
-        between=None if table.between is None else (table.between[0], table.between[1]),
+        between=between,
         is_log=table.scale == "log",
     )
     if samples.count is None:
@@ -167,11 +179,24 @@ def _axis(table: AxisTable, number: int, is_whole: IsWhole) -> Axis | SampledAxi
     return _alone(sampled, samples.count, 1 if samples.seed is None else samples.seed)
 
 
-def _between(table: AxisTable) -> SamplesTable:
-    """Equally likely between two numbers, or their logarithms."""
+def _ends(table: AxisTable, is_whole: bool) -> tuple[float, float]:
+    """The ends of `between`: of whole numbers the smallest and the largest that lie in it."""
     assert table.between is not None
     low, high = table.between
-    return SamplesTable(distribution="log-uniform" if table.scale == "log" else "uniform", low=low, high=high)
+    if not is_whole:
+        return low, high
+    if math.ceil(low) > math.floor(high):
+        raise InputError(f"no whole number from {low:g} to {high:g}; allowed: low, then a number above it")
+    return math.ceil(low), math.floor(high)
+
+
+def _between(ends: tuple[float, float], is_whole: bool, is_log: bool) -> SamplesTable:
+    """Equally likely between two numbers, or their logarithms; whole numbers each with what is rounded to them."""
+    low, high = ends
+    if is_log and low <= 0:
+        raise InputError(f"got {low:g}, allowed: above 0, as its logarithm is taken")
+    low, high = (low - 0.5, high + 0.5) if is_whole else (low, high)
+    return SamplesTable(distribution="log-uniform" if is_log else "uniform", low=low, high=high)
 
 
 def _zipped(table: AxisTable, keys: Sequence[str], number: int) -> Axis:
@@ -212,7 +237,8 @@ def _range(table: RangeTable) -> tuple[int, Callable[[int], float]]:
         if to < first:
             raise InputError(f"got {to:g}, allowed: at least from, which is {first:g}", key=("to",))
         step = table.step
-        return math.floor((to - first) / step * (1 + 1e-12) + 1e-9) + 1, lambda place: first + place * step
+        steps = min((to - first) / step * (1 + 1e-12) + 1e-9, LARGEST)  # more than anybody counts
+        return math.floor(steps) + 1, lambda place: first + place * step
     count = table.count or 1
     return count, lambda place: to if place == count - 1 > 0 else first + place * (to - first) / max(1, count - 1)
 

@@ -19,13 +19,14 @@ from simfrontier.errors import InputError
 from simfrontier.records import dataclass
 from simfrontier.study import inputs, versions
 from simfrontier.sweep.columns import AXIS, axis_cell, axis_types, data_schema, refuse_columns, result_schema
-from simfrontier.sweep.journal import NAME as JOURNAL, study_of_journal
+from simfrontier.sweep.journal import NAME as JOURNAL, not_written, study_of_journal
 from simfrontier.sweep.kept import KeptRows, first_line
 from simfrontier.sweep.study import Point, SweepStudy
 from simfrontier.wholefile import MANIFEST, write_whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pydantic import BaseModel
 
 ROWS: Final = "rows.parquet"
 OTHERS: Final = "others.parquet"
@@ -78,7 +79,11 @@ def manifest_of(folder: Path) -> dict[str, Any]:
 
 def refuse_folder(folder: Path, study: str) -> None:
     """Raise InputError for a folder that has other files than those of this study."""
-    if folder.exists() and not folder.is_dir():
+    try:
+        is_there = folder.exists()
+    except OSError as error:  # a name that is too long
+        raise not_written(folder, error) from None
+    if is_there and not folder.is_dir():
         raise InputError(f"--out {folder}: is a file; allowed: a folder, or a name for a new one")
     if not folder.is_dir() or all(each.name.startswith(".") for each in folder.iterdir()):
         return
@@ -153,18 +158,26 @@ def manifest_text(study: SweepStudy, digests: Sequence[bytes], counts: Counts) -
         "title": study.file.title,
         "file": Path(study.where).name,
         "scenarios": {source.scenario.name: inputs(source.scenario) for source in study.sources.values()},
+        "plans": list(study.file.plans),
         "set": study.settings,
         "axes": [{"keys": list(axis.keys), "count": axis.count} for axis in study.axes],
-        "sampling": None if study.file.sampling is None else study.file.sampling.model_dump(),
+        "sampling": _dump(study.file.sampling),
+        "search": _dump(study.file.search),
+        "goal": _dump(study.file.goal),
+        "replay": study.file.replay,
         "filters": list(study.file.filters),
         "fidelity": study.file.fidelity,
         "points": counts.points,
         "rows": counts.rows,
         "refused": counts.refused,
         "points_sha256": sha256(b"".join(digests)).hexdigest(),
-        "versions": versions("scipy", "pyarrow"),
+        "versions": versions("scipy", "pyarrow", *(["optuna"] if study.searched else [])),
     }
     return json.dumps(document, indent=1, default=str, ensure_ascii=False) + "\n"
+
+
+def _dump(table: BaseModel | None) -> dict[str, Any] | None:
+    return None if table is None else table.model_dump()
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:

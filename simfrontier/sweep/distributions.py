@@ -8,6 +8,7 @@ from statistics import NormalDist
 from typing import Final
 
 from simfrontier.errors import InputError
+from simfrontier.limits import LARGEST
 from simfrontier.sweep.form import SamplesTable
 
 Quantile = Callable[[float], float]  # of a share in (0, 1)
@@ -44,6 +45,9 @@ def quantile_of(table: SamplesTable) -> Quantile:
             return _cut(NormalDist(_known(table.mean), _known(table.sd)), low, high)
         case "log-normal":
             inner = NormalDist(math.log(_known(table.median)), _known(table.sd))
+            if high is None and inner.inv_cdf(1 - ENDS) > math.log(LARGEST):
+                text = f"got {table.sd:g}, with which numbers go beyond {LARGEST:g}; allowed: less, or with high"
+                raise InputError(text, key=("sd",))
             of_log = _cut(inner, *(None if end is None else math.log(end) for end in (low, high)))
             return lambda share: math.exp(of_log(share))
 

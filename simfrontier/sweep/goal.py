@@ -11,6 +11,7 @@ from simfrontier.errors import InputError, nearest
 from simfrontier.study import COLUMNS, MORE_COLUMNS
 from simfrontier.sweep.form import GoalTable, StudyFile
 from simfrontier.sweep.indices import LEAST_ROUNDS
+from simfrontier.sweep.replayed_columns import REPLAYED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +34,9 @@ def refuse_goal(file: StudyFile) -> None:
         return
     if goal.column not in GOALS:
         raise InputError(f'no column "{goal.column}" of numbers; {nearest(goal.column, GOALS)}', key=("goal", "column"))
+    if file.replay and goal.column not in REPLAYED:
+        allowed = ", ".join(column for column in GOALS if column in REPLAYED)
+        raise InputError(f"got {goal.column}, which replayed rows have not; allowed: {allowed}", key=("goal", "column"))
     if goal.against is not None and goal.plan is None:
         raise InputError("got against without plan; allowed: with plan", key=("goal", "against"))
 

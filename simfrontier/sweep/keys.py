@@ -10,7 +10,9 @@ from simfrontier.errors import InputError, dotted, shown
 from simfrontier.scenario import Scenario, ScenarioKey, path_of, scenario_keys, scenario_of
 from simfrontier.sweep.axes import Axis, Settings
 from simfrontier.sweep.form import Value
+from simfrontier.units import unit_of
 
+OVERRIDES = ("machine.overrides.", "library.overrides.")  # numbers of the files of a machine and a library
 MOST_TRIED = 64  # numbers of an axis that are all tried by themselves; of more the ends, between which all are alike
 
 
@@ -23,6 +25,8 @@ class KeyForms:
 
     def is_whole(self, key: str) -> bool:
         """Whether a key holds a whole number."""
+        if key.startswith(OVERRIDES):
+            return unit_of(key) == "count"
         form = self._of(key)
         return form is not None and form.is_whole
 
@@ -107,15 +111,15 @@ def _tried(axis: Axis) -> list[tuple[int, tuple[Value, ...]]]:
 
 def value_of(scenario: Scenario, settings: Settings, key: str) -> Any:
     """What a key is at a point: as set, as the scenario says, or its default. Raises KeyError where there is none."""
-    if key in settings:
-        return settings[key]
+    path = path_of(key)
+    of_plan = path[0] == "plans" and len(path) > 2
+    same = (key, ".".join(("plans", "*", *path[2:]))) if of_plan else (key,)
+    for name in reversed(list(settings)):  # of two that set it, the last one does
+        if name in same:
+            return _plain(settings[name])
     if key == "scenario":
         return scenario.name
-    path = path_of(key)
-    if path[0] == "plans" and len(path) > 2:
-        every = ".".join(("plans", "*", *path[2:]))
-        if every in settings:
-            return settings[every]
+    if of_plan:
         return _followed(scenario.plans[path[1]], path[2:], key)
     if path[:1] in (("machine",), ("library",)) and path[1:2] == ("overrides",) and len(path) == 3:
         thing = scenario.machine if path[0] == "machine" else scenario.library
@@ -130,8 +134,13 @@ def _followed(value: Any, path: Sequence[str], key: str) -> Any:
         if part not in fields:
             raise KeyError(key)
         value = getattr(value, part)
-    if value is None or isinstance(value, bool | int | float | str):
-        return "" if value is None else value
+    if value is None or isinstance(value, bool | int | float | str | list | tuple):
+        return "" if value is None else _plain(value)
+    raise KeyError(key)
+
+
+def _plain(value: Any) -> Any:
+    """A value as filters see it: the one entry of a list of one."""
     if isinstance(value, list | tuple):
         return value[0] if len(value) == 1 else list(value)
-    raise KeyError(key)
+    return value

@@ -12,6 +12,7 @@ from simfrontier.arrays import Floats
 from simfrontier.errors import SimfrontierError
 from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.study import outcome_of
+from simfrontier.sweep.replayed_columns import KEPT, PER_STEP, STEP
 from simfrontier.sweep.rows import PointRunner, Row
 from simfrontier.sweep.study import Point
 from simfrontier.whatif import TABLES, Answers, WhatIfs
@@ -20,8 +21,6 @@ REPLAY: Final = "replay"  # the fidelity of a row that was not simulated
 FEWEST: Final = 24  # points of a question: a replay simulates 12 of them anyway
 MOST: Final = 4096  # points of a question
 NOT_REPLAYED: Final = ("machine.overrides.device.hbm_bytes",)  # which decides what fits
-_KEPT: Final = ("scenario", "plan", "devices", "nodes", "micro_batch", "grad_accum", "fits", "schedule_digest", "mesh")
-_PER_TIME: Final = ("tflops_per_device", "tokens_per_s")
 
 
 def is_varied(key: str, value: Any) -> bool:
@@ -101,7 +100,7 @@ def _is_replayed(answers: Answers, place: int) -> bool:
 def _row(answered: tuple[Row, Answers], place: int) -> Row:
     base, answers = answered
     step_s = float(answers.value[place])
-    row = {column: base[column] for column in _KEPT}
-    row |= {column: base[column] * base["step_time_s"] / step_s for column in _PER_TIME}
+    row = {column: base[column] for column in KEPT}
+    row |= {column: base[column] * base[STEP] / step_s for column in PER_STEP}
     note = f"replayed from {len(answers.left_out)} simulated steps, {answers.error:.2%} off where that was measured"
-    return row | {"step_time_s": step_s, "fidelity": REPLAY, "note": note}
+    return row | {STEP: step_s, "fidelity": REPLAY, "note": note}

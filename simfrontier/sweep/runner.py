@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,8 @@ from simfrontier.wholefile import ensure_writable
 from simfrontier.workers import Place, SchedulerLostError, WorkerLostError, Workers
 
 MOST_OF_BATCH = 16  # points: what is lost at most of each worker when all is ended
-BATCHES = 8  # for each worker at least, where there are enough points, so that none is waited for long
+WINDOW = 4_096  # points that are held at once, to find those of the same schedules
+PARTS = 4  # of what each worker would have of the points that are left: its next batch
 _mine: list[PointRunner] = []  # of a worker process
 
 
@@ -35,7 +37,8 @@ class StoppedError(SimfrontierError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a sweep is: points that are done, of them those that were there before, and those refused; of all."""
+    """How far a sweep is: points that are done, of them those whose rows were there before, and those refused; of all.
+    A point of the same digest as one before it is done with that."""
 
     done: int
     known: int
@@ -92,9 +95,9 @@ def run_sweep(
     with _removed_if_empty(made), journal_in(folder, study.name) as journal:
         kept = kept_in(folder)
         new = _new(digests, kept)
-        known = len(digests) - len(new)
+        known = sum(digest.hex() in kept for digest in digests)
         if new:
-            run = _Run(study, kept, journal, report, len(digests), known)
+            run = _Run(study, kept, journal, report, total=len(digests), known=known, new=len(new))
             with nullcontext(workers) if workers is not None else workers_of(study, place) as at_work:
                 run.simulate(digests, new, at_work)
         counts = write_dataset(study, digests, kept, folder)
@@ -145,11 +148,11 @@ class _Run:
     """The simulation of what is new."""
 
     def __init__(
-        self, study: SweepStudy, kept: KeptRows, journal: Journal, report: Report, total: int, known: int
+        self, study: SweepStudy, kept: KeptRows, journal: Journal, report: Report, total: int, known: int, new: int
     ) -> None:
         self._study, self._kept, self._journal, self._report = study, kept, journal, report
         self._total, self._known = total, known
-        self._done, self._refused = known, 0
+        self._done, self._refused = total - new, 0
 
     def simulate(self, digests: Sequence[bytes], new: set[int], workers: Workers) -> None:
         """Simulate the new points. Raises as `run_sweep`."""
@@ -159,8 +162,7 @@ class _Run:
             if self._study.file.replay:
                 work, batches = answer_question, _asked(self._study.points(), digests, new)
             else:
-                size = max(1, min(MOST_OF_BATCH, -(-len(new) // (BATCHES * workers.num_workers))))
-                work, batches = run_batch, _batches(self._study.points(), digests, new, size)
+                work, batches = run_batch, _batches(self._study.points(), digests, new, workers.num_workers)
             for _, (content, rows_of, refused) in workers.as_done(work, ((batch,) for batch in batches)):
                 self._keep(content, rows_of, refused)
         except KeyboardInterrupt:
@@ -186,18 +188,19 @@ class _Run:
 
 
 def _batches(
-    points: Iterable[Point], digests: Sequence[bytes], new: set[int], size: int
+    points: Iterable[Point], digests: Sequence[bytes], new: set[int], num_workers: int
 ) -> Iterator[tuple[tuple[Point, str], ...]]:
-    """New points with their digests, in order: neighbours share most of their schedules."""
-    batch: list[tuple[Point, str]] = []
-    for point in points:
-        if point.number in new:
-            batch.append((point, digests[point.number].hex()))
-        if len(batch) == size:
-            yield tuple(batch)
-            batch = []
-    if batch:
-        yield tuple(batch)
+    """New points with their digests, those that differ in numbers of machine or library alone together, as they share
+    their schedules. Batches become smaller towards the end, so that no worker is waited for long."""
+    wanted = (point for point in points if point.number in new)
+    windows = iter(lambda: list(islice(wanted, WINDOW)), [])
+    alike = (point for window in windows for question in questions(window) for point in question)
+    asked = ((point, digests[point.number].hex()) for point in alike)
+    left = len(new)
+    while left:
+        batch = tuple(islice(asked, max(1, min(MOST_OF_BATCH, left // (PARTS * num_workers)))))
+        left -= len(batch)
+        yield batch
 
 
 def _asked(points: Iterable[Point], digests: Sequence[bytes], new: set[int]) -> Iterator[tuple[tuple[Point, str], ...]]:

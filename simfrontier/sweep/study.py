@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from simfrontier.errors import InputError
 from simfrontier.io import read_toml, text_of, toml_of, typed
@@ -18,6 +18,8 @@ from simfrontier.sweep.filters import Filter, parse_filter, refuse_unknown
 from simfrontier.sweep.form import StudyFile, Value
 from simfrontier.sweep.goal import refuse_beside_search, refuse_goal, refuse_plans
 from simfrontier.sweep.keys import KeyForms, refuse_values, value_of
+
+OF_FILES: Final = ("machine.name", "library.name", "stack")  # keys that name files, whose numbers filters may look at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +44,7 @@ class Point:
 @dataclass(frozen=True, kw_only=True)
 class SweepStudy:
     """A checked study. `text`: its file as read; `count`: points before filters, which nothing has made yet.
-    `searched`: the axes that a search proposes values of; until it does, `axes` is one point of them."""
+    `searched`: the axes that a search proposes values of; until it does, `axes` are their ends."""
 
     where: str
     text: str
@@ -53,6 +55,7 @@ class SweepStudy:
     filters: tuple[Filter, ...]
     count: int = field(default=0)
     searched: tuple[SampledAxis, ...] = ()
+    _with_files: dict[str, Scenario] = field(default_factory=dict)  # what `_scenario_of` has read
 
     @property
     def name(self) -> str:
@@ -96,10 +99,29 @@ class SweepStudy:
             key: value for axis, digit in reversed(digits) for key, value in zip(axis.keys, axis.at(digit), strict=True)
         }
 
+    def value_at(self, source: Source, settings: Settings, key: str) -> Any:
+        """What a key is at a point: as set, as the scenario says, or its default. Raises KeyError where there is
+        none."""
+        return value_of(self._scenario_of(source, settings), settings, key)
+
+    def _scenario_of(self, source: Source, settings: Settings) -> Scenario:
+        """The scenario with the machine, library and stack of a point; where these are refused, that of the study."""
+        axes = {key: settings[key] for key in OF_FILES if key in settings and key not in self.settings}
+        if not axes:
+            return source.scenario
+        of = repr((source.path, axes))
+        if of not in self._with_files:
+            try:
+                settings = KeyForms().put({**self.settings, **axes})
+                self._with_files[of] = scenario_of(source.document, source.path, settings, laid_out=False)
+            except InputError:
+                self._with_files[of] = source.scenario
+        return self._with_files[of]
+
     def _is_in(self, source: Source, settings: Settings) -> bool:
         for number, each in enumerate(self.filters):
             try:
-                if not each.holds(lambda key: value_of(source.scenario, settings, key)):
+                if not each.holds(lambda key: self.value_at(source, settings, key)):
                     return False
             except InputError as error:
                 raise error.within(self.where, ("filters", number)) from None
@@ -130,7 +152,11 @@ def study_of(document: Mapping[str, Any], where: str, text: str = "") -> SweepSt
 
 
 def _resolved(file: StudyFile, where: str, text: str) -> SweepStudy:
-    settings = dict(_flat(file.set))
+    settings: dict[str, Value] = {}
+    for key, value in _flat(file.set):
+        if key in settings:
+            raise InputError("stands twice, as a key and in a table; allowed: once", key=("set", key))
+        settings[key] = value
     forms = KeyForms()
     refuse_goal(file)
     searched = () if file.search is None else searched_axes(file.axes, forms.is_whole)
@@ -138,8 +164,7 @@ def _resolved(file: StudyFile, where: str, text: str) -> SweepStudy:
         axes = axes_of(file.axes, file.sampling, forms.is_whole)
     else:
         refuse_beside_search(file)
-        rows = [tuple(axis.value(share) for axis in searched) for share in (0.0, 1.0)]
-        axes = (Axis(keys=tuple(axis.key for axis in searched), count=len(rows), at=rows.__getitem__),)
+        axes = tuple(axis.tried() for axis in searched)
     for key in (key for axis in axes for key in axis.keys):
         if key in settings:
             raise InputError("is the key of an axis, too; allowed: one of the two", key=("set", key))
@@ -153,7 +178,7 @@ def _resolved(file: StudyFile, where: str, text: str) -> SweepStudy:
     if file.goal is not None:
         for source in sources.values():
             refuse_plans(file.goal, source.scenario.plans)
-    count = len(sources) * math.prod(axis.count for axis in axes)
+    points = math.prod(axis.count for axis in axes) if file.search is None else file.search.points
     study = SweepStudy(
         where=where,
         text=text,
@@ -162,7 +187,7 @@ def _resolved(file: StudyFile, where: str, text: str) -> SweepStudy:
         settings=settings,
         axes=axes,
         filters=tuple(filters),
-        count=count,
+        count=len(sources) * points,
         searched=searched,
     )
     for source in sources.values():
@@ -170,7 +195,7 @@ def _resolved(file: StudyFile, where: str, text: str) -> SweepStudy:
         first = {**settings, **{key: value for axis in axes for key, value in zip(axis.keys, axis.at(0), strict=True)}}
         refuse_unknown(
             study.filters,
-            lambda key, source=source, first=first: value_of(source.scenario, first, key),  # type: ignore[misc]
+            lambda key, source=source, first=first: study.value_at(source, first, key),  # type: ignore[misc]
             forms.names,
         )
     return study

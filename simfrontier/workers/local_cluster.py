@@ -31,6 +31,12 @@ SETTINGS: Final[dict[str, Any]] = {
     "distributed.nanny.pre-spawn-environ": ENVIRONMENT,
     "distributed.admin.large-graph-warning-threshold": "1TB",
     "distributed.worker.profile.enabled": False,
+    # What looks at the health of a process does so seldom: at Dask's intervals it took 3 % of every worker.
+    "distributed.admin.tick.interval": "1s",
+    "distributed.admin.tick.cycle": "10s",
+    "distributed.admin.tick.limit": "1h",
+    "distributed.admin.system-monitor.interval": "5s",
+    "distributed.admin.system-monitor.disk": False,
     "distributed.diagnostics.computations.nframes": 0,
     "distributed.worker.multiprocessing-method": "spawn",
     "distributed.worker.preload": [],

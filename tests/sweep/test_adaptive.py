@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from simfrontier.errors import InputError
-from simfrontier.sweep import SweepStudy, goal_answer, run_adaptive, run_sweep
+from simfrontier.sweep import Progress, SweepStudy, goal_answer, run_adaptive, run_sweep
 from simfrontier.sweep.goal import goal_values
 from simfrontier.sweep.until import parse_until
 from simfrontier.workers import Local
@@ -121,9 +121,34 @@ def test_a_ratio_is_of_two_plans_of_one_size(tmp_path: Path) -> None:
     assert ratios == [one / other for one, other in zip(*alone, strict=True)]
 
 
+def test_points_of_earlier_rounds_are_not_known_before(tmp_path: Path) -> None:
+    """Rounds of 8 and 8: nothing was there before; then everything was, and so the bar says."""
+    seen: list[Progress] = []
+    first = run_adaptive(searching(tmp_path), tmp_path / "out", ALONE, None, seen.append)
+    assert first.outcome.known == 0 == max(at.known for at in seen)
+    assert {at.total for at in seen} == {16} and seen[-1].done == 16
+    assert run_adaptive(searching(tmp_path), tmp_path / "out", ALONE, None).outcome.known == 16
+
+
+def test_a_search_says_that_its_precision_was_not_reached(tmp_path: Path) -> None:
+    made = run_adaptive(searching(tmp_path), tmp_path / "out", ALONE, parse_until("1%"))
+    assert made.ended == (
+        "Ended at 16 points, as many as search.points allows: the best still moved by more than 0.01 of itself"
+    )
+    assert not run_adaptive(searching(tmp_path), tmp_path / "out", ALONE, None).ended
+
+
+def test_a_precision_takes_samples_alone(tmp_path: Path) -> None:
+    sampling = {"method": "random", "count": 4}
+    made = study(tmp_path, HOST, {"key": MICRO, "values": [1, 2]}, goal=GOAL, sampling=sampling, plans=["ddp"])
+    with pytest.raises(InputError, match="--until: a precision is of a mean over samples; allowed: a study of one sc"):
+        run_adaptive(made, tmp_path / "out", ALONE, parse_until("1%"))
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [
+        ({"goal": {"column": "mfu"}, "replay": True}, "goal.column: got mfu, which replayed rows have not; allowed: "),
         ({"goal": {"column": "tokens_per_second"}}, 'goal.column: no column "tokens_per_second" of numbers; did you'),
         ({"goal": {"column": "fits"}}, 'goal.column: no column "fits" of numbers'),
         ({"goal": {"column": "mfu", "against": "ddp"}}, "goal.against: got against without plan; allowed: with plan"),
@@ -153,6 +178,11 @@ def test_a_goal_that_cannot_be_is_one_line(more: dict[str, Any], message: str, t
     with pytest.raises(InputError) as caught:
         study(tmp_path, HOST, **more)
     assert message in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_wrong_end_of_a_search_is_told_at_its_axis(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"axes\[1\]: value 1, training\.micro_batch = 0, in .*, allowed: at least 1"):
+        study(tmp_path, HOST, {"key": MICRO, "between": [0, 4]}, goal=GOAL, search={})
 
 
 def test_a_search_over_values_in_order_is_refused(tmp_path: Path) -> None:

@@ -176,6 +176,27 @@ def test_a_key_stands_once(tmp_path: Path) -> None:
     assert message == f"set.{MICRO}: is the key of an axis, too; allowed: one of the two"
 
 
+def test_a_key_is_set_once(tmp_path: Path) -> None:
+    more = {"set": {"uncertainty.samples": 0, "uncertainty": {"samples": 1}}}
+    assert said(tmp_path, **more) == ("set.uncertainty.samples: stands twice, as a key and in a table; allowed: once")
+
+
+def test_a_long_name_of_a_folder_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, document({"key": MICRO, "values": [1, 2]}))
+    message = refusal("sweep", path, "--out", tmp_path / ("n" * 300), "--jobs", "1")
+    assert "cannot be written: File name too long; allowed: a folder that you may write" in message
+
+
+def test_a_dry_run_of_a_search_says_its_points(tmp_path: Path) -> None:
+    axes = ({"key": MICRO, "between": [1, 4]}, {"key": HOOK, "between": [1e-6, 1e-2], "scale": "log"})
+    path = write(tmp_path, document(*axes, goal={"column": "mfu"}, search={"points": 40}))
+    ran = invoke("sweep", path, "--dry-run")
+    assert ran.out.splitlines()[0] == "Tried: at most 40 points"
+    assert {f"  searched over: {MICRO}", f"  searched over: {HOOK}"} <= set(ran.out.splitlines())
+    assert invoke("sweep", path, "--dry-run", "--until", "12").out.startswith("Tried: at most 12 points")
+    assert refusal("sweep", path, "--dry-run", "--until", "abc").startswith('--until: got "abc"; allowed: a number of')
+
+
 def test_scenarios_of_one_name_are_refused(tmp_path: Path) -> None:
     scenario(tmp_path)
     other = scenario(tmp_path, "other")

@@ -59,6 +59,17 @@ def test_a_share_of_nought_and_of_one_have_values() -> None:
         assert math.isfinite(quantile(share, **NORMAL))
 
 
+def test_numbers_beyond_all_bounds_are_refused() -> None:
+    """A share of 1 - 2^-53 lies 8.2 standard deviations above the median: with 9 of them e^74 = 1e32 of it."""
+    table = {"distribution": "log-normal", "median": 1.0}
+    with pytest.raises(
+        InputError, match=r"sd: got 9, with which numbers go beyond 1e\+30; allowed: less, or with high"
+    ):
+        quantile(0.5, **table, sd=9.0)
+    assert quantile(1.0, **table, sd=1e6, high=2.0) == pytest.approx(2.0)
+    assert quantile(1.0, **table, sd=8.0) < 1e30
+
+
 def test_ends_with_nothing_between_them_are_refused() -> None:
     with pytest.raises(InputError, match="nothing of the distribution lies between low and high"):
         quantile(0.5, **NORMAL, low=1e6, high=2e6)

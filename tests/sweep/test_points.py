@@ -147,6 +147,54 @@ def test_samples_of_one_axis_are_a_list_of_values(tmp_path: Path) -> None:
     assert set(values_of(made.points(), HOOK)).isdisjoint(values_of(other.points(), HOOK))
 
 
+def test_whole_numbers_between_two_are_equally_likely_at_the_ends_too(tmp_path: Path) -> None:
+    """Of 40 samples in 40 equal parts of 1 to 4: ten of each number."""
+    made = study(tmp_path, {"key": MICRO, "between": [0.5, 4.9]}, sampling={"count": 40})
+    values = values_of(made.points(), MICRO)
+    assert {value: values.count(value) for value in values} == {1: 10, 2: 10, 3: 10, 4: 10}
+    # in the logarithm, 1 has what is rounded to it: from 0.5 to 1.5, and 2 from 1.5 to 2.5
+    made = study(tmp_path, {"key": MICRO, "between": [1, 2], "scale": "log"}, sampling={"count": 1000})
+    share = math.log(1.5 / 0.5) / math.log(2.5 / 0.5)
+    assert values_of(made.points(), MICRO).count(1) == pytest.approx(1000 * share, abs=1)
+    with pytest.raises(InputError, match=r"no whole number from 1\.2 to 1\.8; allowed: low, then a number above it"):
+        study(tmp_path, {"key": MICRO, "between": [1.2, 1.8]}, sampling={"count": 4})
+
+
+def test_whole_numbers_of_machines_and_libraries_are_sampled_as_such(tmp_path: Path) -> None:
+    channels = "library.overrides.num_channels"
+    made = study(tmp_path, {"key": channels, "between": [1, 4]}, sampling={"count": 8})
+    assert sorted(values_of(made.points(), channels)) == [1, 1, 2, 2, 3, 3, 4, 4]
+
+
+# ── filters ──
+
+
+def test_filters_look_at_the_machine_of_the_point(tmp_path: Path) -> None:
+    """The toy's machine has nodes of 4 devices, the other one of 8: the number is of neither axis nor scenario."""
+    count = "machine.overrides.devices_per_node"
+    names = {"key": "machine.name", "values": ["toy-quad", "frontier"]}
+    every = [
+        [point.settings["machine.name"] for point in study(tmp_path, names, filters=[f"{count} == {n}"]).points()]
+        for n in (4, 8)
+    ]
+    assert every == [["toy-quad"], ["frontier"]]
+
+
+def test_filters_see_the_last_of_two_settings_of_a_key(tmp_path: Path) -> None:
+    """Both axes set ddp's accumulation; that of every plan comes later, and is what the point has."""
+    one = {"key": "plans.ddp.grad_accum", "values": [1, 2]}
+    every = {"key": "plans.*.grad_accum", "values": [3, 4]}
+    points = list(study(tmp_path, one, every, filters=['key("plans.ddp.grad_accum") == 4']).points())
+    assert [(p.settings["plans.ddp.grad_accum"], p.settings["plans.*.grad_accum"]) for p in points] == [(1, 4), (2, 4)]
+    points = list(study(tmp_path, every, one, filters=['key("plans.ddp.grad_accum") == 2']).points())
+    assert [p.settings["plans.*.grad_accum"] for p in points] == [3, 4]
+
+
+def test_a_list_of_one_is_its_entry_in_a_filter(tmp_path: Path) -> None:
+    made = study(tmp_path, {"key": "run.devices", "values": [[2], [4]]}, filters=["run.devices == 4"])
+    assert values_of(made.points(), "run.devices") == [[4]]
+
+
 # ── counting ──
 
 
@@ -162,6 +210,12 @@ def test_a_billion_points_are_counted_and_not_made(tmp_path: Path) -> None:
 def test_an_axis_of_a_billion_whole_numbers_is_not_made_either(tmp_path: Path) -> None:
     made = study(tmp_path, {"key": "uncertainty.seed", "range": {"from": 1, "to": 10**9, "step": 1}})
     assert made.count == 10**9
+
+
+def test_a_step_of_nearly_nothing_is_too_many_points(tmp_path: Path) -> None:
+    made = study(tmp_path, {"key": HOOK, "range": {"from": 0.0, "to": 1.0, "step": 1e-300}})
+    with pytest.raises(InputError, match="points; allowed: up to 1,000,000"):
+        made.refuse_many()
 
 
 def test_what_is_set_for_all_points_may_stand_in_tables(tmp_path: Path) -> None:
