@@ -198,8 +198,8 @@ def _searched(study: SweepStudy, folder: Path, place: Place, until: Until | None
                 ended = ""
                 if until is not None and until.precision is not None and not is_quiet:
                     ended = (
-                        f"Ended at {len(rows):,} points, as many as search.points allows: the best still moved by more "
-                        f"than {until.precision:.3g} of itself"
+                        f"Ended at {len(rows):,} points, as many as search.points allows, before {QUIET_ROUNDS} rounds "
+                        f"found nothing better by {until.precision:.3g} of it"
                     )
                 return AdaptiveOutcome(
                     outcome=outcome, study=now, estimated=min(len(estimated), len(rows)), ended=ended

@@ -133,7 +133,7 @@ def test_points_of_earlier_rounds_are_not_known_before(tmp_path: Path) -> None:
 def test_a_search_says_that_its_precision_was_not_reached(tmp_path: Path) -> None:
     made = run_adaptive(searching(tmp_path), tmp_path / "out", ALONE, parse_until("1%"))
     assert made.ended == (
-        "Ended at 16 points, as many as search.points allows: the best still moved by more than 0.01 of itself"
+        "Ended at 16 points, as many as search.points allows, before 5 rounds found nothing better by 0.01 of it"
     )
     assert not run_adaptive(searching(tmp_path), tmp_path / "out", ALONE, None).ended
 
