@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -173,13 +173,14 @@ def _print(study: SweepStudy, outcome: SweepOutcome, has_page: bool) -> None:
     counts, screen = outcome.counts, console()
     best = best_rows(outcome.folder)
     if best:
-        heads = ("plan", "devices", "TFLOPS per device", "step", "point", "with")
         named = len(study.sources) > 1
-        table = grid(f"{study.file.title}: the best of each plan", (*(["scenario"] if named else ()), *heads), {"with"},
-                     {"scenario", "plan"}, gap=2)  # fmt: skip
+        heads = (*(["scenario"] if named else ()), "plan", "devices", "TFLOPS per device", "step", "point")
+        table = grid(f"{study.file.title}: the best of each plan", heads, set(), {"scenario", "plan"}, gap=2)
         for each in best:
-            table.add_row(*([each.scenario] if named else ()), *_cells(study, each))
+            table.add_row(*([each.scenario] if named else ()), *_cells(each))
         screen.print(table)
+        for line in _settings(study, best):
+            screen.print(line, soft_wrap=True)
     for line in _sentences(study, outcome):
         screen.print(line, soft_wrap=True)
     rows = f"{outcome.folder / 'rows.parquet'} ({counted(counts.rows, 'row')})"
@@ -187,18 +188,20 @@ def _print(study: SweepStudy, outcome: SweepOutcome, has_page: bool) -> None:
     screen.print(f"Written: {rows}, manifest.json{page}", soft_wrap=True)
 
 
-def _cells(study: SweepStudy, best: BestRow) -> tuple[str, ...]:
+def _cells(best: BestRow) -> tuple[str, ...]:
     row = best.row
-    settings = [f"{key} = {_shown(row[f'axis:{key}'])}" for key in study.keys]
-    more = f" and {len(settings) - MANY} more" if len(settings) > MANY else ""
-    return (
-        best.plan,
-        f"{row['devices']:,}",
-        number(row["tflops_per_device"]),
-        quantity(row["step_time_s"], "s"),
-        f"{row['point']:,}",
-        "\n".join(settings[:MANY]) + more,
-    )
+    rate, step = number(row["tflops_per_device"]), quantity(row["step_time_s"], "s")
+    return best.plan, f"{row['devices']:,}", rate, step, f"{row['point']:,}"
+
+
+def _settings(study: SweepStudy, best: Sequence[BestRow]) -> Iterator[str]:
+    """What the axes say at the points of the best rows."""
+    rows = {each.row["point"]: each.row for each in best}
+    if study.keys:
+        for point, row in sorted(rows.items()):
+            words = [f"{key} = {_shown(row[f'axis:{key}'])}" for key in study.keys]
+            more = f" and {len(words) - MANY} more" if len(words) > MANY else ""
+            yield f"Point {point:,}: {', '.join(words[:MANY])}{more}."
 
 
 def _shown(value: object) -> str:

@@ -185,8 +185,10 @@ def _ends(table: AxisTable, is_whole: bool) -> tuple[float, float]:
     low, high = table.between
     if not is_whole:
         return low, high
+    if low > high:
+        raise InputError(f"got {low:g}, then {high:g}; allowed: the smaller first")
     if math.ceil(low) > math.floor(high):
-        raise InputError(f"no whole number from {low:g} to {high:g}; allowed: low, then a number above it")
+        raise InputError(f"no whole number from {low:g} to {high:g}; allowed: ends with one between them")
     return math.ceil(low), math.floor(high)
 
 
