@@ -23,6 +23,7 @@ from simfrontier.sweep import (
     best_rows,
     goal_answer,
     goal_document,
+    is_of_plan,
     parse_until,
     run_adaptive,
     run_sweep,
@@ -101,18 +102,23 @@ def sweep_study(study: SweepStudy, out: Path | None, place: Place, until: str | 
 def write_page(folder: Path) -> None:
     """Write the page of a data set anew, from its rows alone. Raises InputError where there are none, or it cannot be
     written."""
-    write_sweep_page(folder)
+    _write_page(folder)
     console().print(f"Written: {folder / 'index.html'} (open it in a browser)", soft_wrap=True)
 
 
 def _has_page(folder: Path) -> bool:
     """Write the page of rows, which stay whatever becomes of it; why there is none is said."""
     try:
-        write_sweep_page(folder)
+        _write_page(folder)
     except InputError as error:
         sys.stderr.write(f"simfrontier: no page: {error}\n")
         return False
     return True
+
+
+def _write_page(folder: Path) -> None:
+    if left_out := write_sweep_page(folder):
+        sys.stderr.write(f"simfrontier: {left_out}\n")
 
 
 def _time(seconds: float, place: Place) -> str:
@@ -175,7 +181,8 @@ def _print(study: SweepStudy, outcome: SweepOutcome, has_page: bool) -> None:
 
 def _cells(study: SweepStudy, best: BestRow) -> tuple[str, ...]:
     row = best.row
-    settings = [f"{key} = {_shown(row[f'axis:{key}'])}" for key in study.keys]
+    keys = [key for key in study.keys if is_of_plan(key, best.plan)]
+    settings = [f"{key} = {_shown(row[f'axis:{key}'])}" for key in keys]
     more = f" and {len(settings) - MANY} more" if len(settings) > MANY else ""
     return (
         best.plan,

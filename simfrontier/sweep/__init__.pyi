@@ -1,5 +1,6 @@
 from .adaptive import run_adaptive as run_adaptive
 from .answers import (
+    GOAL as GOAL,
     GoalAnswer as GoalAnswer,
     goal_answer as goal_answer,
     goal_document as goal_document,
@@ -16,6 +17,8 @@ from .digests import Digests as Digests
 from .estimate import seconds_of as seconds_of, time_words as time_words
 from .form import StudyFile as StudyFile
 from .indices import Indices as Indices
+from .keys import is_of_plan as is_of_plan
+from .replay_note import REPLAY as REPLAY, error_in as error_in
 from .rows import PointRunner as PointRunner
 from .runner import (
     Progress as Progress,

@@ -12,11 +12,11 @@ from simfrontier.arrays import Floats
 from simfrontier.errors import SimfrontierError
 from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.study import outcome_of
+from simfrontier.sweep.replay_note import REPLAY, note_of
 from simfrontier.sweep.rows import PointRunner, Row
 from simfrontier.sweep.study import Point
 from simfrontier.whatif import TABLES, Answers, WhatIfs
 
-REPLAY: Final = "replay"  # the fidelity of a row that was not simulated
 FEWEST: Final = 24  # points of a question: a replay simulates 12 of them anyway
 MOST: Final = 4096  # points of a question
 NOT_REPLAYED: Final = ("machine.overrides.device.hbm_bytes",)  # which decides what fits
@@ -103,5 +103,5 @@ def _row(answered: tuple[Row, Answers], place: int) -> Row:
     step_s = float(answers.value[place])
     row = {column: base[column] for column in _KEPT}
     row |= {column: base[column] * base["step_time_s"] / step_s for column in _PER_TIME}
-    note = f"replayed from {len(answers.left_out)} simulated steps, {answers.error:.2%} off where that was measured"
+    note = note_of(len(answers.left_out), answers.error)
     return row | {"step_time_s": step_s, "fidelity": REPLAY, "note": note}
