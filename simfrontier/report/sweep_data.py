@@ -14,7 +14,7 @@ from simfrontier.report.findings.sweep import FRONT, PACE, SweepFindings
 from simfrontier.report.findings.sweep_columns import ERROR, EXPOSED_SHARE, Quantity, is_list
 from simfrontier.report.findings.sweep_rows import Column, Numbers, Words
 from simfrontier.report.theme import PlanMark
-from simfrontier.sweep import AXIS, REPLAY, ROWS
+from simfrontier.sweep import AXIS, REPLAY, ROWS, error_in
 
 DIGITS: Final = 6  # of results: more than is shown, or told apart by a chart
 FEW: Final = 24  # values of an axis that a drop-down lists
@@ -58,6 +58,7 @@ def page_data(
         "rowsFile": ROWS,
         "pace": PACE,
         "replay": REPLAY,
+        "errors": [error_in(note) for note in _texts(found, "note")],
         "mostLines": SWEEP_LINES.most,
         "varied": varied,
         "parallel": [*varied, *results],
@@ -139,6 +140,12 @@ def _plain(value: float, is_whole: bool) -> float | int:
 def _places(column: Column, known: tuple[str, ...] | list[str]) -> list[tuple[float | int, str]]:
     assert isinstance(column, Words)
     return [(column.texts.index(text), text) for text in known]
+
+
+def _texts(found: SweepFindings, name: str) -> tuple[str, ...]:
+    column = found.rows[name]
+    assert isinstance(column, Words)
+    return column.texts
 
 
 def _varies(found: SweepFindings, name: str) -> bool:

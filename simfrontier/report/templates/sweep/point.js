@@ -50,10 +50,11 @@ class PointReport {
   replayed(rows) {
     const mine = rows.filter((row) => isReplayed(this.data, row));
     if (!mine.length) return [];
-    const notes = [...new Set(mine.map((row) => valueOf(this.data.columns.note, row)).filter(Boolean))];
+    const errors = mine.map((row) => this.data.errors[this.data.columns.note.places[row]] ?? null).filter((error) => error !== null);
+    const off = errors.length ? ` The largest error that was measured beside ${errors.length > 1 ? "its rows" : "it"} is ${fixed(100 * Math.max(...errors), 2)}${BLANK}%.` : "";
     const which = mine.length === rows.length ? "This point was" : `${mine.map((row) => this.named(row)).join(", ")}:`;
     return [
-      element("p", { class: "callout" }, `${which} replayed, not simulated${notes.length ? ` (${notes.join("; ")})` : ""}. A replay gives the time of the step and what follows from it, of one step: ends and median of samples, bytes and memory are empty. The command below simulates it exactly.`),
+      element("p", { class: "callout" }, `${which} replayed, not simulated.${off} A replay gives the time of the step and what follows from it, of one step: ends and median of samples, bytes and memory are empty. The command below simulates it exactly.`),
     ];
   }
 
