@@ -44,7 +44,7 @@ MANY: Final = 4  # values of axes that are shown of a row
 def describe(study: SweepStudy, place: Place, as_json: bool) -> None:
     """Print how many points a study has, its axes, and how long it would take; nothing is simulated."""
     is_counted = study.count <= SWEEP_POINTS.most
-    points = sum(1 for _ in study.points()) if is_counted else study.count
+    points = _asked(study) or (sum(1 for _ in study.points()) if is_counted else study.count)
     if points == 0:
         raise InputError("no points are left by its filters; allowed: a study with a point", where=study.where)
     seconds = seconds_of(study) * points / study.count
@@ -52,11 +52,12 @@ def describe(study: SweepStudy, place: Place, as_json: bool) -> None:
         typer.echo(json.dumps(_document(study, points, seconds), indent=1))
         return
     screen = console()
-    left = f", of {study.count:,} before its filters" if points < study.count else ""
+    left = f", of {study.count:,} before its filters" if points < study.count and not study.searched else ""
     screen.print(f"{study.file.title}: {counted(points, 'point')}{left}", soft_wrap=True)
     screen.print(f"  scenarios: {', '.join(source.scenario.name for source in study.sources.values())}", soft_wrap=True)
     for axis in study.axes:
-        screen.print(f"  {axis.count:,} × {', '.join(axis.keys)}", soft_wrap=True)
+        values = "searched over:" if study.searched else f"{axis.count:,} ×"
+        screen.print(f"  {values} {', '.join(axis.keys)}", soft_wrap=True)
     screen.print(f"{_time(seconds, place)} (forecast from sizes, within a factor of three)", soft_wrap=True)
     if not is_counted:
         screen.print(f"More than are run: {SWEEP_POINTS.fault(points)}", soft_wrap=True)
@@ -121,6 +122,11 @@ def _write_page(folder: Path) -> None:
         sys.stderr.write(f"simfrontier: {left_out}\n")
 
 
+def _asked(study: SweepStudy) -> int:
+    """How many points a study asks for that searches, whose points are not known before; 0: it does not search."""
+    return study.file.search.points if study.file.search else 0
+
+
 def _time(seconds: float, place: Place) -> str:
     """How long it takes; how long one has to wait only where the number of processes is known beforehand."""
     match place:
@@ -139,9 +145,9 @@ def _document(study: SweepStudy, points: int, seconds: float) -> dict[str, Any]:
         "study": study.name,
         "title": study.file.title,
         "scenarios": [source.scenario.name for source in study.sources.values()],
-        "axes": [{"keys": list(axis.keys), "count": axis.count} for axis in study.axes],
+        "axes": [{"keys": list(axis.keys), "count": _asked(study) or axis.count} for axis in study.axes],
         "points": points,
-        "before_filters": study.count,
+        "before_filters": _asked(study) or study.count,
         "cpu_s": seconds,
     }
 

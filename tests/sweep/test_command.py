@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from simfrontier.sweep import Progress, StoppedError, load_study, read_rows, run_sweep
+from simfrontier.sweep import Progress, StoppedError, is_of_plan, load_study, read_rows, run_sweep
 from simfrontier.sweep.journal import NAME
 from simfrontier.workers import Local
 from tests.invoke import ROOT, invoke, refusal
@@ -74,6 +74,30 @@ def test_a_dry_run_counts_and_runs_nothing(tmp_path: Path) -> None:
     assert lines[3].startswith("about ") and "on 2 processes" in lines[3]
     found = json.loads(invoke("sweep", path, "--dry-run", "--json").out)
     assert (found["points"], found["before_filters"]) == (2, 3) and found["cpu_s"] > 0
+
+
+def test_a_dry_run_of_a_search_has_the_points_that_it_asks_for(tmp_path: Path) -> None:
+    axis = {"key": MICRO, "among": [1, 2]}
+    path = write(tmp_path, document(axis, goal={"column": "tokens_per_s"}, search={"points": 40}))
+    lines = invoke("sweep", path, "--dry-run", "--jobs", "1").out.splitlines()
+    assert (lines[0], lines[2]) == ("Tried: 40 points", f"  searched over: {MICRO}")
+    found = json.loads(invoke("sweep", path, "--dry-run", "--json").out)
+    assert (found["points"], found["before_filters"]) == (40, 40)
+
+
+@pytest.mark.parametrize(
+    ("key", "is_mine"),
+    [
+        ("training.micro_batch", True),
+        ("plans.zero3.publish", True),
+        ("plans.*.micro_batch", True),
+        ("plans.zero1.publish", False),
+        ("at.16.plans.zero1.publish", False),
+        ("at.16.plans.zero3.publish", True),
+    ],
+)
+def test_settings_of_another_plan_are_none_of_a_plan(key: str, is_mine: bool) -> None:
+    assert is_of_plan(key, "zero3") is is_mine
 
 
 def test_a_billion_points_are_told_at_once(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 PACE: Final = "tokens_per_s"  # what rows of one size are ranked by: the work of a step may differ between points
 FRONT: Final = ("peak_memory_bytes", PACE)  # the pair of the first front
 FEWEST_HEX: Final = 16  # digits of a digest that a link has
-_CHOSEN_BY: Final = ("point", "scenario", "plan", "devices", "fits", "fidelity", "note", ERROR, *FRONT)
+_CHOSEN_BY: Final = ("point", "scenario", "plan", "devices", "fits", "fidelity", ERROR, *FRONT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +186,7 @@ def sweep_findings(folder: Path, most_rows: int = SWEEP_PAGE_ROWS.most) -> Sweep
         num_rows=found.num_rows,
         num_unfit=int(np.count_nonzero(_fits(every) == 0)),
         num_refused=int(np.count_nonzero(refused_rows == np.bincount(point_of))),
-        replayed=replayed_rows(every),
+        replayed=replayed_rows(found, every["fidelity"]),
         axes=axes,
         refused=_refused(every),
         rows=rows,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simfrontier.records import dataclass
-from simfrontier.report.findings.sweep_rows import Rows, Words
+from simfrontier.report.findings.sweep_rows import Column, DataSet, Words
 from simfrontier.sweep import REPLAY, error_in
 
 
@@ -15,15 +15,15 @@ class Replayed:
     error: float | None
 
 
-def replayed_rows(rows: Rows) -> Replayed:
-    """The rows that were replayed. `rows`: with the columns fidelity and note."""
+def replayed_rows(found: DataSet, fidelity: Column) -> Replayed:
+    """The rows of a data set that were replayed. `fidelity`: that column of all rows. Raises InputError."""
     import numpy as np
 
-    fidelity, note = rows["fidelity"], rows["note"]
-    assert isinstance(fidelity, Words) and isinstance(note, Words)
+    assert isinstance(fidelity, Words)
     if REPLAY not in fidelity.texts:
         return Replayed(num_rows=0, error=None)
-    is_mine = fidelity.places == fidelity.texts.index(REPLAY)
-    notes = np.unique(note.places[is_mine & (note.places >= 0)])
-    errors = [error for place in notes if (error := error_in(note.texts[place])) is not None]
-    return Replayed(num_rows=int(np.count_nonzero(is_mine)), error=max(errors, default=None))
+    mine = np.flatnonzero(fidelity.places == fidelity.texts.index(REPLAY))
+    note = found.read(["note"], mine)["note"]  # those of others may be as many as there are rows
+    assert isinstance(note, Words)
+    errors = [error for text in note.texts if (error := error_in(text)) is not None]
+    return Replayed(num_rows=mine.size, error=max(errors, default=None))
