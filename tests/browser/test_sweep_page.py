@@ -357,7 +357,7 @@ def test_a_replayed_point_says_so_and_what_it_has_not(page: Any, tmp_path: Path)
     assert said.startswith(
         "This point was replayed, not simulated. The largest error that was measured beside it is 0.04 %."
     )
-    assert "ends and median of samples, bytes and memory are empty" in text(page, "#report .callout")
+    assert "it draws no samples, whose ends and median are empty therefore" in text(page, "#report .callout")
     assert "Where the step goes is left out: a replay gives" in text(page, "#report")
     assert page.locator("#report .plot").count() == 0
     page.evaluate("location.hash = '#point=0'")
