@@ -23,6 +23,7 @@ from simfrontier.sweep import (
     best_rows,
     goal_answer,
     goal_document,
+    is_of_plan,
     parse_until,
     refuse_until,
     run_adaptive,
@@ -59,7 +60,7 @@ def describe(study: SweepStudy, place: Place, until: str | None, as_json: bool) 
         return
     screen = console()
     left = f", of {study.count:,} before its filters" if study.filters and points < study.count else ""
-    most = "at most " if study.searched or (enough is not None and enough.points is not None) else ""
+    most = "" if enough is None or (enough.points is None and not study.searched) else "at most "
     screen.print(f"{study.file.title}: {most}{counted(points, 'point')}{left}", soft_wrap=True)
     screen.print(f"  scenarios: {', '.join(source.scenario.name for source in study.sources.values())}", soft_wrap=True)
     for axis in study.axes:
@@ -115,18 +116,23 @@ def sweep_study(study: SweepStudy, out: Path | None, place: Place, until: str | 
 def write_page(folder: Path) -> None:
     """Write the page of a data set anew, from its rows alone. Raises InputError where there are none, or it cannot be
     written."""
-    write_sweep_page(folder)
+    _write_page(folder)
     console().print(f"Written: {folder / 'index.html'} (open it in a browser)", soft_wrap=True)
 
 
 def _has_page(folder: Path) -> bool:
     """Write the page of rows, which stay whatever becomes of it; why there is none is said."""
     try:
-        write_sweep_page(folder)
+        _write_page(folder)
     except InputError as error:
         sys.stderr.write(f"simfrontier: no page: {error}\n")
         return False
     return True
+
+
+def _write_page(folder: Path) -> None:
+    if left_out := write_sweep_page(folder):
+        sys.stderr.write(f"simfrontier: {left_out}\n")
 
 
 def _time(seconds: float, place: Place) -> str:
@@ -147,7 +153,7 @@ def _document(study: SweepStudy, points: int, seconds: float) -> dict[str, Any]:
         "study": study.name,
         "title": study.file.title,
         "scenarios": [source.scenario.name for source in study.sources.values()],
-        "axes": [{"keys": list(axis.keys), "count": axis.count} for axis in study.axes],
+        "axes": [{"keys": list(axis.keys), "count": None if study.searched else axis.count} for axis in study.axes],
         "points": points,
         "before_filters": study.count,
         "cpu_s": seconds,
@@ -195,12 +201,17 @@ def _cells(best: BestRow) -> tuple[str, ...]:
 
 
 def _settings(study: SweepStudy, best: Sequence[BestRow]) -> Iterator[str]:
-    """What the axes say at the points of the best rows."""
-    rows = {each.row["point"]: each.row for each in best}
-    if study.keys:
-        for point, row in sorted(rows.items()):
-            words = [f"{key} = {_shown(row[f'axis:{key}'])}" for key in study.keys]
-            more = f" and {len(words) - MANY} more" if len(words) > MANY else ""
+    """What the axes say at the points of the best rows, without settings of other plans alone."""
+    plans: dict[int, list[str]] = {}
+    rows: dict[int, dict[str, Any]] = {}
+    for each in best:
+        rows[each.row["point"]] = each.row
+        plans.setdefault(each.row["point"], []).append(each.plan)
+    for point, row in sorted(rows.items()):
+        keys = [key for key in study.keys if any(is_of_plan(key, plan) for plan in plans[point])]
+        words = [f"{key} = {_shown(row[f'axis:{key}'])}" for key in keys]
+        more = f" and {len(words) - MANY} more" if len(words) > MANY else ""
+        if words:
             yield f"Point {point:,}: {', '.join(words[:MANY])}{more}."
 
 

@@ -28,7 +28,7 @@ def number(value: float, digits: int = 3) -> str:
     if value == 0:
         return "0"
     decimals = max(0, digits - 1 - math.floor(math.log10(abs(value)) + 1e-12))
-    return f"{value:,.{min(decimals, 8)}f}"
+    return f"{value:z,.{min(decimals, 8)}f}"  # z: no -0
 
 
 @lru_cache(maxsize=4096, typed=True)  # layers are alike: the same bytes and times come again and again
@@ -93,7 +93,7 @@ def short_percent(share: float) -> str:
 
 def _hundredths(share: float) -> str:
     value = 100 * share
-    return f"{value:,.1f}" if abs(value) < 99.95 else f"{value:,.0f}"
+    return f"{value:z,.1f}" if abs(value) < 99.95 else f"{value:,.0f}"
 
 
 def percent_up(share: float) -> str:

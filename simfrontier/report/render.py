@@ -51,6 +51,16 @@ def as_html(made: str) -> Markup:
     return Markup(made)
 
 
+def coded(text: str) -> Markup:
+    """A text in which what stands between backticks is code."""
+    from markupsafe import Markup
+
+    parts = text.split("`")
+    if len(parts) % 2 == 0:  # one of them has no other
+        return Markup.escape(text)
+    return Markup("").join(Markup("<code>{}</code>").format(part) if at % 2 else part for at, part in enumerate(parts))
+
+
 @cache
 def environment(folder: Path | None) -> Environment:
     """Templates of a folder and of this package: text in HTML is escaped, a name that is not given is an error."""
@@ -79,6 +89,7 @@ def environment(folder: Path | None) -> Environment:
         "file_name": lambda path: Path(path).name,
         "fitted_words": phrases.fitted_words,
         "counted": phrases.counted,
+        "coded": coded,
         "in_samples": phrases.in_samples,
         "in_words": phrases.in_words,
         "listed": phrases.listed,

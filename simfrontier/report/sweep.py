@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import math
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from simfrontier.limits import LARGEST
+from simfrontier.records import dataclass
 from simfrontier.report.figures.sweep_goal import samples_figure, search_figure, shares_figure
 from simfrontier.report.findings.sweep import PACE, SweepFindings, SweptAxis, column_quantities, sweep_findings
-from simfrontier.report.findings.sweep_columns import Quantity
+from simfrontier.report.findings.sweep_columns import Quantity, Unit, axis_quantities, sentence_of
 from simfrontier.report.findings.sweep_goal import SweptGoal
 from simfrontier.report.findings.sweep_rows import Words
 from simfrontier.report.manifest import versions
@@ -17,8 +21,8 @@ from simfrontier.report.phrases import NOTHING, number, percent, quantity
 from simfrontier.report.render import page_of
 from simfrontier.report.sweep_data import choices_of, few_values, page_data, varied_columns
 from simfrontier.report.theme import Figure, marks
-from simfrontier.sweep import AXIS, ROWS, measure_next
-from simfrontier.units import has_multiples
+from simfrontier.sweep import AXIS, GOAL, ROWS, is_of_plan, measure_next
+from simfrontier.units import has_multiples, scaled
 from simfrontier.wholefile import write_whole
 
 PAGE: Final = "index.html"
@@ -26,12 +30,27 @@ MOST_LISTED: Final = 40  # rows of a table that is not the table of all
 FEW_NUMBERS: Final = 6  # values of an axis that are all listed
 MOST_TEXTS: Final = 12
 LAST_STEPS: Final = 12  # of a search, points that were better than all before
+MOST_DIGITS: Final = 12  # of a setting: as many as an axis has
 
 
-def write_sweep_page(folder: Path) -> None:
-    """Write index.html into the folder of a sweep, from the rows that are there. Raises InputError where the folder
-    holds no data set that can be read, or the page cannot be written."""
-    write_whole(folder / PAGE, sweep_page(sweep_findings(folder)))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixedValue:
+    """A setting of all points: its key in a scenario, what that is, and its value in words."""
+
+    key: str
+    words: str
+    value: str
+    sentence: str
+
+
+def write_sweep_page(folder: Path) -> str:
+    """Write index.html into the folder of a sweep, from the rows that are there. Returns what is left out of it, in a
+    line; empty: nothing. Raises InputError where the folder holds no data set that can be read, or the page cannot be
+    written."""
+    found = sweep_findings(folder)
+    write_whole(folder / PAGE, sweep_page(found))
+    left_out = found.goal.left_out if found.goal else ""
+    return left_out and f"{folder / GOAL}: {left_out}: left out of the page; the same sweep makes it anew"
 
 
 def sweep_page(found: SweepFindings) -> str:
@@ -39,7 +58,7 @@ def sweep_page(found: SweepFindings) -> str:
     quantities, mark = column_quantities(found), marks(found.plans)
     front = list(found.front.items())[-1] if found.front else None
     lead = max(found.best, key=lambda row: found.number(PACE, row), default=None)
-    choices = choices_of(found, told_value)
+    choices = choices_of(found, told_apart)
     first = {} if front is None else {"devices": front[0][1], "scenario": _place(found, front[0][0])}
     return page_of(
         "sweep",
@@ -47,6 +66,8 @@ def sweep_page(found: SweepFindings) -> str:
         told=partial(told, found, quantities),
         settings=partial(settings, found, quantities),
         axis_values=axis_values,
+        set_values=set_values(found.study.fixed),
+        replayed_best=sum(map(found.is_replayed, found.best)),
         best=found.best[:MOST_LISTED],
         lead=lead,
         front=[] if front is None else front[1][:MOST_LISTED],
@@ -65,12 +86,17 @@ def sweep_page(found: SweepFindings) -> str:
     )
 
 
-def told_value(value: float | str, of: Quantity, is_whole: bool = False) -> str:
-    """A value of a quantity in words: 4.74 s, 25.4 GB, 13.2 %, 4,096."""
+def told_value(value: float | str, of: Quantity, is_whole: bool = False, digits: int = 3) -> str:
+    """A value of a quantity in words: 4.74 s, 25.4 GB, 13.2 %, 4,096. `digits`: more than three, where it is told apart
+    from others."""
     if isinstance(value, str):
         return value or NOTHING
     if not math.isfinite(value):
         return NOTHING
+    if digits > 3:
+        size, unit = (100.0 * value, "%") if of.unit == "share" else (value, "1/s" if of.unit == "1/s" else "")
+        size, unit = scaled(value, of.unit) if has_multiples(of.unit) else (size, unit)
+        return f"{number(size, digits)}\u00a0{unit.replace('us', 'µs')}".rstrip("\u00a0")
     if of.unit == "share":
         return percent(value)
     if has_multiples(of.unit):
@@ -79,6 +105,15 @@ def told_value(value: float | str, of: Quantity, is_whole: bool = False) -> str:
     is_count = (of.unit == "count" or is_whole) and value.is_integer()
     text = f"{value:,.0f}" if is_count else f"{four:,.0f}" if four.is_integer() else number(four)
     return f"{text}\u00a01/s" if of.unit == "1/s" else text
+
+
+def told_apart(values: Sequence[float | str], of: Quantity, is_whole: bool = False) -> list[str]:
+    """Values in words, all with as many digits as tell different ones apart."""
+    for digits in range(3, MOST_DIGITS + 1):
+        words = [told_value(value, of, is_whole, digits) for value in values]
+        if len(set(words)) == len(set(values)):
+            break
+    return words
 
 
 def told(found: SweepFindings, quantities: dict[str, Quantity], name: str, row: int) -> str:
@@ -109,9 +144,11 @@ def goal_figure(found: SweepFindings) -> Figure | None:
     return samples_figure(answer, goal.quantity, said) if answer.kind == "samples" else None
 
 
-def settings(found: SweepFindings, quantities: dict[str, Quantity], row: int) -> list[str]:
-    """What the point of a row sets, of axes on which points differ: `micro batch 4`."""
-    varied = [AXIS + axis.key for axis in found.axes if len(axis.values) > 1]
+def settings(found: SweepFindings, quantities: dict[str, Quantity], row: int, every: bool = False) -> list[str]:
+    """What the point of a row sets for its plan (`every`: for any), of axes on which points differ: `micro batch 4`."""
+    plan = found.text("plan", row)
+    keys = [axis.key for axis in found.axes if len(axis.values) > 1]
+    varied = [AXIS + key for key in keys if every or is_of_plan(key, plan)]
     return [f"{quantities[name].words} {told(found, quantities, name, row)}" for name in varied]
 
 
@@ -122,10 +159,42 @@ def axis_values(axis: SweptAxis) -> str:
         shown = list(axis.values) if count <= FEW_NUMBERS else [axis.values[0], axis.values[-1]]
     else:
         shown = list(axis.values[:MOST_TEXTS])
-    words = [told_value(each if isinstance(each, str) else float(each), axis.quantity, axis.is_whole) for each in shown]
+    plain = [each if isinstance(each, str) else float(each) for each in shown]
+    words = told_apart(plain, axis.quantity, axis.is_whole)
     if axis.is_ordered and count > FEW_NUMBERS:
         return " to ".join(words)
     return ", ".join(words) + (f" and {count - MOST_TEXTS:,} more" if count > len(shown) else "")
+
+
+def set_values(fixed: Mapping[str, Any]) -> list[FixedValue]:
+    """What all points set, in words."""
+    kinds: dict[str, Unit] = {key: kind for key, value in fixed.items() if (kind := _kind(value))}
+    quantities = axis_quantities(fixed, kinds)
+    return [
+        FixedValue(
+            key=key,
+            words=quantities[key].words,
+            value=", ".join(
+                _in_words(each, quantities[key]) for each in (value if isinstance(value, list) else [value])
+            ),
+            sentence=sentence_of(key),
+        )
+        for key, value in fixed.items()
+    ]
+
+
+def _kind(value: Any) -> Unit | None:
+    """The kind of a value that is no number; of a list that of its first."""
+    first = value[0] if isinstance(value, list) and value else value
+    return "truth" if isinstance(first, bool) else None if isinstance(first, int | float) else "text"
+
+
+def _in_words(value: Any, of: Quantity) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float) and abs(value) <= LARGEST:
+        return told_value(float(value), of, isinstance(value, int))
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _place(found: SweepFindings, scenario: str) -> int:

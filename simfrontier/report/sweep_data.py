@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from simfrontier.limits import SWEEP_LINES
@@ -14,13 +14,14 @@ from simfrontier.report.findings.sweep import FRONT, PACE, SweepFindings
 from simfrontier.report.findings.sweep_columns import ERROR, EXPOSED_SHARE, Quantity, is_list
 from simfrontier.report.findings.sweep_rows import Column, Numbers, Words
 from simfrontier.report.theme import PlanMark
-from simfrontier.sweep import AXIS, ROWS
+from simfrontier.sweep import AXIS, REPLAY, REPLAY_ERROR, ROWS
 
 DIGITS: Final = 6  # of results: more than is shown, or told apart by a chart
 FEW: Final = 24  # values of an axis that a drop-down lists
 SHORT_DIGEST: Final = 12  # digits of a schedule's digest that are shown
 RESULTS_DRAWN: Final = ("step_time_s", PACE, "tflops_per_device", EXPOSED_SHARE, "peak_memory_bytes", "fits")
-NOT_OFFERED: Final = ("schedule_digest", "note", "fidelity", "mesh", ERROR)
+_SIZES: Final = ("devices", "nodes")  # which are axes of a chart, and no results
+NOT_OFFERED: Final = ("schedule_digest", "note", "fidelity", "mesh", REPLAY_ERROR, ERROR)
 _PART_COLUMNS: Final = {"compute": "compute_time_s"} | {
     part: f"exposed_{part}_s" for part in PARTS if part != "compute"
 }
@@ -34,8 +35,10 @@ def page_data(
     varied = varied_columns(found)
     ordered = [name for name, each in quantities.items() if each.better and _varies(found, name)]
     values = [name for name in quantities if name not in NOT_OFFERED and not name.startswith(AXIS)]
+    results = [name for name in RESULTS_DRAWN if _has_values(found, name)]
+    log_axes = {AXIS + axis.key for axis in found.axes if axis.is_log}
     return {
-        "columns": {name: _column(found, name, of) for name, of in quantities.items()},
+        "columns": {name: _column(found, name, of) | {"isLog": name in log_axes} for name, of in quantities.items()},
         "pointOf": found.point_of.tolist(),
         "numbers": found.numbers.tolist(),
         "digests": list(found.digests),
@@ -54,21 +57,24 @@ def page_data(
         "thinned": found.is_thinned,
         "rowsFile": ROWS,
         "pace": PACE,
+        "replay": REPLAY,
         "mostLines": SWEEP_LINES.most,
         "varied": varied,
-        "parallel": [*varied, *RESULTS_DRAWN],
+        "parallel": [*varied, *results],
         "coloured": [name for name in dict.fromkeys((*varied, *values)) if _varies(found, name)],
-        "measures": [name for name in values if _has_numbers(found, name) and name not in ("devices", "nodes")],
+        "measures": [
+            name for name in values if quantities[name].better and _has_values(found, name) and name not in _SIZES
+        ],
         "ordered": [*dict.fromkeys((*FRONT, *ordered))],
         "front": list(FRONT),
-        "table": {"columns": [*varied, *RESULTS_DRAWN], "sorted": PACE},
+        "table": {"columns": [*varied, *results], "sorted": PACE},
     }
 
 
-def _has_numbers(found: SweepFindings, name: str) -> bool:
-    """Whether a column is of numbers, and any row has one."""
+def _has_values(found: SweepFindings, name: str) -> bool:
+    """Whether any row has a value in a column."""
     column = found.rows[name]
-    return isinstance(column, Numbers) and any(math.isfinite(value) for value in column.values)
+    return any(place >= 0 for place in column.places) if isinstance(column, Words) else bool(_known(column))
 
 
 def varied_columns(found: SweepFindings) -> list[str]:
@@ -79,10 +85,10 @@ def varied_columns(found: SweepFindings) -> list[str]:
 
 
 def choices_of(
-    found: SweepFindings, told: Callable[[float | str, Quantity, bool], str]
+    found: SweepFindings, told: Callable[[Sequence[float | str], Quantity, bool], Sequence[str]]
 ) -> dict[str, list[tuple[float | int, str]]]:
-    """What drop-downs choose among, by column: (what the script compares with, words). Columns with one value, and axes
-    with many, have none."""
+    """What drop-downs choose among, by column: (what the script compares with, words, which `told` makes). Columns with
+    one value, and axes with many, have none."""
     made: dict[str, list[tuple[float | int, str]]] = {}
     texts = {"scenario": found.scenarios, "plan": found.plans}
     for name, known in texts.items():
@@ -97,10 +103,9 @@ def choices_of(
         if isinstance(column, Words):
             made[name] = _places(column, [str(value) for value in axis.values])
         else:
-            made[name] = [
-                (_plain(float(value), axis.is_whole), told(value, axis.quantity, axis.is_whole))
-                for value in axis.values
-            ]
+            values = [float(value) for value in axis.values]
+            words = told(values, axis.quantity, axis.is_whole)
+            made[name] = [(_plain(value, axis.is_whole), word) for value, word in zip(values, words, strict=True)]
     return made
 
 
@@ -140,7 +145,11 @@ def _varies(found: SweepFindings, name: str) -> bool:
     column = found.rows[name]
     if isinstance(column, Words):
         return len(set(column.places.tolist()) - {-1}) > 1
-    return len({cell for cell in column.values.tolist() if cell == cell}) > 1
+    return len(_known(column)) > 1
+
+
+def _known(column: Numbers) -> set[float]:
+    return {cell for cell in column.values.tolist() if math.isfinite(cell)}
 
 
 def _ranks(ranks: Ranks) -> dict[str, list[int]]:

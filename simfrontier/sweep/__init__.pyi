@@ -1,5 +1,6 @@
 from .adaptive import refuse_until as refuse_until, run_adaptive as run_adaptive
 from .answers import (
+    GOAL as GOAL,
     GoalAnswer as GoalAnswer,
     goal_answer as goal_answer,
     goal_document as goal_document,
@@ -16,6 +17,8 @@ from .digests import Digests as Digests
 from .estimate import seconds_of as seconds_of, time_words as time_words
 from .form import StudyFile as StudyFile
 from .indices import Indices as Indices
+from .keys import is_of_plan as is_of_plan
+from .replayed_columns import REPLAY as REPLAY, REPLAY_ERROR as REPLAY_ERROR
 from .rows import PointRunner as PointRunner
 from .runner import (
     Progress as Progress,

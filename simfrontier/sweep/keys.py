@@ -54,6 +54,13 @@ class KeyForms:
         return self._known.get(".".join(parts))
 
 
+def is_of_plan(key: str, plan: str) -> bool:
+    """Whether a setting is one of a plan: all are, except those of another plan alone."""
+    parts = key.split(".")
+    parts = parts[2:] if parts[0] == "at" and len(parts) > 2 else parts
+    return parts[0] != "plans" or len(parts) < 3 or parts[1] in ("*", plan)
+
+
 def refuse_values(
     axes: Sequence[Axis], document: Mapping[str, Any], where: str, settings: Settings, forms: KeyForms
 ) -> None:

@@ -12,12 +12,11 @@ from simfrontier.arrays import Floats
 from simfrontier.errors import SimfrontierError
 from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.study import outcome_of
-from simfrontier.sweep.replayed_columns import KEPT, PER_STEP, STEP
+from simfrontier.sweep.replayed_columns import KEPT, PER_STEP, REPLAY, REPLAY_ERROR, STEP
 from simfrontier.sweep.rows import PointRunner, Row
 from simfrontier.sweep.study import Point
 from simfrontier.whatif import TABLES, Answers, WhatIfs
 
-REPLAY: Final = "replay"  # the fidelity of a row that was not simulated
 FEWEST: Final = 24  # points of a question: a replay simulates 12 of them anyway
 MOST: Final = 4096  # points of a question
 NOT_REPLAYED: Final = ("machine.overrides.device.hbm_bytes",)  # which decides what fits
@@ -103,4 +102,4 @@ def _row(answered: tuple[Row, Answers], place: int) -> Row:
     row = {column: base[column] for column in KEPT}
     row |= {column: base[column] * base[STEP] / step_s for column in PER_STEP}
     note = f"replayed from {len(answers.left_out)} simulated steps, {answers.error:.2%} off where that was measured"
-    return row | {STEP: step_s, "fidelity": REPLAY, "note": note}
+    return row | {STEP: step_s, "fidelity": REPLAY, REPLAY_ERROR: answers.error, "note": note}

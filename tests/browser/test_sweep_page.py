@@ -24,7 +24,7 @@ from simfrontier.report.phrases import signed
 from simfrontier.report.sweep import told_value
 from tests.browser.chromium import browser, complaints_of
 from tests.invoke import invoke
-from tests.report.sweeps import NIC, refused, sampled, toy_sweep, write
+from tests.report.sweeps import NIC, made_up, refused, sampled, toy_sweep, write
 
 READY = "document.body.dataset.ready !== undefined"
 SLOW = 60_000  # ms: charts of a machine without a GPU, which others use as well
@@ -299,3 +299,67 @@ def test_the_page_fits_and_axe_finds_nothing(page: Any, toy: Path, width: int, s
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     found = axe.Axe().run(page)
     assert found.violations_count == 0, found.generate_report()
+
+
+def test_neighbours_that_are_near_are_told_apart(page: Any, tmp_path: Path) -> None:
+    key = "machine.overrides.host.hook_s"
+    rows = [made_up(at, {key: value}) for at, value in enumerate((1.0001e-6, 1.0002e-6, 2e-6))]
+    folder = write(tmp_path / "of", rows)
+    write_sweep_page(folder)
+    show(page, folder, "#point=1")
+    row = cells(page, "#report .wide:nth-of-type(1)")[0]
+    assert [cell.partition(" (")[0] for cell in row[1:4]] == ["1.0002 µs", "1.0001 µs", "2.0000 µs"]
+
+
+def test_ranges_of_a_logarithmic_axis_are_of_equal_ratios(page: Any, toy: Path) -> None:
+    show(page, toy)
+    ask = """([values, isLog]) => {
+      const steps = stepsOf({ values, isLog, isAxis: true, unit: "" }, [...values.keys()]);
+      return [steps.words, values.map(steps.of)];
+    }"""
+    values = [2.0 ** (at / 4) for at in range(49)]  # 1 to 4,096: twelve times twice
+    words, places = page.evaluate(ask, [values, True])
+    assert words[0] == "1 to 2" and words[-1] == "2,048 to 4,096"
+    assert [places[4 * at + 2] for at in range(12)] == list(range(12)) and places[-1] == 11
+    words, places = page.evaluate(ask, [values, False])
+    assert words[0] == "1 to 342.3" and places[:33] == [0] * 33
+
+
+def test_rows_without_a_value_have_a_colour_of_their_own(page: Any, tmp_path: Path) -> None:
+    """The first row does not fit; what is chosen before the chart is there is what it shows."""
+    rows = sampled(20, 2)
+    folder = write(tmp_path / "of", [{**rows[0], "fits": False, "step_time_s": None, "tokens_per_s": None}, *rows[1:]])
+    write_sweep_page(folder)
+    show(page, folder)
+    page.locator("#of-parallel select[name=coloured]").select_option("step_time_s")
+    draw(page, "fig-parallel")
+    line = page.evaluate("(({line}) => line)(document.querySelector('[data-figures=fig-parallel]').data[0])")
+    factor = 1e3 if max(line["color"]) > 10.0 else 1.0  # of ms, or s
+    known = [factor * row["step_time_s"] for row in rows[1:]]
+    assert line["color"][1:] == pytest.approx(known, rel=1e-5)
+    assert line["color"][0] == line["cmin"] < min(known) and line["cmax"] == pytest.approx(max(known), rel=1e-5)
+    assert line["colorbar"]["ticktext"][0] == "none"
+    assert line["colorscale"][0][1] == line["colorscale"][1][1] != line["colorscale"][2][1]
+
+
+def test_a_replayed_point_says_so_and_what_it_has_not(page: Any, tmp_path: Path) -> None:
+    empty = {name: None for name, each in QUANTITIES.items() if each.unit in ("s", "bytes", "share")}
+    note = "replayed from 12 simulated steps, 0.04% off where that was measured"
+    told = {"step_time_s": 1.0, "tokens_per_s": 2e6, "fidelity": "replay", "note": note}
+    empty.pop("exposed_share")
+    rows = [made_up(at, {"engine.overlap": at == 1}, **(empty | told if at else {})) for at in (0, 1)]
+    folder = write(tmp_path / "of", rows)
+    write_sweep_page(folder)
+    show(page, folder)
+    assert [row[0] for row in cells(page, "#rows-table")] == ["1 ≈", "0"]
+    page.locator("#rows-table tbody a").first.click()
+    said = text(page, "#report .callout")
+    assert said.startswith(
+        "This point was replayed, not simulated. The largest error that was measured beside it is 0.04 %."
+    )
+    assert "it draws no samples, whose ends and median are empty therefore" in text(page, "#report .callout")
+    assert "Where the step goes is left out: a replay gives" in text(page, "#report")
+    assert page.locator("#report .plot").count() == 0
+    page.evaluate("location.hash = '#point=0'")
+    page.wait_for_selector("#report .plot .barlayer")
+    assert page.locator("#report .callout").count() == 0

@@ -55,7 +55,15 @@ def made_up(point: int, settings: Mapping[str, Any], scenario: str = "toy", **ce
     draw = random.Random(f"{point} {cells.get('plan')}")
     step = 0.5 + draw.random()
     row: dict[str, Any] = {name: step * draw.random() for name in KNOWN if name not in TEXTS | WHOLE}
-    row |= {"plan": "zero3", "fidelity": "flow", "mesh": "node 2 × gcd 8", "note": None, "error": None, "fits": True}
+    row |= {
+        "plan": "zero3",
+        "fidelity": "flow",
+        "mesh": "node 2 × gcd 8",
+        "note": None,
+        "replay_error": None,
+        "error": None,
+        "fits": True,
+    }
     row |= {"devices": 16, "nodes": 2, "micro_batch": 1, "grad_accum": 1, "rank_classes": 1}
     row |= {"step_time_s": step, "tokens_per_s": 1e6 / step, "peak_memory_bytes": int(1e10 * draw.random())}
     row |= {"schedule_digest": hashlib.sha256(b"%d" % point).hexdigest()}

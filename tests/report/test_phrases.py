@@ -63,7 +63,7 @@ def test_given_numbers_keep_four_digits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("share", "message"), [(0.1323, "13.2 %"), (0.9999, "100 %"), (9.18, "918 %"), (math.nan, "–")]
+    ("share", "message"), [(0.1323, "13.2 %"), (0.9999, "100 %"), (9.18, "918 %"), (-0.0004, "0.0 %"), (math.nan, "–")]
 )
 def test_shares_are_per_cent(share: float, message: str) -> None:
     assert plain(percent(share)) == message

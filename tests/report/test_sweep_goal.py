@@ -15,6 +15,7 @@ from simfrontier.report.findings.sweep import sweep_findings
 from simfrontier.report.sweep import goal_figure
 from simfrontier.sweep import goal_answer, load_study, read_goal, run_sweep, write_goal
 from simfrontier.workers import Local
+from tests.invoke import invoke
 from tests.report.sweeps import NIC, SCENARIO, STUDY, goal, indices, sampled, write
 from tests.report.test_page import Page
 
@@ -117,10 +118,21 @@ def test_a_goal_that_no_point_has_is_told(tmp_path: Path) -> None:
     assert said.startswith("The goal No point has the goal, time of a step of zero3")
 
 
+def left_out(folder: Path) -> str:
+    """The line on what is left out of the page, which is written all the same and says so as well."""
+    line = write_sweep_page(folder)
+    assert "\n" not in line and line.startswith(f"{folder / 'goal.json'}: ")
+    assert line.endswith(": left out of the page; the same sweep makes it anew")
+    said = section(folder)
+    assert "It is left out here; the same sweep again makes it anew." in said and str(folder) not in said
+    return line
+
+
 def test_a_goal_of_other_points_is_left_out_and_said_so(tmp_path: Path) -> None:
     for number, other in enumerate((goal(values=(1.0, 2.0)), goal(points_sha256="ab"))):
-        said = section(swept(tmp_path / str(number), other))
-        assert "goal.json is of other points than the data set" in said
+        folder = swept(tmp_path / str(number), other)
+        assert "is of other points than the data set" in left_out(folder)
+        assert section(folder).startswith("The goal goal.json is of other points than the data set. It is left out")
 
 
 @pytest.mark.parametrize(
@@ -145,13 +157,17 @@ def test_a_goal_of_other_points_is_left_out_and_said_so(tmp_path: Path) -> None:
         (goal(indices=indices({A: 0.5}) | {"sd": "x"}), 'indices.sd: got "x", allowed: a number'),
     ],
 )
-def test_a_damaged_goal_is_one_line(tmp_path: Path, document: Any, told: str) -> None:
+def test_a_damaged_goal_is_left_out_and_one_line_says_so(tmp_path: Path, document: Any, told: str) -> None:
     folder = swept(tmp_path / "of", document)
-    with pytest.raises(InputError) as caught:
-        write_sweep_page(folder)
-    line = str(caught.value)
-    assert "\n" not in line and line.startswith(str(folder / "goal.json")) and told in line
-    assert not (folder / "index.html").exists()
+    assert told in left_out(folder)
+    assert sweep_findings(folder).num_points == 3
+
+
+def test_the_verb_makes_the_page_without_a_damaged_goal(tmp_path: Path) -> None:
+    folder = swept(tmp_path / "of", "{")
+    ran = invoke("sweep", folder, "--page")
+    assert ran.code == 0 and ran.out == f"Written: {folder / 'index.html'} (open it in a browser)\n"
+    assert ran.err.startswith(f"simfrontier: {folder / 'goal.json'}: cannot be read: ") and ran.err.count("\n") == 1
 
 
 def test_names_that_look_like_html_are_text(tmp_path: Path) -> None:
@@ -182,6 +198,11 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
 def test_a_folder_in_the_place_of_a_goal_is_one_line(tmp_path: Path) -> None:
     folder = write(tmp_path / "of", sampled(3))
     (folder / "goal.json").mkdir()
-    for call in (lambda: write_goal(None, folder), lambda: write_sweep_page(folder)):
-        with pytest.raises(InputError, match=r"goal\.json: "):
-            call()
+    with pytest.raises(InputError, match=r"goal\.json: "):
+        write_goal(None, folder)
+    assert "goal.json: cannot be read: " in left_out(folder)
+
+
+def test_shares_below_nothing_are_no_minus_nothing(tmp_path: Path) -> None:
+    said = section(swept(tmp_path / "of", goal("samples", indices=indices({A: -0.0004}))))
+    assert "host number a 0.0 % (-10.0 to 10.0 %)" in said

@@ -16,9 +16,9 @@ from simfrontier.errors import InputError
 from simfrontier.limits import Limit
 from simfrontier.report import write_sweep_page
 from simfrontier.report.findings import sweep_rows
-from simfrontier.report.findings.sweep import sweep_findings
-from simfrontier.report.findings.sweep_columns import Quantity
-from simfrontier.report.sweep import sweep_page, told_value
+from simfrontier.report.findings.sweep import column_quantities, sweep_findings
+from simfrontier.report.findings.sweep_columns import KNOWN, QUANTITIES, Quantity
+from simfrontier.report.sweep import settings, sweep_page, told_apart, told_value
 from tests.invoke import invoke, refusal
 from tests.report.sweeps import NIC, made_up, refused, sampled, table, toy_sweep, write
 from tests.report.test_page import Page
@@ -78,6 +78,7 @@ def test_the_page_holds_every_row_with_six_digits(toy: Path) -> None:
     assert [plan["texts"][place] for place in plan["places"]] == rows.column("plan").to_pylist()
     digests = dict.fromkeys(rows.column("digest").to_pylist())
     assert data["digests"] == [digest[:16] for digest in digests]
+    assert not any(each["isLog"] for each in columns.values())
     assert data["settings"] == ["run.devices=[8, 16]", "uncertainty.samples=0"] and data["paths"] == {"toy": "toy.toml"}
 
 
@@ -89,6 +90,104 @@ def test_names_that_look_like_html_are_text(tmp_path: Path) -> None:
     text = (folder / "index.html").read_text(encoding="utf-8")
     assert evil not in text and "alert(1)" in text
     assert Page(text).section("swept").count(evil) >= 2
+
+
+def test_what_is_set_at_every_point_is_told(tmp_path: Path) -> None:
+    fixed = {
+        "run.devices": [8, 16],
+        "machine.overrides.host.hook_s": 2e-6,
+        "engine.overlap": False,
+        "library.name": "rccl",
+    }
+    page = page_of_folder(write(tmp_path / "of", sampled(3), set=fixed))
+    said = page.section("swept").replace("\u00a0", " ").partition("Set at every point")[2]
+    assert (
+        "devices 8, 16 " in said
+        and "host hook 2 µs a number of the machine's file machine.overrides.host.hook_s" in said
+    )
+    assert "overlap no " in said and "library name rccl the collective library" in said
+    assert "`" not in page.section("swept")  # of sentences: what stands between backticks is code
+    assert "Set at every point" not in page_of_folder(write(tmp_path / "none", sampled(3))).section("swept")
+
+
+def test_a_recipe_has_no_setting_of_another_plan(tmp_path: Path) -> None:
+    keys = ("plans.zero3.publish", "plans.zero1.publish", "plans.*.micro_batch", "at.16.plans.zero1.codec")
+    rows = [made_up(point, dict.fromkeys(keys, point), plan=plan) for point in (0, 1) for plan in ("zero3", "zero1")]
+    found = sweep_findings(write(tmp_path / "of", rows))
+    quantities, best = column_quantities(found), {found.text("plan", row): row for row in found.best}
+    told = {plan: " ".join(settings(found, quantities, row)) for plan, row in best.items()}
+    assert "zero3 publish" in told["zero3"] and "zero1" not in told["zero3"] and "micro batch" in told["zero3"]
+    assert "zero1 publish" in told["zero1"] and "zero1 codec" in told["zero1"] and "zero3" not in told["zero1"]
+
+
+def replays(count: int, simulated: dict[int, float] | None = None) -> list[Any]:
+    """Points of which all but some, with these tokens per second, were replayed; the later the faster."""
+    empty = {name: None for name in KNOWN if QUANTITIES.get(name) and QUANTITIES[name].unit in ("s", "bytes")}
+    rows = []
+    for point in range(count):
+        cells: dict[str, Any] = {"tokens_per_s": 1e5 + point, "step_time_s": 1.0}
+        cells = empty | cells | {"fidelity": "replay", "replay_error": 1e-4 * (1 + point % 3)}
+        if simulated and point in simulated:
+            cells = {"tokens_per_s": simulated[point]}
+        rows.append(made_up(point, {"engine.overlap": point % 2 == 0}, **cells))
+    return rows
+
+
+def test_replayed_rows_are_counted_with_their_largest_error(tmp_path: Path) -> None:
+    page = page_of_folder(write(tmp_path / "of", replays(5)))
+    said = page.section("headline").replace("\u00a0", " ")
+    assert "is fastest at point 4 ≈ :" in said and "5 of 5 rows were replayed from simulated steps" in said
+    assert "the largest error that was measured beside them is 0.03 %" in said
+    assert "The fastest row, too, was replayed: the command in the report of point 4 ≈ simulates it exactly." in said
+    assert "zero3 16 4 ≈ " in page.section("best").replace("\u00a0", " ")
+    assert "None of memory and tokens per second: the rows were replayed" in page.section("front")
+    assert data_of(page)["table"]["columns"] == [
+        "axis:engine.overlap",
+        *("step_time_s", "tokens_per_s", "tflops_per_device", "fits"),
+    ]
+
+
+def test_a_best_row_that_was_simulated_is_said_to_be(tmp_path: Path) -> None:
+    page = page_of_folder(write(tmp_path / "of", replays(5, {2: 2e5})))
+    said = page.section("headline")
+    assert "is fastest at point 2 :" in said and "4 of 5 rows were replayed" in said
+    assert "What is listed as the best was simulated exactly." in said
+    assert "they are in no front of it" in page.section("front")
+
+
+def test_nothing_is_said_of_replays_where_there_are_none(toy: Path) -> None:
+    assert "replayed" not in page_of_folder(toy).words
+
+
+def test_axes_that_are_logarithmic_are_known_from_the_study(tmp_path: Path) -> None:
+    folder = write(tmp_path / "of", sampled(3))
+    a, b, c = (f"machine.overrides.host.number_{axis}_s" for axis in "abc")
+    ways = (
+        'between = [1.0, 2.0]\nscale = "log"',
+        "log_range = { from = 1, to = 2, count = 3 }",
+        'samples = { distribution = "uniform" }',
+    )
+    axes = "".join(f'[[axes]]\nkey = "{key}"\n{way}\n' for key, way in zip((a, b, c), ways, strict=True))
+    (folder / "study.toml").write_text(f'scenarios = ["toy.toml"]\n{axes}', encoding="utf-8")
+    assert {axis.key: axis.is_log for axis in sweep_findings(folder).axes} == {a: True, b: True, c: False}
+    (folder / "study.toml").write_text("axes = [1, {key = 2, scale = 3}]", encoding="utf-8")
+    assert not any(axis.is_log for axis in sweep_findings(folder).axes)
+
+
+@pytest.mark.parametrize(
+    ("values", "unit", "words"),
+    [
+        ((1.0e-6, 2.5e-6), "s", ["1 µs", "2.50 µs"]),
+        ((1.0001e-6, 1.0002e-6), "s", ["1.0001 µs", "1.0002 µs"]),
+        ((0.12345, 0.12346), "share", ["12.345 %", "12.346 %"]),
+        ((1_000_001.0, 1_000_002.0), "number", ["1,000,001", "1,000,002"]),
+        ((3.0, 3.0), "number", ["3", "3"]),
+        (("a", "b"), "text", ["a", "b"]),
+    ],
+)
+def test_values_have_as_many_digits_as_tell_them_apart(values: Any, unit: Any, words: list[str]) -> None:
+    told = told_apart(values, Quantity(words="", unit=unit))
+    assert [each.replace("\u00a0", " ") for each in told] == words
 
 
 def test_refused_rows_are_told_with_their_reasons(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from simfrontier.sweep import Progress, StoppedError, load_study, read_rows, run_sweep
+from simfrontier.sweep import Progress, StoppedError, is_of_plan, load_study, read_rows, run_sweep
 from simfrontier.sweep.journal import NAME
 from simfrontier.workers import Local
 from tests.invoke import ROOT, invoke, refusal
@@ -75,6 +75,21 @@ def test_a_dry_run_counts_and_runs_nothing(tmp_path: Path) -> None:
     assert lines[3].startswith("about ") and "on 2 processes" in lines[3]
     found = json.loads(invoke("sweep", path, "--dry-run", "--json").out)
     assert (found["points"], found["before_filters"]) == (2, 3) and found["cpu_s"] > 0
+
+
+@pytest.mark.parametrize(
+    ("key", "is_mine"),
+    [
+        ("training.micro_batch", True),
+        ("plans.zero3.publish", True),
+        ("plans.*.micro_batch", True),
+        ("plans.zero1.publish", False),
+        ("at.16.plans.zero1.publish", False),
+        ("at.16.plans.zero3.publish", True),
+    ],
+)
+def test_settings_of_another_plan_are_none_of_a_plan(key: str, is_mine: bool) -> None:
+    assert is_of_plan(key, "zero3") is is_mine
 
 
 def test_a_billion_points_are_told_at_once(tmp_path: Path) -> None:
@@ -192,7 +207,7 @@ def test_a_dry_run_of_a_search_says_its_points(tmp_path: Path) -> None:
     axes = ({"key": MICRO, "between": [1, 4]}, {"key": HOOK, "between": [1e-6, 1e-2], "scale": "log"})
     path = write(tmp_path, document(*axes, goal={"column": "mfu"}, search={"points": 40}))
     ran = invoke("sweep", path, "--dry-run")
-    assert ran.out.splitlines()[0] == "Tried: at most 40 points"
+    assert ran.out.splitlines()[0] == "Tried: 40 points"
     assert {f"  searched over: {MICRO}", f"  searched over: {HOOK}"} <= set(ran.out.splitlines())
     assert invoke("sweep", path, "--dry-run", "--until", "12").out.startswith("Tried: at most 12 points")
     assert refusal("sweep", path, "--dry-run", "--until", "abc").startswith('--until: got "abc"; allowed: a number of')

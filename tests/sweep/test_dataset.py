@@ -81,7 +81,8 @@ def test_columns_have_their_order_and_types(tmp_path: Path) -> None:
     ran(study(tmp_path, *axes, filters=[f"{MICRO} == 1 and {HOOK} < 1e-5"]), tmp_path / "out")
     table = read_rows(tmp_path / "out")
     keys = [MICRO, HOOK, "engine.overlap", "run.devices", "engine.granularity"]
-    assert table.schema.names == ["point", "digest", "scenario", *(f"axis:{key}" for key in keys), *RESULTS, "error"]
+    axes_named = [f"axis:{key}" for key in keys]
+    assert table.schema.names == ["point", "digest", "scenario", *axes_named, *RESULTS, "replay_error", "error"]
     kinds = [table.schema.field(f"axis:{key}").type for key in keys]
     assert kinds == [pa.int64(), pa.float64(), pa.bool_(), pa.string(), pa.string()]
     assert set(table.column("axis:run.devices").to_pylist()) == {"2", "[2, 4]"}

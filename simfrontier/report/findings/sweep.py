@@ -20,9 +20,10 @@ from simfrontier.report.findings.sweep_columns import (
     sentence_of,
 )
 from simfrontier.report.findings.sweep_goal import SweptGoal, swept_goal
+from simfrontier.report.findings.sweep_replayed import Replayed, replayed_rows
 from simfrontier.report.findings.sweep_rows import Column, DataSet, Numbers, Rows, Words, data_set_of
 from simfrontier.report.findings.swept_study import SweptStudy, study_in
-from simfrontier.sweep import AXIS, RESULTS
+from simfrontier.sweep import AXIS, REPLAY, RESULTS
 
 if TYPE_CHECKING:
     from simfrontier.arrays import Floats, Ints
@@ -32,18 +33,19 @@ if TYPE_CHECKING:
 PACE: Final = "tokens_per_s"  # what rows of one size are ranked by: the work of a step may differ between points
 FRONT: Final = ("peak_memory_bytes", PACE)  # the pair of the first front
 FEWEST_HEX: Final = 16  # digits of a digest that a link has
-_CHOSEN_BY: Final = ("point", "scenario", "plan", "devices", "fits", ERROR, *FRONT)
+_CHOSEN_BY: Final = ("point", "scenario", "plan", "devices", "fits", "fidelity", ERROR, *FRONT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweptAxis:
     """An axis of the study: its key in a scenario, what it is, and which values points have on it. `values`: texts, or
-    the different numbers in ascending order."""
+    the different numbers in ascending order; `is_log`: above zero, and spread by their ratios."""
 
     key: str
     quantity: Quantity
     sentence: str
     is_whole: bool
+    is_log: bool
     values: Floats | tuple[str, ...]
 
     @property
@@ -66,8 +68,8 @@ class SweepFindings:
     """A sweep as its page shows it. `rows`: columns of the rows that are shown, whole points in the order of the study;
     `point_of`: for each of them the place of its point among those shown, which `numbers` and `digests` name.
 
-    `num_points`, `num_rows`, `num_unfit` (rows that do not fit in memory) and `num_refused` (points all of whose rows
-    were refused) count all of the sweep.
+    `num_points`, `num_rows`, `num_unfit` (rows that do not fit in memory), `num_refused` (points all of whose rows
+    were refused) and `replayed` count all of the sweep.
     `best`: rows (of those shown) that are first of their scenario, plan and size, the best sizes' first. `front`: rows
     on the Pareto front of `FRONT` by scenario and size, the least memory first. `within` ranks rows by `PACE` among all
     rows of their scenario, plan and size, `overall` among those of all plans.
@@ -78,6 +80,7 @@ class SweepFindings:
     num_rows: int
     num_unfit: int
     num_refused: int
+    replayed: Replayed
     axes: tuple[SweptAxis, ...]
     refused: tuple[Refused, ...]
     rows: Rows
@@ -121,6 +124,10 @@ class SweepFindings:
         """A number of a row; NaN where it has none."""
         return float(_values(self.rows[name])[row])
 
+    def is_replayed(self, row: int) -> bool:
+        """Whether a row was replayed from simulated steps instead of simulated."""
+        return self.text("fidelity", row) == REPLAY
+
     def digest_of(self, row: int) -> str:
         """The begin of the digest of the point of a row, as links have it; empty where there is none."""
         return self.digests[int(self.point_of[row])]
@@ -157,7 +164,8 @@ def sweep_findings(folder: Path, most_rows: int = SWEEP_PAGE_ROWS.most) -> Sweep
     for size in np.unique(sizes[~np.isnan(pace)]):
         own = np.flatnonzero(sizes == size)
         fronts[int(size)] = own[front_of(memory[own], pace[own], "less", "more")]
-    axes = _swept(found, every)
+    study = study_in(folder, found.manifest)
+    axes = _swept(found, every, study.log_axes)
     told = {axis.key: axis.quantity for axis in axes}
     goal = swept_goal(folder, found.manifest, all_numbers.size, told)
     best = np.flatnonzero(all_numbers[point_of] == _best_point(goal))
@@ -173,11 +181,12 @@ def sweep_findings(folder: Path, most_rows: int = SWEEP_PAGE_ROWS.most) -> Sweep
     on_page = {size: [int(at) for at in place[front] if at >= 0] for size, front in fronts.items()}
     refused_rows = np.bincount(point_of, _places(every[ERROR]) >= 0)
     return SweepFindings(
-        study=study_in(folder, found.manifest),
+        study=study,
         num_points=all_numbers.size,
         num_rows=found.num_rows,
         num_unfit=int(np.count_nonzero(_fits(every) == 0)),
         num_refused=int(np.count_nonzero(refused_rows == np.bincount(point_of))),
+        replayed=replayed_rows(found, every["fidelity"]),
         axes=axes,
         refused=_refused(every),
         rows=rows,
@@ -279,7 +288,7 @@ def _groups(rows: Rows, *names: str) -> Ints:
     return groups
 
 
-def _swept(found: DataSet, rows: Rows) -> tuple[SweptAxis, ...]:
+def _swept(found: DataSet, rows: Rows, log_axes: frozenset[str]) -> tuple[SweptAxis, ...]:
     columns = {key: rows[AXIS + key] for key in found.axes}
     kinds: dict[str, Unit] = {
         key: "truth" if column.is_truth else "text" for key, column in columns.items() if isinstance(column, Words)
@@ -291,6 +300,7 @@ def _swept(found: DataSet, rows: Rows) -> tuple[SweptAxis, ...]:
             quantity=told[key],
             sentence=sentence_of(key),
             is_whole=isinstance(column, Numbers) and column.is_whole,
+            is_log=key in log_axes and isinstance(column, Numbers) and not bool((column.values <= 0.0).any()),
             values=_texts(column) if isinstance(column, Words) else _different(column),
         )
         for key, column in columns.items()

@@ -25,13 +25,14 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweptGoal:
-    """`answer`: what goal.json holds, or None where it is of other points than the data set. `quantity`: what its
+    """`answer`: what goal.json holds, or None where it is left out, and then `left_out` says why. `quantity`: what its
     values are; `words`: what the goal is; `names`: of unknowns by their keys."""
 
     answer: GoalAnswer | None
     quantity: Quantity
     words: str
     names: Mapping[str, str]
+    left_out: str = ""
 
     @property
     def steps(self) -> Iterator[Step]:
@@ -46,18 +47,23 @@ class SweptGoal:
 def swept_goal(
     folder: Path, manifest: Mapping[str, Any], num_points: int, axes: Mapping[str, Quantity]
 ) -> SweptGoal | None:
-    """The goal of the data set in a folder; None where it has none. `axes`: what its axes are, by key. Raises
-    InputError for a goal.json that is damaged."""
-    answer = read_goal(folder)
+    """The goal of the data set in a folder; None where it has none. `axes`: what its axes are, by key. One that cannot
+    be read, or is of other points, is left out: the same sweep makes it anew."""
+    where = str(folder / "goal.json")
+    try:
+        answer = read_goal(folder)
+    except InputError as error:
+        return _without(f"cannot be read: {error.outside(where)}")
     if answer is None:
         return None
     if not is_goal_of(answer, manifest, num_points):
-        return SweptGoal(answer=None, quantity=Quantity(words="", unit="number"), words="", names={})
+        return _without("is of other points than the data set")
     keys = [each.key for each in answer.indices.unknowns] if answer.indices else []
     for key in keys:
         if key not in axes or keys.count(key) > 1:
-            text = f"got the unknown {shown(key)}; allowed: each axis of the data set once"
-            raise InputError(text, where=str(folder / "goal.json"), key=("indices",))
+            return _without(
+                f"cannot be read: indices: got the unknown {shown(key)}; allowed: each axis of the data set once"
+            )
     column = QUANTITIES[answer.column]
     return SweptGoal(
         answer=answer,
@@ -65,6 +71,10 @@ def swept_goal(
         words=column.words + answer.words.removeprefix(answer.column),
         names=_names(keys, axes),
     )
+
+
+def _without(why: str) -> SweptGoal:
+    return SweptGoal(answer=None, quantity=Quantity(words="", unit="number"), words="", names={}, left_out=why)
 
 
 def _names(keys: Sequence[str], axes: Mapping[str, Quantity]) -> dict[str, str]:

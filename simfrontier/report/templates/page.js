@@ -99,11 +99,11 @@
 
   const onScreen = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
 
-  // One after another: a chart is on the screen before the next is drawn.
+  // One after another: a chart is on the screen before the next is drawn. One that has changed meanwhile is made anew.
   function show(box) {
     turn = turn
       .then(() => Promise.all([(ready ??= loadLibrary()), figuresOf(box)]))
-      .then(() => draw(box))
+      .then(() => (known[box.dataset.figures] ? draw(box) : show(box)))
       .then(onScreen)
       .catch(console.error);
   }

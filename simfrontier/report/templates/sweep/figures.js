@@ -1,6 +1,8 @@
 // Charts of a sweep for plotly.
 
-const SCALE = "Cividis"; // for all kinds of colour vision
+// Cividis, for all kinds of colour vision; and what has no value, lighter than the greys in it.
+const SCALE = ["#00204c", "#002b66", "#14396d", "#33486c", "#4b566d", "#606370", "#747175", "#8a8179", "#a09177", "#b7a371", "#cfb666", "#e6ca57", "#ffe945"].map((colour, at, { length }) => [at / (length - 1), colour]);
+const NO_VALUE = "#c3c7cb";
 const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif";
 
 function chart(data, layout) {
@@ -31,17 +33,18 @@ function broken(text, width) {
   return lines.map(escaped).join("<br>");
 }
 
+const isMissing = (column, row) => valueOf(column, row) === null;
+
 // Where rows stand on a vertical axis of a column; those without a value stand below all others.
 function verticalOf(column, rows) {
   const numbers = numbersOf(column), different = differentOf(column, rows), { by, title } = scaleOf(column, rows);
-  const isMissing = (row) => numbers[row] === null || (column.texts && numbers[row] < 0);
   const [low, high] = [different[0] / by, different.at(-1) / by];
   const room = column.texts ? 0.5 : low === high ? Math.abs(low) / 2 || 1 : 0;
   const none = low - room - 0.12 * (high - low + 2 * room);
-  const isSome = rows.some(isMissing);
+  const isSome = rows.some((row) => isMissing(column, row));
   const ticks = different.length <= 8 ? different.map((value) => value / by) : ticksOf(low, high);
   const words = ticks.map((tick) => escaped(column.texts ? column.texts[tick] : tickWords(tick)));
-  const at = (row) => (isMissing(row) ? none : numbers[row] / by);
+  const at = (row) => (isMissing(column, row) ? none : numbers[row] / by);
   const drawn = {
     name: column.name,
     label: broken(title, Math.max(13, title.length / 2 + 3)),
@@ -52,20 +55,35 @@ function verticalOf(column, rows) {
   return { at, drawn, hasValues: different.length > 0 };
 }
 
+// The colours of rows by a column, brighter where that is better; of those without a value a colour of its own below all
+// others, which the bar names.
+const NONE_SHARE = 0.06; // of the bar
+function coloursOf(column, rows, all) {
+  const numbers = numbersOf(column), { by, title } = scaleOf(column, all), different = differentOf(column, all);
+  const isSome = all.some((row) => isMissing(column, row)), share = isSome ? NONE_SHARE : 0;
+  const [low, high] = different.length ? [different[0] / by, different.at(-1) / by] : [0, 0];
+  const most = high > low ? high : low + 1, least = (low - share * most) / (1 - share), none = (least + low) / 2;
+  const ticks = column.texts ? different : high > low ? ticksOf(low, high) : [low];
+  const words = ticks.map((tick) => escaped(column.texts ? column.texts[tick] : tickWords(tick)));
+  const scale = column.better === "less" ? SCALE.map(([at, colour]) => [1 - at, colour]).reverse() : SCALE;
+  return {
+    color: rows.map((row) => (isMissing(column, row) ? least : numbers[row] / by)),
+    cmin: least,
+    cmax: most,
+    colorscale: isSome ? [[0, NO_VALUE], [share / 1.0001, NO_VALUE], ...scale.map(([at, colour]) => [share + at * (1 - share), colour])] : scale,
+    showscale: true,
+    colorbar: {
+      title: { text: broken(title, 18), side: "top" }, thickness: 14, outlinewidth: 0, len: 1,
+      ...(isSome || column.texts ? { tickvals: isSome ? [none, ...ticks] : ticks, ticktext: isSome ? ["none", ...words] : words } : {}),
+    },
+  };
+}
+
 // A vertical axis for each column, a line for each row, coloured by one of them. `all`: rows that axes reach over.
 function parallelFigure(columns, rows, all, coloured) {
   const axes = columns.map((column) => verticalOf(column, all)).filter((axis) => axis.hasValues);
   const dimensions = axes.map(({ at, drawn }) => ({ ...drawn, values: rows.map(at) }));
-  const numbers = numbersOf(coloured), { by, title } = scaleOf(coloured, all), different = differentOf(coloured, all);
-  const bar = { title: { text: broken(title, 18), side: "top" }, thickness: 14, outlinewidth: 0, len: 1 };
-  if (coloured.texts) Object.assign(bar, { tickvals: different, ticktext: different.map((place) => escaped(coloured.texts[place])) });
-  const line = {
-    color: rows.map((row) => (numbers[row] ?? different[0]) / by),
-    colorscale: SCALE,
-    reversescale: coloured.better === "less",
-    showscale: true,
-    colorbar: bar,
-  };
+  const line = coloursOf(coloured, rows, all);
   const figure = chart([{ type: "parcoords", dimensions, line, labelside: "top" }], { height: 460, margin: { l: 60, r: 30, t: 70, b: 20 } });
   return { figure, placesOf: Object.fromEntries(axes.map(({ at, drawn }) => [drawn.name, at])) };
 }
@@ -122,7 +140,8 @@ function heatFigure(rows, x, y, value, how) {
     xaxis: axisOf(escaped(x.words), named(grid.across)),
     yaxis: axisOf(escaped(y.words), named(grid.up)),
   });
-  return { figure, isRanges: grid.across.isRanges || grid.up.isRanges };
+  const cut = [grid.across, grid.up].filter((steps) => steps.isRanges);
+  return { figure, isRanges: cut.length > 0, isLog: cut.some((steps) => steps.isLog) };
 }
 
 // Rows in two columns, those on the front with a ring and joined by a line.

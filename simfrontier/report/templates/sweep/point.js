@@ -37,11 +37,24 @@ class PointReport {
     return [
       element("h2", { tabindex: "-1" }, `Point ${fixed(data.numbers[point], 0)} `, element("small", { title: "begin of the digest of its scenario" }, data.digests[point])),
       element("p", { class: "lead" }, this.lead(rows, run)),
+      ...this.replayed(rows),
       ...this.settings(point, run),
       ...this.rowsTable(rows),
       ...this.parts(run),
       ...this.numbers(rows),
       ...this.command(point, rows),
+    ];
+  }
+
+  // What is said of rows that were replayed.
+  replayed(rows) {
+    const mine = rows.filter((row) => isReplayed(this.data, row));
+    if (!mine.length) return [];
+    const errors = mine.map((row) => this.data.columns.replay_error.values[row]).filter((error) => error !== null);
+    const off = errors.length ? ` The largest error that was measured beside ${errors.length > 1 ? "its rows" : "it"} is ${fixed(100 * Math.max(...errors), 2)}${BLANK}%.` : "";
+    const which = mine.length === rows.length ? "This point was" : `${mine.map((row) => this.named(row)).join(", ")}:`;
+    return [
+      element("p", { class: "callout" }, `${which} replayed, not simulated.${off} A replay gives the time of one step and what follows from it: it draws no samples, whose ends and median are empty therefore, and has no bytes and no memory. The command below simulates it exactly.`),
     ];
   }
 
@@ -64,13 +77,16 @@ class PointReport {
     const { data } = this, row = this.rowsOf[point][0];
     const lines = this.axes.map(([name, column]) => {
       const key = name.slice(5), beside = data.beside[key];
-      const next = (way) => (beside && beside[way][point] >= 0 ? this.beside(beside[way][point], column, run) : NOTHING);
-      return [element("span", { title: key }, column.words), element("b", {}, told(column, row)), next("less"), next("more"), element("code", {}, key)];
+      const others = ["less", "more"].map((way) => beside?.[way][point] ?? -1), there = others.filter((other) => other >= 0);
+      const words = toldApart(column, [row, ...there.map((other) => this.rowsOf[other][0])]);
+      const cells = others.map((other) => (other < 0 ? NOTHING : this.beside(other, words[1 + there.indexOf(other)], run)));
+      return [element("span", { title: key }, column.words), element("b", {}, words[0]), ...cells, element("code", {}, key)];
     });
     const text = valueOf(data.columns.scenario, row) ?? "";
+    const isAny = data.settings.length ? ", beside what is set at every point" : "";
     const made = [
       element("h3", {}, "Settings"),
-      element("p", {}, `What differs from scenario ${text}. Beside it: the next points on an axis with all else equal, and how many more tokens per second they have with ${run.length ? this.named(run[0]) : "the same plan and size"}.`),
+      element("p", {}, `What the axes set in scenario ${text}${isAny}. Beside it: the next points on an axis with all else equal, and how many more tokens per second they have with ${run.length ? this.named(run[0]) : "the same plan and size"}.`),
       tableOf("settings of the point", ["setting", "here", "next lower", "next higher", "key"], lines, "words headed"),
     ];
     if (data.nearest) {
@@ -80,10 +96,9 @@ class PointReport {
     return made;
   }
 
-  beside(other, column, run) {
-    const first = this.rowsOf[other][0];
+  beside(other, words, run) {
     const link = linkTo(this.data, other);
-    link.textContent = told(column, first);
+    link.textContent = words;
     link.title = `point ${fixed(this.data.numbers[other], 0)}`;
     return element("span", {}, link, this.change(other, run));
   }
@@ -113,10 +128,12 @@ class PointReport {
   }
 
   parts(run) {
-    if (!run.length) return [];
+    const timed = run.filter((row) => this.data.columns.compute_time_s.values[row] !== null);
+    if (run.length && !timed.length) return [element("p", { class: "note" }, "Where the step goes is left out: a replay gives the time of a step, not its parts.")];
+    if (!timed.length) return [];
     const figure = element("div", { class: "plot", "data-figures": "fig-parts", role: "group", "aria-label": "Parts of the step by plan and size" });
-    const labels = run.map((row) => this.named(row));
-    this.partsFigure = () => ({ all: partsFigure(run, labels, this.data.parts, this.data.columns) });
+    const labels = timed.map((row) => this.named(row));
+    this.partsFigure = () => ({ all: partsFigure(timed, labels, this.data.parts, this.data.columns) });
     return [element("h3", {}, "Where the step goes"), figure];
   }
 

@@ -7,19 +7,32 @@ function valueOf(column, row) {
   return place < 0 ? null : column.texts[place];
 }
 
-// A value in words; axes are written as they were set, up to six digits.
-function told(column, row) {
+// A value in words; axes are written as they were set, up to six digits, or up to `digits` where those are more.
+function told(column, row, digits = 3) {
   const value = valueOf(column, row);
   if (column.isAxis && typeof value === "number" && !(column.unit in MULTIPLES)) {
-    return Number.isInteger(value) ? fixed(value, 0) : String(Number(value.toPrecision(6)));
+    return Number.isInteger(value) ? fixed(value, 0) : String(Number(value.toPrecision(Math.max(digits, 6))));
   }
-  return inWords(value, column.unit);
+  return inWords(value, column.unit, digits);
+}
+
+// Values of rows in words, all with as many digits as tell different ones apart.
+const MOST_DIGITS = 12;
+function toldApart(column, rows) {
+  const different = differentOf(column, rows).length;
+  for (let digits = 3; ; digits++) {
+    const words = rows.map((row) => told(column, row, digits));
+    if (digits === MOST_DIGITS || new Set(words.filter((_, at) => valueOf(column, rows[at]) !== null)).size >= different) return words;
+  }
 }
 
 // Values as numbers that a chart can place: texts by their places.
 function numbersOf(column) {
   return column.texts ? column.places : column.values;
 }
+
+// Whether a row was replayed from simulated steps instead of simulated.
+const isReplayed = (data, row) => valueOf(data.columns.fidelity, row) === data.replay;
 
 // The different values of a column among rows, in ascending order.
 function differentOf(column, rows) {
@@ -69,21 +82,26 @@ function medianOf(values) {
   return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
-// At most so many steps of an axis: its values themselves, or ranges of equal length where it has more.
+// At most so many steps of an axis: its values themselves, or ranges where it has more, of equal length or, where the
+// axis is logarithmic, of equal ratios.
 const MOST_STEPS = 24, NUM_RANGES = 12;
 function stepsOf(column, rows) {
   const values = differentOf(column, rows);
   if (column.texts) return { of: (value) => values.indexOf(value), words: values.map((place) => column.texts[place]), isRanges: false };
   if (values.length <= MOST_STEPS) {
     const place = new Map(values.map((value, at) => [value, at]));
-    return { of: (value) => place.get(value), words: values.map((value) => told({ ...column, values: [value] }, 0)), isRanges: false };
+    return { of: (value) => place.get(value), words: toldApart({ ...column, values }, [...values.keys()]), isRanges: false };
   }
-  const low = values[0], width = (values.at(-1) - low) / NUM_RANGES;
-  const at = (edge) => told({ ...column, values: [low + edge * width] }, 0);
+  const isLog = column.isLog && values[0] > 0, low = values[0], high = values.at(-1);
+  const shareOf = isLog ? (value) => Math.log(value / low) / Math.log(high / low) : (value) => (value - low) / (high - low);
+  const valueAt = isLog ? (share) => low * (high / low) ** share : (share) => low + share * (high - low);
+  const edges = Array.from({ length: NUM_RANGES + 1 }, (_, at) => Number(valueAt(at / NUM_RANGES).toPrecision(4)));
+  const words = toldApart({ ...column, values: edges }, [...edges.keys()]);
   return {
-    of: (value) => Math.min(Math.floor((value - low) / width), NUM_RANGES - 1),
-    words: Array.from({ length: NUM_RANGES }, (_, edge) => `${at(edge)} to ${at(edge + 1)}`),
+    of: (value) => Math.min(Math.floor(NUM_RANGES * shareOf(value)), NUM_RANGES - 1),
+    words: words.slice(1).map((end, at) => `${words[at]} to ${end}`),
     isRanges: true,
+    isLog,
   };
 }
 

@@ -40,11 +40,11 @@
     makers["fig-heat"] = () => {
       const { x, y, value, how } = heat.elements;
       const rows = chosen(heat, planned.filter(hasTime));
-      const { figure, isRanges } = heatFigure(rows, columns[x.value], columns[y.value], columns[value.value], how.value);
+      const { figure, isRanges, isLog } = heatFigure(rows, columns[x.value], columns[y.value], columns[value.value], how.value);
       const others = data.varied.filter((name) => ![x.value, y.value].includes(name) && differentOf(columns[name], rows).length > 1);
       const over = others.length ? ` over ${listed(others.map((name) => columns[name].words))}` : "";
       document.getElementById("said-heat").textContent =
-        `Each cell: the ${how.value} of its rows${over}; the brighter the better.${isRanges ? ` An axis of more than ${MOST_STEPS} values is cut into ${NUM_RANGES} ranges.` : ""}`;
+        `Each cell: the ${how.value} of its rows${over}; the brighter the better.${isRanges ? ` An axis of more than ${MOST_STEPS} values is cut into ${NUM_RANGES} ranges${isLog ? ", a logarithmic one at equal ratios" : ""}.` : ""}`;
       return { all: figure };
     };
 
@@ -52,8 +52,8 @@
       const { x, y } = front.elements, rows = chosen(front, planned.filter(hasTime));
       const [across, up] = [columns[x.value], columns[y.value]];
       const best = frontOf(rows.slice(), across, up);
-      const wordsOf = (row) => `<b>point ${fixed(data.numbers[data.pointOf[row]], 0)}</b>, ${escaped(told(columns.plan, row))} on ${told(columns.devices, row)}<br>${[across, up].map((column) => `${escaped(column.words)}: ${told(column, row)}`).join("<br>")}`;
-      const lines = best.map((row) => [linkTo(data, data.pointOf[row]), told(columns.plan, row), told(columns.devices, row), told(across, row), told(up, row), ...data.varied.filter((name) => name.startsWith("axis:")).map((name) => told(columns[name], row))]);
+      const wordsOf = (row) => `<b>point ${fixed(data.numbers[data.pointOf[row]], 0)}</b>${isReplayed(data, row) ? ", replayed" : ""}, ${escaped(told(columns.plan, row))} on ${told(columns.devices, row)}<br>${[across, up].map((column) => `${escaped(column.words)}: ${told(column, row)}`).join("<br>")}`;
+      const lines = best.map((row) => [linkTo(data, data.pointOf[row], isReplayed(data, row)), told(columns.plan, row), told(columns.devices, row), told(across, row), told(up, row), ...data.varied.filter((name) => name.startsWith("axis:")).map((name) => told(columns[name], row))]);
       const heads = ["point", "plan", "devices", across.words, up.words, ...data.varied.filter((name) => name.startsWith("axis:")).map((name) => columns[name].words)];
       document.getElementById("front-table").replaceChildren(tableOf("rows on the Pareto front", heads, lines));
       return { all: frontFigure(rows, best, across, up, columns.plan, data.marks, wordsOf) };

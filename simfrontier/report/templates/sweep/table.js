@@ -18,8 +18,10 @@ function tableOf(label, head, lines, kind = "") {
   return element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": label }, element("table", { class: kind || null }, element("thead", {}, first), element("tbody", {}, ...body)));
 }
 
-function linkTo(data, point) {
-  return element("a", { href: `#point=${data.digests[point] || data.numbers[point]}` }, fixed(data.numbers[point], 0));
+// `isReplayed`: with the mark of a point that was replayed.
+function linkTo(data, point, isReplayed = false) {
+  const link = element("a", { href: `#point=${data.digests[point] || data.numbers[point]}` }, fixed(data.numbers[point], 0));
+  return isReplayed ? element("span", {}, link, BLANK, element("abbr", { title: "replayed, not simulated" }, "≈")) : link;
 }
 
 class RowsTable {
@@ -53,7 +55,7 @@ class RowsTable {
 
   draw() {
     const some = this.rows.slice(0, this.shown);
-    const lines = some.map((row) => [linkTo(this.data, this.data.pointOf[row]), ...this.columns.map((column) => told(column, row))]);
+    const lines = some.map((row) => [linkTo(this.data, this.data.pointOf[row], isReplayed(this.data, row)), ...this.columns.map((column) => told(column, row))]);
     const heads = [{ name: "point", words: "point" }, ...this.columns];
     const made = tableOf("rows of the sweep", heads.map((column) => this.head(column)), lines);
     made.querySelectorAll("thead th").forEach((cell, at) => {

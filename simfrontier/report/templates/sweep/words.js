@@ -13,7 +13,7 @@ function fixed(value, decimals) {
   if (isHalf && below % 2 === 0) text = (below / 10 ** decimals).toFixed(decimals);
   const [whole, rest] = text.split(".");
   const grouped = whole.replace(/\B(?=(\d{3})+$)/g, ",");
-  return (value < 0 ? "-" : "") + (rest === undefined ? grouped : `${grouped}.${rest}`);
+  return (value < 0 && /[1-9]/.test(text) ? "-" : "") + (rest === undefined ? grouped : `${grouped}.${rest}`);
 }
 
 function plainNumber(value, digits = 3) {
@@ -39,17 +39,19 @@ function threeDigits(value) {
   return Number.isInteger(four) ? fixed(four, 0) : plainNumber(four);
 }
 
-// A value of a quantity in words: 4.74 s, 25.4 GB, 13.2 %, 4,096.
-function inWords(value, unit) {
+// A value of a quantity in words: 4.74 s, 25.4 GB, 13.2 %, 4,096. `digits`: more than three, where it is told apart.
+function inWords(value, unit, digits = 3) {
   if (value === null || value === undefined || value === "") return NOTHING;
   if (typeof value === "string") return value;
   if (!Number.isFinite(value)) return NOTHING;
   if (unit === "share") {
     const percent = 100 * value;
+    if (digits > 3) return `${plainNumber(percent, digits)}${BLANK}%`;
     return `${fixed(percent, Math.abs(percent) < 99.95 ? 1 : 0)}${BLANK}%`;
   }
   if (!(unit in MULTIPLES)) return (unit === "count" && Number.isInteger(value) ? fixed(value, 0) : threeDigits(value)) + (unit === "1/s" ? `${BLANK}1/s` : "");
   const { by, name } = multipleOf(unit, Math.abs(value));
+  if (digits > 3) return `${plainNumber(value / by, digits)}${BLANK}${name}`;
   const four = Number((value / by).toPrecision(4));
   return `${Number.isInteger(four) && Math.abs(four) < 1e4 ? four : threeDigits(value / by)}${BLANK}${name}`;
 }
