@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from simfrontier.limits import LARGEST
+from simfrontier.limits import LARGEST, TEXT
 from simfrontier.records import dataclass
 from simfrontier.report.figures.sweep_goal import samples_figure, search_figure, shares_figure
 from simfrontier.report.findings.sweep import PACE, SweepFindings, SweptAxis, column_quantities, sweep_findings
@@ -194,7 +194,8 @@ def _in_words(value: Any, of: Quantity) -> str:
         return "yes" if value else "no"
     if isinstance(value, int | float) and abs(value) <= LARGEST:
         return told_value(float(value), of, isinstance(value, int))
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text[: TEXT.most]
 
 
 def _place(found: SweepFindings, scenario: str) -> int:

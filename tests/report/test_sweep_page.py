@@ -110,6 +110,20 @@ def test_what_is_set_at_every_point_is_told(tmp_path: Path) -> None:
     assert "Set at every point" not in page_of_folder(write(tmp_path / "none", sampled(3))).section("swept")
 
 
+def test_settings_of_any_kind_are_harmless(tmp_path: Path) -> None:
+    strange = {
+        "a": None,
+        "b": {"c": [1]},
+        "d": [[1, 2], "x"],
+        "e": 10**40,
+        "f": [],
+        "": 1,
+        "run.devices": "9" * 5_000,
+    }
+    said = page_of_folder(write(tmp_path / "of", sampled(3), set=strange)).section("swept")
+    assert '{"c": [1]}' in said and "[1, 2], x" in said and "1" + "0" * 40 in said and "9" * 4_097 not in said
+
+
 def test_a_recipe_has_no_setting_of_another_plan(tmp_path: Path) -> None:
     keys = ("plans.zero3.publish", "plans.zero1.publish", "plans.*.micro_batch", "at.16.plans.zero1.codec")
     rows = [made_up(point, dict.fromkeys(keys, point), plan=plan) for point in (0, 1) for plan in ("zero3", "zero1")]
