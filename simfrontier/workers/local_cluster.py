@@ -37,10 +37,10 @@ SETTINGS: Final[dict[str, Any]] = {
     "distributed.scheduler.preload": [],
     "distributed.nanny.preload": [],
     "distributed.worker.http.routes": [],
+    # A worker that is lost has this long to come back before Dask ends its nanny or its job, too (otherwise 15 s, which
+    # a busy machine takes to start a process, and after which calls would wait for nobody). Never, here.
+    "distributed.deploy.lost-worker-timeout": "3650 days",
 }
-# A worker that is lost has this long to come back before Dask ends its nanny too, and goes on without it (otherwise
-# 15 s, which a busy machine takes to start a process, and after which calls would wait for nobody). Never, here.
-LOCAL_SETTINGS: Final = {**SETTINGS, "distributed.deploy.lost-worker-timeout": "3650 days"}
 MOST_STARTS: Final = 1 + MOST_LOSSES  # of all processes, where one of them ends while it starts
 
 

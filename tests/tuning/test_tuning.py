@@ -15,6 +15,7 @@ from simfrontier.study import ScheduleCache, simulated
 from simfrontier.tuning import NothingFitsError, TuningOutcome, tune
 from simfrontier.tuning.journal import NAME
 from simfrontier.tuning.result_rows import COLUMNS, rows
+from simfrontier.workers import Local
 from tests.tuning.exhaustive import Case, judge
 from tests.tuning.small import scenario
 
@@ -118,7 +119,7 @@ def test_what_is_said_of_certainty_follows_from_floors_and_estimates(outcome: Tu
 
 
 def test_two_processes_give_the_same_answer(outcome: TuningOutcome) -> None:
-    again = tune(scenario(16, 32, samples=40, plans={"zero3": {}, "zero-topo": {}}), pins=FEW, jobs=2)
+    again = tune(scenario(16, 32, samples=40, plans={"zero3": {}, "zero-topo": {}}), pins=FEW, place=Local(jobs=2))
     assert rows(again) == rows(outcome)
     assert again.why == outcome.why
     assert again.own == outcome.own
