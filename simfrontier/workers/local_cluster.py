@@ -135,15 +135,20 @@ def _cluster(workers: dict[int, Any], scheduler: dict[str, Any]) -> Any:
 @contextmanager
 def ctrl_c_is_left_to_this_thread() -> Iterator[None]:
     """Threads that are started meanwhile, and all processes that they start later on, do not hear Ctrl-C, from their
-    first moment on. This thread hears of it afterwards."""
+    first moment on. This thread hears of it afterwards, whichever thread from before is told of it meanwhile."""
     if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
         yield
         return
     from multiprocessing import resource_tracker
 
     resource_tracker.ensure_running()  # which sets the mask itself, if it has to be started
+    heard: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.signal(signal.SIGINT, signal.SIG_DFL if handler is None else handler)
+        if heard:
+            signal.raise_signal(signal.SIGINT)
