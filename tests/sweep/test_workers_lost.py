@@ -17,7 +17,7 @@ import pytest
 
 from simfrontier.sweep import read_rows
 from simfrontier.sweep.journal import NAME
-from tests.invoke import ROOT, Ran, invoke
+from tests.invoke import ROOT, Ran, invoke, refusal
 from tests.processes import leaves_ctrl_c, workers_of
 from tests.sweep.studies import HOOK, document, write
 from tests.workers import standin_slurm
@@ -161,6 +161,18 @@ def in_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lose: Callable[[Pat
     thread.join(LIMIT_S)
     assert lost
     return ran, standin_slurm.log(slurm)
+
+
+def test_an_sbatch_that_refuses_is_one_line_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path, document({"key": HOOK, "values": [1e-6]}))
+    slurm, settings, out = tmp_path / "slurm", tmp_path / "mine.toml", tmp_path / "out"
+    monkeypatch.setenv("PATH", f"{standin_slurm.installed(slurm)}:{os.environ['PATH']}")
+    settings.write_text(SLURM.replace("wait_s = 120", "wait_s = 3600"), encoding="utf-8")
+    standin_slurm.refuse(slurm, "sbatch: error: Batch job submission failed: Invalid partition name specified\n")
+    began = time.monotonic()
+    message = refusal("sweep", path, "--out", out, "--slurm", settings)
+    assert time.monotonic() - began < 60 and not out.exists() and standin_slurm.log(slurm) == []
+    assert message.startswith("--slurm: sbatch refused the first job (stand-in): sbatch: error: Batch job submission ")
 
 
 def test_a_job_of_slurm_that_is_killed_loses_nothing_and_is_replaced(

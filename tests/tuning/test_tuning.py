@@ -13,9 +13,9 @@ from simfrontier.scenario import scenario_of
 from simfrontier.scenario.plans import options_of
 from simfrontier.study import ScheduleCache, simulated
 from simfrontier.tuning import NothingFitsError, TuningOutcome, tune
-from simfrontier.tuning.journal import NAME
+from simfrontier.tuning.journal import NAME, journal_in
 from simfrontier.tuning.result_rows import COLUMNS, rows
-from simfrontier.workers import Local
+from simfrontier.workers import JobsLostError, Local, LostError, SchedulerLostError, WorkerLostError
 from tests.tuning.exhaustive import Case, judge
 from tests.tuning.small import scenario
 
@@ -55,6 +55,15 @@ def outcome() -> TuningOutcome:
     ],
     ids=lambda case: case.name,
 )
+@pytest.mark.parametrize("lost", [WorkerLostError, SchedulerLostError, JobsLostError])
+def test_workers_that_are_lost_leave_what_is_done(lost: type[LostError], tmp_path: Path) -> None:
+    with pytest.raises(lost) as caught, journal_in(tmp_path, "digest", {}) as journal:
+        journal.add("kind", "key", 1.0)
+        raise lost("gone")
+    assert str(caught.value) == f"gone; {tmp_path / NAME} has what is done: the same command goes on from there"
+    assert (tmp_path / NAME).is_file()
+
+
 def test_the_pick_is_within_2_percent_of_the_best_of_all_plans(case: Case) -> None:
     """`make exhaustive` does the same on seven larger spaces."""
     verdict = judge(case)
