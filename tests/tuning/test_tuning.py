@@ -55,15 +55,6 @@ def outcome() -> TuningOutcome:
     ],
     ids=lambda case: case.name,
 )
-@pytest.mark.parametrize("lost", [WorkerLostError, SchedulerLostError, JobsLostError])
-def test_workers_that_are_lost_leave_what_is_done(lost: type[LostError], tmp_path: Path) -> None:
-    with pytest.raises(lost) as caught, journal_in(tmp_path, "digest", {}) as journal:
-        journal.add("kind", "key", 1.0)
-        raise lost("gone")
-    assert str(caught.value) == f"gone; {tmp_path / NAME} has what is done: the same command goes on from there"
-    assert (tmp_path / NAME).is_file()
-
-
 def test_the_pick_is_within_2_percent_of_the_best_of_all_plans(case: Case) -> None:
     """`make exhaustive` does the same on seven larger spaces."""
     verdict = judge(case)
@@ -136,6 +127,15 @@ def test_two_processes_give_the_same_answer(outcome: TuningOutcome) -> None:
 
 class Stopped(Exception):
     pass
+
+
+@pytest.mark.parametrize("lost", [WorkerLostError, SchedulerLostError, JobsLostError])
+def test_workers_that_are_lost_leave_what_is_done(lost: type[LostError], tmp_path: Path) -> None:
+    with pytest.raises(lost) as caught, journal_in(tmp_path, "digest", {}) as journal:
+        journal.add("kind", "key", 1.0)
+        raise lost("gone")
+    assert str(caught.value) == f"gone; {tmp_path / NAME} has what is done: the same command goes on from there"
+    assert (tmp_path / NAME).is_file()
 
 
 @pytest.mark.parametrize("after", [3, pytest.param(40, marks=pytest.mark.long), 48])
