@@ -28,7 +28,10 @@ class SlurmWorkers:
         import distributed
 
         try:
-            from dask_jobqueue.slurm import SLURMCluster
+            with (
+                ctrl_c_is_left_to_this_thread()
+            ):  # dask-jobqueue, once imported, ends a process with exit code 0 for it
+                from dask_jobqueue.slurm import SLURMCluster
         except ImportError:
             raise InputError(
                 "needs the package dask-jobqueue; allowed: pip install 'simfrontier[sweep]'", where="--slurm"

@@ -175,6 +175,22 @@ def test_an_sbatch_that_refuses_is_one_line_at_once(tmp_path: Path, monkeypatch:
     assert message.startswith("--slurm: sbatch refused the first job (stand-in): sbatch: error: Batch job submission ")
 
 
+def test_ctrl_c_while_jobs_of_slurm_wait_cancels_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path, document({"key": HOOK, "values": [1e-6]}))
+    slurm, settings = tmp_path / "slurm", tmp_path / "mine.toml"
+    monkeypatch.setenv("PATH", f"{standin_slurm.installed(slurm)}:{os.environ['PATH']}")
+    settings.write_text(f"{SLURM}jobs = 2\n", encoding="utf-8")
+    standin_slurm.wait(slurm)
+    process = sweep(path, tmp_path / "out", "--slurm", str(settings))
+    until(lambda: len(standin_slurm.log(slurm)) == 2, process)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 130 and len(err.splitlines()) <= 2, err
+    assert err.startswith("simfrontier: waiting for the first worker of 2 jobs of Slurm (stand-in), up to 120 s\n")
+    assert standin_slurm.log(slurm)[:2] == ["sbatch 1001", "sbatch 1002"]
+    assert sorted(standin_slurm.log(slurm)[2:]) == ["scancel 1001", "scancel 1002"]
+
+
 def test_a_job_of_slurm_that_is_killed_loses_nothing_and_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
