@@ -28,9 +28,7 @@ class SlurmWorkers:
         import distributed
 
         try:
-            with (
-                ctrl_c_is_left_to_this_thread()
-            ):  # dask-jobqueue, once imported, ends a process with exit code 0 for it
+            with ctrl_c_is_left_to_this_thread():  # for which dask-jobqueue, imported, ends a process with exit code 0
                 from dask_jobqueue.slurm import SLURMCluster
         except ImportError:
             raise InputError(
@@ -60,7 +58,8 @@ class SlurmWorkers:
                     f"waiting for the first worker of {settings.jobs_words} ({settings.title}), up to "
                     f"{settings.wait_s:g} s"
                 )
-                self._kept = asyncio.run_coroutine_threadsafe(self.jobs.keep(), self.client.loop.asyncio_loop)
+                with ctrl_c_is_left_to_this_thread():
+                    self._kept = asyncio.run_coroutine_threadsafe(self.jobs.keep(), self.client.loop.asyncio_loop)
                 self._wait()
             except BaseException:
                 self.close()
@@ -72,15 +71,15 @@ class SlurmWorkers:
 
     def close(self) -> None:
         """Cancel all jobs."""
+        if self.cluster is not None:
+            self.jobs.close()
         if self._kept is not None:
             self._kept.cancel()
         with suppress(Exception):
             if self.client is not None:
                 self.client.close(timeout=2)
-        if self.cluster is not None:
-            with suppress(Exception):
-                self.jobs.close()
-            with suppress(Exception):
+        with suppress(Exception):
+            if self.cluster is not None:
                 self.cluster.close(timeout=60)
 
     def _wait(self) -> None:

@@ -86,8 +86,9 @@ class KeptJobs:
         await asyncio.shield(self.cluster._correct_state())
 
     def close(self) -> None:
-        """To be called before the cluster is closed."""
-        for job in tuple(self.cluster.workers.values()):
+        """Ask for no job any more. To be called before the cluster is closed, which cancels those that there are."""
+        self._wanted = 0
+        for job in list(self.cluster.workers.values()):
             _close(job)
 
 
