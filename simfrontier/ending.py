@@ -19,6 +19,7 @@ from simfrontier.errors import SimfrontierError
 from simfrontier.plaintext import one_line
 
 CANNOT_GO_ON = 3
+STOPPED = 130
 TRACEBACK = "--traceback"  # of the command line, before the verb
 
 
@@ -46,7 +47,7 @@ def run_to_end(program: str, command: Callable[[], object]) -> NoReturn:
     except BrokenPipeError:  # whoever read the output has seen enough
         _forget_output()
     except KeyboardInterrupt:
-        code = _say(program, "stopped", 130)
+        code = _say(program, "stopped", STOPPED)
     except SimfrontierError as error:
         code = _say(program, str(error), error.exit_code)
     except MemoryError:
@@ -55,12 +56,23 @@ def run_to_end(program: str, command: Callable[[], object]) -> NoReturn:
         _forget_output()
         where = f"{error.filename}: " if error.filename else "the output cannot be written: "
         code = _say(program, f"{where}{error.strerror or error}", CANNOT_GO_ON)
-    except Exception as error:  # a defect; whoever reports it needs to know where
-        if sys.argv[1:2] == [TRACEBACK]:
-            traceback.print_exc()
-        code = _say(program, _words_of_defect(error), CANNOT_GO_ON)
+    except Exception as error:
+        if _comes_of_ctrl_c(error):
+            code = _say(program, "stopped", STOPPED)
+        else:  # a defect; whoever reports it needs to know where
+            if sys.argv[1:2] == [TRACEBACK]:
+                traceback.print_exc()
+            code = _say(program, _words_of_defect(error), CANNOT_GO_ON)
+    if code == STOPPED:
+        exec("")  # or Python ends by the signal where Ctrl-C has come in an `exec`, as there are some in imports
     gc.freeze()  # or the interpreter would look for cycles in all that is left before it ends
     sys.exit(code)
+
+
+def _comes_of_ctrl_c(error: BaseException) -> bool:
+    """Whether an error was raised for Ctrl-C, as by a class whose making it fell into, or after it."""
+    before = error.__cause__ or error.__context__
+    return before is not None and (isinstance(before, KeyboardInterrupt) or _comes_of_ctrl_c(before))
 
 
 def _words_of_defect(error: Exception) -> str:

@@ -53,6 +53,9 @@ class FileLimit:
 WHAT_IFS: Final = Limit(
     most=20_000, what="what-ifs in one question", why="each keeps the times of some hundred ops on some classes: 20 kB"
 )
+PROCESSES: Final = Limit(
+    most=1024, what="processes", why="45 MB of its own each, before its first call; nodes have up to some hundred cores"
+)
 RANKS_STARTED: Final = Limit(
     most=1024, what="ranks on this machine", why="each is a process with torch: of some 100 MB, and seconds to start"
 )

@@ -3,10 +3,8 @@ second ... until all succeed; prints what was then there as JSON. A process of i
 
 from __future__ import annotations
 
-import errno
 import json
 import os
-import signal
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,8 +12,8 @@ from typing import Any
 
 from simfrontier.errors import InputError
 from simfrontier.wholefile import MANIFEST, filled, refuse_unfinished, write_whole
+from tests.strike import strike
 
-OPERATIONS = ("open", "write", "replace", "unlink", "mkdir", "rmdir")
 FOREIGN = {"notes.txt": "mine", "trace-mine.json": "mine"}
 OLD = {"results.csv": "old", "trace-a.json": "old", "trace-b.json": "old"}
 NEW = {"results.csv": "new", "trace-a.json": "new", "trace-c.json": "new"}
@@ -27,28 +25,6 @@ def fill(folder: Path, command: str, files: Mapping[str, str]) -> None:
     with filled(folder, command, COMMANDS[command]) as new:
         for name, text in files.items():
             write_whole(new / name, text)
-
-
-def strike(at: int, how: str) -> Callable[[], str]:
-    """Let the operation number `at` (from 0) be the last of this process, or fail; gives its name, when it has come."""
-    count, struck = 0, ""
-
-    def patched(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-        def operation(*arguments: Any, **options: Any) -> Any:
-            nonlocal count, struck
-            count += 1
-            if count == at + 1:
-                struck = name
-                if how == "kill":
-                    os.kill(os.getpid(), signal.SIGKILL)
-                raise OSError(errno.ENOSPC, "No space left on device")
-            return original(*arguments, **options)
-
-        return operation
-
-    for name in OPERATIONS:
-        setattr(os, name, patched(name, getattr(os, name)))
-    return lambda: struck
 
 
 def struck(work: Callable[[], None], at: int, how: str, path: Path) -> dict[str, Any]:

@@ -27,6 +27,24 @@ def raising(error: BaseException) -> Callable[[], Never]:
     return command
 
 
+def in_a_class() -> None:
+    """Ctrl-C while Python makes a class, of which it makes another error."""
+
+    class Stopping:
+        def __set_name__(self, *_: object) -> None:
+            raise KeyboardInterrupt
+
+    type("Made", (), {"stopping": Stopping()})
+
+
+def in_tidying_up() -> None:
+    """Ctrl-C, and an error in what is done at the end of it."""
+    try:
+        raise KeyboardInterrupt
+    finally:
+        raise ValueError("closed")
+
+
 def endless() -> None:
     endless()
 
@@ -45,8 +63,13 @@ def endless() -> None:
         (raising(InputError("a\nb")), 2, "sim: a b\n"),
         (raising(OSError(28, "No space left on device")), 3, "No space left on device"),
         (raising(KeyboardInterrupt()), 130, "sim: stopped\n"),
+        (in_a_class, 130, "sim: stopped\n"),
+        (in_tidying_up, 130, "sim: stopped\n"),
     ],
-    ids=["memory", "recursion", "key", "assertion", "input", "disk", "interrupt"],
+    ids=[
+        *("memory", "recursion", "key", "assertion", "input", "disk"),
+        *("interrupt", "interrupt in a class", "interrupt and then"),
+    ],
 )
 def test_whatever_comes_up_is_one_line_and_a_fixed_code(
     command: Callable[[], object], code: int, message: str, capsys: pytest.CaptureFixture[str]

@@ -202,6 +202,7 @@ def compared(**asked: Any) -> sf.Comparison:
         ({"settings": {"training.grad_accum": object()}}, "allowed: texts, numbers, lists and tables"),
         ({"fidelity": "packet"}, "fidelity: got 'packet'; allowed: analytic, chunk, flow"),
         ({"jobs": 0}, "jobs: got 0, allowed: at least 1"),
+        ({"jobs": 100_000}, "jobs: got 100,000 processes; allowed: up to 1,024"),
         ({"jobs": "2"}, 'jobs: got "2", allowed: a whole number of at least 1'),
         ({"model": 13}, 'model: got 13, allowed: the name of a model, e.g. "gpt-13b"'),
         ({"machine": "gpt-13b", "model": "frontier"}, "allowed: the machine first, then the model"),

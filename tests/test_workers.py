@@ -20,6 +20,7 @@ from simfrontier.api.views import num_simulations, view_of
 from simfrontier.explanation import explain
 from simfrontier.scenario import load_scenario, scenario_of
 from simfrontier.tuning import rows, tune
+from simfrontier.workers import Local
 from tests.invoke import ROOT, TOY
 from tests.processes import are_gone, children, leaves_ctrl_c, state, workers_of
 
@@ -130,7 +131,7 @@ def test_a_run_whose_worker_is_killed_is_the_same() -> None:
     scenario = scenario_of(document, "toy.toml", {}, ("zero3", "hsdp"), (8, 16))
 
     def run(jobs: int, progress: Callable[..., None]) -> tuple[object, ...]:
-        view = view_of(scenario, vary=True, jobs=jobs, progress=progress)
+        view = view_of(scenario, vary=True, place=Local(jobs=jobs), progress=progress)
         assert view.slowdown is not None
         return [each.row for each in view.study.outcomes], view.sensitivity, view.slowdown.sentences
 
@@ -140,8 +141,8 @@ def test_a_run_whose_worker_is_killed_is_the_same() -> None:
 
 def test_a_search_whose_worker_is_killed_is_the_same() -> None:
     def search(jobs: int, progress: Callable[..., None]) -> object:
-        scenario = load_scenario(TOY, plans=("zero3",), devices=(8,))
-        found = tune(scenario, pins={"family": "zero", "checkpointing": "full"}, jobs=jobs, progress=progress)
+        scenario, place = load_scenario(TOY, plans=("zero3",), devices=(8,)), Local(jobs=jobs)
+        found = tune(scenario, pins={"family": "zero", "checkpointing": "full"}, place=place, progress=progress)
         return rows(found), found.why
 
     alone, together = told_of(search)
@@ -150,7 +151,9 @@ def test_a_search_whose_worker_is_killed_is_the_same() -> None:
 
 def test_an_explanation_whose_worker_is_killed_is_the_same() -> None:
     scenario = load_scenario(TOY)
-    alone, together = told_of(
-        lambda jobs, progress: explain(scenario, "zero3", devices=8, against="ddp", jobs=jobs, progress=progress)
-    )
+
+    def explained(jobs: int, progress: Callable[..., None]) -> object:
+        return explain(scenario, "zero3", devices=8, against="ddp", place=Local(jobs=jobs), progress=progress)
+
+    alone, together = told_of(explained)
     assert together == alone

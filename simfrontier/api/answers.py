@@ -63,6 +63,7 @@ def tune(
     `.best`, `.why` and `.frame()` say which. All else as `simfrontier.tuning.tune`, which can also go on where it was
     stopped."""
     from simfrontier.tuning import tune as search
+    from simfrontier.workers import Local
 
     if pins is not None and not isinstance(pins, Mapping):
         raise InputError(wrong(pins, 'a dict of dimensions, e.g. {"tensor": [4, 8]}'), where="pins")
@@ -73,7 +74,7 @@ def tune(
         lossy=lossy,
         max_error=max_error,
         simulate=None if simulate is None else given.count("simulate", simulate),
-        jobs=given.count("jobs", jobs),
+        place=Local(jobs=given.jobs(jobs)),
         progress=progress,
     )
 
@@ -93,6 +94,7 @@ def explain(
     simulated, `.against` the best of the others (or another plan); without a plan `.ranking` has all of them. All else
     as `simfrontier.explanation.explain`."""
     from simfrontier.explanation import explain as explanation
+    from simfrontier.workers import Local
 
     return explanation(
         read_scenario(scenario),
@@ -101,7 +103,7 @@ def explain(
         against=given.name(against, "against"),
         fidelity=given.fidelity(fidelity),
         what_if=what_if,
-        jobs=given.count("jobs", jobs),
+        place=Local(jobs=given.jobs(jobs)),
         progress=progress,
     )
 
@@ -124,7 +126,7 @@ def validate(
     if not files:
         if machine is not None or library is not None:
             raise InputError("machine and library: are of files of your own; allowed: beside these")
-        with Workers(Local(jobs=given.count("jobs", jobs))) as workers:
+        with Workers(Local(jobs=given.jobs(jobs))) as workers:
             return validate_shipped(cross, workers)
     paths = [given.path(file, "validate", 'paths of files, e.g. validate("a.csv", "b.log")') for file in files]
     return validate_files(paths, Setup(machine=machine, library=library), None)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from simfrontier.errors import InputError, nearest, wrong
+from simfrontier.limits import PROCESSES
 
 if TYPE_CHECKING:
     from simfrontier.simulation import Fidelity
@@ -34,6 +35,14 @@ def count(name: str, given: Any) -> int:
     number = _whole(given, given, name, "a whole number of at least 1")
     if number < 1:
         raise InputError(wrong(number, "at least 1"), where=name)
+    return number
+
+
+def jobs(given: Any) -> int:
+    """A number of processes."""
+    number = count("jobs", given)
+    if fault := PROCESSES.fault(number):
+        raise InputError(f"got {fault}", where="jobs")
     return number
 
 

@@ -68,6 +68,7 @@ def compare(
     """
     from simfrontier.api.comparison import Comparison
     from simfrontier.api.views import view_of
+    from simfrontier.workers import Local
 
     sizes, chosen = given.sizes(devices), given.fidelity(fidelity)
     if model is None:
@@ -78,8 +79,9 @@ def compare(
         if not sizes:
             raise InputError("devices: got none; allowed: sizes, e.g. devices=[8, 64, 384]")
         read = new_scenario(scenario, model, USUAL_PLANS if plans is None else plans, devices=sizes, settings=settings)
-    _refuse_jobs(read, given.count("jobs", jobs))
-    return Comparison(view=view_of(read, chosen, exact, vary, jobs, progress, trouble=vary))
+    processes = given.jobs(jobs)
+    _refuse_jobs(read, processes)
+    return Comparison(view=view_of(read, chosen, exact, vary, Local(jobs=processes), progress, trouble=vary))
 
 
 def read_scenario(scenario: Scenario | str | Path) -> Scenario:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from simfrontier.report import StudyView
 from simfrontier.scenario import Scenario
 from simfrontier.study import ScheduleCache, run_study
-from simfrontier.workers import Local, PerProcess, Workers
+from simfrontier.workers import HERE, PerProcess, Place, Workers, for_calls
 
 if TYPE_CHECKING:
     from simfrontier.environment import Environment
@@ -53,7 +53,7 @@ def view_of(
     fidelity: Fidelity | None = None,
     exact: bool = False,
     vary: bool = True,
-    jobs: int = 1,
+    place: Place = HERE,
     progress: Callable[[str], None] = lambda _: None,
     trouble: bool = True,
 ) -> StudyView:
@@ -73,7 +73,7 @@ def view_of(
     sensitivity: Sensitivity | None = None
     environment: Environment | None = None
     slowdown: Slowdown | None = None
-    with Workers(Local(jobs=min(jobs, _most_at_once(scenario, vary, trouble)))) as workers:
+    with Workers(for_calls(place, _most_at_once(scenario, vary, trouble))) as workers:
         study = run_study(scenario, fidelity, exact, progress, workers, schedules)
         if vary and scenario.file.sensitivity is not None:
             from simfrontier.sensitivity import run_sensitivity

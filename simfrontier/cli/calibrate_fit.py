@@ -32,7 +32,7 @@ from simfrontier.fitting import (
 from simfrontier.measured import Setup, readings
 from simfrontier.report import NOTHING, calibration_findings, calibration_page, exactly, percent, said
 from simfrontier.wholefile import write_whole
-from simfrontier.workers import Local, Workers
+from simfrontier.workers import HERE, Place, Workers, for_calls
 
 
 def calibrate_fit(
@@ -44,11 +44,11 @@ def calibrate_fit(
     machines: Sequence[str],
     min_bytes: int,
     as_json: bool,
-    jobs: int,
+    place: Place,
 ) -> None:
     """Read, choose, fit and cross-validate; write the calibration and its page, print what was found.
 
-    `page`: beside `out` where None. `jobs`: processes that cross-validate. Raises InputError.
+    `page`: beside `out` where None. `place`: where it is cross-validated. Raises InputError.
     """
     page = page or out.with_suffix(".html")
     if page == out:
@@ -57,12 +57,12 @@ def calibrate_fit(
     rows = [row for reading in read for row in reading.rows]
     left_out = [text for reading in read for text in reading.said]
     with faults_of(files):
-        done = fit_chosen(choose(rows, machines, setup.library, min_bytes), jobs)
+        done = fit_chosen(choose(rows, machines, setup.library, min_bytes), place)
     chosen = done.chosen
-    place = labels.where or ", ".join(chosen.machines)
+    measured_at = labels.where or ", ".join(chosen.machines)
     calibration = done.calibration(
-        title=labels.title or f"fit of {chosen.library} on {place}",
-        where=place,
+        title=labels.title or f"fit of {chosen.library} on {measured_at}",
+        where=measured_at,
         when=labels.when or "; ".join(dict.fromkeys(date_of(reading.path) for reading in read)),
         how=labels.command(files, out),
     )
@@ -76,14 +76,14 @@ def calibrate_fit(
         print_fit(done, calibration, out, page, left_out)
 
 
-def fit_chosen(chosen: FitRows, jobs: int = 1) -> FitOutcome:
+def fit_chosen(chosen: FitRows, place: Place = HERE) -> FitOutcome:
     """The fit to the chosen rows and those without each device count; a bar shows how far it is. Raises InputError."""
     problem = problem_of(chosen.library, chosen.rows)
     places = places_of(problem)
     with bar_of_work() as bar:
         task = bar.add_task(f"fit to {len(chosen.rows):,} points", total=1 + len(places))
         fitted = fit(problem)
-        with Workers(Local(jobs=max(1, min(jobs, len(places))))) as workers:
+        with Workers(for_calls(place, len(places))) as workers:
             crossed = cross_validated(
                 problem,
                 lambda place: bar.update(task, advance=1, description=f"fit without {place[0]}, {place[1]:,} devices"),

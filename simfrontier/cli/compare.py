@@ -11,6 +11,7 @@ from simfrontier.cli.options import load, names_of, sizes_of
 from simfrontier.errors import InputError
 from simfrontier.forecast import forecast_run
 from simfrontier.scenario import Scenario, parse_setting
+from simfrontier.workers import Place
 
 MAIN: Final = Path(__file__).parents[2] / "scenarios" / "frontier-20b.toml"
 
@@ -23,14 +24,14 @@ def compare_plans(
     devices: str | None,
     settings: list[str] | None,
     out: Path | None,
-    jobs: int,
+    place: Place,
 ) -> None:
     """Simulate, print and write as `simfrontier run` does. Raises InputError."""
     loaded = _scenario(scenario, machine, model, plans, devices, settings)
     announce(forecast_run(loaded, None, False, True), str(scenario or loaded.name), False)
     from simfrontier.cli.run import run_scenario
 
-    run_scenario(loaded, out, None, False, jobs, vary=True, trouble=True, page=True, as_json=False)
+    run_scenario(loaded, out, None, False, place, vary=True, trouble=True, page=True, as_json=False)
 
 
 def _scenario(

@@ -31,6 +31,7 @@ from simfrontier.report import (
 from simfrontier.scenario import Scenario
 from simfrontier.simulation import Fidelity
 from simfrontier.wholefile import ensure_writable, filled
+from simfrontier.workers import Place
 
 
 def explain_plan(
@@ -40,7 +41,7 @@ def explain_plan(
     devices: int | None,
     fidelity: Fidelity | None,
     what_if: bool,
-    jobs: int,
+    place: Place,
     out: Path | None,
     as_json: bool,
 ) -> None:
@@ -60,7 +61,7 @@ def explain_plan(
             against=against,
             fidelity=fidelity,
             what_if=what_if,
-            jobs=jobs,
+            place=place,
             progress=report_progress,
         )
     if out is not None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from simfrontier.cli.options import names_of, num_bytes, to_write
+from simfrontier.cli.options import Dashboard, Jobs, Scheduler, Slurm, names_of, num_bytes, place_of, to_write
 from simfrontier.errors import InputError
 
 
@@ -45,7 +45,10 @@ def calibrate(
     where: Annotated[str | None, typer.Option(help="where it was measured (default: hosts in logs, machines)")] = None,
     when: Annotated[str | None, typer.Option(help="when it was measured (default: the dates of the files)")] = None,
     title: Annotated[str | None, typer.Option(help="title of the calibration")] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="processes to use for the fits that leave points out")] = 1,
+    jobs: Jobs = None,
+    scheduler: Scheduler = None,
+    slurm: Slurm = None,
+    dashboard: Dashboard = False,
     json: Annotated[bool, typer.Option("--json", help="print what was written as JSON")] = False,
 ) -> None:
     """Make a calibration, which a scenario names as library.calibration, out of measured times of collectives: tables
@@ -53,6 +56,7 @@ def calibrate(
     from simfrontier.cli.calibrate import Labels, calibrate as make_tables
     from simfrontier.measured import Setup, files_in, is_table
 
+    place = place_of(jobs, scheduler, slurm, dashboard)
     if out.suffix != ".toml":
         raise InputError(f"--out: got {str(out)!r}; allowed: a name that ends in .toml")
     given = {
@@ -74,9 +78,10 @@ def calibrate(
         from simfrontier.cli.calibrate_fit import calibrate_fit
 
         least = 0 if min_bytes is None else num_bytes("--min-bytes", min_bytes)
-        calibrate_fit(data, out, page, setup, labels, machines, least, json, jobs)
+        calibrate_fit(data, out, page, setup, labels, machines, least, json, place)
         return
-    for option, value in (("--min-bytes", min_bytes), ("--page", page)):
+    of_a_fit = {"--min-bytes": min_bytes, "--page": page, "--scheduler": scheduler, "--slurm": slurm}
+    for option, value in of_a_fit.items():
         if value is not None:
             raise InputError(f"{option}: got {str(value)!r} for tables of times; allowed: only with a fit (--fit)")
     if len(machines) > 1:
@@ -102,7 +107,10 @@ def validate(
         ),
     ] = None,
     out: Annotated[Path | None, to_write("--out", "folder for the page index.html (default: no page)")] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="processes to use")] = 1,
+    jobs: Jobs = None,
+    scheduler: Scheduler = None,
+    slurm: Slurm = None,
+    dashboard: Dashboard = False,
     json: Annotated[bool, typer.Option("--json", help="print every row and its prediction as JSON")] = False,
     machine: Annotated[str | None, typer.Option(help="machine of --data, where the file does not say it")] = None,
     library: Annotated[str | None, typer.Option(help="library of --data, where the file does not say it")] = None,
@@ -123,6 +131,7 @@ def validate(
     from simfrontier.cli.validate import validate_tables
     from simfrontier.measured import Setup
 
+    place = place_of(jobs, scheduler, slurm, dashboard)
     setup = Setup(machine=machine, library=library, devices=devices, nodes=nodes, packages=packages)
-    holds = validate_tables([*(files or ()), *(data or ())], setup, harness, cross, out, json, jobs)
+    holds = validate_tables([*(files or ()), *(data or ())], setup, harness, cross, out, json, place)
     raise typer.Exit(0 if holds else 1)

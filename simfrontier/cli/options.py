@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from simfrontier.errors import InputError
+from simfrontier.limits import PROCESSES
 from simfrontier.wholefile import parse_place
 
 if TYPE_CHECKING:
@@ -37,6 +38,10 @@ YesLarge = Annotated[
 ]
 
 
+Jobs = Annotated[int | None, typer.Option(min=1, max=PROCESSES.most, help="processes to use (default: 1)")]
+JobsOfCores = Annotated[
+    int | None, typer.Option(min=1, max=PROCESSES.most, help="processes to use (default: the machine's cores)")
+]
 Scheduler = Annotated[
     str | None, typer.Option(help="address of a running Dask scheduler, e.g. tcp://10.0.0.1:8786: its workers are used")
 ]

@@ -42,6 +42,7 @@ from simfrontier.study import Study
 from simfrontier.trace import write_perfetto
 from simfrontier.units import times
 from simfrontier.wholefile import MANIFEST, ensure_writable, filled
+from simfrontier.workers import Place
 
 if TYPE_CHECKING:
     from simfrontier.environment import Environment
@@ -53,7 +54,7 @@ def run_scenario(
     out: Path | None,
     fidelity: Fidelity | None,
     exact: bool,
-    jobs: int,
+    place: Place,
     vary: bool,
     trouble: bool,
     page: bool,
@@ -69,7 +70,7 @@ def run_scenario(
         def report_progress(stage: str) -> None:
             bar.update(task, advance=1, description=stage)
 
-        view = view_of(scenario, fidelity, exact, vary, jobs, report_progress, trouble)
+        view = view_of(scenario, fidelity, exact, vary, place, report_progress, trouble)
     study = view.study
     found = findings_of(view)
     with filled(folder, "run", MANIFEST) as new:

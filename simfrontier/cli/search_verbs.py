@@ -8,7 +8,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simfrontier.cli.options import FidelityOption, ScenarioArgument, Settings, YesLarge, fidelity_of, load, to_write
+from simfrontier.cli.options import (
+    Dashboard,
+    FidelityOption,
+    Jobs,
+    JobsOfCores,
+    ScenarioArgument,
+    Scheduler,
+    Settings,
+    Slurm,
+    YesLarge,
+    fidelity_of,
+    load,
+    place_of,
+    to_write,
+)
 from simfrontier.errors import InputError, nearest
 
 if TYPE_CHECKING:
@@ -39,7 +53,10 @@ def tune(
         int | None,
         typer.Option(min=1, max=1000, help="simulate so many of the best (default: 5 % of those that fit, 5 to 20)"),
     ] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, help="processes to use (default: the machine's cores)")] = None,
+    jobs: JobsOfCores = None,
+    scheduler: Scheduler = None,
+    slurm: Slurm = None,
+    dashboard: Dashboard = False,
     out: Annotated[Path | None, to_write("--out", "folder for the results (default: reports/tune-NAME)")] = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="begin anew: forget what a stopped search has left in the folder")
@@ -70,12 +87,14 @@ def tune(
         of_a_search = {
             **{"--pin": pin, "--lossy": lossy, "--simulate": simulate, "--jobs": jobs, "--out": out},
             **{"--fresh": fresh, "--max-error": max_error is not None, "--page": page is not None},
+            **{"--scheduler": scheduler, "--slurm": slurm, "--dashboard": dashboard},
         }
         _refuse_of_search(of_a_search, fidelity)
         order = grid_orders()[fidelity]
         raise typer.Exit(0 if order.listing(load(scenario, set_, None, size), top, json) else 1)
     from simfrontier.cli.tune import cores, search_plans
 
+    place = place_of(jobs, scheduler, slurm, dashboard, cores())
     settings = [*(set_ or ()), *(() if fidelity is None else (f"run.fidelity={fidelity}",))]
     loaded = load(scenario, settings, None, size, laid_out=False)
     if loaded.file.run.fidelity not in SEARCHED:
@@ -90,7 +109,7 @@ def tune(
         "lossy": lossy,
         "max_error": max_error,
         "simulate": simulate,
-        "jobs": jobs or cores(),
+        "place": place,
         "fresh": fresh,
     }
     search_plans(loaded, how, out, top, page is not False, json)
@@ -117,7 +136,10 @@ def explain(
     what_if: Annotated[
         bool, typer.Option("--what-if/--no-what-if", help="simulate what would help: links, overlaps, codecs ...")
     ] = True,
-    jobs: Annotated[int, typer.Option(min=1, help="processes to use")] = 1,
+    jobs: Jobs = None,
+    scheduler: Scheduler = None,
+    slurm: Slurm = None,
+    dashboard: Dashboard = False,
     out: Annotated[Path | None, to_write("--out", "folder for the page index.html (default: no page)")] = None,
     json: Annotated[bool, typer.Option("--json", help="print everything as JSON")] = False,
     yes_large: YesLarge = False,
@@ -131,7 +153,8 @@ def explain(
     for option, name in (("--plan", plan), ("--against", against)):
         if name is not None and (not name.strip() or "," in name):
             raise InputError(f"got {name!r}; allowed: the name of one plan", where=option)
+    place = place_of(jobs, scheduler, slurm, dashboard)
     loaded = load(scenario, set_, None, None if devices is None else str(devices), laid_out=False)
     chosen = fidelity_of(fidelity)
     announce(forecast_explain(loaded, plan, against, chosen, what_if), str(scenario), yes_large)
-    explain_plan(loaded, plan, against, devices, chosen, what_if, jobs, out, json)
+    explain_plan(loaded, plan, against, devices, chosen, what_if, place, out, json)

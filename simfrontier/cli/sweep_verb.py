@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from simfrontier.cli.options import Dashboard, Scheduler, Slurm, place_of, to_write
+from simfrontier.cli.options import Dashboard, JobsOfCores, Scheduler, Slurm, place_of, to_write
 from simfrontier.errors import InputError
 
 
@@ -16,7 +16,7 @@ def sweep(
         Path, typer.Argument(help="study file (TOML), e.g. scenarios/studies/toy.toml; with --page a folder")
     ],
     out: Annotated[Path | None, to_write("--out", "folder for the data set (default: reports/sweep-NAME)")] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, help="processes to use (default: the machine's cores)")] = None,
+    jobs: JobsOfCores = None,
     scheduler: Scheduler = None,
     slurm: Slurm = None,
     dashboard: Dashboard = False,

@@ -18,19 +18,20 @@ from simfrontier.errors import InputError
 from simfrontier.scenario import Scenario
 from simfrontier.tuning import NAME, TuningOutcome, Value, parse_pin, pins_of, tune
 from simfrontier.wholefile import MANIFEST, ensure_writable, filled
+from simfrontier.workers import Place
 
 SHOWN = 10
 
 
 class SearchSettings(TypedDict):
     """How to search: pins as the command line has them, whether plans may lose precision, how many to simulate,
-    processes, and whether to forget what a stopped search has left."""
+    where, and whether to forget what a stopped search has left."""
 
     pins: Sequence[str]
     lossy: bool
     max_error: float | None
     simulate: int | None
-    jobs: int
+    place: Place
     fresh: bool
 
 
@@ -85,7 +86,7 @@ def _searched(
                 lossy=True if settings["lossy"] else None,
                 max_error=settings["max_error"],
                 simulate=settings["simulate"],
-                jobs=settings["jobs"],
+                place=settings["place"],
                 folder=folder,
                 progress=report_progress,
                 finish=finish,

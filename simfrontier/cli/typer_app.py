@@ -13,14 +13,19 @@ from simfrontier.cli.goodput_verb import goodput
 from simfrontier.cli.import_verb import import_
 from simfrontier.cli.measured_verbs import calibrate, validate
 from simfrontier.cli.options import (
+    Dashboard,
     Devices,
     FidelityOption,
+    Jobs,
     Plans,
     ScenarioArgument,
+    Scheduler,
     Settings,
+    Slurm,
     YesLarge,
     fidelity_of,
     load,
+    place_of,
     to_write,
 )
 from simfrontier.cli.real_verbs import crosscheck
@@ -57,7 +62,10 @@ def run(
     devices: Devices = None,
     fidelity: FidelityOption = None,
     exact: Annotated[bool, typer.Option("--exact", help="simulate every rank: no folding of what is alike")] = False,
-    jobs: Annotated[int, typer.Option(min=1, help="processes to use")] = 1,
+    jobs: Jobs = None,
+    scheduler: Scheduler = None,
+    slurm: Slurm = None,
+    dashboard: Dashboard = False,
     sensitivity: Annotated[bool, typer.Option(help="run the scenario's variations of what is unknown")] = True,
     slowdown: Annotated[bool, typer.Option(help="run the scenario's troubles: what each costs, by plan")] = True,
     page: Annotated[bool, typer.Option(help="write index.html")] = True,
@@ -68,11 +76,12 @@ def run(
     from simfrontier.cli.large import announce
     from simfrontier.forecast import forecast_run
 
+    place = place_of(jobs, scheduler, slurm, dashboard)
     loaded, chosen = load(scenario, set_, plans, devices), fidelity_of(fidelity)
     announce(forecast_run(loaded, chosen, exact, sensitivity, slowdown), str(scenario), yes_large)
     from simfrontier.cli.run import run_scenario
 
-    run_scenario(loaded, out, chosen, exact, jobs, sensitivity, slowdown, page, json)
+    run_scenario(loaded, out, chosen, exact, place, sensitivity, slowdown, page, json)
 
 
 def compare(
@@ -85,13 +94,17 @@ def compare(
     devices: Devices = None,
     set_: Settings = None,
     out: Annotated[Path | None, to_write("--out", "folder for the results (default: reports/NAME)")] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="processes to use")] = 1,
+    jobs: Jobs = None,
+    scheduler: Scheduler = None,
+    slurm: Slurm = None,
+    dashboard: Dashboard = False,
 ) -> None:
     """Compare plans on a machine, and write the page that says which is the fastest: of the main scenario (20B on
     Frontier, 6 plans, to 384 GCDs), of another one, or of --machine, --model, --plans and --devices."""
     from simfrontier.cli.compare import compare_plans
 
-    compare_plans(scenario, machine, model, plans, devices, set_, out, jobs)
+    place = place_of(jobs, scheduler, slurm, dashboard)
+    compare_plans(scenario, machine, model, plans, devices, set_, out, place)
 
 
 def serve(

@@ -17,7 +17,7 @@ from simfrontier.measured import Row, Setup
 from simfrontier.report import NOTHING, lines_of, percent, said, signed, validation_findings
 from simfrontier.validation import BoundedRate, ComparedRow, Errors, JudgedBound, Summary, Validation
 from simfrontier.wholefile import ensure_writable, filled
-from simfrontier.workers import Local, Workers
+from simfrontier.workers import Place, Workers, for_calls
 
 if TYPE_CHECKING:
     from simfrontier.runs import RunsValidation
@@ -30,12 +30,12 @@ def validate_tables(
     cross: bool | None,
     out: Path | None,
     as_json: bool,
-    jobs: int,
+    place: Place,
 ) -> bool:
     """Compare the shipped tables, or the files in `data`, with the shipped models; print the result, write the page
     to `out`. `harness`: names of those whose time is in `data` (None: by the sources). `cross`: fitted rows
     of shipped tables by fits that have not seen their number of devices (None: so). Returns whether every bound holds;
-    files of a user have none. `jobs`: processes that make fits and time steps of runs. Raises InputError."""
+    files of a user have none. `place`: where fits are made and steps of runs timed. Raises InputError."""
     from simfrontier.cli.validate_runs import print_runs, runs_document
     from simfrontier.runs import is_of_runs, validate_shipped_runs
 
@@ -43,14 +43,14 @@ def validate_tables(
     if out is not None:
         ensure_writable(out, "index.html")
     if any(map(is_of_runs, data)):
-        return validate_own_runs(data, setup, harness, out, as_json, jobs)
+        return validate_own_runs(data, setup, harness, out, as_json, place)
     runs: RunsValidation | None = None
     if data:
         done = validate_files(data, setup, harness)
     elif cross is False:
         done = validate_shipped(False)
     else:
-        with Workers(Local(jobs=jobs)) as workers:
+        with Workers(place) as workers:
             done, runs = validate_shipped(True, workers), validate_shipped_runs(workers)
     if out is not None:
         from simfrontier.report import write_runs_page, write_validation_page
@@ -70,7 +70,7 @@ def validate_tables(
 
 
 def validate_own_runs(
-    data: Sequence[Path], setup: Setup, harness: str | None, out: Path | None, as_json: bool, jobs: int
+    data: Sequence[Path], setup: Setup, harness: str | None, out: Path | None, as_json: bool, place: Place
 ) -> bool:
     """Training runs of a user's files against the shipped numbers; there is no bound that they could miss. Raises
     InputError."""
@@ -85,7 +85,7 @@ def validate_own_runs(
             raise InputError(f"--{option}: got {value!r} beside training runs, whose columns say all; allowed: without")
     runs = [run for path in data for run in read_runs(path)]
     numbered = [replace(run, number=number) for number, run in enumerate(runs)]
-    with Workers(Local(jobs=max(1, min(jobs, len(numbered))))) as workers:
+    with Workers(for_calls(place, len(numbered))) as workers:
         done = validate_runs(numbered, " and ".join(path.name for path in data), workers)
     if out is not None:
         from simfrontier.report import write_runs_page

@@ -23,7 +23,7 @@ from simfrontier.simulation import Fidelity, SimulatedStep, fullest
 from simfrontier.study import ScheduleCache, simulated
 from simfrontier.tuning import GridSearcher
 from simfrontier.units import written
-from simfrontier.workers import Local, PerProcess, Workers
+from simfrontier.workers import HERE, PerProcess, Place, Workers, for_calls
 
 Progress = Callable[[str, int], None]
 _Try = tuple[WhatIf, Scenario]
@@ -37,7 +37,7 @@ def explain(
     against: str | None = None,
     fidelity: Fidelity | None = None,
     what_if: bool = True,
-    jobs: int = 1,
+    place: Place = HERE,
     progress: Progress = lambda _, __: None,
 ) -> Explanation:
     """Why a plan of a scenario takes as long as it does, and what would help, each answer a simulation of its own.
@@ -57,7 +57,7 @@ def explain(
     `plan`: by default the fastest of the scenario, and then `ranking` has every plan against the next best. `devices`:
     a size (default: the scenario's largest). `against`: another plan of the scenario, or a family by its name; by
     default the best of the scenario's other plans. `fidelity`: by default the scenario's. `what_if`: whether to
-    simulate changes, on `jobs` processes. `progress` is called as each simulation ends, with a short text and how many
+    simulate changes, at `place`. `progress` is called as each simulation ends, with a short text and how many
     there are in all.
 
     All times are in seconds, sizes in bytes. A plan that leaves options open is searched first, and what was found is
@@ -88,7 +88,7 @@ def explain(
     others = runner.others(ours.plan) if against is None else [runner.timed[against]]
     mine = runner.timed[ours.plan]
     schedules = PerProcess(ScheduleCache, here=runner.searcher.schedule_cache)
-    with Workers(Local(jobs=max(1, min(jobs, len(tries))))) as workers:
+    with Workers(for_calls(place, len(tries))) as workers:
         changes = _changes(base, ours, tries, workers, schedules, report_progress)
     return Explanation(
         title=scenario.file.title,

@@ -21,7 +21,7 @@ from simfrontier.sweep.replayed import ReplayRunner, questions
 from simfrontier.sweep.rows import PointRunner, Row
 from simfrontier.sweep.study import Point, SweepStudy
 from simfrontier.wholefile import ensure_writable
-from simfrontier.workers import Place, SchedulerLostError, WorkerLostError, Workers
+from simfrontier.workers import LostError, Place, Workers
 
 MOST_OF_BATCH = 16  # points: what is lost at most of each worker when all is ended
 WINDOW = 4_096  # points that are held at once, to find those of the same schedules
@@ -79,7 +79,7 @@ def run_sweep(
     """Simulate the points of a study that a folder does not have, and write its data set there. `workers`: those of
     `workers_of` where they are at work already, for further points of one study. Raises InputError for
     a study without points, one with too many, and a folder that is of something else or cannot be written;
-    StoppedError, WorkerLostError and SchedulerLostError where it ends early: what is kept is not simulated again."""
+    StoppedError and LostError where it ends early: what is kept is not simulated again."""
     study.refuse_many()
     refuse_folder(folder, study.name)
     ensure_writable(folder)
@@ -167,7 +167,7 @@ class _Run:
                 self._keep(content, rows_of, refused)
         except KeyboardInterrupt:
             raise StoppedError(f"stopped; {self._words()}") from None
-        except (SchedulerLostError, WorkerLostError) as error:
+        except LostError as error:
             raise type(error)(f"{error}; {self._words()}") from None
         except JournalError as error:
             raise JournalError(f"{error.what} ({self._done:,} of {self._total:,} points)", where=error.where) from None

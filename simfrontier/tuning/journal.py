@@ -18,7 +18,7 @@ from typing import IO, Any
 from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.limits import JOURNAL_FILE, JOURNAL_LINE
 from simfrontier.wholefile import NO_LINKS, write_all, write_whole
-from simfrontier.workers import WorkerLostError
+from simfrontier.workers import LostError
 
 NAME = "search.jsonl"
 Readers = Mapping[str, Callable[[Mapping[str, Any]], object]]
@@ -73,8 +73,8 @@ def journal_in(folder: Path | None, digest: str, readers: Readers) -> Iterator[J
     assert journal.file is not None
     try:
         yield journal
-    except WorkerLostError as error:
-        raise WorkerLostError(f"{error}; {path} has what is done: the same command goes on from there") from None
+    except LostError as error:
+        raise type(error)(f"{error}; {path} has what is done: the same command goes on from there") from None
     except JournalError:
         raise
     except SimfrontierError:

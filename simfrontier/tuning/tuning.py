@@ -22,6 +22,7 @@ from simfrontier.tuning.pins import Pins, Value, pins_of
 from simfrontier.tuning.runner import Progress, Runner, fitting_of, is_too_big, ordered, without
 from simfrontier.tuning.space import Space
 from simfrontier.tuning.workers import TuneWorkers
+from simfrontier.workers import HERE, Place
 
 SHARE_SIMULATED = 0.05  # of the plans that fit
 FEWEST_SIMULATED, MOST_SIMULATED = 5, 20
@@ -36,7 +37,7 @@ def tune(
     lossy: bool | None = None,
     max_error: float | None = None,
     simulate: int | None = None,
-    jobs: int = 1,
+    place: Place = HERE,
     folder: Path | None = None,
     progress: Progress = lambda *_: None,
     finish: Callable[[TuningOutcome], None] = lambda _: None,
@@ -53,7 +54,7 @@ def tune(
     lossy       whether plans may send weights and gradients in fewer bits (default: as `tune.lossy` says)
     max_error   the largest error bound of what is sent, relative to the largest value that is coded with it: any codec
                 and policy of compression within it may be chosen (default: as `tune.max_error` says)
-    jobs        processes; the outcome is the same for any number
+    place       where plans are estimated and simulated, e.g. workers.Local(jobs=2); the outcome is the same everywhere
     folder      where a search that is stopped leaves its results, to go on from there when it is called again
     progress    called with what is done, how much of it, and of how much
     finish      called with the outcome before what the folder holds of the search is removed: after an error it stays
@@ -88,7 +89,7 @@ def tune(
     candidates = list(space.candidates())
     digest = _digest(prepared, scenario, size, held, loss)
     with journal_in(folder, digest, READERS) as journal:
-        with TuneWorkers(prepared, scenario, size, jobs) as workers:
+        with TuneWorkers(prepared, scenario, size, place) as workers:
             runner = Runner(size, workers, journal, progress)
             capacity = scenario.machine.device.hbm_bytes
             outlines = runner.first_outlines(candidates)

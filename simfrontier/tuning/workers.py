@@ -9,18 +9,18 @@ from typing import Any, Self
 
 from simfrontier.scenario import Scenario
 from simfrontier.tuning.evaluator import PlanEvaluator
-from simfrontier.workers import Local, PerProcess, Workers
+from simfrontier.workers import PerProcess, Place, Workers
 
 Task = tuple[str, Sequence[tuple[Any, ...]]]  # a method of PlanEvaluator, with the arguments of each call
 
 
 class TuneWorkers:
-    """Does tasks on `jobs` workers. To be used with `with`."""
+    """Does tasks on the workers of a place. To be used with `with`."""
 
-    def __init__(self, scenario: Scenario, original: Scenario, size: int, jobs: int) -> None:
+    def __init__(self, scenario: Scenario, original: Scenario, size: int, place: Place) -> None:
         self._evaluator = PerProcess(PlanEvaluator, scenario, original, size)
         self._collects = gc.isenabled()
-        self._workers = Workers(Local(jobs=jobs))
+        self._workers = Workers(place)
 
     def __enter__(self) -> Self:
         self._workers.__enter__()
@@ -35,7 +35,7 @@ class TuneWorkers:
         self._workers.__exit__(kind, error, trace)
 
     def do(self, tasks: Sequence[Task], report: Callable[[int, list[Any]], None]) -> None:
-        """Do tasks; `report` is called with each one's number and results as it ends. Raises WorkerLostError."""
+        """Do tasks; `report` is called with each one's number and results as it ends. Raises LostError."""
         for number, results in self._workers.as_done(_done, ((self._evaluator, task) for task in tasks)):
             report(number, results)
 

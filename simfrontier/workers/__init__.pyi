@@ -1,5 +1,17 @@
-from .lost import SchedulerLostError as SchedulerLostError, WorkerLostError as WorkerLostError
+from .lost import (
+    JobsLostError as JobsLostError,
+    LostError as LostError,
+    SchedulerLostError as SchedulerLostError,
+    WorkerLostError as WorkerLostError,
+)
 from .per_process import PerProcess as PerProcess
-from .place import Local as Local, Place as Place, RunningScheduler as RunningScheduler, SlurmJobs as SlurmJobs
+from .place import (
+    HERE as HERE,
+    Local as Local,
+    Place as Place,
+    RunningScheduler as RunningScheduler,
+    SlurmJobs as SlurmJobs,
+    for_calls as for_calls,
+)
 from .slurm_settings import load_slurm as load_slurm
 from .workers import Workers as Workers

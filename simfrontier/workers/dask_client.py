@@ -12,7 +12,7 @@ from typing import Any
 
 from simfrontier import __version__
 from simfrontier.workers.in_worker import do
-from simfrontier.workers.lost import SchedulerLostError, WorkerLostError
+from simfrontier.workers.lost import LostError, SchedulerLostError, WorkerLostError
 
 LOST = (
     "a worker process was ended from outside, again and again at the same call (out of memory?); allowed: fewer "
@@ -36,6 +36,8 @@ class DaskClient:
         self._prepared = "" if begin is None else self._name
         self._number = count()
         self._awaited: set[Future[Any]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()  # which wait for results
+        self._error: LostError | None = None
 
     def submit(self, work: Callable[..., Any], given: tuple[Any, ...], worker: int | None) -> Future[Any]:
         """A call; `worker`: the number of the only one that may do it."""
@@ -54,6 +56,12 @@ class DaskClient:
         for future in tuple(self._awaited):
             future.cancel()
 
+    def fail(self, error: LostError) -> None:
+        """Let all calls that wait, and all to come, raise this. To be called in the client's loop."""
+        self._error = error
+        for task in tuple(self._tasks):
+            task.cancel()
+
     def _handed_out(
         self, work: Callable[..., Any], preparation: bytes | None, call: bytes, options: dict[str, Any]
     ) -> Any:
@@ -69,7 +77,13 @@ class DaskClient:
         from distributed.client import FutureCancelledError
         from distributed.scheduler import KilledWorker
 
+        task = asyncio.current_task()
+        assert task is not None, "this is a coroutine of the client's loop"
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
         waiting = first
+        if self._error is not None:
+            raise self._error
         try:
             pickled = await waiting
             if pickled is None:  # a worker that does not know this preparation
@@ -83,5 +97,7 @@ class DaskClient:
             raise
         except asyncio.CancelledError:
             await self.client.cancel([waiting])
+            if self._error is not None:
+                raise self._error from None
             raise
         return pickle.loads(pickled)

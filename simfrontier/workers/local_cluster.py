@@ -43,10 +43,10 @@ SETTINGS: Final[dict[str, Any]] = {
     "distributed.scheduler.preload": [],
     "distributed.nanny.preload": [],
     "distributed.worker.http.routes": [],
+    # A worker that is lost has this long to come back before Dask ends its nanny or its job, too (otherwise 15 s, which
+    # a busy machine takes to start a process, and after which calls would wait for nobody). Never, here.
+    "distributed.deploy.lost-worker-timeout": "3650 days",
 }
-# A worker that is lost has this long to come back before Dask ends its nanny too, and goes on without it (otherwise
-# 15 s, which a busy machine takes to start a process, and after which calls would wait for nobody). Never, here.
-LOCAL_SETTINGS: Final = {**SETTINGS, "distributed.deploy.lost-worker-timeout": "3650 days"}
 MOST_STARTS: Final = 1 + MOST_LOSSES  # of all processes, where one of them ends while it starts
 
 
@@ -141,15 +141,20 @@ def _cluster(workers: dict[int, Any], scheduler: dict[str, Any]) -> Any:
 @contextmanager
 def ctrl_c_is_left_to_this_thread() -> Iterator[None]:
     """Threads that are started meanwhile, and all processes that they start later on, do not hear Ctrl-C, from their
-    first moment on. This thread hears of it afterwards."""
+    first moment on. This thread hears of it afterwards, whichever thread from before is told of it meanwhile."""
     if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
         yield
         return
     from multiprocessing import resource_tracker
 
     resource_tracker.ensure_running()  # which sets the mask itself, if it has to be started
+    heard: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.signal(signal.SIGINT, signal.SIG_DFL if handler is None else handler)
+        if heard:
+            signal.raise_signal(signal.SIGINT)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Final
+
 from simfrontier.records import dataclass
 from simfrontier.workers.slurm_settings import SlurmSettings
 
@@ -37,3 +40,11 @@ class SlurmJobs:
 
 
 Place = Local | RunningScheduler | SlurmJobs
+HERE: Final = Local()  # this process
+
+
+def for_calls(place: Place, number: int) -> Place:
+    """The place for so many calls: no more processes of this machine than these, and this one for none."""
+    if number == 0:
+        return HERE
+    return replace(place, jobs=min(place.jobs, number)) if isinstance(place, Local) else place

@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, Final
 
-from simfrontier.errors import InputError, SimfrontierError
+from simfrontier.errors import InputError
 from simfrontier.workers.local_cluster import ENVIRONMENT, PRELOAD, ctrl_c_is_left_to_this_thread
+from simfrontier.workers.slurm_jobs import KeptJobs
 from simfrontier.workers.slurm_settings import SlurmSettings
 
-REPLACED_S: Final = "5s"  # how often jobs that have ended are looked for, and how long a lost worker may be away
 DEATH_S: Final = 60  # a worker that does not reach the scheduler that long ends its job
 
 
-class SlurmJobsError(SimfrontierError):
-    """Slurm gave no workers."""
-
-
 class SlurmWorkers:
-    """Jobs asked for, and a scheduler in a thread of this process. A job that ends is asked for anew."""
+    """Jobs asked for, and a scheduler in a thread of this process. A job that ends is asked for anew. Raises
+    InputError where `sbatch` refuses the first, and JobsLostError where no worker comes in time."""
 
     def __init__(self, settings: SlurmSettings, say: Callable[[str], None]) -> None:
         import distributed
 
         try:
-            from dask_jobqueue.slurm import SLURMCluster
+            with ctrl_c_is_left_to_this_thread():  # for which dask-jobqueue, imported, ends a process with exit code 0
+                from dask_jobqueue.slurm import SLURMCluster
         except ImportError:
             raise InputError(
                 "needs the package dask-jobqueue; allowed: pip install 'simfrontier[sweep]'", where="--slurm"
@@ -41,16 +41,26 @@ class SlurmWorkers:
         dask: Any = distributed
         self.cluster: Any = None
         self.client: Any = None
-        self._settings = settings
+        self._kept: Future[None] | None = None
         with tempfile.TemporaryDirectory(prefix="simfrontier-") as scratch:
             try:
                 with ctrl_c_is_left_to_this_thread():
                     self.cluster = SLURMCluster(**arguments(settings, scratch))
+                    self.jobs = KeptJobs(self.cluster, settings, say)
                     self.client = dask.Client(self.cluster, set_as_default=False)
-                self.cluster.adapt(
-                    minimum_jobs=settings.jobs, maximum_jobs=settings.jobs, interval=REPLACED_S, wait_count=10**9
+                if refused := self.cluster.sync(self.jobs.ask):
+                    raise InputError(
+                        f"sbatch refused the first job ({settings.title}): {refused}; allowed: settings that this "
+                        "Slurm takes",
+                        where="--slurm",
+                    )
+                say(
+                    f"waiting for the first worker of {settings.jobs_words} ({settings.title}), up to "
+                    f"{settings.wait_s:g} s"
                 )
-                self._wait(say)
+                with ctrl_c_is_left_to_this_thread():
+                    self._kept = asyncio.run_coroutine_threadsafe(self.jobs.keep(), self.client.loop.asyncio_loop)
+                self._wait()
             except BaseException:
                 self.close()
                 raise
@@ -61,6 +71,10 @@ class SlurmWorkers:
 
     def close(self) -> None:
         """Cancel all jobs."""
+        if self.cluster is not None:
+            self.jobs.close()
+        if self._kept is not None:
+            self._kept.cancel()
         with suppress(Exception):
             if self.client is not None:
                 self.client.close(timeout=2)
@@ -68,28 +82,12 @@ class SlurmWorkers:
             if self.cluster is not None:
                 self.cluster.close(timeout=60)
 
-    def _wait(self, say: Callable[[str], None]) -> None:
-        """Until the first worker is there. Raises SlurmJobsError."""
-        settings = self._settings
-        jobs = f"{settings.jobs} job{'s' if settings.jobs > 1 else ''} of Slurm"
-        say(f"waiting for the first worker of {jobs} ({settings.title}), up to {settings.wait_s:g} s")
-        deadline = time.monotonic() + settings.wait_s
+    def _wait(self) -> None:
+        """Until the first worker is there. Raises JobsLostError."""
         while not self.client.nthreads():
-            failed = self._failure()
-            if failed:
-                raise SlurmJobsError(f"Slurm took no job: {failed}")
-            if time.monotonic() > deadline:
-                raise SlurmJobsError(
-                    f"no worker of {jobs} within {settings.wait_s:g} s; allowed: a larger wait_s, or fewer or shorter "
-                    "jobs (`squeue --me` says why they wait)"
-                )
+            if self.jobs.error is not None:
+                raise self.jobs.error
             time.sleep(0.2)
-
-    def _failure(self) -> str:
-        """What `sbatch` said, where it refused."""
-        task = self.cluster._correct_state_waiting
-        error = task.exception() if task is not None and task.done() and not task.cancelled() else None
-        return "" if error is None else str(error)
 
 
 def arguments(settings: SlurmSettings, scratch: str) -> dict[str, Any]:

@@ -56,6 +56,11 @@ class SlurmSettings:
         """Of all jobs together."""
         return self.jobs * self.processes
 
+    @property
+    def jobs_words(self) -> str:
+        """How many jobs, in words."""
+        return f"{self.jobs} job{'s' if self.jobs > 1 else ''} of Slurm"
+
 
 def names_of_clusters() -> tuple[str, ...]:
     """Names of the catalog."""

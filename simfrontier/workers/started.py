@@ -25,12 +25,12 @@ def started(
     import dask
     import distributed  # noqa: F401 (its loggers are there from here on)
 
-    from simfrontier.workers.local_cluster import LOCAL_SETTINGS, SETTINGS, LocalProcesses
+    from simfrontier.workers.local_cluster import SETTINGS, LocalProcesses
     from simfrontier.workers.running import Running
     from simfrontier.workers.slurm import SlurmWorkers
 
     opened.enter_context(silenced())
-    opened.enter_context(dask.config.set(LOCAL_SETTINGS if isinstance(place, Local) else SETTINGS))
+    opened.enter_context(dask.config.set(SETTINGS))
     processes: LocalProcesses | Running | SlurmWorkers
     match place:
         case Local(jobs=number, dashboard=dashboard):
@@ -44,6 +44,8 @@ def started(
             processes, number, dashboard = SlurmWorkers(settings, say), settings.num_workers, True
     opened.callback(processes.close)
     client = DaskClient(processes.client, begin, given)
+    if isinstance(processes, SlurmWorkers):
+        processes.jobs.fail = client.fail
     opened.callback(client.drop)
     return client, number, processes.dashboard if dashboard else ""
 

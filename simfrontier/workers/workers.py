@@ -66,8 +66,8 @@ class Workers:
 
     def submit(self, work: Callable[..., T], *given: Any, worker: int | None = None) -> Future[T]:
         """A call whose result is awaited by whoever asks for it, and which may be cancelled. `worker`: the number of
-        the one, of those of this machine, that does it. The future raises what the call raised, WorkerLostError and
-        SchedulerLostError. Raises ValueError for a worker that is none of this machine's."""
+        the one, of those of this machine, that does it. The future raises what the call raised, and LostError. Raises
+        ValueError for a worker that is none of this machine's."""
         if worker is not None and not (isinstance(self.place, Local) and 0 <= worker < self.place.jobs):
             raise ValueError(f"worker {worker} of {self.place}")  # the call would wait for it for ever
         if self._client is not None:

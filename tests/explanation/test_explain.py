@@ -14,6 +14,7 @@ from simfrontier.explanation.decided import only
 from simfrontier.explanation.options import option_changes
 from simfrontier.scenario import load_scenario, parse_setting, scenario_of
 from simfrontier.tuning import NothingFitsError
+from simfrontier.workers import Local
 from tests.explanation.toys import GRIDS, grids, of_grids, of_toy, ran, toy
 from tests.invoke import TOY
 
@@ -267,7 +268,7 @@ def test_tables_of_single_sizes_hold() -> None:
 
 
 def test_on_two_processes_the_same_is_found() -> None:
-    assert explain(load_scenario(TOY), "zero3", devices=8, against="zero-topo", jobs=2) == of_toy("zero3")
+    assert explain(load_scenario(TOY), "zero3", devices=8, against="zero-topo", place=Local(jobs=2)) == of_toy("zero3")
 
 
 def test_progress_is_told_of_every_simulation() -> None:

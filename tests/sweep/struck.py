@@ -4,15 +4,10 @@ it forks; it imports nothing that starts threads before."""
 
 from __future__ import annotations
 
-import errno
-import io
 import json
 import os
-import pathlib
 import shutil
-import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,37 +18,7 @@ from simfrontier.errors import InputError
 from simfrontier.sweep import PointRunner, SweepStudy, load_study, run_sweep
 from simfrontier.sweep.digests import Digests
 from simfrontier.workers import Local
-
-OPERATIONS = ("open", "write", "rename", "replace", "unlink", "mkdir", "rmdir", "fsync", "ftruncate")
-
-
-def strike(at: int, how: str) -> Callable[[], str]:
-    """Let the operation number `at` (from 0) be the last of this process, or fail; gives its name, when it has come."""
-    count, struck = 0, ""
-
-    def patched(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-        def operation(*arguments: Any, **options: Any) -> Any:
-            nonlocal count, struck
-            count += 1
-            if count == at + 1:
-                struck = name
-                if how == "kill":
-                    os.kill(os.getpid(), signal.SIGKILL)
-                if how == "half" and name == "write":
-                    original(arguments[0], bytes(arguments[1])[:-3])
-                    os.kill(os.getpid(), signal.SIGKILL)
-                raise OSError(errno.ENOSPC, "No space left on device")
-            return original(*arguments, **options)
-
-        return operation
-
-    for name in OPERATIONS:
-        setattr(os, name, patched(name, getattr(os, name)))
-    pathlib_open = patched("Path.open", io.open)
-    pathlib.Path.open = lambda self, mode="r", **options: (pathlib_open if "x" in mode else io.open)(  # type: ignore
-        self, mode, **options
-    )
-    return lambda: struck
+from tests.strike import strike
 
 
 def run(study: SweepStudy, folder: Path, at: int, how: str, log: Path) -> dict[str, Any]:

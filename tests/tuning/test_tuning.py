@@ -13,8 +13,9 @@ from simfrontier.scenario import scenario_of
 from simfrontier.scenario.plans import options_of
 from simfrontier.study import ScheduleCache, simulated
 from simfrontier.tuning import NothingFitsError, TuningOutcome, tune
-from simfrontier.tuning.journal import NAME
+from simfrontier.tuning.journal import NAME, journal_in
 from simfrontier.tuning.result_rows import COLUMNS, rows
+from simfrontier.workers import JobsLostError, Local, LostError, SchedulerLostError, WorkerLostError
 from tests.tuning.exhaustive import Case, judge
 from tests.tuning.small import scenario
 
@@ -118,7 +119,7 @@ def test_what_is_said_of_certainty_follows_from_floors_and_estimates(outcome: Tu
 
 
 def test_two_processes_give_the_same_answer(outcome: TuningOutcome) -> None:
-    again = tune(scenario(16, 32, samples=40, plans={"zero3": {}, "zero-topo": {}}), pins=FEW, jobs=2)
+    again = tune(scenario(16, 32, samples=40, plans={"zero3": {}, "zero-topo": {}}), pins=FEW, place=Local(jobs=2))
     assert rows(again) == rows(outcome)
     assert again.why == outcome.why
     assert again.own == outcome.own
@@ -126,6 +127,15 @@ def test_two_processes_give_the_same_answer(outcome: TuningOutcome) -> None:
 
 class Stopped(Exception):
     pass
+
+
+@pytest.mark.parametrize("lost", [WorkerLostError, SchedulerLostError, JobsLostError])
+def test_workers_that_are_lost_leave_what_is_done(lost: type[LostError], tmp_path: Path) -> None:
+    with pytest.raises(lost) as caught, journal_in(tmp_path, "digest", {}) as journal:
+        journal.add("kind", "key", 1.0)
+        raise lost("gone")
+    assert str(caught.value) == f"gone; {tmp_path / NAME} has what is done: the same command goes on from there"
+    assert (tmp_path / NAME).is_file()
 
 
 @pytest.mark.parametrize("after", [3, pytest.param(40, marks=pytest.mark.long), 48])

@@ -18,7 +18,7 @@ import pytest
 
 from simfrontier.errors import InputError
 from simfrontier.workers import Local, WorkerLostError, Workers, local_cluster
-from simfrontier.workers.local_cluster import LOCAL_SETTINGS
+from simfrontier.workers.local_cluster import SETTINGS
 from tests.processes import workers_of
 from tests.workers import work
 
@@ -96,7 +96,7 @@ def test_a_call_whose_worker_is_killed_is_done_again_by_a_prepared_one(tmp_path:
 
 
 def test_a_call_that_ends_every_worker_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(LOCAL_SETTINGS, "distributed.scheduler.allowed-failures", 2)  # fewer, for the time of it
+    monkeypatch.setitem(SETTINGS, "distributed.scheduler.allowed-failures", 2)  # fewer, for the time of it
     with Workers(Local(jobs=1, apart=True)) as workers:
         with pytest.raises(WorkerLostError, match=r"ended from outside.*allowed: fewer --jobs") as caught:
             workers.submit(work.end).result()
