@@ -26,7 +26,7 @@ class Answers:
     value       [num_variations] seconds, or a ratio
     simulated   [num_variations] whether it was simulated exactly
     spread      [num_variations] by how much, in relation to it, the steps differ from which it was replayed
-    left_out    [num_steps] relative errors of simulated steps, each left out and answered from the others
+    left_out    [num_steps] relative errors of the simulated steps from which others are answered, each left out
     is_unlike   [num_variations] whether the library takes another algorithm there than in the steps that answer it
     """
 
@@ -100,12 +100,12 @@ def answered(bases: Bases) -> Answers:
 
 
 def _left_out(bases: Bases, logs: Floats, usable: NDArray[np.bool_]) -> Floats:
-    """Relative errors of the simulated steps, each answered from the others."""
+    """Relative errors of the simulated steps from which others are answered, each answered from the rest of them."""
     out = []
-    for base, number in enumerate(bases.number.tolist()):
+    for base in np.flatnonzero(usable).tolist():
         others = usable & (np.arange(len(usable)) != base)
         if others.any():
-            mean, _ = _mean(bases, logs, np.array([number]), others)
+            mean, _ = _mean(bases, logs, bases.number[[base]], others)
             out.append(float(np.exp(mean[0]) / bases.step_s[base] - 1.0))
     return np.array(out)
 
