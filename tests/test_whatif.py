@@ -24,7 +24,7 @@ from simfrontier.whatif import WhatIfs
 from simfrontier.whatif.many import Given, UnknownLawError, Variations, plain
 from simfrontier.whatif.numbers import varied_numbers, with_settings
 from simfrontier.whatif.prices import VariedPrices
-from tests.whatif import LAWS, Asked, compared, drawn
+from tests.whatif import IN_PART, LAWS, Asked, compared, drawn, varied as varied_axes
 
 TOY = Path("scenarios/toy.toml")
 NIC = "machine.overrides.link_classes.nic.bytes_per_s"
@@ -321,6 +321,22 @@ def test_a_key_that_changes_contention_alone_is_refused(key: str) -> None:
     asked = WhatIfs.of(load_scenario(Path("scenarios/frontier-20b.toml")), "zeropp", 64)
     with pytest.raises(InputError, match=f"{key}: changes "):
         asked.step_s({key: np.linspace(1.0, 32.0, 30).round()})
+
+
+def test_of_keys_that_only_contention_feels_those_are_named_that_are_felt() -> None:
+    asked = WhatIfs.of(load_scenario(Path("scenarios/frontier-20b.toml")), "zeropp", 64)
+    unfelt, felt = "library.overrides.residual.small_bytes", "library.overrides.units_per_channel"
+    with pytest.raises(InputError, match=f"^{re.escape(felt)}: changes the step"):
+        asked.step_s({unfelt: np.linspace(1e6, 2e6, 30), felt: np.linspace(0.1, 4.0, 30)})
+
+
+def test_numbers_that_choose_another_algorithm_together_alone_are_not_refused() -> None:
+    """Each of them changes no time from its least to its greatest value; all together a call goes by a tree."""
+    question = IN_PART["tuning, zero1"]
+    scenario = question.loaded()
+    axes = varied_axes(question, scenario, 200, np.random.default_rng(1))
+    answers = WhatIfs.of(scenario, question.plan, question.devices).step_s(axes, num_steps=2)
+    assert answers.is_unlike.any() and not answers.trusted[answers.is_unlike].any()
 
 
 def test_a_law_that_is_not_known_is_told_with_its_key(toy: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -112,8 +112,9 @@ IN_PART: Mapping[str, Asked] = {
     "nic, zero3 on eos": Asked(scenario="frontier-20b", plan="zero3", devices=64, settings=EOS, keys=(NIC,)),
     "nic, pipeline": Asked(scenario="frontier-1t-3d", plan="1f1b", devices=128, settings=SMALL_PIPELINE, keys=(NIC,)),
     "hop, zero-topo": Asked(scenario="frontier-20b", plan="zero-topo", devices=384, keys=(HOP,)),
-    "hop, hsdp": Asked(scenario="frontier-20b", plan="hsdp", devices=64, settings=PERLMUTTER, keys=(HOP,)),
-    "hook, zero3": Asked(scenario="frontier-20b", plan="zero3", devices=384, keys=("machine.overrides.host.hook_s",)),
+    "hop, zero3 on eos": Asked(scenario="frontier-20b", plan="zero3", devices=64, settings=EOS, keys=(HOP,)),
+    "xgmi1, axonn": replace(QUESTIONS["axonn"], keys=("machine.overrides.link_classes.xgmi1.bytes_per_s",)),
+    "xgmi2, hsdp": replace(QUESTIONS["hsdp"], keys=("machine.overrides.link_classes.xgmi2.bytes_per_s",)),
     "kernel gap, toy": Asked(
         scenario="toy", plan="zero-topo", devices=16, keys=("machine.overrides.device.kernel_gap_s",)
     ),

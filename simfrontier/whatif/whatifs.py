@@ -84,21 +84,25 @@ class WhatIfs:
             changed = with_settings(self.scenario, {key: float(values[variation - 1]) for key, values in given.items()})
             return simulated(changed, self.built, self.step.fidelity)
 
-        return answered(simulated_bases(prices, self.step, simulate, num_steps)).first(num)
+        return answered(simulated_bases(prices, self.step, simulate, num_steps, num + 1)).first(num)
 
     def _refuse_unseen(self, keys: Sequence[str], given: Mapping[str, Floats]) -> None:
-        """Raise InputError where keys that change the time alone of no op change the step all the same, from their
-        least to their greatest values together, the others at their first. Without contention they cannot."""
-        if not keys or self.step.fidelity == "analytic":
+        """Raise InputError where keys that change the time alone of no op change the step all the same. Without
+        contention they cannot."""
+        if not keys or self.step.fidelity == "analytic" or not self._moves(keys, given):
             return
+        if felt := [key for key in keys if self._moves([key], given)]:
+            text = f"{', '.join(felt)}: changes the step, but the time alone of no op, which what-ifs go by"
+            raise InputError(f"{text}; allowed: other keys, or a simulation of each")
+
+    def _moves(self, keys: Sequence[str], given: Mapping[str, Floats]) -> bool:
+        """Whether a step changes from the least to the greatest values of keys, the others at their first."""
         first = {key: float(values[0]) for key, values in given.items()}
         least, most = (
             simulated(with_settings(self.scenario, first | ends), self.built, self.step.fidelity).step_s
             for ends in ({key: float(given[key].min()) for key in keys}, {key: float(given[key].max()) for key in keys})
         )
-        if abs(most / least - 1.0) > UNSEEN:
-            text = f"{', '.join(keys)}: changes the step, but the time alone of no op, which what-ifs go by"
-            raise InputError(f"{text}; allowed: other keys, or a simulation of each")
+        return abs(most / least - 1.0) > UNSEEN
 
 
 def _with_ends(given: Mapping[str, Floats]) -> dict[str, Floats]:
