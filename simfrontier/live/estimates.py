@@ -32,7 +32,9 @@ class Estimates:
     def shown(self, places: Places) -> dict[str, float] | None:
         """What the page shows of these places, if that is known."""
         step_s = self.step_s.get(places)
-        return step_s and {"step_s": step_s, "typical": self.work_tflop / step_s, "error": self.error}
+        if step_s is None:
+            return None
+        return {"step_s": step_s, "typical": self.work_tflop / step_s, "error": self.error}
 
 
 def numbers_of(controls: Sequence[Control]) -> tuple[Control, ...]:

@@ -8,12 +8,14 @@ what it says of each.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.arrays import Floats, Ints
+
+SINGLE: Final = "a formula asks for its one value, where what-ifs know sums, products and powers"
 
 
 class DifferError(Exception):
@@ -88,10 +90,10 @@ class Many:
     __hash__ = None  # type: ignore[assignment]
 
     def __float__(self) -> NoReturn:
-        raise UnknownLawError("a formula asks for its one value, where what-ifs know sums, products and powers")
+        raise UnknownLawError(SINGLE)
 
     def __round__(self) -> NoReturn:
-        float(self)
+        raise UnknownLawError(SINGLE)
 
     def exp(self) -> Many:
         """e to the power of each."""

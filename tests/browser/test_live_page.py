@@ -192,7 +192,7 @@ def test_an_estimate_stands_until_the_answer_is_there(chromium: Any) -> None:
                 break
             page.wait_for_timeout(200)
         held: list[Any] = []
-        page.route("**/answer?*", held.append)
+        page.route("**/answer?*", lambda route: held.append(route))
         page.locator(f'[name="{SHARE}"]').evaluate(
             "it => { it.value = 3; it.dispatchEvent(new Event('input', {bubbles: true})); }"
         )
