@@ -19,6 +19,7 @@ from simfrontier.limits import WHAT_IFS
 from simfrontier.machine import catalog, load_machine
 from simfrontier.scenario import Scenario, load_scenario
 from simfrontier.schedule import Op
+from simfrontier.simulation import fullest
 from simfrontier.study import ScheduleCache, simulated
 from simfrontier.whatif import WhatIfs
 from simfrontier.whatif.many import Given, UnknownLawError, Variations, plain
@@ -218,6 +219,20 @@ def test_trusted_answers_are_close_to_simulated_steps() -> None:
     assert len(errors) >= 30
     assert errors.mean() <= 0.003
     assert errors.max() <= 0.02
+
+
+def test_what_is_held_at_most_is_that_of_the_steps_that_answer() -> None:
+    """Of ZeRO-2 on slow links gradients wait in memory for those before them; answers from such steps say so."""
+    scenario = load_scenario(Path("scenarios/frontier-20b.toml"))
+    what_ifs = WhatIfs.of(scenario, "zero2", 64)
+    shares = np.concatenate([np.linspace(0.02, 0.03, 8), np.linspace(0.6, 0.9, 8)])
+    answers = what_ifs.step_s({"library.overrides.shares.nic": shares}, num_steps=16)
+    for number in (0, 15):
+        changed = with_settings(scenario, {"library.overrides.shares.nic": float(shares[number])})
+        step = simulated(changed, what_ifs.built, "flow")
+        held = fullest(step, what_ifs.built.peaks).peak_bytes
+        assert answers.peak_bytes[number] == pytest.approx(held, rel=0.05)
+    assert answers.peak_bytes[0] > 1.2 * answers.peak_bytes[15]
 
 
 def test_the_scenario_as_it_is_is_answered_exactly(toy: Scenario) -> None:

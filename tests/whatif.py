@@ -213,30 +213,33 @@ def lines(num: int, count: int, seed: int, only: str) -> Iterator[str]:
     yield f"{'question':22s} {'from':>9s} {'to':>6s} {'trusted':>8s} {'mean':>6s} {'most':>6s} " + (
         f"{'all':>6s} {'said':>6s} {'a second':>9s} {'exact':>6s}"
     )
-    every: list[Compared] = []
-    num_refused = 0
-    for name, asked in {**QUESTIONS, **IN_PART}.items():
-        if name == next(iter(IN_PART)) and every:
+    for questions in (QUESTIONS, IN_PART):
+        every: list[Compared] = []
+        num_refused = 0
+        for name, asked in questions.items():
+            if only not in name:
+                continue
+            try:
+                every.append(compared(asked, num, count, seed))
+            except InputError as error:
+                num_refused += 1
+                yield f"{name:22s} refused: {error}"
+            else:
+                yield _line(name, every[-1], num)
+        if every:
             yield _all(every)
-        if only not in name:
-            continue
-        try:
-            one = compared(asked, num, count, seed)
-        except InputError as error:
-            num_refused += count
-            yield f"{name:22s} refused: {error}"
-            continue
-        every.append(one)
-        sizes, ratio = np.abs(one.errors), one.answers.value / one.as_it_is_s
-        kept = sizes[one.trusted]
-        yield (
-            f"{name:22s} {ratio.min() - 1:+9.0%} {ratio.max() - 1:+6.0%} {one.trusted.mean():8.0%} "
-            f"{_percent(kept.mean() if len(kept) else None)} {_percent(kept.max() if len(kept) else None)} "
-            f"{_percent(sizes.max())} {_percent(one.answers.error)} {num / one.answered_s:9.0f} {1 / one.exact_s:6.1f}"
-        )
-    if every:
-        yield _all(every)
-    yield f"and {num_refused} that are refused"
+        if num_refused:
+            yield f"{num_refused} questions refused"
+
+
+def _line(name: str, one: Compared, num: int) -> str:
+    sizes, ratio = np.abs(one.errors), one.answers.value / one.as_it_is_s
+    kept = sizes[one.trusted]
+    return (
+        f"{name:22s} {ratio.min() - 1:+9.0%} {ratio.max() - 1:+6.0%} {one.trusted.mean():8.0%} "
+        f"{_percent(kept.mean() if len(kept) else None)} {_percent(kept.max() if len(kept) else None)} "
+        f"{_percent(sizes.max())} {_percent(one.answers.error)} {num / one.answered_s:9.0f} {1 / one.exact_s:6.1f}"
+    )
 
 
 def _all(every: Sequence[Compared]) -> str:

@@ -67,7 +67,8 @@ def estimates_of(worker: PerProcess[Worker], plan: str, state: LiveState) -> Est
         answers = asked.step_s(axes)
     except InputError:
         return Estimates(step_s={})
-    trusted = zip(all_places, answers.value.tolist(), answers.trusted.tolist(), strict=True)
+    is_good = answers.trusted & (answers.peak_bytes <= scenario.machine.device.hbm_bytes)
+    trusted = zip(all_places, answers.value.tolist(), is_good.tolist(), strict=True)
     return Estimates(
         step_s={places: step_s for places, step_s, is_trusted in trusted if is_trusted},
         error=answers.error,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -9,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.arrays import Floats, Ints
+from simfrontier.schedule import Peak
+from simfrontier.simulation import fullest
 from simfrontier.whatif.bases import Bases
 
 NEAREST: Final = 4  # simulated steps from which an answer is replayed
@@ -29,6 +32,7 @@ class Answers:
     spread      [num_variations] by how much, in relation to it, the steps differ from which it was replayed
     left_out    [num_steps] relative errors of the simulated steps from which others are answered, each left out
     near_error  [num_variations] root mean square of those of the steps that answer it; nan where none was measured
+    peak_bytes  [num_variations] of the steps that answer it the most that a rank holds at once
     is_unlike   [num_variations] whether the library takes another algorithm there than in the steps that answer it
     """
 
@@ -37,6 +41,7 @@ class Answers:
     spread: Floats
     left_out: Floats
     near_error: Floats
+    peak_bytes: Floats
     is_unlike: NDArray[np.bool_]
 
     @property
@@ -58,6 +63,7 @@ class Answers:
             spread=self.spread[:num],
             left_out=self.left_out,
             near_error=self.near_error[:num],
+            peak_bytes=self.peak_bytes[:num],
             is_unlike=self.is_unlike[:num],
         )
 
@@ -70,18 +76,19 @@ class Answers:
             spread=np.maximum(self.spread, other.spread),
             left_out=np.hypot(self.left_out[:num], other.left_out[:num]),
             near_error=np.hypot(self.near_error, other.near_error),
+            peak_bytes=np.maximum(self.peak_bytes, other.peak_bytes),
             is_unlike=self.is_unlike | other.is_unlike,
         )
 
 
-def answered(bases: Bases) -> Answers:
+def answered(bases: Bases, peaks: Sequence[Peak]) -> Answers:
     """The step times of all variations but the first, which is the step as it is.
 
     A step time is the geometric mean of those that the nearest simulated steps give, each corrected, with a weight of 1
-    over its distance squared.
+    over its distance squared. `peaks`: of the schedule, as its check finds them.
     """
     usable = np.array([step is not None for step in bases.steps])
-    near = np.argsort(np.where(usable[:, None], bases.apart_s, np.inf), axis=0)[:NEAREST]
+    near = np.argsort(np.where(usable[:, None], bases.apart_s, np.inf), axis=0)[: min(NEAREST, int(usable.sum()))]
     num = bases.apart_s.shape[1]
     logs = np.full(bases.apart_s.shape, np.nan)
     asked = (near[None] == np.arange(len(usable))[:, None, None]).any(axis=1)
@@ -96,12 +103,14 @@ def answered(bases: Bases) -> Answers:
     is_simulated = np.zeros(num, bool)
     is_simulated[bases.number] = True
     left_out = _left_out(bases, logs, usable)
+    held = np.array([np.nan if step is None else fullest(step, peaks).peak_bytes for step in bases.steps])
     return Answers(
         value=value[1:],
         simulated=is_simulated[1:],
         spread=spread[1:],
         left_out=left_out[usable] if usable.sum() > 1 else left_out[:0],
-        near_error=np.sqrt((left_out[near[: int(usable.sum()), 1:]] ** 2).mean(axis=0)),
+        near_error=np.sqrt((left_out[near[:, 1:]] ** 2).mean(axis=0)),
+        peak_bytes=held[near[:, 1:]].max(axis=0),
         is_unlike=bases.prices.has_other_ways[1:],
     )
 

@@ -84,7 +84,8 @@ class WhatIfs:
             changed = with_settings(self.scenario, {key: float(values[variation - 1]) for key, values in given.items()})
             return simulated(changed, self.built, self.step.fidelity)
 
-        return answered(simulated_bases(prices, self.step, simulate, num_steps, num + 1)).first(num)
+        bases = simulated_bases(prices, self.step, simulate, num_steps, num + 1)
+        return answered(bases, self.built.peaks).first(num)
 
     def _refuse_unseen(self, keys: Sequence[str], given: Mapping[str, Floats]) -> None:
         """Raise InputError where keys that change the time alone of no op change the step all the same. Without
