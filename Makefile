@@ -150,7 +150,7 @@ hta: setup
 refit: setup
 	$(BIN)/python -m tests.refit
 
-# 24 questions of 1,000 what-ifs each; 22 of each are simulated.
+# 39 questions of 1,000 what-ifs each; 22 of each are simulated.
 whatif-error: setup
 	$(BIN)/python -m tests.whatif
 

@@ -108,6 +108,7 @@ def inside() -> None:
     from simfrontier.schedule.store import digest
     from tests.network.fold_timing import time_fold
     from tests.schedule.builders import frontier_20b
+    from tests.whatif import QUESTIONS, compared
 
     for family in ("zero3", "zeropp"):
         schedule = frontier_20b(family)
@@ -120,6 +121,13 @@ def inside() -> None:
             sys.stdout.write(
                 f"{what} of a {family} schedule, 20B, 384 GCDs: {1e3 * statistics.median(seconds):.0f} CPU ms\n"
             )
+    for name in ("zero3", "zero-topo"):
+        asked = compared(QUESTIONS[name], num=1000, count=12, seed=1)
+        each = 1000 / asked.answered_s
+        sys.stdout.write(
+            f"what-ifs of {name}, 20B, 384 GCDs: {each:,.0f} a CPU second of 1,000 with 12 simulated steps, "
+        )
+        sys.stdout.write(f"{each * asked.exact_s:.0f} times as many as simulated one by one   aim 1,000\n")
     fold = time_fold(9408)
     total = fold.build_s + fold.fold_s + fold.columns_s
     sys.stdout.write(f"patterns and folding of {fold.num_devices:,} GCDs: {total:.2f} CPU s, ")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,14 @@ from simfrontier.errors import InputError
 from simfrontier.limits import WHAT_IFS
 from simfrontier.machine import catalog, load_machine
 from simfrontier.scenario import Scenario, load_scenario
+from simfrontier.schedule import Op
+from simfrontier.simulation import fullest
 from simfrontier.study import ScheduleCache, simulated
 from simfrontier.whatif import WhatIfs
-from simfrontier.whatif.many import Variations
+from simfrontier.whatif.many import Given, UnknownLawError, Variations, plain
 from simfrontier.whatif.numbers import varied_numbers, with_settings
 from simfrontier.whatif.prices import VariedPrices
-from tests.whatif import LAWS, Asked, compared, drawn
+from tests.whatif import IN_PART, LAWS, Asked, compared, drawn, varied as varied_axes
 
 TOY = Path("scenarios/toy.toml")
 NIC = "machine.overrides.link_classes.nic.bytes_per_s"
@@ -35,7 +38,9 @@ SHAPES = (
     GroupShape(size=384, num_nodes=48, num_packages=192),
 )
 ONE_LEVEL = [name for name in libraries() if load_library(name).two_level is None]
+few = settings(max_examples=10, deadline=None)
 factors = st.lists(st.floats(0.2, 5.0), min_size=6, max_size=6)
+calls = given(factors=factors, size=st.floats(8.0, 1e10), shape=st.sampled_from(SHAPES))
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +48,18 @@ def toy() -> Scenario:
     return load_scenario(TOY)
 
 
+@pytest.fixture(scope="module", params=ONE_LEVEL)
+def library(request: pytest.FixtureRequest) -> Library:
+    return load_library(request.param)
+
+
 # ── numbers with many values ──
+
+
+def varied(factors: list[float]) -> tuple[Variations, Given]:
+    """A number with these values."""
+    variations = Variations(len(factors))
+    return variations, variations.number(np.array(factors))
 
 
 def with_laws(library: Library, times: Any) -> Library:
@@ -57,14 +73,12 @@ def with_laws(library: Library, times: Any) -> Library:
     return replace(library, **changed)
 
 
-@pytest.mark.parametrize("name", ONE_LEVEL)
-@settings(max_examples=10, deadline=None)
-@given(factors=factors, size=st.floats(8.0, 1e10), shape=st.sampled_from(SHAPES))
+@few
+@calls
 def test_laws_of_many_numbers_are_those_of_each(
-    name: str, factors: list[float], size: float, shape: GroupShape
+    library: Library, factors: list[float], size: float, shape: GroupShape
 ) -> None:
-    library, variations = load_library(name), Variations(len(factors))
-    many = variations.number(np.array(factors))
+    variations, many = varied(factors)
     for kind, names in library.choices.items():
         for by in [each for each in names if not algorithm(each).not_as_loads]:
             together = variations.values(
@@ -74,16 +88,14 @@ def test_laws_of_many_numbers_are_those_of_each(
             assert together == pytest.approx(apart, rel=1e-12), (kind, by)
 
 
-@pytest.mark.parametrize("name", ONE_LEVEL)
-@settings(max_examples=10, deadline=None)
-@given(factors=factors, size=st.floats(8.0, 1e10), shape=st.sampled_from(SHAPES))
+@few
+@calls
 def test_what_a_library_takes_is_found_for_each(
-    name: str, factors: list[float], size: float, shape: GroupShape
+    library: Library, factors: list[float], size: float, shape: GroupShape
 ) -> None:
-    library, variations = load_library(name), Variations(len(factors))
+    variations, many = varied(factors)
     if library.tuning is None:
         return
-    many = variations.number(np.array(factors))
 
     def tuned(times: Any) -> Library:
         tuning = library.tuning
@@ -97,13 +109,12 @@ def test_what_a_library_takes_is_found_for_each(
 
 
 @pytest.mark.parametrize("name", catalog())
-@settings(max_examples=10, deadline=None)
+@few
 @given(factors=factors, edges=st.tuples(*[st.integers(1, 20_000)] * 3), traffic=st.floats(1.0, 1e10))
 def test_kernels_of_many_numbers_are_those_of_each(
     name: str, factors: list[float], edges: tuple[int, int, int], traffic: float
 ) -> None:
-    device, variations = load_machine(name).device, Variations(len(factors))
-    many = variations.number(np.array(factors))
+    device, (variations, many) = load_machine(name).device, varied(factors)
 
     def seconds(times: Any) -> float:
         other = replace(
@@ -136,8 +147,10 @@ def test_values_are_of_every_variation_while_some_are_looked_at() -> None:
 
 
 def test_a_number_with_many_values_has_no_single_one() -> None:
-    with pytest.raises(InputError, match="asks for one value of a number that varies"):
-        float(Variations(2).number(np.ones(2)))
+    for number in (Variations(2).number(np.ones(2)), Variations(2).number(np.ones(2)) * 2.0):
+        for single in (float, round):
+            with pytest.raises(UnknownLawError, match="a formula asks for its one value"):
+                single(number)  # type: ignore[operator]
 
 
 # ── prices ──
@@ -208,6 +221,20 @@ def test_trusted_answers_are_close_to_simulated_steps() -> None:
     assert errors.max() <= 0.02
 
 
+def test_what_is_held_at_most_is_that_of_the_steps_that_answer() -> None:
+    """Of ZeRO-2 on slow links gradients wait in memory for those before them; answers from such steps say so."""
+    scenario = load_scenario(Path("scenarios/frontier-20b.toml"))
+    what_ifs = WhatIfs.of(scenario, "zero2", 64)
+    shares = np.concatenate([np.linspace(0.02, 0.03, 8), np.linspace(0.6, 0.9, 8)])
+    answers = what_ifs.step_s({"library.overrides.shares.nic": shares}, num_steps=16)
+    for number in (0, 15):
+        changed = with_settings(scenario, {"library.overrides.shares.nic": float(shares[number])})
+        step = simulated(changed, what_ifs.built, "flow")
+        held = fullest(step, what_ifs.built.peaks).peak_bytes
+        assert answers.peak_bytes[number] == pytest.approx(held, rel=0.05)
+    assert answers.peak_bytes[0] > 1.2 * answers.peak_bytes[15]
+
+
 def test_the_scenario_as_it_is_is_answered_exactly(toy: Scenario) -> None:
     what_ifs = WhatIfs.of(toy, "zero3", 16)
     base = toy.machine.link_classes["nic"].bytes_per_s
@@ -271,7 +298,7 @@ def refused(toy: Scenario, axes: dict[str, Floats]) -> str:
 
 
 def test_keys_that_cannot_vary_are_named(toy: Scenario) -> None:
-    said = "not a number that what-ifs can vary; allowed: machine.overrides., library.overrides."
+    said = "not a number that what-ifs can vary; allowed: machine.overrides.KEY, library.overrides.KEY, or a simulation"
     assert said in refused(toy, {"training.micro_batch": np.array([1.0, 2.0])})
     text = refused(toy, {"machine.overrides.link_classes.nick.bytes_per_s": np.array([1e9])})
     assert 'did you mean "link_classes.nic.bytes_per_s"' in text
@@ -291,18 +318,80 @@ def test_axes_have_equally_many_values(toy: Scenario) -> None:
 
 
 def test_steps_of_single_messages_are_refused(toy: Scenario) -> None:
-    with pytest.raises(InputError, match="fidelity chunk"):
+    with pytest.raises(
+        InputError, match=r"^fidelity: got chunk, of which what-ifs of zero3 at 4 devices are not known"
+    ):
         WhatIfs.of(toy, "zero3", 4, "chunk")
 
 
 def test_libraries_of_two_levels_are_refused() -> None:
     scenario = load_scenario("scenarios/frontier-20b.toml", {"library.name": "hierarchical-mpi-rccl"})
-    with pytest.raises(InputError, match="a library of two levels"):
+    with pytest.raises(InputError, match=r"library\.name: hierarchical-mpi-rccl is a library of two levels, of which"):
         WhatIfs.of(scenario, "zero3", 16)
 
 
-def test_a_key_that_changes_contention_alone_is_refused() -> None:
+@pytest.mark.parametrize("key", ["library.overrides.units_per_channel", "library.overrides.num_channels"])
+def test_a_key_that_changes_contention_alone_is_refused(key: str) -> None:
     """Channels that hold more compute units slow what runs beside them, and no op by itself."""
     asked = WhatIfs.of(load_scenario(Path("scenarios/frontier-20b.toml")), "zeropp", 64)
-    with pytest.raises(InputError, match="units_per_channel: changes the step, but the time alone of no op"):
-        asked.step_s({"library.overrides.units_per_channel": np.linspace(0.1, 4.0, 30)})
+    with pytest.raises(InputError, match=f"{key}: changes "):
+        asked.step_s({key: np.linspace(1.0, 32.0, 30).round()})
+
+
+def test_of_keys_that_only_contention_feels_those_are_named_that_are_felt() -> None:
+    asked = WhatIfs.of(load_scenario(Path("scenarios/frontier-20b.toml")), "zeropp", 64)
+    unfelt, felt = "library.overrides.residual.small_bytes", "library.overrides.units_per_channel"
+    with pytest.raises(InputError, match=f"^{re.escape(felt)}: changes the step"):
+        asked.step_s({unfelt: np.linspace(1e6, 2e6, 30), felt: np.linspace(0.1, 4.0, 30)})
+
+
+def test_numbers_that_choose_another_algorithm_together_alone_are_not_refused() -> None:
+    """Each of them changes no time from its least to its greatest value; all together a call goes by a tree."""
+    question = IN_PART["tuning, zero1"]
+    scenario = question.loaded()
+    axes = varied_axes(question, scenario, 200, np.random.default_rng(1))
+    answers = WhatIfs.of(scenario, question.plan, question.devices).step_s(axes, num_steps=2)
+    assert answers.is_unlike.any() and not answers.trusted[answers.is_unlike].any()
+
+
+def test_a_law_that_is_not_known_is_told_with_its_key(toy: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of several keys that one which the law depends on, whether a formula or a simulated step shows it."""
+    asked = WhatIfs.of(toy, "zero3", 16)
+    axes = {HOOK: np.array([1e-6, 5e-5, 2e-4]), NIC: np.array([1e9, 2e9, 4e9])}
+    real = VariedPrices.alone_s
+
+    def floated(self: VariedPrices, op: Op) -> Floats:
+        float(self.numbers.machine.link_classes["nic"].bytes_per_s)
+        return real(self, op)
+
+    def wrong(self: VariedPrices, op: Op) -> Floats:
+        factor = np.asarray(plain(self.numbers.machine.link_classes["nic"].bytes_per_s))
+        return real(self, op) * (factor / factor.flat[0]) ** 0.1
+
+    for changed, said in ((floated, "a formula asks for its one value"), (wrong, "follows another law")):
+        monkeypatch.setattr(VariedPrices, "alone_s", changed)
+        with pytest.raises(InputError, match=f"^{re.escape(NIC)}: .*{said}.*; allowed: other keys"):
+            asked.step_s(axes)
+
+
+@pytest.mark.parametrize(("scenario", "plan"), [("frontier-20b", "zeropp"), ("zeropp-v100", "zero3"), ("toy", "ddp")])
+def test_every_number_is_answered_or_refused_with_its_key(scenario: str, plan: str) -> None:
+    """Of the scenario's machine and library, one by one; answers are as priced."""
+    loaded = load_scenario(f"scenarios/{scenario}.toml")
+    asked = WhatIfs.of(loaded, plan, 32 if scenario != "toy" else 16, "analytic")
+    files = (("machine.overrides", loaded.machine.provenance()), ("library.overrides", loaded.library.provenance()))
+    answered = []
+    for table, numbers in files:
+        for number in numbers:
+            key = f"{table}.{number.key}"
+            try:
+                base = float(number.value)
+                values = np.array([0.8 * base, base])
+                answers = asked.step_s({key: values}, num_steps=1)
+            except InputError as error:
+                assert "\n" not in str(error) and number.key.rpartition(".")[2] in str(error), str(error)
+            else:
+                other = simulated(with_settings(loaded, {key: float(values[0])}), asked.built, "analytic")
+                assert answers.value[0] == pytest.approx(other.step_s, rel=1e-9), key
+                answered.append(key)
+    assert len(answered) > 15

@@ -2,8 +2,9 @@
 
     python -m tests.whatif [--count 22] [--seed 1] [--only NAME]
 
-Each question has `--asked` variations in which all numbers differ at once; of those that were not simulated to answer
-it, `--count` are simulated afterwards.
+Each question has `--asked` variations; of those that were not simulated to answer it, `--count` are simulated
+afterwards. In the first questions all numbers differ at once, in others those by which the library chooses its
+algorithms, or one number alone, in order; those of numbers that only contention feels are to be refused.
 """
 
 from __future__ import annotations
@@ -11,13 +12,15 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from simfrontier.arrays import Floats
+from simfrontier.collectives.tuning import WAYS
+from simfrontier.errors import InputError
 from simfrontier.scenario import Scenario, load_scenario
 from simfrontier.study import ScheduleCache, simulated
 from simfrontier.whatif import Answers, WhatIfs
@@ -28,12 +31,14 @@ LAWS = ("ring", "ring_ll", "tree", "direct")
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """One plan of a scenario, with settings, at a size."""
+    """One plan of a scenario, with settings, at a size. `keys`: the numbers that vary (empty: as `drawn` says); one
+    alone takes its values in order."""
 
     scenario: str
     plan: str
     devices: int
     settings: Mapping[str, Any] = field(default_factory=dict)
+    keys: tuple[str, ...] = ()
 
     def loaded(self) -> Scenario:
         return load_scenario(f"scenarios/{self.scenario}.toml", self.settings)
@@ -88,6 +93,52 @@ QUESTIONS: Mapping[str, Asked] = {
         settings={**GPT_3, "plans.1f1b.order": "interleaved", "plans.1f1b.chunks": 2},
     ),
 }
+NIC = "machine.overrides.link_classes.nic.bytes_per_s"
+HOP = "library.overrides.ring.hop_between_nodes_s"
+TUNING = tuple(
+    f"library.overrides.tuning.{key}"
+    for key in (
+        *("bus_bytes_per_s", "host_hop_s", "simple_weight", "all_reduce_factor"),
+        *(f"ways.{way}.{key}" for way in WAYS for key in ("base_s", "hop_between_nodes_s", "rate_share")),
+    )
+)
+PERLMUTTER, EOS = {"machine.name": "perlmutter-80gb"}, {"machine.name": "eos"}
+IN_PART: Mapping[str, Asked] = {
+    "tuning, zero1": Asked(scenario="frontier-20b", plan="zero1", devices=64, keys=TUNING),
+    "tuning, zeropp": Asked(scenario="frontier-20b", plan="zeropp", devices=64, keys=TUNING),
+    "tuning, perlmutter": Asked(scenario="frontier-20b", plan="hsdp", devices=64, settings=PERLMUTTER, keys=TUNING),
+    "nic, zero3": Asked(scenario="frontier-20b", plan="zero3", devices=384, keys=(NIC,)),
+    "nic, zeropp": Asked(scenario="frontier-20b", plan="zeropp", devices=128, keys=(NIC,)),
+    "nic, zero3 on eos": Asked(scenario="frontier-20b", plan="zero3", devices=64, settings=EOS, keys=(NIC,)),
+    "nic, pipeline": Asked(scenario="frontier-1t-3d", plan="1f1b", devices=128, settings=SMALL_PIPELINE, keys=(NIC,)),
+    "hop, zero-topo": Asked(scenario="frontier-20b", plan="zero-topo", devices=384, keys=(HOP,)),
+    "hop, zero3 on eos": Asked(scenario="frontier-20b", plan="zero3", devices=64, settings=EOS, keys=(HOP,)),
+    "xgmi1, axonn": replace(QUESTIONS["axonn"], keys=("machine.overrides.link_classes.xgmi1.bytes_per_s",)),
+    "xgmi2, hsdp": replace(QUESTIONS["hsdp"], keys=("machine.overrides.link_classes.xgmi2.bytes_per_s",)),
+    "kernel gap, toy": Asked(
+        scenario="toy", plan="zero-topo", devices=16, keys=("machine.overrides.device.kernel_gap_s",)
+    ),
+    "units of channels": Asked(
+        scenario="frontier-20b", plan="zeropp", devices=64, keys=("library.overrides.units_per_channel",)
+    ),
+    "channels": Asked(scenario="frontier-20b", plan="zeropp", devices=64, keys=("library.overrides.num_channels",)),
+    "compute units": Asked(
+        scenario="frontier-20b", plan="zero3", devices=64, keys=("machine.overrides.device.num_compute_units",)
+    ),
+}
+
+
+def varied(asked: Asked, scenario: Scenario, num: int, rng: np.random.Generator) -> dict[str, Floats]:
+    """The variations of a question: numbers from 0.35 to 3 times what they are; counts are whole."""
+    if not asked.keys:
+        return drawn(scenario, num, rng)
+    known = {f"machine.overrides.{each.key}": each.value for each in scenario.machine.provenance()}
+    known |= {f"library.overrides.{each.key}": each.value for each in scenario.library.provenance()}
+    if len(asked.keys) == 1:
+        key = asked.keys[0]
+        values = known[key] * np.linspace(0.35, 3.0 if key.endswith("_s") and "_per_" not in key else 1.3, num)
+        return {key: np.rint(values) if ".num_" in key else values}
+    return {key: known[key] * np.exp(rng.uniform(np.log(0.5), np.log(2.0), num)) for key in asked.keys}
 
 
 def drawn(scenario: Scenario, num: int, rng: np.random.Generator) -> dict[str, Floats]:
@@ -131,9 +182,9 @@ class Compared:
 
 
 def compared(asked: Asked, num: int, count: int, seed: int) -> Compared:
-    """Answers `num` variations and simulates `count` of those that were not simulated for that."""
+    """Answers `num` variations and simulates `count` of those that were not simulated for that. Raises InputError."""
     scenario, rng, cache = asked.loaded(), np.random.default_rng(seed), ScheduleCache()
-    axes = drawn(scenario, num, rng)
+    axes = varied(asked, scenario, num, rng)
     what_ifs = WhatIfs.of(scenario, asked.plan, asked.devices, schedule_cache=cache)
     began = time.process_time()
     answers = what_ifs.step_s(axes)
@@ -162,23 +213,42 @@ def lines(num: int, count: int, seed: int, only: str) -> Iterator[str]:
     yield f"{'question':22s} {'from':>9s} {'to':>6s} {'trusted':>8s} {'mean':>6s} {'most':>6s} " + (
         f"{'all':>6s} {'said':>6s} {'a second':>9s} {'exact':>6s}"
     )
-    every: list[Compared] = []
-    for name, asked in QUESTIONS.items():
-        if only not in name:
-            continue
-        one = compared(asked, num, count, seed)
-        every.append(one)
-        sizes, ratio = np.abs(one.errors), one.answers.value / one.as_it_is_s
-        kept = sizes[one.trusted]
-        yield (
-            f"{name:22s} {ratio.min() - 1:+9.0%} {ratio.max() - 1:+6.0%} {one.trusted.mean():8.0%} "
-            f"{_percent(kept.mean() if len(kept) else None)} {_percent(kept.max() if len(kept) else None)} "
-            f"{_percent(sizes.max())} {_percent(one.answers.error)} {num / one.answered_s:9.0f} {1 / one.exact_s:6.1f}"
-        )
+    for questions in (QUESTIONS, IN_PART):
+        every: list[Compared] = []
+        num_refused = 0
+        for name, asked in questions.items():
+            if only not in name:
+                continue
+            try:
+                every.append(compared(asked, num, count, seed))
+            except InputError as error:
+                num_refused += 1
+                yield f"{name:22s} refused: {error}"
+            else:
+                yield _line(name, every[-1], num)
+        if every:
+            yield _all(every)
+        if num_refused:
+            yield f"{num_refused} questions refused"
+
+
+def _line(name: str, one: Compared, num: int) -> str:
+    sizes, ratio = np.abs(one.errors), one.answers.value / one.as_it_is_s
+    kept = sizes[one.trusted]
+    return (
+        f"{name:22s} {ratio.min() - 1:+9.0%} {ratio.max() - 1:+6.0%} {one.trusted.mean():8.0%} "
+        f"{_percent(kept.mean() if len(kept) else None)} {_percent(kept.max() if len(kept) else None)} "
+        f"{_percent(sizes.max())} {_percent(one.answers.error)} {num / one.answered_s:9.0f} {1 / one.exact_s:6.1f}"
+    )
+
+
+def _all(every: Sequence[Compared]) -> str:
     sizes = np.abs(np.concatenate([one.errors for one in every]))
     trusted = np.concatenate([one.trusted for one in every])
+    if not trusted.any():
+        return f"{len(sizes)} variations, none trusted; off by at most {sizes.max():.2%}"
     kept = sizes[trusted]
-    yield (
+    return (
         f"{len(sizes)} variations, {trusted.mean():.0%} trusted: off by {kept.mean():.2%} on average, 95 % by at most "
         f"{np.percentile(kept, 95):.2%}, all by at most {kept.max():.2%}; without regard to trust {sizes.mean():.2%}, "
         f"{np.percentile(sizes, 95):.2%}, {sizes.max():.2%}"

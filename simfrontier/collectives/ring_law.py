@@ -80,7 +80,7 @@ class RingTimes(HopTimes):
     def longer(self, one_s: float, other_s: float) -> float:
         """The longer of two times, rounded off where they are alike."""
         most = max(one_s, other_s)
-        if math.isinf(self.sharpness) or most <= 0.0:
+        if self.sharpness == math.inf or most <= 0.0:
             return most
         least = min(one_s, other_s)
         return most * exp(log1p((least / most) ** self.sharpness) / self.sharpness)

@@ -1,9 +1,10 @@
-"""Answers made beforehand: while nobody asks, those of the states that lie one move away from the last question."""
+"""Answers made beforehand: while nobody asks, those of the states that lie one move away from the last question, then
+estimates of those that lie farther."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future
 from typing import Any, Final
 
@@ -45,15 +46,22 @@ class LookAhead:
 
     def _answer_beside(self) -> None:
         for state in beside(self._last, self._before, self._answerer.controls):
-            if self._asked.is_set():
+            if not self._made(self._answerer.answer_ahead, state):
                 return
-            self._tasks = []
-            try:
-                self._answerer.answer_ahead(state, self._tasks.append)
-            except CancelledError:
-                return  # somebody asks
-            except Exception:
-                continue  # whoever asks for this state hears of it
+        self._made(self._answerer.estimate_ahead, self._last)
+
+    def _made(self, make: Callable[[LiveState, Callable[[Future[Any]], None]], None], state: LiveState) -> bool:
+        """Whether there was time for that: nobody asks."""
+        if self._asked.is_set():
+            return False
+        self._tasks = []
+        try:
+            make(state, self._tasks.append)
+        except CancelledError:
+            return False
+        except Exception:
+            return True  # whoever asks for this state hears of it
+        return True
 
 
 def beside(last: LiveState, before: LiveState, controls: Sequence[Control]) -> Iterator[LiveState]:

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from typing import Any, Final, Self
 
 from simfrontier.live.controls import Control, controls_of, own_words
+from simfrontier.live.estimates import Estimates, estimates_of, numbers_of, places_of, without_numbers
 from simfrontier.live.state import LiveState, scenario_at, state_of
 from simfrontier.live.worker import Work, Worker, beside, outcome, sampled, step_of
 from simfrontier.report import PARTS, StudyView, headline_of, median_rate, median_step_s, rate, sampled_tflops, verdict
@@ -20,6 +21,7 @@ from simfrontier.workers import Local, PerProcess, WorkerLostError, Workers
 
 MOST_WORKERS: Final = 8
 MOST_ANSWERS: Final = 60  # that are kept: of some half a megabyte each
+MOST_ESTIMATED: Final = 200  # plans of a state of which estimates are kept: some ten kilobytes each
 ENDING: Final = "the server is about to end"
 Call = Callable[[Work, str, LiveState], Future[Any]]
 
@@ -38,6 +40,7 @@ class Answerer:
         self._worker, self._is_open = PerProcess(Worker, scenario), True
         self._likely = ""  # the plan whose step was shown last
         self._known: OrderedDict[tuple[Any, ...], bytes] = OrderedDict()
+        self._estimates: dict[tuple[Any, ...], Estimates] = {}
 
     def __enter__(self) -> Self:
         self._workers.__enter__()
@@ -66,14 +69,36 @@ class Answerer:
     def answer_ahead(self, state: LiveState, started: Callable[[Future[Any]], None]) -> None:
         """Make an answer that nobody has asked for yet; `started` hears of every task, which may be cancelled. Raises
         CancelledError, and as `answer` does."""
+        self._answer(state, self._call_beside(started))
 
+    def estimate_ahead(self, state: LiveState, started: Callable[[Future[Any]], None]) -> None:
+        """Make the estimates of a state and of all that differ from it in numbers. As `answer_ahead`."""
+        if not numbers_of(self.controls):
+            return
+        call, rest = self._call_beside(started), without_numbers(state, self.controls)
+        for plan in self.plans:
+            key = (plan, *sorted(rest.places.items()))
+            if key not in self._estimates:
+                if len(self._estimates) >= MOST_ESTIMATED:
+                    self._estimates.clear()
+                self._estimates[key] = call(estimates_of, plan, rest).result()
+
+    def estimate(self, state: LiveState) -> dict[str, Any]:
+        """What is estimated of a state by now: by plan the step in seconds, TFLOPS with every device typical, and the
+        relative error."""
+        rest, places = without_numbers(state, self.controls), places_of(state, self.controls)
+        known = {plan: self._estimates.get((plan, *sorted(rest.places.items()))) for plan in self.plans}
+        shown = {plan: each.shown(places) for plan, each in known.items() if each is not None}
+        return {"plans": {plan: each for plan, each in shown.items() if each is not None}}
+
+    def _call_beside(self, started: Callable[[Future[Any]], None]) -> Call:
         def call(work: Work, plan: str, state: LiveState) -> Future[Any]:
             self._refuse_late()
             task = self._workers.submit(beside, work, self._worker, plan, state, worker=self._number)
             started(task)
             return task
 
-        self._answer(state, call)
+        return call
 
     def _call(self, work: Work, plan: str, state: LiveState) -> Future[Any]:
         self._refuse_late()

@@ -28,8 +28,8 @@ HOST: Final = "127.0.0.1"  # other machines are not answered
 
 
 def app_of(answerer: Answerer) -> Starlette:
-    """The application: `/` is the page, `/answer` what it shows of a state (the query of its link), `/scenario.toml`
-    the state as a scenario file."""
+    """The application: `/` is the page, `/answer` what it shows of a state (the query of its link), `/estimate` what is
+    known of it before that, `/scenario.toml` the state as a scenario file."""
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
     from starlette.middleware.trustedhost import TrustedHostMiddleware
@@ -48,6 +48,9 @@ def app_of(answerer: Answerer) -> Starlette:
             partial(Response, media_type="application/json"), lambda query: ahead.answer(answerer.state(query)), request
         )
 
+    async def estimate(request: Request) -> Response:
+        return await _made(JSONResponse, lambda query: answerer.estimate(answerer.state(query)), request)
+
     async def file(request: Request) -> Response:
         def text(query: dict[str, str]) -> str:
             return scenario_file(scenario, answerer.controls, answerer.state(query))
@@ -61,7 +64,7 @@ def app_of(answerer: Answerer) -> Starlette:
         except SimfrontierError as error:
             return JSONResponse({"error": str(error)}, status_code=422)
 
-    routes = [Route("/", start), Route("/answer", answer), Route("/scenario.toml", file)]
+    routes = [Route("/", start), Route("/answer", answer), Route("/estimate", estimate), Route("/scenario.toml", file)]
     # A page of another site, whose name leads to this address, is not answered.
     hosts = Middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"])
     return Starlette(routes=routes, middleware=[hosts])

@@ -33,8 +33,8 @@ class Worker:
     """Simulations of one scenario. Schedules that were built are kept, and of each plan what was simulated last."""
 
     def __init__(self, base: Scenario) -> None:
-        self.base, self._controls = base, controls_of(base)
-        self._schedules = ScheduleCache()
+        self.base, self.controls = base, controls_of(base)
+        self.schedules = ScheduleCache()
         self._at: tuple[LiveState, Scenario] | None = None
         self._last: dict[str, tuple[LiveState, Simulated]] = {}
 
@@ -42,26 +42,26 @@ class Worker:
         """Raises SimfrontierError for a state that cannot be."""
         if plan in self._last and self._last[plan][0].places == state.places:
             return self._last[plan][1]
-        if len(self._schedules.known) > MOST_SCHEDULES:
-            self._schedules.known.clear()
-        scenario = self._scenario(plan, state)
+        if len(self.schedules.known) > MOST_SCHEDULES:
+            self.schedules.known.clear()
+        scenario = self.scenario(plan, state)
         case = scenario.case(plan, scenario.file.run.devices[0])
-        built = self._schedules.of_case(scenario, case)
+        built = self.schedules.of_case(scenario, case)
         step = simulated(scenario, built, scenario.file.run.fidelity)
         found = Simulated(built=built, step=step, outcome=outcome_of(scenario, case, built, step))
         self._last[plan] = state, found
         return found
 
-    def _scenario(self, plan: str, state: LiveState) -> Scenario:
+    def scenario(self, plan: str, state: LiveState) -> Scenario:
         """The scenario of a state, with what its plan searches for decided."""
         if self._at is None or self._at[0].places != state.places:
-            self._at = state, scenario_at(self.base, self._controls, state, sampled(self.base))
+            self._at = state, scenario_at(self.base, self.controls, state, sampled(self.base))
         scenario, size = self._at[1], self._at[1].file.run.devices[0]
         if plan not in scenario.at(size).searches:
             return scenario
         from simfrontier.tuning import GridSearcher
 
-        return GridSearcher(self._schedules).resolved(scenario, (size,), (plan,))
+        return GridSearcher(self.schedules).resolved(scenario, (size,), (plan,))
 
 
 def sampled(base: Scenario) -> dict[str, Any]:

@@ -71,35 +71,44 @@ class ReplayRunner:
         }
         return [self._rows(point, place, found) for place, point in enumerate(points)]
 
-    def _answers(
-        self, scenario: Scenario, plan: str, devices: int, axes: Mapping[str, Floats]
-    ) -> tuple[Row, Answers] | None:
-        """The row of the scenario as it is and the answers; None where all points have to be simulated."""
+    def _answers(self, scenario: Scenario, plan: str, devices: int, axes: Mapping[str, Floats]) -> _Answered | None:
+        """None where all points have to be simulated."""
         fidelity = self.simulator.fidelity or scenario.file.run.fidelity
         try:
             if not axes or plan in scenario.at(devices).searches:
                 return None
             asked = WhatIfs.of(scenario, plan, devices, fidelity, self.simulator.schedule_cache)
             row = outcome_of(scenario, scenario.case(plan, devices), asked.built, asked.step).row
-            return (dict(row), asked.step_s(axes)) if row["fits"] else None
+            return _Answered(dict(row), asked.step_s(axes), scenario.machine.device.hbm_bytes) if row["fits"] else None
         except SimfrontierError:
             return None
 
-    def _rows(self, point: Point, place: int, found: Mapping[tuple[str, int], tuple[Row, Answers] | None]) -> list[Row]:
-        if not all(each is not None and _is_replayed(each[1], place) for each in found.values()):
+    def _rows(self, point: Point, place: int, found: Mapping[tuple[str, int], _Answered | None]) -> list[Row]:
+        if not all(each is not None and each.is_replayed(place) for each in found.values()):
             return self.simulator.rows_of(point)
-        return [_row(each, place) for each in found.values() if each is not None]
+        return [each.row(place) for each in found.values() if each is not None]
 
 
-def _is_replayed(answers: Answers, place: int) -> bool:
-    """Whether an answer is one to be trusted; steps that were simulated for others get a full row instead."""
-    return bool(answers.trusted[place] and not answers.simulated[place])
+@dataclass(frozen=True, eq=False)
+class _Answered:
+    """The row of the scenario as it is, answers to all points, and what a device holds."""
 
+    base: Row
+    answers: Answers
+    capacity_bytes: float
 
-def _row(answered: tuple[Row, Answers], place: int) -> Row:
-    base, answers = answered
-    step_s = float(answers.value[place])
-    row = {column: base[column] for column in KEPT}
-    row |= {column: base[column] * base[STEP] / step_s for column in PER_STEP}
-    note = f"replayed from {len(answers.left_out)} simulated steps, {answers.error:.2%} off where that was measured"
-    return row | {STEP: step_s, "fidelity": REPLAY, REPLAY_ERROR: answers.error, "note": note}
+    def is_replayed(self, place: int) -> bool:
+        """Whether an answer is one to be trusted, and the plan fits in the steps that give it; steps that were
+        simulated for others get a full row instead."""
+        answers = self.answers
+        fits = answers.peak_bytes[place] <= self.capacity_bytes
+        return bool(answers.trusted[place] and fits and not answers.simulated[place])
+
+    def row(self, place: int) -> Row:
+        """The replayed row of a point."""
+        base, answers = self.base, self.answers
+        step_s = float(answers.value[place])
+        row = {column: base[column] for column in KEPT}
+        row |= {column: base[column] * base[STEP] / step_s for column in PER_STEP}
+        note = f"replayed from {len(answers.left_out)} simulated steps, {answers.error:.2%} off where that was measured"
+        return row | {STEP: step_s, "fidelity": REPLAY, REPLAY_ERROR: answers.error, "note": note}

@@ -52,15 +52,17 @@ class Bases:
 
 
 def simulated_bases(
-    prices: VariedPrices, step: SimulatedStep, simulate: Callable[[int], SimulatedStep], num_steps: int
+    prices: VariedPrices, step: SimulatedStep, simulate: Callable[[int], SimulatedStep], num_steps: int, num: int
 ) -> Bases:
-    """Simulates variations until there are `num_steps`: each time the one that is farthest from all that were."""
+    """Simulates some of the first `num` variations until there are `num_steps`: each time the one that is farthest from
+    all that were, where the library takes the same algorithms as in the step. Raises UnknownLawError."""
     times = np.array([count * prices.alone_s(op).mean(axis=0) for op, count in _counted(step)])
     steps: list[SimulatedStep | None] = [step]
     number, step_s, apart = [0], [step.step_s], [_apart(times, 0)]
     while len(number) < num_steps:
         nearest = np.min(apart, axis=0)
         nearest[number] = -1.0
+        nearest[prices.has_other_ways] = nearest[num:] = -1.0
         next_one = int(nearest.argmax())
         if nearest[next_one] < 0.0:
             break

@@ -8,13 +8,14 @@ what it says of each.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.arrays import Floats, Ints
-from simfrontier.errors import InputError
+
+SINGLE: Final = "a formula asks for its one value, where what-ifs know sums, products and powers"
 
 
 class DifferError(Exception):
@@ -23,6 +24,10 @@ class DifferError(Exception):
     def __init__(self, where: NDArray[np.bool_]) -> None:
         super().__init__("variations differ")
         self.where = where
+
+
+class UnknownLawError(Exception):
+    """A number goes into what ops take in a way that what-ifs cannot follow; says how."""
 
 
 class Many:
@@ -61,6 +66,9 @@ class Many:
     def __pow__(self, other: Any) -> Many:
         return Many(self.values ** plain(other))
 
+    def __rpow__(self, other: Any) -> Many:
+        return Many(plain(other) ** self.values)
+
     def __lt__(self, other: Any) -> bool:
         return _alike(self.values < plain(other))
 
@@ -82,7 +90,10 @@ class Many:
     __hash__ = None  # type: ignore[assignment]
 
     def __float__(self) -> NoReturn:
-        raise InputError("asks for one value of a number that varies; allowed: what enters sums, products and powers")
+        raise UnknownLawError(SINGLE)
+
+    def __round__(self) -> NoReturn:
+        raise UnknownLawError(SINGLE)
 
     def exp(self) -> Many:
         """e to the power of each."""

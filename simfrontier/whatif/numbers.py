@@ -74,9 +74,8 @@ def with_settings(scenario: Scenario, settings: Mapping[str, float]) -> Scenario
 def _of_axis(scenario: Scenario, key: str, values: Floats) -> dict[Place, tuple[Floats, bool]]:
     """Of each number that a setting changes: its values, or factors on it, by variation, and which of the two."""
     if not key.startswith(TABLES):
-        raise InputError(
-            f"{key}: not a number that what-ifs can vary; allowed: {', '.join(TABLES)}..., or a simulation"
-        )
+        keys = ", ".join(f"{table}KEY" for table in TABLES)
+        raise InputError(f"{key}: not a number that what-ifs can vary; allowed: {keys}, or a simulation")
     if not np.isfinite(values).all():
         raise InputError(f"{key}: got values that are not finite numbers; allowed: finite ones")
     seen: dict[float, dict[Place, tuple[Any, Any]]] = {}

@@ -10,9 +10,8 @@ import numpy as np
 from simfrontier.arrays import Floats
 from simfrontier.collectives import GroupShape, exchanged_bytes, messages_of
 from simfrontier.cost import Cluster, call_s, compute_s, exchange_latency_s, pair_shape, pattern_key
-from simfrontier.errors import InputError
 from simfrontier.schedule import Collective, Compute, Exchange, Op
-from simfrontier.whatif.many import Given, Many, plain
+from simfrontier.whatif.many import Given, Many, UnknownLawError, plain
 from simfrontier.whatif.numbers import VariedNumbers
 from simfrontier.whatif.rates import VariedRates
 
@@ -30,7 +29,7 @@ class VariedPrices:
         self.has_other_ways = np.zeros(numbers.variations.num, bool)  # where a call goes by another algorithm
 
     def alone_s(self, op: Op) -> Floats:
-        """Time of an op; nothing where a class has no part in it, or stands still."""
+        """Time of an op; nothing where a class has no part in it, or stands still. Raises UnknownLawError."""
         if op.number not in self._known:
             priced = self.cluster.of(op)
             base = np.array([work.alone_s for work in priced.works])
@@ -47,11 +46,11 @@ class VariedPrices:
         return self._known[op.number]
 
     def hold(self, op: Op, cluster: Cluster, variation: int) -> None:
-        """Raise InputError where a cluster that was priced for a variation has another time of an op."""
+        """Raise UnknownLawError where a cluster that was priced for a variation has another time of an op."""
         own = np.array([work.alone_s for work in cluster.of(op).works])
         own = np.where(np.isfinite(own), own, 0.0)
         if not np.allclose(self.alone_s(op)[:, variation], own, rtol=CLOSE, atol=0.0):
-            raise InputError(f"the time of {op.name} follows the numbers in a way that what-ifs do not know; simulate")
+            raise UnknownLawError(f"the time of {op.name} follows another law than what-ifs know")
 
     def _compute(self, op: Compute) -> Floats:
         cluster, (machine, variations) = self.cluster, (self.numbers.machine, self.numbers.variations)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,6 +16,7 @@ from simfrontier.simulation import Fidelity, SimulatedStep
 from simfrontier.study import BuiltSchedule, ScheduleCache, simulated
 from simfrontier.whatif.answers import Answers, answered
 from simfrontier.whatif.bases import simulated_bases, unseen
+from simfrontier.whatif.many import UnknownLawError
 from simfrontier.whatif.numbers import varied_numbers, with_settings
 from simfrontier.whatif.prices import VariedPrices
 
@@ -41,24 +42,39 @@ class WhatIfs:
         schedule_cache: ScheduleCache | None = None,
     ) -> WhatIfs:
         """Simulates one step. Raises InputError where what-ifs of it are not known."""
-        where = f"{scenario.where}: plans.{plan}: at {devices} devices"
+        asked = f"what-ifs of {plan} at {devices} devices"
         if fidelity == "chunk":
-            raise InputError(f"{where}: what-ifs of fidelity chunk are not known; allowed: analytic, flow")
+            raise InputError(f"got chunk, of which {asked} are not known; allowed: analytic, flow", where="fidelity")
         built = (schedule_cache or ScheduleCache()).get(scenario, plan, devices)
         step = simulated(scenario, built, fidelity)
-        why = _why_not(step)
-        if why:
-            raise InputError(f"{where}: what-ifs of {why} are not known; simulate each")
+        for key, why in _why_not(step):
+            text = f"{why}, of which {asked} are not known; allowed: a simulation of each variation"
+            raise InputError(text, where=scenario.where, key=key)
         return cls(scenario=scenario, built=built, step=step)
 
     def step_s(self, axes: Mapping[str, Floats], num_steps: int = STEPS) -> Answers:
         """Step times in seconds with these numbers: keys of `machine.overrides` and `library.overrides`, as `--set`
         takes them, to the values of the variations [num_variations each]. `num_steps`: how many steps are simulated,
         this one among them; with this one alone the error is not known, and no answer is trusted. Raises InputError
-        for keys that what-ifs cannot vary, and for values that the scenario cannot have."""
+        for keys that what-ifs cannot vary, which it names, and for values that the scenario cannot have."""
         given = {key: np.asarray(values, float).reshape(-1) for key, values in axes.items()}
         if fault := WHAT_IFS.fault(max(map(len, given.values()), default=0)):
             raise InputError(fault)
+        try:
+            return self._step_s(given, num_steps)
+        except UnknownLawError as error:
+            keys = [key for key, values in given.items() if not self._follows(key, values)] or list(given)
+            raise InputError(f"{', '.join(keys)}: {error}; allowed: other keys, or a simulation of each") from None
+
+    def _follows(self, key: str, values: Floats) -> bool:
+        """Whether what-ifs know how the step depends on one key alone."""
+        try:
+            self._step_s({key: np.array([values.min(), values.max()])}, num_steps=2)
+        except UnknownLawError:
+            return False
+        return True
+
+    def _step_s(self, given: Mapping[str, Floats], num_steps: int) -> Answers:
         num = max(map(len, given.values()), default=0)
         given = _with_ends(given)
         prices = VariedPrices(self.step.cluster, varied_numbers(self.scenario, given))
@@ -68,21 +84,26 @@ class WhatIfs:
             changed = with_settings(self.scenario, {key: float(values[variation - 1]) for key, values in given.items()})
             return simulated(changed, self.built, self.step.fidelity)
 
-        return answered(simulated_bases(prices, self.step, simulate, num_steps)).first(num)
+        bases = simulated_bases(prices, self.step, simulate, num_steps, num + 1)
+        return answered(bases, self.built.peaks).first(num)
 
     def _refuse_unseen(self, keys: Sequence[str], given: Mapping[str, Floats]) -> None:
-        """Raise InputError where keys that change the time alone of no op change the step all the same, from their
-        least to their greatest values together, the others at their first. Without contention they cannot."""
-        if not keys or self.step.fidelity == "analytic":
+        """Raise InputError where keys that change the time alone of no op change the step all the same. Without
+        contention they cannot."""
+        if not keys or self.step.fidelity == "analytic" or not self._moves(keys, given):
             return
+        if felt := [key for key in keys if self._moves([key], given)]:
+            text = f"{', '.join(felt)}: changes the step, but the time alone of no op, which what-ifs go by"
+            raise InputError(f"{text}; allowed: other keys, or a simulation of each")
+
+    def _moves(self, keys: Sequence[str], given: Mapping[str, Floats]) -> bool:
+        """Whether a step changes from the least to the greatest values of keys, the others at their first."""
         first = {key: float(values[0]) for key, values in given.items()}
         least, most = (
             simulated(with_settings(self.scenario, first | ends), self.built, self.step.fidelity).step_s
             for ends in ({key: float(given[key].min()) for key in keys}, {key: float(given[key].max()) for key in keys})
         )
-        if abs(most / least - 1.0) > UNSEEN:
-            text = f"{', '.join(keys)}: changes the step, but the time alone of no op, which what-ifs go by"
-            raise InputError(f"{text}; allowed: simulate it")
+        return abs(most / least - 1.0) > UNSEEN
 
 
 def _with_ends(given: Mapping[str, Floats]) -> dict[str, Floats]:
@@ -96,12 +117,13 @@ def _with_ends(given: Mapping[str, Floats]) -> dict[str, Floats]:
     return {key: np.concatenate([values, more[key]]) for key, values in given.items()}
 
 
-def _why_not(step: SimulatedStep) -> str:
-    """Of which steps what-ifs are not known; "" where they are."""
+def _why_not(step: SimulatedStep) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Why what-ifs of a step are not known, if they are not: keys of the scenario, and what they make of it."""
     if step.changes:
-        return "a machine that changes within a step"
+        yield ("perturbation",), "the machine changes within a step"
     if step.is_shared:
-        return "a job beside another"
+        yield ("neighbour",), "another job shares links"
     if step.call_factors is not None:
-        return "calls that differ"
-    return "" if step.cluster.library.two_level is None else "a library of two levels"
+        yield ("perturbation", "spread"), "calls differ"
+    if step.cluster.library.two_level is not None:
+        yield ("library", "name"), f"{step.cluster.library.name} is a library of two levels"

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from simfrontier.live.controls import SHARE
 from tests.browser.chromium import browser, complaints_of, wait_for_answers
 from tests.invoke import TOY
 from tests.live.serving import Served, served
@@ -177,6 +178,30 @@ def test_where_no_plan_fits_no_step_is_shown(chromium: Any) -> None:
         wait_for_answers(page, 1)
         assert "does not fit" in page.locator("#verdict").inner_text()
         assert not page.locator("#timeline").is_visible() and not page.locator("#links").is_visible()
+        page.close()
+
+
+def test_an_estimate_stands_until_the_answer_is_there(chromium: Any) -> None:
+    """With an answer that is held up, the rates are those of what-ifs, with their error."""
+    with served(TOY, "--devices", "16", "--plans", "zero3,ddp") as started:
+        page = chromium.new_page()
+        page.goto(started.address)
+        wait_for_answers(page, 1)
+        for _ in range(600):
+            if len(started.estimate()["plans"]) == 2:
+                break
+            page.wait_for_timeout(200)
+        held: list[Any] = []
+        page.route("**/answer?*", lambda route: held.append(route))
+        page.locator(f'[name="{SHARE}"]').evaluate(
+            "it => { it.value = 3; it.dispatchEvent(new Event('input', {bubbles: true})); }"
+        )
+        page.wait_for_function("document.getElementById('rates').innerText.includes('estimated, ±')")
+        assert page.locator("#rates").inner_text().count("estimated, ±") == 2
+        [route] = held
+        route.continue_()
+        wait_for_answers(page, 2)
+        assert "estimated" not in page.locator("#rates").inner_text()
         page.close()
 
 

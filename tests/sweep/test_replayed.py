@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow.compute as pc
 import pytest
 
 from simfrontier.sweep import SweepStudy, read_rows, run_sweep
 from simfrontier.sweep.replayed import FEWEST, MOST, questions
 from simfrontier.sweep.study import Point
+from simfrontier.whatif import WhatIfs
 from simfrontier.workers import Local
 from tests.sweep.studies import ACCUM, HOOK, study
 
@@ -63,3 +66,14 @@ def test_few_points_are_simulated(tmp_path: Path) -> None:
     run_sweep(sampled(tmp_path, count=8), tmp_path / "out", ALONE)
     assert FEWEST > 8
     assert set(read_rows(tmp_path / "out").column("fidelity").to_pylist()) == {"flow"}
+
+
+def test_points_at_which_a_plan_may_not_fit_are_simulated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slow links keep gradients waiting in memory: where a step that gives the answer does not fit, no row is
+    replayed."""
+    real = WhatIfs.step_s
+    held = np.where(np.arange(40) < 20, 1e30, 0.0)
+    monkeypatch.setattr(WhatIfs, "step_s", lambda self, axes: replace(real(self, axes), peak_bytes=held))
+    run_sweep(sampled(tmp_path), tmp_path / "out", ALONE)
+    fidelities = read_rows(tmp_path / "out").column("fidelity").to_pylist()
+    assert set(fidelities[:20]) == {"flow"} and "replay" in fidelities[20:]

@@ -12,6 +12,7 @@
   let view = [0, 1]; // of the step, that the timeline shows
   let chosen = null; // a stretch of the step
   let asked = false, waiting = false;
+  const SOON = 50; // milliseconds in which an answer that was made before is there
 
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const seconds = (value) =>
@@ -73,7 +74,11 @@
     }
     asked = true;
     document.body.classList.add("busy");
-    const answer = await answered(query());
+    const said = query();
+    let isThere = false;
+    setTimeout(() => !isThere && estimate(said, () => isThere), SOON);
+    const answer = await answered("answer", said);
+    isThere = true;
     say(answer.error);
     if (!answer.error) show(answer);
     asked = false;
@@ -85,10 +90,22 @@
     }
   }
 
-  async function answered(said) {
+  // What is known of the rates before the answer is there.
+  async function estimate(said, isThere) {
+    const { plans } = await answered("estimate", said);
+    if (isThere() || !found || !plans || !Object.keys(plans).length) return;
+    showRates(
+      found.plans.map((one) => {
+        const known = plans[one.plan];
+        return known ? { ...one, ...known, high: known.typical, tflops: known.typical } : { ...one, isEarlier: true };
+      })
+    );
+  }
+
+  async function answered(what, said) {
     let response;
     try {
-      response = await fetch(`answer?${said}`);
+      response = await fetch(`${what}?${said}`);
     } catch {
       return { error: "simfrontier serve does not answer; was it stopped?" };
     }
@@ -112,7 +129,7 @@
     $("moved").textContent = answer.moved.length ? `Moved: ${answer.moved.join("; ")}.` : "";
     $("samples").textContent = answer.num_samples ? `${answer.num_samples} samples` : "no samples";
     showPlaces();
-    showRates();
+    showRates(found.plans);
     showKey($("parts"), answer.parts);
     const step = answer.step;
     $("shown").textContent = step ? step.plan : "…";
@@ -137,13 +154,13 @@
     );
   }
 
-  function showRates() {
+  function showRates(plans) {
     const focused = document.activeElement?.closest?.(".plan")?.dataset.plan;
-    const most = Math.max(...found.plans.map((one) => (one.fits ? Math.max(one.high, one.typical, one.tflops) : 0)), 1e-9);
-    const longest = Math.max(...found.plans.map((one) => (one.fits ? one.step_s : 0)), 1e-9);
+    const most = Math.max(...plans.map((one) => (one.fits ? Math.max(one.high, one.typical, one.tflops) : 0)), 1e-9);
+    const longest = Math.max(...plans.map((one) => (one.fits ? one.step_s : 0)), 1e-9);
     const x = (value) => `${(100 * value) / most}%`;
     $("rates").replaceChildren(
-      ...found.plans.map((one) => {
+      ...plans.map((one) => {
         const row = document.createElement("button");
         row.type = "button";
         row.className = "plan";
@@ -155,7 +172,15 @@
         const track = document.createElement("span"), number = document.createElement("span");
         track.className = "track";
         number.className = "number";
-        if (one.fits) {
+        row.classList.toggle("earlier", Boolean(one.isEarlier));
+        if (one.fits && one.error !== undefined) {
+          const more = document.createElement("small");
+          more.textContent = `${seconds(one.step_s)} without errors; estimated, ±${percent(one.error)}`;
+          track.append(mark("part", `left:0;width:${(100 * one.step_s) / longest}%;background:var(--soft)`));
+          track.append(mark("typical", `left:${x(one.typical)}`));
+          number.append(`about ${one.typical.toPrecision(3)} TFLOPS`, more);
+          row.append(name, track, number);
+        } else if (one.fits) {
           let at = 0;
           for (const [index, share] of one.parts.entries()) {
             const width = (share * one.step_s) / longest;
@@ -420,7 +445,7 @@
   // The link as it is; where it is wrong, that is said above the scenario's own figures.
   async function begin() {
     readLink();
-    const wrong = location.search.length > 1 ? (await answered(location.search.slice(1))).error : undefined;
+    const wrong = location.search.length > 1 ? (await answered("answer", location.search.slice(1))).error : undefined;
     if (wrong) resetPlaces();
     await ask();
     if (wrong) {
