@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from simfrontier.whatif import TABLES, Answers, WhatIfs
 
 FEWEST: Final = 24  # points of a question: a replay simulates 12 of them anyway
 MOST: Final = 4096  # points of a question
+MOST_CONFIRMED: Final = 8  # points of a question that are simulated because they seem to be the fastest of a plan
 NOT_REPLAYED: Final = ("machine.overrides.device.hbm_bytes",)  # which decides what fits
 
 
@@ -48,7 +50,8 @@ class ReplayRunner:
 
     def rows_of(self, points: Sequence[Point]) -> list[list[Row]]:
         """The rows of each point of a question, as `PointRunner.rows_of`; those that were replayed have the step time
-        and what follows from it alone, with `fidelity` "replay" and the measured error in `note`."""
+        and what follows from it alone, with `fidelity` "replay" and the measured error in `replay_error`. The fastest
+        of each plan at each size is simulated: what is shown as the best is exact, unless many are as fast."""
         if len(points) < FEWEST:
             return [self.simulator.rows_of(point) for point in points]
         first = points[0].settings
@@ -69,7 +72,20 @@ class ReplayRunner:
             for plan in scenario.plans
             for devices in scenario.file.run.devices
         }
-        return [self._rows(point, place, found) for place, point in enumerate(points)]
+        answered = [each for each in found.values() if each is not None]
+        if len(answered) < len(found):
+            return [self.simulator.rows_of(point) for point in points]
+        simulated: dict[int, list[Row]] = {}
+        for place, point in enumerate(points):
+            if not all(each.is_replayed(place) for each in answered):
+                simulated[place] = self.simulator.rows_of(point)
+        for (plan, devices), each in zip(found, answered, strict=True):
+            for place in each.fastest(plan, devices, simulated):
+                simulated[place] = self.simulator.rows_of(points[place])
+        return [
+            simulated[place] if place in simulated else [each.row(place) for each in answered]
+            for place in range(len(points))
+        ]
 
     def _answers(self, scenario: Scenario, plan: str, devices: int, axes: Mapping[str, Floats]) -> _Answered | None:
         """None where all points have to be simulated."""
@@ -82,11 +98,6 @@ class ReplayRunner:
             return _Answered(dict(row), asked.step_s(axes), scenario.machine.device.hbm_bytes) if row["fits"] else None
         except SimfrontierError:
             return None
-
-    def _rows(self, point: Point, place: int, found: Mapping[tuple[str, int], _Answered | None]) -> list[Row]:
-        if not all(each is not None and each.is_replayed(place) for each in found.values()):
-            return self.simulator.rows_of(point)
-        return [each.row(place) for each in found.values() if each is not None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +115,20 @@ class _Answered:
         fits = answers.peak_bytes[place] <= self.capacity_bytes
         return bool(answers.trusted[place] and fits and not answers.simulated[place])
 
+    def fastest(self, plan: str, devices: int, simulated: Mapping[int, Sequence[Row]]) -> Iterator[int]:
+        """The points that seem to be the fastest, one after the other, until that one is among those that are
+        simulated, or enough are; each has to be there before the next is asked for."""
+        steps = self.answers.value.copy()
+        exact: set[int] = set()
+        for _ in range(MOST_CONFIRMED):
+            for place in simulated.keys() - exact:
+                steps[place] = _step_s(simulated[place], plan, devices)
+            exact |= simulated.keys()
+            place = int(np.argmin(steps))
+            if place in exact:
+                return
+            yield place
+
     def row(self, place: int) -> Row:
         """The replayed row of a point."""
         base, answers = self.base, self.answers
@@ -112,3 +137,9 @@ class _Answered:
         row |= {column: base[column] * base[STEP] / step_s for column in PER_STEP}
         note = f"replayed from {len(answers.left_out)} simulated steps, {answers.error:.2%} off where that was measured"
         return row | {STEP: step_s, "fidelity": REPLAY, REPLAY_ERROR: answers.error, "note": note}
+
+
+def _step_s(rows: Sequence[Row], plan: str, devices: int) -> float:
+    """The step time of a plan at a size; endless where it has none."""
+    times = [row[STEP] for row in rows if row.get("plan") == plan and row.get("devices") == devices and row.get(STEP)]
+    return times[0] if times else math.inf

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,10 +10,11 @@ import numpy as np
 import pyarrow.compute as pc
 import pytest
 
+from simfrontier.arrays import Floats
 from simfrontier.sweep import SweepStudy, read_rows, run_sweep
 from simfrontier.sweep.replayed import FEWEST, MOST, questions
 from simfrontier.sweep.study import Point
-from simfrontier.whatif import WhatIfs
+from simfrontier.whatif import Answers, WhatIfs
 from simfrontier.workers import Local
 from tests.sweep.studies import ACCUM, HOOK, study
 
@@ -39,6 +41,30 @@ def test_replayed_step_times_are_those_of_simulations(tmp_path: Path) -> None:
     assert pc.sum(pc.equal(quick.column("fidelity"), "replay")).as_py() >= 20
     notes = {row["note"] for row in quick.to_pylist() if row["fidelity"] == "replay"}
     assert all(note.startswith("replayed from ") and note.endswith("off where that was measured") for note in notes)
+
+
+def test_the_fastest_point_is_simulated(tmp_path: Path) -> None:
+    run_sweep(sampled(tmp_path), tmp_path / "out", ALONE)
+    rows = read_rows(tmp_path / "out").to_pylist()
+    best = max(rows, key=lambda row: row["tokens_per_s"])
+    assert best["fidelity"] == "flow" and best["replay_error"] is None
+    assert all(row["replay_error"] >= 0.0 for row in rows if row["fidelity"] == "replay")
+
+
+def test_points_that_turn_out_slower_are_followed_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers that are all a hundred times too fast: one after the other is simulated, up to eight, until one that is
+    simulated is the fastest; none ever is."""
+    real = WhatIfs.step_s
+
+    def too_fast(self: WhatIfs, axes: Mapping[str, Floats]) -> Answers:
+        found = real(self, axes)
+        none, nought = np.zeros(40, dtype=bool), np.zeros(40)
+        sure = replace(found, spread=nought, near_error=nought, is_unlike=none, simulated=none)
+        return replace(sure, value=found.value / 100.0)
+
+    monkeypatch.setattr(WhatIfs, "step_s", too_fast)
+    run_sweep(sampled(tmp_path), tmp_path / "out", ALONE)
+    assert read_rows(tmp_path / "out").column("fidelity").to_pylist().count("flow") == 8
 
 
 def test_a_replay_gives_the_same_bytes_again(tmp_path: Path) -> None:
