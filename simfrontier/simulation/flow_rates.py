@@ -17,6 +17,7 @@ from simfrontier.network import solve
 
 Thing = TypeVar("Thing")
 MOST_UNFILTERED = 10_000  # loads of flows that run together, above which links that cannot fill are left out
+MOST_APART = 1_000_000  # flows in all sets that are kept as they share links, some 200 MB
 MARGIN = 1e-9  # relative distance from full within which a link may fill
 LEAST_UNITS = 1.0  # assumed: compute units of a device that calls leave to kernels however many run
 
@@ -47,7 +48,9 @@ class FlowRates:
         """`flows` may grow; `capacity`: of each link class."""
         self.flows, self.capacity = flows, capacity
         self._known: dict[tuple[int, ...], dict[int, float]] = {}
+        self._of_set: dict[tuple[int, ...], list[float]] = {}  # in the order of the flows
         self._apart: dict[tuple[int, ...], SharingSets] = {}
+        self._num_apart = 0  # flows in all of these
         self._loads: dict[int, int] = {}
 
     def load(self, flow: int) -> int:
@@ -64,14 +67,20 @@ class FlowRates:
         if known is None:
             sets = sets_that_share(flows, self.load)
             keys = [tuple(sorted(mine)) for _, mine in sets]
-            lacking = [key for key in keys if key not in self._known]
+            lacking = [key for key in keys if key not in self._of_set]
             if lacking:  # in one go, as flows that share no link do not see each other
                 rates = self.solved(tuple(sorted(flow for key in lacking for flow in key)))
-                self._known |= {key: {flow: rates[flow] for flow in key} for key in lacking}
-            each = enumerate(self._known[key] for key in keys)
+                self._of_set |= {key: [rates[flow] for flow in key] for key in lacking}
+            self._num_apart += len(flows)
+            if self._num_apart > MOST_APART:
+                self._apart, self._num_apart = {}, len(flows)
             known = self._apart[flows] = SharingSets(
                 loads=tuple(load for load, _ in sets),
-                rates={flow: (number, rate) for number, rates in each for flow, rate in rates.items()},
+                rates={
+                    flow: (number, rate)
+                    for number, key in enumerate(keys)
+                    for flow, rate in zip(key, self._of_set[key], strict=True)
+                },
             )
         return known
 
