@@ -184,7 +184,7 @@ class PlanSize:
     def simulated_bytes(self, fidelity: Fidelity, exact: bool) -> float:
         """More than is kept, while it is simulated."""
         staged = self.num_roles > 1
-        size = self.num_ops * (STAGED_BYTES if staged else SIMULATED_BYTES)
+        size: float = self.num_ops * (STAGED_BYTES if staged else SIMULATED_BYTES)
         size += self.num_ranks * (STAGED_RANK_BYTES if staged else RANK_BYTES)
         size += self.num_roles**2 * STAGES_BYTES if staged else 0
         if self.num_unlike > 1 and fidelity != "analytic":
