@@ -18,11 +18,11 @@ memory of whole processes, `run --no-page --no-sensitivity`, measured → foreca
     zero-topo, 20B, chunk on 128                         28.9 s  0.27 GB →  80.6 s  0.45 GB
     zero3, 20B with 8 layers, chunk on 128               20.9 s  0.31 GB →  15.2 s  0.14 GB
     zero-topo, 20B with 8 layers, chunk on 128            7.2 s  0.24 GB →  15.2 s  0.14 GB
-    1f1b of frontier-1t-3d on 3,072                       4.8 s  0.30 GB →   7.7 s  0.49 GB
-    the same on 24,576                                    7.2 s  0.73 GB →   9.0 s  0.75 GB
-    the same on 65,536                                   10.2 s  1.68 GB →  12.0 s  1.24 GB
-    the same on 18,816, 19 pipelines unlike              30.0 s  1.29 GB →  29.3 s  1.08 GB
-    the same on 75,264, 74 pipelines unlike             XXX s  YYY GB → ZZZ
+    1f1b of frontier-1t-3d on 3,072                       4.8 s  0.30 GB →   7.7 s  0.50 GB
+    the same on 24,576                                    7.2 s  0.73 GB →   9.0 s  0.76 GB
+    the same on 65,536                                   10.2 s  1.68 GB →  11.8 s  1.26 GB
+    the same on 18,816, 19 kinds of pipelines            30.0 s  1.29 GB →  26.4 s  0.95 GB
+    the same on 75,264, 74 kinds of pipelines           284.9 s  5.52 GB → 288.6 s  5.44 GB
     64 stages of a layer each, 512 GCDs                   1.5 s  0.09 GB →   1.0 s  0.09 GB
     512 stages of a layer each, 512 GCDs                 16.0 s  0.45 GB →  16.8 s  0.48 GB
     100 tiny plans at 4 sizes                            16.5 s  0.19 GB →  23.5 s  0.19 GB
@@ -68,7 +68,7 @@ STAGED_S: Final = 12e-6  # of an op of a schedule with several roles, all of tha
 RANK_S: Final = 10e-6
 STAGES_S: Final = 60e-6  # of a pair of roles: every exchange is priced with the ranks of all stages
 STAGED_RANK_S: Final = 60e-6  # of a rank where there are several roles
-UNLIKE_S: Final = 110e-9  # of an op and a pair of pipelines that are unlike
+UNLIKE_S: Final = 95e-9  # of an op and a pair of pipelines that are unlike
 EXACT_S: Final = 4e-6  # of an op of a rank
 CHUNK_S: Final = 1.7e-6  # of an op and a pair of ranks
 WHAT_IFS: Final = 25  # that `explain` simulates
@@ -92,7 +92,7 @@ STAGED_BYTES: Final = 700  # more while it is expanded or simulated
 RANK_BYTES: Final = 1_500
 STAGES_BYTES: Final = 1_400  # of a pair of roles
 STAGED_RANK_BYTES: Final = 12_000
-UNLIKE_BYTES: Final = 2.0  # of an op and a pair of pipelines that are unlike
+UNLIKE_BYTES: Final = 1.4  # of an op and a pair of pipelines that are unlike
 EXACT_BYTES: Final = 130
 CHUNK_BYTES: Final = 1_000
 CASE_BYTES: Final = 250e3  # that is kept of a plan at a size

@@ -104,7 +104,7 @@ def test_forecasts_are_within_a_factor_of_three_of_what_was_measured(tmp_path: P
         (30.0, 1.29, piped(18_816)),
         (7.2, 0.73, piped(24_576)),
         (10.2, 1.68, piped(65_536)),
-        (301.0, 5.0, piped(75_264)),
+        (284.9, 5.52, piped(75_264)),
     ):
         assert measured_s / 3 < given.seconds < measured_s * 3, given
         assert measured_gb / 3 < given.num_bytes / 1e9 < measured_gb * 3, given
