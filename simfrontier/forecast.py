@@ -18,8 +18,11 @@ memory of whole processes, `run --no-page --no-sensitivity`, measured → foreca
     zero-topo, 20B, chunk on 128                         28.9 s  0.27 GB →  80.6 s  0.45 GB
     zero3, 20B with 8 layers, chunk on 128               20.9 s  0.31 GB →  15.2 s  0.14 GB
     zero-topo, 20B with 8 layers, chunk on 128            7.2 s  0.24 GB →  15.2 s  0.14 GB
-    1f1b of frontier-1t-3d on 3,072                       6.9 s  0.24 GB →   7.2 s  0.52 GB
-    the same on 24,576                                    7.4 s  0.71 GB →  17.3 s  0.95 GB
+    1f1b of frontier-1t-3d on 3,072                       4.8 s  0.30 GB →   7.7 s  0.50 GB
+    the same on 24,576                                    7.2 s  0.73 GB →   9.0 s  0.76 GB
+    the same on 65,536                                   10.2 s  1.68 GB →  11.8 s  1.26 GB
+    the same on 18,816, 19 kinds of pipelines            30.0 s  1.29 GB →  26.4 s  0.95 GB
+    the same on 75,264, 74 kinds of pipelines           284.9 s  5.52 GB → 288.6 s  5.44 GB
     64 stages of a layer each, 512 GCDs                   1.5 s  0.09 GB →   1.0 s  0.09 GB
     512 stages of a layer each, 512 GCDs                 16.0 s  0.45 GB →  16.8 s  0.48 GB
     100 tiny plans at 4 sizes                            16.5 s  0.19 GB →  23.5 s  0.19 GB
@@ -34,9 +37,9 @@ and of other verbs:
     explain, 20B, zero-topo against zero3                 6.5 s  0.13 GB →  10.3 s  0.09 GB
     explain, 1f1b of frontier-1t-3d                      49.8 s  0.83 GB →  93.0 s  0.52 GB
 
-All are within a factor of three, those measured with numpy's threads held to one (OMP_NUM_THREADS=1). How long several
-roles take to fold where ranks are no power of two is known least: 1f1b on 75,264 (588 data-parallel ranks; forecast
-108 s and 1.96 GB) had taken 133 s and 2.06 GB when it was stopped, unfinished.
+All are within a factor of three, those measured with numpy's threads held to one (OMP_NUM_THREADS=1). Pipelines are
+unlike where their stages pass other groups of nodes: on 75,264, each of 16 stages has 588 nodes, which groups of 128
+cut at other places in every stage, so that there are 74 kinds of pipelines and as many classes of ranks.
 """
 
 from __future__ import annotations
@@ -50,7 +53,7 @@ from simfrontier.plan import MOST_MICRO_BATCHES, TensorOptions
 from simfrontier.records import dataclass
 
 if TYPE_CHECKING:
-    from simfrontier.scenario import Scenario
+    from simfrontier.scenario import Case, Scenario
     from simfrontier.schedule import Schedule
     from simfrontier.simulation import Fidelity
 
@@ -64,7 +67,8 @@ SIMULATE_S: Final = 45e-6  # of such an op: simulation, sampling of error bars, 
 STAGED_S: Final = 12e-6  # of an op of a schedule with several roles, all of that: calls are taken as a whole
 RANK_S: Final = 10e-6
 STAGES_S: Final = 60e-6  # of a pair of roles: every exchange is priced with the ranks of all stages
-STAGED_RANKS_S: Final = 17e-9  # of a pair of ranks where there are several roles: folding grows faster than ranks
+STAGED_RANK_S: Final = 60e-6  # of a rank where there are several roles
+UNLIKE_S: Final = 95e-9  # of an op and a pair of pipelines that are unlike
 EXACT_S: Final = 4e-6  # of an op of a rank
 CHUNK_S: Final = 1.7e-6  # of an op and a pair of ranks
 WHAT_IFS: Final = 25  # that `explain` simulates
@@ -87,7 +91,8 @@ STAGED_KEPT_BYTES: Final = 20  # of an op of a schedule with several roles: call
 STAGED_BYTES: Final = 700  # more while it is expanded or simulated
 RANK_BYTES: Final = 1_500
 STAGES_BYTES: Final = 1_400  # of a pair of roles
-STAGED_RANK_BYTES: Final = 20_000
+STAGED_RANK_BYTES: Final = 12_000
+UNLIKE_BYTES: Final = 1.4  # of an op and a pair of pipelines that are unlike
 EXACT_BYTES: Final = 130
 CHUNK_BYTES: Final = 1_000
 CASE_BYTES: Final = 250e3  # that is kept of a plan at a size
@@ -127,13 +132,15 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanSize:
-    """What a plan's schedule at a size will be: its ops of all roles together, roles, ranks, and how many such
-    schedules are tried where the plan is searched for."""
+    """What a plan's schedule at a size will be: its ops of all roles together, roles, ranks, how many of its pipelines
+    are unlike by the groups of nodes that they pass, and how many such schedules are tried where the plan is searched
+    for."""
 
     plan: str
     num_ops: int
     num_roles: int
     num_ranks: int
+    num_unlike: int = 1
     tries: int = 1
 
     @property
@@ -149,9 +156,11 @@ class PlanSize:
         """To simulate it once."""
         staged = self.num_roles > 1
         seconds = CASE_S + self.num_ops * (STAGED_S / 2 if staged else SIMULATE_S)
-        seconds += (
-            self.num_roles**2 * STAGES_S + self.num_ranks**2 * STAGED_RANKS_S if staged else self.num_ranks * RANK_S
-        )
+        seconds += self.num_ranks * (STAGED_RANK_S if staged else RANK_S)
+        if staged:
+            seconds += self.num_roles**2 * STAGES_S
+        if self.num_unlike > 1 and fidelity != "analytic":
+            seconds += self.num_ops * self.num_unlike**2 * UNLIKE_S
         if fidelity == "chunk":
             seconds += self.num_ops * self.num_ranks**2 * CHUNK_S
         elif exact:
@@ -175,9 +184,11 @@ class PlanSize:
     def simulated_bytes(self, fidelity: Fidelity, exact: bool) -> float:
         """More than is kept, while it is simulated."""
         staged = self.num_roles > 1
-        size = self.num_ops * (STAGED_BYTES if staged else SIMULATED_BYTES)
+        size: float = self.num_ops * (STAGED_BYTES if staged else SIMULATED_BYTES)
         size += self.num_ranks * (STAGED_RANK_BYTES if staged else RANK_BYTES)
         size += self.num_roles**2 * STAGES_BYTES if staged else 0
+        if self.num_unlike > 1 and fidelity != "analytic":
+            size += self.num_ops * self.num_unlike**2 * UNLIKE_BYTES
         if fidelity == "chunk":
             return size + self.num_ops * self.num_ranks * CHUNK_BYTES
         return size + (self.num_ops * self.num_ranks * EXACT_BYTES / self.num_roles if exact else 0)
@@ -193,14 +204,14 @@ def sized(scenario: Scenario, plan: str, devices: int) -> PlanSize:
     if search is None or (plan, devices) in scenario.resolved_options:
         case = scenario.case(plan, devices)
         micro_batches, stages = case.grad_accum, case.stages
-        tries = 1
+        tries, unlike = 1, _num_unlike(scenario, case)
     else:
         training = here.file.training
         few = 1 if training.batch is None else training.batch // devices
         micro_batches = options.grad_accum or (min(MOST_MICRO_BATCHES, max(1, few)) if training.batch else 0)
         micro_batches = micro_batches or training.grad_accum
         stages = options.pipeline if isinstance(options, TensorOptions) else 1
-        tries = search.top if search.by is not None else 1
+        tries, unlike = search.top if search.by is not None else 1, 1
         for values in search.values.values():
             tries = min(MOST_TRIES, tries * len(values))
     return PlanSize(
@@ -208,8 +219,25 @@ def sized(scenario: Scenario, plan: str, devices: int) -> PlanSize:
         num_ops=OPS_PER_LAYER * num_layers * micro_batches,
         num_roles=max(1, stages),
         num_ranks=devices,
+        num_unlike=unlike,
         tries=tries,
     )
+
+
+def _num_unlike(scenario: Scenario, case: Case) -> int:
+    """How many of a plan's pipelines are unlike by the groups of nodes that they pass."""
+    if case.plan.pipeline is None or case.stages == 1:
+        return 1
+    from simfrontier.cost import placed
+    from simfrontier.network import groups_of_job, num_unlike
+
+    machine, placement = scenario.machine, scenario.file.run.placement
+    num_nodes = -(-case.devices // machine.devices_per_node)
+    device_of = placed(placement, case.devices, num_nodes, machine)
+    pipelines = case.mesh.groups((case.plan.pipeline.axis,))
+    if device_of is not None:
+        pipelines = device_of[pipelines]
+    return num_unlike(groups_of_job(machine, num_nodes)[pipelines // machine.devices_per_node])
 
 
 def _together(

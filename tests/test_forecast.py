@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from simfrontier import forecast as forecasts
+from simfrontier.collectives import load_library
+from simfrontier.cost import price
 from simfrontier.forecast import (
     Forecast,
     forecast_check,
@@ -18,15 +20,19 @@ from simfrontier.forecast import (
     forecast_tune,
     sized,
 )
+from simfrontier.machine import load_machine
+from simfrontier.network import groups_of_job, num_unlike
 from simfrontier.scenario import Scenario, load_scenario
 from simfrontier.study import schedule_of
 from tests.invoke import ROOT, TOY, invoke, refusal
 from tests.limited import limited_refusal
 from tests.scenario_files import SCENARIOS
+from tests.simulation.pipelines import Pipeline
 from tests.some import some
 
 B20 = ROOT / "scenarios" / "frontier-20b.toml"
 T1 = ROOT / "scenarios" / "frontier-1t-3d.toml"
+WHOLE = ROOT / "scenarios" / "whole-machine-175b.toml"
 COMPRESSED = ROOT / "scenarios" / "compressed-3d.toml"
 
 
@@ -73,6 +79,10 @@ def staged(folder: Path, stages: int) -> Forecast:
     return forecast_run(load_scenario(path), None, vary=False)
 
 
+def piped(devices: int) -> Forecast:
+    return forecast_run(load_scenario(T1, {}, ("1f1b",), (devices,)), None, vary=False)
+
+
 def test_forecasts_are_within_a_factor_of_three_of_what_was_measured(tmp_path: Path) -> None:
     """CPU seconds and GB of whole processes, measured once (those of the forecast's docstring); nothing runs here."""
     b20, layers = load_scenario(B20), {"model.num_layers": 8}
@@ -90,6 +100,11 @@ def test_forecasts_are_within_a_factor_of_three_of_what_was_measured(tmp_path: P
         (1.1, 0.09, explained(B20, "zero-topo", what_if=False)),
         (6.5, 0.13, explained(B20, "zero-topo", "zero3")),
         (49.8, 0.83, explained(T1, "1f1b")),
+        (4.8, 0.30, piped(3_072)),
+        (30.0, 1.29, piped(18_816)),
+        (7.2, 0.73, piped(24_576)),
+        (10.2, 1.68, piped(65_536)),
+        (284.9, 5.52, piped(75_264)),
     ):
         assert measured_s / 3 < given.seconds < measured_s * 3, given
         assert measured_gb / 3 < given.num_bytes / 1e9 < measured_gb * 3, given
@@ -127,6 +142,25 @@ def test_no_scenario_of_the_project_is_refused(path: Path) -> None:
     results = [forecast_run(scenario, None), forecast_export(scenario, None), forecast_check(scenario)]
     results.append(forecast_tune(scenario, None, None))
     assert not any(each.is_too_large for each in results), results
+
+
+def test_pipelines_are_unlike_where_they_pass_other_groups_of_nodes() -> None:
+    """Stages of 3, 147, 192 and 588 nodes in groups of 128; in AxoNN's order a pipeline lies in one group."""
+    for devices, expected in ((384, 1), (18_816, 19), (24_576, 3), (75_264, 74)):
+        assert sized(load_scenario(T1, {}, ("1f1b",), (devices,)), "1f1b", devices).num_unlike == expected
+    assert sized(load_scenario(WHOLE, {}, ("3d-zero1",), (75_264,)), "3d-zero1", 75_264).num_unlike == 1
+
+
+@pytest.mark.parametrize("nodes", [128, 192, 320])
+def test_classes_of_ranks_grow_with_pipelines_that_are_unlike(nodes: int) -> None:
+    """Two stages of so many nodes of Frontier: of the eight ranks of a node, as many classes as there are kinds of
+    pipelines at most, which are 1, 3 and 5; ranks are 2,048 to 5,120."""
+    machine, built = load_machine("frontier"), Pipeline(stages=2, data=nodes, tensor=8).schedule()
+    groups = groups_of_job(machine, 2 * nodes)[built.mesh.groups(("stage",)) // 8]
+    unlike = num_unlike(groups)
+    assert unlike == {128: 1, 192: 3, 320: 5}[nodes]
+    found = price(built, machine, load_library("rccl")).folding.num_rank_classes
+    assert 2 * unlike <= found <= 2 * 8 * unlike
 
 
 # ── the command line ──

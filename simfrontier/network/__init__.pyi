@@ -2,7 +2,7 @@ from .boxes import NET as NET, box as box, ends as ends, joining_links as joinin
 from .detours import around_dead as around_dead, dead_wires as dead_wires
 from .fabric import Fabric as Fabric, ResourceKind as ResourceKind
 from .folding import Folding as Folding, LoadColumn as LoadColumn, fold as fold, fold_states as fold_states
-from .groups import groups_of_job as groups_of_job, nodes_of_job as nodes_of_job
+from .groups import groups_of_job as groups_of_job, nodes_of_job as nodes_of_job, num_unlike as num_unlike
 from .hashes import combine as combine
 from .layout import GroupLayout as GroupLayout, lay_out as lay_out
 from .maxmin import solve as solve, solve_each as solve_each

@@ -32,6 +32,13 @@ def groups_of_job(machine: Machine, num_nodes: int) -> Ints:
     return _group_of_all(machine)[nodes_of_job(machine, num_nodes)]
 
 
+def num_unlike(passed: Ints) -> int:
+    """How many pipelines are unlike by the groups of nodes that they pass [num_pipelines, num_stages]: classes of ranks
+    grow with them, not with ranks. Those that stay in one group are alike, whichever it is."""
+    within = (passed == passed[:, :1]).all(axis=1)
+    return len(np.unique(passed[~within], axis=0)) + bool(within.any())
+
+
 def _group_of_all(machine: Machine) -> Ints:
     """[nodes of the machine] the group of each."""
     if machine.job_nodes.group_of:

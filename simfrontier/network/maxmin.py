@@ -40,7 +40,7 @@ def solve(usage: Floats, capacity: Floats, weight: Floats, cap: Floats) -> Float
             level[free > 0.0] = np.inf
             break
         edge = reached * (1.0 + TIE)
-        stop = ((rise <= edge).astype(np.float64) @ load > 0.0) | (ceiling <= edge)
+        stop = (load[rise <= edge] > 0.0).any(axis=0) | (ceiling <= edge)
         stop &= free > 0.0
         level[stop] = reached
         free[stop] = 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statistics import fmean
 from typing import Final
 
 from simfrontier.errors import SimfrontierError
@@ -10,6 +11,8 @@ from simfrontier.scenario import scenario_of
 from simfrontier.sweep.keys import KeyForms
 from simfrontier.sweep.study import Source, SweepStudy
 
+MOST_POINTS: Final = 16  # of a scenario that are looked at
+SPREAD: Final = 0.6180339887498949  # the golden ratio's fraction: its multiples lie evenly, whatever the axes' counts
 UNITS: Final = (
     ("years", 365.25 * 86_400.0),
     ("days", 86_400.0),
@@ -19,18 +22,22 @@ UNITS: Final = (
 
 
 def seconds_of(study: SweepStudy) -> float:
-    """CPU seconds of all points of a study before filters, each taken to be as long as the first of its scenario."""
+    """CPU seconds of all points of a study before filters: of some of each scenario, and as many times as long as there
+    are points."""
     each = study.count // len(study.sources)
-    return sum(each * _point_s(study, source) for source in study.sources.values())
+    if not each:
+        return 0.0
+    few = each <= MOST_POINTS
+    places = range(each) if few else [int(each * (number * SPREAD % 1.0)) for number in range(MOST_POINTS)]
+    return sum(each * fmean(_point_s(study, source, place) for place in places) for source in study.sources.values())
 
 
-def _point_s(study: SweepStudy, source: Source) -> float:
-    first = {key: value for axis in study.axes for key, value in zip(axis.keys, axis.at(0), strict=True)}
+def _point_s(study: SweepStudy, source: Source, place: int) -> float:
     try:
-        settings = KeyForms().put({**study.settings, **first})
+        settings = KeyForms().put({**study.settings, **study.settings_at(place)})
         scenario = scenario_of(source.document, source.path, settings)
         return forecast_run(scenario, study.file.fidelity, vary=False, trouble=False).seconds - BASE_S
-    except SimfrontierError:  # the first is refused: of the others, what any plan takes at the least
+    except SimfrontierError:  # it is refused, or not as it is taken here: what any plan takes at the least
         return CASE_S * len(source.scenario.plans) * len(source.scenario.file.run.devices)
 
 

@@ -72,7 +72,7 @@ class SweepStudy:
         number = 0
         for source in self.sources.values():
             for place in range(self.count // len(self.sources)):
-                settings = {**self.settings, **self._settings_at(place)}
+                settings = {**self.settings, **self.settings_at(place)}
                 if self._is_in(source, settings):
                     yield Point(number=number, scenario=source.path, settings=settings)
                     number += 1
@@ -89,7 +89,7 @@ class SweepStudy:
         axes = axes_of(file.axes, file.sampling, KeyForms().is_whole)
         return replace(self, file=file, axes=axes, count=len(self.sources) * math.prod(axis.count for axis in axes))
 
-    def _settings_at(self, place: int) -> dict[str, Value]:
+    def settings_at(self, place: int) -> dict[str, Value]:
         """What the axes set at a place of their grid, whose digits are the places on each axis."""
         digits: list[tuple[Axis, int]] = []
         for axis in reversed(self.axes):

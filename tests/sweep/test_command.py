@@ -92,6 +92,16 @@ def test_settings_of_another_plan_are_none_of_a_plan(key: str, is_mine: bool) ->
     assert is_of_plan(key, "zero3") is is_mine
 
 
+def test_the_time_of_a_study_is_that_of_all_its_sizes(tmp_path: Path) -> None:
+    """A size that takes long is counted wherever it stands on its axis."""
+    times = []
+    for sizes in ([1, 64], [64, 1]):
+        path = write(tmp_path, document({"key": "training.grad_accum", "values": sizes}))
+        times.append(json.loads(invoke("sweep", path, "--dry-run", "--json").out)["cpu_s"])
+    path = write(tmp_path, document({"key": "training.grad_accum", "values": [1, 2]}))
+    assert times[0] == times[1] > 2 * json.loads(invoke("sweep", path, "--dry-run", "--json").out)["cpu_s"]
+
+
 def test_a_billion_points_are_told_at_once(tmp_path: Path) -> None:
     path, began = write(tmp_path, document(*BILLION)), time.monotonic()
     ran = invoke("sweep", path, "--dry-run", "--jobs", "1")
