@@ -23,7 +23,10 @@ from simfrontier.sweep.study import Point, SweepStudy
 from simfrontier.wholefile import ensure_writable
 from simfrontier.workers import LostError, Place, Workers
 
-MOST_OF_BATCH = 16  # points: what is lost at most of each worker when all is ended
+MOST_OF_BATCH = 16  # points
+MOST_TOGETHER = (
+    24  # points of the same schedules that are one batch: what is lost at most of a worker when all is ended
+)
 WINDOW = 4_096  # points that are held at once, to find those of the same schedules
 PARTS = 4  # of what each worker would have of the points that are left: its next batch
 _mine: list[PointRunner] = []  # of a worker process
@@ -162,7 +165,7 @@ class _Run:
             if self._study.file.replay:
                 work, batches = answer_question, _asked(self._study.points(), digests, new)
             else:
-                work, batches = run_batch, _batches(self._study.points(), digests, new, workers.num_workers)
+                work, batches = run_batch, batches_of(self._study.points(), digests, new, workers.num_workers)
             for _, (content, rows_of, refused) in workers.as_done(work, ((batch,) for batch in batches)):
                 self._keep(content, rows_of, refused)
         except KeyboardInterrupt:
@@ -187,20 +190,37 @@ class _Run:
         return f"{self._done:,} of {self._total:,} points are kept: the same command goes on from there"
 
 
-def _batches(
+def batches_of(
     points: Iterable[Point], digests: Sequence[bytes], new: set[int], num_workers: int
 ) -> Iterator[tuple[tuple[Point, str], ...]]:
-    """New points with their digests, those that differ in numbers of machine or library alone together, as they share
-    their schedules. Batches become smaller towards the end, so that no worker is waited for long."""
+    """New points with their digests. Those that differ in numbers of machine or library alone go together, as they
+    share their schedules, which may take longer to make than to simulate. Batches become smaller towards the end, so
+    that no worker is waited for long."""
     wanted = (point for point in points if point.number in new)
     windows = iter(lambda: list(islice(wanted, WINDOW)), [])
-    alike = (point for window in windows for question in questions(window) for point in question)
-    asked = ((point, digests[point.number].hex()) for point in alike)
-    left = len(new)
-    while left:
-        batch = tuple(islice(asked, max(1, min(MOST_OF_BATCH, left // (PARTS * num_workers)))))
-        left -= len(batch)
-        yield batch
+    left, batch = len(new), list[Point]()
+    for alike in (each for window in windows for each in sorted(questions(window), key=len, reverse=True)):
+        while alike:
+            size = max(1, min(MOST_OF_BATCH, left // (PARTS * num_workers)))
+            piece, alike = _cut(alike, size)
+            if batch and len(batch) + len(piece) > size:
+                yield _with_digests(batch, digests)
+                batch = []
+            batch += piece
+            left -= len(piece)
+    if batch:
+        yield _with_digests(batch, digests)
+
+
+def _cut(alike: list[Point], size: int) -> tuple[list[Point], list[Point]]:
+    """Points of the same schedules that are done at once, and the others. Few are not cut unless they are the last."""
+    if len(alike) <= MOST_TOGETHER:
+        size = len(alike) if len(alike) <= PARTS * size else -(-len(alike) // 2)
+    return alike[:size], alike[size:]
+
+
+def _with_digests(batch: Sequence[Point], digests: Sequence[bytes]) -> tuple[tuple[Point, str], ...]:
+    return tuple((point, digests[point.number].hex()) for point in batch)
 
 
 def _asked(points: Iterable[Point], digests: Sequence[bytes], new: set[int]) -> Iterator[tuple[tuple[Point, str], ...]]:
