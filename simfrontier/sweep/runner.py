@@ -213,9 +213,9 @@ def batches_of(
 
 
 def _cut(alike: list[Point], size: int) -> tuple[list[Point], list[Point]]:
-    """Points of the same schedules that are done at once, and the others. Few are not cut unless they are the last."""
+    """Points of the same schedules that are done at once, and the others. Few are cut only where little is left."""
     if len(alike) <= MOST_TOGETHER:
-        size = len(alike) if len(alike) <= PARTS * size else -(-len(alike) // 2)
+        size = len(alike) if size > 1 and len(alike) <= PARTS * size else -(-len(alike) // PARTS)
     return alike[:size], alike[size:]
 
 
