@@ -344,8 +344,7 @@ def test_rows_without_a_value_have_a_colour_of_their_own(page: Any, tmp_path: Pa
 
 def test_a_replayed_point_says_so_and_what_it_has_not(page: Any, tmp_path: Path) -> None:
     empty = {name: None for name, each in QUANTITIES.items() if each.unit in ("s", "bytes", "share")}
-    note = "replayed from 12 simulated steps, 0.04% off where that was measured"
-    told = {"step_time_s": 1.0, "tokens_per_s": 2e6, "fidelity": "replay", "note": note}
+    told = {"step_time_s": 1.0, "tokens_per_s": 2e6, "fidelity": "replay", "replay_error": 4e-4}
     empty.pop("exposed_share")
     rows = [made_up(at, {"engine.overlap": at == 1}, **(empty | told if at else {})) for at in (0, 1)]
     folder = write(tmp_path / "of", rows)

@@ -23,7 +23,7 @@ from simfrontier.report.findings.sweep_goal import SweptGoal, swept_goal
 from simfrontier.report.findings.sweep_replayed import Replayed, replayed_rows
 from simfrontier.report.findings.sweep_rows import Column, DataSet, Numbers, Rows, Words, data_set_of
 from simfrontier.report.findings.swept_study import SweptStudy, study_in
-from simfrontier.sweep import AXIS, REPLAY, RESULTS
+from simfrontier.sweep import AXIS, REPLAY, REPLAY_ERROR, RESULTS
 
 if TYPE_CHECKING:
     from simfrontier.arrays import Floats, Ints
@@ -220,7 +220,7 @@ def short_digests(digests: Sequence[str]) -> tuple[str, ...]:
 def column_quantities(found: SweepFindings) -> dict[str, Quantity]:
     """What is in every column that rows have, by its name: of axes, then of results."""
     axes = {AXIS + axis.key: axis.quantity for axis in found.axes}
-    return axes | {name: QUANTITIES[name] for name in ("scenario", *RESULTS, EXPOSED_SHARE, ERROR)}
+    return axes | {name: QUANTITIES[name] for name in ("scenario", *RESULTS, EXPOSED_SHARE, REPLAY_ERROR, ERROR)}
 
 
 def _shown_rows(found: DataSet, shown: Ints) -> dict[str, Column]:
