@@ -53,11 +53,11 @@ def job_of(run: Run, rules: Sequence[Rule] | None = None) -> Job | Unread:
         return Unread(run=run, why=run.fault)
     if math.isnan(run.value):
         return Unread(run=run, why=f"value: {wrong(run['value'], VALUE)}")
-    said = told(run, load_rules() if rules is None else rules)
-    if said.refused:
-        return Unread(run=run, why=said.refused)
-    assumed = list(said.assumed)
     try:
+        said = told(run, load_rules() if rules is None else rules)
+        if said.refused:
+            return Unread(run=run, why=said.refused)
+        assumed = list(said.assumed)
         document, steps = _document(run, said, assumed)
         scenario = scenario_of(document, run.where, laid_out=False)
         return Job(

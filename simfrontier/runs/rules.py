@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from simfrontier.errors import InputError
 from simfrontier.io import Strict, Text, read_toml, typed
 from simfrontier.records import dataclass
 from simfrontier.runs.table import COLUMNS, OPTIONAL, Run
@@ -17,7 +18,8 @@ from simfrontier.runs.table import COLUMNS, OPTIONAL, Run
 RULES: Final = Path(__file__).parent / "readings.toml"
 UNKNOWN: Final = 0.05  # spread of a step by one thing that is not told, where a rule says nothing else
 _NUMBER: Final = re.compile(r"[0-9][0-9,]*")
-_FRACTION: Final = re.compile(r"[0-9]+\.[0-9]+|[0-9.]+e[0-9]+")
+_DIGITS: Final = 30  # of a number, and commas: far more than anybody means
+_FRACTION: Final = re.compile(r"[0-9]+\.[0-9]+|[0-9]*\.?[0-9]+e[0-9]+")
 
 
 def _pattern(text: str) -> str:
@@ -115,7 +117,7 @@ def load_rules(path: Path = RULES) -> tuple[Rule, ...]:
 
 
 def told(run: Run, rules: Sequence[Rule]) -> Told:
-    """What rules make of a run."""
+    """What rules make of a run. Raises InputError for a number that is too long."""
     values: dict[str, dict[str, Any]] = {}
     assumed: list[Unknown] = []
     for rule in rules:
@@ -138,5 +140,7 @@ def told(run: Run, rules: Sequence[Rule]) -> Told:
 
 def _value(text: str) -> Any:
     if _NUMBER.fullmatch(text):
+        if len(text) > _DIGITS:
+            raise InputError(f"got a number of {len(text):,} digits, allowed: up to {_DIGITS}")
         return int(text.replace(",", ""))
     return float(text) if _FRACTION.fullmatch(text) else text

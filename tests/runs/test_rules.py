@@ -34,6 +34,13 @@ def test_numbers_become_numbers(text: str, value: object) -> None:
     assert told(run(notes=f"x{text}"), (rule,)).values == {"plan": {"a": value}}
 
 
+def test_a_number_of_thousands_of_digits_is_refused() -> None:
+    rule = Rule(where={"notes": "x(?P<n>.*)"}, set={"plan": {"a": "{n}"}})
+    with pytest.raises(InputError, match="got a number of 5,000 digits, allowed: up to 30"):
+        told(run(notes=f"x{'9' * 5000}"), (rule,))
+    assert told(run(notes="x1.2.3e4"), (rule,)).values == {"plan": {"a": "1.2.3e4"}}  # no number, however it begins
+
+
 def test_a_refusal_ends_the_reading() -> None:
     rules = (Rule(where={"plan": "."}, refused="cannot"), Rule(set={"plan": {"a": 1}}))
     assert told(run(plan="any"), rules).refused == "cannot"
