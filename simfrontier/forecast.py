@@ -39,7 +39,7 @@ and of other verbs:
 
 All are within a factor of three, those measured with numpy's threads held to one (OMP_NUM_THREADS=1). Pipelines are
 unlike where their stages pass other groups of nodes: on 75,264, each of 16 stages has 588 nodes, which groups of 128
-cut at other places in every stage, so that there are 74 kinds of pipelines and as many classes of ranks.
+cut at other places in every stage, so that there are 74 kinds of pipelines. Classes of ranks grow with these.
 """
 
 from __future__ import annotations

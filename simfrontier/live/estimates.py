@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from simfrontier.errors import InputError
-from simfrontier.live.controls import Control
+from simfrontier.live.controls import OVERRIDES, Control
 from simfrontier.live.state import LiveState
 from simfrontier.live.worker import Worker
 from simfrontier.records import dataclass
@@ -80,7 +80,7 @@ def _axes(numbers: Sequence[Control], known: Sequence[Any]) -> tuple[list[Places
     """All places, and the value of every number there: where a control leaves it to the library, the library's."""
     own = {number.key: float(number.value) for number in known}
     values = [
-        [own[control.key.removeprefix(TABLES[1])] if value is None else float(value) for value in control.values]
+        [own[control.key.removeprefix(OVERRIDES)] if value is None else float(value) for value in control.values]
         for control in numbers
     ]
     columns = zip(*product(*values), strict=True)

@@ -12,7 +12,6 @@ from simfrontier.sweep.axes import Axis, Settings
 from simfrontier.sweep.form import Value
 from simfrontier.units import unit_of
 
-OVERRIDES = ("machine.overrides.", "library.overrides.")  # numbers of the files of a machine and a library
 MOST_TRIED = 64  # numbers of an axis that are all tried by themselves; of more the ends, between which all are alike
 
 
@@ -25,7 +24,7 @@ class KeyForms:
 
     def is_whole(self, key: str) -> bool:
         """Whether a key holds a whole number."""
-        if key.startswith(OVERRIDES):
+        if _is_of_a_file(path_of(key)):
             return unit_of(key) == "count"
         form = self._of(key)
         return form is not None and form.is_whole
@@ -128,7 +127,7 @@ def value_of(scenario: Scenario, settings: Settings, key: str) -> Any:
         return scenario.name
     if of_plan:
         return _followed(scenario.plans[path[1]], path[2:], key)
-    if path[:1] in (("machine",), ("library",)) and path[1:2] == ("overrides",) and len(path) == 3:
+    if _is_of_a_file(path):
         thing = scenario.machine if path[0] == "machine" else scenario.library
         return {each.key: each.value for each in thing.provenance()}[path[2]]
     return _followed(scenario.file, path, key)
@@ -144,6 +143,11 @@ def _followed(value: Any, path: Sequence[str], key: str) -> Any:
     if value is None or isinstance(value, bool | int | float | str | list | tuple):
         return "" if value is None else _plain(value)
     raise KeyError(key)
+
+
+def _is_of_a_file(path: Sequence[str]) -> bool:
+    """Whether a key is a number of the file of a machine or a library."""
+    return len(path) == 3 and path[0] in ("machine", "library") and path[1] == "overrides"
 
 
 def _plain(value: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from simfrontier.errors import InputError, shown
 from simfrontier.records import dataclass
 from simfrontier.report.findings.sweep_columns import QUANTITIES, Quantity
-from simfrontier.sweep import GoalAnswer, is_goal_of, read_goal
+from simfrontier.sweep import GOAL, GoalAnswer, is_goal_of, read_goal
 
 RATIO: Final = "ratio of two plans"
 
@@ -49,7 +49,7 @@ def swept_goal(
 ) -> SweptGoal | None:
     """The goal of the data set in a folder; None where it has none. `axes`: what its axes are, by key. One that cannot
     be read, or is of other points, is left out: the same sweep makes it anew."""
-    where = str(folder / "goal.json")
+    where = str(folder / GOAL)
     try:
         answer = read_goal(folder)
     except InputError as error:
