@@ -44,7 +44,7 @@ class Control:
 def controls_of(scenario: Scenario) -> tuple[Control, ...]:
     """The controls of a scenario, in the order of the page. Those that would change nothing are left out, and those of
     settings that it has for each size by itself."""
-    by_size = list(scenario.said.get("at", {}).values())
+    by_size = list(scenario.document.get("at", {}).values())
     found = [control for control in _all(scenario) if len(control.values) > 1]
     return tuple(control for control in found if not any(has(table, path_of(control.key)) for table in by_size))
 

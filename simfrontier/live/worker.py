@@ -47,7 +47,7 @@ class Worker:
         scenario = self.scenario(plan, state)
         case = scenario.case(plan, scenario.file.run.devices[0])
         built = self.schedules.of_case(scenario, case)
-        step = simulated(scenario, built, scenario.file.run.fidelity)
+        step = simulated(scenario.of(plan, case.devices), built, scenario.file.run.fidelity)
         found = Simulated(built=built, step=step, outcome=outcome_of(scenario, case, built, step))
         self._last[plan] = state, found
         return found
