@@ -33,8 +33,8 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """What is assumed of the environment at a size, and the alternatives. `stacks`: by plan, name and title of the stack
-    that it runs by; `library`: as the scenario has it, with its title. `bands`: by plan, the shortest and the longest
+    """What is assumed of the environment at a size, and the alternatives. `stacks`: by plan, name and title of what it
+    runs by; `library`: as the scenario has it, with its title. `bands`: by plan, the shortest and the longest
     step over all of these, over what is assumed."""
 
     devices: int

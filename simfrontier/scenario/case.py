@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine, mesh_sizes
 from simfrontier.plan import (
@@ -79,9 +81,10 @@ class Case:
 
     @property
     def hardware_flops(self) -> float:
-        """Those of all matrix products that devices make in a step: recomputed ones, and with attention that is not
-        fused the half of the scores that a causal mask throws away, too."""
-        return float(self.grad_accum * self.workload.matmul_flops)
+        """The same with those that activation checkpointing does again."""
+        kept = replace(self, checkpointing="none", checkpoint_every=1)
+        again = self.workload.matmul_flops - kept.workload.matmul_flops
+        return self.model_flops + self.grad_accum * again
 
     @property
     def neox_flops(self) -> float | None:

@@ -45,7 +45,7 @@ NO_SCENARIOS: Final = {".json": "JSON, as schedules and traces are", ".csv": "a 
 class Scenario:
     """A checked scenario: the file as read, its document (for variations) and the values that its names stand for.
     `stack`: what all its plans run by; None where the file names none, and then each plan runs by the stack that
-    people run its family with: `of` is the scenario as that plan has it (`by_plan`).
+    people run its family with (`of`).
 
     `searches`: what is searched for, by plan; `resolved_options`: the options that a search has found, by plan and
     size. `sized`: the scenario as it is at sizes that have tables of their own. `contents`: what extras have read by
@@ -61,7 +61,6 @@ class Scenario:
     plans: Mapping[str, Options]
     searches: Mapping[str, SearchTable]
     stack: Stack | None = None
-    by_plan: Mapping[str, Scenario] = field(default_factory=dict)
     settings: tuple[str, ...] = ()
     sized: Mapping[int, Scenario] = field(default_factory=dict)
     resolved_options: Mapping[tuple[str, int], Options] = field(default_factory=dict)
@@ -127,7 +126,20 @@ class Scenario:
         """The scenario for a plan at a size: by its table `at`, and with the machine, engine and options that the
         plan's stack makes of it."""
         here = self.at(num_devices)
-        return here.by_plan.get(plan, here)
+        stack = here.stack_of(here.plans[plan].family) if plan in here.plans else None
+        if stack is None or here.stack is not None:
+            return here
+        document = {**here.document, "plans": {plan: here.document["plans"][plan]}}
+        searches = {name: search for name, search in here.searches.items() if name == plan}
+        try:
+            return replace(here, document=document, searches=searches).under(stack)
+        except InputError as error:
+            raise error.within(self.where) from None
+
+    def stack_of(self, family: str) -> Stack | None:
+        """What plans of a family run by: the scenario's stack, or the one that people run them with; None where the
+        scenario says so, or none is known."""
+        return usual_stack(family) if self.file.stack is None else self.stack
 
     def under(self, stack: Stack) -> Scenario:
         """The scenario with all its plans run by a stack: what it says itself wins over the stack's defaults. Raises
@@ -148,7 +160,6 @@ class Scenario:
             stack=stack,
             machine=stack.on(self.machine),
             plans={name: options_of(name, table) for name, (table, _) in tables.items()},
-            by_plan={},
         )
 
     def case(self, plan: str, num_devices: int) -> Case:
@@ -379,7 +390,7 @@ def _resolve(
     )
     if fault := CASES.fault(len(scenario.plans) * len(file.run.devices)):
         raise InputError(f"plans and run.devices: {fault}")
-    scenario = _with_stacks(scenario)
+    scenario = _with_stack(scenario)
     sized = {size: _sized(scenario, size, laid_out) for size in _sizes_of(file, named)}
     scenario = replace(scenario, sized=sized)
     for size in file.run.devices:
@@ -469,28 +480,16 @@ def _read_machine_and_library(where: str, file: ScenarioFile) -> tuple[Machine, 
         raise error.within(path).within(key=("library", "calibration")) from None
 
 
-def _with_stacks(scenario: Scenario) -> Scenario:
-    """The scenario under the stack that its file names, or each plan under the one that people run it with."""
+def _with_stack(scenario: Scenario) -> Scenario:
+    """The scenario under the stack that its file names, if it does."""
     name = scenario.file.stack
-    if name is None:
-        usual = {plan: usual_stack(options.family) for plan, options in scenario.plans.items()}
-        return replace(
-            scenario, by_plan={plan: _alone(scenario, plan, stack) for plan, stack in usual.items() if stack}
-        )
-    if name == NO_STACK:
+    if name is None or name == NO_STACK:
         return scenario
     try:
         stack = load_stack(_beside(scenario.where, name))
     except InputError as error:
         raise error.within(key=("stack",)) from None
     return scenario.under(stack)
-
-
-def _alone(scenario: Scenario, plan: str, stack: Stack) -> Scenario:
-    """The scenario with one plan, run by a stack."""
-    one = {**scenario.document, "plans": {plan: scenario.document["plans"][plan]}}
-    searches = {plan: scenario.searches[plan]} if plan in scenario.searches else {}
-    return replace(scenario, document=one, searches=searches).under(stack)
 
 
 def _beside(where: str, name: str) -> str:

@@ -1,6 +1,7 @@
 from .stack import (
     CATALOG as CATALOG,
     NONE as NONE,
+    USUAL as USUAL,
     Stack as Stack,
     load_stack as load_stack,
     stacks as stacks,

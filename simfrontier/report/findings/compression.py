@@ -72,7 +72,7 @@ class SamePolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lead:
-    """How far a plan that compresses nothing is ahead of the fastest with wider messages, in tokens per second and device."""
+    """How far a plan that compresses nothing is ahead of the fastest with wider messages, in tokens/s per device."""
 
     plain: str
     plain_rate: float
