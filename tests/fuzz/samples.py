@@ -167,7 +167,7 @@ def _traces(folder: Path) -> list[bytes]:
         {"ph": "X", "cat": "user_annotation", "name": "gloo", "pid": 1, "tid": 2, "ts": 1, "dur": 20, "args": args},
         {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 3, "ts": 22, "dur": 20},
     ]
-    host = traces.written(folder / "host.json", on_host)
+    host = traces.written(folder / "host.json", on_host, backend="gloo")
     every = [*sorted(folder.glob("z*.json")), path, host]
     return [each.read_bytes() for each in every] + [gzip.compress(path.read_bytes(), mtime=0)]
 
