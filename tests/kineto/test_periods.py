@@ -9,21 +9,9 @@ import pytest
 from simfrontier.analysis import KERNELS_FIRST, exposure
 from simfrontier.errors import InputError
 from simfrontier.kineto import Job, platform_of, read_job, replayed
-from tests.kineto.traces import Event, annotated, call, kernel, written
+from tests.kineto.traces import PERIOD, Event, annotated, call, kernel, prefetching, written
 
-PERIOD = 1000.0
 WORLD = [0, 1]
-
-
-def prefetching(number: int, late: float = 0.0) -> list[Event]:
-    """A step whose copy runs beside the product of the step before, which ends 550 after this step's launches begin;
-    its own product runs from 600 to 1,550."""
-    at = number * PERIOD
-    return [
-        annotated(number, at, at + 990),
-        *kernel("Memcpy HtoD", 20, at + 100, at + 200, 10 * number + 1, launched=at + 50),
-        *kernel("gemm", 7, at + 600, at + 1550 + late, 10 * number + 2, launched=at + 200),
-    ]
 
 
 def job_of(tmp_path: Path, events: list[Event], step: int | None = None) -> Job:

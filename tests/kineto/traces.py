@@ -15,6 +15,7 @@ from simfrontier.study import ScheduleCache, simulated
 from tests.invoke import ROOT
 
 Event = dict[str, Any]
+PERIOD = 1000.0  # of the steps that `prefetching` makes, in microseconds
 FEW_LAYERS: Mapping[str, Mapping[str, Any]] = {"frontier-10b": {"model.num_layers": 4}}
 
 
@@ -68,6 +69,17 @@ def kernel(
             "dur": end - begin,
             "args": own,
         },
+    ]
+
+
+def prefetching(number: int, late: float = 0.0) -> list[Event]:
+    """A step whose copy runs beside the product of the step before, which ends 550 after this step's launches begin;
+    its own product runs from 600 to 1,550."""
+    at = number * PERIOD
+    return [
+        annotated(number, at, at + 990),
+        *kernel("Memcpy HtoD", 20, at + 100, at + 200, 10 * number + 1, launched=at + 50),
+        *kernel("gemm", 7, at + 600, at + 1550 + late, 10 * number + 2, launched=at + 200),
     ]
 
 
