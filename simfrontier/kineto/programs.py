@@ -48,11 +48,17 @@ class RankProgram:
 
     @cached_property
     def indices_of_lanes(self) -> dict[str, list[int]]:
-        """The kernels and calls of each lane, in the order of their launch."""
+        """The kernels and calls of each lane, in the order of their launch; without `parts`."""
         out: dict[str, list[int]] = {}
-        for index in sorted(range(len(self.lanes)), key=lambda each: not self.placed[each].is_ahead):
-            out.setdefault(self.lanes[index], []).append(index)
+        for index in sorted(range(len(self.lanes)), key=lambda each: self.placed[each].ahead != "whole"):
+            if self.placed[index].ahead != "part":
+                out.setdefault(self.lanes[index], []).append(index)
         return out
+
+    @cached_property
+    def parts(self) -> dict[str, int]:
+        """By lane, the first part of the next step's kernel that runs when the step ends."""
+        return {lane: index for index, lane in enumerate(self.lanes) if self.placed[index].ahead == "part"}
 
     @property
     def num_on_lanes(self) -> dict[str, int]:

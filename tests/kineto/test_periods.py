@@ -71,23 +71,31 @@ def test_of_several_ranks_the_longest_period_counts(tmp_path: Path) -> None:
     assert read_job(files, 2).measured_s == pytest.approx(1020e-6)
 
 
-def test_ranks_that_copy_ahead_or_not_have_the_same_kernels(tmp_path: Path) -> None:
-    """Rank 0 copies in before the previous step ends, and rank 1 behind it: 100 on both, and 40 to copy out."""
+@pytest.mark.parametrize(("begin", "took"), [(100, [100e-6]), (500, [75e-6, 25e-6])])
+def test_ranks_that_copy_ahead_or_not_have_the_same_kernels(tmp_path: Path, begin: float, took: list[float]) -> None:
+    """Rank 0 copies in before the previous step ends (550), or until 600; rank 1 behind its end: 100 on both, and 40 to
+    copy out. Where 50 of rank 0 lie before the end and 50 behind it, the mean behind it is 75, before it 25. Products
+    follow the copy and end at 1,550: 950 and 890, 920 on the mean."""
     files = []
     for rank in WORLD:
         events: list[Event] = []
         for number in range(2):
-            at, begin = number * PERIOD, number * PERIOD + (100, 560)[rank]
+            at, first = number * PERIOD, number * PERIOD + (begin, 560)[rank]
+            ready = max(at + 600, first + 100)
             events += [
                 annotated(number, at, at + 990),
-                *kernel("in", 20, begin, begin + 100, 10 * number + 1, launched=at + 1),
-                *kernel("gemm", 7, at + 600, at + 1550, 10 * number + 2, launched=at + 2),
+                *kernel("in", 20, first, first + 100, 10 * number + 1, launched=at + 1),
+                *kernel("gemm", 7, ready, at + 1550, 10 * number + 2, launched=at + 2),
                 *kernel("out", 20, at + 1400, at + 1440, 10 * number + 3, launched=at + 3),
             ]
         files.append(written(tmp_path / f"{rank}.json", events, rank))
     job = read_job(files)
-    took = {name.split()[1]: each.seconds for name, each in job.kernels.items() if "pause" not in name}
-    assert took == pytest.approx({"in": 100e-6, "gemm": 950e-6, "out": 40e-6})
+    measured: dict[str, list[float]] = {"in": [], "gemm": [], "out": []}
+    for name, each in job.kernels.items():
+        if "pause" not in name:
+            measured[name.split()[1]].append(each.seconds)
+    assert measured == {"in": pytest.approx(took), "gemm": pytest.approx([920e-6]), "out": pytest.approx([40e-6])}
+    assert parts_us(job)[0] == pytest.approx(1000)
 
 
 def test_calls_keep_their_order_where_one_runs_ahead(tmp_path: Path) -> None:
