@@ -18,7 +18,7 @@ from simfrontier_extras.msccl.evaluate import verdict
 from simfrontier_extras.msccl.from_lowered import algo_of
 from simfrontier_extras.msccl.homes import COLL
 from simfrontier_extras.msccl.program import Algo, Gpu
-from simfrontier_extras.msccl.rccl import MAX_THREAD_BLOCKS, faults
+from simfrontier_extras.msccl.rccl import MAX_THREAD_BLOCKS, faults, refusals
 from simfrontier_extras.msccl.read import BLOCKS, MOVED, PLACES, STEPS
 from simfrontier_extras.msccl.write import xml_of
 
@@ -114,7 +114,7 @@ def _fitting_algo(calls: Calls) -> Algo | str:
         except InputError as error:  # more transfers than are made
             why = str(error)
             continue
-        refused = faults(algo) or _too_large(algo)
+        refused = [*faults(algo), *refusals(algo)] or _too_large(algo)
         if not refused:
             found = verdict(algo)
             assert found.is_right, f"{calls.said}: {found.findings[0]}"
