@@ -34,17 +34,12 @@ MAX_FINDINGS: Final = 20
 
 
 def chunks_per_message(algo: Algo) -> tuple[int, int]:
-    """How many chunks of a step RCCL puts into one message: for the largest calls that it takes the algorithm for, and
-    for the smallest, whose chunks are the smallest."""
-    return _chunks_per_message(algo, algo.max_bytes), _chunks_per_message(algo, max(1, algo.min_bytes))
-
-
-def _chunks_per_message(algo: Algo, call_bytes: int) -> int:
-    """maxAllowedCount of RCCL; `call_bytes`: 0 for calls without a limit."""
-    if not call_bytes:
-        return 1
-    chunk_bytes = -(-call_bytes // algo.chunks_per_loop)
-    return min(MAX_COUNT, max(1, MESSAGE_BYTES[algo.protocol] // chunk_bytes))
+    """How many chunks of a step RCCL puts into one message (maxAllowedCount): for the largest calls that it takes the
+    algorithm for, and for the smallest. Calls are a multiple of the chunks, which are whole bytes."""
+    room = MESSAGE_BYTES[algo.protocol]
+    smallest = max(1, -(-algo.min_bytes // algo.chunks_per_loop))
+    largest = max(smallest, algo.max_bytes // algo.chunks_per_loop) if algo.max_bytes else max(smallest, room)
+    return min(MAX_COUNT, max(1, room // largest)), min(MAX_COUNT, max(1, room // smallest))
 
 
 def faults(algo: Algo) -> list[str]:
