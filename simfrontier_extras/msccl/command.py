@@ -41,6 +41,7 @@ def _document(path: Path, algo: Algo, found: Verdict) -> dict[str, Any]:
         "max_bytes": algo.max_bytes,
         "is_right": found.is_right,
         "findings": list(found.findings),
+        "right_up_to_bytes": found.up_to,
         "is_taken": found.is_taken,
         "refusals": list(found.refusals),
         "sent_chunks": list(found.sent_chunks),
@@ -63,6 +64,8 @@ def _print(path: Path, algo: Algo, found: Verdict) -> None:
     ways = " and ".join(
         way for way, is_for in (("in place", algo.in_place), ("out of place", algo.out_of_place)) if is_for
     )
+    if found.up_to is not None:
+        ways += f", for calls of up to {found.up_to:,} bytes"
     typer.echo(f"Right, {ways}: it computes its collective." if found.is_right else "Wrong.")
     if not found.is_taken:
         typer.echo("RCCL does not take this file:")

@@ -16,7 +16,7 @@ most messages ends with fewer, too: they need less room, and each of them waits 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -24,7 +24,7 @@ from simfrontier.records import dataclass as record
 from simfrontier_extras.msccl.clocks import Clocks
 from simfrontier_extras.msccl.memory import Content, Memory, said
 from simfrontier_extras.msccl.program import READS, RECEIVES, SENDS, WRITES, Algo, Step, ThreadBlock
-from simfrontier_extras.msccl.rccl import MAX_FINDINGS, SLOTS, chunks_per_message, faults, refusals
+from simfrontier_extras.msccl.rccl import MAX_FINDINGS, MESSAGE_BYTES, SLOTS, chunks_per_message, faults, refusals
 
 if TYPE_CHECKING:
     from simfrontier_extras.msccl.clocks import Clock
@@ -35,11 +35,18 @@ Connection = tuple[int, int, int]  # from, to, channel
 
 @record(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What an algorithm does: what is wrong with it (nothing: it computes its collective), why RCCL does not take its
-    file all the same, and how many chunks each GPU sends; () where it was not run."""
+    """What an algorithm does.
+
+    findings    what is wrong with it; nothing: it computes its collective
+    refusals    why RCCL does not take its file all the same
+    up_to       the bytes of the largest calls that it is right for, where its file does not say what sizes it is for
+                and larger ones would be wrong
+    sent_chunks how many chunks each GPU sends; () where it was not run
+    """
 
     findings: tuple[str, ...]
     refusals: tuple[str, ...] = ()
+    up_to: int | None = None
     sent_chunks: tuple[int, ...] = ()
 
     @property
@@ -59,35 +66,52 @@ def verdict(algo: Algo) -> Verdict:
     if broken := faults(algo):
         return Verdict(findings=tuple(broken), refusals=refused)
     findings: dict[str, None] = {}
-    sent: tuple[int, ...] = ()
+    bounds: list[int] = []
     for in_place in [way for way in (False, True) if _is_for(algo, way)]:
-        runs = [Run(algo, in_place, most) for most in _chunks_at_once(algo)]
-        for run in runs:
-            run.all()
-            sent = tuple(run.sent_chunks)
-        findings.update(dict.fromkeys(_told(runs)))
-    return Verdict(findings=tuple(findings)[:MAX_FINDINGS], refusals=refused, sent_chunks=sent)
+        largest, smallest = (_run(algo, in_place, most) for most in _chunks_at_once(algo))
+        where = "in place" if in_place else "out of place"
+        if largest.findings and not smallest.findings:
+            bound = _largest_right_call(algo, in_place, largest.most, smallest.most)
+            if algo.max_bytes is None:
+                bounds.append(bound)
+                continue
+            where += f", calls of more than {bound:,} bytes"
+        findings.update(dict.fromkeys(f"{where}: {text}" for text in (*largest.findings, *smallest.findings)))
+    return Verdict(
+        findings=tuple(findings)[:MAX_FINDINGS],
+        refusals=refused,
+        up_to=min(bounds, default=None),
+        sent_chunks=tuple(smallest.sent_chunks),
+    )
 
 
 def _is_for(algo: Algo, in_place: bool) -> bool:
     return algo.in_place if in_place else algo.out_of_place
 
 
-def _chunks_at_once(algo: Algo) -> list[int]:
-    """The least and the most chunks that go as one message; one number where no step has as many."""
+def _run(algo: Algo, in_place: bool, most: int) -> Run:
+    run = Run(algo, in_place, most)
+    run.all()
+    return run
+
+
+def _chunks_at_once(algo: Algo) -> tuple[int, int]:
+    """How many chunks of a step go as one message, for the largest calls and for the smallest; as one number where no
+    step has as many."""
     counts = [step.count for gpu in algo.gpus for block in gpu.thread_blocks for step in block.steps]
-    return sorted({min(each, max(1, *counts)) for each in chunks_per_message(algo)})
+    few, many = (min(each, max(1, *counts)) for each in chunks_per_message(algo))
+    return few, many
 
 
-def _told(runs: Sequence[Run]) -> Iterator[str]:
-    """The findings of runs that differ in their messages alone, which are named where they make the difference."""
-    for run in runs:
-        where = "in place" if run.in_place else "out of place"
-        for text in run.findings:
-            if all(text in other.findings for other in runs):
-                yield f"{where}: {text}"
-            else:
-                yield f"{where}, {run.most} chunk{'s' if run.most > 1 else ''} a message: {text}"
+def _largest_right_call(algo: Algo, in_place: bool, wrong: int, right: int) -> int:
+    """The bytes of the largest calls whose messages hold enough chunks; so many of them are too few, or enough."""
+    while right - wrong > 1:
+        middle = (wrong + right) // 2
+        if _run(algo, in_place, middle).findings:
+            wrong = middle
+        else:
+            right = middle
+    return MESSAGE_BYTES[algo.protocol] // right * algo.chunks_per_loop
 
 
 @dataclass(slots=True)

@@ -158,6 +158,7 @@ def _said(calls: Calls, algo: Algo) -> str:
 def _alike(written: list[Algo]) -> Iterator[str]:
     """Files between which RCCL cannot tell: it knows collective, number of GPUs and size."""
     for one, other in combinations(written, 2):
+        assert one.max_bytes is not None and other.max_bytes is not None, "made with sizes"
         overlap = one.min_bytes <= other.max_bytes and other.min_bytes <= one.max_bytes
         if (one.coll, one.size) == (other.coll, other.size) and overlap:
             yield f"{one.name}, {other.name}: for the same GPUs and sizes; RCCL takes the one that it finds first"

@@ -20,7 +20,7 @@ ALGO_FILE: Final = FileLimit(
 )
 STEPS: Final = Limit(most=50_000, what="steps", why="8 kB each where 4,096 thread blocks wait for each other: 400 MB")
 BLOCKS: Final = Limit(most=4_096, what="thread blocks", why="every step notes which step of each block is over")
-MOVED: Final = Limit(most=250_000, what="chunks in all steps", why="some 8 us each to follow, four times: 8 s")
+MOVED: Final = Limit(most=250_000, what="chunks in all steps", why="some 8 us each to follow, 4 to 16 times: 8 to 32 s")
 PLACES: Final = Limit(most=1_000_000, what="chunks of all GPUs", why="every one is compared with what it should hold")
 LARGEST: Final = 1 << 50  # of any number in such a file; sizes are in bytes
 _DIGITS: Final = 17
@@ -220,7 +220,7 @@ class _Reader:
             in_place=in_place,
             out_of_place=self._bool(attributes, "outofplace") if "outofplace" in attributes else not in_place,
             min_bytes=self._int(attributes, "minBytes") if "minBytes" in attributes else 0,
-            max_bytes=self._int(attributes, "maxBytes") if "maxBytes" in attributes else 0,
+            max_bytes=self._int(attributes, "maxBytes") if "maxBytes" in attributes else None,
             gpus=gpus,
             dialect=tuple(dialect),
         )

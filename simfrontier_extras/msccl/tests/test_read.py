@@ -95,6 +95,21 @@ def test_a_file_as_msccl_tools_write_it_is_checked_though_rccl_does_not_take_it(
     assert (found["is_right"], found["is_taken"]) == (False, False)
 
 
+def test_a_file_without_sizes_is_right_up_to_a_size(tmp_path: Path) -> None:
+    # both send 5 chunks before they receive any, over a connection that holds two messages of 2 MiB: 3 chunks in one
+    step = 'type="{}" srcbuf="i" srcoff="0" dstbuf="o" dstoff="0" cnt="5" depid="-1" deps="-1" hasdep="0"'
+    gpus = "".join(
+        f'<gpu id="{gpu}" i_chunks="5" o_chunks="5" s_chunks="0"><tb id="0" send="{1 - gpu}" recv="{1 - gpu}" chan="0">'
+        f'<step s="0" {step.format("s")}/><step s="1" {step.format("rrc")}/></tb></gpu>'
+        for gpu in (0, 1)
+    )
+    head = 'name="x" proto="Simple" nchannels="1" nchunksperloop="5" ngpus="2" coll="allreduce" inplace="0"'
+    found = verdict(parse(f"<algo {head}>{gpus}</algo>".encode(), "f"))
+    assert found.is_right and found.up_to == 5 * (2 * 1024 * 1024 // 3)
+    (tmp_path / "x.xml").write_text(f"<algo {head}>{gpus}</algo>")
+    assert "Right, out of place, for calls of up to 3,495,250 bytes: it" in invoke("msccl", tmp_path / "x.xml").out
+
+
 def test_msccl_tools_reduce_scatter_is_checked() -> None:
     text = xml_of(made(("ring", "reduce_scatter", 3, 3, 1)))
     found = verdict(parse(text.replace('"reducescatter"', '"reduce_scatter"', 1).encode(), "f"))
