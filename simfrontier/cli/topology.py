@@ -149,7 +149,7 @@ def _of_machine(source: str, arch: str | None, version: int | None) -> _Told:
     pairs = ", ".join(f"{a}-{b}" for a, b in through_cpus(machine, topology))
     return _Told(
         topology=topology,
-        said=f"{machine.name} as {PROGRAM[topology.version]} has it",
+        said=f"{machine.name} as {PROGRAM[topology.medium]} has it",
         text=xml_text(topology, machine.device.num_compute_units, (f"The node of {machine.title}.", *MADE_UP)),
         left_out=(f"ways through CPUs, which NCCL knows by itself: {pairs}",) if pairs else (),
     )
@@ -192,6 +192,8 @@ def _base(given: str | None, topology: NodeTopology) -> str:
     text = "missing: an XML has no speeds of devices, which come from a machine of the catalog"
     if len(alike) == 1:
         raise InputError(f'{text}; did you mean "{alike[0]}"?', where="--base")
+    if not alike and topology.arch.name != NONE:
+        text += f", of which none has such devices ({topology.arch.name}): speeds of devices would be the base's"
     of = f" with such devices ({topology.arch.name})" if alike else ""
     raise InputError(f"{text}; allowed{of}: {', '.join(alike or catalog())}", where="--base")
 

@@ -6,19 +6,20 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from simfrontier.topology import NodeTopology, PlacedNics, SlurmLevels, placed_nics, way
+from simfrontier.topology import MOST_MBIT, NodeTopology, PlacedNics, SlurmLevels, TopologyNic, placed_nics, way
 from simfrontier.units import written
 
-PROGRAM = {1: "NCCL", 2: "RCCL"}
+PROGRAM = {"nvlink": "NCCL", "xgmi": "RCCL"}
 MOST_PAIRS = 24  # in a line
 
 
 def lines_of(topology: NodeTopology, said: str, preferred: Sequence[int] = ()) -> Iterator[str]:
     """Devices, links by their number, NICs; `preferred`: devices that have one, of those as near to it."""
     arch = topology.arch
-    kind = f"devices ({arch.name})" if arch.link_bytes_per_s else "devices of unknown kind"
+    devices = f"{len(topology.devices)} device{'s' if len(topology.devices) != 1 else ''}"
+    kind = f"({arch.name})" if arch.link_bytes_per_s else "of unknown kind"
     cpus = f"{len(topology.cpus)} CPU{'s' if len(topology.cpus) != 1 else ''}"
-    yield f"{said}: version {topology.version} ({PROGRAM[topology.version]}), {len(topology.devices)} {kind}, {cpus}"
+    yield f"{said}: version {topology.version} ({PROGRAM[topology.medium]}), {devices} {kind}, {cpus}"
     yield f"  {'device':<8}{'bus id':<16}{'CPU':<5}PCI"
     for number, device in enumerate(topology.devices):
         yield f"  {number:<8}{device.busid:<16}{device.place.cpu:<5}{_pci(device.place.link)}"
@@ -34,6 +35,14 @@ def _pci(link: Any) -> str:
 def _links(topology: NodeTopology) -> Iterator[str]:
     one = topology.arch.link_bytes_per_s
     each = f", {written(one, 'bytes/s')} each ({topology.arch.source})" if one else ""
+    if topology.to_itself:
+        yield f"links of devices to themselves: {topology.to_itself}, which {PROGRAM[topology.medium]} does not use"
+    if not topology.links_known:
+        yield (
+            "links: not in the file, which has no gpu elements but PCI devices alone: NCCL asks the driver for them, "
+            "and writes them to the file that NCCL_TOPO_DUMP_FILE names"
+        )
+        return
     if not topology.links and not topology.has_switch:
         yield "links: none; PCI joins the devices"
         return
@@ -58,12 +67,18 @@ def _nics(topology: NodeTopology, placed: PlacedNics | None) -> Iterator[str]:
         return
     yield f"NICs (a package is {placed.devices_per_package} device{'s' if placed.devices_per_package > 1 else ''}):"
     where = {
-        nic.dev: f"on device {device} ({way(topology.devices[device].place, nic.place)}{_as_near(others)})"
+        nic: f"on device {device} ({way(topology.devices[device].place, nic.place)}{_as_near(others)})"
         for nic, device, others in zip(placed.used, placed.device, placed.as_near, strict=True)
     }
     for nic in topology.nics:
-        place = where.get(nic.dev, "not used: slower, further, or a package's second")
-        yield f"  {nic.dev:<4}{nic.name:<14}{written(nic.bytes_per_s, 'bytes/s'):<12}{place}"
+        place = where.get(nic, "not used: slower, further, or a package's second")
+        yield f"  {nic.dev:<4}{nic.name or nic.busid:<14}{_speed(nic):<12}{place}"
+    for speed in sorted({nic.mbit_per_s for nic in topology.nics if nic.mbit_per_s and nic.bytes_per_s is None}):
+        yield f"speed of a NIC not believed: {speed} Mbit/s, allowed: up to {MOST_MBIT:,}"
+
+
+def _speed(nic: TopologyNic) -> str:
+    return "not known" if nic.bytes_per_s is None else written(nic.bytes_per_s, "bytes/s")
 
 
 def _as_near(others: Sequence[int]) -> str:
@@ -73,7 +88,7 @@ def _as_near(others: Sequence[int]) -> str:
 def as_json(topology: NodeTopology, preferred: Sequence[int] = ()) -> dict[str, Any]:
     """The same for programs."""
     placed = placed_nics(topology, preferred)
-    device_of = {} if placed is None else dict(zip((nic.dev for nic in placed.used), placed.device, strict=True))
+    device_of = {} if placed is None else dict(zip(placed.used, placed.device, strict=True))
     one = topology.arch.link_bytes_per_s
     return {
         "version": topology.version,
@@ -96,10 +111,12 @@ def as_json(topology: NodeTopology, preferred: Sequence[int] = ()) -> dict[str, 
             {"devices": [a, b], "medium": topology.medium, "count": count, "bytes_per_s": one and count * one}
             for (a, b), count in topology.links.items()
         ],
+        "links_known": topology.links_known,
         "links_elsewhere": topology.unmatched,
+        "links_to_itself": topology.to_itself,
         "devices_per_package": None if placed is None else placed.devices_per_package,
         "nics": [
-            {"dev": nic.dev, "name": nic.name, "bytes_per_s": nic.bytes_per_s, "device": device_of.get(nic.dev)}
+            {"dev": nic.dev, "name": nic.name, "bytes_per_s": nic.bytes_per_s, "device": device_of.get(nic)}
             for nic in topology.nics
         ],
     }

@@ -1,11 +1,15 @@
 """Slurm's `topology.conf` (topology/tree): which switch each node hangs on, and which switch above each switch.
 
 Lines are `SwitchName=leaf0 Nodes=node[000-127]` and `SwitchName=spine Switches=leaf[0-3]`, with `LinkSpeed=...`, which
-Slurm itself does not use; a `#` begins a comment (https://slurm.schedmd.com/topology.conf.html).
+Slurm itself does not use (https://slurm.schedmd.com/topology.conf.html). As in all of Slurm's files (SchedMD/slurm,
+`src/common/parse_config.c`), a `#` begins a comment unless a backslash stands before it, a backslash at the end of what
+is left joins the next line, keys may be in any letters, blanks may stand around `=`, and values in quotes.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +19,8 @@ from simfrontier.machine.hostlist import expanded
 from simfrontier.records import dataclass
 
 KEYS: Final = {key.lower(): key for key in ("SwitchName", "Nodes", "Switches", "LinkSpeed")}
+_BEFORE_COMMENT: Final = re.compile(r"(?:[^#\\]|\\.?)*")
+_PAIR: Final = re.compile(r'([A-Za-z0-9_.]+)\s*=\s*(?:"([^"]*)"|([^\s"]\S*))(?:\s+|$)')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,12 +62,9 @@ def read_topology(path: Path) -> SlurmTopology:
     switch_of: dict[str, str] = {}
     above: dict[str, str] = {}
     switches: dict[str, int] = {}
-    for number, line in enumerate(text_of(path, "topology.conf", TABLE_FILE).split("\n"), 1):
-        given = line.partition("#")[0].split()
-        if not given:
-            continue
+    for number, line in _lines(text_of(path, "topology.conf", TABLE_FILE)):
         try:
-            name, children, are_nodes = _switch(given)
+            name, children, are_nodes = _switch(line)
             if name in switches:
                 raise InputError(f"got switch {shown(name)} twice (line {switches[name]}), allowed: every switch once")
             switches[name] = number
@@ -83,15 +86,32 @@ def read_topology(path: Path) -> SlurmTopology:
     return SlurmTopology(where=str(path), switch_of=switch_of, above=above)
 
 
-def _switch(words: list[str]) -> tuple[str, tuple[str, ...], bool]:
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    """Lines that say something, without comments, with those that continue them; with the number of the first."""
+    begun, first = "", 0
+    for number, line in enumerate(text.split("\n"), 1):
+        match = _BEFORE_COMMENT.match(line)
+        assert match is not None, "it matches no characters, too"
+        told = match[0].rstrip()
+        first = first or number
+        if (len(told) - len(told.rstrip("\\"))) % 2:
+            begun += told[:-1]
+            continue
+        if whole := (begun + told).strip():
+            yield first, whole
+        begun, first = "", 0
+    if begun.strip():
+        yield first, begun.strip()
+
+
+def _switch(line: str) -> tuple[str, tuple[str, ...], bool]:
     """The switch of a line, what is below it, and whether that are nodes."""
     given: dict[str, str] = {}
-    for word in words:
-        key, equals, value = word.partition("=")
+    for key, value, word in _pairs(line):
         known = KEYS.get(key.lower())
         if known is None:
             raise InputError(f"{shown(key)}: {unknown_key(key, KEYS.values())}")
-        if not equals or not value:
+        if not value:
             raise InputError(f"got {shown(word)}, allowed: {known}=...")
         if known in given:
             raise InputError(f"got {known} twice, allowed: once in a line")
@@ -104,3 +124,16 @@ def _switch(words: list[str]) -> tuple[str, tuple[str, ...], bool]:
     if len(names) != 1:
         raise InputError(f"got {shown(given['SwitchName'])}, allowed: one switch in a line")
     return names[0], expanded(given.get("Nodes") or given["Switches"]), "Nodes" in given
+
+
+def _pairs(line: str) -> Iterator[tuple[str, str, str]]:
+    """Key, value, and the word itself; without a value for a word that is no pair."""
+    at = 0
+    while at < len(line):
+        if match := _PAIR.match(line, at):
+            yield match[1], match[2] or match[3] or "", match[0].strip()
+            at = match.end()
+        else:
+            word = line[at:].split(maxsplit=1)[0]
+            yield word.partition("=")[0], "", word
+            at = len(line)

@@ -99,6 +99,14 @@ ARCHES: Final = (
         source="AMD MI300X data sheet: xGMI links of 128 GB/s both ways together",
         words=("942",),
     ),
+    DeviceArch(
+        name="gfx950",
+        medium="xgmi",
+        sm=60,
+        link_bytes_per_s=76.8e9,
+        source="AMD CDNA 4 white paper (MI355X): Infinity Fabric links of 16 lanes at 38.4 Gb/s",
+        words=("950",),
+    ),
 )
 NONE: Final = "none"  # of devices that nobody knows, as those of toy machines
 

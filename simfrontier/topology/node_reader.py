@@ -1,7 +1,9 @@
 """A topology XML as the node that it describes.
 
 Elements, attributes and what they mean: NCCL's src/graph/xml.cc, xml.h and topo.cc (version 1, `nvlink`), and RCCL's
-fork of them (version 2, `xgmi`). Whatever these programs pass over is passed over here.
+fork of them (version 2, at first 1, `xgmi`). Whatever these programs pass over is passed over here. Files for
+NCCL_TOPO_FILE that clouds ship have PCI devices alone, to which NCCL adds what the driver says: in these, devices and
+NICs are known by their PCI class.
 """
 
 from __future__ import annotations
@@ -23,16 +25,17 @@ VERSIONS: Final = {"1": "NCCL", "2": "RCCL"}
 MEDIA: Final[tuple[Medium, ...]] = ("nvlink", "xgmi")
 SLOWEST_MBIT: Final = 10_000  # NCCL's and RCCL's reading of a NIC without a speed (`ncclTopoAddNet`)
 MOST_LINKS: Final = 1_000  # between two ends; a device has up to 18
-MOST_MBIT: Final = 10_000_000
 _BUSID: Final = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]")
 _INTEGER: Final = re.compile(r"-?(?:0[xX][0-9a-fA-F]{1,16}|[0-9]{1,18})")
+_LARGEST: Final = 1 << 64
 SWITCH_CLASS, CPU_CLASS = "0x068000", "0x068001"
 DEVICE_CLASSES: Final = ("0x03", "0x120000")  # beginnings; the second is RCCL's, of devices without a display
+NIC_CLASSES: Final = ("0x02",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
-    """A device's or NIC's element, and where it hangs."""
+    """A device's or NIC's element, or that of a PCI device with neither inside, and where it hangs."""
 
     element: Element
     pci: Element | None
@@ -56,17 +59,24 @@ def _node(root: Element) -> NodeTopology:
         raise _fault(root, f"version: got {shown(version)}, allowed: 1 (NCCL) or 2 (RCCL)")
     cpus = [each for each in root.children if each.name == "cpu"]
     _refuse_hosts(cpus)
-    gpus, nets = list[_Found](), list[_Found]()
-    for cpu in cpus:
-        for found in _below(cpu, None, PciPlace(cpu=_integer(cpu, "numaid", -1, 1 << 20))):
-            (gpus if found.element.name == "gpu" else nets).append(found)
+    everything = [
+        found for cpu in cpus for found in _below(cpu, None, PciPlace(cpu=_integer(cpu, "numaid", -1, 1 << 20)))
+    ]
+    gpus = [found for found in everything if found.element.name == "gpu"]
+    nets = [found for found in everything if found.element.name == "net"] or _of_class(everything, NIC_CLASSES)
+    has_gpus = bool(gpus)
+    gpus = gpus or _of_class(everything, DEVICE_CLASSES)
     if not gpus:
-        raise InputError("no gpu elements; a file that NCCL_TOPO_DUMP_FILE wrote has one for each device")
+        raise InputError(
+            "no gpu elements, and no pci elements of a GPU's class (0x03....); "
+            "a file that NCCL_TOPO_DUMP_FILE wrote has a gpu element for each device"
+        )
     for count, limit in ((len(gpus), DEVICES_OF_NODE), (len(nets), NICS_OF_NODE)):
         if fault := limit.fault(count):
             raise InputError(fault)
-    gpus.sort(key=lambda found: _integer(found.element, "dev", 0, 1 << 20))
-    devices = tuple(_device(found) for found in gpus)
+    if has_gpus:
+        gpus.sort(key=lambda found: _integer(found.element, "dev", 0, 1 << 20))
+    devices = tuple(_device(found, number) for number, found in enumerate(gpus))
     _refuse_twice([(found.element, str(device.dev)) for found, device in zip(gpus, devices, strict=True)], "dev")
     _refuse_twice([(found.element, device.busid) for found, device in zip(gpus, devices, strict=True)], "busid")
     medium = _medium(gpus, version)
@@ -75,8 +85,7 @@ def _node(root: Element) -> NodeTopology:
         for child in found.element.children:
             if child.name in MEDIA:
                 links.add(number, child)
-    nics = tuple(sorted((_nic(found) for found in nets), key=lambda nic: (nic.dev, nic.name)))
-    _refuse_twice([(root, str(nic.dev)) for nic in nics], "dev of net")
+    nics = [_nic(found, number) for number, found in enumerate(nets)]
     return NodeTopology(
         version=int(version),
         arch=_arch(gpus, medium),
@@ -87,7 +96,9 @@ def _node(root: Element) -> NodeTopology:
         to_switch=tuple(links.to_switch),
         to_cpu=tuple(links.to_cpu),
         unmatched=links.unmatched,
-        nics=nics,
+        to_itself=links.to_itself,
+        links_known=has_gpus,
+        nics=tuple(sorted(nics, key=lambda nic: (nic.dev, nic.name))),
     )
 
 
@@ -98,14 +109,18 @@ def _refuse_hosts(cpus: Sequence[Element]) -> None:
 
 
 def _below(parent: Element, pci: Element | None, place: PciPlace) -> Iterator[_Found]:
-    """Devices and NICs under a CPU or a PCI device, in the order of the file. Only nesting of pci elements is followed:
-    the depth of a file is limited."""
+    """Devices, NICs, and PCI devices with neither directly inside, under a CPU or a PCI device, in the order of the
+    file. Only nesting of pci elements is followed: the depth of a file is limited."""
     for child in parent.children:
         if child.name == "pci":
             speed = child.attributes.get("link_speed", "")
             link = pci_link(speed, _integer(child, "link_width", 0, 1 << 20, 0))
             above = (*place.bridges, *([_busid(parent, "busid")] if pci is not None else []))
-            yield from _below(child, child, PciPlace(cpu=place.cpu, bridges=above, links=(*place.links, link)))
+            here = PciPlace(cpu=place.cpu, bridges=above, links=(*place.links, link))
+            inside = list(_below(child, child, here))
+            if all(found.pci is not child for found in inside):
+                yield _Found(element=child, pci=child, place=here)
+            yield from inside
         elif child.name == "gpu" and pci is not None:
             yield _Found(element=child, pci=pci, place=place)
         elif child.name == "nic":
@@ -114,26 +129,36 @@ def _below(parent: Element, pci: Element | None, place: PciPlace) -> Iterator[_F
                     yield _Found(element=net, pci=pci, place=place)
 
 
-def _device(found: _Found) -> TopologyDevice:
+def _of_class(everything: Sequence[_Found], classes: tuple[str, ...]) -> list[_Found]:
+    """PCI devices of classes that begin so, by bus id, which is how drivers number devices that are alike."""
+    pcis = [found for found in everything if found.element.name == "pci"]
+    chosen = [found for found in pcis if found.element.attributes.get("class", "").lower().startswith(classes)]
+    return sorted(chosen, key=lambda found: _busid(found.element, "busid"))
+
+
+def _device(found: _Found, number: int) -> TopologyDevice:
     assert found.pci is not None, "a gpu element is read only below a pci element"
-    dev = _integer(found.element, "dev", 0, 1 << 20)
+    dev = _integer(found.element, "dev", 0, 1 << 20) if found.element.name == "gpu" else number
     return TopologyDevice(dev=dev, busid=_busid(found.pci, "busid"), place=found.place)
 
 
-def _nic(found: _Found) -> TopologyNic:
-    speed = _integer(found.element, "speed", -1, MOST_MBIT, 0)
+def _nic(found: _Found, number: int) -> TopologyNic:
+    """A net element, or a PCI device of a NIC's class, whose speed the file does not say."""
+    is_net = found.element.name == "net"
+    speed = _integer(found.element, "speed", -_LARGEST, _LARGEST, 0)
     return TopologyNic(
-        dev=_integer(found.element, "dev", 0, 1 << 20),
+        dev=_integer(found.element, "dev", 0, 1 << 20) if is_net else number,
         name=found.element.attributes.get("name", ""),
         busid="" if found.pci is None else _busid(found.pci, "busid"),
-        mbit_per_s=speed if speed > 0 else SLOWEST_MBIT,
+        mbit_per_s=0 if not is_net else speed if speed > 0 else SLOWEST_MBIT,
         place=found.place,
     )
 
 
 def _medium(gpus: Sequence[_Found], version: str) -> Medium:
-    """The links that the file has, or would have."""
-    of_file: Medium = "xgmi" if version == "2" else "nvlink"
+    """The links that the file has, or would have. Version 1 was RCCL's, too, before it had its own."""
+    named = {child.name for found in gpus for child in found.element.children}
+    of_file: Medium = "xgmi" if version == "2" or ("xgmi" in named and "nvlink" not in named) else "nvlink"
     for found in gpus:
         for child in found.element.children:
             if child.name in MEDIA and child.name != of_file:
@@ -147,9 +172,9 @@ def _arch(gpus: Sequence[_Found], medium: Medium) -> DeviceArch:
     first: DeviceArch | None = None
     for found in gpus:
         if medium == "nvlink":
-            arch = arch_of_sm(_integer(found.element, "sm", 0, 10_000))
+            arch = arch_of_sm(_integer(found.element, "sm", 0, 10_000, 0))
         else:
-            arch = arch_of_gcn(_text(found.element, "gcn"))
+            arch = arch_of_gcn(found.element.attributes.get("gcn", ""))
         first = first or arch
         if arch != first:
             raise _fault(found.element, f"got a device of {arch.name} beside one of {first.name}; allowed: all alike")
@@ -165,7 +190,7 @@ class _Links:
         self._told: dict[Pair, tuple[int, Element]] = {}
         self.to_switch = [0] * len(busids)
         self.to_cpu = [0] * len(busids)
-        self.unmatched = 0
+        self.unmatched = self.to_itself = 0
 
     def add(self, device: int, link: Element) -> None:
         count, target_class = _integer(link, "count", 1, MOST_LINKS), _text(link, "tclass").lower()
@@ -185,7 +210,7 @@ class _Links:
         if other is None:
             self.unmatched += count
         elif other == device:
-            raise _fault(link, f"target: got {target}, the device itself; allowed: another one")
+            self.to_itself += count
         else:
             told, _ = self._told.get((device, other), (0, link))
             self._told[device, other] = told + count, link

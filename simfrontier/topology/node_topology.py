@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
+from typing import Final
 
 from simfrontier.records import dataclass
 from simfrontier.topology.device_arch import DeviceArch, Medium
 from simfrontier.topology.pci import UNKNOWN, PciLink
 
 Pair = tuple[int, int]  # of devices, the lower first
+MOST_MBIT: Final = 10_000_000  # of a NIC, to be believed; plugins have written kbit/s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +40,8 @@ class TopologyDevice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopologyNic:
-    """A port of a NIC, `net` in the file: its number, name and nominal speed in Mbit/s; `busid` is empty where the file
-    has the NIC at a CPU, without a PCI device."""
+    """A port of a NIC, `net` in the file: its number, name and nominal speed in Mbit/s as the file has it (0: it does
+    not say); `busid` is empty where the file has the NIC at a CPU, without a PCI device."""
 
     dev: int
     name: str
@@ -48,9 +50,9 @@ class TopologyNic:
     place: PciPlace
 
     @property
-    def bytes_per_s(self) -> float:
-        """In each direction."""
-        return self.mbit_per_s * 1e6 / 8
+    def bytes_per_s(self) -> float | None:
+        """In each direction; None where the file does not say, or says what no NIC has."""
+        return self.mbit_per_s * 1e6 / 8 if 0 < self.mbit_per_s <= MOST_MBIT else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +63,8 @@ class NodeTopology:
     to_switch   [device] how many go to switches of the node (NVSwitch)
     to_cpu      [device] how many go to its CPU (POWER9)
     unmatched   links that the file has to devices that are not in it
+    to_itself   links that the file has from a device to itself
+    links_known whether the file says which links there are: not where it has no gpu elements
     """
 
     version: int
@@ -72,6 +76,8 @@ class NodeTopology:
     to_switch: tuple[int, ...]
     to_cpu: tuple[int, ...]
     unmatched: int = 0
+    to_itself: int = 0
+    links_known: bool = True
     nics: tuple[TopologyNic, ...]
 
     @property

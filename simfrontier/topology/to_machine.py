@@ -39,6 +39,9 @@ class MachineDocument:
 def machine_document(topology: NodeTopology, base: str, name: str, where: str) -> MachineDocument:
     """The machine `name` whose node is that of the XML `where`, on a machine of the catalog. Raises InputError where
     there is no such machine, or a machine file cannot hold the node."""
+    if not topology.links_known:
+        text = "no gpu elements, so that links between devices are not known; allowed: a file of NCCL_TOPO_DUMP_FILE"
+        raise InputError(text, where=where)
     machine = load_machine(base)
     below = on_base(read_toml(CATALOG / f"{base}.toml", "machine file"), CATALOG, catalog(), "machine")
     made = _Made(topology, machine, below, where)
@@ -127,6 +130,8 @@ class _Made:
             self._pci_switch()
         if topology.unmatched:
             self.left_out.append(f"{topology.unmatched} links to devices that are not in the file")
+        if topology.to_itself:
+            self.left_out.append(f"{topology.to_itself} links of devices to themselves")
         if any(topology.to_cpu):
             self.left_out.append(f"{sum(topology.to_cpu)} links between devices and CPUs")
 
@@ -243,10 +248,13 @@ class _Made:
     def _network(self, nics: PlacedNics) -> None:
         classes, of_base = self.base.link_classes, self.document["node"]
         self._used |= {PCIE, NIC}
-        speed = nics.used[0].mbit_per_s
-        if mbit(classes[NIC].bytes_per_s) != speed:
+        speed, bytes_per_s = nics.used[0].mbit_per_s, nics.used[0].bytes_per_s
+        if bytes_per_s is None:
+            why = "of which the file says nothing" if not speed else f"{speed} Mbit/s, which no NIC has"
+            self.left_out.append(f"the speed of NICs, {why} (it is that of {self.base.name})")
+        elif mbit(classes[NIC].bytes_per_s) != speed:
             source = f"{self.where}: net elements of speed {speed} (Mbit/s)"
-            self._classes[NIC]["bytes_per_s"] = _number(nics.used[0].bytes_per_s, "quoted", source)
+            self._classes[NIC]["bytes_per_s"] = _number(bytes_per_s, "quoted", source)
         if nics.bytes_per_s is not None and nearest_pci(classes[PCIE].bytes_per_s).bytes_per_s != nics.bytes_per_s:
             source = f"{self.where}: link_speed and link_width of pci elements between a NIC and its device"
             self._classes[PCIE]["bytes_per_s"] = _number(nics.bytes_per_s, "quoted", source)

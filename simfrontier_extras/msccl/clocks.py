@@ -12,20 +12,21 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    Clock = NDArray[np.uint8]
+    Clock = NDArray[np.unsignedinteger]
 
 Place = tuple[int, int]  # GPU, and number of the chunk there
 
 
 class Clocks:
-    """The clocks of all thread blocks, their flags, and who has read and written every place last; `awaited`: the
-    (thread block, step) that are waited for."""
+    """The clocks of all thread blocks, their flags, and who has read and written every place last; `most_steps`: of a
+    thread block; `awaited`: the (thread block, step) that are waited for."""
 
-    def __init__(self, num_blocks: int, awaited: set[tuple[int, int]]) -> None:
+    def __init__(self, num_blocks: int, most_steps: int, awaited: set[tuple[int, int]]) -> None:
         import numpy as np
 
         self._maximum = np.maximum
-        self.known: list[Clock] = [np.zeros(num_blocks, np.uint8) for _ in range(num_blocks)]  # up to 64 steps each
+        narrowest = np.min_scalar_type(most_steps)
+        self.known: list[Clock] = [np.zeros(num_blocks, narrowest) for _ in range(num_blocks)]
         self.awaited: dict[int, list[int]] = {}
         for block, step in sorted(awaited):
             self.awaited.setdefault(block, []).append(step)

@@ -14,14 +14,15 @@ from simfrontier_extras.msccl.read import read_algo
 
 
 def print_verdict(path: Path, as_json: bool) -> bool:
-    """Print what a file does and whether it is right; whether it is. Raises InputError for what is no such file."""
+    """Print what a file does, whether it is right and whether RCCL takes it; whether both. Raises InputError for what
+    is no such file."""
     algo = read_algo(path)
     found = verdict(algo)
     if as_json:
         typer.echo(json.dumps(_document(path, algo, found), indent=1))
     else:
         _print(path, algo, found)
-    return found.is_right
+    return found.is_right and found.is_taken
 
 
 def _document(path: Path, algo: Algo, found: Verdict) -> dict[str, Any]:
@@ -40,6 +41,9 @@ def _document(path: Path, algo: Algo, found: Verdict) -> dict[str, Any]:
         "max_bytes": algo.max_bytes,
         "is_right": found.is_right,
         "findings": list(found.findings),
+        "right_up_to_bytes": found.up_to,
+        "is_taken": found.is_taken,
+        "refusals": list(found.refusals),
         "sent_chunks": list(found.sent_chunks),
         "sent_share": [chunks / algo.chunks_per_loop for chunks in found.sent_chunks],
     }
@@ -60,4 +64,10 @@ def _print(path: Path, algo: Algo, found: Verdict) -> None:
     ways = " and ".join(
         way for way, is_for in (("in place", algo.in_place), ("out of place", algo.out_of_place)) if is_for
     )
+    if found.up_to is not None:
+        ways += f", for calls of up to {found.up_to:,} bytes"
     typer.echo(f"Right, {ways}: it computes its collective." if found.is_right else "Wrong.")
+    if not found.is_taken:
+        typer.echo("RCCL does not take this file:")
+    for text in found.refusals:
+        typer.echo(f"  {text}")

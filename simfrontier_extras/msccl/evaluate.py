@@ -8,8 +8,9 @@ thread blocks of a GPU are taken to run at once.
 
 One run is enough for every speed: who reads and writes memory that another thread block writes has to be in order with
 it by waits and messages, which is checked (`clocks`); then what every step does is the same in all runs, and a run that
-ends shows that all end. How many chunks of a step go as one message depends on their size, so that it is run with one
-chunk a message, and with as many as there can be.
+ends shows that all end. How many chunks of a step go as one message depends on their size, so that it is run as RCCL
+does the largest calls that it takes the algorithm for, and the smallest (`rccl.chunks_per_message`). What ends with the
+most messages ends with fewer, too: they need less room, and each of them waits for nothing that the others did not.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from simfrontier.records import dataclass as record
 from simfrontier_extras.msccl.clocks import Clocks
 from simfrontier_extras.msccl.memory import Content, Memory, said
 from simfrontier_extras.msccl.program import READS, RECEIVES, SENDS, WRITES, Algo, Step, ThreadBlock
-from simfrontier_extras.msccl.rccl import MAX_COUNT, MAX_FINDINGS, SLOTS, faults
+from simfrontier_extras.msccl.rccl import MAX_FINDINGS, MESSAGE_BYTES, SLOTS, chunks_per_message, faults, refusals
 
 if TYPE_CHECKING:
     from simfrontier_extras.msccl.clocks import Clock
@@ -34,36 +35,83 @@ Connection = tuple[int, int, int]  # from, to, channel
 
 @record(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What an algorithm does: what is wrong with it (nothing: it computes its collective), and how many chunks each GPU
-    sends; () where it was not run."""
+    """What an algorithm does.
+
+    findings    what is wrong with it; nothing: it computes its collective
+    refusals    why RCCL does not take its file all the same
+    up_to       the bytes of the largest calls that it is right for, where its file does not say what sizes it is for
+                and larger ones would be wrong
+    sent_chunks how many chunks each GPU sends; () where it was not run
+    """
 
     findings: tuple[str, ...]
+    refusals: tuple[str, ...] = ()
+    up_to: int | None = None
     sent_chunks: tuple[int, ...] = ()
 
     @property
     def is_right(self) -> bool:
+        """Whether it computes its collective."""
         return not self.findings
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether RCCL takes the file."""
+        return not self.refusals
 
 
 def verdict(algo: Algo) -> Verdict:
     """Whether RCCL takes the algorithm, and whether it computes its collective, in place and not, as far as it says."""
-    refused = faults(algo)
-    if refused:
-        return Verdict(findings=tuple(refused))
+    refused = tuple(refusals(algo))
+    if broken := faults(algo):
+        return Verdict(findings=tuple(broken), refusals=refused)
     findings: dict[str, None] = {}
-    runs = [(in_place, most) for in_place in (False, True) for most in (1, MAX_COUNT) if _is_for(algo, in_place)]
-    sent: tuple[int, ...] = ()
-    for in_place, most in runs:
-        run = Run(algo, in_place, most)
-        run.all()
-        where = "in place: " if in_place else "out of place: "
-        findings.update(dict.fromkeys(where + text for text in run.findings))
-        sent = tuple(run.sent_chunks)
-    return Verdict(findings=tuple(findings)[:MAX_FINDINGS], sent_chunks=sent)
+    bounds: list[int] = []
+    for in_place in [way for way in (False, True) if _is_for(algo, way)]:
+        largest, smallest = (_run(algo, in_place, most) for most in _chunks_at_once(algo))
+        where = "in place" if in_place else "out of place"
+        if largest.findings and not smallest.findings:
+            bound = _largest_right_call(algo, in_place, largest.most, smallest.most)
+            if algo.max_bytes is None:
+                bounds.append(bound)
+                continue
+            where += f", calls of more than {bound:,} bytes"
+        findings.update(dict.fromkeys(f"{where}: {text}" for text in (*largest.findings, *smallest.findings)))
+    return Verdict(
+        findings=tuple(findings)[:MAX_FINDINGS],
+        refusals=refused,
+        up_to=min(bounds, default=None),
+        sent_chunks=tuple(smallest.sent_chunks),
+    )
 
 
 def _is_for(algo: Algo, in_place: bool) -> bool:
     return algo.in_place if in_place else algo.out_of_place
+
+
+def _run(algo: Algo, in_place: bool, most: int) -> Run:
+    run = Run(algo, in_place, most)
+    run.all()
+    return run
+
+
+def _chunks_at_once(algo: Algo) -> tuple[int, int]:
+    """How many chunks of a step go as one message, for the largest calls and for the smallest; as one number where no
+    step has as many."""
+    counts = [step.count for gpu in algo.gpus for block in gpu.thread_blocks for step in block.steps]
+    few, many = (min(each, max(1, *counts)) for each in chunks_per_message(algo))
+    return few, many
+
+
+def _largest_right_call(algo: Algo, in_place: bool, wrong: int, right: int) -> int:
+    """The bytes of the largest calls whose messages hold enough chunks; so many of them are too few, or enough."""
+    while right - wrong > 1:
+        middle = (wrong + right) // 2
+        if _run(algo, in_place, middle).findings:
+            wrong = middle
+        else:
+            right = middle
+    return MESSAGE_BYTES[algo.protocol] // right * algo.chunks_per_loop
 
 
 @dataclass(slots=True)
@@ -95,7 +143,8 @@ class _Block:
 
 @dataclass
 class Run:
-    """One run of an algorithm; `messages`: what went over each connection, in order, chunk by chunk."""
+    """One run of an algorithm, with `most` chunks of a step in one message; `messages`: what went over each connection,
+    in order, chunk by chunk."""
 
     algo: Algo
     in_place: bool
@@ -110,7 +159,7 @@ class Run:
         for rank, gpu in enumerate(algo.gpus):
             self.blocks += [_Block(rank, len(self.blocks) + at, each) for at, each in enumerate(gpu.thread_blocks)]
         self.index = {(each.rank, each.block.number): each.index for each in self.blocks}
-        self.clocks = Clocks(len(self.blocks), self._awaited())
+        self.clocks = Clocks(len(self.blocks), max(len(each.block.steps) for each in self.blocks), self._awaited())
         self.under_way: dict[Connection, deque[_Message]] = {}
         self.sleeping: dict[tuple[str, object], list[_Block]] = {}
         self.sent_chunks = [0] * algo.size

@@ -18,7 +18,7 @@ from simfrontier_extras.msccl.evaluate import verdict
 from simfrontier_extras.msccl.from_lowered import algo_of
 from simfrontier_extras.msccl.homes import COLL
 from simfrontier_extras.msccl.program import Algo, Gpu
-from simfrontier_extras.msccl.rccl import MAX_THREAD_BLOCKS, faults
+from simfrontier_extras.msccl.rccl import MAX_THREAD_BLOCKS, faults, refusals
 from simfrontier_extras.msccl.read import BLOCKS, MOVED, PLACES, STEPS
 from simfrontier_extras.msccl.write import xml_of
 
@@ -114,7 +114,7 @@ def _fitting_algo(calls: Calls) -> Algo | str:
         except InputError as error:  # more transfers than are made
             why = str(error)
             continue
-        refused = faults(algo) or _too_large(algo)
+        refused = [*faults(algo), *refusals(algo)] or _too_large(algo)
         if not refused:
             found = verdict(algo)
             assert found.is_right, f"{calls.said}: {found.findings[0]}"
@@ -158,6 +158,7 @@ def _said(calls: Calls, algo: Algo) -> str:
 def _alike(written: list[Algo]) -> Iterator[str]:
     """Files between which RCCL cannot tell: it knows collective, number of GPUs and size."""
     for one, other in combinations(written, 2):
+        assert one.max_bytes is not None and other.max_bytes is not None, "made with sizes"
         overlap = one.min_bytes <= other.max_bytes and other.min_bytes <= one.max_bytes
         if (one.coll, one.size) == (other.coll, other.size) and overlap:
             yield f"{one.name}, {other.name}: for the same GPUs and sizes; RCCL takes the one that it finds first"

@@ -86,7 +86,8 @@ class Algo:
 
     `chunks_per_loop`: into how many equal chunks the call's message is cut: what an all-gather ends with, others begin
     with. A rank's count of elements has to be a multiple of it. RCCL takes the algorithm for messages of `min_bytes` to
-    `max_bytes` (0: any size), `in_place` or not, as far as it says.
+    `max_bytes` (0: any size; None: its file does not say), `in_place` or not, as far as it says. `dialect`: how the
+    head of its file differs from what RCCL's parser takes, as in files of msccl-tools.
     """
 
     name: str
@@ -97,8 +98,9 @@ class Algo:
     in_place: bool
     out_of_place: bool
     min_bytes: int
-    max_bytes: int
+    max_bytes: int | None
     gpus: tuple[Gpu, ...]
+    dialect: tuple[str, ...] = ()
 
     @property
     def size(self) -> int:

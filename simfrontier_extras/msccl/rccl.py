@@ -1,13 +1,16 @@
-"""What RCCL takes: the sizes of its structures and the rules of its parser, and what in an algorithm is against them.
+"""What RCCL takes: the sizes of its structures and messages, the rules of its parser, and what is against them.
 
 Sources, of github.com/ROCm/rccl: `src/include/msccl/msccl_struct.h` at b463f536 (steps, thread blocks, counts, widths
 of fields), `src/include/msccl/msccl_parser.h` at afd26774 (nodes), `src/misc/msccl/msccl_parser.cc` at 4bb0b4a3
-(mscclGetAlgoFromXmlFile: rules), `src/device/msccl_kernel_impl.h` at 011110de (how steps and waits are counted).
+(mscclGetAlgoFromXmlFile: rules), `src/device/msccl_kernel_impl.h` at 011110de (how steps and waits are counted);
+`src/misc/msccl/msccl_setup.cc` (mscclSetupCount), `src/init.cc` (computeBuffSizes) and `src/include/device.h` at
+0cbce2a7 (sizes of messages).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
 from simfrontier_extras.msccl.program import READS, RECEIVES, SENDS, WRITES, Algo, Chunk, Gpu, Step, ThreadBlock
@@ -23,25 +26,64 @@ MAX_FUSED: Final = 16  # MSCCL_MAX_REDUCE_FUSION
 SLOTS: Final = {"Simple": 2, "LL": 8, "LL128": 8}
 """Messages that a connection holds: of NCCL_STEPS = 8 places each takes MSCCL_CHUNKSTEPS = 4 by protocol Simple, and 1
 by the others."""
+MESSAGE_BYTES: Final = {"Simple": 2 << 20, "LL": 16 << 10, "LL128": 50_176}
+"""The largest message: what is data in the places that it takes, of a buffer of the default size (NCCL_BUFFSIZE,
+NCCL_LL_BUFFSIZE, NCCL_LL128_BUFFSIZE): all of 4 of the 8 places of 4 MiB by protocol Simple; half of one of 256 KiB by
+LL, whose flags are the other half; 7 of 8 words of one of 448 KiB by LL128."""
 MAX_FINDINGS: Final = 20
 
 
+def chunks_per_message(algo: Algo) -> tuple[int, int]:
+    """How many chunks of a step RCCL puts into one message (maxAllowedCount): for the largest calls that it takes the
+    algorithm for, and for the smallest. Calls are a multiple of the chunks, which are whole bytes."""
+    room = MESSAGE_BYTES[algo.protocol]
+    smallest = max(1, -(-algo.min_bytes // algo.chunks_per_loop))
+    largest = max(smallest, algo.max_bytes // algo.chunks_per_loop) if algo.max_bytes else max(smallest, room)
+    return min(MAX_COUNT, max(1, room // largest)), min(MAX_COUNT, max(1, room // smallest))
+
+
 def faults(algo: Algo) -> list[str]:
-    """What RCCL refuses in an algorithm, or would not do as it is written; at most 20 findings."""
-    found = []
-    for fault in _all(algo):
-        found.append(fault)
-        if len(found) == MAX_FINDINGS:
-            break
-    return found
+    """What RCCL would not do as it is written in an algorithm; at most 20 findings."""
+    return list(islice(_faults(algo), MAX_FINDINGS))
 
 
-def _all(algo: Algo) -> Iterator[str]:
+def refusals(algo: Algo) -> list[str]:
+    """What RCCL refuses in an algorithm that could be run: its file's dialect, and what is too large for RCCL's
+    structures; at most 20 findings."""
+    return list(islice(_refusals(algo), MAX_FINDINGS))
+
+
+def _faults(algo: Algo) -> Iterator[str]:
     yield from _of_algo(algo)
     for gpu in algo.gpus:
-        yield from _of_gpu(algo, gpu)
+        yield from _of_gpu(gpu)
         for block in gpu.thread_blocks:
             yield from _of_block(algo, gpu, block)
+
+
+def _refusals(algo: Algo) -> Iterator[str]:
+    yield from algo.dialect
+    if algo.size > MAX_SUBS:
+        yield f"{algo.size} GPUs; RCCL takes up to {MAX_SUBS}"
+    for gpu in algo.gpus:
+        yield from _too_large(algo, gpu)
+
+
+def _too_large(algo: Algo, gpu: Gpu) -> Iterator[str]:
+    at, blocks = f"gpu {gpu.number}", gpu.thread_blocks
+    if len(blocks) > MAX_THREAD_BLOCKS:
+        yield f"{at}: {len(blocks)} thread blocks; RCCL takes up to {MAX_THREAD_BLOCKS}"
+    nodes = 1 + algo.size + len(blocks) + sum(len(block.steps) for block in blocks)
+    if nodes > MAX_NODES:
+        yield f"{at}: {nodes} elements to read for it; RCCL takes up to {MAX_NODES}"
+    for verb, ends in _connections(blocks):
+        for channel in sorted({channel for channel, _ in ends}):
+            num = sum(1 for other, _ in ends if other == channel)
+            if num > MAX_PEERS:
+                yield f"{at}: {num} thread blocks {verb} others on channel {channel}; RCCL takes up to {MAX_PEERS}"
+    for block in blocks:
+        if len(block.steps) > MAX_STEPS:
+            yield f"{at}, thread block {block.number}: {len(block.steps)} steps; RCCL takes up to {MAX_STEPS}"
 
 
 def _of_algo(algo: Algo) -> Iterator[str]:
@@ -51,36 +93,26 @@ def _of_algo(algo: Algo) -> Iterator[str]:
         yield "is neither for calls in place nor for others, so that it is never taken"
     if algo.max_bytes and algo.max_bytes < algo.min_bytes:
         yield f"maxBytes {algo.max_bytes} is less than minBytes {algo.min_bytes}, so that it is never taken"
-    if algo.size > MAX_SUBS:
-        yield f"{algo.size} GPUs; RCCL takes up to {MAX_SUBS}"
 
 
-def _of_gpu(algo: Algo, gpu: Gpu) -> Iterator[str]:
+def _of_gpu(gpu: Gpu) -> Iterator[str]:
     at = f"gpu {gpu.number}"
     blocks = gpu.thread_blocks
     if [block.number for block in blocks] != list(range(len(blocks))):
         yield f"{at}: its thread blocks are not numbered from 0 on without a gap"
     if not blocks:
         yield f"{at}: has no thread block"
-    if len(blocks) > MAX_THREAD_BLOCKS:
-        yield f"{at}: {len(blocks)} thread blocks; RCCL takes up to {MAX_THREAD_BLOCKS}"
-    nodes = 1 + algo.size + len(blocks) + sum(len(block.steps) for block in blocks)
-    if nodes > MAX_NODES:
-        yield f"{at}: {nodes} elements to read for it; RCCL takes up to {MAX_NODES}"
-    yield from _of_connections(at, blocks)
-
-
-def _of_connections(at: str, blocks: tuple[ThreadBlock, ...]) -> Iterator[str]:
-    for verb, ends in (
-        ("send to", [(block.channel, block.send) for block in blocks if block.send is not None]),
-        ("receive from", [(block.channel, block.recv) for block in blocks if block.recv is not None]),
-    ):
+    for verb, ends in _connections(blocks):
         for channel, peer in sorted({end for end in ends if ends.count(end) > 1}):
             yield f"{at}: several thread blocks {verb} gpu {peer} on channel {channel}"
-        for channel in sorted({channel for channel, _ in ends}):
-            num = sum(1 for other, _ in ends if other == channel)
-            if num > MAX_PEERS:
-                yield f"{at}: {num} thread blocks {verb} others on channel {channel}; RCCL takes up to {MAX_PEERS}"
+
+
+def _connections(blocks: tuple[ThreadBlock, ...]) -> tuple[tuple[str, list[tuple[int, int]]], ...]:
+    """Ends of connections of a GPU's thread blocks, as (channel, peer)."""
+    return (
+        ("send to", [(block.channel, block.send) for block in blocks if block.send is not None]),
+        ("receive from", [(block.channel, block.recv) for block in blocks if block.recv is not None]),
+    )
 
 
 def _of_block(algo: Algo, gpu: Gpu, block: ThreadBlock) -> Iterator[str]:
@@ -90,8 +122,6 @@ def _of_block(algo: Algo, gpu: Gpu, block: ThreadBlock) -> Iterator[str]:
             yield f"{at}: {name} {peer} is no other GPU of 0 to {algo.size - 1}"
     if not 0 <= block.channel < algo.num_channels:
         yield f"{at}: channel {block.channel} is none of 0 to {algo.num_channels - 1}"
-    if len(block.steps) > MAX_STEPS:
-        yield f"{at}: {len(block.steps)} steps; RCCL takes up to {MAX_STEPS}"
     numbers = {other.number: len(other.steps) for other in gpu.thread_blocks}
     for number, step in enumerate(block.steps):
         for text in _of_step(algo, gpu, block, step, numbers):

@@ -1,6 +1,8 @@
 """Reading an MSCCL algorithm file, which is not trusted: bounded, without document types and entities of its own.
 
-Attributes that nothing here reads are passed over, as RCCL's parser does.
+Attributes that nothing here reads are passed over, as RCCL's parser does. Files of msccl-tools are read, too, though
+RCCL's parser refuses them: they lack some attributes of `algo`, and call a reduce-scatter otherwise
+(microsoft/msccl-tools `msccl/language/ir.py`, ir_to_xml, and `collectives.py`, at 0448b1d8).
 """
 
 from __future__ import annotations
@@ -16,13 +18,15 @@ from simfrontier_extras.msccl.program import BUFFERS, COLLECTIVES, PROTOCOLS, TY
 ALGO_FILE: Final = FileLimit(
     most_bytes=16 << 20, why="some 130 bytes a step: a ring of 32 GPUs in 16 channels takes 4 MB, 50,000 steps 7 MB"
 )
-STEPS: Final = Limit(most=50_000, what="steps", why="4 kB each where 4,096 thread blocks wait for each other: 200 MB")
+STEPS: Final = Limit(most=50_000, what="steps", why="8 kB each where 4,096 thread blocks wait for each other: 400 MB")
 BLOCKS: Final = Limit(most=4_096, what="thread blocks", why="every step notes which step of each block is over")
-MOVED: Final = Limit(most=250_000, what="chunks in all steps", why="some 8 us each to follow, four times: 8 s")
+MOVED: Final = Limit(most=250_000, what="chunks in all steps", why="some 8 us each to follow, 4 to 16 times: 8 to 32 s")
 PLACES: Final = Limit(most=1_000_000, what="chunks of all GPUs", why="every one is compared with what it should hold")
 LARGEST: Final = 1 << 50  # of any number in such a file; sizes are in bytes
 _DIGITS: Final = 17
 _LEVELS: Final = ("algo", "gpu", "tb", "step")
+_LACKED: Final = ("outofplace", "minBytes", "maxBytes")  # by files of msccl-tools
+_REDUCE_SCATTER: Final = "reduce_scatter"  # as msccl-tools calls it
 
 Named = TypeVar("Named", bound=str)
 Attributes = Mapping[str, str]
@@ -200,15 +204,23 @@ class _Reader:
             )
         chunks = self._int(attributes, "nchunksperloop", least=1)
         self._count(PLACES, chunks * size)
+        lacked = [key for key in _LACKED if key not in attributes]
+        dialect = [f"it lacks {', '.join(lacked)}, which RCCL asks for"] if lacked else []
+        coll = attributes.get("coll", "")
+        if coll == _REDUCE_SCATTER:
+            dialect.append(f"its coll is {shown(coll)}, which RCCL calls {shown('reducescatter')}")
+            attributes = {**attributes, "coll": "reducescatter"}
+        in_place = self._bool(attributes, "inplace")
         return Algo(
             name=attributes.get("name", ""),
             coll=self._one_of(attributes, "coll", COLLECTIVES),
             protocol=self._one_of(attributes, "proto", PROTOCOLS),
             num_channels=self._int(attributes, "nchannels", least=1),
             chunks_per_loop=chunks,
-            in_place=self._bool(attributes, "inplace"),
-            out_of_place=self._bool(attributes, "outofplace"),
-            min_bytes=self._int(attributes, "minBytes"),
-            max_bytes=self._int(attributes, "maxBytes"),
+            in_place=in_place,
+            out_of_place=self._bool(attributes, "outofplace") if "outofplace" in attributes else not in_place,
+            min_bytes=self._int(attributes, "minBytes") if "minBytes" in attributes else 0,
+            max_bytes=self._int(attributes, "maxBytes") if "maxBytes" in attributes else None,
             gpus=gpus,
+            dialect=tuple(dialect),
         )

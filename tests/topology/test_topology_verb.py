@@ -150,12 +150,12 @@ def test_the_only_base_that_fits_is_named(tmp_path: Path) -> None:
             "--version: got 1, allowed: 2, which has xgmi elements, as gfx90a devices need",
         ),
         (("frontier", "--version", "3"), "--version: got 3, allowed: 1 (NCCL) or 2 (RCCL)"),
-        (("frontier", "--arch", "gfx90"), '--arch: got "gfx90"; did you mean "gfx90a"?'),
+        (("frontier", "--arch", "gfx9a"), '--arch: got "gfx9a"; did you mean "gfx90a"?'),
         (("frontier", "--base", "frontier"), "--base: not for frontier, a machine; allowed: --out, --arch, --version"),
         (
             ("toy-quad",),
             "--arch: missing: what the devices of toy-quad are is not known; "
-            "allowed: sm60, sm70, sm80, sm86, sm90, sm100, gfx908, gfx90a, gfx942, or none",
+            "allowed: sm60, sm70, sm80, sm86, sm90, sm100, gfx908, gfx90a, gfx942, gfx950, or none",
         ),
         (
             ("toy-quad", "--arch", "none"),

@@ -10,7 +10,7 @@ from simfrontier_extras.msccl.evaluate import verdict
 from simfrontier_extras.msccl.read import parse
 
 HEAD = 'name="x" proto="{proto}" nchannels="{channels}" nchunksperloop="{chunks}" ngpus="{gpus}" coll="{coll}"'
-REST = ' inplace="{inplace}" outofplace="{outofplace}" minBytes="0" maxBytes="0"'
+REST = ' inplace="{inplace}" outofplace="{outofplace}" minBytes="{least}" maxBytes="{most}"'
 OUT, IN = (0, 1), (1, 0)
 
 
@@ -33,10 +33,34 @@ def found(
     ways: tuple[int, int] = OUT,
     scratch: int = 0,
     proto: str = "Simple",
+    sizes: tuple[int, int] = (0, 0),
 ) -> list[str]:
-    """What is wrong with a file: of each GPU its thread blocks, all on channel 0; `ways`: in place, and out of it."""
+    """What is wrong with a file: of each GPU its thread blocks, all on channel 0; `ways`: in place, and out of it;
+    `sizes`: the least and the most bytes that it is for."""
+    text = file_of(coll, chunks, gpus, ways, scratch, proto, sizes)
+    return list(verdict(parse(text.encode(), "a file")).findings)
+
+
+def file_of(
+    coll: str,
+    chunks: int,
+    gpus: list[list[Block]],
+    ways: tuple[int, int] = OUT,
+    scratch: int = 0,
+    proto: str = "Simple",
+    sizes: tuple[int, int] = (0, 0),
+) -> str:
+    """The text of a file."""
     head = (HEAD + REST).format(
-        proto=proto, channels=1, chunks=chunks, gpus=len(gpus), coll=coll, inplace=ways[0], outofplace=ways[1]
+        proto=proto,
+        channels=1,
+        chunks=chunks,
+        gpus=len(gpus),
+        coll=coll,
+        inplace=ways[0],
+        outofplace=ways[1],
+        least=sizes[0],
+        most=sizes[1],
     )
     lines = [f"<algo {head}>"]
     for gpu, blocks in enumerate(gpus):
@@ -46,7 +70,7 @@ def found(
             lines += [f'<step s="{place}" {each}/>' for place, each in enumerate(steps)]
             lines.append("</tb>")
         lines.append("</gpu>")
-    return list(verdict(parse("\n".join([*lines, "</algo>"]).encode(), "a file")).findings)
+    return "\n".join([*lines, "</algo>"])
 
 
 def both(peer: int, *steps: str) -> list[Block]:
@@ -99,8 +123,59 @@ def test_a_connection_holds_two_messages_of_protocol_simple_and_eight_of_ll() ->
     three = summed("s i0 o0 3", "rrc i0 o0 3")
     gpus = [both(1, *three), both(0, *three)]
     (stuck,) = found("allreduce", 3, gpus)
-    assert stuck.startswith("out of place: is stuck: gpu 0, thread block 0, step 0 (s) waits until gpu 1 receives")
+    said = "is stuck: gpu 0, thread block 0, step 0 (s) waits until gpu 1 receives"
+    assert stuck.startswith(f"out of place, calls of more than {3 * 1024 * 1024:,} bytes: {said}")
     assert found("allreduce", 3, gpus, proto="LL") == []
+
+
+@pytest.mark.parametrize(
+    ("proto", "count", "message_bytes"),
+    [("Simple", 3, 2 * 1024 * 1024), ("LL", 9, 16 * 1024), ("LL128", 9, 7 * 7 * 1024)],
+)
+def test_a_step_goes_as_one_message_where_its_chunks_fit(proto: str, count: int, message_bytes: int) -> None:
+    # one step of one chunk more than a connection holds messages: two at a time leave room, one at a time does not
+    gpus = [both(peer, *summed(f"s i0 o0 {count}", f"rrc i0 o0 {count}")) for peer in (1, 0)]
+    # (calls are a multiple of the chunks, so that fewer bytes than that more make no difference)
+    two_fit = count * (message_bytes // 2)
+    assert found("allreduce", count, gpus, proto=proto, sizes=(0, two_fit + count - 1)) == []
+    (stuck,) = found("allreduce", count, gpus, proto=proto, sizes=(0, two_fit + count))
+    assert stuck.startswith(f"out of place, calls of more than {two_fit:,} bytes: is stuck")
+    (always,) = found("allreduce", count, gpus, proto=proto, sizes=(two_fit + 1, two_fit + count))
+    assert always.startswith("out of place: is stuck")
+
+
+def test_all_pairs_in_which_all_send_long_steps_first_is_right_for_the_sizes_it_is_for() -> None:
+    # like RCCL's allreduce-allpairs-8n-simple.xml: everyone sends each its piece, adds up what comes and sends that
+    size, piece = 4, 16
+    peers = {rank: [other for other in range(size) if other != rank] for rank in range(size)}
+
+    def blocks(rank: int) -> list[Block]:
+        own = rank * piece
+        out = []
+        for place, peer in enumerate(peers[rank]):
+            sum_there = f"{size - 1} {size - 2}"  # the block that adds: its last addition
+            out.append(
+                (
+                    peer,
+                    peer,
+                    [
+                        step("s", f"i{peer * piece}", "s0", piece),
+                        step("r", "i0", f"s{place * piece}", piece, awaited=1),
+                        step("s", f"i{own}", f"i{own}", piece, after=sum_there),
+                        step("r", f"i{peer * piece}", f"i{peer * piece}", piece),
+                    ],
+                )
+            )
+        adds = [
+            step("re", f"s{place * piece}", f"i{own}", piece, after=f"{place} 1", awaited=int(peer == peers[rank][-1]))
+            for place, peer in enumerate(peers[rank])
+        ]
+        return [*out, (-1, -1, adds)]
+
+    gpus = [blocks(rank) for rank in range(size)]
+    chunks, scratch = size * piece, (size - 1) * piece
+    # 16 chunks of 128 KiB fit into a message; all smaller do, too
+    assert found("allreduce", chunks, gpus, IN, scratch, sizes=(0, chunks * 128 * 1024)) == []
 
 
 def test_a_message_that_nobody_receives_is_told() -> None:
@@ -206,13 +281,22 @@ NOP = step("nop", "i-1", "o-1", 0)
         (["s i1 o0", "rrc i0 o0"], "step 0 (s): src i 1 to 1 is not within its 1 chunks"),
         (["s i0 o0", "rrc i0 o1"], "step 1 (rrc): dst o 1 to 1 is not within its 1 chunks"),
         (["s s0 o0", "rrc i0 o0"], "step 0 (s): src s 0 to 0 is not within its 0 chunks"),
-        (["s i0 o0"] * 65, "65 steps; RCCL takes up to 64"),
         ([*SUM, "re i0 o0"], None),
     ],
 )
 def test_what_rccl_refuses_is_told(steps: list[str], said: str | None) -> None:
     wrong = found("allreduce", 1, [both(1, *summed(*steps)), both(0, *summed(*SUM))])
-    assert wrong if said is None else wrong[0] == f"gpu 0, thread block 0{',' if said[:2] != '65' else ':'} {said}"
+    assert wrong if said is None else wrong[0] == f"gpu 0, thread block 0, {said}"
+
+
+def test_what_is_right_but_too_large_for_rccl_is_told() -> None:
+    # 33 chunks, each with a step of its own: 66 steps; MSCCL itself took 256, and more than 255 are counted rightly
+    for chunks in (32, 33, 150):
+        steps = summed(*(kind for at in range(chunks) for kind in (f"s i{at} o{at}", f"rrc i{at} o{at}")))
+        algo = parse(file_of("allreduce", chunks, [both(1, *steps), both(0, *steps)]).encode(), "a file")
+        said = [f"gpu {gpu}, thread block 0: {2 * chunks} steps; RCCL takes up to 64" for gpu in (0, 1)]
+        assert verdict(algo).is_right
+        assert list(verdict(algo).refusals) == (said if chunks > 32 else [])
 
 
 def test_waits_that_rccl_does_not_count_are_told() -> None:

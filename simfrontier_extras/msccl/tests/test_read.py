@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import pytest
 
 from simfrontier.errors import InputError
+from simfrontier_extras.msccl.evaluate import verdict
 from simfrontier_extras.msccl.read import parse, read_algo
 from simfrontier_extras.msccl.tests.made import made
 from simfrontier_extras.msccl.write import xml_of
+from tests.invoke import invoke
 
 FILE = xml_of(made(("ring", "all_reduce", 2, 2, 1)))
 
@@ -76,3 +80,38 @@ def test_more_steps_than_are_followed_are_refused() -> None:
     many = FILE.replace(line, "\n".join(line.replace('s="0"', f's="{n}"') for n in range(50_001)), 1)
     with pytest.raises(InputError, match="50,001 steps; allowed: up to 50,000"):
         parse(many.encode(), "f")
+
+
+def test_a_file_as_msccl_tools_write_it_is_checked_though_rccl_does_not_take_it(tmp_path: Path) -> None:
+    path = tmp_path / "tools.xml"
+    path.write_text(re.sub(' (outofplace|minBytes|maxBytes)="[0-9]*"', "", FILE))
+    wrong = path.read_text().replace('type="rrcs"', 'type="rcs"')
+    result = invoke("msccl", path)
+    assert result.code == 1
+    assert "Right, in place: it computes its collective." in result.out
+    assert "RCCL does not take this file:\n  it lacks outofplace, minBytes, maxBytes" in result.out
+    path.write_text(wrong)
+    found = json.loads(invoke("msccl", "--json", path).out)
+    assert (found["is_right"], found["is_taken"]) == (False, False)
+
+
+def test_a_file_without_sizes_is_right_up_to_a_size(tmp_path: Path) -> None:
+    # both send 5 chunks before they receive any, over a connection that holds two messages of 2 MiB: 3 chunks in one
+    step = 'type="{}" srcbuf="i" srcoff="0" dstbuf="o" dstoff="0" cnt="5" depid="-1" deps="-1" hasdep="0"'
+    gpus = "".join(
+        f'<gpu id="{gpu}" i_chunks="5" o_chunks="5" s_chunks="0"><tb id="0" send="{1 - gpu}" recv="{1 - gpu}" chan="0">'
+        f'<step s="0" {step.format("s")}/><step s="1" {step.format("rrc")}/></tb></gpu>'
+        for gpu in (0, 1)
+    )
+    head = 'name="x" proto="Simple" nchannels="1" nchunksperloop="5" ngpus="2" coll="allreduce" inplace="0"'
+    found = verdict(parse(f"<algo {head}>{gpus}</algo>".encode(), "f"))
+    assert found.is_right and found.up_to == 5 * (2 * 1024 * 1024 // 3)
+    (tmp_path / "x.xml").write_text(f"<algo {head}>{gpus}</algo>")
+    assert "Right, out of place, for calls of up to 3,495,250 bytes: it" in invoke("msccl", tmp_path / "x.xml").out
+
+
+def test_msccl_tools_reduce_scatter_is_checked() -> None:
+    text = xml_of(made(("ring", "reduce_scatter", 3, 3, 1)))
+    found = verdict(parse(text.replace('"reducescatter"', '"reduce_scatter"', 1).encode(), "f"))
+    assert found.is_right and not found.is_taken
+    assert found.refusals == ('its coll is "reduce_scatter", which RCCL calls "reducescatter"',)
