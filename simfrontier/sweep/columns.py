@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from simfrontier.sweep.rows import Row
 
 AXIS: Final = "axis:"  # before the key of an axis, in the name of its column
-TEXTS: Final = frozenset({"scenario", "plan", "fidelity", "schedule_digest", "mesh", "note", "error"})
+TEXTS: Final = frozenset({"scenario", "plan", "stack", "fidelity", "schedule_digest", "mesh", "note", "error"})
 WHOLE: Final = frozenset({"devices", "nodes", "micro_batch", "grad_accum", "peak_memory_bytes", "rank_classes"})
 TRUTHS: Final = frozenset({"fits"})
 RESULTS: Final[tuple[str, ...]] = tuple(column for column in (*COLUMNS, *MORE_COLUMNS) if column != "scenario")

@@ -16,7 +16,7 @@ from simfrontier.sweep.replayed_columns import REPLAYED
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-NO_NUMBERS = frozenset({"scenario", "plan", "note", "mesh", "fidelity", "schedule_digest", "fits"})
+NO_NUMBERS = frozenset({"scenario", "plan", "stack", "note", "mesh", "fidelity", "schedule_digest", "fits"})
 GOALS = tuple(column for column in (*COLUMNS, *MORE_COLUMNS) if column not in NO_NUMBERS)
 
 
