@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine, mesh_sizes
 from simfrontier.plan import (
@@ -94,7 +96,7 @@ class Case:
 
     def workload_of(self, shape: Shape, batch: int) -> Workload:
         """The same with another shape, of another batch."""
-        return workload_of(
+        return _workload_of(
             shape,
             batch,
             self.checkpointing,
@@ -104,6 +106,9 @@ class Case:
             self.checkpoint_every,
             self.optimizer,
         )
+
+
+_workload_of = lru_cache(maxsize=64)(workload_of)
 
 
 def case_of(name: str, options: Options, devices: int, file: ScenarioFile, shape: Shape, machine: Machine) -> Case:
