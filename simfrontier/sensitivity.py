@@ -10,9 +10,9 @@ from itertools import pairwise
 from typing import Any
 
 from simfrontier.io import frozen
-from simfrontier.scenario import RequiredTable, Scenario, SensitivityTable, scenario_of
-from simfrontier.simulation import Fidelity, fullest
-from simfrontier.study import PlanOutcome, ScheduleCache, simulated
+from simfrontier.scenario import RequiredTable, Scenario, SensitivityTable, scenario_of, without_comparisons
+from simfrontier.simulation import Fidelity
+from simfrontier.study import PlanOutcome, ScheduleCache, run_case
 from simfrontier.tuning import GridSearcher, NothingFitsError
 from simfrontier.workers import Local, PerProcess, Workers
 
@@ -69,7 +69,8 @@ def run_sensitivity(
     workers: Workers | None = None,
     schedules: PerProcess[ScheduleCache] | None = None,
 ) -> Sensitivity | None:
-    """All variations of the scenario's `sensitivity` table; None if it has none. `known`: outcomes of this scenario at
+    """All variations of the scenario's `sensitivity` table; None if it has none. Each is the run with that setting, at
+    `fidelity`, or, where this is the scenario's own, at that of the variation. `known`: outcomes of this scenario at
     this fidelity, folded, which are not simulated again. `workers`: who simulates, a plan of a variation at a time
     (None: this process); `schedules`: what is built is taken from there and kept there."""
     table = scenario.file.sensitivity
@@ -103,14 +104,16 @@ def _at_size(
 ) -> Sensitivity:
     """All variations at one size, and the values that would make published ratios true."""
     plans = tuple(table.plans)
-    rates = _Rates(fidelity=fidelity, devices=devices, plans=plans, searcher=searcher)
-    rates.take(scenario, known)
+    chosen = None if fidelity == scenario.file.run.fidelity else fidelity
+    rates = _Rates(fidelity=chosen, devices=devices, plans=plans, searcher=searcher)
+    start = replace(_with(scenario, devices, {}), resolved_options=scenario.resolved_options)
+    rates.take(start, known)
     variations = [
-        (variation, _text(value), _with(scenario, {variation.key: value}))
+        (variation, _text(value), _with(start, devices, {variation.key: value}))
         for variation in table.vary
         for value in variation.values
     ]
-    found = rates.all([scenario, *(changed for _, _, changed in variations)], workers)
+    found = rates.all([start, *(changed for _, _, changed in variations)], workers)
     default, _ = next(found)
     varied = []
     for (variation, value, changed), (result, fits) in zip(variations, found, strict=True):
@@ -142,10 +145,10 @@ _Rate = tuple[float, bool]  # TFLOPS per device, and whether the plan fits
 
 @dataclass
 class _Rates:
-    """TFLOPS per device of the compared plans, and whether they fit (`weighed`: else all do); whatever was simulated
-    before is looked up."""
+    """TFLOPS per device of the compared plans, and whether they fit (`weighed`: else all do), as a run has them;
+    whatever was simulated before is looked up. `fidelity`: None for each scenario's own."""
 
-    fidelity: Fidelity
+    fidelity: Fidelity | None
     devices: int
     plans: tuple[str, ...]
     searcher: PerProcess[GridSearcher]
@@ -183,25 +186,11 @@ class _Rates:
                 self.known[self._key(scenario, outcome.plan)] = rate, fits
 
     def _key(self, scenario: Scenario, plan: str) -> Hashable:
-        """What a rate depends on."""
-        file = scenario.file
-        given = file.model_dump(
-            include={
-                "tune",
-                "at",
-                "model",
-                "training",
-                "engine",
-                "machine",
-                "library",
-                "nodes",
-                "perturbation",
-                "neighbour",
-            }
-        )
+        """All that a rate may depend on: the plan's options, and the whole file without the table of plans. No part of
+        it is left out for being thought to have no say."""
         search = scenario.searches.get(plan)
         searched = None if search is None else frozen(search.model_dump())
-        return plan, scenario.plans[plan], searched, file.run.placement, frozen(given)
+        return plan, scenario.plans[plan], searched, frozen(scenario.file.model_dump(exclude={"plans"}))
 
     def one(self, scenario: Scenario, plan: str) -> float:
         """The rate of a plan; here and now."""
@@ -212,22 +201,27 @@ class _Rates:
 
 
 def _rate(
-    scenario: Scenario, plan: str, devices: int, fidelity: Fidelity, weighed: bool, searcher: PerProcess[GridSearcher]
+    scenario: Scenario,
+    plan: str,
+    devices: int,
+    fidelity: Fidelity | None,
+    weighed: bool,
+    searcher: PerProcess[GridSearcher],
 ) -> _Rate:
     try:
         decided = searcher.here.resolved(scenario, (devices,), (plan,))
     except NothingFitsError:
         return math.nan, False
-    case = decided.case(plan, devices)
-    built = searcher.here.schedule_cache.of_case(decided, case)
-    step = simulated(decided, built, fidelity)
-    capacity = scenario.machine.device.hbm_bytes
-    fits = not weighed or fullest(step, built.peaks).peak_bytes <= capacity
-    return case.step_flops / step.step_s / devices / 1e12, fits
+    chosen = fidelity or scenario.file.run.fidelity
+    cache = searcher.here.schedule_cache
+    row = run_case(decided, plan, devices, chosen, exact=False, drawn=False, schedule_cache=cache).row
+    return float(row["tflops_per_device"]), bool(row["fits"]) or not weighed
 
 
-def _with(scenario: Scenario, settings: Mapping[str, Any]) -> Scenario:
-    return scenario_of(scenario.said, scenario.where, settings)
+def _with(scenario: Scenario, devices: int, settings: Mapping[str, Any]) -> Scenario:
+    """The scenario at one size with other settings, without the tables that compare its plans."""
+    document = without_comparisons(scenario.said, scenario.plans)
+    return scenario_of(document, scenario.where, settings, devices=(devices,), laid_out=False)
 
 
 def _text(value: object) -> str:
@@ -244,7 +238,7 @@ def _required(
     """Solve for the numbers in (0, 1] at which published ratios would hold, each a call of its own; the ratio falls as
     the number grows."""
     ratios = _published_ratios(scenario, rates.plans)
-    starts = [_with(scenario, wanted.given) for wanted in solved]
+    starts = [_with(scenario, rates.devices, wanted.given) for wanted in solved]
     calls = (
         (start, wanted.key, plan, ratio, rates)
         for start, wanted in zip(starts, solved, strict=True)
@@ -282,7 +276,7 @@ def _solved(scenario: Scenario, key: str, plan: str, wanted: float, rates: _Rate
     """The number at which a plan's ratio to the first is as wanted."""
 
     def ratio(value: float) -> float:
-        changed = _with(scenario, {key: value})
+        changed = _with(scenario, rates.devices, {key: value})
         return rates.one(changed, plan) / rates.one(changed, rates.plans[0])
 
     return _solve(ratio, wanted)
