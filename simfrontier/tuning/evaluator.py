@@ -57,6 +57,11 @@ class PlanOutline:
     too_big: float = 0.0  # bytes of the states of a stage, where these alone do not fit
     fault: str = ""
 
+    @property
+    def needs_bytes(self) -> float:
+        """Bytes on the fullest rank, at least as far as they are known."""
+        return self.too_big if self.estimate is None else self.estimate.peak_bytes
+
 
 @dataclass
 class PlanEvaluator:

@@ -51,12 +51,11 @@ def ordered(kept: list[TunedPlan], fitting: list[TunedPlan], misfits: Sequence[T
 
 
 def _next(rest: Sequence[TunedPlan], kept: Sequence[TunedPlan]) -> list[TunedPlan]:
-    """The plans that are worth a simulation, of those that were not simulated: not below a floor above the fastest (the
-    best estimate, as long as nothing is simulated), and, where some are simulated, with an estimate that would make
-    them the fastest if it were off by `MARGIN` more than any was seen to be."""
+    """The plans that are worth a simulation, of those that were not simulated: all, as long as none that fits was
+    (`kept`); then those with a floor no higher than the fastest of these, and with an estimate that would make them
+    the fastest if it were off by `MARGIN` more than any was seen to be."""
     if not kept:
-        fastest = min(plan.estimate.step_s for plan in rest)
-        return [plan for plan in rest if plan.estimate.floor_s <= fastest]
+        return [*rest]
     fastest = min(plan.step_s for plan in kept)
     able = [plan for plan in rest if plan.estimate.floor_s <= fastest]
     if len(kept) < LISTED:
@@ -70,7 +69,7 @@ class Runner:
 
     def __init__(self, size: int, workers: TuneWorkers, journal: Journal, progress: Progress) -> None:
         self.size, self.workers, self.journal, self.progress = size, workers, journal, progress
-        self.faulty: list[TunedPlan] = []  # that could not be simulated
+        self.faults: dict[Candidate, str] = {}  # why plans could not be simulated
 
     def first_outlines(self, candidates: Sequence[Candidate]) -> dict[Candidate, PlanOutline]:
         """The estimates of the leanest plan of each core (grid, micro-batch, checkpointing), which has one floor."""
@@ -117,11 +116,16 @@ class Runner:
         self, fitting: Sequence[TunedPlan], count: int, capacity: float, before: Sequence[TunedPlan]
     ) -> tuple[list[TunedPlan], tuple[TunedPlan, ...]]:
         """With those simulated `before`, the first plans by their estimates, simulated, until `count` of them fit,
-        twice as many were tried, or no other is likely to be faster (`_next`); and those that do not fit."""
+        twice as many were tried, or no other is likely to be faster (`_next`); and those that do not fit. Where none of
+        twice as many fits, the others follow, those that need least memory first, until one does."""
         kept = list(before)
         misfits: list[TunedPlan] = []
         rest = list(fitting)
-        while rest and len(kept) < count and len(kept) + len(misfits) < 2 * count:
+        while rest and len(kept) < count:
+            if len(kept) + len(misfits) >= 2 * count:
+                if kept:
+                    break
+                rest.sort(key=lambda plan: (plan.estimate.peak_bytes, plan.candidate.key))
             now = _next(rest, kept)[: min(ROUND, count - len(kept))]
             if not now:
                 break
@@ -147,7 +151,7 @@ class Runner:
         for plan in plans:
             simulated = simulated_of(self.journal.get("simulated", plan.candidate.key) or {})
             if isinstance(simulated, PlanFault):
-                self.faulty.append(plan)
+                self.faults[plan.candidate] = simulated.why
             else:
                 out.append(replace(plan, simulated=simulated))
         return out

@@ -102,8 +102,9 @@ def tune(
             kept, more = runner.best(without(fitting, [*ahead, *misfits]), count, capacity, ahead)
             misfits = (*misfits, *more)
             if not kept:
-                refuse_empty(space, outlines, misfits)
-            plans = ordered(kept, without(fitting, runner.faulty), misfits)
+                refuse_empty(space, outlines, misfits, runner.faults)
+            running = [plan for plan in fitting if plan.candidate not in runner.faults]
+            plans = ordered(kept, running, misfits)
             own = runner.own(scenario, batch, capacity)
             spent, why = runner.why(plans)
         outcome = TuningOutcome(
@@ -117,7 +118,7 @@ def tune(
             own=own,
             total=len(candidates),
             too_big=sum(is_too_big(outline, capacity) for outline in outlines.values()),
-            faulty=sum(bool(outline.fault) for outline in outlines.values()) + len(runner.faulty),
+            faulty=sum(bool(outline.fault) for outline in outlines.values()) + len(runner.faults),
             misfits=misfits,
             why=why,
             time=spent,
@@ -162,8 +163,8 @@ def with_batch(scenario: Scenario, size: int, batch: int) -> Scenario:
 
 def _digest(scenario: Scenario, original: Scenario, size: int, pins: Pins, loss: LossyPolicy) -> str:
     """Of all that the results of a search depend on."""
-    numbers = [[p.key, p.value] for p in (*scenario.machine.provenance(), *scenario.library.provenance())]
+    named = [repr(value) for value in (scenario.machine, scenario.library, scenario.stack)]
     held = [dict(pins.values), loss.lossy, loss.max_error]
     files = [None if scenario.beside is None else scenario.beside.document, scenario.spread_tables]
-    parts = [__version__, scenario.document, original.document, size, *held, numbers, *files]
+    parts = [__version__, scenario.document, original.document, size, *held, *named, *files]
     return sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
