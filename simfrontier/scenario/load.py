@@ -210,7 +210,7 @@ class Scenario:
             tried.append((("required", number), {**wanted.given, wanted.key: 1.0}))
         for place, settings in tried:
             try:
-                scenario_of(self.said, self.where, settings)
+                scenario_of(self.document, self.where, settings)
             except InputError as error:
                 text = str(error.outside(self.where))
                 raise InputError(text, where=self.where, key=("sensitivity", *place)) from None
