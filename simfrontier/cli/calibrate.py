@@ -10,7 +10,7 @@ from pathlib import Path
 
 import typer
 
-from simfrontier.cli.calibrate_rows import faults_of, named_rows, program_words, tables_of, without_faults
+from simfrontier.cli.calibrate_rows import faults_of, named_rows, of_schedules, program_words, tables_of, without_faults
 from simfrontier.collectives import (
     Calibration,
     CallTable,
@@ -69,9 +69,10 @@ def calibrate(files: list[Path], out: Path, setup: Setup, labels: Labels, as_jso
     """Read everything, write the calibration, print what is in it. Raises InputError."""
     read = _read(files, setup)
     with faults_of(files):
-        read.rows, text = without_faults(named_rows(read.rows, setup))
+        rows, others = of_schedules(named_rows(read.rows, setup))
+        read.rows, faults = without_faults(rows)
         read.tables += tables_of(read.rows)
-    text = [*read.said, *text, *program_words(read.rows)]
+    text = [*read.said, *others, *faults, *program_words(read.rows)]
     known = read.known
     place = labels.where or _joined([*(one.where for _, one in known), *read.measured_on])
     programs = [*(["nccl-tests"] if read.hosts else []), *(f"{row.library} calls" for row in read.rows)]
@@ -113,6 +114,7 @@ def _read(paths: Sequence[Path], setup: Setup) -> _Read:
                 log = read_log(file, setup.packages)
                 read.tables += placed(log.tables, setup)
                 read.hosts += log.hosts
+                read.said += log.left_out
                 read.dates.append(date_of(file))
             case _:
                 rest.append(file)

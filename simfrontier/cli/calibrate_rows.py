@@ -25,6 +25,18 @@ def faults_of(files: Sequence[Path]) -> Iterator[None]:
         raise InputError(f"{', '.join(map(str, files))}: {error}") from None
 
 
+def of_schedules(rows: Sequence[CallRow]) -> tuple[list[CallRow], list[str]]:
+    """The rows of collectives that schedules have, and what is to be said of the others. Raises InputError where no row
+    is left."""
+    kept = [row for row in rows if row.collective in KINDS]
+    others = Counter(row.collective for row in rows if row.collective not in KINDS)
+    if rows and not kept:
+        raise InputError(f"{', '.join(others)}: no schedule has one; allowed: {', '.join(KINDS)}")
+    return kept, [
+        f"Left out: {counted(number, 'row')}: {kind}, which no schedule has." for kind, number in others.items()
+    ]
+
+
 def named_rows(rows: Sequence[CallRow], setup: Setup) -> list[CallRow]:
     """The rows of the library and the machine that are named. Raises InputError where none is and there are several."""
     if not rows:
@@ -66,7 +78,7 @@ def tables_of(rows: Sequence[CallRow]) -> list[CallTable]:
     """A table of one point for every row; those of a group are to be merged.
 
     Ranks of which a row does not say what they are on fill one node after another. Raises InputError for machines that
-    are not known, and for calls of which a schedule has none.
+    are not known.
     """
     return [_table(row, _machine(row.machine)) for row in rows]
 
@@ -78,8 +90,6 @@ def _machine(name: str) -> Machine:
 
 
 def _table(row: CallRow, machine: Machine) -> CallTable:
-    if row.collective not in KINDS:
-        raise InputError(f"{row.collective}: no schedule has one; {nearest(row.collective, KINDS)}")
     nodes = row.nodes or -(-row.devices // machine.devices_per_node)
     return CallTable(
         kind=KINDS[row.collective],

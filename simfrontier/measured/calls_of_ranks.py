@@ -12,6 +12,7 @@ from statistics import median
 from typing import Final, NamedTuple
 
 from simfrontier.errors import InputError
+from simfrontier.io import left_out
 from simfrontier.limits import TIMED_CALLS
 from simfrontier.measured.on_nodes import on_nodes
 from simfrontier.measured.place import RowPlace
@@ -74,11 +75,7 @@ class CallsOfRanks:
 
     def said(self) -> tuple[str, ...]:
         """What is to be said of what was left out."""
-        counts = self._left_out + Counter({UNLIKE: len(self._unlike)})
-        return tuple(
-            f"Left out: {count:,} {'record' if count == 1 else 'records'}: {why}."
-            for why, count in sorted(counts.items())
-        )
+        return left_out(self._left_out + Counter({UNLIKE: len(self._unlike)}))
 
 
 def _order(what: What) -> tuple[str, int, int, int]:

@@ -8,12 +8,12 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from simfrontier.errors import InputError, near, unknown, wrong
 from simfrontier.limits import CELLS, LARGEST, LINE, LINES, SMALLEST, TABLE_FILE
 from simfrontier.measured.place import NOWHERE, RowPlace
-from simfrontier.plaintext import control_in, without_controls
+from simfrontier.plaintext import control_in
 from simfrontier.records import dataclass
 
 MAX_SHOWN: Final = 40
@@ -75,14 +75,10 @@ class Line:
         return self.integer(column) if self.cells.get(column) else None
 
 
-def read_text(path: Path, what: str, errors: Literal["strict", "replace"] = "strict") -> str:
-    """The text of a file in UTF-8, with or without a byte order mark. Raises InputError.
-
-    `errors` says what becomes of bytes that are none and of control characters, which programs colour their logs with:
-    an error, or signs that stand for them and nothing.
-    """
+def read_text(path: Path, what: str) -> str:
+    """The text of a file in UTF-8, with or without a byte order mark. Raises InputError."""
     try:
-        text = TABLE_FILE.read(path).decode("utf-8-sig", errors)
+        text = TABLE_FILE.read(path).decode("utf-8-sig")
     except OSError as error:
         raise InputError(f"cannot read this {what}: {error.strerror or error}", where=str(path)) from None
     except UnicodeDecodeError as error:
@@ -91,9 +87,9 @@ def read_text(path: Path, what: str, errors: Literal["strict", "replace"] = "str
         ) from None
     except ValueError as error:  # of its size
         raise InputError(f"cannot read this {what}: {error}", where=str(path)) from None
-    if errors == "strict" and (fault := control_in(text)):
+    if fault := control_in(text):
         raise InputError(fault, where=str(path))
-    return text if errors == "strict" else without_controls(text)
+    return text
 
 
 def read_lines(path: Path, columns: Sequence[str], called: str = "", uneven: bool = False) -> tuple[Line, ...]:

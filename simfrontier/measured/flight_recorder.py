@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from simfrontier.errors import InputError, unknown
+from simfrontier.errors import InputError, shown
 from simfrontier.io import Node, json_of, num_values, text_of
 from simfrontier.limits import RANK_FILE, RANK_VALUES, SIZE
 from simfrontier.measured.calls_of_ranks import CallsOfRanks, What
@@ -33,10 +33,6 @@ KINDS: Final[dict[str, tuple[CallKind, str]]] = {
     "broadcast": ("broadcast", "input"),
     "_broadcast_oop": ("broadcast", "input"),
 }
-OTHERS: Final = (
-    *("all_reduce_barrier", "barrier", "reduce", "_reduce_oop", "gather", "scatter", "coalesced", "all_reduce_sparse"),
-    *("allreduce_coalesced", "all_gather_into_tensor_coalesced", "reduce_scatter_tensor_coalesced"),
-)
 DONE: Final = "completed"
 STATES: Final = (DONE, "scheduled", "started")
 # Bytes of an element, by the names of c10::toString(ScalarType).
@@ -121,6 +117,12 @@ def _read_entry(calls: CallsOfRanks, entry: Node, groups: dict[str, int], setup:
         calls.leave_out("no duration")
         return 1
     group = _texts(entry.member("process_group"))
+    if group[0] not in groups and setup.devices is None:
+        calls.leave_out("of a group whose ranks no dump tells (--devices N says how many they are)")
+        return 0
+    if untyped := _untyped(entry, side):
+        calls.leave_out(f"of elements of {shown(untyped)}, whose bytes are not known")
+        return 0
     devices = groups[group[0]] if group[0] in groups else setup.devices_of(entry.where)
     seconds, num_bytes = _seconds(duration), _num_bytes(entry, side)
     if devices < 2 or num_bytes == 0 or seconds == 0.0:
@@ -135,14 +137,9 @@ def _read_entry(calls: CallsOfRanks, entry: Node, groups: dict[str, int], setup:
 
 
 def _kind(name: Node) -> tuple[CallKind, str] | None:
-    """The kind and its whole side; None for what is known and no collective of ours."""
+    """The kind and its whole side; None for what is no collective of ours."""
     match = _NAME.fullmatch(name.text())
-    word = match[1] if match else ""
-    if word in KINDS:
-        return KINDS[word]
-    if word not in OTHERS and word not in ("send", "recv"):
-        name.fail(unknown(name.value, [f"nccl:{known}" for known in (*KINDS, *OTHERS)]))
-    return None
+    return KINDS.get(match[1]) if match else None
 
 
 def _texts(group: Node) -> tuple[str, str]:
@@ -151,12 +148,17 @@ def _texts(group: Node) -> tuple[str, str]:
     return name.text(), description.text()
 
 
+def _untyped(entry: Node, side: str) -> str:
+    """A type of numbers on one side of a call that is not known; empty where all are."""
+    return next((name for dtype in entry.member(f"{side}_dtypes").items() if (name := dtype.text()) not in ELEMENT), "")
+
+
 def _num_bytes(entry: Node, side: str) -> int:
     """Bytes of all tensors of one side of a call. Raises InputError."""
     sizes, dtypes = entry.member(f"{side}_sizes"), entry.member(f"{side}_dtypes")
     total = 0
     for shape, dtype in zip(sizes.items(), dtypes.items(len(sizes.items())), strict=True):
-        element = ELEMENT[dtype.choice(ELEMENT)]
+        element = ELEMENT[dtype.text()]
         numbers = [dim.whole(0, SIZE.most) for dim in shape.items()]
         shape.within(SIZE, _product(numbers))
         total += element * _product(numbers)

@@ -22,15 +22,14 @@ _AXES: Final = ("node", "package", "gcd")
 _Call = tuple[str, str, float]  # kind, axes, message bytes
 
 
-def read_nccl_tests(path: Path, setup: Setup) -> tuple[CallRow, ...]:
-    """Times of a log of nccl-tests or rccl-tests; machine and library come from the setup. Raises InputError.
+def read_nccl_tests(path: Path, setup: Setup) -> tuple[tuple[CallRow, ...], tuple[str, ...]]:
+    """Times of a log of nccl-tests or rccl-tests, and what of it is left out; machine and library come from the setup.
+    Raises InputError.
 
     A log does not say what packages its ranks are on: without `setup.packages` as many of the machine's as they fill.
     """
-    tables = placed(read_log(path, setup.packages).tables, setup)
-    rows = _rows(path, tables, setup, path.name)
-    refuse_too_few(rows, str(path))
-    return rows
+    log = read_log(path, setup.packages)
+    return _rows(path, placed(log.tables, setup), setup, path.name), log.left_out
 
 
 def placed(tables: Iterable[CallTable], setup: Setup) -> tuple[CallTable, ...]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from simfrontier.errors import InputError
+from simfrontier.io import log_text
 from simfrontier.measured.calls_of_ranks import CallsOfRanks
 from simfrontier.measured.csv_calls import COLUMNS, read_calls, refuse_too_few
 from simfrontier.measured.csvfile import read_text
@@ -69,7 +70,7 @@ def readings(paths: Iterable[Path], setup: Setup) -> tuple[Reading, ...]:
 def _of_ranks(form: Written, files: Sequence[Path], setup: Setup) -> Reading:
     calls = read_inspector(files) if form == "inspector" else read_flight_recorder(files, setup)
     name = str(files[0]) if len(files) == 1 else f"{files[0]} and {len(files) - 1:,} more"
-    reading = _reading(files[0], name, calls, setup)
+    reading = _of_calls(files[0], name, calls, setup)
     return replace(reading, said=(*reading.said, *_missing_ranks(len(files), reading.rows)))
 
 
@@ -87,17 +88,25 @@ def _missing_ranks(num_files: int, rows: Sequence[CallRow]) -> tuple[str, ...]:
 def _one(path: Path, form: Written, setup: Setup) -> Reading:
     """A file that is read alone."""
     match form:
+        case "osu":
+            return _reading(path, str(path), *read_osu(path, setup))
+        case "nccl-tests":
+            return _reading(path, str(path), *read_nccl_tests(path, setup))
         case "rccl-tests-file":
-            return _reading(path, str(path), read_rccl_tests(path, setup), setup)
+            return _of_calls(path, str(path), read_rccl_tests(path, setup), setup)
         case "deepspeed-log":
-            return _reading(path, str(path), read_deepspeed_log(path, setup), setup)
+            return _of_calls(path, str(path), read_deepspeed_log(path, setup), setup)
         case "deepspeed-summary":
-            return _reading(path, str(path), read_deepspeed_summary(path, setup), setup)
+            return _of_calls(path, str(path), read_deepspeed_summary(path, setup), setup)
     return Reading(path=path, name=str(path), rows=_rows(path, form, setup))
 
 
-def _reading(path: Path, name: str, calls: CallsOfRanks, setup: Setup) -> Reading:
-    rows, said = calls.rows(name, setup), calls.said()
+def _of_calls(path: Path, name: str, calls: CallsOfRanks, setup: Setup) -> Reading:
+    return _reading(path, name, calls.rows(name, setup), calls.said())
+
+
+def _reading(path: Path, name: str, rows: tuple[CallRow, ...], said: tuple[str, ...]) -> Reading:
+    """A file with what is left out of it. Raises InputError where too little is left."""
     try:
         refuse_too_few(rows, name)
     except InputError as error:
@@ -107,15 +116,11 @@ def _reading(path: Path, name: str, calls: CallsOfRanks, setup: Setup) -> Readin
 
 def _rows(path: Path, form: Written, setup: Setup) -> tuple[CallRow, ...]:
     # Logs of jobs may hold any byte: only what is known to be another form has to be UTF-8.
-    if form in ("table", "calibration", "") and not read_text(path, "table of measurements", errors="replace").strip():
+    if form in ("table", "calibration", "") and not log_text(path, "table of measurements").strip():
         raise InputError(f"{path}: the file is empty, allowed: {ALLOWED}")
     match form:
         case "trace":
             return read_trace(path, setup)
-        case "osu":
-            return read_osu(path, setup)
-        case "nccl-tests":
-            return read_nccl_tests(path, setup)
         case "calibration":
             return read_calibration(path, setup)
         case "table":
