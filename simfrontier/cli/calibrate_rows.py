@@ -10,10 +10,10 @@ from pathlib import Path
 from simfrontier.collectives import CallTable, MeasuredPoint
 from simfrontier.errors import InputError, nearest
 from simfrontier.fitting import named
-from simfrontier.machine import Machine, catalog
+from simfrontier.machine import Machine, catalog, is_machine, machine_named
 from simfrontier.measured import CallRow, Setup, call_faults
 from simfrontier.report import counted
-from simfrontier.validation import KINDS, harnesses_of, shipped_harnesses, shipped_machine, shown_fault
+from simfrontier.validation import KINDS, harnesses_of, shipped_harnesses, shown_fault
 
 
 @contextmanager
@@ -84,9 +84,9 @@ def tables_of(rows: Sequence[CallRow]) -> list[CallTable]:
 
 
 def _machine(name: str) -> Machine:
-    if name not in catalog():
+    if not is_machine(name):
         raise InputError(f"no model of machine {name!r}; {nearest(name, catalog())}")
-    return shipped_machine(name)
+    return machine_named(name)
 
 
 def _table(row: CallRow, machine: Machine) -> CallTable:

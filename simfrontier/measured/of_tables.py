@@ -10,7 +10,7 @@ from typing import Final, cast
 
 from simfrontier.collectives import CallTable, load_calibration, read_log
 from simfrontier.errors import InputError
-from simfrontier.machine import catalog, load_machine
+from simfrontier.machine import is_machine, machine_named
 from simfrontier.measured.csv_calls import refuse_too_few
 from simfrontier.measured.place import RowPlace
 from simfrontier.measured.rows import CALL_KINDS, CallKind, CallRow
@@ -35,9 +35,9 @@ def read_nccl_tests(path: Path, setup: Setup) -> tuple[tuple[CallRow, ...], tupl
 def placed(tables: Iterable[CallTable], setup: Setup) -> tuple[CallTable, ...]:
     """Tables of a log, the ranks of each node on as few packages as the machine has for them; as the log's reader has
     them where the packages or no known machine are told."""
-    if setup.packages is not None or setup.machine not in catalog():
+    if setup.packages is not None or setup.machine is None or not is_machine(setup.machine):
         return tuple(tables)
-    each = load_machine(setup.machine).devices_per_package
+    each = machine_named(setup.machine).devices_per_package
     return tuple(replace(table, packages=table.nodes * -(-(table.ranks // table.nodes) // each)) for table in tables)
 
 
