@@ -281,6 +281,23 @@ def test_a_run_or_line_that_cannot_be_used_is_left_out_and_counted(tmp_path: Pat
     )
 
 
+def test_a_log_of_another_test_alone_is_left_out_beside_others(tmp_path: Path) -> None:
+    other = log(tmp_path, "broadcast.log", "# Collective test starting: broadcast_perf\n" + OTHER)
+    osu = tmp_path / "osu.txt"
+    osu.write_text("# OSU MPI Broadcast_of_ours Latency Test v7.5\n# Size       Avg Latency(us)\n8   1.0\n")
+    done = made(tmp_path / "out.toml", log(tmp_path), other, osu, "--json")
+    assert json.loads(done.out)["said"] == [
+        f"Left out: {other}: the run at line 4: of broadcast_perf.",
+        f'Left out: {osu} line 3: "Broadcast_of_ours Latency Test": did you mean "Broadcast Latency Test"?; here '
+        "collectives are expected.",
+    ]
+    whole = log(tmp_path, text=HEAD + ranks(2, 8) + COLUMNS + rows(TIMES))
+    ran = invoke("validate", other, whole, "--machine", "frontier", "--library", "rccl", "--json")
+    document = json.loads(ran.out)
+    assert (ran.code, list(document["tables"])) == (0, [whole.name])
+    assert f"Left out: {other}: the run at line 4: of broadcast_perf." in document["notes"]
+
+
 def test_a_rank_number_twice_is_of_two_jobs(tmp_path: Path) -> None:
     """Two tests without MPI that print at once: ranks 0 to 3 on node0 and node1, and again."""
     path = log(tmp_path, text=HEAD + HEAD + ranks() + ranks() + COLUMNS + rows(TIMES) + rows(TIMES) + TAIL)

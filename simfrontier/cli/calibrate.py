@@ -15,6 +15,7 @@ from simfrontier.collectives import (
     Calibration,
     CallTable,
     FitRecord,
+    Unusable,
     load_calibration,
     merged,
     read_log,
@@ -105,23 +106,34 @@ def _read(paths: Sequence[Path], setup: Setup) -> _Read:
     """What stands in the files, and in those of folders. Raises InputError."""
     read = _Read()
     rest: list[Path] = []
+    unusable: list[Unusable] = []
     for file in files_in(paths):
         match "calibration" if file.suffix == ".toml" else form_of(file):
             case "calibration":
                 read.known.append((file, load_calibration(file)))
                 read.tables += read.known[-1][1].calls
             case "nccl-tests" | "":
-                log = read_log(file, setup.packages)
+                try:
+                    log = read_log(file, setup.packages)
+                except Unusable as error:
+                    unusable.append(error)
+                    continue
                 read.tables += placed(log.tables, setup)
                 read.hosts += log.hosts
                 read.said += log.left_out
                 read.dates.append(date_of(file))
             case _:
                 rest.append(file)
-    for reading in readings(rest, setup):
-        read.rows += reading.rows
-        read.said += reading.said
-        read.dates.append(date_of(reading.path))
+    try:
+        for reading in readings(rest, setup):
+            read.rows += reading.rows
+            read.said += reading.said
+            read.dates.append(date_of(reading.path))
+    except Unusable as error:
+        unusable.append(error)
+    if unusable and not (read.tables or read.rows):
+        raise unusable[0]
+    read.said += [error.said for error in unusable]
     return read
 
 

@@ -38,11 +38,16 @@ _TWO_JOBS = "as in the output of two jobs at once"
 
 
 class Unusable(InputError):
-    """A run of a log, or a line of it, that gives no times; others of the same log may. `why`: as many are counted."""
+    """A line, a run or a file that is read and gives no times; others may. `why`: what such are counted as."""
 
     def __init__(self, what: str, *, where: str = "", key: Key = (), why: str = "") -> None:
         super().__init__(what, where=where, key=key)
         self.why = why or what.partition(", allowed: ")[0]
+
+    @property
+    def said(self) -> str:
+        """That it is left out, of a file beside others."""
+        return f"Left out: {self.where}: {self.why}."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

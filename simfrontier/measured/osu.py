@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from simfrontier.collectives import Unusable
 from simfrontier.errors import InputError, nearest, wrong
 from simfrontier.io import left_out, log_text
 from simfrontier.limits import LOG_LINE
@@ -64,7 +65,7 @@ def read_osu(path: Path, setup: Setup) -> tuple[tuple[CallRow, ...], tuple[str, 
     every = list(_entries(path))
     entries = [entry for entry in every if not entry.fault]
     if every and not entries:
-        raise InputError(_said(every[0]), where=str(every[0].place))
+        raise Unusable(_said(every[0]), where=str(every[0].place))
     said = left_out(Counter(entry.fault for entry in every if entry.fault), "line")
     machine, library, devices = setup.machine_of(str(path)), setup.library_of(str(path)), setup.devices_of(str(path))
     rows = tuple(

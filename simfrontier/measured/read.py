@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from simfrontier.collectives import Unusable
 from simfrontier.errors import InputError
 from simfrontier.io import log_text
 from simfrontier.measured.calls_of_ranks import CallsOfRanks
@@ -54,17 +55,27 @@ def read_any(path: Path, setup: Setup) -> tuple[CallRow, ...]:
 
 
 def readings(paths: Iterable[Path], setup: Setup) -> tuple[Reading, ...]:
-    """The same of several files and folders; files of the ranks of a job are one reading. Raises InputError."""
+    """The same of several files and folders; files of the ranks of a job are one reading. Logs of other tests alone are
+    left out beside others. Raises InputError."""
     files = [(file, form_of(file)) for file in files_in(paths)]
     done: list[Reading] = []
     together: set[Written] = set()
+    unusable: list[Unusable] = []
     for file, form in files:
         if form not in OF_RANKS:
-            done.append(_one(file, form, setup))
+            try:
+                done.append(_one(file, form, setup))
+            except Unusable as error:
+                unusable.append(error)
         elif form not in together:
             together.add(form)
             done.append(_of_ranks(form, [each for each, its in files if its == form], setup))
-    return tuple(done)
+    if not unusable:
+        return tuple(done)
+    if not done:
+        raise unusable[0]
+    first = replace(done[0], said=(*done[0].said, *(error.said for error in unusable)))
+    return first, *done[1:]
 
 
 def _of_ranks(form: Written, files: Sequence[Path], setup: Setup) -> Reading:
