@@ -9,7 +9,8 @@ by process group (`collective_seq_id`, `op_id`). `pg_config` lists the ranks of 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -51,9 +52,10 @@ _RANKS: Final = re.compile(r"\[ ?\d{1,9}(, ?\d{1,9})* ?\]")
 def read_flight_recorder(paths: Sequence[Path], setup: Setup) -> CallsOfRanks:
     """The calls of the dumps of some or all ranks; the size of a group that no dump tells comes from the setup. Raises
     InputError: one line that names file, key and fault."""
-    calls, untimed = CallsOfRanks(), 0
+    calls, untimed, ranks_of = CallsOfRanks(), 0, Counter[Hashable]()
     for path in paths:
-        untimed += _read_dump(calls, Node(_document(path), str(path)), setup)
+        untimed += _read_dump(calls, ranks_of, Node(_document(path), str(path)), setup)
+    calls.refuse_repeats(ranks_of)
     if untimed and calls.is_empty:
         raise InputError(
             f"{paths[0]}: {untimed:,} calls, and no duration of any; allowed: dumps of a job with "
@@ -81,14 +83,16 @@ def _document(path: Path) -> Any:
     return json_of(text, str(path), TITLE)
 
 
-def _read_dump(calls: CallsOfRanks, top: Node, setup: Setup) -> int:
-    """Add the calls of a dump; how many are without a duration."""
+def _read_dump(calls: CallsOfRanks, ranks_of: Counter[Hashable], top: Node, setup: Setup) -> int:
+    """Add the calls of a dump, and to `ranks_of` that a rank tells of them; how many are without a duration."""
     version = top.member("version")
     if not _VERSION.fullmatch(version.text()):
         version.wrong("2.0 or another 2")
     groups = _groups(top.member("pg_config"))
     entries = top.optional("entries")  # torch leaves out an empty list
-    return 0 if entries is None else sum(_read_entry(calls, entry, groups, setup) for entry in entries.items())
+    if entries is None:
+        return 0
+    return sum(_read_entry(calls, ranks_of, entry, groups, setup) for entry in entries.items())
 
 
 def _groups(config: Node) -> dict[str, int]:
@@ -102,7 +106,9 @@ def _groups(config: Node) -> dict[str, int]:
     return sizes
 
 
-def _read_entry(calls: CallsOfRanks, entry: Node, groups: dict[str, int], setup: Setup) -> int:
+def _read_entry(
+    calls: CallsOfRanks, ranks_of: Counter[Hashable], entry: Node, groups: dict[str, int], setup: Setup
+) -> int:
     """Add a call, or count why not; 1 where it has no duration."""
     named = _kind(entry.member("profiling_name"))
     if named is None or entry.member("is_p2p").flag():
@@ -129,6 +135,7 @@ def _read_entry(calls: CallsOfRanks, entry: Node, groups: dict[str, int], setup:
         calls.leave_out("of one rank, or without bytes or time")
         return 0
     key = (*group, *(entry.member(name).whole(0) for name in ("collective_seq_id", "op_id")))
+    ranks_of[key] += 1
     try:
         calls.add(key, What(kind=kind, devices=devices, nodes=setup.nodes, num_bytes=num_bytes), seconds)
     except InputError as error:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from simfrontier.errors import InputError
 from simfrontier.measured import Reading, Setup, readings
 from simfrontier.measured.read import read_any
 from tests.measured.tables import refused
@@ -122,6 +123,14 @@ def test_a_call_that_cannot_be_used_is_left_out_and_counted(tmp_path: Path, chan
     reading = read(written(tmp_path / "rank_0", dump(GATHER, REDUCE, GATHER | {"collective_seq_id": 9} | changes)))
     assert len(reading.rows) == 2
     assert reading.said[0] == f"Left out: 1 record{said}."
+
+
+def test_calls_that_more_ranks_tell_than_a_group_has_are_of_two_jobs(tmp_path: Path) -> None:
+    """The dumps of two jobs of 4 ranks in one folder: their groups have the same names, and no call is one job's."""
+    for rank in range(8):
+        written(tmp_path / f"rank_{rank}", dump(GATHER, REDUCE))
+    with pytest.raises(InputError, match="2 records: told by more ranks than the group has, as by those of two jobs"):
+        readings([tmp_path], SETUP)
 
 
 def test_dumps_that_torch_has_written_say_that_they_have_no_durations() -> None:
