@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -14,6 +15,7 @@ from simfrontier.plaintext import without_controls
 LONGEST_PREFIX: Final = (
     200  # characters before a line, e.g. [prterun-frontier00001-12345@1,0][frontier00001:678]<stdout>:
 )
+MOST_PREFIXES: Final = 256  # of one log: each is tried at every line
 # Lines that benchmarks and DeepSpeed print from their first column on.
 _AT_START: Final = re.compile(
     r"#[ \t]*(?:OSU |Size |Using devices|nThread |Rank +[0-9]|size +count |nccl-tests |Collective test )"
@@ -43,7 +45,8 @@ def plain_log(text: str) -> str:
     numbers in it (rank, time) may differ from line to line.
     """
     text = without_controls(text.replace("\r\n", "\n").replace("\r", "\n"))
-    found = {_pattern(prefix) for match in _AT_START.finditer(text) if (prefix := _before(text, match.start()))}
+    prefixes = (_before(text, match.start()) for match in _AT_START.finditer(text))
+    found = [pattern for pattern, _ in Counter(map(_pattern, filter(None, prefixes))).most_common(MOST_PREFIXES)]
     return re.sub(f"^(?:{'|'.join(sorted(found, reverse=True))})", "", text, flags=re.MULTILINE) if found else text
 
 
