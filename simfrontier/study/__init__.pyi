@@ -7,6 +7,7 @@ from .outcome import (
     TIMES as TIMES,
     Cell as Cell,
     PlanOutcome as PlanOutcome,
+    advised as advised,
     outcome_of as outcome_of,
     run_case as run_case,
 )

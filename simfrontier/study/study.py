@@ -105,6 +105,7 @@ def completed(scenario: Scenario, outcomes: list[PlanOutcome]) -> list[PlanOutco
         row["scaling_efficiency"] = own / base
         size = outcome.devices
         row["speedup"] = pace.get((outcome.plan, size), math.nan) / pace.get((first, size), math.nan)
+        row["note"] = "; ".join(outcome.advice)
         if not row["fits"]:
             row["note"] = _too_big(scenario, outcome, outcomes)
             row.update(dict.fromkeys(TIMES, ""))
@@ -124,7 +125,7 @@ def _too_big(scenario: Scenario, outcome: PlanOutcome, outcomes: list[PlanOutcom
     parts = ", ".join(f"{name} {written(size, 'bytes')}" for name, size in largest)
     others = [o.plan for o in outcomes if o.devices == outcome.devices and o.row["fits"]]
     sizes = [o.devices for o in outcomes if o.plan == outcome.plan and o.row["fits"]]
-    advice = []
+    advice = [*outcome.advice]
     if sizes:
         advice.append(f"this plan fits from {min(sizes)} devices on")
     if others:
