@@ -81,3 +81,13 @@ def test_compare_tells_the_default_grid(tmp_path: Any) -> None:
     ran = invoke("compare", *given, "--set", "model.num_layers=2", "--out", tmp_path / "out")
     told = "megatron: tensor = 1, pipeline = 1 (the default); try --set plans.megatron.tensor=8."
     assert told in ran.out and told in (tmp_path / "out" / "index.html").read_text()
+
+
+def test_explain_says_the_same(tmp_path: Any) -> None:
+    scenario = tmp_path / "long.toml"
+    scenario.write_text(
+        'name = "long"\ntitle = "long"\nmachine.name = "frontier"\nmodel.name = "gpt-20b"\nmodel.sequence = 65536\n'
+        "run.devices = [128]\n[plans.zero3]\n"
+    )
+    ran = invoke("explain", scenario, "--plan", "zero3")
+    assert ran.code == 1 and settings_in(ran.err) == {"model.attention": "fused"}

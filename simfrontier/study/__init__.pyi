@@ -1,3 +1,4 @@
+from .advice import advice_on as advice_on, shortage as shortage
 from .export_format import ExportFormat as ExportFormat
 from .neighbour import neighbour_of as neighbour_of
 from .outcome import (

@@ -31,7 +31,7 @@ from simfrontier.errors import InputError
 from simfrontier.records import dataclass
 from simfrontier.scenario import Case, Scenario
 from simfrontier.simulation import Fidelity, MemoryTimeline, SimulatedStep, fullest
-from simfrontier.study.advice import advice
+from simfrontier.study.advice import advice_on
 from simfrontier.study.over_steps import different, mean_row
 from simfrontier.study.schedule_cache import BuiltSchedule, ScheduleCache, simulated
 from simfrontier.trace import TraceFile
@@ -145,8 +145,7 @@ def run_case(
 
 def advised(scenario: Scenario, case: Case, outcome: PlanOutcome) -> PlanOutcome:
     """The outcome of a case with advice on its grid and its memory."""
-    need, activations = int(outcome.row["peak_memory_bytes"]), outcome.at_peak.get("activations", 0)
-    return replace(outcome, advice=advice(scenario, case, need, activations))
+    return replace(outcome, advice=advice_on(scenario, case, int(outcome.row["peak_memory_bytes"]), outcome.at_peak))
 
 
 def outcome_of(

@@ -255,3 +255,14 @@ def test_where_nothing_fits_the_need_and_the_smallest_change_are_told() -> None:
     assert re.search("smallest change that opens the space: states = (zero2|zero3|.*/all)$", message)
     with pytest.raises(NothingFitsError, match=r"smallest change that opens the space: (16|32|64) devices"):
         tune(scenario(8, 64, hidden=4096, hbm_bytes=1.1e9))
+
+
+def test_where_only_fused_attention_fits_it_is_the_smallest_change() -> None:
+    """16 heads × 8,192² scores of two bytes are 2.1 GB each, several of which are alive in a backward."""
+    small = scenario_of(scenario(1, 1).document, "small.toml", {"model.sequence": 8192}, laid_out=False)
+    settings = {"machine.overrides.device.hbm_bytes": 4e9}
+    with pytest.raises(NothingFitsError, match=r'smallest change that opens the space: model.attention = "fused"$'):
+        tune(scenario_of(small.document, "small.toml", settings, laid_out=False))
+    assert tune(
+        scenario_of(small.document, "small.toml", {**settings, "model.attention": "fused"}, laid_out=False)
+    ).plans
