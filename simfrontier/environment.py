@@ -12,7 +12,7 @@ from simfrontier.cost import Prices
 from simfrontier.errors import InputError
 from simfrontier.records import dataclass
 from simfrontier.scenario import Scenario, scenario_of, without_comparisons
-from simfrontier.stack import load_stack, stacks_of
+from simfrontier.stack import NONE, Stack, stacks_of
 from simfrontier.tuning import SmallSchedules, estimate
 
 Key = Literal["stack", "library.name"]
@@ -33,14 +33,12 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """What is assumed of the environment at a size, and the alternatives. `stack`: the one that the scenario names
-    (None: kernels as fused as the model's graph, and no host time but that of hooks), with its title; `library`: as
-    the scenario has it, with its title. `bands`: by plan, the shortest and the longest step over all of these, over
-    what is assumed."""
+    """What is assumed of the environment at a size, and the alternatives. `stacks`: by plan, name and title of what it
+    runs by; `library`: as the scenario has it, with its title. `bands`: by plan, the shortest and the longest
+    step over all of these, over what is assumed."""
 
     devices: int
-    stack: str | None
-    stack_title: str
+    stacks: Mapping[str, str]
     library: str
     library_title: str
     alternatives: tuple[Alternative, ...]
@@ -58,8 +56,7 @@ def environment_of(scenario: Scenario, devices: int) -> Environment | None:
     factors = {plan: [1.0, *(each.factors[plan] for each in alternatives if plan in each.factors)] for plan in own}
     return Environment(
         devices=devices,
-        stack=scenario.file.stack,
-        stack_title="" if scenario.stack is None else scenario.stack.title,
+        stacks={plan: _title(scenario.of(plan, devices).stack) for plan in scenario.plans},
         library=scenario.library.name,
         library_title=scenario.library.title,
         alternatives=alternatives,
@@ -67,29 +64,41 @@ def environment_of(scenario: Scenario, devices: int) -> Environment | None:
     )
 
 
+def _title(stack: Stack | None) -> str:
+    return "none: kernels as fused as the model" if stack is None else f"{stack.name}: {stack.title}"
+
+
 def _alternatives(scenario: Scenario, steps: _Steps, own: Mapping[str, float]) -> Iterator[Alternative]:
     """Those with which any of the plans has a step."""
-    said = without_comparisons(scenario.said, scenario.plans)
+    said = without_comparisons(scenario.document, scenario.plans)
     families = {plan: scenario.plans[plan].family for plan in own}
     of_stacks = {plan: stacks_of(family) for plan, family in families.items()}
     tried: tuple[tuple[Key, Iterable[str]], ...] = (
-        ("stack", dict.fromkeys(name for names in of_stacks.values() for name in names)),
+        ("stack", dict.fromkeys([*(name for names in of_stacks.values() for name in names), NONE])),
         ("library.name", environments_of(scenario.library.name)),
     )
     for key, values in tried:
         for value in values:
-            if value == scenario.file.stack:
-                continue
             try:
                 changed = scenario_of(said, scenario.where, {key: value}, devices=(steps.devices,), laid_out=False)
                 changed = replace(changed, resolved_options=scenario.resolved_options)  # grids that were searched for
             except InputError:  # its keys do not go with the scenario's, or with its machine
                 continue
-            goes = {plan for plan in own if key != "stack" or value in of_stacks[plan]}
+            goes = {
+                plan
+                for plan in own
+                if key != "stack" or _is_other(value, scenario, plan, steps.devices, of_stacks[plan])
+            }
             factors = {plan: step_s / own[plan] for plan, step_s in steps.of(changed, goes).items()}
-            title = load_stack(value).title if key == "stack" else changed.library.title
+            title = _title(changed.stack) if key == "stack" else changed.library.title
             if factors:
                 yield Alternative(key=key, value=value, title=title, factors=factors)
+
+
+def _is_other(stack: str, scenario: Scenario, plan: str, devices: int, of_family: Iterable[str]) -> bool:
+    """Whether a plan could run by a stack, and does not do so as it is."""
+    own = scenario.of(plan, devices).stack
+    return (stack == NONE or stack in of_family) and stack != (NONE if own is None else own.name)
 
 
 class _Steps:
@@ -102,10 +111,10 @@ class _Steps:
 
     def of(self, scenario: Scenario, plans: set[str]) -> dict[str, float]:
         """Seconds of a step by plan; without plans that cannot be estimated."""
-        self.small.reprice(self.prices.by(scenario.library), scenario.machine)
         out = {}
         for plan in scenario.plans:
             if plan in plans:
+                self.small.reprice(self.prices.by(scenario.library), scenario.of(plan, self.devices).machine)
                 try:
                     out[plan] = estimate(scenario.case(plan, self.devices), self.small).step_s
                 except InputError:

@@ -7,12 +7,12 @@ import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from simfrontier.io import frozen
 from simfrontier.scenario import RequiredTable, Scenario, SensitivityTable, scenario_of
-from simfrontier.simulation import Fidelity, fullest
-from simfrontier.study import PlanOutcome, ScheduleCache, simulated
+from simfrontier.simulation import Fidelity
+from simfrontier.study import PlanOutcome, ScheduleCache, run_case
 from simfrontier.tuning import GridSearcher, NothingFitsError
 from simfrontier.workers import Local, PerProcess, Workers
 
@@ -24,13 +24,14 @@ SCANNED = 7
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariedRates:
-    """One setting at one value: TFLOPS per device by plan (nan where the plan does not fit), which plans fit, and the
-    nominal rate of the machine's devices with it."""
+    """One setting at one value, by plan: `rates` in tokens per second and device, `tflops` per device as they are
+    published (both nan where the plan does not fit); which plans fit; and the nominal rate of the machine's devices."""
 
     label: str
     key: str
     value: str
     rates: Mapping[str, float]
+    tflops: Mapping[str, float]
     fits: Mapping[str, bool]
     peak_flops_per_s: float
 
@@ -48,12 +49,13 @@ class RequiredValue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sensitivity:
-    """Rates of the compared plans at the defaults and under each variation; `strongest` names the largest mover.
+    """The compared plans at the defaults (`default`, whose label is empty) and under each variation: medians, each
+    equal to what a run with that setting gives. `strongest` names the largest mover.
     `smaller`: the same at smaller sizes, where a scenario asks for several."""
 
     devices: int
     plans: tuple[str, ...]
-    default: Mapping[str, float]
+    default: VariedRates
     varied: tuple[VariedRates, ...]
     fidelity: str
     required: tuple[RequiredValue, ...]
@@ -111,19 +113,10 @@ def _at_size(
         for value in variation.values
     ]
     found = rates.all([scenario, *(changed for _, _, changed in variations)], workers)
-    default, _ = next(found)
+    default = _varied("", "", "", scenario, next(found))
     varied = []
-    for (variation, value, changed), (result, fits) in zip(variations, found, strict=True):
-        varied.append(
-            VariedRates(
-                label=variation.label,
-                key=variation.key,
-                value=value,
-                rates=result,
-                fits=fits,
-                peak_flops_per_s=changed.peak_flops_per_s,
-            )
-        )
+    for (variation, value, changed), result in zip(variations, found, strict=True):
+        varied.append(_varied(variation.label, variation.key, value, changed, result))
         progress(f"{variation.label} = {value}")
     alone = _Rates(fidelity="analytic", devices=devices, plans=plans, searcher=searcher, weighed=False)
     return Sensitivity(
@@ -133,17 +126,44 @@ def _at_size(
         varied=tuple(varied),
         fidelity=fidelity,
         required=tuple(_required(scenario, solved, alone, workers, progress)),
-        strongest=_strongest(plans, default, varied),
+        strongest=_strongest(plans, default.rates, varied),
     )
 
 
-_Rate = tuple[float, bool]  # TFLOPS per device, and whether the plan fits
+def _varied(label: str, key: str, value: str, scenario: Scenario, found: Mapping[str, _Rate]) -> VariedRates:
+    return VariedRates(
+        label=label,
+        key=key,
+        value=value,
+        rates={plan: each.rate if each.fits else math.nan for plan, each in found.items()},
+        tflops={plan: each.tflops if each.fits else math.nan for plan, each in found.items()},
+        fits={plan: each.fits for plan, each in found.items()},
+        peak_flops_per_s=scenario.peak_flops_per_s,
+    )
+
+
+class _Rate(NamedTuple):
+    """Tokens per second and device, TFLOPS per device as they are published, and whether the plan fits."""
+
+    rate: float
+    tflops: float
+    fits: bool
+
+    @classmethod
+    def of(cls, outcome: PlanOutcome) -> _Rate:
+        """Of an outcome whose row is not cleared where it does not fit."""
+        row = outcome.row
+        tflops = row["neox_tflops_per_device"] if row["neox_tflops_per_device"] != "" else row["tflops_per_device"]
+        return cls(float(row["tokens_per_s_per_device"]), float(tflops), bool(row["fits"]))
+
+
+DOES_NOT_FIT = _Rate(math.nan, math.nan, False)
 
 
 @dataclass
 class _Rates:
-    """TFLOPS per device of the compared plans, and whether they fit (`weighed`: else all do); whatever was simulated
-    before is looked up."""
+    """Rates of the compared plans, and whether they fit (`weighed`: else all do); whatever was simulated before is
+    looked up."""
 
     fidelity: Fidelity
     devices: int
@@ -152,10 +172,8 @@ class _Rates:
     weighed: bool = True
     known: dict[Hashable, _Rate] = field(default_factory=dict)
 
-    def all(
-        self, scenarios: Sequence[Scenario], workers: Workers
-    ) -> Iterator[tuple[dict[str, float], dict[str, bool]]]:
-        """Rates and fits by plan, of each scenario in order. What several of them ask for is simulated once."""
+    def all(self, scenarios: Sequence[Scenario], workers: Workers) -> Iterator[dict[str, _Rate]]:
+        """Rates by plan, of each scenario in order. What several of them ask for is simulated once."""
         keys = [{plan: self._key(scenario, plan) for plan in self.plans} for scenario in scenarios]
         new: dict[Hashable, tuple[Scenario, str]] = {}
         for scenario, by_plan in zip(scenarios, keys, strict=True):
@@ -166,21 +184,14 @@ class _Rates:
         for by_plan in keys:
             while any(key not in self.known for key in by_plan.values()):
                 self.known.update([next(made)])
-            yield (
-                {plan: rate if fits else math.nan for plan, (rate, fits) in self._of(by_plan)},
-                {plan: fits for plan, (_, fits) in self._of(by_plan)},
-            )
-
-    def _of(self, keys: Mapping[str, Hashable]) -> Iterator[tuple[str, _Rate]]:
-        return ((plan, self.known[key]) for plan, key in keys.items())
+            yield {plan: self.known[key] for plan, key in by_plan.items()}
 
     def take(self, scenario: Scenario, outcomes: Sequence[PlanOutcome]) -> None:
         """Note outcomes of a scenario, as far as they are of these plans at this size."""
         for outcome in outcomes:
             if outcome.plan in self.plans and outcome.devices == self.devices:
-                fits = bool(outcome.row["fits"])
-                rate = float(outcome.row["tflops_per_device"]) if fits else math.nan
-                self.known[self._key(scenario, outcome.plan)] = rate, fits
+                found = _Rate.of(outcome) if outcome.row["fits"] else DOES_NOT_FIT
+                self.known[self._key(scenario, outcome.plan)] = found
 
     def _key(self, scenario: Scenario, plan: str) -> Hashable:
         """What a rate depends on."""
@@ -208,7 +219,7 @@ class _Rates:
         key = self._key(scenario, plan)
         if key not in self.known:
             self.known[key] = _rate(scenario, plan, self.devices, self.fidelity, self.weighed, self.searcher)
-        return self.known[key][0]
+        return self.known[key].rate
 
 
 def _rate(
@@ -217,17 +228,13 @@ def _rate(
     try:
         decided = searcher.here.resolved(scenario, (devices,), (plan,))
     except NothingFitsError:
-        return math.nan, False
-    case = decided.case(plan, devices)
-    built = searcher.here.schedule_cache.of_case(decided, case)
-    step = simulated(decided, built, fidelity)
-    capacity = scenario.machine.device.hbm_bytes
-    fits = not weighed or fullest(step, built.peaks).peak_bytes <= capacity
-    return case.step_flops / step.step_s / devices / 1e12, fits
+        return DOES_NOT_FIT
+    found = _Rate.of(run_case(decided, plan, devices, fidelity, False, False, searcher.here.schedule_cache))
+    return found if weighed else found._replace(fits=True)
 
 
 def _with(scenario: Scenario, settings: Mapping[str, Any]) -> Scenario:
-    return scenario_of(scenario.said, scenario.where, settings)
+    return scenario_of(scenario.document, scenario.where, settings)
 
 
 def _text(value: object) -> str:
@@ -244,7 +251,7 @@ def _required(
     """Solve for the numbers in (0, 1] at which published ratios would hold, each a call of its own; the ratio falls as
     the number grows."""
     ratios = _published_ratios(scenario, rates.plans)
-    starts = [_with(scenario, wanted.given) for wanted in solved]
+    starts = [_with(scenario, {**wanted.given, "uncertainty.samples": 0}) for wanted in solved]
     calls = (
         (start, wanted.key, plan, ratio, rates)
         for start, wanted in zip(starts, solved, strict=True)
@@ -338,7 +345,7 @@ def _strongest_of_one(plan: str, base: float, varied: list[VariedRates]) -> str:
     if not known or math.isnan(base):
         return "no variation can be compared: the plan does not fit" if varied else "nothing is varied"
     most = max(known, key=lambda one: abs(math.log(one.rates[plan] / base)))
-    return f"{most.label} = {most.value} moves {plan} most, from {base:.1f} to {most.rates[plan]:.1f} TFLOPS"
+    return f"{most.label} = {most.value} moves {plan} most, from {base:.4g} to {most.rates[plan]:.4g} tokens/s"
 
 
 def _ratios(varied: list[VariedRates], first: str, last: str) -> Iterator[tuple[VariedRates, float]]:

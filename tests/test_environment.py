@@ -38,17 +38,24 @@ def scenario(**more: Any) -> Scenario:
 
 
 def step_s(made: Scenario, plan: str) -> float:
-    return estimate(made.case(plan, 16), SmallSchedules(Prices(made.machine, made.library, 16))).step_s
+    machine = made.of(plan, 16).machine
+    return estimate(made.case(plan, 16), SmallSchedules(Prices(machine, made.library, 16))).step_s
 
 
 def test_a_factor_is_the_step_with_it_over_the_step_without() -> None:
     found = environment_of(scenario(), 16)
     assert found is not None
-    assert (found.stack, found.library, found.devices) == (None, "rccl", 16)
+    assert {plan: title.partition(":")[0] for plan, title in found.stacks.items()} == {
+        "zero3": "deepspeed",
+        "megatron": "megatron-core",
+        "lattice": "deepspeed",
+    }
+    assert (found.library, found.devices) == ("rccl", 16)
     by_value = {each.value: each for each in found.alternatives}
     for value, more in (
-        ("deepspeed", {"stack": "deepspeed"}),
-        ("megatron-core", {"stack": "megatron-core"}),
+        ("none", {"stack": "none"}),
+        ("fsdp2", {"stack": "fsdp2"}),
+        ("megatron", {"stack": "megatron"}),
         ("rccl-sockets", {"library": {"name": "rccl-sockets"}}),
     ):
         for plan, factor in by_value[value].factors.items():
@@ -61,10 +68,14 @@ def test_a_plan_is_tried_with_the_stacks_that_people_run_it_with() -> None:
     with_stack = {
         plan: {e.value for e in found.alternatives if e.key == "stack" and plan in e.factors} for plan in found.bands
     }
-    assert with_stack == {"zero3": set(stacks_of("zero3")), "megatron": set(stacks_of("megatron")), "lattice": set()}
+    assert with_stack == {
+        "zero3": {"none", *stacks_of("zero3")} - {"deepspeed"},
+        "megatron": {"none", *stacks_of("megatron")} - {"megatron-core"},
+        "lattice": {"none"},
+    }
     assert {family for each in ("deepspeed", "axonn") for family in load_stack(each).families} <= set(FAMILIES)
     named = environment_of(scenario(stack="deepspeed"), 16)
-    assert named is not None and named.stack == "deepspeed"
+    assert named is not None and {title.partition(":")[0] for title in named.stacks.values()} == {"deepspeed"}
     assert "deepspeed" not in {each.value for each in named.alternatives}
 
 
@@ -84,7 +95,7 @@ def test_states_of_a_library_are_said_by_their_files() -> None:
 
 
 def test_nothing_is_said_where_nothing_is_known() -> None:
-    alone = {"plans": {"lattice": TABLES["plans"]["lattice"]}, "library": {"name": "rccl-sockets"}}
+    alone = {"plans": {"lattice": TABLES["plans"]["lattice"]}, "library": {"name": "rccl-sockets"}, "stack": "none"}
     assert environment_of(scenario(**alone), 16) is None
 
 
@@ -102,7 +113,7 @@ def test_page_and_findings_say_it() -> None:
 
 def test_run_prints_what_it_assumes(tmp_path: Any) -> None:
     said = invoke("run", "scenarios/toy.toml", "--plans", "zero3", "--devices", "8", "--out", str(tmp_path / "a")).out
-    assert 'Assumed: no stack (kernels as fused as the model), library "rccl". On 8 ' in said
+    assert "Assumed: steps of 8 sequences" in said and "no stack (kernels as fused as the model); library rccl." in said
     assert "(rccl-sockets)" in said
     silent = invoke(
         "run",
@@ -115,7 +126,7 @@ def test_run_prints_what_it_assumes(tmp_path: Any) -> None:
         "--out",
         str(tmp_path / "b"),
     )
-    assert "Assumed" not in silent.out
+    assert "Assumed" in silent.out and "rccl-sockets" not in silent.out
 
 
 def test_memory_that_a_stack_reserves_is_not_there_for_tensors() -> None:

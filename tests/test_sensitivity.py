@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import tomllib
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -37,9 +38,9 @@ def run(one: Scenario, fidelity: Any = "flow") -> Sensitivity:
 
 
 def rates(settings: dict[str, Any], fidelity: Any = "flow") -> dict[str, float]:
-    """TFLOPS per device of the compared plans in a study of their own."""
+    """Tokens per second and device of the compared plans in a study of their own."""
     done = run_study(scenario_of(DOCUMENT, "toy.toml", settings, tuple(PLANS), (8,)), fidelity)
-    return {o.plan: float(o.row["tflops_per_device"]) for o in done.outcomes}
+    return {o.plan: float(o.row["tokens_per_s_per_device"]) for o in done.outcomes}
 
 
 def test_a_scenario_without_the_table_has_none() -> None:
@@ -61,12 +62,12 @@ def test_a_scenario_without_the_table_has_none() -> None:
 )
 def test_a_variation_is_the_run_that_it_says(key: str, value: Any) -> None:
     result = run(scenario((key, [value])))
-    assert result.default == pytest.approx(rates({}), rel=1e-12)
+    assert result.default.rates == pytest.approx(rates({}), rel=1e-12)
     (varied,) = result.varied
     assert varied.rates == pytest.approx(rates({key: value}), rel=1e-12)
     assert varied.fits == dict.fromkeys(PLANS, True)
     assert (varied.key, varied.label) == (key, f"what {key} is")
-    assert varied.rates != pytest.approx(result.default, rel=1e-6)
+    assert varied.rates != pytest.approx(result.default.rates, rel=1e-6)
 
 
 def test_placement_can_be_varied() -> None:
@@ -90,7 +91,7 @@ def test_every_value_is_varied_alone_and_in_order() -> None:
 
 def test_the_strongest_moves_the_ratio_of_the_last_plan_to_the_first_furthest() -> None:
     result = run(scenario(("machine.overrides.host.hook_s", [1.0001e-6]), (NIC, [0.01]), ("training.micro_batch", [2])))
-    before = result.default["ddp"] / result.default["zero3"]
+    before = result.default.rates["ddp"] / result.default.rates["zero3"]
     after = {v.key: v.rates["ddp"] / v.rates["zero3"] for v in result.varied}
     most = max(after, key=lambda key: abs(math.log(after[key] / before)))
     value = next(v.value for v in result.varied if v.key == most)
@@ -102,7 +103,7 @@ def test_the_strongest_moves_the_ratio_of_the_last_plan_to_the_first_furthest() 
 def test_what_does_not_fit_has_no_rate_and_is_not_the_strongest() -> None:
     limit: dict[str, Any] = {"machine": {"name": "toy-cluster", "overrides": {"device.hbm_bytes": 2.6e6}}}
     result = run(scenario(("training.micro_batch", [64]), ("engine.overlap", [False]), **limit))
-    assert not math.isnan(sum(result.default.values()))
+    assert not math.isnan(sum(result.default.rates.values()))
     large, overlap = result.varied
     assert not large.fits["ddp"] and math.isnan(large.rates["ddp"])
     assert overlap.fits == dict.fromkeys(PLANS, True)
@@ -140,9 +141,9 @@ def test_what_several_variations_ask_for_is_simulated_once(monkeypatch: pytest.M
     """Micro-batch 1 is the default; the plans that a key does not belong to stay as they are."""
     asked: list[str] = []
 
-    def rate(_: Scenario, plan: str, *__: Any) -> tuple[float, bool]:
+    def rate(_: Scenario, plan: str, *__: Any) -> Any:
         asked.append(plan)
-        return 1.0, True
+        return SimpleNamespace(rate=1.0, tflops=1.0, fits=True)
 
     monkeypatch.setattr("simfrontier.sensitivity._rate", rate)
     run(
@@ -159,7 +160,7 @@ def published(ratio: float) -> dict[str, Any]:
 
 
 def ratio(nic: float, **settings: Any) -> float:
-    result = rates({NIC: nic, **settings}, "analytic")
+    result = rates({NIC: nic, "uncertainty.samples": 0, **settings}, "analytic")
     return result["hsdp"] / result["zero3"]
 
 

@@ -19,6 +19,7 @@ from .critical import WAIT as WAIT, CriticalPath as CriticalPath, PathLevel as P
 from .dimensions import SIDES as SIDES, SentBytes as SentBytes, Side as Side, sent_by_dimension as sent_by_dimension
 from .exposed_time import (
     IDLE as IDLE,
+    KERNELS_FIRST as KERNELS_FIRST,
     SLOWED as SLOWED,
     Exposure as Exposure,
     Spent as Spent,

@@ -22,6 +22,7 @@ _LEAST = 1e-12  # of a step: a part that is shorter is a difference by rounding
 
 Spent = Literal["compute", "inter_node", "intra_node", "package", "codec", "idle"]
 _ORDER: tuple[Spent, ...] = ("compute", *LEVELS, "codec")  # a moment belongs to the first of these that is active
+KERNELS_FIRST: tuple[Spent, ...] = ("compute", "codec", *LEVELS)  # or, where work on any lane hides communication
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,10 +79,10 @@ class TimeSpent:
         return fsum(part.seconds for part in self.parts if part.spent == "compute")
 
 
-def exposure(step: SimulatedStep) -> Exposure:
-    """Sweep the critical rank's spans and give every moment to the first of the kinds above that is active."""
+def exposure(step: SimulatedStep, order: tuple[Spent, ...] = _ORDER) -> Exposure:
+    """Sweep the critical rank's spans and give every moment to the first of the kinds in `order` that is active."""
     sweep = _Sweep(step)
-    seconds = {spent: float(sweep.lengths[active].sum()) for spent, _, active in sweep.in_order()}
+    seconds = {spent: float(sweep.lengths[active].sum()) for spent, _, active in sweep.in_order(order)}
     return Exposure(**seconds, idle=float(sweep.lengths[~sweep.taken].sum()))
 
 
@@ -122,10 +123,10 @@ class _Sweep:
         self.taken = np.zeros(len(self.times), bool)
         self.lengths: Floats = np.diff(self.times, append=self.times[-1])
 
-    def in_order(self) -> Iterator[tuple[Spent, Ints, NDArray[np.bool_]]]:
+    def in_order(self, order: tuple[Spent, ...] = _ORDER) -> Iterator[tuple[Spent, Ints, NDArray[np.bool_]]]:
         """What a moment may be spent on, its ops, and the moments that it takes; these are taken then."""
-        for kind, spent in enumerate(_ORDER):
-            mine = np.flatnonzero(self.kinds == kind)
+        for spent in order:
+            mine = np.flatnonzero(self.kinds == _ORDER.index(spent))
             change = np.bincount(np.searchsorted(self.times, self.begin[mine]), minlength=len(self.times))
             change -= np.bincount(np.searchsorted(self.times, self.end[mine]), minlength=len(self.times))
             active = (np.cumsum(change) > 0) & ~self.taken

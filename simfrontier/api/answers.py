@@ -29,7 +29,7 @@ def check(
 
     read = read_scenario(scenario)
     name, size = case_named(read, plan, devices)
-    capacity = int(read.machine.device.hbm_bytes) if memory else None
+    capacity = int(read.of(name, size).machine.device.hbm_bytes) if memory else None
     return tuple(check_schedule(schedule_of(read, name, size), capacity).findings)
 
 

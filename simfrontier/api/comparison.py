@@ -52,16 +52,16 @@ class Comparison:
         return verdict(self.findings.headline)
 
     def frame(self) -> pd.DataFrame:
-        """A row per plan and size with the columns of results.csv: seconds, bytes, TFLOPS per device; NaN where a plan
-        does not fit into memory."""
+        """A row per plan and size with the columns of results.csv: seconds, bytes, TFLOPS per device; medians, but for
+        columns with a suffix. NaN where a plan does not fit into memory."""
         return self.study.frame()
 
     def figure(self, kind: Kind = "rate", plan: str | None = None) -> go.Figure:
         """One of the page's charts as a plotly figure.
 
-        rate, step_time and efficiency: lines against devices, with the range of nine samples in ten; breakdown and
-        traffic: bars of the parts of a step (s) and of the bytes sent, at the largest size; memory and timeline: of one
-        `plan` (default: the fastest) at the largest size.
+        rate (tokens per second and device), step_time and efficiency: lines against devices, with 90 % intervals;
+        breakdown and traffic: bars of the parts of a step (s) and of the bytes sent, at the largest size; memory and
+        timeline: of one `plan` (default: the fastest) at the largest size.
         """
         import plotly.graph_objects as go
 
@@ -85,7 +85,9 @@ class Comparison:
         """The chart of rates as an SVG, on white, for a paper or a slide."""
         from simfrontier.report import scaling_drawing
 
-        return scaling_drawing(self.findings.scaling, self.view.marks, self.view.device, paper="#ffffff")
+        return scaling_drawing(
+            self.findings.scaling, self.view.marks, self.view.device, self.view.rate_unit, paper="#ffffff"
+        )
 
     def __repr__(self) -> str:
         from simfrontier.report import summary_text

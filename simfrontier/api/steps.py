@@ -41,7 +41,7 @@ def simulate(
     searcher = GridSearcher()
     read = searcher.resolved(read, (size,), (name,))
     built = searcher.schedule_cache.get(read, name, size)
-    return simulated(read, built, chosen or read.file.run.fidelity, exact)
+    return simulated(read.of(name, size), built, chosen or read.file.run.fidelity, exact)
 
 
 def compare(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import typer
@@ -16,7 +17,7 @@ from simfrontier.tuning import GridSearcher
 
 def check_file(path: Path, capacity: float | None, as_json: bool, large: bool = False) -> int:
     """Check a schedule file, also a `large` one; returns the number of findings."""
-    return _report([(str(path), load(path, large))], capacity, as_json)
+    return _report([(str(path), load(path, large), capacity)], as_json)
 
 
 def check_scenario(scenario: Scenario, capacity: float | None, as_json: bool) -> int:
@@ -24,16 +25,20 @@ def check_scenario(scenario: Scenario, capacity: float | None, as_json: bool) ->
     findings."""
     scenario = GridSearcher().complete(scenario)
     cases = [
-        (f"{plan} on {devices}", schedule_of(scenario, plan, devices))
+        (
+            f"{plan} on {devices}",
+            schedule_of(scenario, plan, devices),
+            scenario.of(plan, devices).machine.device.hbm_bytes if capacity is None else capacity,
+        )
         for plan in scenario.plans
         for devices in scenario.file.run.devices
     ]
-    return _report(cases, scenario.machine.device.hbm_bytes if capacity is None else capacity, as_json)
+    return _report(cases, as_json)
 
 
-def _report(cases: list[tuple[str, Schedule]], capacity: float | None, as_json: bool) -> int:
+def _report(cases: Sequence[tuple[str, Schedule, float | None]], as_json: bool) -> int:
     total, rows = 0, []
-    for name, schedule in cases:
+    for name, schedule, capacity in cases:
         findings = check(schedule, None if capacity is None else int(capacity)).findings
         digested = digest(schedule)
         total += len(findings)

@@ -39,7 +39,7 @@ def export_scenario(
     with filled(out, "export") as new:
         for plan in scenario.plans:
             built = schedule_cache.get(scenario, plan, size)
-            step = simulated(scenario, built, chosen, exact)
+            step = simulated(scenario.of(plan, size), built, chosen, exact)
             if chosen_format is not None:
                 parts.append(f"{plan} on {size}: {chosen_format.write(scenario, plan, step, new)}")
                 continue

@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from simfrontier.analysis import exposure
+from simfrontier.analysis import KERNELS_FIRST, exposure
 from simfrontier.cli.bar import bar_of_work
 from simfrontier.cli.console import console, grid
 from simfrontier.errors import InputError
@@ -19,6 +19,7 @@ from simfrontier.kineto import (
     Job,
     Platform,
     call_times,
+    difference,
     on_ranks,
     platform_of,
     read_job,
@@ -75,7 +76,16 @@ def import_job(
     job = _read(paths, step, stand_in, there.machine.devices_per_node)
     replay = replayed(job, own, fidelity)
     times = call_times(job, replay)
-    document = {**_facts(job), "machine": own.machine.name, "library": own.library.name, "fidelity": fidelity}
+    notes = [*job.notes, *_of_another_machine(job, own)]
+    if job.times and fidelity != "flow":
+        notes.append(f"fidelity {fidelity} takes the mean of all ranks' kernels")
+    document = {
+        **_facts(job),
+        "notes": notes,
+        "machine": own.machine.name,
+        "library": own.library.name,
+        "fidelity": fidelity,
+    }
     document |= {"measured_step_s": job.measured_s, "replay": _answer(replay)}
     document["replay_error"] = replay.step_s / job.measured_s - 1
     document["collectives"] = [asdict(each) for each in times]
@@ -85,11 +95,11 @@ def import_job(
         then = replayed(asked, there, fidelity)
         document["then"] = {"what": words, **_answer(then)}
     if out is not None:
-        _write(out, replay, then)
+        _write(out, replay, then, notes)
     if as_json:
         typer.echo(json.dumps(document, indent=1, allow_nan=False))
     else:
-        _print(job, document, times, out)
+        _print(document, times, out)
 
 
 def _read(paths: Sequence[Path], step: int | None, stand_in: bool, devices_per_node: int) -> Job:
@@ -115,6 +125,12 @@ def _files(path: Path) -> list[Path]:
             f"no traces in this folder; allowed: files that end in {' or '.join(SUFFIXES)}", where=str(path)
         )
     return found
+
+
+def _of_another_machine(job: Job, own: Platform) -> list[str]:
+    """A note where the traces name a device that is not the machine's."""
+    found = [text for device in job.devices if (text := difference(own.machine, device))]
+    return [f"the traces are of another device than {own.machine.name} has: {found[0]}"] if found else []
 
 
 def _asked(job: Job, question: Question, own: Platform, there: Platform) -> tuple[Job, list[str]]:
@@ -155,35 +171,37 @@ def _facts(job: Job) -> dict[str, Any]:
         "programs": len(schedule.roles),
         "kernels": len(job.kernels),
         "calls": sum(not isinstance(op, Compute) for op in ops),
-        "notes": list(job.notes),
+        "step": job.step_name,
     }
 
 
 def _answer(step: SimulatedStep) -> dict[str, float]:
-    spent = exposure(step)
+    """The step and its parts, which sum to it: kernels of any stream, calls that none of them hides, and the rest."""
+    spent = exposure(step, KERNELS_FIRST)
     calls_s = spent.inter_node + spent.intra_node + spent.package
-    return {"step_s": step.step_s, "compute_s": step.compute_s, "exposed_calls_s": calls_s, "idle_s": spent.idle}
+    kernels_s = spent.compute + spent.codec
+    return {"step_s": step.step_s, "compute_s": kernels_s, "exposed_calls_s": calls_s, "idle_s": spent.idle}
 
 
-def _write(out: Path, replay: SimulatedStep, then: SimulatedStep | None) -> None:
+def _write(out: Path, replay: SimulatedStep, then: SimulatedStep | None, notes: Sequence[str]) -> None:
+    said = {f"note {number}": note for number, note in enumerate(notes, 1)}
     with filled(out, "import") as new:
         for name, step in (("replay", replay), ("then", then)):
             if step is not None:
-                write_perfetto(step.trace(digest(step.schedule), name), new / f"trace-{name}.json")
+                write_perfetto(step.trace(digest(step.schedule), name, notes=said), new / f"trace-{name}.json")
 
 
-def _print(job: Job, document: dict[str, Any], times: Sequence[CallTimes], out: Path | None) -> None:
+def _print(document: dict[str, Any], times: Sequence[CallTimes], out: Path | None) -> None:
     mesh = " x ".join(f"{axis} {size}" for axis, size in document["mesh"].items())
     several = "" if document["programs"] == 1 else f"{document['programs']} programs, "
     typer.echo(
         f"A job of {counted(document['ranks'], 'rank')} ({mesh}): {several}{document['kernels']:,} kernels and pauses, "
         f"{document['calls']:,} calls"
     )
-    if job.times and document["fidelity"] != "flow":
-        typer.echo(f"  note: fidelity {document['fidelity']} takes the mean of all ranks' kernels")
-    for note in job.notes:
+    for note in document["notes"]:
         typer.echo(f"  note: {note}")
-    typer.echo(f"measured:  {written(job.measured_s, 's')} per step")
+    named = f" ({document['step']})" if document["step"] else ""
+    typer.echo(f"measured:  {written(document['measured_step_s'], 's')} per step{named}")
     replay = document["replay"]
     where = f"{document['machine']}, library {document['library']}, {document['fidelity']}"
     typer.echo(f"simulated: {written(replay['step_s'], 's')} per step, {document['replay_error']:+.1%} ({where})")
@@ -207,7 +225,8 @@ def _spent(answer: dict[str, float]) -> str:
 
 def _table(times: Sequence[CallTimes], num_ranks: int) -> None:
     heads = ("collective", "over", "ranks", "message", "calls", "measured", "simulated", "ratio")
-    table = grid("Collectives, without waiting for others (medians)", heads, ("over",), ("collective",))
+    title = "" if any(each.holds_waiting for each in times) else ", without waiting for others"
+    table = grid(f"Collectives{title} (medians)", heads, ("over",), ("collective",))
     for each in times[:MOST_ROWS]:
         ratio = each.simulated_s / each.measured_s if each.measured_s else float("inf")
         table.add_row(
@@ -216,7 +235,7 @@ def _table(times: Sequence[CallTimes], num_ranks: int) -> None:
             f"{each.num_ranks:,}",
             written(each.num_bytes, "bytes"),
             f"{each.calls:,}",
-            written(each.measured_s, "s"),
+            written(each.measured_s, "s") + (" with waiting" if each.holds_waiting else ""),
             written(each.simulated_s, "s"),
             f"{ratio:.2f}",
         )

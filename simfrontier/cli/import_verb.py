@@ -26,7 +26,7 @@ def import_(
             "--set", help="key=value of a scenario's tables machine, library, run, nodes, perturbation: of --machine"
         ),
     ] = None,
-    step: Annotated[int | None, typer.Option(min=0, help="number of the step (default: one of median length)")] = None,
+    step: Annotated[int | None, typer.Option(min=0, help="number of the step (default: the last complete one)")] = None,
     stand_in: Annotated[bool, typer.Option("--stand-in", help="the traces stand for all ranks that have none")] = False,
     on: Annotated[str | None, typer.Option(help="then: the same job on this machine, e.g. frontier")] = None,
     ranks: Annotated[str | None, typer.Option(help="then: on so many ranks, e.g. 64, or 4x as many")] = None,

@@ -19,6 +19,7 @@ from simfrontier.report import (
     NOTHING,
     SLOWDOWN_FILE,
     StudyView,
+    assumed,
     distance,
     findings_of,
     fitted_words,
@@ -106,11 +107,12 @@ def _print(found: StudyFindings, study: Study, folder: Path, page: bool) -> None
     console = Console(markup=False, emoji=False)  # titles and labels are the user's: brackets mean themselves
     console.print(_rates(found, study))
     console.print(plain(verdict(found.headline)), soft_wrap=True)
+    console.print(f"Assumed: {assumed(found.setup)}.", soft_wrap=True)
     if not found.setup.nodes.is_usual:
         console.print(f"Nodes: {found.setup.nodes.words(max(found.setup.sizes))}.", soft_wrap=True)
     if wrong := study.scenario.file.perturbation:
         word = found.setup.device_word
-        console.print(f"The machine is not well: {troubles_in_short(wrong, word)}.", soft_wrap=True)
+        console.print(f"Degraded components: {troubles_in_short(wrong, word)}.", soft_wrap=True)
     if words := study.scenario.beside_words:
         console.print(f"Beside this job: {words}.", soft_wrap=True)
     for line in _grids(found):
@@ -165,7 +167,7 @@ def _published(found: StudyFindings) -> Iterator[str]:
             yield f"{message}, {share.state}"
             continue
         slowest = f" with the slowest of {share.devices:,}" if found.probability.errors.speed_sd else ""
-        sampled = f", {percent_between(*share.sampled)} in nine samples of ten{slowest}" if share.sampled else ""
+        sampled = f", 90 % interval {percent_between(*share.sampled)}{slowest}" if share.sampled else ""
         unknown = f", {percent_between(*share.unknown)} over what is unknown" if share.unknown else ""
         yield f"{message}, predicted {percent(share.predicted)}{sampled}{unknown}"
     called = "prediction with these settings" if published.changed_settings else "default prediction"
@@ -179,22 +181,27 @@ def _ratio(ratio: PublishedFigure, first: PublishedFigure, called: str) -> str:
         states = [(one.plan, f"{'was ' if one.state == NOT_RUN else ''}{one.state}") for one in (ratio, first)]
         why = " and ".join(f"{plan} {state}" for plan, state in states if state)
         return f"{name} was published as {ratio.published:g}; there is no prediction, because {why}."
-    ranges = {"nine samples of ten": ratio.sampled, "over what is unknown": ratio.unknown}
-    parts = "; ".join(f"{what}: {ends[0]:.3f} to {ends[1]:.3f}" for what, ends in ranges.items() if ends)
+    ranges = {"90 % interval": ratio.sampled, "over what is unknown": ratio.unknown}
+    parts = "; ".join(f"{what} {ends[0]:.3f} to {ends[1]:.3f}" for what, ends in ranges.items() if ends)
     far, within = distance(ratio.predicted, ratio.published), f" ({parts})" if parts else ""
     far += " to" if far.startswith("equal") else ""
     return f"The {called} of {name} is {ratio.predicted:.3f}{within}, {far} the published {ratio.published:g}."
 
 
 def _rates(found: StudyFindings, study: Study) -> Table:
-    table = Table(title=f"{study.scenario.file.title}: TFLOPS per device ({study.fidelity})")
+    table = Table(title=f"{study.scenario.file.title}: {found.headline.rate_unit} ({study.fidelity})")
     table.add_column("plan", no_wrap=True, min_width=max(map(len, found.scaling)))
+    table.add_column("stack", no_wrap=True)
     sizes = study.scenario.file.run.devices
     for size in sizes:
         table.add_column(str(size), justify="right")
     for plan, outcomes in found.scaling.items():
-        rates = {one.devices: one.tflops_per_device for one in outcomes}
-        table.add_row(plan, *(NOTHING if (rate := rates[size]) is None else number(rate) for size in sizes))
+        rates = {one.devices: one.rate for one in outcomes}
+        table.add_row(
+            plan,
+            found.setup.stacks[plan],
+            *(NOTHING if (rate := rates[size]) is None else number(rate) for size in sizes),
+        )
     return table
 
 
@@ -206,27 +213,28 @@ def _grids(found: StudyFindings) -> Iterator[str]:
 
 
 def _bands(found: StudyFindings) -> Iterator[str]:
-    """At the largest size, the median of each plan's rate, the range of nine samples in ten, and what it is without
-    errors; nothing without samples."""
-    size, device = max(found.setup.sizes), found.setup.device_word
+    """At the largest size, the median of each plan's rate, its 90 % interval and the nominal value; nothing without
+    samples."""
+    size = max(found.setup.sizes)
     last = {plan: outcomes[-1] for plan, outcomes in found.scaling.items()}
-    sampled = [(plan, one) for plan, one in last.items() if one.devices == size and one.sampled_tflops]
-    typical = f"every {device} typical" if found.probability.errors.speed_sd else "without errors"
+    sampled = [(plan, one) for plan, one in last.items() if one.devices == size and one.sampled_rate]
     if sampled:
-        yield f"TFLOPS per {device} on {size:,}: the median of samples, in brackets what nine of ten lie within:"
+        yield f"{found.headline.rate_unit} on {size:,}: median, 90 % interval, nominal (no variation, no model errors):"
     width = max((len(plan) for plan, _ in sampled), default=0)
     for plan, one in sampled:
-        if one.typical_tflops is not None and (band := one.sampled_tflops) is not None:
-            ends = f"{number(band.median)} ({number(band.low)} to {number(band.high)})"
+        if one.nominal_rate is not None and (band := one.sampled_rate) is not None:
+            ends = (
+                f"{number(band.median)} ({number(band.low)} to {number(band.high)}), nominal {number(one.nominal_rate)}"
+            )
             waits = found.time.waiting.get(plan)
             waiting = f"; {quantity(waits.in_step_s.median, 's')} of the step waits for slow ones" if waits else ""
-            yield f"  {plan:<{width}}  {ends}; {typical}: {number(one.typical_tflops)}{waiting}"
+            yield f"  {plan:<{width}}  {ends}{waiting}"
 
 
 def _environments(found: Environment) -> Iterator[str]:
     """What is assumed of stack and library, and by plan what a step takes with others, over what it takes so."""
-    stack = f'stack "{found.stack}"' if found.stack else "no stack (kernels as fused as the model)"
-    yield f'Assumed: {stack}, library "{found.library}". On {found.devices:,} a step takes with others, times as long:'
+    where = f'With another stack, or library "{found.library}" in another state'
+    yield f"{where}, a step on {found.devices:,} takes, times as long:"
     width = max(map(len, found.bands))
     keys = dict.fromkeys(each.key for each in found.alternatives)
     for plan in found.bands:
@@ -275,7 +283,7 @@ def _slowed(found: SlowdownFindings, device: str) -> Table:
 def _varied(found: Variations, at: VariedAtSize) -> Table:
     """Ratios of the compared plans to the first under every variation; rates where one plan is looked at."""
     is_one = len(found.plans) == 1
-    title = "TFLOPS per device" if is_one else f"Relative to {found.plans[0]}"
+    title = "Tokens/s per device" if is_one else f"Relative to {found.plans[0]}"
     table = Table(title=f"{title} at {at.devices} devices ({found.fidelity})")
     table.add_column("setting")
     for plan in found.plans:

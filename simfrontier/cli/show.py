@@ -46,7 +46,7 @@ def show_volumes(scenario: Scenario, plan: str | None) -> None:
     size = min(scenario.file.run.devices)
     searcher = GridSearcher()
     scenario = searcher.resolved(scenario, (size,), (chosen,))
-    step = simulated(scenario, searcher.schedule_cache.get(scenario, chosen, size), "analytic")
+    step = simulated(scenario.of(chosen, size), searcher.schedule_cache.get(scenario, chosen, size), "analytic")
     typer.echo(f"{chosen} on {size}: bytes per step into each node")
     moves = moves_of(step)
     by = max((len(moved.algorithm) for moved in moves), default=0)

@@ -39,17 +39,17 @@ class WhatIf:
     note: str = ""
 
 
-def what_ifs(scenario: Scenario, plan: str, devices: int, step: SimulatedStep) -> Iterator[WhatIf]:
-    """All changes that may concern a plan of a scenario, whose options are decided, at a size; `step` is its step.
-    Some of them may not be possible, or mean nothing for the plan."""
+def what_ifs(scenario: Scenario, plan: str, step: SimulatedStep) -> Iterator[WhatIf]:
+    """All changes that may concern a plan of a scenario as that plan has it, whose options are decided; `step` is its
+    step. Some of them may not be possible, or mean nothing for the plan."""
     yield from _links(scenario, step)
     yield from _start_ups(scenario)
     yield from _device(scenario)
     yield from _host(scenario, step)
     for key, off, on, label in _ENGINE:
-        if getattr(scenario.at(devices).file.engine, key) == off:
+        if getattr(scenario.file.engine, key) == off:
             yield WhatIf(label=label, kind="overlap", settings={f"engine.{key}": on})
-    for change in option_changes(scenario.at(devices), plan):
+    for change in option_changes(scenario, plan):
         yield WhatIf(label=change.label, kind=change.kind, settings=change.settings, note=change.note)
 
 

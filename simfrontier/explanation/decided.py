@@ -21,6 +21,9 @@ def only(scenario: Scenario, plans: tuple[str, ...], devices: int) -> Scenario:
     if "at" in document:
         document["at"] = {size: table for size, table in document["at"].items() if size == str(devices)}
     made = scenario_of(document, scenario.where, None, plans, (devices,))
+    shared = scenario.at(devices).shared_batch(devices)
+    if shared is not None and shared != made.shared_batch(devices):  # plans that are left out had a larger one
+        made = scenario_of(document, scenario.where, {"training.batch": shared}, plans, (devices,))
     known = {
         key: options for key, options in scenario.resolved_options.items() if key[0] in plans and key[1] == devices
     }

@@ -72,7 +72,9 @@ def explain(
     names = [name for name in scenario.plans if name != against] if plan is None else [plan]
     ours = runner.fastest(names, lambda name: progress(name, len(names)) if plan is None else None)
     base, kept = runner.decided(ours.plan)
-    tries = _possible(base, ours.plan, size, what_ifs(base, ours.plan, size, ours.step)) if what_if else []
+    tries = (
+        _possible(base, ours.plan, size, what_ifs(base.of(ours.plan, size), ours.plan, ours.step)) if what_if else []
+    )
     rest = [name for name in scenario.plans if name not in (*names, against)] if against is None else []
     total = len(names) + (against is not None) + len(rest) + len(tries)
 
@@ -206,8 +208,8 @@ def _run(
     """Raises DoesNotFitError, too."""
     case = scenario.case(plan, devices)
     built = schedule_cache.of_case(scenario, case)
-    step = simulated(scenario, built, fidelity)
-    memory, capacity = fullest(step, built.peaks), int(scenario.machine.device.hbm_bytes)
+    step = simulated(scenario.of(plan, devices), built, fidelity)
+    memory, capacity = fullest(step, built.peaks), int(step.cluster.machine.device.hbm_bytes)
     if memory.peak_bytes > capacity:
         need = shortage(memory.peak_bytes, capacity, memory.at_peak)
         parts = (f"does not fit into memory: {need}", *advice_on(scenario, case, memory.peak_bytes, memory.at_peak))
@@ -276,6 +278,7 @@ def _changes(
     are left out. What saves most comes first."""
     changes = []
     seen = set[str]()
+    capacity = ours.step.cluster.machine.device.hbm_bytes
     given = (ours.plan, ours.devices, ours.fidelity, ours.digest)
     calls = ((given, each, scenario, schedules) for each, scenario in tries)
     for (each, _), ran in zip(tries, workers.in_order(_try, calls), strict=True):
@@ -284,7 +287,7 @@ def _changes(
             continue
         step_s, peak_bytes, digested = ran
         seen.add(digested)
-        changes.append(_change(each, step_s, peak_bytes, ours.step.step_s, base.machine.device.hbm_bytes))
+        changes.append(_change(each, step_s, peak_bytes, ours.step.step_s, capacity))
     return tuple(sorted(changes, key=lambda change: -change.saved_s))
 
 
@@ -318,7 +321,7 @@ def _try(given: _Told, change: WhatIf, scenario: Scenario, schedules: PerProcess
         digested = digest(built.schedule)
         if change.kind in RESCHEDULED and digested == before:
             return None
-        step = simulated(scenario, built, fidelity)
+        step = simulated(scenario.of(plan, devices), built, fidelity)
     except SimfrontierError:
         return None
     return step.step_s, fullest(step, built.peaks).peak_bytes, digested

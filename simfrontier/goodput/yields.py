@@ -153,9 +153,10 @@ class Sizes:
     def _of_case(self, case: Case) -> SizedStep:
         built = self.schedule_cache.of_case(self.scenario, case)
         counts = dict(different(self.scenario.file.perturbation, self.scenario.file.run.steps))
-        steps = {number: simulated(self.scenario, built, self.fidelity, number=number) for number in counts}
+        here = self.scenario.of(case.name, case.devices)
+        steps = {number: simulated(here, built, self.fidelity, number=number) for number in counts}
         step, num_steps = next(iter(steps.values())), sum(counts.values())
-        machine = self.scenario.machine
+        machine = here.machine
         return SizedStep(
             devices=case.devices,
             nodes=step.cluster.fabric.num_nodes,

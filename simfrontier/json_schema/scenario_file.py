@@ -12,7 +12,7 @@ from simfrontier.json_schema.plans import EVERY_KEY, plan_definitions, plans_tab
 from simfrontier.machine import catalog, published_spreads
 from simfrontier.plan import FAMILIES
 from simfrontier.scenario import FILE_NAME, SIZE, SIZED, FileForm, SearchTable, grid_orders, scenario_keys
-from simfrontier.stack import stacks
+from simfrontier.stack import NONE, stacks
 from simfrontier.workload import GptShape, MlpShape, known_models, sizes_of
 
 FILE, SEARCH = "file", "search"  # among the forms that definitions are made of
@@ -25,7 +25,7 @@ def scenario_file() -> Schema:
     root = resolved(found[FILE], definitions)
     keys = root["properties"]
     keys["name"]["pattern"] = f"^{FILE_NAME.pattern}$"
-    keys["stack"] |= named_or_file(stacks())
+    keys["stack"] |= named_or_file((NONE, *stacks()))
     _keys(keys["machine"], definitions)["name"] |= named_or_file(catalog())
     _keys(keys["library"], definitions)["name"] |= named_or_file(libraries())
     _keys(keys["run"], definitions)["devices"]["uniqueItems"] = True

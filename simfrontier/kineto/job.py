@@ -3,7 +3,7 @@ took when they were measured."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from simfrontier.errors import InputError
@@ -12,7 +12,7 @@ from simfrontier.kineto.mesh import GroupAxes, mesh_of
 from simfrontier.kineto.order import placed
 from simfrontier.kineto.programs import RankProgram, Roles, program_of, roles_of
 from simfrontier.kineto.rank_times import mean_pauses, rank_times
-from simfrontier.kineto.rank_trace import Kernel, RankTrace
+from simfrontier.kineto.rank_trace import DeviceModel, RankTrace
 from simfrontier.kineto.read_rank import read_rank
 from simfrontier.machine import MeasuredKernel
 from simfrontier.records import dataclass
@@ -24,9 +24,10 @@ from simfrontier.trace import kineto as form, ranks_of_text
 class Job:
     """A job. `places`: of each role, the op of each kernel in its program; `times`: of each rank with a trace of its
     own, how many times as long its kernels and pauses took as the mean of its role, by the op's place in the program;
-    empty where all took as long. `measured_s`: the step, of the rank that took longest; `call_s`: of each role, by
-    number of the kernel, what a collective took on the rank of its group that waited least; `notes`: what was taken for
-    something else, or left out."""
+    empty where all took as long. `step_name`, `measured_s`: the step, of the rank that took longest; `call_s`: of each
+    role, by number of the kernel, what a collective took on the rank of its group that waited least; `partial_groups`:
+    groups of which some ranks have no trace, so that this may hold waiting for them; `devices`: those that traces name;
+    `notes`: what was taken for something else, or left out."""
 
     schedule: Schedule
     on: GroupAxes
@@ -34,8 +35,11 @@ class Job:
     kernels: Mapping[str, MeasuredKernel]
     places: Sequence[Sequence[int]]
     times: Mapping[int, Mapping[int, float]]
+    step_name: str
     measured_s: float
     call_s: Sequence[Mapping[int, float]]
+    partial_groups: frozenset[tuple[int, ...]]
+    devices: tuple[DeviceModel, ...]
     notes: tuple[str, ...]
 
 
@@ -47,7 +51,7 @@ def read_job(
     read: Callable[[], None] = lambda: None,
 ) -> Job:
     """The job of these traces: of all its ranks, of ranks that say for whom they stand, or, where they `stand_in`, of
-    some that stand for all. `step`: the number of the step (default: that of median length in the first trace);
+    some that stand for all. `step`: the number of the step (default: the last complete one of the first trace);
     `devices_per_node`: so that groups within nodes have an axis of their own, where that fits; `read` is called after
     each trace. Raises InputError."""
     name = None if step is None else f"{form.STEP_PREFIX}{step}"
@@ -69,6 +73,8 @@ def read_job(
     if findings := check_calls(schedule).findings:
         raise InputError(f"the ranks' calls do not fit together: {findings[0]}", where=traces[0].where)
     means, times = rank_times(alike, making)
+    partial = _partial_groups(traces)
+    left_out = [each.rank for each in programs if not any(each in several for several in alike)]
     return Job(
         schedule=schedule,
         on=on,
@@ -76,15 +82,19 @@ def read_job(
         kernels=making.kernels | means,
         places=making.places,
         times=times,
+        step_name=traces[0].step_name,
         measured_s=_measured(traces),
         call_s=_least(roles),
-        notes=tuple(_notes(traces, [each.rank for each in programs if not any(each in several for several in alike)])),
+        partial_groups=partial,
+        devices=tuple(dict.fromkeys(trace.device for trace in traces if trace.device is not None)),
+        notes=(*_notes(traces, left_out), *_waiting(partial, len(traces))),
     )
 
 
 def _measured(traces: Sequence[RankTrace]) -> float:
-    """The step of the rank that took longest."""
-    longest = max(traces, key=lambda trace: trace.step_s)
+    """The step of the rank that took longest, of those whose period is known if any is."""
+    periods = [trace for trace in traces if trace.measured_by == "period"]
+    longest = max(periods or traces, key=lambda trace: trace.step_s)
     if not longest.step_s > 0.0:
         raise InputError("a step that takes no time; allowed: kernels with a length", where=longest.where)
     return longest.step_s
@@ -102,17 +112,39 @@ def _refuse_unfit(traces: Sequence[RankTrace], stand_in: bool) -> None:
             text = f"of rank {trace.rank}, as {seen[trace.rank].where}; allowed: one trace of each rank of one job"
             raise InputError(text, where=trace.where)
         seen[trace.rank] = trace
-        stood_for.add(trace.rank)
-        try:
-            stood_for.update(ranks_of_text(trace.stands_for))
-        except ValueError as error:
-            raise InputError(f"{form.OWN}.stands_for: {error}", where=trace.where) from None
+        stood_for |= _stood_for(trace)
     if len(stood_for & set(range(first.num_ranks))) < first.num_ranks and not stand_in:
         text = (
             f"traces of {len(stood_for)} of {first.num_ranks:,} ranks; allowed: of all, or --stand-in, where these "
             "stand for all others"
         )
         raise InputError(text, where=first.where)
+
+
+def _stood_for(trace: RankTrace) -> set[int]:
+    """The ranks of a trace: its own, and those whose steps a simulation says to be the same."""
+    try:
+        return {trace.rank, *ranks_of_text(trace.stands_for)}
+    except ValueError as error:
+        raise InputError(f"{form.OWN}.stands_for: {error}", where=trace.where) from None
+
+
+def _partial_groups(traces: Sequence[RankTrace]) -> frozenset[tuple[int, ...]]:
+    """The groups of collectives of which some ranks have no trace."""
+    members = {trace.rank: _stood_for(trace) for trace in traces}
+    calls = (kernel.call for trace in traces for kernel in trace.kernels if kernel.call is not None)
+    groups = {call.ranks for call in calls if call.peer is None}
+    known = {group: set[int]().union(*(members[rank] for rank in group if rank in members)) for group in groups}
+    return frozenset(group for group, ranks in known.items() if not ranks.issuperset(group))
+
+
+def _waiting(partial: Collection[tuple[int, ...]], num_traces: int) -> Iterator[str]:
+    if partial:
+        count = "a trace of 1 rank" if num_traces == 1 else f"traces of {num_traces:,} ranks"
+        yield (
+            f"{count}, of groups of up to {max(map(len, partial)):,}: where the rank that came last is missing, "
+            "measured times of calls, and the step with them, hold waiting for it"
+        )
 
 
 def _groups(traces: Sequence[RankTrace]) -> Iterator[tuple[Sequence[int], str]]:
@@ -156,20 +188,22 @@ def _numbered(program: RankProgram) -> Iterator[tuple[int, tuple[object, ...], f
 def _notes(traces: Sequence[RankTrace], left_out: Sequence[int]) -> Iterator[str]:
     names = {kernel.call.name for trace in traces for kernel in trace.kernels if kernel.call is not None}
     yield from (form.LIKE[name] for name in sorted(names & set(form.LIKE)))
+    measured = {trace.measured_by for trace in traces}
+    name = traces[0].step_name
+    if "period" not in measured and "period of the next" in measured:
+        yield f"no step before {name} in the trace: it is taken to last as long as the next step"
+    elif "period" not in measured and "kernels" in measured:
+        yield f"no step beside {name} in the trace: its time is the span of its kernels, which other steps may overlap"
     if any(trace.waits is None for trace in traces):
         yield "no waits of streams in the traces: what a kernel waits for is told from times"
     if left_out:
         yield f"{len(left_out)} ranks run other kernels than the first of their program (rank {left_out[0]} ...)"
-    bare = sum(_is_bare(kernel) for trace in traces for kernel in trace.kernels)
+    bare = sum(kernel.is_bare_call for trace in traces for kernel in trace.kernels)
     if bare:
         yield f"{bare:,} kernels of NCCL or RCCL do not say what they move: they are taken for computation"
     overlaps = sum(_overlaps(trace) for trace in traces)
     if overlaps:
         yield f"{overlaps:,} kernels begin before the one before them on their stream ends: they are replayed in turn"
-
-
-def _is_bare(kernel: Kernel) -> bool:
-    return kernel.call is None and kernel.name.startswith(form.NCCL_KERNELS) and not kernel.own
 
 
 def _overlaps(trace: RankTrace) -> int:

@@ -9,41 +9,83 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from typing import Final
+from dataclasses import replace
+from typing import Final, Literal
 
 from simfrontier.kineto.rank_trace import EventWait, Kernel, RankTrace
 from simfrontier.records import dataclass
 
 _LOOKED_AT: Final = 64  # kernels that ended before one starts; those of its own stream among them are passed over
 END: Final = "end of the step"
+Ahead = Literal["", "whole", "part"]
 _Latest = dict[str, int]  # by stream, its last kernel that something waits for
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
     """A kernel in the order of launches: the kernels of other streams whose ends it waits for, and the pause before
-    it, in seconds."""
+    it, in seconds. `ahead`: launched so early that it runs, whole or in part, beside the previous step, and placed
+    behind all others as the same work of the next step."""
 
     kernel: Kernel
     waits: tuple[int, ...]
     pause_s: float
+    ahead: Ahead
 
 
 def placed(trace: RankTrace, with_end: bool = False) -> list[Placed]:
     """The kernels of a rank with what they wait for; `with_end`: and one without length behind all of them, before
     which the host does what it does when the step's last kernel has ended."""
-    kernels = [*trace.kernels, *([_end(trace)] if with_end else [])]
+    kernels, ahead = _within(trace)
+    first_ahead = len(kernels)
+    kernels += [*(kernel for kernel, _ in ahead), *([_end(trace)] if with_end else [])]
     waits = _by_times(kernels, trace.tick_s) if trace.waits is None else _by_events(kernels, trace.waits)
     out, last = [], dict[str, int]()
     for index, (kernel, others) in enumerate(zip(kernels, waits, strict=True)):
         mine = [last[kernel.stream]] if kernel.stream in last else []
         if with_end and index == len(kernels) - 1:
             others = [other for stream, other in last.items() if stream != kernel.stream]
-        free_s = max([kernels[other].end_s for other in (*mine, *others)], default=trace.begin_s)
+        others = [other for other in others if not _is_before(kernels[other], trace)]
+        free_s = max([trace.begin_s, *(kernels[other].end_s for other in (*mine, *others))])
         pause_s = kernel.start_s - free_s
-        out.append(Placed(kernel, tuple(sorted(others)), pause_s if pause_s >= trace.tick_s else 0.0))
+        how = ahead[index - first_ahead][1] if first_ahead <= index < first_ahead + len(ahead) else ""
+        out.append(Placed(kernel, tuple(sorted(others)), pause_s if pause_s >= trace.tick_s else 0.0, how))
         last[kernel.stream] = index
     return out
+
+
+def _within(trace: RankTrace) -> tuple[list[Kernel], list[tuple[Kernel, Ahead]]]:
+    """The kernels of the time from the step's begin to its end: those of the step from its begin on, and, a period
+    later, those that ran before it, which stand for the next step's; of one that runs then, a part is each. Calls stay
+    as they are, in the order that all ranks of a group have in common, and so do kernels behind them on their
+    stream."""
+    inside: list[Kernel] = []
+    before: list[tuple[Kernel, Ahead]] = []
+    streams_with_calls, streams_cut = set[str](), set[str]()
+    for kernel in trace.kernels:
+        if kernel.call is not None:
+            streams_with_calls.add(kernel.stream)
+        elif _is_before(kernel, trace) and kernel.stream not in streams_with_calls:
+            before.append((kernel, "whole"))
+            continue
+        elif kernel.start_s < trace.begin_s < kernel.end_s:
+            if kernel.stream not in streams_cut:
+                streams_cut.add(kernel.stream)
+                before.append((replace(kernel, end_s=trace.begin_s), "part"))
+            kernel = replace(kernel, start_s=trace.begin_s)
+        inside.append(kernel)
+    free = {kernel.stream: kernel.end_s for kernel in inside}
+    ahead: list[tuple[Kernel, Ahead]] = []
+    for number, (kernel, how) in enumerate(before, 1):
+        start_s = max(kernel.start_s + trace.step_s, free.get(kernel.stream, trace.begin_s))
+        end_s = free[kernel.stream] = start_s + kernel.end_s - kernel.start_s
+        order = inside[-1].order + number / (len(before) + 1)  # before all calls of the host in the next step
+        ahead.append((replace(kernel, start_s=start_s, end_s=end_s, order=order), how))
+    return inside, ahead
+
+
+def _is_before(kernel: Kernel, trace: RankTrace) -> bool:
+    return kernel.start_s < trace.begin_s and kernel.end_s <= trace.begin_s
 
 
 def _end(trace: RankTrace) -> Kernel:

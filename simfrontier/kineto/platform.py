@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -10,9 +11,14 @@ from simfrontier.collectives import Library
 from simfrontier.cost import Placement
 from simfrontier.errors import InputError, nearest, shown
 from simfrontier.io import read_toml
+from simfrontier.kineto.rank_trace import DeviceModel
 from simfrontier.machine import HEALTHY, Machine, Perturbation
 from simfrontier.records import dataclass
 from simfrontier.scenario import Scenario, load_scenario, scenario_of
+from simfrontier.units import written
+
+_PRODUCT: Final = re.compile(r"\b[A-Z]{1,2}\d{1,3}[A-Z]?\b")  # A100, GH200, MI250X, L40S; not SXM4, HBM3, 80GB
+_SAME_SIZE: Final = 1.25  # 40 GB are said as 40e9, 39.4 GiB or 42.3e9 bytes
 
 TABLES: Final = ("machine", "library", "run", "nodes", "perturbation")
 
@@ -55,3 +61,19 @@ def _of(scenario: Scenario) -> Platform:
         placement=scenario.file.run.placement,
         perturbation=scenario.file.perturbation,
     )
+
+
+def difference(machine: Machine, device: DeviceModel) -> str:
+    """In what the device of a trace is not the machine's: product, memory or compute units, as far as both say; empty
+    where nothing differs."""
+    products, known = (set(_PRODUCT.findall(text)) for text in (device.name, machine.title))
+    if products and known and not products & known:
+        return f"{device.name}, not {' or '.join(sorted(known))}"
+    own = machine.device
+    if device.num_bytes and not 1 / _SAME_SIZE <= device.num_bytes / own.hbm_bytes <= _SAME_SIZE:
+        return (
+            f"{device.name} with {written(device.num_bytes, 'bytes')} of memory, not {written(own.hbm_bytes, 'bytes')}"
+        )
+    if device.num_units and device.num_units != own.num_compute_units:
+        return f"{device.name} with {device.num_units:,} compute units, not {own.num_compute_units:,}"
+    return ""

@@ -48,11 +48,17 @@ class RankProgram:
 
     @cached_property
     def indices_of_lanes(self) -> dict[str, list[int]]:
-        """The kernels and calls of each lane, in order."""
+        """The kernels and calls of each lane, in the order of their launch; without `parts`."""
         out: dict[str, list[int]] = {}
-        for index, lane in enumerate(self.lanes):
-            out.setdefault(lane, []).append(index)
+        for index in sorted(range(len(self.lanes)), key=lambda each: self.placed[each].ahead != "whole"):
+            if self.placed[index].ahead != "part":
+                out.setdefault(self.lanes[index], []).append(index)
         return out
+
+    @cached_property
+    def parts(self) -> dict[str, int]:
+        """By lane, the first part of the next step's kernel that runs when the step ends."""
+        return {lane: index for index, lane in enumerate(self.lanes) if self.placed[index].ahead == "part"}
 
     @property
     def num_on_lanes(self) -> dict[str, int]:
@@ -102,15 +108,19 @@ def _ends(rank: int, call: GroupCall, where: str) -> tuple[int, int]:
 
 
 def _lanes(placed: Sequence[Placed], axes: Sequence[tuple[str, ...]]) -> dict[str, str]:
-    """The lane of each stream: the one with most kernels is that of the computation; others are called after the axes
-    that their calls go over, so that ranks of several programs call them alike."""
+    """The lane of each stream: the one with most kernels (of equals, whose kernels take longest) is that of the
+    computation; others are called after the axes that their calls go over, so that ranks of several programs call them
+    alike."""
     num_kernels: dict[str, int] = {}
+    seconds: dict[str, float] = {}
     over: dict[str, set[str]] = {}
     for each, own in zip(placed, axes, strict=True):
         kernel = each.kernel
-        num_kernels[kernel.stream] = num_kernels.get(kernel.stream, 0) + (kernel.call is None)
+        computes = kernel.call is None and not kernel.is_bare_call
+        num_kernels[kernel.stream] = num_kernels.get(kernel.stream, 0) + computes
+        seconds[kernel.stream] = seconds.get(kernel.stream, 0.0) + computes * (kernel.end_s - kernel.start_s)
         over.setdefault(kernel.stream, set()).update(own)
-    most = max(num_kernels, key=lambda stream: num_kernels[stream])
+    most = max(num_kernels, key=lambda stream: (num_kernels[stream], seconds[stream]))
     out, count = {most: COMPUTE}, dict[str, int]()
     for stream in num_kernels:
         if stream != most:

@@ -50,12 +50,15 @@ def _note(
 
 
 def _matched(several: Sequence[RankProgram], values: Sequence[Sequence[float]]) -> list[list[float]]:
-    """The values of all ranks for each kernel of the first."""
+    """The values of all ranks for each kernel of the first; 0 where a rank does not have a part of one."""
     places = [one.indices_of_lanes for one in several]
     out: list[list[float]] = [[] for _ in values[0]]
     for lane, indices in places[0].items():
         for number, index in enumerate(indices):
             out[index] = [own[its[lane][number]] for own, its in zip(values, places, strict=True)]
+    for lane, index in several[0].parts.items():
+        parts = (one.parts.get(lane) for one in several)
+        out[index] = [0.0 if its is None else own[its] for own, its in zip(values, parts, strict=True)]
     return out
 
 

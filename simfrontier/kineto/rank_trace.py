@@ -13,6 +13,7 @@ from dataclasses import field
 from typing import Any, Final
 
 from simfrontier.errors import InputError, nearest, shown, wrong
+from simfrontier.kineto.steps import MeasuredBy
 from simfrontier.limits import KINETO_OPS
 from simfrontier.records import dataclass
 from simfrontier.trace import kineto as form
@@ -59,6 +60,11 @@ class Kernel:
     own: Mapping[str, float] = field(default_factory=dict)
     is_backward: bool = False
 
+    @property
+    def is_bare_call(self) -> bool:
+        """Whether it is a kernel of NCCL or RCCL that does not say what it moves."""
+        return self.call is None and self.name.startswith(form.NCCL_KERNELS) and not self.own
+
 
 @dataclass(frozen=True, slots=True)
 class EventWait:
@@ -71,20 +77,33 @@ class EventWait:
     order: float
 
 
+@dataclass(frozen=True, slots=True)
+class DeviceModel:
+    """The product that a trace names as its device, with the bytes of its memory and its number of compute units where
+    the trace has them."""
+
+    name: str
+    num_bytes: int | None = None
+    num_units: int | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankTrace:
-    """One step of a rank. `stands_for`: the ranks that the trace says it stands for; `waits`: None where the trace has
-    none, so that they have to be told from times."""
+    """One step of a rank. `stands_for`: the ranks that the trace says it stands for; `device`: None for work of the
+    host; `waits`: None where the trace has none, so that they have to be told from times; `measured_by`: how the step's
+    begin and end were found."""
 
     where: str
     step_name: str
     rank: int
     num_ranks: int
     stands_for: str
+    device: DeviceModel | None
     kernels: Sequence[Kernel]
     waits: Sequence[EventWait] | None
     begin_s: float
     end_s: float
+    measured_by: MeasuredBy
     tick_s: float
 
     @property

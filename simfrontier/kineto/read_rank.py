@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import median_low
 from typing import Any, Final
 
-from simfrontier.errors import InputError, nearest, shown, wrong
+from simfrontier.errors import InputError, wrong
 from simfrontier.kineto.event_stream import KinetoFile
 from simfrontier.kineto.rank_trace import (
+    DeviceModel,
     EventWait,
     Kernel,
     RankTrace,
@@ -24,10 +24,12 @@ from simfrontier.kineto.rank_trace import (
     tick_s,
     whole,
 )
+from simfrontier.kineto.steps import TraceEvent, steps_of
 from simfrontier.limits import KINETO_HEAD, KINETO_KEPT
 from simfrontier.trace import kineto as form
 
 _MOST_RANK: Final = 1 << 21
+_MOST_BYTES: Final = 1 << 60  # of a device
 _TICK_US: Final = 1e-3  # of the profiler's clock: ends are rounded to it
 _GLOO: Final = "gloo:"  # events of gloo's own threads
 _LONGEST: Final = 128  # characters of a name, or of a value that is kept as often as it stands there
@@ -39,32 +41,21 @@ _KEPT: Final = (
 _ON_HOST: Final = frozenset({form.CPU_OP, form.ANNOTATION})
 
 
-@dataclass(frozen=True, slots=True)
-class _Event:
-    """What stays of an event, in microseconds: the correlation is -1 where it has none."""
-
-    name: str
-    place: str
-    begin_us: float
-    end_us: float
-    correlation: int
-    args: Mapping[str, Any]
-
-
 @dataclass(slots=True)
 class _Read:
     """All of a file that counts."""
 
     where: str
-    device: list[_Event] = field(default_factory=list)
-    host: list[_Event] = field(default_factory=list)
+    device: list[TraceEvent] = field(default_factory=list)
+    host: list[TraceEvent] = field(default_factory=list)
     launches: dict[int, tuple[float, str]] = field(default_factory=dict)  # when, and by which thread
-    waits: list[_Event] = field(default_factory=list)
+    waits: list[TraceEvent] = field(default_factory=list)
     steps: dict[str, tuple[float, float]] = field(default_factory=dict)
     steps_on_device: dict[str, tuple[float, float]] = field(default_factory=dict)
     backward_threads: set[str] = field(default_factory=set)
     texts: dict[str, str] = field(default_factory=dict)  # lists of ranks, which many calls share
     num_characters: int = 0  # of these
+    launches_kernels: bool = False  # whether the host puts any on a device
 
     def take(self, number: int, event: Mapping[str, Any]) -> None:
         """Take in an event, if it is one that counts."""
@@ -77,6 +68,7 @@ class _Read:
             self.host.clear()  # work of the host counts only where there is no device
         elif category in form.RUNTIME:
             call = self._event(event, where, "tid")
+            self.launches_kernels = self.launches_kernels or "launch" in call.name.lower()
             if call.correlation >= 0:
                 self.launches[call.correlation] = call.begin_us, call.place
         elif category == form.STREAM_SYNC:
@@ -87,7 +79,7 @@ class _Read:
         if fault := KINETO_KEPT.fault(len(self.device) + len(self.launches) + len(self.waits)):
             raise InputError(fault, where=self.where)
 
-    def _take_annotation(self, category: str, event: _Event) -> None:
+    def _take_annotation(self, category: str, event: TraceEvent) -> None:
         if event.name.startswith(form.STEP_PREFIX):
             steps = self.steps_on_device if category == form.GPU_ANNOTATION else self.steps
             steps.setdefault(event.name, (event.begin_us, event.end_us))
@@ -97,7 +89,7 @@ class _Read:
             if not self.device and not KINETO_KEPT.fault(len(self.host)):
                 self.host.append(event)
 
-    def _event(self, event: Mapping[str, Any], where: str, place: str) -> _Event:
+    def _event(self, event: Mapping[str, Any], where: str, place: str) -> TraceEvent:
         args = event.get("args", {})
         if not isinstance(args, dict):
             raise InputError(f"args: {wrong(args, 'an object')}", where=where)
@@ -110,7 +102,7 @@ class _Read:
             raise InputError(f"dur: {wrong(event.get('dur'), '0 or more')}", where=where)
         correlation = args.get("correlation", -1)
         on = args.get("stream", event.get("tid")) if place == "stream" else f"{event.get('pid')}/{event.get('tid')}"
-        return _Event(
+        return TraceEvent(
             name=name[:_LONGEST],
             place=str(on)[:_LONGEST],
             begin_us=begin_us,
@@ -138,61 +130,46 @@ class _Read:
 
 
 def read_rank(path: Path, step: str | None = None) -> RankTrace:
-    """The step of that name (`ProfilerStep#3`) of a rank's trace; without a name, that of median length, or the whole
+    """The step of that name (`ProfilerStep#3`) of a rank's trace; without a name the last complete one, or the whole
     trace where it has no steps. Raises InputError: file, event, what was got and what is allowed."""
     file = KinetoFile(path)
     read = _Read(str(path))
     for number, event in enumerate(file.events(), 1):
         read.take(number, event)
     rank, num_ranks, groups, stands_for = _head(file)
-    begin_end, name = _step(read, step)
-    chosen = _chosen(read, begin_end, name)
-    refuse_many(chosen, str(path))
-    base_us = min(event.begin_us for event in chosen)
-    if begin_end is not None:
-        base_us = min(base_us, begin_end[0])
-    has_order = bool(read.device) and all(event.correlation >= 0 for event in chosen)
+    on_device = bool(read.device)
+    if not on_device and (job := _job_on_devices(file.head, read)):
+        text = f"no event of a device in the trace of a job on devices ({job}); allowed: traces with their kernels"
+        raise InputError(f"{text} (activities = [ProfilerActivity.CPU, ProfilerActivity.CUDA])", where=str(path))
+    steps = steps_of(read.steps or read.steps_on_device, _launched(read), str(path))
+    chosen = steps.taken(step)
+    refuse_many(chosen.events, str(path))
+    window = steps.window(chosen, on_device)
+    base_us = min(window.begin_us, min(event.begin_us for event in chosen.events))
+    has_order = on_device and all(event.correlation >= 0 for event in chosen.events)
     making = _Making(read, base_us, has_order, groups, rank, num_ranks)
-    kernels = sorted(map(making.kernel, chosen), key=lambda kernel: (kernel.order, kernel.start_s))
-    begin_s, end_s = _window(kernels, None if begin_end is None else [making.seconds(edge) for edge in begin_end])
     return RankTrace(
         where=str(path),
-        step_name=name,
+        step_name=chosen.name,
         rank=rank,
         num_ranks=num_ranks,
         stands_for=stands_for,
-        kernels=kernels,
+        device=_device(file.head) if on_device else None,
+        kernels=sorted(map(making.kernel, chosen.events), key=lambda kernel: (kernel.order, kernel.start_s)),
         waits=_waits(read) if has_order else None,
-        begin_s=begin_s,
-        end_s=end_s,
-        tick_s=tick_s(max(event.end_us for event in chosen)),
+        begin_s=making.seconds(window.begin_us),
+        end_s=making.seconds(window.end_us),
+        measured_by=window.measured_by,
+        tick_s=tick_s(chosen.last_end_us),
     )
 
 
-def _chosen(read: _Read, begin_end: tuple[float, float] | None, name: str) -> list[_Event]:
-    """The kernels of a step: those that the host launched in it."""
-    events = read.device or _outermost(read.host, read.where)
-    if begin_end is None:
-        return list(events)
-    out = []
-    for event in events:
+def _launched(read: _Read) -> Iterator[tuple[float, TraceEvent]]:
+    """The kernels of a trace with the time of their launch; with that of their start where only the device has steps,
+    and for kernels whose launch is not in the trace."""
+    for event in read.device or _outermost(read.host, read.where):
         launched_us, _ = read.launches.get(event.correlation, (event.begin_us, ""))
-        at_us = launched_us if name in read.steps or not read.device else event.begin_us
-        if begin_end[0] <= at_us <= begin_end[1]:
-            out.append(event)
-    return out
-
-
-def _window(kernels: Sequence[Kernel], step: Sequence[float] | None) -> tuple[float, float]:
-    """When a step begins and ends on the device. It is as long as the host takes for it, if that is longer than its
-    kernels, which may lag behind the host by what it has launched ahead."""
-    first, last = min(kernel.start_s for kernel in kernels), max(kernel.end_s for kernel in kernels)
-    if step is None:
-        return first, last
-    begin, end = step
-    if first >= begin and last <= end:
-        return begin, end
-    return min(first, last - (end - begin)), last
+        yield launched_us if read.steps or not read.steps_on_device else event.begin_us, event
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +187,7 @@ class _Making:
         """From the first moment of the step."""
         return (time_us - self.base_us) * form.MICROSECOND
 
-    def kernel(self, event: _Event) -> Kernel:
+    def kernel(self, event: TraceEvent) -> Kernel:
         where, rank, call = self.read.where, self.rank, None
         if form.COLLECTIVE in event.args:
             call = call_of(event.args, self.groups, rank, self.num_ranks, where)
@@ -240,9 +217,8 @@ def _head(file: KinetoFile) -> tuple[int, int, dict[str, tuple[int, ...]], str]:
         text = f"rank {rank} of world_size {num_ranks}; allowed: ranks below it, and up to {_MOST_RANK:,} of them"
         raise InputError(f"distributedInfo: {text}", where=where)
     groups: dict[str, tuple[int, ...]] = {}
-    listed = info.get("pg_config", [])
-    for each in listed if isinstance(listed, list) else []:
-        ranks = ranks_of(each.get("ranks"), where) if isinstance(each, dict) else None
+    for each in _listed(info.get("pg_config")):
+        ranks = ranks_of(each.get("ranks"), where)
         if ranks is not None:
             groups[str(each.get("pg_name", ""))] = ranks
     own = file.head.get(form.OWN, {})
@@ -250,21 +226,37 @@ def _head(file: KinetoFile) -> tuple[int, int, dict[str, tuple[int, ...]], str]:
     return rank, num_ranks, groups, stands_for if isinstance(stands_for, str) else ""
 
 
-def _step(read: _Read, name: str | None) -> tuple[tuple[float, float] | None, str]:
-    """When the host begins and ends the step, and its name; None where the trace has no steps."""
-    steps = read.steps or read.steps_on_device
-    if name is None:
-        if not steps:
-            return None, ""
-        lengths = {each: end - begin for each, (begin, end) in steps.items()}
-        name = next(each for each, length in lengths.items() if length == median_low(lengths.values()))
-    if name not in steps:
-        text = nearest(name, steps) if steps else "allowed: none, as the trace has no steps (ProfilerStep#0 ...)"
-        raise InputError(f"step {shown(name)}: {text}", where=read.where)
-    return steps[name], name
+def _job_on_devices(head: Mapping[str, Any], read: _Read) -> str:
+    """Why the trace is one of a job on devices; empty for a job of the host (gloo, MPI), which may run beside devices
+    that it does not use."""
+    if read.launches_kernels:
+        return "its host launches kernels"
+    if any(event.name.startswith(form.NCCL_CALLS) for event in read.host):
+        return "its host calls NCCL or RCCL"
+    info = head.get("distributedInfo", {})
+    configs = [each.get("backend_config") for each in _listed(info.get("pg_config"))]
+    backends = " ".join(map(str, [info.get("backend"), *configs])).lower()
+    has_devices = bool(head.get("deviceProperties"))
+    is_of_host = any(name in backends for name in form.HOST_BACKENDS)
+    if any(name in backends for name in form.DEVICE_BACKENDS) and (has_devices or not is_of_host):
+        return "it communicates by NCCL or RCCL"
+    return "it has deviceProperties" if has_devices and not is_of_host else ""
 
 
-def _outermost(events: Sequence[_Event], where: str) -> list[_Event]:
+def _device(head: Mapping[str, Any]) -> DeviceModel | None:
+    """The first device of the trace's node."""
+    first = next(iter(_listed(head.get("deviceProperties"))), {})
+    name, *sizes = map(first.get, ("name", "totalGlobalMem", "numSms"))
+    memory, units = (size if isinstance(size, int) and 0 < size < _MOST_BYTES else None for size in sizes)
+    return DeviceModel(" ".join(name.split())[:_LONGEST], memory, units) if isinstance(name, str) else None
+
+
+def _listed(value: Any) -> list[Mapping[str, Any]]:
+    """The objects of a list; empty for anything else."""
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def _outermost(events: Sequence[TraceEvent], where: str) -> list[TraceEvent]:
     """Of the host's threads the calls, and the events that lie in no other and hold no call; those of gloo's own
     threads lie in calls of others."""
     calls: dict[str, list[float]] = {}
@@ -287,7 +279,7 @@ def _outermost(events: Sequence[_Event], where: str) -> list[_Event]:
     return out
 
 
-def _holds(event: _Event, begins: Sequence[float]) -> bool:
+def _holds(event: TraceEvent, begins: Sequence[float]) -> bool:
     """Whether any of these times lies in an event."""
     place = bisect_left(begins, event.begin_us)
     return place < len(begins) and begins[place] < event.end_us

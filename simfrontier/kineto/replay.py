@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from statistics import median
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,7 +23,8 @@ from simfrontier.simulation import Fidelity, SimulatedStep, simulate_step
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallTimes:
     """Collectives of one kind, size and group: how many of them a rank makes, and the medians of what they took, in
-    seconds, measured and simulated, without waiting for others."""
+    seconds, measured and simulated, without waiting for others. `holds_waiting`: what was measured may hold such
+    waiting, as not all ranks of the group have a trace."""
 
     kind: str
     axes: tuple[str, ...]
@@ -31,6 +33,7 @@ class CallTimes:
     calls: int
     measured_s: float
     simulated_s: float
+    holds_waiting: bool
 
 
 def replayed(job: Job, on: Platform, fidelity: Fidelity = "flow", exact: bool = False) -> SimulatedStep:
@@ -65,9 +68,9 @@ def _factors(job: Job, parts: Sequence[SegmentedProgram], cluster: Cluster) -> t
 
 def call_times(job: Job, step: SimulatedStep) -> list[CallTimes]:
     """The collectives of a job as measured and as simulated, those that take most of the step first."""
-    found: dict[tuple[str, tuple[str, ...], int], list[tuple[float, float]]] = {}
-    for kind, axes, num_bytes, measured_s, simulated_s in _each(job, step):
-        found.setdefault((kind, axes, num_bytes), []).append((measured_s, simulated_s))
+    found: dict[_Alike, list[_Took]] = {}
+    for alike, took in _each(job, step):
+        found.setdefault(alike, []).append(took)
     mesh = step.schedule.mesh
     out = [
         CallTimes(
@@ -75,23 +78,35 @@ def call_times(job: Job, step: SimulatedStep) -> list[CallTimes]:
             axes=axes,
             num_ranks=mesh.size(axes),
             num_bytes=num_bytes,
-            calls=len(times),
-            measured_s=median(measured for measured, _ in times),
-            simulated_s=median(simulated for _, simulated in times),
+            calls=len(each),
+            measured_s=median(took.measured_s for took in each),
+            simulated_s=median(took.simulated_s for took in each),
+            holds_waiting=any(took.holds_waiting for took in each),
         )
-        for (kind, axes, num_bytes), times in found.items()
+        for (kind, axes, num_bytes), each in found.items()
     ]
     return sorted(out, key=lambda each: (-each.calls * each.measured_s, each.kind, each.axes, each.num_bytes))
 
 
-def _each(job: Job, step: SimulatedStep) -> Iterator[tuple[str, tuple[str, ...], int, float, float]]:
+_Alike = tuple[str, tuple[str, ...], int]  # kind, axes and bytes of a collective
+
+
+class _Took(NamedTuple):
+    measured_s: float
+    simulated_s: float
+    holds_waiting: bool
+
+
+def _each(job: Job, step: SimulatedStep) -> Iterator[tuple[_Alike, _Took]]:
     mesh, tensors = step.schedule.mesh, step.schedule.tensors
     for role, measured in enumerate(job.call_s):
         places, ops = job.places[role], step.roles[role].segmented.expanded.ops
+        kernels = job.roles.programs[role][0].placed
         line = step.view(step.roles[role].classes[0]).timeline
         for index, took_s in measured.items():
-            op = ops[places[index]]
-            assert isinstance(op, Collective), f"{op.name}: no collective"
+            op, call = ops[places[index]], kernels[index].kernel.call
+            assert isinstance(op, Collective) and call is not None, f"{op.name}: no collective"
             num_bytes = sum(message.num_bytes for message in messages_of(op, tensors, mesh))
             simulated_s = float(line.end[0, places[index]] - line.start[0, places[index]])
-            yield op.kind, op.axes, num_bytes, took_s, simulated_s
+            took = _Took(took_s, simulated_s, call.ranks in job.partial_groups)
+            yield (op.kind, op.axes, num_bytes), took

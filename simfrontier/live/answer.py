@@ -14,7 +14,7 @@ from simfrontier.live.controls import Control, controls_of, own_words
 from simfrontier.live.estimates import Estimates, estimates_of, numbers_of, places_of, without_numbers
 from simfrontier.live.state import LiveState, scenario_at, state_of
 from simfrontier.live.worker import Work, Worker, beside, outcome, sampled, step_of
-from simfrontier.report import PARTS, StudyView, headline_of, median_rate, median_step_s, rate, sampled_tflops, verdict
+from simfrontier.report import PARTS, StudyView, headline_of, nominal_step_s, rate, sampled_rate, step_s, verdict
 from simfrontier.scenario import Scenario
 from simfrontier.study import PlanOutcome, Study, completed
 from simfrontier.workers import Local, PerProcess, WorkerLostError, Workers
@@ -84,8 +84,8 @@ class Answerer:
                 self._estimates[key] = call(estimates_of, plan, rest).result()
 
     def estimate(self, state: LiveState) -> dict[str, Any]:
-        """What is estimated of a state by now: by plan the step in seconds, TFLOPS with every device typical, and the
-        relative error."""
+        """What is estimated of a state by now: by plan the nominal step in seconds, its rate, and the relative
+        error."""
         rest, places = without_numbers(state, self.controls), places_of(state, self.controls)
         known = {plan: self._estimates.get((plan, *sorted(rest.places.items()))) for plan in self.plans}
         shown = {plan: each.shown(places) for plan, each in known.items() if each is not None}
@@ -140,6 +140,7 @@ class Answerer:
             "verdict": verdict(headline_of(view)),
             "moved": [control.label + ": " + control.words[place] for control, place in self._moved(state)],
             "own": own_words(scenario),
+            "unit": view.rate_unit.partition(" ")[0],
             "num_samples": scenario.file.uncertainty.samples,
             "parts": [{"name": part.short, "colour": part.colour} for part in PARTS.values()],
             "plans": [_rates(view, each) for each in [*view.ranked, *_misfits(view)]],
@@ -159,15 +160,15 @@ def _rates(view: StudyView, outcome: PlanOutcome) -> dict[str, Any]:
     made: dict[str, Any] = {"plan": outcome.plan, "colour": view.marks[outcome.plan].colour}
     if not outcome.row["fits"]:
         return made | {"fits": False, "note": str(outcome.row["note"])}
-    parts, step_s = asdict(outcome.exposure), sum(asdict(outcome.exposure).values())
-    tflops, band = median_rate(outcome), sampled_tflops(outcome)
+    parts, whole_s = asdict(outcome.exposure), sum(asdict(outcome.exposure).values())
+    median, band = rate(outcome), sampled_rate(outcome)
     return made | {
         "fits": True,
-        "tflops": tflops,
-        "low": band.low if band else tflops,
-        "high": band.high if band else tflops,
-        "typical": rate(outcome),
-        "step_s": median_step_s(outcome),
-        "parts": [parts[part] / step_s for part in PARTS],
+        "rate": median,
+        "low": band.low if band else median,
+        "high": band.high if band else median,
+        "nominal": median * step_s(outcome) / nominal_step_s(outcome),
+        "step_s": step_s(outcome),
+        "parts": [parts[part] / whole_s for part in PARTS],
         "peak_bytes": float(outcome.row["peak_memory_bytes"]),
     }

@@ -9,7 +9,7 @@ from simfrontier.collectives import environments_of
 from simfrontier.records import dataclass
 from simfrontier.report import quantity
 from simfrontier.scenario import Scenario, path_of
-from simfrontier.stack import stacks_of
+from simfrontier.stack import NONE, stacks_of
 
 DEVICES: Final = "run.devices"
 SLOW: Final = "perturbation.slow"
@@ -44,7 +44,7 @@ class Control:
 def controls_of(scenario: Scenario) -> tuple[Control, ...]:
     """The controls of a scenario, in the order of the page. Those that would change nothing are left out, and those of
     settings that it has for each size by itself."""
-    by_size = list(scenario.said.get("at", {}).values())
+    by_size = list(scenario.document.get("at", {}).values())
     found = [control for control in _all(scenario) if len(control.values) > 1]
     return tuple(control for control in found if not any(has(table, path_of(control.key)) for table in by_size))
 
@@ -87,7 +87,7 @@ def _all(scenario: Scenario) -> Iterator[Control]:
             words = [LIBRARYS, *(quantity(value, "s") for value in hops)]
             yield _control(HOP, "latency of a hop between nodes", "slider", (None, *hops), words, None)
     of_plans = {name: stacks_of(plan.family) for name, plan in scenario.plans.items()}
-    stacks = tuple(dict.fromkeys([file.stack or "", *(name for names in of_plans.values() for name in names)]))
+    stacks = tuple(dict.fromkeys([file.stack or "", NONE, *(name for names in of_plans.values() for name in names)]))
     words = [
         _stack_words(name, [plan for plan, names in of_plans.items() if name in names], of_plans) for name in stacks
     ]
@@ -108,8 +108,11 @@ def _switch(key: str, label: str, own: bool) -> Control:
 
 
 def _stack_words(name: str, runs: Sequence[str], plans: Collection[str]) -> str:
-    """A stack, with the plans that it runs where these are not all; the others are simulated as if it did."""
+    """A stack, with the plans that it runs where these are not all; the others are simulated as if it did. Empty: the
+    scenario names none."""
     if not name:
+        return "of each plan: what people run it with"
+    if name == NONE:
         return "none: kernels as fused as the model"
     return name if len(runs) in (0, len(plans)) else f"{name} (runs {', '.join(runs)})"
 

@@ -22,19 +22,19 @@ Places = tuple[int, ...]  # of the controls of numbers, in their order
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimates:
-    """Step times of a plan in seconds, with every device typical, where they are to be trusted; their relative error as
-    it was measured; and TFLOPS × seconds of a step. Empty where what-ifs are not known, or the plan does not fit."""
+    """Nominal step times of a plan in seconds, where they are to be trusted; their relative error as it was measured;
+    and the tokens of a device in a step. Empty where what-ifs are not known, or the plan does not fit."""
 
     step_s: Mapping[Places, float]
     error: float = 0.0
-    work_tflop: float = 0.0
+    tokens_per_device: float = 0.0
 
     def shown(self, places: Places) -> dict[str, float] | None:
         """What the page shows of these places, if that is known."""
         step_s = self.step_s.get(places)
         if step_s is None:
             return None
-        return {"step_s": step_s, "typical": self.work_tflop / step_s, "error": self.error}
+        return {"step_s": step_s, "nominal": self.tokens_per_device / step_s, "error": self.error}
 
 
 def numbers_of(controls: Sequence[Control]) -> tuple[Control, ...]:
@@ -67,12 +67,12 @@ def estimates_of(worker: PerProcess[Worker], plan: str, state: LiveState) -> Est
         answers = asked.step_s(axes)
     except InputError:
         return Estimates(step_s={})
-    is_good = answers.trusted & (answers.peak_bytes <= scenario.machine.device.hbm_bytes)
+    is_good = answers.trusted & (answers.peak_bytes <= asked.step.cluster.machine.device.hbm_bytes)
     trusted = zip(all_places, answers.value.tolist(), is_good.tolist(), strict=True)
     return Estimates(
         step_s={places: step_s for places, step_s, is_trusted in trusted if is_trusted},
         error=answers.error,
-        work_tflop=float(row["tflops_per_device"]) * float(row["step_time_s"]),
+        tokens_per_device=float(row["tokens_per_s_per_device"]) * float(row["step_time_s"]),
     )
 
 

@@ -63,11 +63,11 @@ def scenario_at(
     settings = {key: values[key] for key in state.places if key in values}
     if SLOW in settings:
         settings[SLOW] = [{"device": 0, "factor": settings[SLOW]}]
-    document = without_comparisons(base.said, base.plans)
+    document = without_comparisons(base.document, base.plans)
     return scenario_of(document, base.where, {**settings, **(more or {})}, tuple(base.plans), (size,))
 
 
 def scenario_file(base: Scenario, controls: Sequence[Control], state: LiveState) -> str:
     """The same as the text of a scenario file, which says where it comes from."""
     beside = comment(f"Saved by simfrontier serve from {base.where}; the files that it names are beside that one.")
-    return f"{beside}\n{toml_document(scenario_at(base, controls, state).said)}"
+    return f"{beside}\n{toml_document(scenario_at(base, controls, state).document)}"

@@ -47,7 +47,7 @@ class Worker:
         scenario = self.scenario(plan, state)
         case = scenario.case(plan, scenario.file.run.devices[0])
         built = self.schedules.of_case(scenario, case)
-        step = simulated(scenario, built, scenario.file.run.fidelity)
+        step = simulated(scenario.of(plan, case.devices), built, scenario.file.run.fidelity)
         outcome = advised(scenario, case, outcome_of(scenario, case, built, step))
         found = Simulated(built=built, step=step, outcome=outcome)
         self._last[plan] = state, found

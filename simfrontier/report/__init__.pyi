@@ -19,7 +19,7 @@ from .findings.explanation import (
 )
 from .findings.headline import headline_of as headline_of
 from .findings.published import PublishedFigure as PublishedFigure
-from .findings.samples import sampled_tflops as sampled_tflops
+from .findings.samples import sampled_rate as sampled_rate
 from .findings.sensitivity import Variations as Variations, VariedAtSize as VariedAtSize
 from .findings.slowdown import (
     SlowdownFindings as SlowdownFindings,
@@ -59,7 +59,13 @@ from .render import said as said
 from .runs import write_runs_page as write_runs_page
 from .scaling import scaling_drawing as scaling_drawing
 from .sections import Section as Section
-from .summary import chart as chart, summary_html as summary_html, summary_text as summary_text, verdict as verdict
+from .summary import (
+    assumed as assumed,
+    chart as chart,
+    summary_html as summary_html,
+    summary_text as summary_text,
+    verdict as verdict,
+)
 from .sweep import write_sweep_page as write_sweep_page
 from .table import (
     SLOWDOWN_FILE as SLOWDOWN_FILE,
@@ -71,4 +77,4 @@ from .theme import MEMORY_COLOURS as MEMORY_COLOURS
 from .troubles import troubles_in_short as troubles_in_short
 from .tuning import write_tuning_page as write_tuning_page
 from .validation import write_validation_page as write_validation_page
-from .view import StudyView as StudyView, median_rate as median_rate, median_step_s as median_step_s, rate as rate
+from .view import StudyView as StudyView, nominal_step_s as nominal_step_s, rate as rate, step_s as step_s

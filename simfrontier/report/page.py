@@ -93,7 +93,7 @@ def study_page(found: StudyFindings, view: StudyView) -> str:
 def compression(view: StudyView) -> str:
     """The section on compressed messages, or nothing where no plan compresses or widens its messages."""
     found = compression_of(view)
-    return "" if found is None else render("sections/compression.html.j2", found=found, marks=view.marks)
+    return "" if found is None else section("compression", found, view)
 
 
 def section(name: str, found: object, view: StudyView, **more: Any) -> str:
@@ -107,6 +107,7 @@ def section(name: str, found: object, view: StudyView, **more: Any) -> str:
         size=view.largest,
         differ=bool(view.scenario.machine.device.speed_sd),
         marks=view.marks,
+        unit=view.rate_unit,
         **more,
     )
 
@@ -124,7 +125,7 @@ def _headline(found: StudyFindings, view: StudyView) -> str:
     published = published_points(found)
     if fitting:
         charts = {
-            f"TFLOPS per {view.device}": rates(found.scaling, view.marks, view.device, published),
+            view.rate_unit: rates(found.scaling, view.marks, view.device, view.rate_unit, published),
             "step time": step_times(found.scaling, view.marks, view.device),
         }
     best, others = shown.best, (*shown.ahead, *shown.equal)
@@ -164,13 +165,15 @@ def published_points(found: StudyFindings) -> list[PublishedPoint]:
     points = []
     first = known.ratios[0] if known.ratios else None
     for ratio in known.ratios[1:]:
-        if first is not None and first.tflops is not None:
+        if first is not None and first.rate is not None:
             words = f"<b>{escape(ratio.plan)}</b>, published: {ratio.published:g} × {escape(first.plan)}"
-            value = ratio.published * first.tflops
+            value = ratio.published * first.rate
             points.append(PublishedPoint(plan=ratio.plan, devices=ratio.devices, value=value, words=words))
     for share in known.shares:
         words = f"<b>{escape(share.plan)}</b>, published: {percent(share.published)} of the peak"
-        value = share.published * known.peak_flops_per_s / 1e12
+        if share.predicted is None or share.rate is None:
+            continue
+        value = share.rate * share.published / share.predicted
         points.append(PublishedPoint(plan=share.plan, devices=share.devices, value=value, words=words))
     return [point for point in points if point.plan in found.scaling]
 
@@ -200,7 +203,7 @@ def _sensitivity(found: StudyFindings, view: StudyView) -> str:
         return ""
     from simfrontier.report.figures.sensitivity import dots
 
-    figures = {f"{at.devices:,}": dots(varied, at, view.marks, view.device) for at in varied.sizes}
+    figures = {f"{at.devices:,}": dots(varied, at, view.marks, view.rate_unit) for at in varied.sizes}
     return section("sensitivity", varied, view, figures=figures)
 
 

@@ -27,9 +27,9 @@ class DrawnPlan:
 
 
 def scaling_drawing(
-    scaling: Mapping[str, Sequence[ScaledPlan]], marks: Mapping[str, PlanMark], device: str, paper: str = ""
+    scaling: Mapping[str, Sequence[ScaledPlan]], marks: Mapping[str, PlanMark], device: str, unit: str, paper: str = ""
 ) -> str:
-    """TFLOPS per device against devices (logarithmic), a line per plan through the medians of its samples within their
+    """Rates (in `unit`) against devices (logarithmic), a line per plan through the medians of its samples within their
     band; empty where nothing fits. Colours of text and axes are those of what is around it, or black on `paper`."""
     fitting = {plan: [one for one in outcomes if not one.misfit] for plan, outcomes in scaling.items()}
     fitting = {plan: outcomes for plan, outcomes in fitting.items() if outcomes}
@@ -37,7 +37,7 @@ def scaling_drawing(
         return ""
     sizes = sorted({one.devices for outcomes in fitting.values() for one in outcomes})
     highest = max(
-        max(one.sampled_tflops.high if one.sampled_tflops else 0.0, one.tflops_per_device or 0.0)
+        max(one.sampled_rate.high if one.sampled_rate else 0.0, one.rate or 0.0)
         for outcomes in fitting.values()
         for one in outcomes
     )
@@ -50,14 +50,11 @@ def scaling_drawing(
         y = _TOP + (_HEIGHT - _TOP - _BOTTOM) * (1.0 - value / ticks[-1])
         return round(x, 1), round(y, 1)
 
-    lines = {
-        plan: tuple(place(one.devices, one.tflops_per_device or 0.0) for one in outcomes)
-        for plan, outcomes in fitting.items()
-    }
+    lines = {plan: tuple(place(one.devices, one.rate or 0.0) for one in outcomes) for plan, outcomes in fitting.items()}
     labels = _apart({plan: line[-1][1] for plan, line in lines.items()})
     drawn = []
     for plan, outcomes in fitting.items():
-        known = [(one.devices, one.sampled_tflops) for one in outcomes if one.sampled_tflops]
+        known = [(one.devices, one.sampled_rate) for one in outcomes if one.sampled_rate]
         low = [place(devices, band.low) for devices, band in known]
         high = [place(devices, band.high) for devices, band in known]
         drawn.append(
@@ -75,6 +72,7 @@ def scaling_drawing(
         sizes=[(size, place(size, 0.0)) for size in sizes],
         ticks=[(tick, place(sizes[0], tick)[1]) for tick in ticks],
         device=device,
+        unit=unit,
         paper=paper,
         width=_WIDTH,
         height=_HEIGHT,

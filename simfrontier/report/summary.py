@@ -7,7 +7,8 @@ from typing import TypeVar
 
 from simfrontier.report.findings.headline import Headline
 from simfrontier.report.findings.pairs import Pair
-from simfrontier.report.findings.samples import SURE, Sampled
+from simfrontier.report.findings.samples import Sampled
+from simfrontier.report.findings.setup import Setup
 from simfrontier.report.findings.study import StudyFindings
 from simfrontier.report.phrases import NOTHING, number
 from simfrontier.report.render import render, said
@@ -25,12 +26,19 @@ def verdict(found: Headline) -> str:
     return said("run", "verdict", found)[0]
 
 
+def assumed(found: Setup) -> str:
+    """Batch, stacks and library of a study: what it assumes where its scenario does not say it."""
+    return said("run", "assumed", found)[0]
+
+
 def against(pair: Pair) -> dict[str, dict[str, str]]:
     """How fast each of a pair is against the other, in words."""
     back = Sampled(low=1 / pair.ratio.high, median=1 / pair.ratio.median, high=1 / pair.ratio.low)
     share = pair.faster_share
-    forth_words = said("run", "against", pair.ratio, share, pair.num_samples, SURE)[0]
-    back_words = said("run", "against", back, None if share is None else 1.0 - share, pair.num_samples, SURE)[0]
+    forth_words = said("run", "against", pair.ratio, share, pair.num_samples, pair.too_close)[0]
+    back_words = said("run", "against", back, None if share is None else 1.0 - share, pair.num_samples, pair.too_close)[
+        0
+    ]
     return {pair.plan: {pair.other: forth_words}, pair.other: {pair.plan: back_words}}
 
 
@@ -48,7 +56,7 @@ def summary_text(found: StudyFindings, view: StudyView) -> str:
     """The rates of all plans at all sizes, at most so many, and the verdict."""
     rows = _rates(found)
     width = max(map(len, rows), default=0)
-    title = f"{view.scenario.file.title}: TFLOPS per {found.headline.device_word}"
+    title = f"{view.scenario.file.title}: {found.headline.rate_unit}"
     head = " ".join([" " * width, *(f"{size:>7,}" for size in found.setup.sizes)])
     lines = [" ".join([f"{plan:<{width}}", *(f"{cell:>7}" for cell in cells)]) for plan, cells in rows.items()]
     more = len(lines) - MOST_PLANS
@@ -62,18 +70,18 @@ def summary_html(found: StudyFindings, view: StudyView) -> str:
         "summary.html.j2",
         title=view.scenario.file.title,
         verdict=verdict(found.headline),
-        device=found.headline.device_word,
+        unit=found.headline.rate_unit,
         sizes=found.setup.sizes,
         rates=_rates(found),
         marks=view.marks,
-        drawing=scaling_drawing(found.scaling, view.marks, found.headline.device_word),
+        drawing=scaling_drawing(found.scaling, view.marks, view.device, view.rate_unit),
     )
 
 
 def _rates(found: StudyFindings) -> Mapping[str, list[str]]:
     """The rate of each plan at each size as text; a dash where it does not fit."""
     return {
-        plan: [NOTHING if one.tflops_per_device is None else number(one.tflops_per_device) for one in outcomes]
+        plan: [NOTHING if one.rate is None else number(one.rate) for one in outcomes]
         for plan, outcomes in found.scaling.items()
     }
 
@@ -83,7 +91,7 @@ def chart(found: StudyFindings, view: StudyView, kind: str, outcome: PlanOutcome
     from simfrontier.report.figures import breakdown, memory, scaling, timeline, traffic
 
     made: dict[str, Callable[[], Figure]] = {
-        "rate": lambda: scaling.rates(found.scaling, view.marks, view.device),
+        "rate": lambda: scaling.rates(found.scaling, view.marks, view.device, view.rate_unit),
         "step_time": lambda: scaling.step_times(found.scaling, view.marks, view.device),
         "efficiency": lambda: scaling.efficiencies(found.scaling, view.marks, view.device),
         "breakdown": lambda: breakdown.step_bars(found.time.steps[view.largest]),

@@ -13,7 +13,7 @@ from simfrontier.records import dataclass
 from simfrontier.report.phrases import NOT_RUN, TOO_BIG, device_word
 from simfrontier.report.theme import PlanMark, marks
 from simfrontier.scenario import Case, Scenario
-from simfrontier.study import BAND, PlanOutcome, Study
+from simfrontier.study import PlanOutcome, Study
 from simfrontier.workload import Shape
 
 if TYPE_CHECKING:
@@ -104,11 +104,21 @@ class StudyView:
     def ranked(self) -> list[PlanOutcome]:
         """Outcomes at the largest size that fit, the fastest first."""
         fitting = [outcome for outcome in self.drawn if outcome.row["fits"]]
-        return sorted(fitting, key=lambda outcome: -self.pace(outcome))
+        return sorted(fitting, key=lambda outcome: -rate(outcome))
 
-    def pace(self, outcome: PlanOutcome) -> float:
-        """Samples per second of an outcome that fits: what plans are compared by, whether they recompute or not."""
-        return self.cases[outcome.plan, outcome.devices].samples / median_step_s(outcome)
+    def samples_of(self, outcome: PlanOutcome) -> int:
+        """Sequences of a step over all devices."""
+        return self.cases[outcome.plan, outcome.devices].samples
+
+    @cached_property
+    def counts_tokens(self) -> bool:
+        """Whether rates are in tokens: samples of the model are sequences."""
+        return self.shapes[self.largest].sequence != 1
+
+    @property
+    def rate_unit(self) -> str:
+        """What rates of this study count, for titles: tokens/s per GCD."""
+        return f"{'tokens' if self.counts_tokens else 'samples'}/s per {self.device}"
 
     @cached_property
     def recomputing(self) -> Mapping[str, bool]:
@@ -128,31 +138,27 @@ class StudyView:
             settings.append(f"fidelity = {self.study.fidelity}")
         return tuple(settings)
 
-    def rates_at(self, size: int) -> dict[str, float]:
-        """TFLOPS per device by plan at a size, every device typical; nan where the plan does not fit; without plans
-        that were not run."""
-        return {o.plan: rate(o) if o.row["fits"] else math.nan for o in self.at(size)}
-
 
 def rate(outcome: PlanOutcome) -> float:
-    """TFLOPS per device of an outcome that fits."""
-    return float(outcome.row["tflops_per_device"])
+    """Tokens per second and device of an outcome that fits, at its median step (samples, where a model has no tokens):
+    what plans are ranked and drawn by, whether they recompute or not."""
+    return float(outcome.row["tokens_per_s_per_device"])
 
 
 def step_s(outcome: PlanOutcome) -> float:
-    """Seconds of the step of an outcome that fits."""
+    """Seconds of the median step of an outcome that fits."""
     return float(outcome.row["step_time_s"])
 
 
-def median_step_s(outcome: PlanOutcome) -> float:
-    """Seconds of the step of an outcome that fits: the median of its samples, where there are any."""
-    median = outcome.row[BAND[1]]
-    return step_s(outcome) if median == "" else float(median)
+def nominal_step_s(outcome: PlanOutcome) -> float:
+    """Seconds of its step without variation between devices and errors of models."""
+    return float(outcome.row["step_time_nominal_s"])
 
 
-def median_rate(outcome: PlanOutcome) -> float:
-    """TFLOPS per device at that step."""
-    return rate(outcome) * step_s(outcome) / median_step_s(outcome)
+def published_tflops(outcome: PlanOutcome) -> float:
+    """TFLOPS per device as published rates of GPTs count them (GPT-NeoX's metric); of other models their own."""
+    published = outcome.row["neox_tflops_per_device"]
+    return float(outcome.row["tflops_per_device"] if published == "" else published)
 
 
 def rate_among(rates: Mapping[str, float], plan: str) -> tuple[float | None, str]:

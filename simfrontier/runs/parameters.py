@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -75,6 +76,12 @@ class ParametersFile(Strict):
 
     spread: Annotated[float, Field(gt=0)]
     parameters: list[Parameter]
+
+
+def mean_step_error() -> float:
+    """The mean error of a step of a run that the fit has not seen, relative: of normal errors sqrt(2 / pi) times their
+    standard deviation."""
+    return load_parameters().spread * math.sqrt(2.0 / math.pi)
 
 
 @cache

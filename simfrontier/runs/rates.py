@@ -50,12 +50,9 @@ def step_flops(shape: GptShape, samples: float, flops: Flops, recomputes: bool) 
     """FLOPs of a step by arXiv 2104.04473 eq. 3, with the widths of this shape: products of layers and attention, of
     every position with every other, and the head; twice as many in the backward as in the forward, and a recomputed
     forward of the layers."""
-    whole = replace(shape, causal=False)
-    model = float(samples * shape.sequence) * whole.model_flops_per_token
-    if flops == "model" or (flops == "hardware" and not recomputes):
-        return model
-    head = 6.0 * samples * shape.sequence * shape.padded_vocabulary * shape.hidden
-    return model + (model - head) / 3.0
+    return replace(shape, causal=False).step_flops(
+        samples, flops == "recomputed" or (flops == "hardware" and recomputes)
+    )
 
 
 def value_of(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine, mesh_sizes
 from simfrontier.plan import (
@@ -22,12 +24,14 @@ from simfrontier.schedule import Mesh
 from simfrontier.workload import (
     Attention,
     Checkpointing,
+    GptShape,
     Optimizer,
     Precision,
     Shape,
     Softmax,
     Workload,
     find_precision,
+    neox_flops,
     workload_of,
 )
 
@@ -71,11 +75,23 @@ class Case:
         return -(-self.shape.num_layers // self.checkpoint_every) / self.shape.num_layers
 
     @property
-    def step_flops(self) -> float:
-        """Floating-point operations of a step, with those that are done again."""
-        without, every = (self.shape.step_flops(self.samples, recomputed) for recomputed in (False, True))
-        share = self.recomputed_share
-        return every if share == 1.0 else without + share * (every - without)
+    def model_flops(self) -> float:
+        """Floating-point operations of the model in a step, each counted once."""
+        return self.shape.step_flops(self.samples, recomputed=False)
+
+    @property
+    def hardware_flops(self) -> float:
+        """The same with those that activation checkpointing does again."""
+        kept = replace(self, checkpointing="none", checkpoint_every=1)
+        again = self.workload.matmul_flops - kept.workload.matmul_flops
+        return self.model_flops + self.grad_accum * again
+
+    @property
+    def neox_flops(self) -> float | None:
+        """Those of a step as GPT-NeoX counts them; None of a model that is no GPT."""
+        if not isinstance(self.shape, GptShape):
+            return None
+        return neox_flops(self.shape, self.samples, self.recomputes)
 
     @property
     def stages(self) -> int:
@@ -106,16 +122,25 @@ class Case:
         )
 
 
-def case_of(name: str, options: Options, devices: int, file: ScenarioFile, shape: Shape, machine: Machine) -> Case:
-    """A plan at a size of a scenario. Raises InputError, with the nearest that works, where the grid does not divide
-    the devices, the model or the batch."""
+def case_of(
+    name: str,
+    options: Options,
+    devices: int,
+    file: ScenarioFile,
+    shape: Shape,
+    machine: Machine,
+    batch: int | None = None,
+) -> Case:
+    """A plan at a size of a scenario; `batch`: sequences of a step, where the file says neither these nor how many
+    micro-batches a step has. Raises InputError, with the nearest that works, where the grid does not divide the
+    devices, the model or the batch."""
     _refuse_family(options, shape)
     _refuse_statistics(options, shape)
     if isinstance(options, TensorOptions):
         options.refuse_shape(shape)
     mesh = mesh_of(options, devices, file.mesh, machine)
-    ranks = options.batch_ranks(mesh) if isinstance(options, TensorOptions) else mesh.num_ranks
-    micro_batch, grad_accum = _micro_batches(options, ranks, file)
+    ranks = batch_ranks(options, mesh)
+    micro_batch, grad_accum = _micro_batches(options, ranks, file, batch)
     checkpointing = options.checkpointing or file.model.checkpointing
     shape.refuse_step(grad_accum, file.model.precision, checkpointing)
     engine, every = file.engine, file.model.checkpoint_every if checkpointing == "full" else 1
@@ -172,44 +197,51 @@ def mesh_of(options: Options | None, devices: int, cut: MeshTable, machine: Mach
     return options.mesh(devices, per_node or machine.devices_per_node, per_package or machine.devices_per_package)
 
 
-def _micro_batches(options: Options, ranks: int, file: ScenarioFile) -> tuple[int, int]:
-    """(sequences of a rank in a micro-batch, micro-batches of a step)."""
+def batch_ranks(options: Options, mesh: Mesh) -> int:
+    """How many ranks have a part of the batch of their own."""
+    return options.batch_ranks(mesh) if isinstance(options, TensorOptions) else mesh.num_ranks
+
+
+def _micro_batches(options: Options, ranks: int, file: ScenarioFile, shared: int | None) -> tuple[int, int]:
+    """(sequences of a rank in a micro-batch, micro-batches of a step); `shared`: as `batch` of `case_of`."""
     training = file.training
     own, grad_accum = options.micro_batch, options.grad_accum
     micro_batch = own or training.micro_batch
-    if training.batch is None:
+    batch = shared if training.batch is None else training.batch
+    if batch is None:
         return micro_batch, grad_accum or training.grad_accum
+    said = f"training.batch = {batch}" if training.batch else f"a step of {batch} sequences, as other plans have,"
     if grad_accum is None:
-        count = _divided(training.batch, ranks, "micro-batch", micro_batch)
-        _refuse_many(count, micro_batch, training.batch, ranks)
+        count = _divided(batch, said, ranks, "micro-batch", micro_batch)
+        _refuse_many(count, micro_batch, said, ranks)
         return micro_batch, count
-    count = _divided(training.batch, ranks, "micro-batches", grad_accum)
+    count = _divided(batch, said, ranks, "micro-batches", grad_accum)
     if own not in (None, count):
         raise InputError(
-            f"training.batch = {training.batch} over {ranks} data-parallel ranks in {grad_accum} micro-batches makes "
+            f"{said} over {ranks} data-parallel ranks in {grad_accum} micro-batches makes "
             f"micro_batch = {count}, got {own}; leave one of the two out"
         )
     return count, grad_accum
 
 
-def _refuse_many(grad_accum: int, micro_batch: int, batch: int, ranks: int) -> None:
+def _refuse_many(grad_accum: int, micro_batch: int, said: str, ranks: int) -> None:
     """Micro-batches are laid out one by one."""
     if grad_accum <= MOST_MICRO_BATCHES:
         return
     samples = grad_accum * micro_batch  # of one rank in a step
     works = next(n for n in range(micro_batch, samples + 1) if samples % n == 0 and samples // n <= MOST_MICRO_BATCHES)
     raise InputError(
-        f"training.batch = {batch} over {ranks} data-parallel ranks × micro-batch {micro_batch} makes {grad_accum} "
+        f"{said} over {ranks} data-parallel ranks × micro-batch {micro_batch} makes {grad_accum} "
         f"micro-batches, allowed: up to {MOST_MICRO_BATCHES}; nearest that works: micro_batch = {works}"
     )
 
 
-def _divided(batch: int, ranks: int, what: str, count: int) -> int:
+def _divided(batch: int, said: str, ranks: int, what: str, count: int) -> int:
     parts = ranks * count
     if batch % parts:
         near = [size for size in (batch // parts * parts, -(-batch // parts) * parts) if size]
         raise InputError(
-            f"training.batch = {batch} does not divide over {ranks} data-parallel ranks × {what} {count} = {parts}; "
+            f"{said} does not divide over {ranks} data-parallel ranks × {what} {count} = {parts}; "
             f"nearest batches that do: {listed(near)}"
         )
     return batch // parts

@@ -265,7 +265,7 @@ class ScenarioFile(Strict):
     title: Text
     machine: MachineTable
     library: LibraryTable = LibraryTable()
-    stack: Name | None = None  # what engine and kernels do; without one, what the other tables say
+    stack: Name | None = None  # what engine and kernels do; None: by plan, what people run it with
     mesh: MeshTable = MeshTable()
     model: ModelTable
     training: TrainingTable = TrainingTable()

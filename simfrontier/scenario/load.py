@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import os
 import re
 from collections import Counter
@@ -18,10 +19,10 @@ from simfrontier.io import Strict, read_toml, typed
 from simfrontier.limits import CASES, STEPS_APART
 from simfrontier.machine import Machine, Perturbation, SizeError, catalog, load_machine
 from simfrontier.not_modelled import not_modelled
-from simfrontier.plan import Options
+from simfrontier.plan import Engine, Options
 from simfrontier.records import dataclass
 from simfrontier.scenario.beside import scenario_beside
-from simfrontier.scenario.case import Case, case_of, mesh_of, precision_of
+from simfrontier.scenario.case import Case, batch_ranks, case_of, mesh_of, precision_of
 from simfrontier.scenario.form import SCENARIO_KEYS, FileForm, ScenarioFile, SlowdownTable
 from simfrontier.scenario.job_nodes import on_nodes, refuse_size
 from simfrontier.scenario.plans import SearchTable, choose_plans, name_plans, names_softmax, options_of, searched
@@ -29,7 +30,7 @@ from simfrontier.scenario.settings import NUMBERS, hold_everywhere, is_of_every_
 from simfrontier.scenario.shape import shape_of
 from simfrontier.scenario.spreads import with_tables
 from simfrontier.schedule import Mesh
-from simfrontier.stack import Stack, load_stack
+from simfrontier.stack import NONE as NO_STACK, Stack, load_stack, usual_stack
 from simfrontier.workload import Precision, Shape
 
 SIZE = re.compile(r"[1-9][0-9]{0,8}")  # a number of devices, as a key
@@ -44,7 +45,8 @@ NO_SCENARIOS: Final = {".json": "JSON, as schedules and traces are", ".csv": "a 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
     """A checked scenario: the file as read, its document (for variations) and the values that its names stand for.
-    `said`: the document without what its stack has by default (for variations of the stack).
+    `stack`: what all its plans run by; None where the file names none, and then each plan runs by the stack that
+    people run its family with (`of`).
 
     `searches`: what is searched for, by plan; `resolved_options`: the options that a search has found, by plan and
     size. `sized`: the scenario as it is at sizes that have tables of their own. `contents`: what extras have read by
@@ -59,7 +61,6 @@ class Scenario:
     shape: Shape
     plans: Mapping[str, Options]
     searches: Mapping[str, SearchTable]
-    said: Mapping[str, Any] = field(default_factory=dict)
     stack: Stack | None = None
     settings: tuple[str, ...] = ()
     sized: Mapping[int, Scenario] = field(default_factory=dict)
@@ -122,16 +123,77 @@ class Scenario:
         """The scenario for a size, by its table `at`."""
         return self.sized.get(num_devices, self)
 
+    def of(self, plan: str, num_devices: int) -> Scenario:
+        """The scenario for a plan at a size: by its table `at`, and with the machine, engine and options that the
+        plan's stack makes of it."""
+        here = self.at(num_devices)
+        stack = here.stack_of(here.plans[plan].family) if plan in here.plans else None
+        if stack is None or here.stack is not None:
+            return here
+        document = {**here.document, "plans": {plan: here.document["plans"][plan]}}
+        searches = {name: search for name, search in here.searches.items() if name == plan}
+        try:
+            return replace(here, document=document, searches=searches).under(stack)
+        except InputError as error:
+            raise error.within(self.where) from None
+
+    def stack_of(self, family: str) -> Stack | None:
+        """What plans of a family run by: the scenario's stack, or the one that people run them with; None where the
+        scenario says so, or none is known."""
+        return usual_stack(family) if self.file.stack is None else self.stack
+
+    def under(self, stack: Stack) -> Scenario:
+        """The scenario with all its plans run by a stack: what it says itself wins over the stack's defaults. Raises
+        InputError where the two do not go together."""
+        document = stack.under(self.document)
+        tables = {name: searched(table, name) for name, table in document["plans"].items()}
+        file = self.file.model_copy(
+            update={
+                "stack": stack.name,
+                "engine": typed(document["engine"], Engine, key=("engine",)),
+                "model": typed(document["model"], type(self.file.model), key=("model",)),
+                "plans": document["plans"],
+            }
+        )
+        return replace(
+            self,
+            file=file,
+            stack=stack,
+            machine=stack.on(self.machine),
+            plans={name: options_of(name, table) for name, (table, _) in tables.items()},
+        )
+
     def case(self, plan: str, num_devices: int) -> Case:
         """One plan at one size; raises InputError that names file and plan."""
-        here = self.at(num_devices)
+        here = self.of(plan, num_devices)
         options = self.resolved_options.get((plan, num_devices), here.plans[plan])
-        return here.case_with(plan, options, num_devices)
+        return here.case_with(plan, options, num_devices, self.at(num_devices).shared_batch(num_devices))
 
-    def case_with(self, plan: str, options: Options, num_devices: int) -> Case:
-        """The same with other options of the plan."""
+    def shared_batch(self, num_devices: int) -> int | None:
+        """The sequences of a step that all plans have at a size where the file does not say how many micro-batches a
+        step has: the fewest that every plan's micro-batch divides over its data-parallel ranks, so that the plan with
+        the most takes them in one. Plans that are searched for have these, too. None where the file says it, or no
+        plan can be laid out."""
+        file = self.file
+        if file.training.batch is not None or "grad_accum" in file.training.model_fields_set:
+            return None
+        parts = []
+        for name, options in self.plans.items():
+            if options.grad_accum is not None:
+                return None
+            if name in self.searches:
+                continue
+            try:
+                mesh = mesh_of(options, num_devices, file.mesh, self.machine)
+            except InputError:  # of this plan alone, and said where it is run
+                continue
+            parts.append(batch_ranks(options, mesh) * (options.micro_batch or file.training.micro_batch))
+        return math.lcm(*parts) if parts else None
+
+    def case_with(self, plan: str, options: Options, num_devices: int, batch: int | None = None) -> Case:
+        """A plan of these options; `batch`: sequences of a step, where the file does not say it."""
         try:
-            return case_of(plan, options, num_devices, self.file, self.shape, self.machine)
+            return case_of(plan, options, num_devices, self.file, self.shape, self.machine, batch)
         except SizeError:  # whatever the plan
             raise
         except InputError as error:
@@ -220,13 +282,10 @@ def scenario_of(
         put(changed, ("run", "devices"), list(devices), where)
     if plans:
         choose_plans(changed, plans, where)
-    said, stack = changed, _stack(changed, where)
-    if stack is not None:
-        changed = stack.under(changed)
     file = typed(changed, FileForm, where)
     try:
         scenario = _resolve(changed, where, file, named, laid_out)
-        return replace(scenario, said=said, settings=tuple(f"{key} = {value}" for key, value in known.items()))
+        return replace(scenario, settings=tuple(f"{key} = {value}" for key, value in known.items()))
     except InputError as error:
         raise error.within(where) from None
 
@@ -299,8 +358,6 @@ def _resolve(
     _refuse_few_samples(file)
     _refuse_two_batches(file)
     machine, library = _machine_and_library(where, file)
-    stack = _stack(document, where)
-    machine = machine if stack is None else stack.on(machine)
     precision_of(file)
     if file.model.checkpoint_every > 1 and file.model.checkpointing != "full":
         raise InputError(
@@ -328,7 +385,6 @@ def _resolve(
         file=file,
         machine=machine,
         library=library,
-        stack=stack,
         shape=shape_of(file.model),
         plans={name: options_of(name, table) for name, (table, _) in tables.items()},
         searches={name: search for name, (_, search) in tables.items() if search is not None},
@@ -337,6 +393,7 @@ def _resolve(
     )
     if fault := CASES.fault(len(scenario.plans) * len(file.run.devices)):
         raise InputError(f"plans and run.devices: {fault}")
+    scenario = _with_stack(scenario)
     sized = {size: _sized(scenario, size, laid_out) for size in _sizes_of(file, named)}
     scenario = replace(scenario, sized=sized)
     for size in file.run.devices:
@@ -426,15 +483,16 @@ def _read_machine_and_library(where: str, file: ScenarioFile) -> tuple[Machine, 
         raise error.within(path).within(key=("library", "calibration")) from None
 
 
-def _stack(document: Mapping[str, Any], where: str) -> Stack | None:
-    """The software stack that a document names."""
-    name = document.get("stack")
-    if not isinstance(name, str):
-        return None
+def _with_stack(scenario: Scenario) -> Scenario:
+    """The scenario under the stack that its file names, if it does."""
+    name = scenario.file.stack
+    if name is None or name == NO_STACK:
+        return scenario
     try:
-        return load_stack(_beside(where, name))
+        stack = load_stack(_beside(scenario.where, name))
     except InputError as error:
-        raise error.within(where, key=("stack",)) from None
+        raise error.within(key=("stack",)) from None
+    return scenario.under(stack)
 
 
 def _beside(where: str, name: str) -> str:

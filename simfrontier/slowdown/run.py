@@ -140,8 +140,8 @@ class _HealthyPlans:
             return None
         case = decided.case(plan, size)
         built = self.searcher.schedule_cache.of_case(decided, case)
-        runner = _Troubled(decided, built, self.fidelity, case.samples)
-        capacity = self.scenario.machine.device.hbm_bytes
+        runner = _Troubled(decided.of(plan, size), built, self.fidelity, case.samples)
+        capacity = runner.healthy.cluster.machine.device.hbm_bytes
         return runner if fullest(runner.healthy, built.peaks).peak_bytes <= capacity else None
 
 

@@ -1,7 +1,10 @@
 from .stack import (
     CATALOG as CATALOG,
+    NONE as NONE,
+    USUAL as USUAL,
     Stack as Stack,
     load_stack as load_stack,
     stacks as stacks,
     stacks_of as stacks_of,
+    usual_stack as usual_stack,
 )

@@ -10,10 +10,26 @@ from typing import Annotated, Any, Final
 
 from simfrontier.errors import InputError, nearest
 from simfrontier.io import SOURCED, AtLeastOne, NotNegative, Text, on_base, read_toml, typed
-from simfrontier.machine import AttentionKernel, Kernels, Machine
+from simfrontier.machine import AttentionKernel, Machine
 from simfrontier.records import dataclass
 
 CATALOG: Final = Path(__file__).parent / "catalog"
+NONE: Final = "none"  # in a stack's place: kernels as fused as the model's graph, defaults of the scenario's keys
+
+# The stack that people run plans of a family with, where a scenario names none. Plans of one's own are taken to be
+# built on DeepSpeed as ZeRO++ and ZeRO-topo are, so that they are compared with these on equal terms.
+USUAL: Final = {
+    "ddp": "fsdp1-flash2",
+    "zero1": "deepspeed",
+    "zero2": "deepspeed",
+    "zero3": "deepspeed",
+    "zeropp": "deepspeed",
+    "zero-topo": "deepspeed",
+    "lattice": "deepspeed",
+    "hsdp": "fsdp2",
+    "megatron": "megatron-core",
+    "axonn": "axonn",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +112,8 @@ class Stack:
             device = replace(device, misaligned=self.kernels.misaligned)
         if self.host is not None:
             host = replace(host, hook_s=self.host.hook_s)
-        kernels = Kernels(
+        kernels = replace(
+            machine.kernels,
             attention=attention,
             pointwise_traffic=self.kernels.pointwise_traffic,
             traffic_of=self.kernels.traffic_of,
@@ -107,6 +124,14 @@ class Stack:
 def stacks() -> tuple[str, ...]:
     """Names of the catalog."""
     return tuple(sorted(path.stem for path in CATALOG.glob("*.toml")))
+
+
+def usual_stack(family: str) -> Stack | None:
+    """The stack that people run plans of a family with; None where none is known."""
+    from simfrontier.plan import own_families
+
+    name = USUAL.get(family, USUAL["lattice"] if family in own_families() else None)
+    return None if name is None else load_stack(name)
 
 
 @cache

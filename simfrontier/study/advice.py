@@ -27,7 +27,7 @@ def shortage(peak_bytes: float, capacity_bytes: float, at_peak: Mapping[str, int
 def advice_on(scenario: Scenario, case: Case, peak_bytes: float, at_peak: Mapping[str, int]) -> tuple[str, ...]:
     """What to try with a case that needs `peak_bytes` on a device, `at_peak` by what they hold, in words; nothing where
     it fits on a chosen grid."""
-    excess = peak_bytes - scenario.machine.device.hbm_bytes
+    excess = peak_bytes - _capacity(scenario, case)
     parts = [_grid(scenario, case, excess <= 0)]
     if excess > 0 and at_peak.get("activations", 0) >= min(excess, MUCH * peak_bytes):
         parts.append(_leaner(scenario, case, peak_bytes))
@@ -41,7 +41,7 @@ def _grid(scenario: Scenario, case: Case, fits: bool) -> str:
     if not isinstance(options, TensorOptions) or case.devices == 1:
         return ""
     axes = (*(axis for axis, _ in reversed(options.inside)), "pipeline")
-    if case.name in scenario.at(case.devices).searches or options.model_fields_set & {*axes}:
+    if case.name in scenario.of(case.name, case.devices).searches or options.model_fields_set & {*axes}:
         return ""
     grids = list(_grids(scenario, case, axes[0]))
     grid = next((grid for grid in grids if fits or _fits(scenario, case, grid)), next(iter(grids), {}))
@@ -64,7 +64,7 @@ def _grids(scenario: Scenario, case: Case, axis: str) -> Iterator[dict[str, int]
 
 
 def _fits(scenario: Scenario, case: Case, options: Mapping[str, Any]) -> bool:
-    return _need(scenario, case, options) <= scenario.machine.device.hbm_bytes
+    return _need(scenario, case, options) <= _capacity(scenario, case)
 
 
 def _leaner(scenario: Scenario, case: Case, need: float) -> str:
@@ -74,13 +74,18 @@ def _leaner(scenario: Scenario, case: Case, need: float) -> str:
     full = {"checkpointing": "full"} if case.checkpointing != "full" else {}
     tried = [changes for changes in (fused, full, {**fused, **full}) if changes]
     needs = [(_need(scenario, case, changes), changes) for changes in tried]
-    enough = max(scenario.machine.device.hbm_bytes, ALIKE * min((left for left, _ in needs), default=need))
+    enough = max(_capacity(scenario, case), ALIKE * min((left for left, _ in needs), default=need))
     left, changes = next((each for each in needs if each[0] <= enough), (need, {}))
-    if left > max(scenario.machine.device.hbm_bytes, MUCH * need):
+    if left > max(_capacity(scenario, case), MUCH * need):
         return ""
     own = case.options.model_fields_set
     keys = [f'{f"plans.{case.name}" if key in own else "model"}.{key} = "{value}"' for key, value in changes.items()]
     return f"with {' and '.join(keys)} it needs about {written(left, 'bytes')}"
+
+
+def _capacity(scenario: Scenario, case: Case) -> float:
+    """Bytes of a device that the plan's stack leaves to tensors."""
+    return scenario.of(case.name, case.devices).machine.device.hbm_bytes
 
 
 def _need(scenario: Scenario, case: Case, changes: Mapping[str, Any]) -> float:
@@ -98,6 +103,7 @@ def _changed(scenario: Scenario, case: Case, changes: Mapping[str, Any]) -> Case
     """The case with other options of the plan; None where they cannot be."""
     options: Options = case.options.model_copy(update=changes)
     try:
-        return scenario.at(case.devices).case_with(case.name, options, case.devices)
+        batch = scenario.at(case.devices).shared_batch(case.devices)
+        return scenario.of(case.name, case.devices).case_with(case.name, options, case.devices, batch)
     except InputError:
         return None

@@ -34,7 +34,7 @@ def neighbour_of(scenario: Scenario, num_devices: int) -> Neighbour | None:
     return Neighbour(
         schedule=built.schedule,
         machine=replace(
-            other.machine,
+            other.of(plan, devices).machine,
             job_nodes=JobNodes(
                 placement="list", listed=tuple(nodes.tolist()), group_of=scenario.machine.job_nodes.group_of
             ),

@@ -31,6 +31,7 @@ from simfrontier.errors import InputError
 from simfrontier.records import dataclass
 from simfrontier.scenario import Case, Scenario
 from simfrontier.simulation import Fidelity, MemoryTimeline, SimulatedStep, fullest
+from simfrontier.stack import NONE as NO_STACK
 from simfrontier.study.advice import advice_on
 from simfrontier.study.over_steps import different, mean_row
 from simfrontier.study.schedule_cache import BuiltSchedule, ScheduleCache, simulated
@@ -65,7 +66,15 @@ COLUMNS = (
     "scaling_efficiency",
     "speedup",
 )
-BAND = ("step_time_p05_s", "step_time_p50_s", "step_time_p95_s")  # of sampled steps: low end, median, high end
+BAND = ("step_time_p05_s", "step_time_p50_s", "step_time_p95_s")  # of sampled steps: 90 % interval and median
+NOMINAL = {  # columns of the median step, and those of the step without variation
+    "step_time_s": "step_time_nominal_s",
+    "tflops_per_device": "tflops_per_device_nominal",
+    "mfu": "mfu_nominal",
+    "tokens_per_s": "tokens_per_s_nominal",
+}
+NOMINAL_RATES = tuple(NOMINAL.values())[1:]
+RATES = ("tflops_per_device", "mfu", "tokens_per_s", "tokens_per_s_per_device", "hfu", "neox_tflops_per_device")
 MORE_COLUMNS = (
     *(f"exposed_{part}_s" for part in EXPOSED),
     *(f"bytes_{part}" for part in PARTS[1:]),
@@ -77,6 +86,12 @@ MORE_COLUMNS = (
     "mesh",
     "note",
     *BAND,
+    *NOMINAL.values(),
+    "tokens_per_s_per_device",
+    "hfu",
+    "neox_tflops_per_device",
+    "exposed_variation_s",
+    "stack",
 )
 TIMES = (
     "step_time_s",
@@ -88,6 +103,11 @@ TIMES = (
     "bound_s",
     *(f"exposed_{part}_s" for part in EXPOSED),
     *BAND,
+    *NOMINAL.values(),
+    "tokens_per_s_per_device",
+    "hfu",
+    "neox_tflops_per_device",
+    "exposed_variation_s",
 )
 
 
@@ -134,12 +154,15 @@ def run_case(
     case = scenario.case(plan, devices)
     built = schedule_cache.of_case(scenario, case)
     counts = dict(different(scenario.file.perturbation, scenario.file.run.steps))
-    steps = {number: simulated(scenario, built, fidelity, exact, number) for number in counts}
+    here = scenario.of(plan, devices)
+    steps = {number: simulated(here, built, fidelity, exact, number) for number in counts}
     shown = max(steps, key=lambda number: steps[number].step_s)
     outcome = outcome_of(scenario, case, built, steps[shown], drawn)
     if len(steps) > 1:
         rows = [(number, counts[number], outcome_of(scenario, case, built, step).row) for number, step in steps.items()]
-        outcome = replace(outcome, row=mean_row(rows, shown, TIMES), samples_s=None, waits=None)
+        outcome = replace(
+            outcome, row=mean_row(rows, shown, TIMES, (*RATES, *NOMINAL_RATES)), samples_s=None, waits=None
+        )
     return advised(scenario, case, outcome)
 
 
@@ -160,7 +183,10 @@ def outcome_of(
     waits = sampled_waits(step, plan, num_samples, wanted.seed) if drawn else None
     samples_s = sampled_step_s(step, plan, num_samples, wanted.seed) if waits is None else waits.step_s
     row["mesh"] = " × ".join(f"{axis} {case.mesh[axis]}" for axis in case.mesh.live(case.mesh.names))
+    row.update({nominal: row[column] for column, nominal in NOMINAL.items()})
     row.update(zip(BAND, ("", "", "") if samples_s is None else band_of(samples_s), strict=True))
+    if samples_s is not None:
+        row.update(at_median(row))
     _refuse_endless(row)
     return PlanOutcome(
         plan=plan,
@@ -216,9 +242,9 @@ def _row(
     spent: Exposure,
     moved: Traffic,
 ) -> Row:
-    devices, machine = case.devices, scenario.machine
-    flops = case.step_flops
-    useful = case.shape.step_flops(case.samples, recomputed=False)
+    devices, here = case.devices, scenario.of(case.name, case.devices)
+    peak = devices * here.peak_flops_per_s
+    tokens = case.samples * case.shape.sequence
     row: Row = {
         "scenario": scenario.name,
         "plan": case.name,
@@ -229,12 +255,12 @@ def _row(
         "step_time_s": step.step_s,
         "compute_time_s": step.compute_s,
         "exposed_comm_s": step.step_s - step.compute_s,
-        "tflops_per_device": flops / step.step_s / devices / 1e12,
-        "mfu": useful / step.step_s / devices / scenario.at(devices).peak_flops_per_s,
-        "tokens_per_s": case.samples * case.shape.sequence / step.step_s,
+        "tflops_per_device": case.model_flops / step.step_s / devices / 1e12,
+        "mfu": case.model_flops / step.step_s / peak,
+        "tokens_per_s": tokens / step.step_s,
         **{f"bytes_{boundary}": moved.total(boundary) for boundary in BOUNDARIES},
         "peak_memory_bytes": memory.peak_bytes,
-        "fits": memory.peak_bytes <= machine.device.hbm_bytes,
+        "fits": memory.peak_bytes <= step.cluster.machine.device.hbm_bytes,
         "bound_s": bounds(step).step_s,
         **{f"exposed_{part}_s": getattr(spent, part) for part in EXPOSED},
         **{f"bytes_{part}": sum(moved.total(boundary, part) for boundary in BOUNDARIES) for part in PARTS[1:]},
@@ -243,8 +269,23 @@ def _row(
         "fidelity": step.fidelity,
         "schedule_digest": built.digest,
         "note": "",
+        "tokens_per_s_per_device": tokens / step.step_s / devices,
+        "hfu": case.hardware_flops / step.step_s / peak,
+        "neox_tflops_per_device": "" if case.neox_flops is None else case.neox_flops / step.step_s / devices / 1e12,
+        "exposed_variation_s": 0.0,
+        "stack": NO_STACK if here.stack is None else here.stack.name,
     }
     return row
+
+
+def at_median(row: Row) -> Row:
+    """The columns of a row of the nominal step as they are for the median of its samples: rates are as the inverse of
+    the time, and what the median step takes longer than the nominal one is exposed (`exposed_variation_s`)."""
+    nominal_s, median_s = float(row["step_time_nominal_s"]), float(row[BAND[1]])
+    rates = {name: float(row[name]) * nominal_s / median_s for name in RATES if row[name] != ""}
+    more_s = median_s - nominal_s
+    exposed_s = float(row["exposed_comm_s"]) + more_s
+    return {**rates, "step_time_s": median_s, "exposed_comm_s": exposed_s, "exposed_variation_s": more_s}
 
 
 def _need(scenario: Scenario, built: BuiltSchedule, step: SimulatedStep) -> Cell:

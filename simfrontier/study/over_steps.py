@@ -9,7 +9,6 @@ from simfrontier.units import written
 
 MOST_LISTED = 6  # times of steps in a note
 Cell = str | int | float | bool
-RATES = ("tflops_per_device", "mfu", "tokens_per_s")  # work over time: of several steps, all work over all time
 
 
 def different(perturbation: Perturbation, num_steps: int) -> tuple[tuple[int, int], ...]:
@@ -25,9 +24,11 @@ def different(perturbation: Perturbation, num_steps: int) -> tuple[tuple[int, in
     return tuple(count.items())
 
 
-def mean_row(rows: Sequence[tuple[int, int, dict[str, Cell]]], shown: int, times: Sequence[str]) -> dict[str, Cell]:
+def mean_row(
+    rows: Sequence[tuple[int, int, dict[str, Cell]]], shown: int, times: Sequence[str], rates: Sequence[str]
+) -> dict[str, Cell]:
     """The row of several steps, of (step, how many are like it, its row): that of the step that is shown, with times
-    and rates over all of them, and a note of their times."""
+    and rates (of several steps, all work over all time) over all of them, and a note of their times."""
     num_steps = sum(count for _, count, _ in rows)
     out = next(dict(row) for number, _, row in rows if number == shown)
     total_s = sum(count * float(row["step_time_s"]) for _, count, row in rows)
@@ -35,8 +36,8 @@ def mean_row(rows: Sequence[tuple[int, int, dict[str, Cell]]], shown: int, times
         cells = [(count, row[key], float(row["step_time_s"])) for _, count, row in rows]
         if any(isinstance(cell, str) for _, cell, _ in cells):
             continue
-        weighed = [count * float(cell) * (step_s if key in RATES else 1.0) for count, cell, step_s in cells]
-        out[key] = sum(weighed) / (total_s if key in RATES else num_steps)
+        weighed = [count * float(cell) * (step_s if key in rates else 1.0) for count, cell, step_s in cells]
+        out[key] = sum(weighed) / (total_s if key in rates else num_steps)
     if len(rows) <= MOST_LISTED:
         each = ", ".join(f"{count} of {written(float(row['step_time_s']), 's')}" for _, count, row in rows)
     else:

@@ -96,8 +96,8 @@ def completed(scenario: Scenario, outcomes: list[PlanOutcome]) -> list[PlanOutco
     the first plan."""
     first = next(iter(scenario.plans))
     fitting = [outcome for outcome in outcomes if outcome.row["fits"]]
-    rate = {(o.plan, o.devices): float(o.row["tflops_per_device"]) for o in fitting}
-    pace = {(o.plan, o.devices): float(o.row["tokens_per_s"]) for o in fitting}  # a plan that recomputes works more
+    rate = {(o.plan, o.devices): float(o.row["tflops_per_device"]) for o in fitting}  # models may grow with sizes
+    pace = {(o.plan, o.devices): float(o.row["tokens_per_s"]) for o in fitting}
     for outcome in outcomes:
         row, own = outcome.row, rate.get((outcome.plan, outcome.devices), math.nan)
         sizes = sorted(n for plan, n in rate if plan == outcome.plan)
@@ -118,9 +118,13 @@ def completed(scenario: Scenario, outcomes: list[PlanOutcome]) -> list[PlanOutco
     return outcomes
 
 
+def _capacity_bytes(scenario: Scenario, outcome: PlanOutcome) -> float:
+    return scenario.of(outcome.plan, outcome.devices).machine.device.hbm_bytes
+
+
 def _too_big(scenario: Scenario, outcome: PlanOutcome, outcomes: list[PlanOutcome]) -> str:
     """What is too big, and what would fit at this size or where this plan would fit."""
-    need, have = int(outcome.row["peak_memory_bytes"]), scenario.machine.device.hbm_bytes
+    need, have = int(outcome.row["peak_memory_bytes"]), _capacity_bytes(scenario, outcome)
     others = [o.plan for o in outcomes if o.devices == outcome.devices and o.row["fits"]]
     sizes = [o.devices for o in outcomes if o.plan == outcome.plan and o.row["fits"]]
     advice = [*outcome.advice]

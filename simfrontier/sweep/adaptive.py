@@ -259,10 +259,10 @@ def _estimated(study: SweepStudy, count: int, seed: int) -> Iterator[Mapping[str
             )
         except InputError:
             continue
-        capacity = scenario.machine.device.hbm_bytes
         for plan in [goal.plan] if goal.plan else scenario.plans:
             size = goal.devices or max(scenario.file.run.devices)
             made = estimates.of(scenario, plan, size)
+            capacity = scenario.of(plan, size).machine.device.hbm_bytes
             if made is not None and made.peak_bytes <= capacity:
                 found.append((worth(scenario.case(plan, size).samples / made.step_s, made.step_s), number, values))
     seen = set()

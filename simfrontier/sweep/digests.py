@@ -17,7 +17,7 @@ from simfrontier.io import read_toml
 from simfrontier.limits import NAME
 from simfrontier.machine import load_machine
 from simfrontier.scenario import with_settings
-from simfrontier.stack import load_stack
+from simfrontier.stack import NONE as NO_STACK, USUAL, load_stack
 from simfrontier.sweep.keys import KeyForms
 from simfrontier.sweep.study import Point, SweepStudy
 
@@ -104,7 +104,9 @@ def _provenance(machine: str | None, library: str | None, stack: str | None, fol
             library = library or found.library
         if library is not None:
             yield from ([each.key, each.value] for each in load_library(_beside(folder, library)).provenance())
-        if stack is not None:
+        if stack is None:
+            yield from (repr(load_stack(name)) for name in sorted(set(USUAL.values())))
+        elif stack != NO_STACK:
             yield repr(load_stack(_beside(folder, stack)))
     except InputError as error:
         yield error.what

@@ -23,7 +23,7 @@ class Estimates:
 
     def of(self, scenario: Scenario, plan: str, devices: int) -> Estimate | None:
         """Of a plan at a size; None where it cannot be made or estimated, or leaves options open."""
-        here = scenario.at(devices)
+        here = scenario.of(plan, devices)
         if plan in here.searches:
             return None
         try:
@@ -33,9 +33,8 @@ class Estimates:
 
     def _small_schedules(self, scenario: Scenario, devices: int) -> SmallSchedules:
         file = scenario.file
-        numbers = [(each.key, each.value) for of in (scenario.machine, scenario.library) for each in of.provenance()]
         perturbation = frozen(file.model_dump(include={"perturbation"}))
-        key = (devices, scenario.machine.name, file.run.placement, perturbation, tuple(numbers))
+        key = (devices, scenario.machine, scenario.library, file.run.placement, perturbation)
         if key not in self._known:
             prices = Prices(scenario.machine, scenario.library, devices, file.perturbation, file.run.placement)
             self._known[key] = SmallSchedules(prices)

@@ -95,7 +95,11 @@ class ReplayRunner:
                 return None
             asked = WhatIfs.of(scenario, plan, devices, fidelity, self.simulator.schedule_cache)
             row = outcome_of(scenario, scenario.case(plan, devices), asked.built, asked.step).row
-            return _Answered(dict(row), asked.step_s(axes), scenario.machine.device.hbm_bytes) if row["fits"] else None
+            return (
+                _Answered(dict(row), asked.step_s(axes), asked.step.cluster.machine.device.hbm_bytes)
+                if row["fits"]
+                else None
+            )
         except SimfrontierError:
             return None
 

@@ -224,7 +224,7 @@ def _sources(file: StudyFile, where: str, settings: Settings, forms: KeyForms) -
             load_scenario(path, laid_out=False)
             document: Mapping[str, Any] = read_toml(Path(path), "scenario")
             if file.plans:
-                document = _of_plans(scenario_of(document, path, plans=tuple(file.plans), laid_out=False).said)
+                document = _of_plans(scenario_of(document, path, plans=tuple(file.plans), laid_out=False).document)
             scenario = scenario_of(document, path, forms.put(settings), laid_out=False)
             if scenario.name in names:
                 text = f'got the name "{scenario.name}" twice, also of {names[scenario.name]}; allowed: different names'

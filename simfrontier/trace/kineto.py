@@ -85,6 +85,9 @@ KERNELS: Final[Mapping[Meaning, str]] = {  # as NCCL calls them
     "recv": "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)",
 }
 NCCL_KERNELS: Final = "nccl"  # how the names of its kernels begin, RCCL's too
+NCCL_CALLS: Final = "nccl:"  # how the host's annotations of calls begin, RCCL's too
+DEVICE_BACKENDS: Final = ("nccl", "rccl")  # of process groups whose tensors are in a device's memory
+HOST_BACKENDS: Final = ("gloo", "mpi")  # and of those whose tensors may be in the host's
 DTYPES: Final[Mapping[str, int]] = {  # c10::ScalarType → bytes
     **dict.fromkeys(("Byte", "Char", "Bool", "Float8_e5m2", "Float8_e4m3fn", "Float8_e5m2fnuz", "Float8_e4m3fnuz"), 1),
     **dict.fromkeys(("Short", "Half", "BFloat16"), 2),

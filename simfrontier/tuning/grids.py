@@ -65,14 +65,15 @@ class GridSearcher:
         return self.resolved(scenario, tuple(scenario.file.run.devices), tuple(scenario.plans), progress)
 
     def _best(self, scenario: Scenario, plan: str, size: int) -> Options:
-        here = scenario.at(size)
+        here = scenario.of(plan, size)
+        shared = scenario.at(size).shared_batch(size)
         best: tuple[float, Options] | None = None
         tried: list[TriedGrid] = []
         faults: list[str] = []
         prices = self._prices_of(here, size)
         for options in _candidates(here, plan, size):
             try:
-                case = here.case_with(plan, options, size)
+                case = here.case_with(plan, options, size, shared)
             except InputError as error:
                 faults.append(str(error))
                 tried.append(TriedGrid(options=options, rate=None, why=error.below(("plans", plan))))

@@ -135,4 +135,4 @@ def training_flops_per_s(machine: Machine, shape: GptShape, micro_batch: int = M
         for call, op in schedule.roles[0].instances()
         if isinstance(op, Compute) and op.kind != "hook" and not call.label.startswith(STEP)
     )
-    return neox_flops(shape, micro_batch, shape.sequence, 4) / seconds
+    return neox_flops(shape, micro_batch, recomputed=True) / seconds

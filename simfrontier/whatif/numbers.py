@@ -67,8 +67,9 @@ def varied_numbers(scenario: Scenario, axes: Mapping[str, Floats]) -> VariedNumb
 
 def with_settings(scenario: Scenario, settings: Mapping[str, float]) -> Scenario:
     """The scenario with other numbers, without the tables that say nothing of its machine and library."""
-    kept = {name: table for name, table in scenario.said.items() if name not in APART}
-    return scenario_of(kept, scenario.where, settings, laid_out=False)
+    kept = {name: table for name, table in scenario.document.items() if name not in APART}
+    made = scenario_of(kept, scenario.where, settings, laid_out=False)
+    return made.of(next(iter(scenario.plans)), scenario.file.run.devices[0])
 
 
 def _of_axis(scenario: Scenario, key: str, values: Floats) -> dict[Place, tuple[Floats, bool]]:

@@ -46,6 +46,7 @@ class WhatIfs:
         if fidelity == "chunk":
             raise InputError(f"got chunk, of which {asked} are not known; allowed: analytic, flow", where="fidelity")
         built = (schedule_cache or ScheduleCache()).get(scenario, plan, devices)
+        scenario = scenario.of(plan, devices)
         step = simulated(scenario, built, fidelity)
         for key, why in _why_not(step):
             text = f"{why}, of which {asked} are not known; allowed: a simulation of each variation"

@@ -172,11 +172,12 @@ class GptShape(OfAnyPlan):
 
         return gpt(self, batch, checkpointing, precision=precision, attention=attention, softmax=softmax)
 
-    def step_flops(self, samples: int, recomputed: bool) -> float:
-        """By the GPT-NeoX formula."""
-        from simfrontier.workload.metric import neox_flops
-
-        return neox_flops(self, samples, self.sequence, 4 if recomputed else 3)
+    def step_flops(self, samples: float, recomputed: bool) -> float:
+        """`model_flops_per_token` of every token; recomputed: and the layers' forward, a third of theirs, once more."""
+        tokens = samples * self.sequence
+        model = float(tokens * self.model_flops_per_token)
+        head = 6.0 * tokens * self.padded_vocabulary * self.hidden
+        return model + (model - head) / 3.0 if recomputed else model
 
 
 def _nearest_divisor(number: int, wanted: int) -> int:

@@ -50,14 +50,14 @@ def prepare(scenario: Scenario, settings: EmulateSettings, out: Path) -> None:
     native = scenario_of(scenario.document, scenario.where, {"library.name": NATIVE_LIBRARY})
     slow = _with_slow_wire(scenario, settings.slow_wire)
     built = {plan: schedule_cache.get(scenario, plan, size) for plan in scenario.plans}
-    plans = {plan: simulated(scenario, each, "chunk") for plan, each in built.items()}
+    plans = {plan: simulated(scenario.of(plan, size), each, "chunk") for plan, each in built.items()}
     _refuse_idle(settings.slow_wire, plans)
-    slowed_plans = {plan: simulated(slow, each, "chunk") for plan, each in built.items()}
+    slowed_plans = {plan: simulated(slow.of(plan, size), each, "chunk") for plan, each in built.items()}
     most = max(plans, key=lambda plan: slowed_plans[plan].step_s / plans[plan].step_s)  # where the link matters most
     slowest = {most: slowed_plans[most]}
     third_s = plans[most].step_s / 3
     dip = _with_slow_wire(scenario, settings.slow_wire, DIP_FACTOR, (third_s, 2 * third_s))
-    dipped = {most: simulated(dip, built[most], "chunk")}
+    dipped = {most: simulated(dip.of(most, size), built[most], "chunk")}
     world, sizes = {"world": GROUPS["world"]}, settings.lowered_sizes
     rates = {f"node 0 {settings.slow_wire}": SLOW_FACTOR}
     swept = _swept(scenario, size, sizes, GROUPS)

@@ -83,7 +83,7 @@ def trade_off(points: Sequence[GainLossPoint], published: Mapping[str, float], h
     beyond = "; logarithmic beyond it" if "tickvals" in ticks else ""
     x = axis(f"final loss, distance from the baseline (shaded: its band{beyond})", **ticks)
     x["range"] = [room[0] - wide, room[1] + wide]
-    y = axis("gain in TFLOPS (%)", zeroline=True, zerolinecolor=GREY, range=[low - 0.12 * tall, high + 0.15 * tall])
+    y = axis("gain in tokens/s (%)", zeroline=True, zerolinecolor=GREY, range=[low - 0.12 * tall, high + 0.15 * tall])
     return figure(traces, x, y, 460, shapes=shapes)
 
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from simfrontier.report import CompressedPlan, StudyView, compressed_plans
-from simfrontier.report.view import median_rate
+from simfrontier.report.view import rate
 from simfrontier_extras.losses.curves import LossCurves
 
 
@@ -14,7 +14,7 @@ from simfrontier_extras.losses.curves import LossCurves
 class PlanLoss:
     """A plan that compresses its messages, of the type `message_type` where they are not compressed.
 
-    `gain`: its TFLOPS over those of the plan that sends the same messages uncompressed, less 1, at `gain_devices`
+    `gain`: its rate over that of the plan that sends the same messages uncompressed, less 1, at `gain_devices`
     devices; `published_gain`: the same, published. `distance`: of its policy's final loss from the baseline's; None
     where no losses are known of it, or it `diverged`. `stays`: whether it is within the baseline's band.
     """
@@ -32,10 +32,10 @@ class PlanLoss:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fastest:
-    """The fastest of some plans at the largest size."""
+    """The fastest of some plans at the largest size, with its rate in tokens per second and device."""
 
     plan: str
-    tflops_per_device: float
+    rate: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +48,7 @@ class StudyLosses:
     """
 
     device_word: str
+    rate_unit: str
     devices: int
     source: str
     baseline: str
@@ -70,6 +71,7 @@ def study_losses(view: StudyView, losses: LossCurves) -> StudyLosses | None:
     kept = {row.plan for row in rows if row.is_plain} | {one.plan for one in plans if one.stays}
     return StudyLosses(
         device_word=view.device,
+        rate_unit=view.rate_unit,
         devices=view.largest,
         source=losses.source,
         baseline=losses.baseline,
@@ -102,4 +104,4 @@ def _plan_loss(row: CompressedPlan, losses: LossCurves) -> PlanLoss:
 
 def _fastest(view: StudyView, plans: set[str]) -> Fastest | None:
     best = next((outcome for outcome in view.ranked if outcome.plan in plans), None)
-    return None if best is None else Fastest(plan=best.plan, tflops_per_device=median_rate(best))
+    return None if best is None else Fastest(plan=best.plan, rate=rate(best))

@@ -216,7 +216,7 @@ def test_times_and_rates_can_be_read_off_the_axes(live: Open) -> None:
         of_time, of_rate = row.evaluate(shares)
         rate, step = row.locator(".number").inner_text().split("\n")
         assert of_time * longest == pytest.approx(float(step.split(" ms")[0]), rel=0.02)
-        assert of_rate * most == pytest.approx(float(rate.split(" TFLOPS")[0]), rel=0.02)
+        assert of_rate * most == pytest.approx(float(rate.split(" tokens")[0]), rel=0.02)
 
 
 def test_without_samples_none_are_told_of(chromium: Any) -> None:
@@ -224,7 +224,7 @@ def test_without_samples_none_are_told_of(chromium: Any) -> None:
         page = chromium.new_page()
         page.goto(started.address)
         wait_for_answers(page, 1)
-        assert "TFLOPS per GCD. Choose a plan" in page.locator("#reading").inner_text()
+        assert "tokens/s per GCD. Choose a plan" in page.locator("#reading").inner_text()
         assert " to " not in page.locator(".plan .number").inner_text()
         page.close()
 

@@ -167,8 +167,11 @@ def _traces(folder: Path) -> list[bytes]:
         {"ph": "X", "cat": "user_annotation", "name": "gloo", "pid": 1, "tid": 2, "ts": 1, "dur": 20, "args": args},
         {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 3, "ts": 22, "dur": 20},
     ]
-    host = traces.written(folder / "host.json", on_host)
-    every = [*sorted(folder.glob("z*.json")), path, host]
+    host = traces.written(folder / "host.json", on_host, backend="gloo")
+    steps = [event for number in range(3) for event in traces.prefetching(number)]
+    devices = [{"id": 0, "name": "NVIDIA A100-SXM4-40GB", "totalGlobalMem": 42_298_834_944, "numSms": 108}]
+    several = traces.written(folder / "steps.json", steps, 0, 1, deviceProperties=devices)
+    every = [*sorted(folder.glob("z*.json")), path, host, several]
     return [each.read_bytes() for each in every] + [gzip.compress(path.read_bytes(), mtime=0)]
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.invoke import TOY, invoke, refusal
+from tests.kineto.traces import annotated, call, kernel, written
 
 
 @pytest.fixture(scope="module")
@@ -71,3 +73,62 @@ def test_a_folder_without_traces_and_a_file_that_is_missing_are_one_line(tmp_pat
 
 def test_what_is_written_is_not_put_among_the_traces(traces: Path) -> None:
     assert "where the traces are" in refusal("import", traces, "--machine", TOY, "--out", traces)
+
+
+def imported(*words: object) -> tuple[str, dict[str, Any]]:
+    """What is printed, for people and as JSON."""
+    ran = invoke("import", *words)
+    assert (ran.code, ran.err) == (0, "")
+    return ran.out, json.loads(invoke("import", *words, "--json").out)
+
+
+def test_the_parts_of_a_step_are_kernels_of_all_streams_and_sum_to_it(tmp_path: Path) -> None:
+    """Of 1,000 us: kernels from 100 to 500 and 950 to 990 on one stream, on another from 400 to 900 one of NCCL that
+    does not say what it moves: 840 together, as 100 overlap, and 160 of nothing."""
+    events = [annotated(0, 0, 1000), *kernel("gemm", 7, 100, 500, 1), *kernel("gemm", 7, 950, 990, 3)]
+    events += kernel("ncclKernel_AllReduce_RING_LL_Sum_float", 8, 400, 900, 2)
+    text, document = imported(written(tmp_path / "0.json", events, ranks=1), "--machine", "perlmutter")
+    assert document["measured_step_s"] == pytest.approx(1000e-6)
+    replay = document["replay"]
+    assert (replay["compute_s"], replay["idle_s"]) == pytest.approx((840e-6, 160e-6))
+    assert replay["compute_s"] + replay["exposed_calls_s"] + replay["idle_s"] == pytest.approx(replay["step_s"])
+    assert "kernels 840 us, calls that no kernel hides 0 s, nothing 160 us" in text
+
+
+def test_a_kernel_of_any_stream_hides_a_call(tmp_path: Path) -> None:
+    """The gather takes longer than the 10 us for which stream 21 runs a kernel beside it."""
+    events = [*kernel("gemm", 7, 0, 100, 1), *kernel("cast", 21, 100, 110, 3)]
+    events += call("_allgather_base", 20, 100, 200, 2, 1 << 22, [0, 1])
+    for rank in (0, 1):
+        written(tmp_path / f"{rank}.json", events, rank)
+    _, document = imported(tmp_path, "--machine", "perlmutter")
+    replay, (gather,) = document["replay"], document["collectives"]
+    assert replay["compute_s"] == pytest.approx(110e-6)
+    assert replay["exposed_calls_s"] == pytest.approx(gather["simulated_s"] - 10e-6)
+
+
+def test_times_of_a_rank_that_stands_for_others_hold_waiting(tmp_path: Path) -> None:
+    """Rank 0 waits 8 ms for a rank without a trace: said in the notes, in the table and of each collective, and not
+    said where the traces of all ranks are there."""
+    for rank, begin in enumerate((200, 8150)):
+        events = [annotated(0, 0, 9000), *call("allreduce", 20, begin, 8200, 1, 1 << 20, [0, 1])]
+        written(tmp_path / f"{rank}.json", events, rank)
+    text, document = imported(tmp_path / "0.json", "--machine", "perlmutter", "--stand-in")
+    assert any("hold waiting" in note for note in document["notes"]) and "hold waiting" in text
+    assert [each["holds_waiting"] for each in document["collectives"]] == [True]
+    assert "8 ms with waiting" in text and "without waiting for others" not in text
+    text, document = imported(tmp_path, "--machine", "perlmutter")
+    assert "hold waiting" not in text and "without waiting for others" in text
+    assert [(each["holds_waiting"], each["measured_s"]) for each in document["collectives"]] == [
+        (False, pytest.approx(50e-6))
+    ]
+
+
+def test_a_trace_of_another_device_is_noted_on_terminal_in_json_and_in_the_traces(tmp_path: Path) -> None:
+    devices = [{"id": 0, "name": "NVIDIA H100 80GB HBM3", "totalGlobalMem": 84_929_347_584, "numSms": 132}]
+    path = written(tmp_path / "0.json", kernel("gemm", 7, 0, 9, 1), ranks=1, deviceProperties=devices)
+    text, document = imported(path, "--machine", "perlmutter", "--out", tmp_path / "out")
+    note = "the traces are of another device than perlmutter has: NVIDIA H100 80GB HBM3, not A100"
+    assert f"note: {note}" in text and note in document["notes"]
+    assert note in (tmp_path / "out" / "trace-replay.json").read_text(encoding="utf-8")
+    assert "another device" not in imported(path, "--machine", "h100-node")[0]

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from simfrontier.analysis import exposure
+from simfrontier.kineto.process_groups import ProcessGroups
+from simfrontier.schedule import Mesh
 from tests.invoke import TOY, invoke
 from tests.kineto.traces import Event, events_in, exported, step_of
 
@@ -41,6 +43,35 @@ def test_what_no_kernel_hides_of_calls_is_our_exposed_communication(
     spent = exposure(step)
     ours_s = spent.inter_node + spent.intra_node + spent.package
     assert exposed_us(events_in(files[rank])) * 1e-6 == pytest.approx(ours_s, rel=1e-6)
+
+
+def test_every_group_of_a_job_has_a_name_of_its_own() -> None:
+    """A mesh of 2 x 3 ranks has two groups along its last axis, three along its first and one of all: with two kinds of
+    call along the last eight names, none of which is the world's."""
+    kinds = [("weights", ("b",)), ("gradients", ("a",)), ("weights", ("a", "b")), ("gradients", ("b",))]
+    groups = ProcessGroups(Mesh((("a", 2), ("b", 3))), kinds)
+    members: dict[str, set[tuple[object, ...]]] = {"0": {("world",)}}
+    for kind in kinds:
+        for rank in range(6):
+            members.setdefault(groups.name(kind, rank), set()).add((kind, *groups.ranks(kind[1], rank)))
+    assert len(members) == 1 + 2 + 3 + 1 + 2
+    assert all(len(each) == 1 for each in members.values())
+
+
+@pytest.mark.parametrize(("scenario", "plan", "devices"), CASES)
+def test_a_stream_waits_for_nothing_that_it_has_waited_for(
+    tmp_path: Path, scenario: str, plan: str, devices: int
+) -> None:
+    """What was put on a stream before an event has ended once that event was waited for: only later ones are new."""
+    loaded, step = step_of(scenario, plan, devices)
+    waited: dict[tuple[int, int], int] = {}
+    for event in events_in(exported(loaded, step, tmp_path)[0]):
+        if event.get("name") == "Stream Wait Event":
+            args = event["args"]
+            streams, record = (args["stream"], args["wait_on_stream"]), args["wait_on_cuda_event_record_corr_id"]
+            assert record > waited.get(streams, -1)
+            waited[streams] = record
+    assert waited
 
 
 @pytest.mark.parametrize(("scenario", "plan", "devices"), CASES)

@@ -31,6 +31,15 @@ def test_an_event_brings_what_its_own_stream_waits_for(tmp_path: Path) -> None:
     assert waits_of(tmp_path, *events, *kernel("c", 7, 10, 20, 6))["c"] == (["a"], 0)
 
 
+def test_a_later_event_is_waited_for_although_an_earlier_one_is_waited_for_after_it(tmp_path: Path) -> None:
+    """Stream 20: a (1), event 2, b (3), event 4. Stream 7 waits for event 4 and then for event 2: c waits for b, which
+    ends behind a, and so does stream 21, which waits for what stream 7 does (event 7)."""
+    events = [*kernel("a", 20, 0, 10, 1), record(2), *kernel("b", 20, 10, 30, 3), record(4)]
+    events += [wait(7, 20, 4, 5), wait(7, 20, 2, 6), record(7), wait(21, 7, 7, 8)]
+    found = waits_of(tmp_path, *events, *kernel("c", 7, 30, 40, 9), *kernel("d", 21, 30, 40, 10))
+    assert found["c"] == (["b"], 0) and found["d"] == (["b"], 0)
+
+
 def test_what_is_left_between_the_last_end_and_the_start_is_a_pause(tmp_path: Path) -> None:
     """c starts at 17; its stream is free at 5, and what it waits for ends at 10: a pause of 7."""
     events = [*kernel("a", 20, 0, 10, 1), record(2), *kernel("b", 7, 0, 5, 3), wait(7, 20, 2, 4)]

@@ -12,7 +12,7 @@ import pytest
 from simfrontier.errors import InputError
 from simfrontier.kineto import read_job
 from simfrontier.kineto.read_rank import read_rank
-from tests.kineto.traces import Event, call, kernel, record, wait, written
+from tests.kineto.traces import Event, annotated, call, kernel, record, wait, written
 
 WORLD = [0, 1]
 
@@ -79,12 +79,45 @@ def test_calls_are_matched_by_their_numbers_where_they_have_them(tmp_path: Path)
         ([{"ph": "X", "cat": "kernel", "name": "gemm", "ts": "soon", "args": {}}], "a number of microseconds"),
         ([{"ph": "X", "cat": "kernel", "name": 5, "ts": 0, "args": {}}], "name: got 5"),
         ([{"ph": "X", "cat": "kernel", "name": "gemm", "ts": 0, "args": []}], "args: got []"),
-        ([], "no kernel, and no collective of the host"),
+        ([], "no event of a device"),
     ],
 )  # fmt: skip
 def test_an_event_that_cannot_be_used_is_one_line(tmp_path: Path, events: list[Event], said: str) -> None:
     line = refused(ranks(tmp_path, *events))
     assert said in line and line.startswith(str(tmp_path))
+
+
+MM = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 100, "dur": 300, "args": {}}
+GPU = {"id": 0, "name": "NVIDIA A100-SXM4-40GB"}
+BOTH = "cpu:gloo,cuda:nccl"
+
+
+@pytest.mark.parametrize(
+    ("info", "devices", "events"),
+    [
+        ({"backend": "nccl"}, [], [MM]),
+        ({"backend": BOTH}, [GPU], [MM]),
+        ({"backend": "undefined", "pg_config": [{"pg_name": "0", "backend_config": "cuda:nccl"}]}, [], [MM]),
+        ({}, [GPU], [MM]),
+        ({}, [], [MM, MM | {"cat": "user_annotation", "name": "nccl:all_reduce", "ts": 500}]),
+        ({}, [], [MM, MM | {"cat": "cuda_runtime", "name": "hipLaunchKernel", "ts": 500}]),
+        ({"backend": "gloo"}, [], [MM, MM | {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": 500}]),
+    ],
+)
+def test_a_job_on_devices_without_an_event_of_them_is_refused(
+    tmp_path: Path, info: dict[str, Any], devices: list[Any], events: list[Event]
+) -> None:
+    """The host's events do not say how long kernels take."""
+    path = written(tmp_path / "0.json", events, distributedInfo=info, deviceProperties=devices)
+    assert "no event of a device in the trace of a job on devices" in refused([path])
+
+
+@pytest.mark.parametrize(
+    ("info", "devices"), [({"backend": "gloo"}, []), ({"backend": "gloo"}, [GPU]), ({"backend": BOTH}, []), ({}, [])]
+)
+def test_a_job_of_the_host_is_read_from_its_events(tmp_path: Path, info: dict[str, Any], devices: list[Any]) -> None:
+    path = written(tmp_path / "0.json", [MM], distributedInfo=info, deviceProperties=devices)
+    assert read_job([path]).measured_s == pytest.approx(300e-6)
 
 
 def test_a_list_that_is_cut_short_is_taken_from_the_groups_of_the_trace(tmp_path: Path) -> None:
@@ -136,16 +169,10 @@ def test_ranks_that_are_missing_or_twice_are_refused(tmp_path: Path, names: list
     assert said in refused([tmp_path / name for name in names])
 
 
-def test_the_step_of_median_length_is_taken_and_others_by_number(tmp_path: Path) -> None:
+def test_the_last_step_is_taken_and_others_by_number(tmp_path: Path) -> None:
     events: list[Event] = []
     for number, (begin, end) in enumerate(((0, 30), (30, 40), (40, 60))):
-        events.append(
-            {"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{number}", "pid": 9, "tid": 1}
-            | {"ts": begin, "dur": end - begin}
-        )
-        launched = kernel(f"k{number}", 7, begin, end, number + 1)
-        launched[0]["ts"] = begin + 1
-        events += launched
+        events += [annotated(number, begin, end), *kernel(f"k{number}", 7, begin, end, number + 1, launched=begin + 1)]
     path = written(tmp_path / "trace.json", events, ranks=1)
     assert read_rank(path).step_name == "ProfilerStep#2"
     assert [each.name for each in read_rank(path, "ProfilerStep#1").kernels] == ["k1"]

@@ -15,6 +15,7 @@ from simfrontier.study import ScheduleCache, simulated
 from tests.invoke import ROOT
 
 Event = dict[str, Any]
+PERIOD = 1000.0  # of the steps that `prefetching` makes, in microseconds
 FEW_LAYERS: Mapping[str, Mapping[str, Any]] = {"frontier-10b": {"model.num_layers": 4}}
 
 
@@ -38,13 +39,25 @@ def events_in(path: Path) -> list[Event]:
     return events
 
 
+def annotated(number: int, begin: float, end: float) -> Event:
+    """A step as the host annotates it; times in microseconds."""
+    event = {"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{number}", "pid": 9, "tid": 1, "args": {}}
+    return event | {"ts": begin, "dur": end - begin}
+
+
 def kernel(
-    name: str, stream: int, begin: float, end: float, correlation: int, args: Mapping[str, Any] | None = None
+    name: str,
+    stream: int,
+    begin: float,
+    end: float,
+    correlation: int,
+    args: Mapping[str, Any] | None = None,
+    launched: float = 0,
 ) -> list[Event]:
     """A kernel and its launch; times in microseconds."""
     own = {"stream": stream, "correlation": correlation, **(args or {})}
     return [
-        {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 9, "tid": 1, "ts": 0, "dur": 1}
+        {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 9, "tid": 1, "ts": launched, "dur": 1}
         | {"args": {"correlation": correlation}},
         {
             "ph": "X",
@@ -56,6 +69,17 @@ def kernel(
             "dur": end - begin,
             "args": own,
         },
+    ]
+
+
+def prefetching(number: int, late: float = 0.0) -> list[Event]:
+    """A step whose copy runs beside the product of the step before, which ends 550 after this step's launches begin;
+    its own product runs from 600 to 1,550."""
+    at = number * PERIOD
+    return [
+        annotated(number, at, at + 990),
+        *kernel("Memcpy HtoD", 20, at + 100, at + 200, 10 * number + 1, launched=at + 50),
+        *kernel("gemm", 7, at + 600, at + 1550 + late, 10 * number + 2, launched=at + 200),
     ]
 
 
@@ -96,9 +120,11 @@ def wait(stream: int, on_stream: int, recorded: int, correlation: int) -> Event:
     }
 
 
-def written(path: Path, events: Sequence[Event], rank: int = 0, ranks: int = 2, **head: Any) -> Path:
+def written(
+    path: Path, events: Sequence[Event], rank: int = 0, ranks: int = 2, backend: str = "nccl", **head: Any
+) -> Path:
     """A trace file of a rank."""
-    info = {"backend": "nccl", "rank": rank, "world_size": ranks}
+    info = {"backend": backend, "rank": rank, "world_size": ranks}
     document = {"schemaVersion": 1, "distributedInfo": info, **head, "traceEvents": list(events)}
     path.write_text(json.dumps(document), encoding="utf-8")
     return path

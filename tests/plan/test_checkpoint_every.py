@@ -25,6 +25,7 @@ SHAPE = other(num_layers=LAYERS)
 TEXT = """
 name = "every"
 title = "Every n-th layer"
+stack = "none"
 [machine]
 name = "frontier"
 [model]
@@ -123,9 +124,10 @@ def scenario(**settings: Any) -> Scenario:
 def test_estimates_are_near_simulations_and_between_all_and_none(plan: str, every: int) -> None:
     made = scenario(**{"model.checkpoint_every": every})
     case = made.case(plan, 16)
-    small = SmallSchedules(Prices(made.machine, made.library, 16))
+    here = made.of(plan, 16)
+    small = SmallSchedules(Prices(here.machine, made.library, 16))
     ours = estimate(case, small)
-    theirs = simulated(made, BuiltSchedule(schedule=schedule_of_case(made, case)), "analytic").step_s
+    theirs = simulated(here, BuiltSchedule(schedule=schedule_of_case(made, case)), "analytic").step_s
     assert ours.step_s == pytest.approx(theirs, rel=0.03)
     full, none = (estimate(scenario(**{"model.checkpointing": how}).case(plan, 16), small) for how in ("full", "none"))
     assert none.step_s < ours.step_s < full.step_s
@@ -133,7 +135,8 @@ def test_estimates_are_near_simulations_and_between_all_and_none(plan: str, ever
     share = 1 / every
     assert case.recomputed_share == pytest.approx(share)
     useful = case.shape.step_flops(case.samples, recomputed=False)
-    assert case.step_flops == pytest.approx(
+    assert case.model_flops == useful
+    assert case.hardware_flops == pytest.approx(
         useful + share * (case.shape.step_flops(case.samples, recomputed=True) - useful)
     )
 

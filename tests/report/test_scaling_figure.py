@@ -21,12 +21,12 @@ def scaled(devices: int, value: float) -> ScaledPlan:
     return ScaledPlan(
         devices=devices,
         misfit="",
-        tflops_per_device=value,
-        sampled_tflops=band,
-        typical_tflops=value,
+        rate=value,
+        sampled_rate=band,
+        nominal_rate=value,
         step_s=1.0,
         sampled_step_s=band,
-        typical_step_s=1.0,
+        nominal_step_s=1.0,
         efficiency=1.0,
     )
 
@@ -39,7 +39,7 @@ def published(plan: str, devices: int, value: float) -> PublishedPoint:
 
 
 def chart(points: Sequence[PublishedPoint]) -> Any:
-    return rates(FOUND, MARKS, "GCD", points)
+    return rates(FOUND, MARKS, "GCD", "tokens/s per GCD", points)
 
 
 def marks(shown: Any) -> list[tuple[float, float, str, str]]:

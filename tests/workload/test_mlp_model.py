@@ -1,9 +1,11 @@
 """The MLP graph: its operations counted by hand, its names and shapes, and its rate metric."""
 
+from dataclasses import replace
+
 import pytest
 
 from simfrontier.errors import InputError
-from simfrontier.workload import MlpShape, find_model, mlp, neox_flops
+from simfrontier.workload import GptShape, MlpShape, find_model, gpt, mlp
 
 SHAPE = MlpShape(name="mlp", num_layers=3, inputs=40, hidden=96, classes=24, source="for this test")
 
@@ -22,10 +24,14 @@ def test_the_metric_of_an_mlp_is_its_own_operations() -> None:
     assert SHAPE.step_flops(7, recomputed=False) == mlp(SHAPE, 7, checkpointing="none").matmul_flops
 
 
-def test_the_metric_of_a_gpt_is_the_formula_of_gpt_neox() -> None:
-    tiny = find_model("tiny")
-    assert tiny.step_flops(7, recomputed=True) == neox_flops(tiny, 7, 32, 4)  # type: ignore[arg-type]
-    assert tiny.step_flops(7, recomputed=False) == neox_flops(tiny, 7, 32, 3)  # type: ignore[arg-type]
+@pytest.mark.parametrize("name", ["tiny", "llama-2-13b", "llama-3-8b", "gpt-neox-20b", "bloom-176b"])
+def test_operations_of_a_gpt_are_those_of_its_own_products(name: str) -> None:
+    """Also where the MLP is gated and heads of keys are shared, which GPT-NeoX's formula does not know."""
+    shape = find_model(name)
+    assert isinstance(shape, GptShape)
+    whole = replace(shape, causal=False)
+    assert whole.step_flops(3, recomputed=False) == gpt(whole, 3, "none").matmul_flops
+    assert whole.step_flops(3, recomputed=True) == pytest.approx(gpt(whole, 3, "full").matmul_flops, rel=1e-14)
 
 
 def test_values_have_rows_first_and_features_last() -> None:

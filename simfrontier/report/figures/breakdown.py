@@ -46,7 +46,7 @@ PARTS: dict[str, StepPart] = {
 def step_bars(steps: Sequence[StepParts]) -> Figure:
     """Stacked horizontal bars of one size, the scenario's first plan on top, with a mark at the lower bound."""
     labels = [step.plan if step.fits else f"{step.plan}<br>({TOO_BIG})" for step in steps]
-    longest = max((step.step_s for step in steps if step.step_s is not None), default=1.0)
+    longest = max((step.nominal_step_s for step in steps if step.nominal_step_s is not None), default=1.0)
     scale, unit = (1.0, "s") if longest >= 1.0 else (1e3, "ms")
     traces = [
         bars(
@@ -64,7 +64,7 @@ def step_bars(steps: Sequence[StepParts]) -> Figure:
     traces.append(scatter("lower bound", bounds, labels, marker=mark, hovertemplate=hover))
     return figure(
         traces,
-        axis(f"time of one step ({unit})"),
+        axis(f"time of one nominal step ({unit})"),
         axis("", **rows(labels)),
         150 + 46 * len(steps),
         barmode="stack",

@@ -54,19 +54,20 @@ class Window:
 
 
 def rates(
-    found: Scaling, marks: Mapping[str, PlanMark], device: str, published: Sequence[PublishedPoint] = ()
+    found: Scaling, marks: Mapping[str, PlanMark], device: str, unit: str, published: Sequence[PublishedPoint] = ()
 ) -> Figure:
-    """TFLOPS per device against devices, one line per plan through the medians of its samples within their band, with
-    a faint mark where every device is typical; `published` figures are stars, or arrows with their value at the edge
-    where they lie far outside of what is simulated."""
-    lines = _lines(found, marks, device, "tflops_per_device", f"TFLOPS per {device}", "%{y:.4~g} TFLOPS")
-    return _banded(found, lines, marks, device, "sampled_tflops", "typical_tflops", "TFLOPS", published)
+    """Rates (in `unit`) against devices, one line per plan through the medians of its samples within their 90 %
+    interval, with a faint mark at the nominal value; `published` figures are stars, or arrows with their value at the
+    edge where they lie far outside of what is simulated."""
+    short = unit.partition(" ")[0]
+    lines = _lines(found, marks, device, "rate", unit, f"%{{y:.4~g}} {short}")
+    return _banded(found, lines, marks, device, "sampled_rate", "nominal_rate", short, published)
 
 
 def step_times(found: Scaling, marks: Mapping[str, PlanMark], device: str) -> Figure:
     """Seconds of a step against devices, as `rates`."""
     lines = _lines(found, marks, device, "step_s", "step time (s)", "%{y:.4~g} s")
-    return _banded(found, lines, marks, device, "sampled_step_s", "typical_step_s", "s")
+    return _banded(found, lines, marks, device, "sampled_step_s", "nominal_step_s", "s")
 
 
 def efficiencies(found: Scaling, marks: Mapping[str, PlanMark], device: str) -> Figure:
@@ -76,7 +77,7 @@ def efficiencies(found: Scaling, marks: Mapping[str, PlanMark], device: str) -> 
 
 def zoomed(found: Scaling) -> bool:
     """Whether the axes start near the smallest value: only where that is not far below the largest, in both charts."""
-    for column in ("tflops_per_device", "efficiency"):
+    for column in ("rate", "efficiency"):
         values = [getattr(one, column) for plan in found.values() for one in plan if not one.misfit]
         if min(values) <= _ZOOM_FROM * max(values):
             return False
@@ -124,19 +125,19 @@ def _banded(
     marks: Mapping[str, PlanMark],
     device: str,
     sampled: str,
-    typical: str,
+    nominal: str,
     unit: str,
     published: Sequence[PublishedPoint] = (),
 ) -> Figure:
-    """The lines with what belongs to each, which goes away with it: the band of its samples, a faint mark where every
-    device is typical and no model errs, and what was published of it."""
+    """The lines with what belongs to each, which goes away with it: the band of its samples, a faint mark at the
+    nominal value, and what was published of it."""
     behind, before = [], []
     for plan, outcomes in found.items():
         known = [one for one in outcomes if getattr(one, sampled)]
         if known:
             behind.append(_band(plan, known, marks[plan].colour, sampled, len(_sizes(found)) == 1))
-            behind.append(_typical(plan, known, marks[plan], device, sampled, typical, unit))
-    window = _window(found, lines, sampled, typical, published)
+            behind.append(_nominal(plan, known, marks[plan], device, sampled, nominal, unit))
+    window = _window(found, lines, sampled, nominal, published)
     at_edge = [point for point in published if not window.holds(point)]
     for plan in found:
         points_of = [point for point in published if point.plan == plan and window.holds(point)]
@@ -152,12 +153,12 @@ def _banded(
     return {"data": [*behind, *lines["data"], *before], "layout": layout}
 
 
-def _window(found: Scaling, lines: Figure, sampled: str, typical: str, published: Sequence[PublishedPoint]) -> Window:
+def _window(found: Scaling, lines: Figure, sampled: str, nominal: str, published: Sequence[PublishedPoint]) -> Window:
     """The window of a chart whose lines are these."""
     values = [value for line in lines["data"] for value in line["y"]]
     for one in (one for outcomes in found.values() for one in outcomes if not one.misfit):
         band = getattr(one, sampled)
-        values += [getattr(one, typical), *([band.low, band.high] if band else [])]
+        values += [getattr(one, nominal), *([band.low, band.high] if band else [])]
     is_zoomed = lines["layout"]["yaxis"]["rangemode"] == "normal"
     low, high = (min(values) if is_zoomed else 0.0), max(values)
     length = (high - low) or high
@@ -218,7 +219,7 @@ def _beyond(
 
 
 def _band(plan: str, outcomes: Sequence[ScaledPlan], colour: str, sampled: str, is_one: bool) -> PlotTrace:
-    """Nine of ten samples: an area, or of one size a bar."""
+    """The 90 % interval: an area, or of one size a bar."""
     bands = [getattr(one, sampled) for one in outcomes]
     sizes = [one.devices for one in outcomes]
     fixed: dict[str, Any] = {"legendgroup": plan, "showlegend": False, "hoverinfo": "skip"}
@@ -231,28 +232,29 @@ def _band(plan: str, outcomes: Sequence[ScaledPlan], colour: str, sampled: str, 
     return scatter(plan, [*sizes, *reversed(sizes)], edge, "lines", **look, **fixed)
 
 
-def _typical(
+def _nominal(
     plan: str,
     outcomes: Sequence[ScaledPlan],
     mark: PlanMark,
     device: str,
     sampled: str,
-    typical: str,
+    nominal: str,
     unit: str,
 ) -> PlotTrace:
-    """Where every device is typical: a small open mark, with the samples in words."""
+    """The nominal value (no variation between devices, no errors of models): a small open mark, with the samples in
+    words."""
     words = []
     for one in outcomes:
-        band, value = getattr(one, sampled), number(getattr(one, typical))
+        band, value = getattr(one, sampled), number(getattr(one, nominal))
         words.append(
             f"<b>{escape(plan)}</b>, {one.devices:,} {device}s<br>"
-            f"every {device} typical, no model errs: {value} {unit}<br>"
-            f"samples: {number(band.median)} ({number(band.low)} to {number(band.high)}) {unit}"
+            f"nominal: {value} {unit}<br>"
+            f"median: {number(band.median)} (90 % interval {number(band.low)} to {number(band.high)}) {unit}"
         )
     return points(
         plan,
         [one.devices for one in outcomes],
-        [getattr(one, typical) for one in outcomes],
+        [getattr(one, nominal) for one in outcomes],
         faint(mark.colour, 0.55),
         "line-ew-open",
         words,

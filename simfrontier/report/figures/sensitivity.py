@@ -15,7 +15,7 @@ _DEFAULT = "documented defaults"
 _PUBLISHED = "published"
 
 
-def dots(found: Variations, at_size: VariedAtSize, marks: Mapping[str, PlanMark], device: str) -> Figure:
+def dots(found: Variations, at_size: VariedAtSize, marks: Mapping[str, PlanMark], unit: str) -> Figure:
     """A row per variation, a dot per plan, a dotted line at the plan's default, a star at its published value."""
     published, is_one = at_size.published, len(found.plans) == 1
     varied = sorted(at_size.varied, key=lambda one: -_moved(found, at_size.default, one))
@@ -44,7 +44,7 @@ def dots(found: Variations, at_size: VariedAtSize, marks: Mapping[str, PlanMark]
         "", type="category", categoryorder="array", categoryarray=names, range=[len(names) - 0.5, -0.5], showgrid=True
     )
     y["tickfont"] = {"size": 12}
-    what = f"TFLOPS per {device}" if is_one else f"TFLOPS relative to {found.plans[0]}"
+    what = unit if is_one else f"{unit} relative to {found.plans[0]}"
     return figure(traces, axis(what), y, 150 + _row_height(names) * len(names), shapes=shapes)
 
 

@@ -8,18 +8,18 @@ from dataclasses import asdict, field
 from simfrontier.analysis import Waits, band_of
 from simfrontier.records import dataclass
 from simfrontier.report.findings.samples import Sampled
-from simfrontier.report.view import StudyView, step_s
+from simfrontier.report.view import StudyView, nominal_step_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepParts:
-    """The step of one plan at one size, in seconds. `parts_s`: its parts by the names of `analysis.Exposure`'s
-    fields, which sum to `step_s`. Without times where the plan does not fit."""
+    """The nominal step of one plan at one size, in seconds. `parts_s`: its parts by the names of `analysis.Exposure`'s
+    fields, which sum to it. Without times where the plan does not fit."""
 
     plan: str
     devices: int
     fits: bool
-    step_s: float | None = None
+    nominal_step_s: float | None = None
     bound_s: float | None = None
     parts_s: Mapping[str, float] | None = None
 
@@ -83,7 +83,7 @@ def _steps(view: StudyView, size: int) -> list[StepParts]:
             plan=o.plan,
             devices=size,
             fits=True,
-            step_s=step_s(o),
+            nominal_step_s=nominal_step_s(o),
             bound_s=float(o.row["bound_s"]),
             parts_s=asdict(o.exposure),
         )

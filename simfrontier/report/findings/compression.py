@@ -10,7 +10,7 @@ from simfrontier.analysis import SIDES, SentBytes, Side, sent_by_dimension
 from simfrontier.plan import DIMENSIONS, PLAIN, MegatronOptions
 from simfrontier.records import dataclass
 from simfrontier.report.findings.published import comparable
-from simfrontier.report.view import StudyView, median_rate
+from simfrontier.report.view import StudyView, rate
 from simfrontier.study import schedule_of_case
 
 _OF_CODECS: Final = ("compression", "compress_from", "compress_per_hop", "message_dtype")
@@ -25,7 +25,7 @@ class CompressedPlan:
     `message_type`: of its messages where they are not compressed; `is_widened`: that is not the model's. `codecs`: by
     parallel dimension; `relative_error`: the largest that one may make, None where nothing is compressed. `baseline`:
     the plan that sends the same messages uncompressed (its own name if it is one); `gain_devices`: the largest size at
-    which both fit, where `gain` is its TFLOPS over the baseline's, less 1; `published_gain`: the same, published.
+    which both fit, where `gain` is its rate over the baseline's, less 1; `published_gain`: the same, published.
     """
 
     plan: str
@@ -72,16 +72,16 @@ class SamePolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lead:
-    """How far a plan that compresses nothing is ahead of the fastest with wider messages, in TFLOPS per device."""
+    """How far a plan that compresses nothing is ahead of the fastest with wider messages, in tokens/s per device."""
 
     plain: str
-    plain_tflops: float
+    plain_rate: float
     fastest_wide: str
-    fastest_wide_tflops: float
+    fastest_wide_rate: float
 
     @property
     def ahead(self) -> float:
-        return self.plain_tflops / self.fastest_wide_tflops - 1
+        return self.plain_rate / self.fastest_wide_rate - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,7 +206,7 @@ def _but_for_codecs(options: MegatronOptions) -> MegatronOptions:
 
 def _gain(view: StudyView, plan: str, baseline: str | None) -> tuple[int | None, float | None]:
     """(the largest size at which a plan and its baseline fit, how much faster it is there)."""
-    fitting = {(o.plan, o.devices): median_rate(o) for o in view.study.outcomes if o.row["fits"]}
+    fitting = {(o.plan, o.devices): rate(o) for o in view.study.outcomes if o.row["fits"]}
     for size in reversed(view.sizes):
         if baseline is not None and (plan, size) in fitting and (baseline, size) in fitting:
             return size, fitting[plan, size] / fitting[baseline, size] - 1
@@ -263,7 +263,7 @@ def _sixteen_bits(
 
 
 def _lead(view: StudyView, plans: tuple[CompressedPlan, ...], message_type: str) -> Lead | None:
-    rates = {o.plan: median_rate(o) for o in view.ranked}
+    rates = {o.plan: rate(o) for o in view.ranked}
     wide = [one.plan for one in plans if one.is_widened and one.plan in rates]
     plain = next(
         (one.plan for one in plans if one.is_plain and one.message_type == message_type and one.plan in rates), None
@@ -271,4 +271,4 @@ def _lead(view: StudyView, plans: tuple[CompressedPlan, ...], message_type: str)
     if not wide or plain is None:
         return None
     best = max(wide, key=rates.__getitem__)
-    return Lead(plain=plain, plain_tflops=rates[plain], fastest_wide=best, fastest_wide_tflops=rates[best])
+    return Lead(plain=plain, plain_rate=rates[plain], fastest_wide=best, fastest_wide_rate=rates[best])

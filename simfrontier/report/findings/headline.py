@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from simfrontier.records import dataclass
-from simfrontier.report.findings.pairs import Pair, pace_ratio, pairs_of
-from simfrontier.report.findings.samples import SURE, Sampled, sampled_share, sampled_step_s, sampled_tflops
-from simfrontier.report.view import StudyView, median_rate, median_step_s, rate, step_s
+from simfrontier.report.findings.pairs import Pair, pair_of, pairs_of
+from simfrontier.report.findings.samples import Sampled, sampled_rate, sampled_step_s
+from simfrontier.report.view import StudyView, nominal_step_s, rate, step_s
+from simfrontier.runs import mean_step_error
 from simfrontier.study import PlanOutcome
 
 PARTS = ("inter_node", "intra_node", "package", "codec", "idle")
@@ -17,48 +18,53 @@ SAME = 0.0005  # plans whose rates are nearer than this are called equal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Best:
-    """The fastest plan: medians of its samples; `typical_tflops`, `typical_step_s` and `exposed_s` (what of that step
-    is not compute) are where every device is typical and no model errs. Shares are 0 to 1; `peak_share` counts
-    recomputation and is None where there is none, as are `scaling_efficiency` of a study of one size and samples where
-    nothing is known to be uncertain."""
+    """The fastest plan, at its median step. `rate`: tokens per second and device (samples, where a model has none);
+    `nominal_`: without variation between devices and errors of models. `exposed_s`: what of the step is not compute.
+    Shares are 0 to 1; `hfu` counts recomputation and is None where there is none, as are `scaling_efficiency` of a
+    study of one size and samples where nothing is known to be uncertain. `capacity_bytes`: of a device, without what
+    the plan's stack reserves."""
 
     plan: str
+    stack: str
+    rate: float
+    sampled_rate: Sampled | None
+    nominal_rate: float
     tflops_per_device: float
-    sampled_tflops: Sampled | None
-    typical_tflops: float
     step_s: float
     sampled_step_s: Sampled | None
-    typical_step_s: float
+    nominal_step_s: float
     tokens_per_s: float
     scaling_efficiency: float | None
     first_devices: int
     exposed_s: float
     mfu: float
-    peak_share: float | None
+    hfu: float | None
     peak_memory_bytes: float
+    capacity_bytes: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ahead:
-    """How much faster than a plan the best is (0.05: by 5 %, the median of paired samples), and in what share of how
-    many samples it is faster."""
+    """How much faster than a plan the best is (0.05: by 5 %, the median of paired samples), in what share of how many
+    samples it is faster, and whether that is `too_close` to call."""
 
     plan: str
-    tflops_per_device: float
+    rate: float
     lead: float
     faster_share: float | None
     num_samples: int
+    too_close: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanLimit:
-    """What costs a plan the most beside its kernels: a field of `analysis.Exposure`, in seconds of the step with every
-    device typical. `misfit`: why it does not fit, and then there are no times."""
+    """What costs a plan the most beside its kernels: a field of `analysis.Exposure`, in seconds of the nominal step.
+    `misfit`: why it does not fit, and then there are no times."""
 
     plan: str
     misfit: str
-    tflops_per_device: float | None = None
-    step_s: float | None = None
+    rate: float | None = None
+    nominal_step_s: float | None = None
     compute_s: float | None = None
     part: str = ""
     part_s: float | None = None
@@ -76,10 +82,11 @@ class Headline:
     devices: int
     num_plans: int
     num_sizes: int
-    capacity_bytes: float
+    rate_unit: str
     counts_tokens: bool
+    step_error: float
+    unequal_batches: Mapping[str, int]
     devices_differ: bool
-    recompute_alike: bool
     best: Best | None
     ahead: tuple[Ahead, ...]
     too_close: tuple[str, ...]
@@ -100,13 +107,14 @@ def headline_of(view: StudyView) -> Headline:
         devices=view.largest,
         num_plans=len(view.plans),
         num_sizes=len(view.sizes),
-        capacity_bytes=view.scenario.machine.device.hbm_bytes,
-        counts_tokens=view.shapes[view.largest].sequence != 1,
+        rate_unit=view.rate_unit,
+        counts_tokens=view.counts_tokens,
+        step_error=mean_step_error(),
+        unequal_batches=_unequal_batches(view),
         devices_differ=bool(view.scenario.machine.device.speed_sd),
-        recompute_alike=len(set(view.recomputing.values())) == 1,
         best=None if best is None else _best(view, best),
         ahead=left,
-        too_close=tuple(one.plan for one in left if one.faster_share is not None and one.faster_share < SURE),
+        too_close=tuple(one.plan for one in left if one.too_close),
         equal=tuple(one.plan for one in ahead if one.lead < SAME),
         limits=tuple(map(plan_limit, others.values())),
         pairs=pairs_of(view),
@@ -123,8 +131,8 @@ def plan_limit(outcome: PlanOutcome) -> PlanLimit:
     return PlanLimit(
         plan=outcome.plan,
         misfit="",
-        tflops_per_device=median_rate(outcome),
-        step_s=step_s(outcome),
+        rate=rate(outcome),
+        nominal_step_s=nominal_step_s(outcome),
         compute_s=outcome.exposure.compute,
         part=largest,
         part_s=parts[largest],
@@ -132,32 +140,43 @@ def plan_limit(outcome: PlanOutcome) -> PlanLimit:
     )
 
 
+def _unequal_batches(view: StudyView) -> dict[str, int]:
+    """Sequences of a step by plan at the largest size; empty where all have as many."""
+    samples = {outcome.plan: view.samples_of(outcome) for outcome in view.drawn}
+    return samples if len(set(samples.values())) > 1 else {}
+
+
 def _ahead(view: StudyView, best: PlanOutcome, other: PlanOutcome) -> Ahead:
-    share, count = sampled_share(best, other) or (None, 0)
-    lead = pace_ratio(view, best, other).median - 1
+    pair = pair_of(view, best, other)
     return Ahead(
-        plan=other.plan, tflops_per_device=median_rate(other), lead=lead, faster_share=share, num_samples=count
+        plan=other.plan,
+        rate=rate(other),
+        lead=pair.ratio.median - 1,
+        faster_share=pair.faster_share,
+        num_samples=pair.num_samples,
+        too_close=pair.too_close,
     )
 
 
 def _best(view: StudyView, best: PlanOutcome) -> Best:
     row = best.row
-    peak = view.scenario.at(view.largest).peak_flops_per_s
     first = min((o for o in view.study.of(best.plan) if o.row["fits"]), key=lambda o: o.devices)
-    slowed = step_s(best) / median_step_s(best)
     return Best(
         plan=best.plan,
-        tflops_per_device=median_rate(best),
-        sampled_tflops=sampled_tflops(best),
-        typical_tflops=rate(best),
-        step_s=median_step_s(best),
+        stack=str(row["stack"]),
+        rate=rate(best),
+        sampled_rate=sampled_rate(best),
+        nominal_rate=rate(best) * step_s(best) / nominal_step_s(best),
+        tflops_per_device=float(row["tflops_per_device"]),
+        step_s=step_s(best),
         sampled_step_s=sampled_step_s(best),
-        typical_step_s=step_s(best),
-        tokens_per_s=slowed * float(row["tokens_per_s"]),
-        scaling_efficiency=median_rate(best) / median_rate(first) if len(view.sizes) > 1 else None,
+        nominal_step_s=nominal_step_s(best),
+        tokens_per_s=float(row["tokens_per_s"]),
+        scaling_efficiency=float(row["scaling_efficiency"]) if len(view.sizes) > 1 else None,
         first_devices=first.devices,
         exposed_s=float(row["exposed_comm_s"]),
-        mfu=slowed * float(row["mfu"]),
-        peak_share=median_rate(best) * 1e12 / peak if view.recomputing[best.plan] else None,
+        mfu=float(row["mfu"]),
+        hfu=float(row["hfu"]) if view.cases[best.plan, best.devices].recomputes else None,
         peak_memory_bytes=float(row["peak_memory_bytes"]),
+        capacity_bytes=view.scenario.of(best.plan, best.devices).machine.device.hbm_bytes,
     )

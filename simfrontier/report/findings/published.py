@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from simfrontier.records import dataclass
-from simfrontier.report.findings.samples import Sampled, sampled_ratio, sampled_tflops
+from simfrontier.report.findings.samples import Sampled, sampled_rate, sampled_ratio, work_ratio
 from simfrontier.report.phrases import NOT_RUN, TOO_BIG
-from simfrontier.report.view import StudyView, median_rate, rate, rate_among, step_s
+from simfrontier.report.view import StudyView, published_tflops, rate, rate_among
 from simfrontier.scenario import PublishedTable, Scenario
 
 Range = tuple[float, float]
@@ -16,9 +16,10 @@ Range = tuple[float, float]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedFigure:
     """A published number of one plan beside its prediction (None where there is none: `state`): the median of its
-    samples, of which nine in ten lie within `sampled`. `unknown`: its ends over the variations of what is unknown,
-    every device typical. A share of the peak is 0 to 1. `tflops`: of a ratio, the rate of the plan itself; `first`: the
-    size that an efficiency is relative to, None where nothing says."""
+    samples, with their 90 % interval (`sampled`). `unknown`: its ends over the variations of what is unknown. A share
+    of the peak is 0 to 1. Ratios and shares are those of TFLOPS as they are published. `rate`: of a ratio or a share,
+    that of the plan itself in tokens per second and device; `first`: the size that an efficiency is relative to, None
+    where nothing says."""
 
     plan: str
     devices: int
@@ -27,7 +28,7 @@ class PublishedFigure:
     state: str
     sampled: Range | None = None
     unknown: Range | None = None
-    tflops: float | None = None
+    rate: float | None = None
     first: int | None = None
 
 
@@ -81,13 +82,14 @@ def _ratios(view: StudyView, figures: PublishedTable) -> tuple[PublishedFigure, 
         return ()
     varied, first, made = view.sensitivity, next(iter(figures.ratios)), []
     size = view.largest if varied is None else varied.devices
-    typical = view.rates_at(size) | ({} if varied is None else dict(varied.default))
-    rates = typical | {o.plan: median_rate(o) for o in view.at(size) if o.row["fits"]}
+    fitting = {o.plan: o for o in view.at(size) if o.row["fits"]}
+    tflops = {o.plan: math.nan for o in view.at(size)} | ({} if varied is None else dict(varied.default.tflops))
+    tflops |= {plan: published_tflops(o) for plan, o in fitting.items()}
     bands = ratio_bands(view, size, first)
     for plan, published in figures.ratios.items():
-        tflops, state = rate_among(rates, plan)
+        _, state = rate_among(tflops, plan)
         sampled = bands.get(plan)
-        ratio = typical.get(plan, math.nan) / typical.get(first, math.nan) if sampled is None else sampled.median
+        ratio = tflops.get(plan, math.nan) / tflops.get(first, math.nan) if sampled is None else sampled.median
         made.append(
             PublishedFigure(
                 plan=plan,
@@ -97,7 +99,7 @@ def _ratios(view: StudyView, figures: PublishedTable) -> tuple[PublishedFigure, 
                 state=state,
                 sampled=None if sampled is None else (sampled.low, sampled.high),
                 unknown=None if plan == first else ratio_over_unknown(view, plan, first),
-                tflops=tflops,
+                rate=rate(fitting[plan]) if plan in fitting else None,
             )
         )
     return tuple(made)
@@ -108,9 +110,10 @@ def ratio_bands(view: StudyView, size: int, first: str) -> dict[str, Sampled]:
     sampled = {o.plan: o for o in view.at(size) if o.samples_s is not None}
     if first not in sampled:
         return {}
-    base = rate(sampled[first]) * step_s(sampled[first])  # operations of a device in a step
+    base = sampled[first]
+    per_token = {plan: published_tflops(o) / rate(o) for plan, o in sampled.items()}  # recomputed ones count
     return {
-        plan: sampled_ratio(o, sampled[first], rate(o) * step_s(o) / base)
+        plan: sampled_ratio(o, base, work_ratio(view, o, base) * per_token[plan] / per_token[first])
         for plan, o in sampled.items()
         if plan != first
     }
@@ -121,35 +124,37 @@ def _share(view: StudyView, plan: str, size: int, published: float) -> Published
     if outcome is None or not outcome.row["fits"]:
         state = NOT_RUN if outcome is None else TOO_BIG
         return PublishedFigure(plan=plan, devices=size, published=published, predicted=None, state=state)
-    peak, sampled = view.scenario.at(size).peak_flops_per_s / 1e12, sampled_tflops(outcome)
+    peak = view.scenario.at(size).peak_flops_per_s / 1e12
+    sampled = sampled_rate(outcome, published_tflops)
     return PublishedFigure(
         plan=plan,
         devices=size,
         published=published,
-        predicted=median_rate(outcome) / peak,
+        predicted=published_tflops(outcome) / peak,
         state="",
         sampled=None if sampled is None else (sampled.low / peak, sampled.high / peak),
-        unknown=share_over_unknown(view, plan, size, peak),
+        unknown=share_over_unknown(view, plan, size),
+        rate=rate(outcome),
     )
 
 
-def share_over_unknown(view: StudyView, plan: str, size: int, peak_tflops: float) -> Range | None:
+def share_over_unknown(view: StudyView, plan: str, size: int) -> Range | None:
     """The lowest and the highest share of the peak of a plan at a size, at the defaults and under every variation with
     which it fits; None where nothing is varied."""
     varied = view.sensitivity
     at_size = next((each for each in (varied, *varied.smaller) if each.devices == size), None) if varied else None
-    if at_size is None or plan not in at_size.default:
+    if at_size is None or plan not in at_size.plans:
         return None
-    known = [at_size.default[plan] / peak_tflops]
-    return _ends(known + [one.rates[plan] / (one.peak_flops_per_s / 1e12) for one in at_size.varied])
+    every = (at_size.default, *at_size.varied)
+    return _ends([one.tflops[plan] / (one.peak_flops_per_s / 1e12) for one in every])
 
 
 def ratio_over_unknown(view: StudyView, plan: str, first: str) -> Range | None:
     """The same for a plan's rate over the first plan's."""
     varied = view.sensitivity
-    if varied is None or not {plan, first} <= set(varied.default):
+    if varied is None or not {plan, first} <= set(varied.plans):
         return None
-    return _ends([each[plan] / each[first] for each in (varied.default, *(one.rates for one in varied.varied))])
+    return _ends([one.tflops[plan] / one.tflops[first] for one in (varied.default, *varied.varied)])
 
 
 def _ends(values: list[float]) -> Range | None:
@@ -158,7 +163,7 @@ def _ends(values: list[float]) -> Range | None:
 
 
 def _efficiency(view: StudyView, figures: PublishedTable, plan: str, published: float) -> PublishedFigure:
-    rates = {o.devices: median_rate(o) if o.row["fits"] else math.nan for o in view.study.of(plan)}
+    rates = {o.devices: published_tflops(o) if o.row["fits"] else math.nan for o in view.study.of(plan)}
     fitting = [size for size, own in rates.items() if math.isfinite(own)]
     first = figures.efficiency_base_devices or min(fitting, default=0)
     efficiency, state = rates.get(view.largest, math.nan) / rates.get(first, math.nan), ""

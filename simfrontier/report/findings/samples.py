@@ -1,10 +1,13 @@
-"""What the samples of a plan's step say: the range of most of them, and how often it is faster than another plan."""
+"""What the samples of a plan's step say: its 90 % interval, and how often it trains faster than another plan."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from simfrontier.analysis import band_of, probability_faster
 from simfrontier.records import dataclass
-from simfrontier.report.view import rate, step_s
+from simfrontier.report.view import StudyView, rate, step_s
+from simfrontier.runs import mean_step_error
 from simfrontier.study import BAND, PlanOutcome
 
 SURE = 0.9  # a ranking that fewer samples agree with is too close to call
@@ -12,7 +15,7 @@ SURE = 0.9  # a ranking that fewer samples agree with is too close to call
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampled:
-    """The middle of the samples, and what nine of ten lie within."""
+    """Median and 90 % interval of samples."""
 
     low: float
     median: float
@@ -27,17 +30,18 @@ def sampled_step_s(outcome: PlanOutcome) -> Sampled | None:
     return Sampled(low=low, median=median, high=high)
 
 
-def sampled_tflops(outcome: PlanOutcome) -> Sampled | None:
-    """The samples of a plan's TFLOPS per device, which are as the inverse of its times."""
+def sampled_rate(outcome: PlanOutcome, rate_of: Callable[[PlanOutcome], float] = rate) -> Sampled | None:
+    """The samples of a plan's rate (in tokens per second and device, or as `rate_of` counts), which is as the inverse
+    of its times."""
     step = sampled_step_s(outcome)
     if step is None:
         return None
-    work = rate(outcome) * step_s(outcome)
+    work = rate_of(outcome) * step_s(outcome)
     return Sampled(low=work / step.high, median=work / step.median, high=work / step.low)
 
 
 def sampled_ratio(first: PlanOutcome, second: PlanOutcome, work: float) -> Sampled:
-    """The ratio of the first plan's pace to the second's, where it does `work` times as much in a step: of paired
+    """The ratio of the first plan's rate to the second's, where it does `work` times as much in a step: of paired
     samples, or of the steps as they are where there are none."""
     if first.samples_s is None or second.samples_s is None:
         ratio = work * step_s(second) / step_s(first)
@@ -46,11 +50,23 @@ def sampled_ratio(first: PlanOutcome, second: PlanOutcome, work: float) -> Sampl
     return Sampled(low=low, median=median, high=high)
 
 
-def sampled_share(first: PlanOutcome, second: PlanOutcome) -> tuple[float, int] | None:
-    """The share of samples in which the first is faster, and how many there are; None where there are none."""
+def sampled_share(first: PlanOutcome, second: PlanOutcome, work: float) -> tuple[float, int] | None:
+    """The share of samples in which the first plan, which does `work` times as much in a step, has the higher rate, and
+    how many there are; None where there are none."""
     if first.samples_s is None or second.samples_s is None:
         return None
-    return probability_faster(first.samples_s, second.samples_s), len(first.samples_s)
+    return probability_faster(first.samples_s / work, second.samples_s), len(first.samples_s)
+
+
+def too_close(lead: float, faster_share: float | None) -> bool:
+    """Whether a lead (0.05: 5 % faster) is too small to call: below the model's own error of a step, whatever samples
+    say that err in the same way for all plans, or with fewer than `SURE` of the samples agreeing."""
+    return abs(lead) < mean_step_error() or (faster_share is not None and max(faster_share, 1 - faster_share) < SURE)
+
+
+def work_ratio(view: StudyView, first: PlanOutcome, second: PlanOutcome) -> float:
+    """How many times as many sequences a step of the first plan has."""
+    return view.samples_of(first) / view.samples_of(second)
 
 
 def num_samples(outcome: PlanOutcome) -> int:

@@ -2,53 +2,51 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 from simfrontier.records import dataclass
-from simfrontier.report.findings.samples import Sampled, sampled_step_s, sampled_tflops
-from simfrontier.report.view import StudyView, median_rate, median_step_s, rate, step_s
+from simfrontier.report.findings.samples import Sampled, sampled_rate, sampled_step_s
+from simfrontier.report.view import StudyView, nominal_step_s, rate, step_s
 from simfrontier.study import PlanOutcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaledPlan:
-    """One plan at one size: medians of its samples, and what they are where every device is typical and no model errs.
-    `efficiency` (0 to 1): its rate per device over its own at the smallest size at which it fits. `misfit`: why it does
-    not fit, and then there are no numbers."""
+    """One plan at one size. `rate`: tokens per second and device (samples, where a model has none), and `step_s`,
+    seconds: medians, 90 % intervals (`sampled_`), and without variation (`nominal_`). `tflops_per_device`: the model's
+    operations, none counted twice. `efficiency` (0 to 1): the column `scaling_efficiency`. `misfit`: why it does not
+    fit, and then there are no numbers."""
 
     devices: int
     misfit: str
+    rate: float | None = None
+    sampled_rate: Sampled | None = None
+    nominal_rate: float | None = None
     tflops_per_device: float | None = None
-    sampled_tflops: Sampled | None = None
-    typical_tflops: float | None = None
     step_s: float | None = None
     sampled_step_s: Sampled | None = None
-    typical_step_s: float | None = None
+    nominal_step_s: float | None = None
     efficiency: float | None = None
 
 
 def scaling_of(view: StudyView) -> Mapping[str, tuple[ScaledPlan, ...]]:
     """The plans of a study at its sizes, ascending."""
-    return {plan: _scaled_plan(sorted(view.study.of(plan), key=lambda o: o.devices)) for plan in view.plans}
+    return {plan: tuple(map(_scaled, sorted(view.study.of(plan), key=lambda o: o.devices))) for plan in view.plans}
 
 
-def _scaled_plan(outcomes: list[PlanOutcome]) -> tuple[ScaledPlan, ...]:
-    first = next((median_rate(o) for o in outcomes if o.row["fits"]), math.nan)
-    return tuple(_scaled(outcome, first) for outcome in outcomes)
-
-
-def _scaled(outcome: PlanOutcome, first: float) -> ScaledPlan:
-    if not outcome.row["fits"]:
-        return ScaledPlan(devices=outcome.devices, misfit=str(outcome.row["note"]))
+def _scaled(outcome: PlanOutcome) -> ScaledPlan:
+    row = outcome.row
+    if not row["fits"]:
+        return ScaledPlan(devices=outcome.devices, misfit=str(row["note"]))
     return ScaledPlan(
         devices=outcome.devices,
         misfit="",
-        tflops_per_device=median_rate(outcome),
-        sampled_tflops=sampled_tflops(outcome),
-        typical_tflops=rate(outcome),
-        step_s=median_step_s(outcome),
+        rate=rate(outcome),
+        sampled_rate=sampled_rate(outcome),
+        nominal_rate=rate(outcome) * step_s(outcome) / nominal_step_s(outcome),
+        tflops_per_device=float(row["tflops_per_device"]),
+        step_s=step_s(outcome),
         sampled_step_s=sampled_step_s(outcome),
-        typical_step_s=step_s(outcome),
-        efficiency=median_rate(outcome) / first,
+        nominal_step_s=nominal_step_s(outcome),
+        efficiency=float(row["scaling_efficiency"]),
     )

@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Varied:
-    """One setting at one value, in the unit of its key (both empty: the defaults). By plan: `rates`, its TFLOPS per
-    device; `compared`, what is compared of it: its rate over the first plan's, or of the only plan its rate. None where
-    a plan does not fit."""
+    """One setting at one value, in the unit of its key (both empty: the defaults). By plan: `rates`, tokens per
+    second and device; `tflops`, per device as they are published; `compared`, what is compared of it: its rate over the
+    first plan's, or of the only plan its rate. None where a plan does not fit."""
 
     setting: str
     value: str
     rates: Mapping[str, float | None]
+    tflops: Mapping[str, float | None]
     compared: Mapping[str, float | None]
 
 
@@ -76,18 +77,20 @@ def _at_size(view: StudyView, result: Sensitivity) -> VariedAtSize:
     return VariedAtSize(
         devices=result.devices,
         default=_varied("", "", result.default, result.plans),
-        varied=tuple(_varied(*setting_of(one), one.rates, result.plans) for one in result.varied),
+        varied=tuple(_varied(*setting_of(one), one, result.plans) for one in result.varied),
         published=_published(view, result),
         strongest=result.strongest,
     )
 
 
-def _varied(setting: str, value: str, rates: Mapping[str, float], plans: tuple[str, ...]) -> Varied:
+def _varied(setting: str, value: str, one: VariedRates, plans: tuple[str, ...]) -> Varied:
+    rates = one.rates
     compared = {plan: rates[plan] if len(plans) == 1 else rates[plan] / rates[plans[0]] for plan in plans}
     return Varied(
         setting=setting,
         value=value,
         rates={plan: _finite(rates[plan]) for plan in plans},
+        tflops={plan: _finite(one.tflops[plan]) for plan in plans},
         compared={plan: _finite(value) for plan, value in compared.items()},
     )
 
@@ -97,7 +100,7 @@ def _finite(value: float) -> float | None:
 
 
 def _published(view: StudyView, result: Sensitivity) -> dict[str, float]:
-    """The published values of what is compared, by plan: of the only plan the TFLOPS that its share of the peak is."""
+    """The published values of what is compared, by plan: of the only plan the rate that its share of the peak is."""
     figures = comparable(view.scenario)
     if figures is None:
         return {}
@@ -105,5 +108,7 @@ def _published(view: StudyView, result: Sensitivity) -> dict[str, float]:
         return {plan: figures.ratios[plan] for plan in result.plans if plan in figures.ratios}
     (plan,) = result.plans
     percentage = figures.percent_of_peak.get(plan, {}).get(str(result.devices))
-    peak = view.scenario.at(result.devices).peak_flops_per_s
-    return {} if percentage is None else {plan: percentage / 100 * peak / 1e12}
+    if percentage is None:
+        return {}
+    share = result.default.tflops[plan] * 1e12 / result.default.peak_flops_per_s
+    return {plan: result.default.rates[plan] * percentage / 100 / share}

@@ -17,7 +17,8 @@ class Setup:
     alike, and `samples`, sequences of a step, empty where plans of one size differ. `micro_batch` and `grad_accum`: by
     plan, ascending; `per_device`: micro-batches are of a device, not of a data-parallel rank; `same_work`: a device has
     as many samples at every size; `fitted_on`: the machines that the library was fitted on, where this is none of
-    them; `nodes`: where they lie in the network."""
+    them; `nodes`: where they lie in the network; `stacks`: what each plan runs by;
+    `batch_by_default`: the batch is not the scenario's own, but one that all plans can have."""
 
     scenario: str
     machine: str
@@ -39,6 +40,8 @@ class Setup:
     optimizer: Optimizer
     fitted_on: tuple[str, ...]
     nodes: NodesOfJob
+    stacks: Mapping[str, str]
+    batch_by_default: bool
 
 
 def setup_of(view: StudyView) -> Setup:
@@ -67,6 +70,8 @@ def setup_of(view: StudyView) -> Setup:
         optimizer=scenario.file.model.optimizer,
         fitted_on=fitted_elsewhere(scenario),
         nodes=nodes_of_job(scenario.machine, view.sizes),
+        stacks={outcome.plan: str(outcome.row["stack"]) for outcome in view.drawn},
+        batch_by_default=scenario.at(view.largest).shared_batch(view.largest) is not None,
     )
 
 

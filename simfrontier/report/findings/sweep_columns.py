@@ -83,9 +83,18 @@ QUANTITIES: Final[Mapping[str, Quantity]] = {
     "note": _text("note"),
     REPLAY_ERROR: Quantity(words="measured error of replayed steps", unit="share"),
     ERROR: _text("why it was refused"),
-    "step_time_p05_s": _seconds("step, low end of nine samples of ten"),
+    "step_time_p05_s": _seconds("step, low end of the 90 % interval"),
     "step_time_p50_s": _seconds("step, median of samples"),
-    "step_time_p95_s": _seconds("step, high end of nine samples of ten"),
+    "step_time_p95_s": _seconds("step, high end of the 90 % interval"),
+    "step_time_nominal_s": _seconds("time of a nominal step"),
+    "tflops_per_device_nominal": Quantity(words="TFLOPS per device, nominal", unit="number", better="more"),
+    "mfu_nominal": Quantity(words="MFU, nominal", unit="share", better="more"),
+    "tokens_per_s_nominal": Quantity(words="tokens per second, nominal", unit="number", better="more"),
+    "tokens_per_s_per_device": Quantity(words="tokens per second and device", unit="number", better="more"),
+    "hfu": Quantity(words="HFU (with recomputation)", unit="share", better="more"),
+    "neox_tflops_per_device": Quantity(words="TFLOPS per device as GPT-NeoX counts", unit="number", better="more"),
+    "exposed_variation_s": _seconds("exposed, over the nominal step"),
+    "stack": _text("software stack"),
 }
 KNOWN: Final = (*OF_POINT, *RESULTS, REPLAY_ERROR, ERROR)  # of every sweep, beside its axes
 

@@ -97,7 +97,7 @@
     showRates(
       found.plans.map((one) => {
         const known = plans[one.plan];
-        return known ? { ...one, ...known, high: known.typical, tflops: known.typical } : { ...one, isEarlier: true };
+        return known ? { ...one, ...known, high: known.nominal, rate: known.nominal } : { ...one, isEarlier: true };
       })
     );
   }
@@ -160,7 +160,7 @@
 
   function showRates(plans) {
     const focused = document.activeElement?.closest?.(".plan")?.dataset.plan;
-    const rates = ticksTo(Math.max(...plans.map((one) => (one.fits ? Math.max(one.high, one.typical, one.tflops) : 0)), 1e-9));
+    const rates = ticksTo(Math.max(...plans.map((one) => (one.fits ? Math.max(one.high, one.nominal, one.rate) : 0)), 1e-9));
     const times = ticksTo(Math.max(...plans.map((one) => (one.fits ? one.step_s : 0)), 1e-9));
     const most = rates.at(-1), longest = times.at(-1);
     const x = (value) => `${(100 * value) / most}%`;
@@ -184,10 +184,10 @@
       row.classList.toggle("earlier", Boolean(one.isEarlier));
       if (one.fits && one.error !== undefined) {
         const more = document.createElement("small");
-        more.textContent = `${seconds(one.step_s)} without errors; estimated, ±${percent(one.error)}`;
+        more.textContent = `${seconds(one.step_s)} nominal; estimated, ±${percent(one.error)}`;
         track.append(mark("part", `left:0;width:${(100 * one.step_s) / longest}%;background:var(--soft)`));
-        track.append(mark("typical", `left:${x(one.typical)}`));
-        number.append(`about ${one.typical.toPrecision(3)} TFLOPS`, more);
+        track.append(mark("nominal", `left:${x(one.nominal)}`));
+        number.append(`about ${one.nominal.toPrecision(3)} ${found.unit}`, more);
         row.append(name, track, number);
       } else if (one.fits) {
         let at = 0;
@@ -197,11 +197,11 @@
           at += width;
         }
         track.append(mark("band", `left:${x(one.low)};width:calc(${x(one.high)} - ${x(one.low)});background:${one.colour}`));
-        track.append(mark("typical", `left:${x(one.typical)}`), mark("median", `left:${x(one.tflops)}`));
+        track.append(mark("nominal", `left:${x(one.nominal)}`), mark("median", `left:${x(one.rate)}`));
         const more = document.createElement("small");
         more.textContent = `${seconds(one.step_s)}, ${gigabytes(one.peak_bytes)}`;
         const between = one.high > one.low ? ` (${one.low.toPrecision(3)} to ${one.high.toPrecision(3)})` : "";
-        number.append(`${one.tflops.toPrecision(3)} TFLOPS${between}`, more);
+        number.append(`${one.rate.toPrecision(3)} ${found.unit}${between}`, more);
         row.append(name, track, number);
       } else {
         number.textContent = `does not fit: ${one.note}`;
