@@ -16,6 +16,7 @@ from itertools import accumulate
 from typing import Self
 
 from simfrontier.limits import COMPARED_CHARACTERS, COMPARED_NAMES
+from simfrontier.not_modelled import not_modelled
 
 Key = tuple[str | int, ...]  # a path in a document: names of tables, positions in lists
 
@@ -99,12 +100,20 @@ def wrong(got: object, allowed: str) -> str:
 
 def unknown(got: object, allowed: Iterable[str]) -> str:
     """The same of a name: with the nearest one that is allowed."""
-    return f"got {shown(got)}; {nearest(str(got), allowed)}"
+    return f"got {shown(got)}; {meant(str(got), allowed)}"
 
 
 def unknown_key(name: str, allowed: Iterable[str]) -> str:
     """The same of a key of a table, which the place names."""
-    return f"unknown key; {nearest(name, allowed)}"
+    return f"unknown key; {meant(name, allowed)}"
+
+
+def meant(name: str, allowed: Iterable[str]) -> str:
+    """What to say about a name of a scenario's vocabulary that is not allowed: that it is not modelled yet, or the
+    nearest name. An allowed name with one letter more is a slip."""
+    names = tuple(allowed)
+    is_slip = _squeezed(name)[:-1] in map(_squeezed, names)
+    return (None if is_slip else not_modelled(name)) or nearest(name, names)
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Final, NoReturn, cast
 import typer
 from typer.core import TyperGroup
 
-from simfrontier.errors import InputError, near, nearest
+from simfrontier.errors import InputError, meant, near, nearest
 
 REFUSED: Final = cast(
     type[Exception], typer.BadParameter.__mro__[1]
@@ -93,7 +93,7 @@ def _option_meant(option: str, ctx: Any) -> str:
     options = {name for each in ctx.command.get_params(ctx) for name in (*each.opts, *each.secondary_opts)}
     options = {name for name in options if name.startswith("-")}
     also = ALSO_CALLED.get(option.lower())
-    return f'did you mean "{also}"?' if also in options else nearest(option, options)
+    return f'did you mean "{also}"?' if also in options else meant(option, options)
 
 
 def _decapitalised(text: str) -> str:

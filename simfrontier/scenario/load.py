@@ -18,6 +18,7 @@ from simfrontier.errors import InputError, Key, near, nearest, shown, unknown_ke
 from simfrontier.io import Strict, read_toml, typed
 from simfrontier.limits import CASES, STEPS_APART
 from simfrontier.machine import Machine, Perturbation, SizeError, catalog, load_machine
+from simfrontier.not_modelled import not_modelled
 from simfrontier.plan import Engine, Options
 from simfrontier.records import dataclass
 from simfrontier.scenario.beside import scenario_beside
@@ -332,9 +333,11 @@ def _keys_of(table: str) -> tuple[str, ...]:
 
 
 def _unknown(key: str) -> InputError:
-    """Of a key whose first part is no table: with the whole name of the key that ends so, or else like it."""
+    """The fault of a key whose first part is no table: it is not modelled yet, or the nearest key, by its last part."""
     from simfrontier.scenario.keys import scenario_keys
 
+    if absent := next(filter(None, map(not_modelled, key.split("."))), None):
+        return InputError(f"unknown key; {absent}", key=(key,))
     last = key.rpartition(".")[2]
     names = [each.name for each in scenario_keys()]
     same = [name for name in names if name.rpartition(".")[2] == last]

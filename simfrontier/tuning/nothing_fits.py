@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NoReturn, Protocol
+from contextlib import suppress
+from typing import Any, NoReturn, Protocol
 
 from simfrontier.errors import InputError
-from simfrontier.scenario import Scenario, scenario_of
+from simfrontier.scenario import scenario_of
 from simfrontier.tuning.evaluator import PlanEvaluator, PlanOutline
 from simfrontier.tuning.grids import NothingFitsError
 from simfrontier.tuning.pins import Pins, Value, written
@@ -61,12 +62,17 @@ def refuse_empty(
 
 
 def _advice(space: Space) -> str:
-    """The smallest change that opens the space: one pin held to its nearest other value, or more devices."""
+    """The smallest change that opens the space: one pin held to its nearest other value, fused attention, or more
+    devices."""
     evaluator = _evaluator_of(space)
     for name in space.pins.values:
         value = _nearest_value(space, name, evaluator)
         if value is not None:
             return f"; smallest change that opens the space: {name} = {written(value)}"
+    if space.scenario.file.model.attention == "plain":
+        fused = _at(space, {"model.attention": "fused"})
+        if _first_that_fits(fused, _evaluator_of(fused), fused.candidates()) is not None:
+            return '; smallest change that opens the space: model.attention = "fused"'
     for _, other in zip(range(MOST_DOUBLINGS), _larger(space), strict=False):
         if _first_that_fits(other, _evaluator_of(other), other.candidates()) is not None:
             return f"; smallest change that opens the space: {other.size:,} devices"
@@ -74,7 +80,7 @@ def _advice(space: Space) -> str:
         free = Space(space.scenario, space.size, space.batch, Pins({}), space.loss)
         if _first_that_fits(free, evaluator, free.candidates()) is not None:
             return "; no single pin opens the space, all pins left out do"
-    return "; no single change of a pin or of the number of devices opens it"
+    return "; no single change of a pin, of attention or of the number of devices opens it"
 
 
 def _nearest_value(space: Space, name: str, evaluator: PlanEvaluator) -> Value | None:
@@ -95,16 +101,16 @@ def _nearest_value(space: Space, name: str, evaluator: PlanEvaluator) -> Value |
 def _larger(space: Space) -> Iterator[Space]:
     size, machine = space.size * 2, space.scenario.machine
     while size <= machine.num_devices:
-        try:
-            grown = _at(space.scenario, size)
-            yield Space(grown, size, space.batch, space.pins, space.loss)
-        except InputError:
-            pass
+        with suppress(InputError):
+            yield _at(space, {}, size)
         size *= 2
 
 
-def _at(scenario: Scenario, size: int) -> Scenario:
-    return scenario_of(scenario.document, scenario.where, devices=(size,), laid_out=False)
+def _at(space: Space, settings: Mapping[str, Any], size: int | None = None) -> Space:
+    """The space of the same plans with other settings of the scenario, or at another size."""
+    scenario, devices = space.scenario, space.size if size is None else size
+    changed = scenario_of(scenario.document, scenario.where, settings, devices=(devices,), laid_out=False)
+    return Space(changed, devices, space.batch, space.pins, space.loss)
 
 
 def _evaluator_of(space: Space) -> PlanEvaluator:

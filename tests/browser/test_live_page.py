@@ -104,6 +104,7 @@ def test_a_stretch_drives_links_and_memory(live: Open) -> None:
     most = "document.getElementById('held').textContent.split(' of ')[0]"
     whole = live.text("held"), live.text("stretch"), live.page.locator("#links").inner_html()
     most_held = live.page.evaluate(most)
+    live.page.locator("#timeline").scroll_into_view_if_needed()
     box = live.page.locator("#timeline").bounding_box()
     live.page.mouse.move(box["x"] + 76, box["y"] + 40)
     live.page.mouse.down()
@@ -178,6 +179,53 @@ def test_where_no_plan_fits_no_step_is_shown(chromium: Any) -> None:
         wait_for_answers(page, 1)
         assert "does not fit" in page.locator("#verdict").inner_text()
         assert not page.locator("#timeline").is_visible() and not page.locator("#links").is_visible()
+        assert not page.locator("#reading").is_visible() and not page.locator(".axis").count()
+        page.close()
+
+
+def test_before_the_first_answer_there_are_no_empty_figures(chromium: Any, server: Served) -> None:
+    page = chromium.new_page()
+    page.route("**/answer*", lambda route: None)
+    page.goto(server.address)
+    page.wait_for_function("document.body.classList.contains('busy')")
+    assert page.locator("main").inner_text() == "Simulating …"
+    page.close()
+
+
+def test_without_an_answer_there_is_the_reason_alone(chromium: Any, server: Served) -> None:
+    page = chromium.new_page()
+    page.route("**/answer*", lambda route: route.abort())
+    page.goto(server.address)
+    page.wait_for_function("!document.getElementById('error').hidden")
+    assert page.locator("main").inner_text() == page.locator("#error").inner_text()
+    page.close()
+
+
+def test_times_and_rates_can_be_read_off_the_axes(live: Open) -> None:
+    """Where a bar and a median end, in units of the last tick of their axis, is what their row says."""
+    upper, lower = live.page.locator(".axis .track").all()
+    longest = float(upper.locator("span").last.inner_text().removesuffix(" ms"))
+    most = float(lower.locator("span").last.inner_text())
+    shares = """row => {
+      const track = row.querySelector(".track").getBoundingClientRect();
+      const ends = [...row.querySelectorAll(".part")].map(part => part.getBoundingClientRect().right - track.left);
+      return [Math.max(...ends), row.querySelector(".median").getBoundingClientRect().left - track.left]
+        .map(x => x / track.width);
+    }"""
+    for row in live.page.locator(".plan").all():
+        of_time, of_rate = row.evaluate(shares)
+        rate, step = row.locator(".number").inner_text().split("\n")
+        assert of_time * longest == pytest.approx(float(step.split(" ms")[0]), rel=0.02)
+        assert of_rate * most == pytest.approx(float(rate.split(" tokens")[0]), rel=0.02)
+
+
+def test_without_samples_none_are_told_of(chromium: Any) -> None:
+    with served(TOY, "--devices", "8", "--plans", "zero3", "--set", "uncertainty.samples=0") as started:
+        page = chromium.new_page()
+        page.goto(started.address)
+        wait_for_answers(page, 1)
+        assert "tokens/s per GCD. Choose a plan" in page.locator("#reading").inner_text()
+        assert " to " not in page.locator(".plan .number").inner_text()
         page.close()
 
 

@@ -337,3 +337,14 @@ def test_an_empty_answer_names_what_was_found_of_the_plans() -> None:
     with pytest.raises(NothingFitsError) as refused:
         refuse_empty(spaces, outlines, (misfit,), {second: "it cannot"})
     assert f"at least 70 GB of 64 GB ({first.name}); 1 more cannot run: it cannot" in str(refused.value)
+
+
+def test_where_only_fused_attention_fits_it_is_the_smallest_change() -> None:
+    """16 heads × 8,192² scores of two bytes are 2.1 GB each, several of which are alive in a backward."""
+    small = scenario_of(scenario(1, 1).document, "small.toml", {"model.sequence": 8192}, laid_out=False)
+    settings = {"machine.overrides.device.hbm_bytes": 4e9}
+    with pytest.raises(NothingFitsError, match=r'smallest change that opens the space: model.attention = "fused"$'):
+        tune(scenario_of(small.document, "small.toml", settings, laid_out=False))
+    assert tune(
+        scenario_of(small.document, "small.toml", {**settings, "model.attention": "fused"}, laid_out=False)
+    ).plans
