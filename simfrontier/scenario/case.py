@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
 
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine, mesh_sizes
@@ -111,7 +110,7 @@ class Case:
 
     def workload_of(self, shape: Shape, batch: int) -> Workload:
         """The same with another shape, of another batch."""
-        return _workload_of(
+        return workload_of(
             shape,
             batch,
             self.checkpointing,
@@ -121,9 +120,6 @@ class Case:
             self.checkpoint_every,
             self.optimizer,
         )
-
-
-_workload_of = lru_cache(maxsize=64)(workload_of)
 
 
 def case_of(

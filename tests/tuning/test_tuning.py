@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from simfrontier.errors import InputError
-from simfrontier.scenario import scenario_of
+from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.scenario.plans import options_of
 from simfrontier.study import ScheduleCache, simulated
 from simfrontier.tuning import NothingFitsError, TuningOutcome, tune
@@ -22,11 +22,12 @@ from simfrontier.tuning.journal import NAME, Journal, journal_in
 from simfrontier.tuning.lossy import LossyPolicy
 from simfrontier.tuning.nothing_fits import refuse_empty
 from simfrontier.tuning.outcome import TunedPlan
-from simfrontier.tuning.pins import pins_of
+from simfrontier.tuning.pins import Pins, pins_of
 from simfrontier.tuning.result_rows import COLUMNS, rows
 from simfrontier.tuning.runner import Runner
 from simfrontier.tuning.space import Candidate, Space
 from simfrontier.tuning.step_estimate import Estimate
+from simfrontier.tuning.tuning import _digest
 from simfrontier.tuning.workers import TuneWorkers
 from simfrontier.workers import JobsLostError, Local, LostError, SchedulerLostError, WorkerLostError
 from tests.tuning.exhaustive import Case, judge
@@ -193,6 +194,19 @@ def test_another_search_does_not_take_over_what_was_stopped(tmp_path: Path) -> N
             "allowed: --fresh, which forgets it, or another folder"
         )
         assert (tmp_path / NAME).read_bytes() == kept
+
+
+def test_another_content_of_a_file_that_is_named_is_another_search(tmp_path: Path) -> None:
+    stack = tmp_path / "own.toml"
+    text = 'name = "own"\ntitle = "Own"\nbase = "deepspeed"\n[kernels]\npointwise_traffic = {{ value = {}, {} }}\n'
+    sourced = 'kind = "assumed", source = "made up"'
+
+    def made(traffic: float) -> Scenario:
+        stack.write_text(text.format(traffic, sourced))
+        return scenario_of({**scenario(16, 32).document, "stack": str(stack)}, "small.toml", laid_out=False)
+
+    digests = [_digest(one, one, 16, Pins({}), LossyPolicy()) for one in (made(1.5), made(2.5), made(1.5))]
+    assert digests[0] == digests[2] != digests[1]
 
 
 @pytest.mark.parametrize("text", ["5", "null", "[1, 2]", '["search", "x", 1]\n5', "\x00", '{"a": 1}'])
