@@ -10,6 +10,7 @@ from queue import SimpleQueue
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from simfrontier.workers.garbage import Garbage
 from simfrontier.workers.place import Local, Place
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class Workers:
     ) -> None:
         self.place, self._begin, self._given, self._say = place, begin, given, say
         self._client: DaskClient | None = None
-        self._opened = ExitStack()
+        self._opened, self._garbage = ExitStack(), Garbage()
         self.num_workers = 1  # how many calls are worked on at once; known once they are started
         self.dashboard = ""  # the address of Dask's pages, where there are some
 
@@ -70,6 +71,7 @@ class Workers:
         ValueError for a worker that is none of this machine's."""
         if worker is not None and not (isinstance(self.place, Local) and 0 <= worker < self.place.jobs):
             raise ValueError(f"worker {worker} of {self.place}")  # the call would wait for it for ever
+        self._garbage.collect()
         if self._client is not None:
             return self._client.submit(work, given, worker)
         done: Future[T] = Future()
