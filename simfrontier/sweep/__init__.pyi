@@ -22,7 +22,6 @@ from .replayed_columns import REPLAY as REPLAY, REPLAY_ERROR as REPLAY_ERROR
 from .rows import PointRunner as PointRunner
 from .runner import (
     Progress as Progress,
-    StoppedError as StoppedError,
     SweepOutcome as SweepOutcome,
     run_sweep as run_sweep,
 )
