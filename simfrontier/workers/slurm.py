@@ -13,12 +13,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from simfrontier.errors import InputError
-from simfrontier.workers.local_cluster import (
-    ENVIRONMENT,
-    PRELOAD,
-    ctrl_c_is_left_to_this_thread,
-    scheduler_extensions,
-)
+from simfrontier.workers.local_cluster import ENVIRONMENT, PRELOAD, ctrl_c_is_left_to_this_thread, scheduler_extensions
 from simfrontier.workers.slurm_jobs import KeptJobs
 from simfrontier.workers.slurm_settings import SlurmSettings
 

@@ -71,7 +71,6 @@ class Workers:
         ValueError for a worker that is none of this machine's."""
         if worker is not None and not (isinstance(self.place, Local) and 0 <= worker < self.place.jobs):
             raise ValueError(f"worker {worker} of {self.place}")  # the call would wait for it for ever
-        self._garbage.collect()
         if self._client is not None:
             return self._client.submit(work, given, worker)
         done: Future[T] = Future()
@@ -79,6 +78,7 @@ class Workers:
             done.set_result(work(*given))
         except Exception as error:
             done.set_exception(error)
+        self._garbage.collect()
         return done
 
     def in_order(self, work: Callable[..., T], calls: Iterable[tuple[Any, ...]]) -> Iterator[T]:

@@ -96,6 +96,7 @@ def test_garbage_is_collected_between_calls_where_python_leaves_it(jobs: int, mo
         with Workers(Local(jobs=jobs)) as workers:
             left = weakref.ref(Cycle())
             assert left() is not None
+            time.sleep(0.01)
             workers.submit(work.square, 2).result()
             assert left() is None
     finally:
