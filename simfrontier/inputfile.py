@@ -9,8 +9,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 _KINDS = {
     stat.S_IFIFO: "a pipe",
@@ -20,7 +20,7 @@ _KINDS = {
 }
 
 
-def open_input(path: Path) -> BinaryIO:
+def open_input(path: Path) -> BufferedReader:
     """A file, open to be read. Raises OSError, also for what is no regular file, which is not waited for."""
     return open(path, "rb", opener=_opened)  # a link's target counts, and /dev/stdin is what stands behind it
 

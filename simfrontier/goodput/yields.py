@@ -197,6 +197,6 @@ def _refuse_endless(what: str, upkeep: Upkeep, interval_s: float, found: Shares,
     if found.useful * LARGEST_S < step.step_s:
         raise SimfrontierError(
             f"{what}: no step is done in {LARGEST_S:g} s: interrupted every {1.0 / upkeep.rate_per_s:.3g} s on "
-            f"average, it needs {upkeep.restart_s:.3g} s to restart and {interval_s + upkeep.checkpoint_s:.3g} s to the "
-            f"next checkpoint, and waits for a node {100 * found.waiting:.3g} % of the time"
+            f"average, it needs {upkeep.restart_s:.3g} s to restart and {interval_s + upkeep.checkpoint_s:.3g} s to "
+            f"the next checkpoint, and waits for a node {100 * found.waiting:.3g} % of the time"
         )
