@@ -1,7 +1,8 @@
 """The errors that simfrontier raises on purpose, drawn as a tree.
 
-SimfrontierError   anything that simfrontier itself has to say       exit 1
-└── InputError     what the user gave cannot be used as it stands    exit 2
+SimfrontierError    anything that simfrontier itself has to say       exit 1
+├── InputError      what the user gave cannot be used as it stands    exit 2
+└── StoppedError    a command was stopped, and keeps what is done     exit 130 (Ctrl-C), 143 (SIGTERM)
 
 A message is one line, `FILE: path.to.key: got X, allowed: Y; did you mean "Z"?`; the functions below make its parts.
 Anything else that comes up (AssertionError, ...) is a defect of simfrontier, not of its input.
@@ -77,6 +78,23 @@ class InputError(SimfrontierError):
         if self.where == where:
             inner.where = ""
         return inner
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM has come (scancel, a time limit): all that Ctrl-C ends is ended by it, with an exit code of its own."""
+
+
+def exit_code_of_stop(stop: KeyboardInterrupt) -> int:
+    """128 and the number of the signal: 130 after Ctrl-C, 143 after SIGTERM."""
+    return 143 if isinstance(stop, Terminated) else 130
+
+
+class StoppedError(SimfrontierError):
+    """A command was stopped by Ctrl-C or SIGTERM; the message says what is kept."""
+
+    def __init__(self, what: str, stop: KeyboardInterrupt) -> None:
+        super().__init__(what)
+        self.exit_code = exit_code_of_stop(stop)
 
 
 def dotted(key: Key) -> str:

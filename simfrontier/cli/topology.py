@@ -10,6 +10,7 @@ import typer
 
 from simfrontier.cli.topology_text import PROGRAM, as_json, lines_of, slurm_json, slurm_lines
 from simfrontier.errors import InputError, nearest, shown
+from simfrontier.inputfile import open_input
 from simfrontier.machine import catalog, catalog_name, is_machine, load_machine
 from simfrontier.plaintext import one_line
 from simfrontier.records import dataclass
@@ -118,7 +119,7 @@ def _sort(source: str) -> Sort:
     if source in catalog() or not path.is_file():
         return "machine"
     try:
-        with path.open("rb") as file:
+        with open_input(path) as file:
             return "xml" if file.read(_FIRST_BYTES).lstrip().startswith(b"<") else "slurm"
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", where=source) from None

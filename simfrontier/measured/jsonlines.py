@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from simfrontier.errors import InputError
+from simfrontier.inputfile import open_input
 from simfrontier.io import Node, json_of
 from simfrontier.limits import LINE, RANK_LOG, FileLimit
 
@@ -15,7 +16,7 @@ def objects_of(path: Path, title: str, limit: FileLimit = RANK_LOG) -> Iterator[
     `title`, what the file should be, is for messages. Raises InputError: one line that names file, line and fault."""
     read = 0
     try:
-        with path.open("rb") as file:
+        with open_input(path) as file:
             for number in range(1, limit.most_bytes):
                 line = file.readline(LINE.most + 2)
                 if not line:

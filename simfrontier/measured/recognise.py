@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Final, Literal
 
+from simfrontier.inputfile import open_input
 from simfrontier.io import plain_log
 from simfrontier.limits import TABLE_FILE
 from simfrontier.measured.csv_calls import COLUMNS
@@ -99,7 +100,7 @@ def _decoded(data: bytes) -> str:
 
 def _head_of(file: Path) -> bytes:
     try:
-        with file.open("rb") as opened:
+        with open_input(file) as opened:
             return opened.read(HEAD_BYTES)
     except OSError:
         return b""

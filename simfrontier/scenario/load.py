@@ -230,7 +230,7 @@ def load_scenario(
     Raises InputError: one line that names the file, the key, what was got and what is allowed.
     """
     path = Path(path)
-    if not os.path.exists(path):  # which says no of a name that is too long, too
+    if not os.path.lexists(path):  # which says no of a name that is too long, too
         raise InputError(_no_file(path), where=str(path))
     if path.is_dir():
         raise InputError(f"a folder; {_allowed(path.glob('*.toml'))}", where=str(path))
@@ -498,7 +498,7 @@ def _with_stack(scenario: Scenario) -> Scenario:
 def _beside(where: str, name: str) -> str:
     """A TOML file of the user's own is looked for beside the scenario first, then from the working folder."""
     beside = Path(where).parent / name
-    return str(beside) if name.endswith(".toml") and beside.is_file() else name
+    return str(beside) if name.endswith(".toml") and os.path.lexists(beside) else name
 
 
 def _refuse_names(file: ScenarioFile, named: Collection[str]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from simfrontier.live.controls import SHARE
-from tests.browser.chromium import browser, complaints_of, wait_for_answers
+from tests.browser.chromium import browser, complaints_of, wait_for, wait_for_answers
 from tests.invoke import TOY
 from tests.live.serving import Served, served
 
@@ -84,8 +84,8 @@ def test_the_link_leads_back_to_the_same_state(live: Open, chromium: Any) -> Non
     move(live, "training.grad_accum", 1)
     live.page.locator('[name="engine.overlap"]').uncheck()
     live.page.locator('.plan[data-plan="zero1"]').click()
-    live.page.wait_for_function("document.querySelector('.plan[aria-pressed=true]')?.dataset.plan === 'zero1'")
-    live.page.wait_for_function("!document.body.classList.contains('busy')")
+    wait_for(live.page, "document.querySelector('.plan[aria-pressed=true]')?.dataset.plan === 'zero1'")
+    wait_for(live.page, "!document.body.classList.contains('busy')")
     address = live.page.url
     assert address.endswith("?training.grad_accum=2&engine.overlap=false&plan=zero1")
     again = chromium.new_page()
@@ -96,7 +96,7 @@ def test_the_link_leads_back_to_the_same_state(live: Open, chromium: Any) -> Non
     assert again.locator("#file").get_attribute("href") == live.page.locator("#file").get_attribute("href")
     again.close()
     live.page.locator("#reset").click()
-    live.page.wait_for_function("document.getElementById('moved').textContent === ''")
+    wait_for(live.page, "document.getElementById('moved').textContent === ''")
     assert live.page.url == live.server.address
 
 
@@ -110,11 +110,11 @@ def test_a_stretch_drives_links_and_memory(live: Open) -> None:
     live.page.mouse.down()
     live.page.mouse.move(box["x"] + 96, box["y"] + 60, steps=5)
     live.page.mouse.up()
-    live.page.wait_for_function("document.getElementById('stretch').textContent.startsWith('from')")
+    wait_for(live.page, "document.getElementById('stretch').textContent.startsWith('from')")
     assert live.page.evaluate(most) != most_held and live.page.locator("#links").inner_html() != whole[2]
     live.page.locator("#timeline").focus()
     live.page.keyboard.press("Escape")
-    live.page.wait_for_function("document.getElementById('stretch').textContent.startsWith('over')")
+    wait_for(live.page, "document.getElementById('stretch').textContent.startsWith('over')")
     assert (live.text("held"), live.text("stretch")) == whole[:2]
 
 
@@ -148,7 +148,7 @@ def test_all_is_done_by_keyboard_alone(live: Open) -> None:
     live.page.locator("#timeline").focus()
     for key in "wwwdb":
         live.page.keyboard.press(key)
-    live.page.wait_for_function("document.getElementById('stretch').textContent.startsWith('from')")
+    wait_for(live.page, "document.getElementById('stretch').textContent.startsWith('from')")
     live.page.keyboard.press("Escape")
 
 
@@ -165,7 +165,7 @@ def test_a_link_that_cannot_be_is_said_above_the_scenarios_figures(
 ) -> None:
     page = chromium.new_page()
     page.goto(f"{server.address}?{link}")
-    page.wait_for_function("!document.getElementById('error').hidden && document.querySelector('.plan')")
+    wait_for(page, "!document.getElementById('error').hidden && document.querySelector('.plan')")
     assert page.locator("#error").inner_text() == f"link: {message}"
     assert page.locator("#shown").inner_text() and page.url == server.address
     page.close()
@@ -244,7 +244,7 @@ def test_an_estimate_stands_until_the_answer_is_there(chromium: Any) -> None:
         page.locator(f'[name="{SHARE}"]').evaluate(
             "it => { it.value = 3; it.dispatchEvent(new Event('input', {bubbles: true})); }"
         )
-        page.wait_for_function("document.getElementById('rates').innerText.includes('estimated, ±')")
+        wait_for(page, "document.getElementById('rates').innerText.includes('estimated, ±')")
         assert page.locator("#rates").inner_text().count("estimated, ±") == 2
         [route] = held
         route.continue_()
@@ -261,7 +261,7 @@ def test_a_server_that_has_ended_is_said(chromium: Any) -> None:
         started.process.kill()
         started.process.wait()
         page.locator('[name="engine.overlap"]').uncheck()
-        page.wait_for_function("!document.getElementById('error').hidden")
+        wait_for(page, "!document.getElementById('error').hidden")
         assert "does not answer" in page.locator("#error").inner_text()
         page.close()
 
