@@ -127,13 +127,17 @@ class Scenario:
         """The scenario for a plan at a size: by its table `at`, and with the machine, engine and options that the
         plan's stack makes of it."""
         here = self.at(num_devices)
-        stack = here.stack_of(here.plans[plan].family) if plan in here.plans else None
-        if stack is None or here.stack is not None:
-            return here
-        document = {**here.document, "plans": {plan: here.document["plans"][plan]}}
-        searches = {name: search for name, search in here.searches.items() if name == plan}
+        return here.of_family(here.plans[plan].family, (plan,)) if plan in here.plans else here
+
+    def of_family(self, family: str, plans: Collection[str] = ()) -> Scenario:
+        """The scenario as plans of a family have it, by the stack of that family; of its own plans with these alone."""
+        stack = self.stack_of(family)
+        if stack is None or self.stack is not None:
+            return self
+        document = {**self.document, "plans": {plan: self.document["plans"][plan] for plan in plans}}
+        searches = {plan: search for plan, search in self.searches.items() if plan in plans}
         try:
-            return replace(here, document=document, searches=searches).under(stack)
+            return replace(self, document=document, searches=searches).under(stack)
         except InputError as error:
             raise error.within(self.where) from None
 

@@ -46,18 +46,20 @@ def refuse_empty(
         common = Counter(space.refused).most_common(1)
         fault = common[0][0] if common else "the pinned dimensions leave nothing: they belong to different families"
         raise InputError(f"{where}: no plan can run{held}: {fault}{_advice(space)}")
-    capacity = space.scenario.machine.device.hbm_bytes
-    needs = {candidate: outline.needs_bytes for candidate, outline in outlines.items() if is_too_big(outline, capacity)}
+    needs = {
+        candidate: outline.needs_bytes for candidate, outline in outlines.items() if is_too_big(candidate, outline)
+    }
     needs |= {plan.candidate: plan.peak_bytes for plan in misfits}
     why = [*faults.values(), *(outline.fault for outline in outlines.values() if outline.fault)]
     common = Counter(why).most_common(1)
     if not needs:
         raise InputError(f"{where}: no plan can run{held}: {common[0][0]}{_advice(space)}")
-    least, name = min((num_bytes, candidate.name) for candidate, num_bytes in needs.items())
+    leanest = min(needs, key=lambda candidate: (needs[candidate], candidate.name))
     others = f"; {len(why):,} more cannot run: {common[0][0]}" if common else ""
     raise NothingFitsError(
         f"{where}: none of {len(needs):,} plans fits into memory{held}: the smallest needs at least "
-        f"{quantity(least, 'bytes')} of {quantity(capacity, 'bytes')} ({name}){others}{_advice(space)}"
+        f"{quantity(needs[leanest], 'bytes')} of {quantity(leanest.capacity_bytes, 'bytes')} ({leanest.name})"
+        f"{others}{_advice(space)}"
     )
 
 
@@ -126,10 +128,9 @@ def _first_that_fits(
     """The plan of a space's candidates that fits with the least distance, the leanest first; of so many that are tried.
     `evaluator`: of the space's scenario and size."""
     ordered = sorted(candidates, key=lambda candidate: (distance(candidate), *_lean(candidate)))
-    capacity = space.scenario.machine.device.hbm_bytes
     for candidate in ordered[:MOST_TRIED]:
         outline = evaluator.outline(candidate.table, TUNED)
-        if outline.estimate is not None and outline.estimate.peak_bytes <= capacity:
+        if outline.estimate is not None and outline.estimate.peak_bytes <= candidate.capacity_bytes:
             return candidate
     return None
 
