@@ -108,7 +108,8 @@ OF_CORE = (
             " {neox_high[1f1b]:.1f}; nominal {neox_nominal[1f1b]:.1f})",
             "It reaches {neox[sequence-parallel]:.1f}, an HFU of {hfu[sequence-parallel]:.1f} % and an MFU of"
             " {mfu[sequence-parallel]:.1f} %, with {peak_gb[sequence-parallel]:.0f} instead of {peak_gb[1f1b]:.0f} GB"
-            " on the fullest stage. GPipe would need {peak_gb[gpipe]:.0f} of 64 GB.",
+            " on the fullest stage. GPipe would need {peak_gb[gpipe]:.0f} of 64 GB."
+            " That sequence parallelism is {best[lead]:.1f} % faster is too close to call.",
         ),
         long=True,
     ),
