@@ -263,7 +263,7 @@ def test_tables_of_single_sizes_hold() -> None:
     result = explain(scenario, "grid", against="pipe", what_if=False)
     assert result.samples == 32
     assert result.step_s == ran(scenario, "grid", 8)[0]
-    offered = [change.label for change in option_changes(only(scenario, ("grid",), 8).at(8), "grid")]
+    offered = [change.label for change in option_changes(only(scenario, ("grid",), 8).of("grid", 8), "grid")]
     assert offered and "all-gathers overlap with computing (OAG)" not in offered
 
 
