@@ -96,7 +96,8 @@ def test_a_step_is_compute_and_what_is_exposed(toy: Path) -> None:
         assert step == pytest.approx(compute + exposed, rel=1e-12)
         assert step >= float(row["bound_s"]) * (1 - 1e-9)
         parts = sum(
-            float(row[f"exposed_{part}_s"]) for part in ("inter_node", "intra_node", "package", "codec", "idle", "variation")
+            float(row[f"exposed_{part}_s"])
+            for part in ("inter_node", "intra_node", "package", "codec", "idle", "variation")
         )
         assert parts == pytest.approx(exposed, rel=1e-9, abs=1e-12)
 

@@ -61,7 +61,9 @@ def test_what_is_answered_is_what_a_run_gives(live: Served, link: dict[str, str]
         assert each["low"] <= each["rate"] <= each["high"] and sum(each["parts"]) == pytest.approx(1)
         if each["plan"] == "zeropp":
             step = answer["step"]
-            assert step["plan"] == "zeropp" and step["step_us"] == pytest.approx(1e6 * row["step_time_nominal_s"], rel=1e-12)
+            assert step["plan"] == "zeropp" and step["step_us"] == pytest.approx(
+                1e6 * row["step_time_nominal_s"], rel=1e-12
+            )
             assert max(step["spans"]["end"]) <= step["step_us"] + 0.01
             held = [sum(kinds) for kinds in zip(*step["memory"]["held"], strict=True)]
             assert max(held) == pytest.approx(row["peak_memory_bytes"], abs=len(step["kinds"]))  # rounded to bytes

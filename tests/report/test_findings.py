@@ -113,8 +113,12 @@ def test_findings_are_read_back_from_json_as_they_were(tmp_path: Path, memory_by
     empty = {"ranks", "sensitivity", "environment", "pipeline"}
     assert {name for name, section in read.items() if section is None} == empty
     assert set(read) == {*CONTENTS, "setup"} - {"compression", "links", "reading", "slowdown"}  # links: with traffic
-    steps = {(step["plan"], int(size)): step["nominal_step_s"] for size, row in read["time"]["steps"].items() for step in row}
-    assert steps == {(o.plan, o.devices): o.row["step_time_nominal_s"] if o.row["fits"] else None for o in done.outcomes}
+    steps = {
+        (step["plan"], int(size)): step["nominal_step_s"] for size, row in read["time"]["steps"].items() for step in row
+    }
+    assert steps == {
+        (o.plan, o.devices): o.row["step_time_nominal_s"] if o.row["fits"] else None for o in done.outcomes
+    }
 
 
 def test_sections_that_few_studies_have_are_read_back_too(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from simfrontier.report.render import environment
 from simfrontier.report.summary import verdict
 from simfrontier.report.theme import Figure
 from simfrontier.report.view import StudyView, nominal_step_s, rate, step_s
+from simfrontier.runs import mean_step_error
 from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.study import PlanOutcome, Study, run_study
 from tests.facts import says
@@ -172,6 +173,28 @@ def test_a_ranking_that_samples_do_not_agree_on_is_too_close_to_call() -> None:
     }
 
 
+@pytest.mark.parametrize(("more", "is_near"), [(0.9, True), (1.1, False)])
+def test_a_lead_below_the_models_own_error_is_too_close_to_call_though_all_samples_agree(
+    more: float, is_near: bool
+) -> None:
+    """Samples err in the same way for all plans, so that they agree on any difference."""
+    lead = more * mean_step_error()
+    fast = np.linspace(1.0, 1.5, 100)
+    view = with_samples({"ddp": fast.tolist(), "zero3": (fast * (1 + lead)).tolist(), "zeropp": [9.0] * 100})
+    found = headline_of(view)
+    assert found.best is not None and found.best.plan == "ddp"
+    assert (found.ahead[0].plan, found.ahead[0].faster_share) == ("zero3", 1.0)
+    assert found.ahead[0].lead == pytest.approx(lead, rel=1e-9)
+    assert found.too_close == (("zero3",) if is_near else ())
+    assert says(headline(view), "ddp and zero3", "too close to call") == is_near
+    assert (
+        says(headline(view), "less than the model’s own error of a step", plain(percent(mean_step_error()))) == is_near
+    )
+    assert says(headline(view), "ddp", "faster in more than 99 % of the samples") != is_near
+    words = ranking_words(ranking_of(view), view)
+    assert says(words, "ddp and zero3", "too close to call") == is_near
+
+
 def test_a_ranking_that_samples_agree_on_says_so() -> None:
     fastest, second, slowest = study().outcomes[1::2]
     view = with_samples({fastest.plan: [1.0] * 4, second.plan: [2.0] * 4, slowest.plan: [3.0] * 4})
@@ -184,7 +207,9 @@ def test_the_example_of_what_errors_do_is_the_fastest_plan_at_the_largest_size()
     found = ranking_of(StudyView(study=study()))
     assert (found.example, found.example_devices) == (found.ranked[8][0], 8)
     row = outcome(found.example).row
-    assert found.example_nominal_s == row["step_time_nominal_s"] and found.example_sampled_s == sampled_step_s(outcome(found.example))
+    assert found.example_nominal_s == row["step_time_nominal_s"] and found.example_sampled_s == sampled_step_s(
+        outcome(found.example)
+    )
     words = ranking_words(found, slow_devices())
     assert says(words, f"slowest of all {found.example_devices}")
     far = replace(found, example_nominal_s=1e-9)
@@ -196,10 +221,7 @@ def test_the_example_of_what_errors_do_is_the_fastest_plan_at_the_largest_size()
 def test_where_devices_are_not_known_to_differ_none_is_the_slowest() -> None:
     for view, differ in ((StudyView(study=study()), False), (slow_devices(), True)):
         found = findings_of(view)
-        assert (
-            bool(re.search("slowest of all|all GCDs alike", study_page(found, view)))
-            == differ
-        )
+        assert bool(re.search("slowest of all|all GCDs alike", study_page(found, view))) == differ
 
 
 def listed_errors(scenario: Scenario) -> str:

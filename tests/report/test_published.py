@@ -143,7 +143,11 @@ def test_another_machine_is_not_judged_by_the_published_figures() -> None:
     for seen, published in ((elsewhere, {}), (StudyView(study=done), {"zero3": 1.0, "ddp": 4.0})):
         found = variations_of(seen, varied)
         assert found.sizes[0].published == published
-        stars = [t for t in dots(found, found.sizes[0], seen.marks, "tokens/s per GCD")["data"] if t["marker"]["symbol"] == "star"]
+        stars = [
+            t
+            for t in dots(found, found.sizes[0], seen.marks, "tokens/s per GCD")["data"]
+            if t["marker"]["symbol"] == "star"
+        ]
         assert [t["x"] for t in stars] == ([[4.0]] if published else [])
 
 
