@@ -1,7 +1,7 @@
 """How a command ends, whatever comes up: with one line on standard error and a fixed exit code.
 
 0 good; 1 the answer is no; 2 wrong input; 3 simfrontier could not go on: out of memory, output that nobody takes, or a
-fault of its own; 130 stopped by Ctrl-C.
+fault of its own; 130 stopped by Ctrl-C, 143 by SIGTERM.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from contextlib import suppress
 from typing import NoReturn
 
 from simfrontier import __version__
-from simfrontier.errors import SimfrontierError
+from simfrontier.errors import SimfrontierError, exit_code_of_stop
 from simfrontier.plaintext import one_line
 
 CANNOT_GO_ON = 3
-STOPPED = 130
 TRACEBACK = "--traceback"  # of the command line, before the verb
 
 
@@ -46,8 +45,8 @@ def run_to_end(program: str, command: Callable[[], object]) -> NoReturn:
         sys.stdout.flush()
     except BrokenPipeError:  # whoever read the output has seen enough
         _forget_output()
-    except KeyboardInterrupt:
-        code = _say(program, "stopped", STOPPED)
+    except KeyboardInterrupt as stop:
+        code = _say(program, "stopped", exit_code_of_stop(stop))
     except SimfrontierError as error:
         code = _say(program, str(error), error.exit_code)
     except MemoryError:
@@ -57,22 +56,22 @@ def run_to_end(program: str, command: Callable[[], object]) -> NoReturn:
         where = f"{error.filename}: " if error.filename else "the output cannot be written: "
         code = _say(program, f"{where}{error.strerror or error}", CANNOT_GO_ON)
     except Exception as error:
-        if _comes_of_ctrl_c(error):
-            code = _say(program, "stopped", STOPPED)
+        if (stopped := _stop_before(error)) is not None:
+            code = _say(program, "stopped", exit_code_of_stop(stopped))
         else:  # a defect; whoever reports it needs to know where
             if sys.argv[1:2] == [TRACEBACK]:
                 traceback.print_exc()
             code = _say(program, _words_of_defect(error), CANNOT_GO_ON)
-    if code == STOPPED:
+    if code > 128:
         exec("")  # or Python ends by the signal where Ctrl-C has come in an `exec`, as there are some in imports
     gc.freeze()  # or the interpreter would look for cycles in all that is left before it ends
     sys.exit(code)
 
 
-def _comes_of_ctrl_c(error: BaseException) -> bool:
-    """Whether an error was raised for Ctrl-C, as by a class whose making it fell into, or after it."""
+def _stop_before(error: BaseException) -> KeyboardInterrupt | None:
+    """The Ctrl-C or SIGTERM for which an error was raised, as by a class whose making it fell into, or after it."""
     before = error.__cause__ or error.__context__
-    return before is not None and (isinstance(before, KeyboardInterrupt) or _comes_of_ctrl_c(before))
+    return before if before is None or isinstance(before, KeyboardInterrupt) else _stop_before(before)
 
 
 def _words_of_defect(error: Exception) -> str:

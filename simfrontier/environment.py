@@ -106,7 +106,8 @@ class _Steps:
 
     def __init__(self, scenario: Scenario, devices: int) -> None:
         self.devices = devices
-        self.prices = Prices(scenario.machine, scenario.library, devices)
+        file = scenario.file
+        self.prices = Prices(scenario.machine, scenario.library, devices, file.perturbation, file.run.placement)
         self.small = SmallSchedules(self.prices)
 
     def of(self, scenario: Scenario, plans: set[str]) -> dict[str, float]:

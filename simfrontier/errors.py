@@ -1,7 +1,8 @@
 """The errors that simfrontier raises on purpose, drawn as a tree.
 
-SimfrontierError   anything that simfrontier itself has to say       exit 1
-└── InputError     what the user gave cannot be used as it stands    exit 2
+SimfrontierError    anything that simfrontier itself has to say       exit 1
+├── InputError      what the user gave cannot be used as it stands    exit 2
+└── StoppedError    a command was stopped, and keeps what is done     exit 130 (Ctrl-C), 143 (SIGTERM)
 
 A message is one line, `FILE: path.to.key: got X, allowed: Y; did you mean "Z"?`; the functions below make its parts.
 Anything else that comes up (AssertionError, ...) is a defect of simfrontier, not of its input.
@@ -16,6 +17,7 @@ from itertools import accumulate
 from typing import Self
 
 from simfrontier.limits import COMPARED_CHARACTERS, COMPARED_NAMES
+from simfrontier.not_modelled import not_modelled
 
 Key = tuple[str | int, ...]  # a path in a document: names of tables, positions in lists
 
@@ -78,6 +80,23 @@ class InputError(SimfrontierError):
         return inner
 
 
+class Terminated(KeyboardInterrupt):
+    """SIGTERM has come (scancel, a time limit): all that Ctrl-C ends is ended by it, with an exit code of its own."""
+
+
+def exit_code_of_stop(stop: KeyboardInterrupt) -> int:
+    """128 and the number of the signal: 130 after Ctrl-C, 143 after SIGTERM."""
+    return 143 if isinstance(stop, Terminated) else 130
+
+
+class StoppedError(SimfrontierError):
+    """A command was stopped by Ctrl-C or SIGTERM; the message says what is kept."""
+
+    def __init__(self, what: str, stop: KeyboardInterrupt) -> None:
+        super().__init__(what)
+        self.exit_code = exit_code_of_stop(stop)
+
+
 def dotted(key: Key) -> str:
     """`("node", "rings", 0)` is `node.rings[0]`."""
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in key).removeprefix(".")
@@ -99,12 +118,20 @@ def wrong(got: object, allowed: str) -> str:
 
 def unknown(got: object, allowed: Iterable[str]) -> str:
     """The same of a name: with the nearest one that is allowed."""
-    return f"got {shown(got)}; {nearest(str(got), allowed)}"
+    return f"got {shown(got)}; {meant(str(got), allowed)}"
 
 
 def unknown_key(name: str, allowed: Iterable[str]) -> str:
     """The same of a key of a table, which the place names."""
-    return f"unknown key; {nearest(name, allowed)}"
+    return f"unknown key; {meant(name, allowed)}"
+
+
+def meant(name: str, allowed: Iterable[str]) -> str:
+    """What to say about a name of a scenario's vocabulary that is not allowed: that it is not modelled yet, or the
+    nearest name. An allowed name with one letter more is a slip."""
+    names = tuple(allowed)
+    is_slip = _squeezed(name)[:-1] in map(_squeezed, names)
+    return (None if is_slip else not_modelled(name)) or nearest(name, names)
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str:

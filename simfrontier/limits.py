@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from simfrontier.inputfile import open_input
 from simfrontier.records import dataclass
 
 _MAX_WRITTEN: Final = 10**18  # larger counts are not written out
@@ -37,9 +38,9 @@ class FileLimit:
     why: str
 
     def read(self, path: Path) -> bytes:
-        """All bytes of a file. Raises OSError as reading does, and ValueError where the file is larger than the limit;
-        no more than that is read, so that a device without an end is refused, too."""
-        with path.open("rb") as file:
+        """All bytes of a file. Raises OSError as reading does, and ValueError where the file is larger than the limit,
+        of which no more than that is read."""
+        with open_input(path) as file:
             data = file.read(self.most_bytes + 1)
         if len(data) > self.most_bytes:
             raise ValueError(f"more than {self.most_bytes:,} bytes; allowed: up to {self.most_bytes:,} in such a file")

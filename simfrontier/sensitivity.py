@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from simfrontier.io import frozen
-from simfrontier.scenario import RequiredTable, Scenario, SensitivityTable, scenario_of
+from simfrontier.scenario import RequiredTable, Scenario, SensitivityTable, scenario_of, without_comparisons
 from simfrontier.simulation import Fidelity
 from simfrontier.study import PlanOutcome, ScheduleCache, run_case
 from simfrontier.tuning import GridSearcher, NothingFitsError
@@ -71,7 +71,8 @@ def run_sensitivity(
     workers: Workers | None = None,
     schedules: PerProcess[ScheduleCache] | None = None,
 ) -> Sensitivity | None:
-    """All variations of the scenario's `sensitivity` table; None if it has none. `known`: outcomes of this scenario at
+    """All variations of the scenario's `sensitivity` table; None if it has none. Each is the run with that setting, at
+    `fidelity`, or, where this is the scenario's own, at that of the variation. `known`: outcomes of this scenario at
     this fidelity, folded, which are not simulated again. `workers`: who simulates, a plan of a variation at a time
     (None: this process); `schedules`: what is built is taken from there and kept there."""
     table = scenario.file.sensitivity
@@ -105,15 +106,17 @@ def _at_size(
 ) -> Sensitivity:
     """All variations at one size, and the values that would make published ratios true."""
     plans = tuple(table.plans)
-    rates = _Rates(fidelity=fidelity, devices=devices, plans=plans, searcher=searcher)
-    rates.take(scenario, known)
+    chosen = None if fidelity == scenario.file.run.fidelity else fidelity
+    rates = _Rates(fidelity=chosen, devices=devices, plans=plans, searcher=searcher)
+    start = replace(_with(scenario, devices, {}), resolved_options=scenario.resolved_options)
+    rates.take(start, known)
     variations = [
-        (variation, _text(value), _with(scenario, {variation.key: value}))
+        (variation, _text(value), _with(start, devices, {variation.key: value}))
         for variation in table.vary
         for value in variation.values
     ]
-    found = rates.all([scenario, *(changed for _, _, changed in variations)], workers)
-    default = _varied("", "", "", scenario, next(found))
+    found = rates.all([start, *(changed for _, _, changed in variations)], workers)
+    default = _varied("", "", "", start, next(found))
     varied = []
     for (variation, value, changed), result in zip(variations, found, strict=True):
         varied.append(_varied(variation.label, variation.key, value, changed, result))
@@ -162,10 +165,10 @@ DOES_NOT_FIT = _Rate(math.nan, math.nan, False)
 
 @dataclass
 class _Rates:
-    """Rates of the compared plans, and whether they fit (`weighed`: else all do); whatever was simulated before is
-    looked up."""
+    """Rates of the compared plans, and whether they fit (`weighed`: else all do), as a run has them; whatever was
+    simulated before is looked up. `fidelity`: None for each scenario's own."""
 
-    fidelity: Fidelity
+    fidelity: Fidelity | None
     devices: int
     plans: tuple[str, ...]
     searcher: PerProcess[GridSearcher]
@@ -194,25 +197,12 @@ class _Rates:
                 self.known[self._key(scenario, outcome.plan)] = found
 
     def _key(self, scenario: Scenario, plan: str) -> Hashable:
-        """What a rate depends on."""
-        file = scenario.file
-        given = file.model_dump(
-            include={
-                "tune",
-                "at",
-                "model",
-                "training",
-                "engine",
-                "machine",
-                "library",
-                "nodes",
-                "perturbation",
-                "neighbour",
-            }
-        )
+        """All that a rate may depend on: the plan's options, the batch that it shares with others, and the whole file
+        without the table of plans. No part of it is left out for being thought to have no say."""
         search = scenario.searches.get(plan)
         searched = None if search is None else frozen(search.model_dump())
-        return plan, scenario.plans[plan], searched, file.run.placement, frozen(given)
+        shared = scenario.at(self.devices).shared_batch(self.devices)
+        return plan, scenario.plans[plan], searched, shared, frozen(scenario.file.model_dump(exclude={"plans"}))
 
     def one(self, scenario: Scenario, plan: str) -> float:
         """The rate of a plan; here and now."""
@@ -223,18 +213,28 @@ class _Rates:
 
 
 def _rate(
-    scenario: Scenario, plan: str, devices: int, fidelity: Fidelity, weighed: bool, searcher: PerProcess[GridSearcher]
+    scenario: Scenario,
+    plan: str,
+    devices: int,
+    fidelity: Fidelity | None,
+    weighed: bool,
+    searcher: PerProcess[GridSearcher],
 ) -> _Rate:
     try:
         decided = searcher.here.resolved(scenario, (devices,), (plan,))
     except NothingFitsError:
         return DOES_NOT_FIT
-    found = _Rate.of(run_case(decided, plan, devices, fidelity, False, False, searcher.here.schedule_cache))
+    chosen = fidelity or scenario.file.run.fidelity
+    cache = searcher.here.schedule_cache
+    outcome = run_case(decided, plan, devices, chosen, exact=False, drawn=False, schedule_cache=cache)
+    found = _Rate.of(outcome)
     return found if weighed else found._replace(fits=True)
 
 
-def _with(scenario: Scenario, settings: Mapping[str, Any]) -> Scenario:
-    return scenario_of(scenario.document, scenario.where, settings)
+def _with(scenario: Scenario, devices: int, settings: Mapping[str, Any]) -> Scenario:
+    """The scenario at one size with other settings, without the tables that compare its plans."""
+    document = without_comparisons(scenario.document, scenario.plans)
+    return scenario_of(document, scenario.where, settings, devices=(devices,), laid_out=False)
 
 
 def _text(value: object) -> str:
@@ -251,7 +251,7 @@ def _required(
     """Solve for the numbers in (0, 1] at which published ratios would hold, each a call of its own; the ratio falls as
     the number grows."""
     ratios = _published_ratios(scenario, rates.plans)
-    starts = [_with(scenario, {**wanted.given, "uncertainty.samples": 0}) for wanted in solved]
+    starts = [_with(scenario, rates.devices, {**wanted.given, "uncertainty.samples": 0}) for wanted in solved]
     calls = (
         (start, wanted.key, plan, ratio, rates)
         for start, wanted in zip(starts, solved, strict=True)
@@ -289,7 +289,7 @@ def _solved(scenario: Scenario, key: str, plan: str, wanted: float, rates: _Rate
     """The number at which a plan's ratio to the first is as wanted."""
 
     def ratio(value: float) -> float:
-        changed = _with(scenario, {key: value})
+        changed = _with(scenario, rates.devices, {key: value})
         return rates.one(changed, plan) / rates.one(changed, rates.plans[0])
 
     return _solve(ratio, wanted)

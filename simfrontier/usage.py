@@ -9,7 +9,7 @@ from typing import Any, Final, NoReturn, cast
 import typer
 from typer.core import TyperGroup
 
-from simfrontier.errors import InputError, near, nearest
+from simfrontier.errors import InputError, StoppedError, meant, near, nearest
 
 REFUSED: Final = cast(
     type[Exception], typer.BadParameter.__mro__[1]
@@ -42,6 +42,12 @@ class Verbs(TyperGroup):
         except REFUSED as error:
             raise _said(error) from None
         raise SystemExit(code or 0)
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as stop:  # of which typer would make exit code 130, without a word
+            raise StoppedError("stopped", stop) from None
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return super().parse_args(ctx, args or ["--help"])
@@ -93,7 +99,7 @@ def _option_meant(option: str, ctx: Any) -> str:
     options = {name for each in ctx.command.get_params(ctx) for name in (*each.opts, *each.secondary_opts)}
     options = {name for name in options if name.startswith("-")}
     also = ALSO_CALLED.get(option.lower())
-    return f'did you mean "{also}"?' if also in options else nearest(option, options)
+    return f'did you mean "{also}"?' if also in options else meant(option, options)
 
 
 def _decapitalised(text: str) -> str:

@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from simfrontier.errors import InputError
+from simfrontier.inputfile import open_input
 
 MANIFEST = "manifest.json"
 MARK = ".unfinished-"  # and the manifest's name, or the command's
@@ -146,10 +147,8 @@ def listed(folder: Path, manifest: str = MANIFEST) -> frozenset[str]:
 
 
 def _listed_in(path: Path) -> frozenset[str]:
-    if not path.is_file():  # a pipe in its place would be waited for
-        return frozenset()
     try:
-        with path.open("rb") as file:
+        with open_input(path) as file:
             form = json.loads(file.read(_MOST_LISTED_BYTES))
     except (OSError, ValueError, RecursionError):
         return frozenset()

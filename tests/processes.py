@@ -1,11 +1,23 @@
-"""Processes of this machine as /proc shows them: the workers that a command has started, and whether they are gone."""
+"""Processes of this machine: started so that they hear Ctrl-C, and as /proc shows them: the workers that a command has
+started, and whether they are gone."""
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+
+@contextmanager
+def hearing_ctrl_c() -> Iterator[None]:
+    """This process, and those that it starts meanwhile, hear SIGINT, as from a terminal. A shell script that starts
+    tests in the background leaves SIGINT ignored, and so would all that they start."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def state(pid: int) -> str:

@@ -207,41 +207,41 @@ def test_calibrations_are_merged_with_logs(tmp_path: Path) -> None:
         (
             "some.log",
             HEAD + ranks() + COLUMNS + rows(TIMES),
-            ": the run at line 3 does not say its test, allowed: a file called after it, e.g. all_gather_perf.log",
+            ": the run at line 3: does not say its test, allowed: a file called after it, e.g. all_gather_perf.log",
         ),
         (
             "some.log",
             "# Collective test starting: all_gater_perf\n" + HEAD + ranks() + COLUMNS + rows(TIMES),
-            ": the run at line 4 is of 'all_gater_perf', did you mean \"all_gather_perf\"?",
+            ": the run at line 4: of all_gater_perf, allowed: all_gather_perf, reduce_scatter_perf, all_reduce_perf, ",
         ),
         (
             "some.log",
             "# Collective test starting: sendrecv_perf\n" + HEAD + ranks() + COLUMNS + rows(TIMES),
-            ": the run at line 4 is of 'sendrecv_perf', ",
+            ": the run at line 4: of sendrecv_perf, allowed: ",
         ),
         (
             "all_gather_perf.log",
             HEAD + COLUMNS + rows(TIMES),
-            ': the run at line 3 names no ranks, allowed: lines "# Rank 0 ... on HOST device 0", equally',
+            ': the run at line 3: names no ranks, allowed: lines "# Rank 0 ... on HOST device 0", equally',
         ),
         (
             "all_gather_perf.log",
             HEAD + ranks(1, 3, groups=2) + COLUMNS + rows(TIMES),
-            ": the run at line 3 has groups of several sizes, allowed: ",
+            ": the run at line 3: has groups of several sizes, allowed: ",
         ),
         (
             "all_gather_perf.log",
             HEAD + ranks(1, 1) + COLUMNS + rows(TIMES),
-            ": the run at line 3 is of one rank, allowed: two or more",
+            ": the run at line 3: of one rank, allowed: two or more",
         ),
         (
             "all_gather_perf.log",
-            HEAD + ranks() + COLUMNS + rows(TIMES, wrong="17"),
+            HEAD + ranks() + COLUMNS + rows({1048576: 98.31}, wrong="17"),
             ": line 12: 17 wrong values, allowed: a run whose results are right",
         ),
         (
             "all_gather_perf.log",
-            HEAD + ranks() + COLUMNS + rows(TIMES).replace("98.31", "fast"),
+            HEAD + ranks() + COLUMNS + rows({1048576: 98.31}).replace("98.31", "fast"),
             ": line 12: got '1048576 65536 float none -1 fast 10.67",
         ),
     ],
@@ -250,6 +250,61 @@ def test_each_fault_of_a_log_is_one_line(tmp_path: Path, name: str, text: str, m
     path = log(tmp_path, name, text)
     assert refusal("calibrate", path, "--out", tmp_path / "out.toml").startswith(f"{path}{message}")
     assert not (tmp_path / "out.toml").exists()
+
+
+SUITE = "# Collective test starting: all_gather_perf\n" + HEAD + ranks() + COLUMNS + rows(TIMES) + TAIL
+OTHER = HEAD + ranks() + COLUMNS + rows(TIMES) + TAIL
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (SUITE + "# Collective test starting: broadcast_perf\n" + OTHER, "Left out: 1 run of broadcast_perf."),
+        (SUITE + "srun broadcast_perf\n" + OTHER + "srun ./sendrecv_perf\n" + OTHER + "srun ./broadcast_perf\n" + OTHER,
+         "Left out: 2 runs of broadcast_perf."),
+        (SUITE + HEAD + ranks(1, 1) + COLUMNS + rows(TIMES) + TAIL, "Left out: 1 run of one rank."),
+        (SUITE + HEAD + ranks() + ranks() + COLUMNS + rows(TIMES),
+         "Left out: 1 run: rank 0 is there 2 times, as in the output of two jobs at once."),
+        (SUITE + HEAD + ranks() + HEAD + ranks() + 2 * COLUMNS + 2 * rows(TIMES),
+         "Left out: 1 run: two tables, as in the output of two jobs at once."),
+        (SUITE.replace(TAIL, rows({1 << 26: 3e3}, wrong="17") + TAIL), "Left out: 1 line: wrong results."),
+        (SUITE.replace(TAIL, rows({1 << 26: 3e3})[:-12] + "\n" + TAIL), "Left out: 1 line: no whole row."),
+    ],
+)  # fmt: skip
+def test_a_run_or_line_that_cannot_be_used_is_left_out_and_counted(tmp_path: Path, text: str, said: str) -> None:
+    done = made(tmp_path / "out.toml", log(tmp_path, text=text), "--json")
+    assert said in json.loads(done.out)["said"]
+    (table,) = load_calibration(tmp_path / "out.toml").calls
+    assert (table.kind, {point.bytes: point.seconds * 1e6 for point in table.points}) == (
+        "all_gather",
+        pytest.approx(TIMES),
+    )
+
+
+def test_a_log_of_another_test_alone_is_left_out_beside_others(tmp_path: Path) -> None:
+    other = log(tmp_path, "broadcast.log", "# Collective test starting: broadcast_perf\n" + OTHER)
+    osu = tmp_path / "osu.txt"
+    osu.write_text("# OSU MPI Broadcast_of_ours Latency Test v7.5\n# Size       Avg Latency(us)\n8   1.0\n")
+    done = made(tmp_path / "out.toml", log(tmp_path), other, osu, "--json")
+    assert json.loads(done.out)["said"] == [
+        f"Left out: {other}: the run at line 4: of broadcast_perf.",
+        f'Left out: {osu} line 3: "Broadcast_of_ours Latency Test": did you mean "Broadcast Latency Test"?; here '
+        "collectives are expected.",
+    ]
+    whole = log(tmp_path, text=HEAD + ranks(2, 8) + COLUMNS + rows(TIMES))
+    ran = invoke("validate", other, whole, "--machine", "frontier", "--library", "rccl", "--json")
+    document = json.loads(ran.out)
+    assert (ran.code, list(document["tables"])) == (0, [whole.name])
+    assert f"Left out: {other}: the run at line 4: of broadcast_perf." in document["notes"]
+
+
+def test_a_rank_number_twice_is_of_two_jobs(tmp_path: Path) -> None:
+    """Two tests without MPI that print at once: ranks 0 to 3 on node0 and node1, and again."""
+    path = log(tmp_path, text=HEAD + HEAD + ranks() + ranks() + COLUMNS + rows(TIMES) + rows(TIMES) + TAIL)
+    assert refusal("calibrate", path, "--out", tmp_path / "out.toml") == (
+        f"{path}: the run at line 6: rank 0 is there 2 times, as in the output of two jobs at once, "
+        "allowed: every rank once"
+    )
 
 
 @pytest.mark.parametrize(

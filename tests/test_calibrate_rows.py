@@ -67,7 +67,8 @@ def test_osu_output_becomes_tables_of_calls(tmp_path: Path) -> None:
             ("--machine", "frontier,lumi-g"),
             "--machine: got 'frontier,lumi-g' for tables of times; allowed: one machine",
         ),
-        (("--machine", "lumig"), "{file}: --machine: no rows of machine 'lumig', did you mean \"lumi-g\"?"),
+        (("--machine", "lumig"), 'machine "lumig" is not in the catalog; did you mean "lumi-g"? (a file of your own: '),
+        (("--machine", "perlmutter"), "{file}: --machine: no rows of machine 'perlmutter', allowed: frontier, lumi-g"),
     ],
 )
 def test_rows_that_do_not_become_tables_are_one_line(tmp_path: Path, options: tuple[str, ...], message: str) -> None:
@@ -78,10 +79,14 @@ def test_rows_that_do_not_become_tables_are_one_line(tmp_path: Path, options: tu
     assert list(tmp_path.iterdir()) == [file]
 
 
-def test_calls_of_which_a_schedule_has_none_are_refused(tmp_path: Path) -> None:
+def test_calls_of_which_a_schedule_has_none_are_left_out(tmp_path: Path) -> None:
     file = tmp_path / "my.csv"
     file.write_text(CSV.replace("reduce_scatter", "broadcast"), encoding="utf-8")
-    got = refusal("calibrate", file, "--tables", "--machine", "frontier", "--out", tmp_path / "out.toml")
+    done = made(tmp_path / "out.toml", file, "--tables", "--machine", "frontier", "--json")
+    assert [call["kind"] for call in json.loads(done.out)["calls"]] == ["all_gather"]
+    assert json.loads(done.out)["said"] == ["Left out: 1 row: broadcast, which no schedule has."]
+    file.write_text(CSV.replace("reduce_scatter", "broadcast").replace("all_gather", "broadcast"), encoding="utf-8")
+    got = refusal("calibrate", file, "--tables", "--machine", "frontier", "--out", tmp_path / "none.toml")
     assert got.startswith(f"{file}: broadcast: no schedule has one; allowed: all_gather, ")
 
 

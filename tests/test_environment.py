@@ -62,6 +62,23 @@ def test_a_factor_is_the_step_with_it_over_the_step_without() -> None:
             assert factor == pytest.approx(step_s(scenario(**more), plan) / step_s(scenario(), plan))
 
 
+def test_a_factor_is_of_the_machine_as_the_scenario_has_it() -> None:
+    """With a slow device, on which the step with any library takes longer."""
+    more: dict[str, Any] = {"perturbation": {"slow": [{"device": 0, "factor": 0.3}]}}
+    plans = {"plans": {"zero3": {}}}
+    found, healthy = (environment_of(scenario(**plans, **each), 16) for each in (more, {}))
+    assert found is not None and healthy is not None
+    ours, theirs = (
+        next(each for each in one.alternatives if each.value == "rccl-sockets").factors["zero3"]
+        for one in (found, healthy)
+    )
+    own, other = (
+        float(run_study(scenario(**plans, **more, **each), "analytic").outcomes[0].row["step_time_s"])
+        for each in ({}, {"library": {"name": "rccl-sockets"}})
+    )
+    assert ours == pytest.approx(other / own, rel=0.01) and ours != pytest.approx(theirs, rel=0.05)
+
+
 def test_a_plan_is_tried_with_the_stacks_that_people_run_it_with() -> None:
     found = environment_of(scenario(), 16)
     assert found is not None

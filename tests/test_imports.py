@@ -15,7 +15,7 @@ PACKAGE = ROOT / "simfrontier"
 
 # From the bottom up. A part may import parts of lower layers, and its neighbours unless they are strangers.
 LAYERS = (
-    ("limits", "records"),
+    ("limits", "not_modelled", "records"),
     ("arrays", "dtypes", "elementary", "errors", "extras", "opnames", "plaintext", "units"),
     ("ending", "io", "parent", "usage", "wholefile"),
     ("codecs", "workers"),

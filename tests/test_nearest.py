@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from simfrontier.errors import near
+from simfrontier.not_modelled import not_modelled
 from simfrontier.plan import FAMILIES
 from simfrontier.workload import MODELS
 from tests.invoke import TOY, invoke, refusal
@@ -84,3 +85,53 @@ def test_the_lattice_that_an_error_shows_works(tmp_path: Path) -> None:
     message = refusal("check", TOY, "--plans", "my-own", "--set", f'{hops}=[{{axes=["package"]}}]')
     example = message.partition("for example step_reduction = ")[2]
     assert invoke("check", TOY, "--plans", "my-own", "--set", f"{hops}={example}").code == 0
+
+
+@pytest.mark.parametrize(
+    ("setting", "missing"),
+    [
+        ("model.num_experts=8", "mixtures of experts"),
+        ("model.top_k=2", "mixtures of experts"),
+        ("moe.hidden=64", "mixtures of experts"),
+        ("plans.own.family=moe", "mixtures of experts"),
+        ("model.name=Mixtral-8x22B", "mixtures of experts"),
+        ("model.name=deepseek-v3", "mixtures of experts"),
+        ("model.name=qwen3-30b-a3b", "mixtures of experts"),
+        ("expert_parallel=8", "expert parallelism"),
+        ("plans.ddp.expert_model_parallel_size=8", "expert parallelism"),
+        ("plans.*.ep=8", "expert parallelism"),
+        ("at.4.plans.ddp.ep_size=2", "expert parallelism"),
+        ("plans.ddp.cp=2", "context parallelism"),
+        ("training.context_parallel_size=2", "context parallelism"),
+        ("model.attention=ring-attention", "context parallelism"),
+        ("plans.ddp.ulysses=2", "context parallelism"),
+    ],
+)
+def test_what_is_not_modelled_is_no_slip(setting: str, missing: str) -> None:
+    line = refusal("run", str(TOY), "--set", setting)
+    assert line.endswith(f" not modelled yet: {missing}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "missing"),
+    [
+        (("run", str(TOY), "--plans", "ddp,ring-attention"), "context parallelism"),
+        (("run", str(TOY), "--context-parallel", "4"), "context parallelism"),
+        (("tune", str(TOY), "--pin", "expert=8"), "expert parallelism"),
+        (("compare", "--machine", "frontier", "--model", "mixtral-8x7b", "--devices", "8"), "mixtures of experts"),
+    ],
+)
+def test_what_is_not_modelled_is_no_slip_in_options(arguments: tuple[str, ...], missing: str) -> None:
+    assert refusal(*arguments).endswith(f"not modelled yet: {missing}")
+
+
+@pytest.mark.parametrize(
+    "name", ["deepseek-7b", "sequence_parallel_size", "context_length", "a100", "topology", "step"]
+)
+def test_a_name_of_something_else_is_not_said_to_be_missing(name: str) -> None:
+    assert not_modelled(name) is None
+
+
+def test_a_letter_too_many_is_a_slip() -> None:
+    line = refusal("run", str(TOY), "--set", "plans.own={family='megatron',search={top_k=4}}")
+    assert 'did you mean "top"?' in line

@@ -37,9 +37,9 @@ def run(one: Scenario, fidelity: Any = "flow") -> Sensitivity:
     return sensitivity
 
 
-def rates(settings: dict[str, Any], fidelity: Any = "flow") -> dict[str, float]:
+def rates(settings: dict[str, Any], fidelity: Any = None, document: dict[str, Any] = DOCUMENT) -> dict[str, float]:
     """Tokens per second and device of the compared plans in a study of their own."""
-    done = run_study(scenario_of(DOCUMENT, "toy.toml", settings, tuple(PLANS), (8,)), fidelity)
+    done = run_study(scenario_of(document, "toy.toml", settings, tuple(PLANS), (8,)), fidelity)
     return {o.plan: float(o.row["tokens_per_s_per_device"]) for o in done.outcomes}
 
 
@@ -56,11 +56,25 @@ def test_a_scenario_without_the_table_has_none() -> None:
         ("model.sequence", 64),
         ("engine.overlap", False),
         ("engine.granularity", "layer"),
+        ("engine.live_elements", 30_000),
         ("machine.overrides.host.hook_s", 1e-4),
+        ("machine.name", "perlmutter"),
         (NIC, 0.3),
+        ("library.name", "nccl"),
+        ("stack", "deepspeed"),
+        ("stack", "fsdp1"),
+        ("mesh.devices_per_node", 2),
+        ("model.precision", "fp32"),
+        ("model.attention", "fused"),
+        ("model.optimizer", "lamb"),
+        ("training.batch", 32),
+        ("at.8.training.micro_batch", 2),
+        ("run.placement", "cyclic"),
+        ("run.fidelity", "analytic"),
     ],
 )
 def test_a_variation_is_the_run_that_it_says(key: str, value: Any) -> None:
+    """Whatever a scenario may say, in any of its tables."""
     result = run(scenario((key, [value])))
     assert result.default.rates == pytest.approx(rates({}), rel=1e-12)
     (varied,) = result.varied
@@ -70,9 +84,37 @@ def test_a_variation_is_the_run_that_it_says(key: str, value: Any) -> None:
     assert varied.rates != pytest.approx(result.default.rates, rel=1e-6)
 
 
-def test_placement_can_be_varied() -> None:
-    result = run(scenario(("run.placement", ["cyclic"])))
-    assert result.varied[0].rates == pytest.approx(rates({"run.placement": "cyclic"}), rel=1e-12)
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("plans.zero3.micro_batch", 2), ("plans.hsdp.micro_batch", 2), ("plans.ddp.checkpointing", "none")],
+)
+def test_a_setting_of_one_plan_varies_that_plan(key: str, value: Any) -> None:
+    """Where the scenario says how many micro-batches a step has: plans then share no batch."""
+    more = {"training": {"grad_accum": 1}}
+    result = run(scenario((key, [value]), **more))
+    (varied,) = result.varied
+    plan = key.split(".")[1]
+    assert varied.rates == pytest.approx(rates({key: value}, document={**DOCUMENT, **more}), rel=1e-12)
+    assert [each for each in PLANS if varied.rates[each] != result.default.rates[each]] == [plan]
+
+
+def test_steps_that_differ_are_all_counted() -> None:
+    """A device is slow from the second step on, and a run says the mean of its steps."""
+    wrong = {"slow": [{"device": 0, "factor": 0.2, "from_step": 1}]}
+    more: dict[str, Any] = {"perturbation": wrong, "run": {"devices": [8], "steps": 2}}
+    result = run(scenario(("run.steps", [4]), ("training.micro_batch", [2]), **more))
+    each = [result.default.rates, *(varied.rates for varied in result.varied)]
+    for ours, settings in zip(each, ({}, {"run.steps": 4}, {"training.micro_batch": 2}), strict=True):
+        assert ours == pytest.approx(rates(settings, document={**DOCUMENT, **more}), rel=1e-12)
+    assert result.varied[0].rates["zero3"] < result.default.rates["zero3"]
+
+
+def test_tables_of_a_size_that_is_not_run_hold_where_settings_are_varied_there() -> None:
+    more = {"run": {"devices": [16]}, "at": {"8": {"training": {"micro_batch": 4}}}}
+    result = run(scenario(("engine.overlap", [False]), **more))
+    assert result.default.rates == pytest.approx(rates({"training.micro_batch": 4}), rel=1e-12)
+    wanted = rates({"training.micro_batch": 4, "engine.overlap": False})
+    assert result.varied[0].rates == pytest.approx(wanted, rel=1e-12)
 
 
 def test_every_value_is_varied_alone_and_in_order() -> None:

@@ -77,7 +77,13 @@ def test_workers_end_with_the_command(command: str, number: signal.Signals, tmp_
         assert len(mine) == 3  # with the one that Python has for what processes share
         process.send_signal(number)
         until(lambda: are_gone(mine), f"left: {mine}")
-        assert process.wait(LIMIT_S) == -number
+        _, err = process.communicate(timeout=LIMIT_S)
+        if number == signal.SIGTERM:
+            *notes, last = err.splitlines()
+            assert process.returncode == 143 and last.startswith("simfrontier: stopped"), err
+            assert not any("stopped" in note or "leaked" in note for note in notes), err
+        else:
+            assert process.returncode == -number
 
 
 def test_a_stopped_worker_ends_with_the_command(tmp_path: Path) -> None:

@@ -1,9 +1,10 @@
 """Bounds on the difference between training by a schedule and the unsharded model: rounding, and the errors of codecs,
 narrow types and old weights.
 
-What a value loses where it is coded is `noise_of` its codec, relative to its length. What it loses in moves of
-different kinds is independent, so the squares add up; what it loses in a move that every layer has adds up layer by
-layer as it is (zfp rounds to one side), and so do weights that are a step old:
+What a value loses where it is coded is `noise_of` its codec, relative to its length, by the codec's definition; that
+the codec loses no more is checked before training (codec_check.py). What it loses in moves of different kinds is
+independent, so the squares add up; what it loses in a move that every layer has adds up layer by layer as it is (zfp
+rounds to one side), and so do weights that are a step old:
 
     noise^2 = sum over the kinds of moves of (layers that have it * noise of its codec)^2
 
@@ -39,11 +40,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache
 from typing import Final
 
 from simfrontier.codecs import Codec, Plain
 from simfrontier.schedule import Collective, Compute, ExpandedProgram, Schedule, TensorRole
+from simfrontier_real.codec_check import noise_of
 from simfrontier_real.reference_optimizer import narrow_states
 from simfrontier_real.states import Weights, instances, model_dtype
 
@@ -71,7 +72,6 @@ SHARES: Final = {
 }  # of the whole norm: what one tensor's gradient is measured against at least
 SHARE: Final = 0.1  # and where something is lost
 
-_NUMBERS: Final = 4096
 _STATES: Final[dict[TensorRole, str]] = {"master": "masters", "optimizer": "moments"}
 _MOVED: Final = {"gathered": "weights", "copy": "weights", "weight": "published weights", "activation": "activations"}
 
@@ -122,24 +122,6 @@ class TrainingBounds:
     length: float = 0.0
     published: float = 0.0
     text: str = ""
-
-
-@cache
-def noise_of(codec: Codec) -> float:
-    """What coding loses of normal numbers, as a length over theirs. The same for any backend, from a fixed seed."""
-    import numpy as np
-
-    from simfrontier_real.arrays import numpy_backend, torch_backend
-    from simfrontier_real.codecs import decode, encode
-
-    if codec.is_lossless:
-        return 0.0
-    numbers = np.random.default_rng(0).normal(size=(1, _NUMBERS))
-    dtype = "fp32" if codec.is_opaque else "fp64"
-    backend = torch_backend() if codec.name == "bf16" else numpy_backend()  # numpy has no bfloat16
-    values = backend.array(numbers, dtype)
-    back = decode(backend, encode(backend, values, codec), codec, _NUMBERS, dtype)
-    return float(np.linalg.norm(backend.numpy(back) - numbers) / np.linalg.norm(numbers))
 
 
 def moves_of(schedule: Schedule, programs: tuple[ExpandedProgram, ...]) -> list[MoveNoise]:

@@ -12,6 +12,7 @@ from simfrontier.errors import SimfrontierError
 from simfrontier.schedule import ExpandedProgram, Ref, Schedule
 from simfrontier_real.arrays import Backend, numpy_backend
 from simfrontier_real.arrivals import Calls, MessageDigests
+from simfrontier_real.codec_check import check_codecs
 from simfrontier_real.data import batch, input_names
 from simfrontier_real.executor import Executor
 from simfrontier_real.gradients import Digests, GradientDigests, StepGradients
@@ -116,6 +117,7 @@ class TrainingRank:
         model = model_of(schedule)
         if model is not None:
             model.refuse(schedule)
+        check_codecs(backend, schedule, program)
         self.context: RankContext = rank_context_of(schedule, program, layouts_of(schedule, program), backend, rank)
         self._training = training
         self._has_loss = any(op.kind == "loss" for op in program.ops)

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import typer
 
-from simfrontier.cli.calibrate_rows import faults_of, named_rows, program_words, tables_of, without_faults
+from simfrontier.cli.calibrate_rows import faults_of, named_rows, of_schedules, program_words, tables_of, without_faults
 from simfrontier.collectives import (
     Calibration,
     CallTable,
     FitRecord,
+    Unusable,
     load_calibration,
     merged,
     read_log,
@@ -69,9 +70,10 @@ def calibrate(files: list[Path], out: Path, setup: Setup, labels: Labels, as_jso
     """Read everything, write the calibration, print what is in it. Raises InputError."""
     read = _read(files, setup)
     with faults_of(files):
-        read.rows, text = without_faults(named_rows(read.rows, setup))
+        rows, others = of_schedules(named_rows(read.rows, setup))
+        read.rows, faults = without_faults(rows)
         read.tables += tables_of(read.rows)
-    text = [*read.said, *text, *program_words(read.rows)]
+    text = [*read.said, *others, *faults, *program_words(read.rows)]
     known = read.known
     place = labels.where or _joined([*(one.where for _, one in known), *read.measured_on])
     programs = [*(["nccl-tests"] if read.hosts else []), *(f"{row.library} calls" for row in read.rows)]
@@ -104,22 +106,34 @@ def _read(paths: Sequence[Path], setup: Setup) -> _Read:
     """What stands in the files, and in those of folders. Raises InputError."""
     read = _Read()
     rest: list[Path] = []
+    unusable: list[Unusable] = []
     for file in files_in(paths):
         match "calibration" if file.suffix == ".toml" else form_of(file):
             case "calibration":
                 read.known.append((file, load_calibration(file)))
                 read.tables += read.known[-1][1].calls
             case "nccl-tests" | "":
-                log = read_log(file, setup.packages)
+                try:
+                    log = read_log(file, setup.packages)
+                except Unusable as error:
+                    unusable.append(error)
+                    continue
                 read.tables += placed(log.tables, setup)
                 read.hosts += log.hosts
+                read.said += log.left_out
                 read.dates.append(date_of(file))
             case _:
                 rest.append(file)
-    for reading in readings(rest, setup):
-        read.rows += reading.rows
-        read.said += reading.said
-        read.dates.append(date_of(reading.path))
+    try:
+        for reading in readings(rest, setup):
+            read.rows += reading.rows
+            read.said += reading.said
+            read.dates.append(date_of(reading.path))
+    except Unusable as error:
+        unusable.append(error)
+    if unusable and not (read.tables or read.rows):
+        raise unusable[0]
+    read.said += [error.said for error in unusable]
     return read
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from simfrontier.collectives import CallTable, MeasuredPoint
 from simfrontier.errors import InputError, nearest
 from simfrontier.fitting import named
-from simfrontier.machine import Machine, catalog
+from simfrontier.machine import Machine, catalog, is_machine, machine_named
 from simfrontier.measured import CallRow, Setup, call_faults
 from simfrontier.report import counted
-from simfrontier.validation import KINDS, harnesses_of, shipped_harnesses, shipped_machine, shown_fault
+from simfrontier.validation import KINDS, harnesses_of, shipped_harnesses, shown_fault
 
 
 @contextmanager
@@ -23,6 +23,18 @@ def faults_of(files: Sequence[Path]) -> Iterator[None]:
         yield
     except InputError as error:
         raise InputError(f"{', '.join(map(str, files))}: {error}") from None
+
+
+def of_schedules(rows: Sequence[CallRow]) -> tuple[list[CallRow], list[str]]:
+    """The rows of collectives that schedules have, and what is to be said of the others. Raises InputError where no row
+    is left."""
+    kept = [row for row in rows if row.collective in KINDS]
+    others = Counter(row.collective for row in rows if row.collective not in KINDS)
+    if rows and not kept:
+        raise InputError(f"{', '.join(others)}: no schedule has one; allowed: {', '.join(KINDS)}")
+    return kept, [
+        f"Left out: {counted(number, 'row')}: {kind}, which no schedule has." for kind, number in others.items()
+    ]
 
 
 def named_rows(rows: Sequence[CallRow], setup: Setup) -> list[CallRow]:
@@ -66,20 +78,18 @@ def tables_of(rows: Sequence[CallRow]) -> list[CallTable]:
     """A table of one point for every row; those of a group are to be merged.
 
     Ranks of which a row does not say what they are on fill one node after another. Raises InputError for machines that
-    are not known, and for calls of which a schedule has none.
+    are not known.
     """
     return [_table(row, _machine(row.machine)) for row in rows]
 
 
 def _machine(name: str) -> Machine:
-    if name not in catalog():
+    if not is_machine(name):
         raise InputError(f"no model of machine {name!r}; {nearest(name, catalog())}")
-    return shipped_machine(name)
+    return machine_named(name)
 
 
 def _table(row: CallRow, machine: Machine) -> CallTable:
-    if row.collective not in KINDS:
-        raise InputError(f"{row.collective}: no schedule has one; {nearest(row.collective, KINDS)}")
     nodes = row.nodes or -(-row.devices // machine.devices_per_node)
     return CallTable(
         kind=KINDS[row.collective],

@@ -25,6 +25,7 @@ def main() -> None:
 
         named = next((word for word in sys.argv[1:] if not word.startswith("-")), None)
         app = app_of(named)
+        let_sigterm_stop()
     run_to_end("simfrontier", app)
 
 
@@ -41,3 +42,16 @@ def ctrl_c_ends_at_once() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def let_sigterm_stop() -> None:
+    """From now on SIGTERM is raised here as Ctrl-C is, the first one: `timeout` sends two."""
+    if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:  # it is ignored
+        return
+    from simfrontier.errors import Terminated
+
+    def terminate(*_: object) -> None:
+        signal.signal(signal.SIGTERM, lambda *_: None)  # not SIG_IGN, which processes that are started would inherit
+        raise Terminated
+
+    signal.signal(signal.SIGTERM, terminate)

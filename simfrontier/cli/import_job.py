@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -111,7 +112,7 @@ def _read(paths: Sequence[Path], step: int | None, stand_in: bool, devices_per_n
 
 def _refuse_among(out: Path, paths: Sequence[Path]) -> None:
     """Raise InputError for the folder of the traces: what is written there would be read as one the next time."""
-    if any(path.resolve() == out.resolve() for path in paths):
+    if os.path.realpath(out) in map(os.path.realpath, paths):
         raise InputError(f"got {str(out)!r}, where the traces are; allowed: another folder", where="--out")
 
 

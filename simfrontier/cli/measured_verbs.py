@@ -28,7 +28,8 @@ def calibrate(
         ),
     ] = None,
     machine: Annotated[
-        str | None, typer.Option(help="machine, where the data are of several or do not say it; a,b fits both at once")
+        str | None,
+        typer.Option(help="machine (name or TOML file), where the data are of several or do not say it; a,b fits both"),
     ] = None,
     library: Annotated[str | None, typer.Option(help="library, where the data are of several or do not say it")] = None,
     devices: Annotated[
@@ -54,6 +55,7 @@ def calibrate(
     """Make a calibration, which a scenario names as library.calibration, out of measured times of collectives: tables
     of times, or a library's free parameters fitted to them, with 90 % intervals and errors on points left out."""
     from simfrontier.cli.calibrate import Labels, calibrate as make_tables
+    from simfrontier.machine import load_machine
     from simfrontier.measured import Setup, files_in, is_table
 
     place = place_of(jobs, scheduler, slurm, dashboard)
@@ -72,6 +74,8 @@ def calibrate(
     options += "".join(f" {option} {value}" for option, value in given.items() if value is not None)
     labels = Labels(where=where, when=when, title=title, options=options)
     machines = names_of("--machine", machine, "frontier,lumi-g")
+    for name in machines:
+        load_machine(name)
     alone = machines[0] if len(machines) == 1 else None
     setup = Setup(machine=alone, library=library, devices=devices, nodes=nodes, packages=packages)
     if any(map(is_table, files_in(data))) if fit is None else fit:
@@ -112,7 +116,9 @@ def validate(
     slurm: Slurm = None,
     dashboard: Dashboard = False,
     json: Annotated[bool, typer.Option("--json", help="print every row and its prediction as JSON")] = False,
-    machine: Annotated[str | None, typer.Option(help="machine of --data, where the file does not say it")] = None,
+    machine: Annotated[
+        str | None, typer.Option(help="machine of --data (a name, or a TOML file), where the file does not say it")
+    ] = None,
     library: Annotated[str | None, typer.Option(help="library of --data, where the file does not say it")] = None,
     devices: Annotated[int | None, typer.Option(help="devices of --data, where the file does not say it")] = None,
     nodes: Annotated[
@@ -129,9 +135,12 @@ def validate(
     """Hold measured tables and published training runs against the shipped models. Exit code 1 where a table leaves its
     stated bound."""
     from simfrontier.cli.validate import validate_tables
+    from simfrontier.machine import load_machine
     from simfrontier.measured import Setup
 
     place = place_of(jobs, scheduler, slurm, dashboard)
+    if machine is not None and machine.endswith(".toml"):
+        load_machine(machine)
     setup = Setup(machine=machine, library=library, devices=devices, nodes=nodes, packages=packages)
     holds = validate_tables([*(files or ()), *(data or ())], setup, harness, cross, out, json, place)
     raise typer.Exit(0 if holds else 1)

@@ -128,6 +128,8 @@ def _print(found: StudyFindings, study: Study, folder: Path, page: bool) -> None
             sizes = ", ".join(str(one.devices) for one in big)
             text = f"– {plan} does not fit on {sizes}; on {big[-1].devices} it {big[-1].misfit}."
             console.print(text, style="dim", soft_wrap=True)
+    for plan, words in found.headline.advice.items():
+        console.print(f"– {plan}: {words}.", style="dim", soft_wrap=True)
     if found.sensitivity is not None:
         for at in reversed(found.sensitivity.sizes):
             console.print(_varied(found.sensitivity, at))

@@ -10,8 +10,8 @@ import typer
 
 from simfrontier.cli.topology_text import PROGRAM, as_json, lines_of, slurm_json, slurm_lines
 from simfrontier.errors import InputError, nearest, shown
-from simfrontier.io import read_toml
-from simfrontier.machine import catalog, load_machine
+from simfrontier.inputfile import open_input
+from simfrontier.machine import catalog, catalog_name, is_machine, load_machine
 from simfrontier.plaintext import one_line
 from simfrontier.records import dataclass
 from simfrontier.topology import (
@@ -119,7 +119,7 @@ def _sort(source: str) -> Sort:
     if source in catalog() or not path.is_file():
         return "machine"
     try:
-        with path.open("rb") as file:
+        with open_input(path) as file:
             return "xml" if file.read(_FIRST_BYTES).lstrip().startswith(b"<") else "slurm"
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", where=source) from None
@@ -166,24 +166,17 @@ def _arch(source: str, given: str | None, version: int | None) -> DeviceArch:
         if found is None:
             raise InputError(f"got {shown(given)}; {nearest(given, [*names, NONE])}", where="--arch")
         return found
-    known = arch_of_machine(_in_catalog(source))
+    known = arch_of_machine(catalog_name(source))
     if known is None:
         text = f"missing: what the devices of {source} are is not known; allowed: {', '.join(names)}, or {NONE}"
         raise InputError(text, where="--arch")
     return known
 
 
-def _in_catalog(source: str) -> str:
-    """The machine of the catalog whose devices a machine has: itself, or the base of its file."""
-    if source in catalog():
-        return source
-    return str(read_toml(Path(source), "machine file").get("base", ""))
-
-
 def _base(given: str | None, topology: NodeTopology) -> str:
     """The base that is asked for. Raises InputError with those that have such devices where there is none."""
     if given is not None:
-        if given not in catalog():
+        if not is_machine(given):
             raise InputError(
                 f"got {shown(given)}, no machine of the catalog; {nearest(given, catalog())}", where="--base"
             )

@@ -21,7 +21,8 @@ def topology(
         Path | None, to_write("--out", "of an XML: the machine file (TOML) to write; of a machine: the XML")
     ] = None,
     base: Annotated[
-        str | None, typer.Option(help="of an XML: the machine of the catalog that all comes from that an XML lacks")
+        str | None,
+        typer.Option(help="of an XML: the machine (a name, or a TOML file) that all comes from that an XML lacks"),
     ] = None,
     arch: Annotated[
         str | None, typer.Option(help="of a machine: what its devices are, e.g. gfx90a or sm80; none: not known")

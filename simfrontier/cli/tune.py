@@ -14,7 +14,7 @@ import typer
 from simfrontier.cli.bar import bar_of_work
 from simfrontier.cli.tune_files import BEST, as_document, write_files
 from simfrontier.cli.tune_table import print_tuning
-from simfrontier.errors import InputError
+from simfrontier.errors import InputError, StoppedError
 from simfrontier.scenario import Scenario
 from simfrontier.tuning import NAME, TuningOutcome, Value, parse_pin, pins_of, tune
 from simfrontier.wholefile import MANIFEST, ensure_writable, filled
@@ -91,13 +91,11 @@ def _searched(
                 progress=report_progress,
                 finish=finish,
             )
-        except KeyboardInterrupt:
-            if (folder / NAME).exists():
-                bar.stop()
-                sys.stderr.write(
-                    f"simfrontier: {folder / NAME} has what is done: the same command goes on from there\n"
-                )
-            raise
+        except KeyboardInterrupt as stop:
+            if not (folder / NAME).exists():
+                raise
+            text = f"stopped; {folder / NAME} has what is done: the same command goes on from there"
+            raise StoppedError(text, stop) from None
 
 
 def _pins(texts: Sequence[str]) -> dict[str, list[Value]]:

@@ -88,9 +88,9 @@ def _shares(shown: tuple[TunedPlan, ...]) -> list[Column]:
     for name, words in _PARTS.items():
 
         def share(_: int, plan: TunedPlan, name: str = name) -> str:
-            return percent(plan.simulated.parts[name] / plan.step_s) if plan.simulated else ""
+            return percent(plan.simulated.parts[name] / plan.nominal_s) if plan.simulated else ""
 
-        if any(p.simulated is not None and p.simulated.parts[name] >= _LEAST * p.step_s for p in shown):
+        if any(p.simulated is not None and p.simulated.parts[name] >= _LEAST * p.nominal_s for p in shown):
             columns.append((words, share))
     return columns
 

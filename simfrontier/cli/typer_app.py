@@ -51,7 +51,7 @@ def about(
     """Simulate how a training plan runs on Frontier's node fabric, and say why one plan wins.
 
     Exit codes: 0 good; 1 the answer is no; 2 wrong input; 3 simfrontier could not go on (out of memory, output that
-    cannot be written, a fault of its own). Errors are one line."""
+    cannot be written, a fault of its own); 130 stopped by Ctrl-C, 143 by SIGTERM. Errors are one line."""
 
 
 def run(

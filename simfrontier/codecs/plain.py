@@ -34,8 +34,8 @@ class Plain(Codec):
         return elements * DTYPE_BYTES[self.name]
 
     def error_bound(self, largest: float) -> float:
-        """Half a unit in the last place, in the type's normal range."""
-        return math.ldexp(largest, -_MANTISSA[self.name])
+        """Half a unit in the last place, in the type's normal range: 2^(floor(log2 largest) - significant bits)."""
+        return math.ldexp(1.0, math.frexp(largest)[1] - 1 - _MANTISSA[self.name]) if largest else 0.0
 
     def is_exact_for(self, dtype: str) -> bool:
         """Of their own type."""

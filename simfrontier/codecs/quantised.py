@@ -34,6 +34,11 @@ class Quantised(Codec):
         """Bits of a level and its part of the scale."""
         return self.bits + Fraction(8 * SCALE_BYTES, self.block)
 
+    @property
+    def group(self) -> int:
+        """A block."""
+        return self.block
+
     def num_scales(self, elements: int) -> int:
         """One for every block that is begun."""
         return -(-elements // self.block)

@@ -8,14 +8,16 @@ same of a file that nccl-tests write as JSON stands in `nccl_tests_json`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from simfrontier.collectives.calibration import CallTable, MeasuredPoint
 from simfrontier.collectives.merge import merged
-from simfrontier.errors import InputError, nearest
-from simfrontier.limits import LOG_LINE, TABLE_FILE
+from simfrontier.errors import InputError, Key
+from simfrontier.io import left_out, log_text
+from simfrontier.limits import LOG_LINE
 from simfrontier.schedule import CollectiveKind
 
 TESTS: dict[str, CollectiveKind] = {
@@ -27,50 +29,98 @@ TESTS: dict[str, CollectiveKind] = {
 TEST_NAME = re.compile(r"(?<![a-z_])([a-z]+(?:_[a-z]+)*_perf)(?![a-z])")
 _RANK = re.compile(r"#\s*Rank\s+(\d+)\s+(?:Group\s+(\d+)\s+)?Pid\s+\d+\s+on\s+(\S+)\s+device\b")
 _HEADER = re.compile(r"#\s+size\s+count\s+type\b")
+_END = "# Out of bounds values"  # the first line below a table
 _ROW = re.compile(r"\s*\d+\s+\d+\s+[a-z]\w*\s")
 TIMESTAMP = "timestamp"  # the last column of nccl-tests' -S: one word in the head, date and time in a row
+WRONG_RESULTS = "wrong results"
+_NOT_WHOLE = "no whole row"
+_TWO_JOBS = "as in the output of two jobs at once"
+
+
+class Unusable(InputError):
+    """A line, a run or a file that is read and gives no times; others may. `why`: what such are counted as."""
+
+    def __init__(self, what: str, *, where: str = "", key: Key = (), why: str = "") -> None:
+        super().__init__(what, where=where, key=key)
+        self.why = why or what.partition(", allowed: ")[0]
+
+    @property
+    def said(self) -> str:
+        """That it is left out, of a file beside others."""
+        return f"Left out: {self.where}: {self.why}."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rank:
+    """A rank of a run: its number, its group, and its host."""
+
+    number: int
+    group: str
+    host: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Log:
-    """The tables of a log, one per run of a test and size of group, and the hosts that it names, sorted."""
+    """The tables of a log, one per run of a test and size of group, the hosts that it names, sorted, and sentences on
+    the runs and lines that are left out."""
 
     tables: tuple[CallTable, ...]
     hosts: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)
 class _Run:
-    """One run while it is read: `ranks` is (group, host) of each, `columns` how many belong to times."""
+    """One run while it is read: `columns` of a row belong to times, `words` are in a whole row; `num_heads` and
+    `num_ends` count lines above and below a table, `faults` are those of rows."""
 
     test: str | None
     line: int
-    ranks: list[tuple[str, str]] = field(default_factory=list)
+    ranks: list[Rank] = field(default_factory=list)
     columns: int = 0
+    words: int = 0
+    num_heads: int = 0
+    num_ends: int = 0
     times: list[tuple[int, float]] = field(default_factory=list)
+    faults: list[Unusable] = field(default_factory=list)
 
 
 def read_log(path: Path, packages: int | None = None) -> Log:
     """The runs of a log; `packages`: how many packages the ranks of a group are on (default: one each).
 
     The test is taken from the last line before the run that names it (newer versions print it), or from the file's
-    name. Out-of-place times are taken. Raises InputError: one line that names file, line and what is wrong.
+    name. Out-of-place times are taken. Runs of other tests, runs that two jobs print at once, and lines that are cut
+    short or of wrong results are left out. Raises InputError where nothing is left: one line that names file, line and
+    what is wrong.
     """
-    try:
-        text = TABLE_FILE.read(path).decode("utf-8", errors="replace")
-    except OSError as error:
-        raise InputError(f"{path}: cannot read this log: {error.strerror}") from None
-    except ValueError as error:  # of its size
-        raise InputError(f"{path}: cannot read this log: {error}") from None
-    if text.lstrip("\ufeff \t\r\n").startswith("{"):
+    text = log_text(path, "log")
+    if text.lstrip("\ufeff \t\n").startswith("{"):
         from simfrontier.collectives.nccl_tests_json import read_json_log
 
         return read_json_log(path, packages)
-    runs = [run for run in _runs(path, text) if run.times]
-    if not runs:
-        raise InputError(f"{path}: no times of nccl-tests or rccl-tests in it, allowed: their output, or a calibration")
-    hosts = sorted({host for run in runs for _, host in run.ranks})
-    return Log(tables=tuple(_table(path, run, packages) for run in runs), hosts=tuple(hosts))
+    runs = list(_runs(path, text))
+    of_lines = [fault for run in runs for fault in run.faults]
+    tables: list[CallTable] = []
+    of_runs: list[Unusable] = []
+    hosts: set[str] = set()
+    for run in runs:
+        if not run.times:
+            continue
+        try:
+            tables.append(_table(path, run, packages))
+            hosts |= {rank.host for rank in run.ranks}
+        except Unusable as error:
+            of_runs.append(error)
+    if not tables:
+        nothing = f"{path}: no times of nccl-tests or rccl-tests in it, allowed: their output, or a calibration"
+        raise next(iter([*of_runs, *of_lines]), InputError(nothing))
+    said = (*counted_faults(of_runs, "run"), *counted_faults(of_lines, "line"))
+    return Log(tables=tuple(tables), hosts=tuple(sorted(hosts)), left_out=said)
+
+
+def counted_faults(faults: Iterable[Unusable], noun: str) -> tuple[str, ...]:
+    """Say how many runs or lines are left out, and why."""
+    return left_out(Counter(fault.why for fault in faults), noun)
 
 
 def _runs(path: Path, text: str) -> Iterator[_Run]:
@@ -85,31 +135,45 @@ def _runs(path: Path, text: str) -> Iterator[_Run]:
             if run is not None:
                 yield run
             run, named = _Run(test=named, line=number), None
-        if run is None:
-            continue
-        rank = _RANK.search(line)
-        if rank:
-            run.ranks.append((rank[2] or "0", rank[3]))
-        elif _HEADER.search(line):
-            words = line.split()
-            run.columns = len(words) - words.index("time") if "time" in words else 0
-            run.columns += bool(run.columns) and words[-1] == TIMESTAMP
-        elif run.columns and _ROW.match(line):
-            _read_row(run, line.split(), f"{path}: line {number}")
+        if run is not None:
+            _read_line(run, line, f"{path}: line {number}")
     if run is not None:
         yield run
 
 
+def _read_line(run: _Run, line: str, where: str) -> None:
+    if rank := _RANK.search(line):
+        run.ranks.append(Rank(number=int(rank[1]), group=rank[2] or "0", host=rank[3]))
+    elif _HEADER.search(line):
+        words = line.split()
+        run.columns = len(words) - words.index("time") if "time" in words else 0
+        run.columns += bool(run.columns) and words[-1] == TIMESTAMP
+        run.num_heads += 1
+    elif run.columns and _ROW.match(line):
+        try:
+            _read_row(run, line.split(), where)
+        except Unusable as error:
+            run.faults.append(error)
+    elif line.startswith(_END):
+        run.num_ends += 1
+
+
 def _read_row(run: _Run, words: list[str], where: str) -> None:
     """`size count type [redop] [root] time algbw busbw #wrong time algbw busbw #wrong`, times in microseconds."""
+    run.words = run.words or len(words)
     try:
         size, micros = int(words[0]), float(words[-run.columns])
     except (ValueError, IndexError):
-        raise InputError(f"{where}: got {' '.join(words)!r}, allowed: size, count, type, ..., time in us") from None
+        text = f"got {' '.join(words)!r}, allowed: size, count, type, ..., time in us"
+        raise Unusable(text, where=where, why=_NOT_WHOLE) from None
+    if len(words) != run.words:
+        text = f"{len(words)} columns, allowed: {run.words}, as in the first row"
+        raise Unusable(text, where=where, why=_NOT_WHOLE)
     if run.columns >= 4 and words[-run.columns + 3] not in ("0", "N/A", "0e+00"):
         wrong = words[-run.columns + 3]
         if not _is_small(wrong):
-            raise InputError(f"{where}: {wrong} wrong values, allowed: a run whose results are right")
+            text = f"{wrong} wrong values, allowed: a run whose results are right"
+            raise Unusable(text, where=where, why=WRONG_RESULTS)
     if size > 0 and micros > 0.0:
         run.times.append((size, micros / 1e6))
 
@@ -127,44 +191,59 @@ def _table(path: Path, run: _Run, packages: int | None) -> CallTable:
     name = run.test or next((test for test in TESTS if test in path.name), None)
     where = f"{path}: the run at line {run.line}"
     if name is None:
-        raise InputError(f"{where} does not say its test, allowed: a file called after it, e.g. all_gather_perf.log")
+        raise Unusable("does not say its test, allowed: a file called after it, e.g. all_gather_perf.log", where=where)
     if name not in TESTS:
-        raise InputError(f"{where} is of {name!r}, {nearest(name, TESTS)}")
-    return table_of(where, TESTS[name], run.ranks, run.times, packages)
+        raise Unusable(f"of {name}, allowed: {', '.join(TESTS)}", where=where)
+    table = table_of(where, TESTS[name], run.ranks, run.times, packages)
+    if max(run.num_heads, run.num_ends) > 1:
+        raise Unusable(f"two tables, {_TWO_JOBS}, allowed: one", where=where)
+    return table
 
 
 def table_of(
     where: str,
     kind: CollectiveKind,
-    group_and_host: Iterable[tuple[str, str]],
+    ranks: Sequence[Rank],
     times: Iterable[tuple[int, float]],
     packages: int | None,
 ) -> CallTable:
-    """The table of a run whose ranks are in these groups on these hosts; `times`: (bytes, seconds) of its lines, of
-    which those of one size become their median. Raises InputError, which begins with `where`."""
-    groups: dict[str, list[str]] = {}
-    for group, host in group_and_host:
-        groups.setdefault(group, []).append(host)
-    shapes = {(len(hosts), len(set(hosts))) for hosts in groups.values()}
-    if len(shapes) != 1:
-        text = "names no ranks" if not shapes else "has groups of several sizes"
-        raise InputError(f'{where} {text}, allowed: lines "# Rank 0 ... on HOST device 0", equally many per group')
-    (ranks, nodes) = shapes.pop()
-    for what, parts in (("--packages", packages or ranks), ("hosts", nodes)):
-        if ranks % parts:
-            raise InputError(f"{where}: {what}: got {parts}, allowed: a divisor of its {ranks} ranks")
-    if (packages or ranks) % nodes:
-        raise InputError(f"{where}: --packages: got {packages}, allowed: a multiple of its {nodes} hosts")
-    if ranks < 2:
-        raise InputError(f"{where} is of one rank, allowed: two or more")
+    """The table of a run among these ranks; `times`: (bytes, seconds) of its lines, of which those of one size become
+    their median. Raises Unusable, and InputError for packages that the ranks cannot be on; both name `where`."""
+    num_ranks, nodes = _shape(where, ranks)
+    if num_ranks % (packages or num_ranks):
+        text = f"--packages: got {packages}, allowed: a divisor of its {num_ranks} ranks"
+        raise InputError(text, where=where)
+    if (packages or num_ranks) % nodes:
+        raise InputError(f"--packages: got {packages}, allowed: a multiple of its {nodes} hosts", where=where)
     passes = [
         CallTable(
             kind=kind,
-            ranks=ranks,
+            ranks=num_ranks,
             nodes=nodes,
-            packages=packages or ranks,
+            packages=packages or num_ranks,
             points=(MeasuredPoint(bytes=size, seconds=seconds),),
         )
         for size, seconds in times
     ]
     return merged(passes)[0]
+
+
+def _shape(where: str, ranks: Sequence[Rank]) -> tuple[int, int]:
+    """Ranks and hosts of each group. Raises Unusable where groups differ, or where the ranks are not those of a job."""
+    groups: dict[str, list[str]] = {}
+    for rank in ranks:
+        groups.setdefault(rank.group, []).append(rank.host)
+    for number, times in Counter(rank.number for rank in ranks).items():
+        if times > 1:
+            raise Unusable(f"rank {number} is there {times} times, {_TWO_JOBS}, allowed: every rank once", where=where)
+    shapes = {(len(hosts), len(set(hosts))) for hosts in groups.values()}
+    if len(shapes) != 1:
+        text = "names no ranks" if not shapes else "has groups of several sizes"
+        text += ', allowed: lines "# Rank 0 ... on HOST device 0", equally many per group'
+        raise Unusable(text, where=where)
+    num_ranks, nodes = shapes.pop()
+    if num_ranks < 2:
+        raise Unusable("of one rank, allowed: two or more", where=where)
+    if num_ranks % nodes:
+        raise Unusable(f"{num_ranks} ranks on {nodes} hosts, allowed: equally many on each", where=where)
+    return num_ranks, nodes

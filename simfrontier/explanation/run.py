@@ -20,7 +20,7 @@ from simfrontier.records import dataclass
 from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.schedule import digest
 from simfrontier.simulation import Fidelity, SimulatedStep, fullest
-from simfrontier.study import ScheduleCache, simulated
+from simfrontier.study import ScheduleCache, advice_on, shortage, simulated
 from simfrontier.tuning import GridSearcher
 from simfrontier.units import written
 from simfrontier.workers import HERE, PerProcess, Place, Workers, for_calls
@@ -211,11 +211,10 @@ def _run(
     step = simulated(scenario.of(plan, devices), built, fidelity)
     memory, capacity = fullest(step, built.peaks), int(step.cluster.machine.device.hbm_bytes)
     if memory.peak_bytes > capacity:
-        most = sorted(memory.at_peak.items(), key=lambda item: -item[1])[:2]
-        parts = ", ".join(f"{name} {written(size, 'bytes')}" for name, size in most)
+        need = shortage(memory.peak_bytes, capacity, memory.at_peak)
+        parts = (f"does not fit into memory: {need}", *advice_on(scenario, case, memory.peak_bytes, memory.at_peak))
         raise DoesNotFitError(
-            f"does not fit into memory: needs {written(memory.peak_bytes, 'bytes')} of {written(capacity, 'bytes')} "
-            f"({parts})",
+            "; ".join(parts),
             where=f"{scenario.where}: plans.{plan}: at {devices} devices",
         )
     return _SimulatedPlan(

@@ -36,8 +36,10 @@ def with_fewer(given: GoodputTable, failures: Failures, step: SizedStep, smaller
     upkeep = {each.devices: upkeep_of(given, failures, each) for each in (step, smaller)}
     broken = np.arange(spares + to_lose + 2)
     births = np.where(broken[:-1] <= spares, upkeep[step.devices].broken_per_s, upkeep[smaller.devices].broken_per_s)
-    weight = np.cumprod(np.concatenate([[1.0], births * given.repair_s / broken[1:]]))
-    chance = weight / weight.sum()
+    with np.errstate(divide="ignore"):  # without repairs no node is ever missed
+        weight = np.cumsum(np.log(np.concatenate([[1.0], births * given.repair_s / broken[1:]])))  # in logarithms
+    chance = np.exp(weight - weight.max())
+    chance /= chance.sum()
     all_share, fewer_share = float(chance[: spares + 1].sum()), float(chance[spares + 1 : -1].sum())
     rates = {}
     for each in (step, smaller):

@@ -7,12 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from simfrontier.errors import InputError
+from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.goodput.failures import DAY_S, Failures, load_failures
 from simfrontier.goodput.fewer import FewerNodes, with_fewer
-from simfrontier.goodput.model import Shares, shares, spares_for
+from simfrontier.goodput.model import Shares, Upkeep, shares, spares_for
 from simfrontier.goodput.monte_carlo import Played, play
 from simfrontier.goodput.sized import SizedStep, interval_steps, read_s, upkeep_of
+from simfrontier.limits import LARGEST_S, NODES
 from simfrontier.records import dataclass
 from simfrontier.scenario import Case, GoodputTable, Scenario
 from simfrontier.schedule import saved_bytes
@@ -172,6 +173,8 @@ def _yield(given: GoodputTable, failures: Failures, plan: str, step: SizedStep, 
     upkeep = upkeep_of(given, failures, step)
     steps = interval_steps(given, upkeep, step)
     interval_s = steps * step.step_s
+    found = shares(upkeep, interval_s)
+    _refuse_endless(f"{plan} on {step.devices}", upkeep, interval_s, found, step)
     smaller = sizes.smaller(plan, step) if given.fewer_nodes and upkeep.broken_per_s else None
     return Yield(
         plan=plan,
@@ -180,8 +183,21 @@ def _yield(given: GoodputTable, failures: Failures, plan: str, step: SizedStep, 
         read_s=read_s(given, step),
         between_s=1.0 / upkeep.rate_per_s,
         interval_steps=steps,
-        shares=shares(upkeep, interval_s),
+        shares=found,
         played=play(upkeep, interval_s, given.interruptions, given.trainings, given.seed),
         enough_spares=spares_for(upkeep, LITTLE),
         fewer=None if smaller is None or not smaller.fits else with_fewer(given, failures, step, smaller),
     )
+
+
+def _refuse_endless(what: str, upkeep: Upkeep, interval_s: float, found: Shares, step: SizedStep) -> None:
+    """Raise SimfrontierError for a job that never gets anywhere."""
+    broken = upkeep.broken_per_s * upkeep.repair_s
+    if fault := NODES.fault(round(broken)):
+        raise SimfrontierError(f"{what}: under repair at a time, on average, are {fault}")
+    if found.useful * LARGEST_S < step.step_s:
+        raise SimfrontierError(
+            f"{what}: no step is done in {LARGEST_S:g} s: interrupted every {1.0 / upkeep.rate_per_s:.3g} s on "
+            f"average, it needs {upkeep.restart_s:.3g} s to restart and {interval_s + upkeep.checkpoint_s:.3g} s to "
+            f"the next checkpoint, and waits for a node {100 * found.waiting:.3g} % of the time"
+        )

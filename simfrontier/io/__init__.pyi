@@ -26,6 +26,7 @@ from .json_schema import (
     inlined as inlined,
     resolved as resolved,
 )
+from .log import left_out as left_out, log_text as log_text, plain_log as plain_log
 from .model import Strict as Strict
 from .node import Node as Node
 from .text import (

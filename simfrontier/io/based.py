@@ -1,30 +1,66 @@
-"""Catalog files that say only what differs from another one of their catalog, their base."""
+"""Files that say only what differs from another one, their base."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
 from simfrontier.errors import InputError, nearest, shown
 from simfrontier.io.text import read_toml
 
+Document = dict[str, Any]
 
-def on_base(document: dict[str, Any], catalog: Path, names: Collection[str], what: str) -> dict[str, Any]:
+
+def _as_merged(merged: Document, own: Document) -> Document:
+    return merged
+
+
+def on_base(
+    document: Document,
+    catalog: Path,
+    names: Collection[str],
+    what: str,
+    *,
+    folder: Path | None = None,
+    settle: Callable[[Document, Document], Document] = _as_merged,
+    above: tuple[Path, ...] = (),
+) -> Document:
     """A document with all that it leaves to its `base`, one of the `names` of a catalog of `what`s: table by table;
-    what has a source is taken as a whole, with its own source. Raises InputError."""
+    what has a source is taken as a whole, with its own source. Raises InputError.
+
+    `folder`: of the file, from which a base may also be a file of one's own, by a path that ends in .toml. `settle`
+    makes of a merged document, and of the one that is on the base, what is taken. `above`: files that are on this one.
+    """
     if "base" not in document:
         return document
     own = {key: part for key, part in document.items() if key != "base"}
     base = document["base"]
-    if base not in names:
+    path = catalog / f"{base}.toml"
+    if folder is not None and isinstance(base, str) and base.endswith(".toml"):
+        path = folder / base
+    elif base not in names:
         text = f"got {shown(base)}, which is no {what} of the catalog; {nearest(str(base), names)}"
         raise InputError(text, key=("base",))
-    below = read_toml(catalog / f"{base}.toml", f"{what} file")
-    return _merged(on_base(below, catalog, names, what), own)
+    if path.resolve() in above:
+        raise InputError(f"got {shown(base)}, which is based on this file; allowed: another one", key=("base",))
+    below = read_toml(path, f"{what} file")
+    try:
+        below = on_base(
+            below,
+            catalog,
+            names,
+            what,
+            folder=folder and path.parent,
+            settle=settle,
+            above=(*above, path.resolve()),
+        )
+    except InputError as error:
+        raise error.within(str(path)) from None
+    return settle(_merged(below, own), own)
 
 
-def _merged(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+def _merged(base: Document, own: Document) -> Document:
     merged = dict(base)
     for key, part in own.items():
         tables = [each for each in (base.get(key), part) if isinstance(each, dict) and "source" not in each]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, Union, cast, g
 from simfrontier.errors import InputError, Key, near, shown, unknown_key, wrong
 from simfrontier.io.bounds import SOURCED_KEYS, Derived, Kind, Names, Sourced
 from simfrontier.io.text import DEEP
+from simfrontier.not_modelled import not_modelled
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
@@ -119,7 +120,9 @@ def _what(fault: ErrorDetails, form: Any) -> str:
         *before, last = map(shown, choices)
         text = wrong(got, f"{', '.join(before)} or {last}" if before else last)
         close = near(got, choices) if isinstance(got, str) else None
-        return text if close is None else f'{text}; did you mean "{close}"?'
+        absent = not_modelled(got) if isinstance(got, str) else None
+        hint = absent or (f'did you mean "{close}"?' if close else "")
+        return f"{text}; {hint}" if hint else text
     return wrong(got, _WORDS[kind].format_map(context) if kind in _WORDS else fault["msg"])
 
 

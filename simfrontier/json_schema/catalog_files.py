@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from simfrontier.collectives import Calibration, LibraryFile, TwoLevelFile, libraries, two_level_libraries
 from simfrontier.io import Schema, definitions_of, resolved
-from simfrontier.json_schema.parts import document, named_or_file, offered
+from simfrontier.json_schema.parts import document, named_or_file, offered, told
 from simfrontier.machine import MachineFile, catalog
 from simfrontier.stack import Stack, stacks
 from simfrontier.units import unit_of
@@ -20,13 +20,17 @@ def machine_file() -> Schema:
     """The schema of machines' files."""
     root, definitions = _form(MachineFile)
     root["properties"]["library"] |= offered({"enum": list(libraries())})
-    return document("machine", "a machine of simfrontier", _on_base(root, definitions, catalog()), definitions)
+    return document(
+        "machine", "a machine of simfrontier", _on_base(root, definitions, named_or_file(catalog())), definitions
+    )
 
 
 def stack_file() -> Schema:
     """The schema of software stacks' files."""
     root, definitions = _form(Stack)
-    return document("stack", "a software stack of simfrontier", _on_base(root, definitions, stacks()), definitions)
+    return document(
+        "stack", "a software stack of simfrontier", _on_base(root, definitions, {"enum": list(stacks())}), definitions
+    )
 
 
 def calibration_file() -> Schema:
@@ -48,7 +52,7 @@ def library_file() -> Schema:
     root = {
         "type": "object",
         "description": one["description"],
-        "properties": {"base": _base(libraries()), **two["properties"], **one["properties"]},
+        "properties": {"base": _base({"enum": list(libraries())}), **two["properties"], **one["properties"]},
         "additionalProperties": False,
         "if": {"anyOf": [{"required": [LEVELS]}, on_two]},
         "then": {**_keys_of(two), "if": BASED, "then": {"if": on_two, "else": levels_needed}, "else": needed_two},
@@ -78,16 +82,15 @@ def _tell_units(definitions: Mapping[str, Schema]) -> None:
                 value["description"] = " ".join(filter(None, (f"In {unit}.", value.get("description"))))
 
 
-def _on_base(root: Schema, definitions: Mapping[str, Schema], names: Iterable[str]) -> Schema:
+def _on_base(root: Schema, definitions: Mapping[str, Schema], known: Schema) -> Schema:
     """A form whose file may leave everything to a `base`: without one it needs what it needs, table by table."""
     needed = _needed(root, definitions)
     _leave_to_base(definitions)
-    return {**root, "properties": {"base": _base(names), **root["properties"]}, "if": BASED, "else": needed}
+    return {**root, "properties": {"base": _base(known), **root["properties"]}, "if": BASED, "else": needed}
 
 
-def _base(names: Iterable[str]) -> Schema:
-    sentence = "the file of the catalog of which this one says what differs"
-    return {"type": "string", "enum": list(names), "description": sentence}
+def _base(known: Schema) -> Schema:
+    return told({"type": "string", **known}, "the file of which this one says what differs")
 
 
 def _based_on(names: Iterable[str]) -> Schema:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from simfrontier.errors import InputError
+from simfrontier.inputfile import open_input
 from simfrontier.limits import KINETO_EVENT, KINETO_FILE, KINETO_HEAD, KINETO_PACKED
 
 _CHUNK: Final = 1 << 18  # characters read at once
@@ -38,8 +39,6 @@ class KinetoFile:
     def events(self) -> Iterator[dict[str, Any]]:
         """Every event that is an object. Raises InputError for a file that is no trace, is cut short, or is larger than
         what is taken once it is unpacked."""
-        if self.path.exists() and not self.path.is_file():
-            raise InputError("no file that can be read from its beginning; allowed: traces", where=str(self.path))
         try:
             with _opened(self.path) as file:
                 yield from self._read(_Window(self.path, file))
@@ -122,7 +121,7 @@ class _Window:
 
     def __init__(self, path: Path, file: IO[str]) -> None:
         self._path, self._file = path, file
-        packed = path.stat().st_size if path.is_file() else 0
+        packed = path.stat().st_size
         self._most = min(KINETO_FILE.most_bytes, max(_LEAST_UNPACKED, packed * KINETO_PACKED.most))
         self._text, self._at, self._before, self._ended = "", 0, 0, False
         self._decoder = json.JSONDecoder(parse_constant=_refuse_constant)
@@ -200,7 +199,7 @@ def _refuse_constant(name: str) -> float:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[IO[str]]:
-    with path.open("rb") as raw:
+    with open_input(path) as raw:
         packed = raw.read(2) == _GZIP
         raw.seek(0)
         with gzip.GzipFile(fileobj=raw) if packed else nullcontext(raw) as file:

@@ -12,7 +12,7 @@ from simfrontier.live.step_view import step_view
 from simfrontier.records import dataclass
 from simfrontier.scenario import Scenario
 from simfrontier.simulation import SimulatedStep
-from simfrontier.study import BuiltSchedule, PlanOutcome, ScheduleCache, outcome_of, simulated
+from simfrontier.study import BuiltSchedule, PlanOutcome, ScheduleCache, advised, outcome_of, simulated
 from simfrontier.workers import PerProcess
 
 MOST_SAMPLES: Final = 50  # of a step: enough for a band that is looked at while a slider moves
@@ -48,7 +48,8 @@ class Worker:
         case = scenario.case(plan, scenario.file.run.devices[0])
         built = self.schedules.of_case(scenario, case)
         step = simulated(scenario.of(plan, case.devices), built, scenario.file.run.fidelity)
-        found = Simulated(built=built, step=step, outcome=outcome_of(scenario, case, built, step))
+        outcome = advised(scenario, case, outcome_of(scenario, case, built, step))
+        found = Simulated(built=built, step=step, outcome=outcome)
         self._last[plan] = state, found
         return found
 

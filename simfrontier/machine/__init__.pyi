@@ -25,8 +25,12 @@ from .load import (
     CATALOG as CATALOG,
     MeasuredNumbers as MeasuredNumbers,
     catalog as catalog,
+    catalog_name as catalog_name,
+    document_of as document_of,
+    is_machine as is_machine,
     load_machine as load_machine,
 )
+from .named import changed_ns as changed_ns, machine_named as machine_named
 from .perturbation import (
     HEALTHY as HEALTHY,
     NEVER as NEVER,

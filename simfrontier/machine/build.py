@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from simfrontier.machine.checks import GLOBAL, refuse_unfit
+from simfrontier.machine.checks import refuse_unfit
 from simfrontier.machine.form import MachineFile
 from simfrontier.machine.graph import NIC, node_of
 from simfrontier.machine.hardware import UPLINK, Dragonfly, FatTree, LinkClass, Machine, Provenance
+from simfrontier.machine.inherited import GLOBAL
 
 
 def build(file: MachineFile, sources: tuple[Provenance, ...]) -> Machine:

@@ -4,8 +4,7 @@ from simfrontier.errors import InputError, Key, dotted, nearest
 from simfrontier.machine.form import MachineFile
 from simfrontier.machine.graph import NIC, PCIE, PORT
 from simfrontier.machine.hardware import BUS, UPLINK, Device, Matmul, MatmulForms
-
-GLOBAL = "global"  # the link class of a dragonfly's links between groups
+from simfrontier.machine.inherited import GLOBAL
 
 
 def refuse_unfit(file: MachineFile) -> None:

@@ -15,6 +15,7 @@ from simfrontier.io import on_base, read_toml, typed
 from simfrontier.machine.build import build
 from simfrontier.machine.form import MachineFile
 from simfrontier.machine.hardware import CodecSpeeds, Machine, MatmulForms, Provenance
+from simfrontier.machine.inherited import without_inherited
 from simfrontier.machine.sources import sources_of
 from simfrontier.records import dataclass
 from simfrontier.units import unit_of
@@ -36,22 +37,49 @@ def catalog() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in CATALOG.glob("*.toml")))
 
 
+def is_machine(name: str) -> bool:
+    """Whether a text names a machine of the catalog, or a file of one's own (by a path that ends in .toml)."""
+    return name in catalog() or name.endswith(".toml")
+
+
+def document_of(name_or_path: str) -> dict[str, Any]:
+    """The document of a machine's file, with all that it leaves to its base. Raises InputError."""
+    path = _path(name_or_path)
+    document = read_toml(path, "machine file")
+    try:
+        return on_base(document, CATALOG, catalog(), "machine", folder=path.parent, settle=without_inherited)
+    except InputError as error:
+        raise error.within(_where(path)) from None
+
+
+def catalog_name(name_or_path: str) -> str:
+    """The machine of the catalog that a machine is, or that its file, or the base of that, has as its base; empty where
+    there is none. Raises InputError for a file that cannot be read."""
+    path = _path(name_or_path)
+    while path.parent != CATALOG:
+        base = read_toml(path, "machine file").get("base", "")
+        if not base.endswith(".toml"):
+            return str(base)
+        path = path.parent / base
+    return path.stem
+
+
 def load_machine(
     name_or_path: str, overrides: Mapping[str, float] | None = None, measured: MeasuredNumbers | None = None
 ) -> Machine:
     """The machine of that name in the catalog, or of the TOML file at that path (anything with a "/" or ".toml").
 
-    A file may name a machine of the catalog as its `base`, and then says only what differs.
+    A file may name a machine of the catalog, or another file, as its `base`, and then says only what differs; what of
+    the base it replaces (a switch its links, a fat tree its dragonfly) and link classes that are left without a use are
+    not its own.
     `measured`: what a calibration says instead of the file. `overrides`: dotted key of a number, e.g.
     `link_classes.nic.share`, to its new value; the number's kind becomes "assumed" and its source "scenario override";
     they win over what was measured. Those of `device.matmul_forms` and `device.codecs` need not be in the file. Raises
     InputError.
     """
-    path = _path(name_or_path)
-    document = read_toml(path, "machine file")
-    where = path.name if path.parent == CATALOG else str(path)
+    where = _where(_path(name_or_path))
+    document = document_of(name_or_path)
     try:
-        document = on_base(document, CATALOG, catalog(), "machine")
         machine = _made(document)
         if measured is not None and measured.numbers:
             where += ", with a calibration"
@@ -75,6 +103,10 @@ def _path(name_or_path: str) -> Path:
             "(a file of your own: give its path, ending in .toml)"
         )
     return CATALOG / f"{name_or_path}.toml"
+
+
+def _where(path: Path) -> str:
+    return path.name if path.parent == CATALOG else str(path)
 
 
 def _made(document: dict[str, Any]) -> Machine:

@@ -7,17 +7,19 @@ for none: the least time of a call is the one closest to that of the call alone.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from statistics import median
 from typing import Final, NamedTuple
 
 from simfrontier.errors import InputError
+from simfrontier.io import left_out
 from simfrontier.limits import TIMED_CALLS
 from simfrontier.measured.on_nodes import on_nodes
 from simfrontier.measured.place import RowPlace
 from simfrontier.measured.rows import CallKind, CallRow
 from simfrontier.measured.setup import Setup
 
+TWO_JOBS: Final = "told by more ranks than the group has, as by those of two jobs"
 UNLIKE: Final = "ranks give different kinds or sizes"
 
 
@@ -36,7 +38,12 @@ class CallsOfRanks:
     def __init__(self) -> None:
         self._calls: dict[Hashable, tuple[What, float]] = {}
         self._unlike: set[Hashable] = set()
+        self._too_often: set[Hashable] = set()
         self._left_out: Counter[str] = Counter()
+
+    def refuse_repeats(self, ranks_of: Mapping[Hashable, int]) -> None:
+        """Leave out calls that more ranks tell than are in their group; `ranks_of`: how many tell each, by its key."""
+        self._too_often = {key for key, (what, _) in self._calls.items() if ranks_of.get(key, 0) > what.devices}
 
     def add(self, key: Hashable, what: What, seconds: float) -> None:
         """A rank's time of a call. Raises InputError for more calls than are kept."""
@@ -61,9 +68,10 @@ class CallsOfRanks:
 
     def rows(self, name: str, setup: Setup) -> tuple[CallRow, ...]:
         """A row for all calls alike, by kind, group and size; `name` is what places and sources call the files."""
+        left_out_keys = self._unlike | self._too_often
         alike: dict[What, list[float]] = {}
         for key, (what, seconds) in self._calls.items():
-            if key not in self._unlike:
+            if key not in left_out_keys:
                 alike.setdefault(what, []).append(seconds)
         if not alike:
             return ()
@@ -74,10 +82,8 @@ class CallsOfRanks:
 
     def said(self) -> tuple[str, ...]:
         """What is to be said of what was left out."""
-        counts = self._left_out + Counter({UNLIKE: len(self._unlike)})
-        return tuple(
-            f"Left out: {count:,} {'record' if count == 1 else 'records'}: {why}."
-            for why, count in sorted(counts.items())
+        return left_out(
+            self._left_out + Counter({UNLIKE: len(self._unlike - self._too_often), TWO_JOBS: len(self._too_often)})
         )
 
 

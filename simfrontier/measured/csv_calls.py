@@ -43,7 +43,7 @@ def _row(line: Line) -> CallRow:
     if kind is None:
         raise InputError(f"collective: {unknown(line.cells['collective'], CALL_KINDS)}", where=str(line.place))
     return CallRow(
-        machine=line.text("machine"),
+        machine=line.machine(),
         collective=kind,
         library=line.text("library"),
         devices=line.integer("devices", least=2),

@@ -36,7 +36,7 @@ def read_copies(path: Path, called: str = "") -> tuple[CopyRow, ...]:
 def _row(line: Line) -> CopyRow:
     benchmark = cast(Benchmark, line.choice("benchmark", BENCHMARKS))
     return CopyRow(
-        machine=line.text("machine"),
+        machine=line.machine(),
         path_class=line.text("path_class"),
         pair=line.cells["gcd_pair"],
         scope=line.choice("scope", SCOPES),

@@ -36,7 +36,7 @@ def _row(line: Line) -> KernelRow:
     if (kernel == "attention") != bool(line.cells["flops"]):
         raise line.fault("flops", "a number for attention, and nothing for other kernels")
     return KernelRow(
-        machine=line.text("machine"),
+        machine=line.machine(),
         kernel=kernel,
         dtype=line.text("dtype"),
         shape=line.text("shape"),

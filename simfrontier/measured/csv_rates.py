@@ -54,7 +54,7 @@ def _training(line: Line) -> RateRow:
 def _common(line: Line, what: What, quantities: Sequence[Quantity]) -> RateRow:
     """What both kinds of rows say, of a published rate."""
     return RateRow(
-        machine=line.text("machine"),
+        machine=line.machine(),
         what=what,
         quantity=cast(Quantity, line.choice("quantity", quantities)),
         value=line.above_zero("value", f"a number of {line.cells['quantity']} above 0"),

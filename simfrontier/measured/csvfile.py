@@ -8,12 +8,13 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from simfrontier.errors import InputError, near, unknown, wrong
 from simfrontier.limits import CELLS, LARGEST, LINE, LINES, SMALLEST, TABLE_FILE
+from simfrontier.machine import machine_named
 from simfrontier.measured.place import NOWHERE, RowPlace
-from simfrontier.plaintext import control_in, without_controls
+from simfrontier.plaintext import control_in
 from simfrontier.records import dataclass
 
 MAX_SHOWN: Final = 40
@@ -45,6 +46,17 @@ class Line:
             raise self.fault(column, "some text")
         return self.cells[column]
 
+    def machine(self) -> str:
+        """The name of a machine, or the path of a file of one's own. Raises InputError where that is no machine's
+        file."""
+        name = self.text("machine")
+        if name.endswith(".toml"):
+            try:
+                machine_named(name)
+            except InputError as error:
+                raise error.within(str(self.place), key=("machine",)) from None
+        return name
+
     def integer(self, column: str, least: int = 1) -> int:
         """A whole number of `least` or more, of 18 digits at most."""
         got = self.cells[column]
@@ -75,14 +87,10 @@ class Line:
         return self.integer(column) if self.cells.get(column) else None
 
 
-def read_text(path: Path, what: str, errors: Literal["strict", "replace"] = "strict") -> str:
-    """The text of a file in UTF-8, with or without a byte order mark. Raises InputError.
-
-    `errors` says what becomes of bytes that are none and of control characters, which programs colour their logs with:
-    an error, or signs that stand for them and nothing.
-    """
+def read_text(path: Path, what: str) -> str:
+    """The text of a file in UTF-8, with or without a byte order mark. Raises InputError."""
     try:
-        text = TABLE_FILE.read(path).decode("utf-8-sig", errors)
+        text = TABLE_FILE.read(path).decode("utf-8-sig")
     except OSError as error:
         raise InputError(f"cannot read this {what}: {error.strerror or error}", where=str(path)) from None
     except UnicodeDecodeError as error:
@@ -91,16 +99,17 @@ def read_text(path: Path, what: str, errors: Literal["strict", "replace"] = "str
         ) from None
     except ValueError as error:  # of its size
         raise InputError(f"cannot read this {what}: {error}", where=str(path)) from None
-    if errors == "strict" and (fault := control_in(text)):
+    if fault := control_in(text):
         raise InputError(fault, where=str(path))
-    return text if errors == "strict" else without_controls(text)
+    return text
 
 
 def read_lines(path: Path, columns: Sequence[str], called: str = "", uneven: bool = False) -> tuple[Line, ...]:
     """The rows of a CSV file that has these columns in any order; others are kept too, empty lines left out.
 
-    `called`: what messages call the file instead of its path; `uneven`: whether rows of more or fewer cells are kept,
-    with what is wrong. Raises InputError.
+    A machine's file that a row names is looked for beside the table first, then from the working folder. `called`: what
+    messages call the file instead of its path; `uneven`: whether rows of more or fewer cells are kept, with what is
+    wrong. Raises InputError.
     """
     name = called or str(path)
     text = read_text(path, "table")
@@ -109,7 +118,7 @@ def read_lines(path: Path, columns: Sequence[str], called: str = "", uneven: boo
     if not header:
         raise InputError(f"the file is empty, allowed: a line of columns ({', '.join(columns)}), then rows", where=name)
     _check_header(where, header, columns)
-    lines = tuple(_line(place, cells, header, uneven) for place, cells in rows)
+    lines = tuple(_line(place, cells, header, uneven, path.parent) for place, cells in rows)
     if not lines:
         raise InputError("no rows below the line of columns, allowed: two or more", where=name)
     return lines
@@ -173,8 +182,12 @@ def _meant(missing: Sequence[str], header: Sequence[str], columns: Sequence[str]
     return f"got: {got if len(got) <= 3 * MAX_SHOWN else got[: 3 * MAX_SHOWN] + '...'}; allowed: {', '.join(columns)}"
 
 
-def _line(place: RowPlace, cells: Sequence[str], header: Sequence[str], uneven: bool) -> Line:
+def _line(place: RowPlace, cells: Sequence[str], header: Sequence[str], uneven: bool, folder: Path) -> Line:
     fault = "" if len(cells) == len(header) else f"{len(cells)} values, allowed: {len(header)}, one for each column"
     if fault and not uneven:
         raise InputError(fault, where=str(place))
-    return Line(place=place, cells=dict.fromkeys(header, "") | dict(zip(header, cells, strict=False)), uneven=fault)
+    by_column = dict.fromkeys(header, "") | dict(zip(header, cells, strict=False))
+    machine = by_column.get("machine", "")
+    if machine.endswith(".toml") and (folder / machine).is_file():
+        by_column["machine"] = str(folder / machine)
+    return Line(place=place, cells=by_column, uneven=fault)

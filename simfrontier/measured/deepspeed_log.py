@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Final
 
 from simfrontier.errors import InputError, wrong
+from simfrontier.io import log_text
 from simfrontier.limits import LOG_LINE
 from simfrontier.measured.calls_of_ranks import CallsOfRanks, What
-from simfrontier.measured.csvfile import read_text
 from simfrontier.measured.deepspeed_ops import LEFT_OUT, kind_of_op, whole_bytes
 from simfrontier.measured.printed_time import Printed, size_of
 from simfrontier.measured.rows import CallKind
@@ -30,6 +30,7 @@ CALL: Final = "comm op: "
 HEADER: Final = re.compile(r"Comm\. Op\s+Message Size\s+Count\s+Total (?:comm )?[Ll]at(?:ency)?\(ms\)\s")
 _SECTION: Final = re.compile(r"[a-z_]{1,60}(?: \| \[Caller Func: [^\]]{1,200}\])?")
 _NUMBER: Final = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,9})?")
+_NOT_WHOLE: Final = "no size or no time in it, as in a line that is cut short"
 _UNTIMED: Final = "of 0.00 ms, which no rate says better"
 
 
@@ -48,7 +49,7 @@ class _Row:
 def read_deepspeed_log(path: Path, setup: Setup) -> CallsOfRanks:
     """The calls of a log: of its lines, or, where it has none, of the last summary of each operation and size. The
     devices come from the setup. Raises InputError: one line that names file, line and fault."""
-    lines = [line if not LOG_LINE.fault(len(line)) else "" for line in read_text(path, TITLE, "replace").splitlines()]
+    lines = [line if not LOG_LINE.fault(len(line)) else "" for line in log_text(path, TITLE).splitlines()]
     calls, devices = CallsOfRanks(), setup.devices_of(str(path))
     known = False
     for number, line in enumerate(lines, 1):
@@ -67,16 +68,20 @@ def _read_call(calls: CallsOfRanks, line: str, place: str, devices: int, setup: 
         name, _, value = part.partition(":")
         fields.setdefault(name.strip(), value.strip())
     missing = [name for name in ("time (ms)", "msg size", "algbw (Gbps)", "busbw (Gbps)") if name not in fields]
+    kind = kind_of_op(fields["comm op"])
     if missing:
-        raise InputError(f'{place}: no "{missing[0]}: ", allowed: whole lines')
-    kind = kind_of_op(fields["comm op"], place)
-    if kind is None:
+        calls.leave_out(_NOT_WHOLE)
+    elif kind is None:
         calls.leave_out(f"{fields['comm op']}, {LEFT_OUT}")
-        return
-    time, rate, bus = (_number(fields[name], place) for name in ("time (ms)", "algbw (Gbps)", "busbw (Gbps)"))
-    size = size_of(fields["msg size"], place)
-    printed = Printed(kind=kind, devices=devices, milliseconds=time, size=size, gbps=rate, bus_gbps=bus)
-    _add(calls, place, kind, size.num_bytes, printed.seconds(), devices, setup)
+    else:
+        try:
+            time, rate, bus = (_number(fields[name]) for name in ("time (ms)", "algbw (Gbps)", "busbw (Gbps)"))
+            size = size_of(fields["msg size"])
+        except InputError:
+            calls.leave_out(_NOT_WHOLE)
+            return
+        printed = Printed(kind=kind, devices=devices, milliseconds=time, size=size, gbps=rate, bus_gbps=bus)
+        _add(calls, place, kind, size.num_bytes, printed.seconds(), devices, setup)
 
 
 def _read_summary(calls: CallsOfRanks, where: str, lines: list[str], devices: int, setup: Setup) -> None:
@@ -86,18 +91,25 @@ def _read_summary(calls: CallsOfRanks, where: str, lines: list[str], devices: in
         if before is None or row.least or not before.least or row.count > before.count:
             last[row.op, row.size] = row
     for row in last.values():
-        kind = kind_of_op(row.op, row.place)
+        kind = kind_of_op(row.op)
         if kind is None:
             calls.leave_out(f"{row.op}, {LEFT_OUT}", row.count)
             continue
-        size, milliseconds = size_of(row.size, row.place), _number(row.cells[2 if row.least else 1], row.place)
-        seconds: float | None = milliseconds / 1e3
-        if row.count == 1 and not row.least:  # the mean of a rate is not the rate of the mean
-            rate, bus = (_number(cell, row.place) for cell in row.cells[2:4])
-            seconds = Printed(
-                kind=kind, devices=devices, milliseconds=milliseconds, size=size, gbps=rate, bus_gbps=bus
-            ).seconds()
+        try:
+            size, seconds = size_of(row.size), _seconds_of(row, kind, devices)
+        except InputError:
+            calls.leave_out(_NOT_WHOLE, row.count)
+            continue
         _add(calls, row.place, kind, size.num_bytes, seconds, devices, setup)
+
+
+def _seconds_of(row: _Row, kind: CallKind, devices: int) -> float | None:
+    """The time of a call of a row; None where it is 0. Raises InputError."""
+    milliseconds = _number(row.cells[2 if row.least else 1])
+    if row.count > 1 or row.least:  # the mean of a rate is not the rate of the mean
+        return milliseconds / 1e3
+    size, (rate, bus) = size_of(row.size), map(_number, row.cells[2:4])
+    return Printed(kind=kind, devices=devices, milliseconds=milliseconds, size=size, gbps=rate, bus_gbps=bus).seconds()
 
 
 def _rows(where: str, lines: list[str]) -> Iterator[_Row]:
@@ -138,7 +150,7 @@ def _add(
         calls.add(place, What(kind=kind, devices=devices, nodes=setup.nodes, num_bytes=whole), seconds)
 
 
-def _number(text: str, place: str) -> float:
+def _number(text: str) -> float:
     if not _NUMBER.fullmatch(text):
-        raise InputError(f"{place}: {wrong(text, 'a number, 0 or more')}")
+        raise InputError(wrong(text, "a number, 0 or more"))
     return float(text)

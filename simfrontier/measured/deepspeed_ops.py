@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from simfrontier.errors import InputError, unknown
 from simfrontier.measured.rows import CallKind
 
 KINDS: Final[dict[str, CallKind]] = {
@@ -26,20 +25,13 @@ KINDS: Final[dict[str, CallKind]] = {
     "all_to_all_single": "all_to_all",
     "broadcast": "broadcast",
 }
-OTHERS: Final = (
-    *("send", "recv", "isend", "irecv", "batch_isend_irecv", "broadcast_object_list", "reduce", "gather", "scatter"),
-    *("barrier", "monitored_barrier", "all_gather_object", "all_gather_coalesced"),
-)
 LEFT_OUT: Final = "of which no times are taken"
 
 
-def kind_of_op(name: str, where: str) -> CallKind | None:
-    """The kind of an operation; None for one that is known and no collective of ours. Behind the name a logger in
-    debug mode names the function that called it. Raises InputError for any other name."""
-    word = name.partition(" | ")[0].strip()
-    if word not in KINDS and word not in OTHERS:
-        raise InputError(unknown(word, [*KINDS, *OTHERS]), where=where)
-    return KINDS.get(word)
+def kind_of_op(name: str) -> CallKind | None:
+    """The kind of an operation; None for one that is no collective of ours. Behind the name a logger in debug mode
+    names the function that called it."""
+    return KINDS.get(name.partition(" | ")[0].strip())
 
 
 def whole_bytes(kind: CallKind, num_bytes: int, devices: int) -> int:

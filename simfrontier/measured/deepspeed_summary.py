@@ -37,7 +37,7 @@ def read_deepspeed_summary(path: Path, setup: Setup) -> CallsOfRanks:
     least = analysis if analysis is not None and analysis.value is not None else None
     table, time = (least, "avg_comm_lat_ms") if least is not None else (top.member("summary"), "avg_latency_ms")
     for op, sizes in table.members().items():
-        kind = kind_of_op(op, where)
+        kind = kind_of_op(op)
         for size in sizes.members().values():
             count = size.member("count").whole(1, COUNT.most)
             num_bytes, seconds = size.member("msg_size_bytes").whole(0, SIZE.most), _seconds(size.member(time))

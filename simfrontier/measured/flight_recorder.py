@@ -9,11 +9,12 @@ by process group (`collective_seq_id`, `op_id`). `pg_config` lists the ranks of 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from simfrontier.errors import InputError, unknown
+from simfrontier.errors import InputError, shown
 from simfrontier.io import Node, json_of, num_values, text_of
 from simfrontier.limits import RANK_FILE, RANK_VALUES, SIZE
 from simfrontier.measured.calls_of_ranks import CallsOfRanks, What
@@ -33,10 +34,6 @@ KINDS: Final[dict[str, tuple[CallKind, str]]] = {
     "broadcast": ("broadcast", "input"),
     "_broadcast_oop": ("broadcast", "input"),
 }
-OTHERS: Final = (
-    *("all_reduce_barrier", "barrier", "reduce", "_reduce_oop", "gather", "scatter", "coalesced", "all_reduce_sparse"),
-    *("allreduce_coalesced", "all_gather_into_tensor_coalesced", "reduce_scatter_tensor_coalesced"),
-)
 DONE: Final = "completed"
 STATES: Final = (DONE, "scheduled", "started")
 # Bytes of an element, by the names of c10::toString(ScalarType).
@@ -55,9 +52,10 @@ _RANKS: Final = re.compile(r"\[ ?\d{1,9}(, ?\d{1,9})* ?\]")
 def read_flight_recorder(paths: Sequence[Path], setup: Setup) -> CallsOfRanks:
     """The calls of the dumps of some or all ranks; the size of a group that no dump tells comes from the setup. Raises
     InputError: one line that names file, key and fault."""
-    calls, untimed = CallsOfRanks(), 0
+    calls, untimed, ranks_of = CallsOfRanks(), 0, Counter[Hashable]()
     for path in paths:
-        untimed += _read_dump(calls, Node(_document(path), str(path)), setup)
+        untimed += _read_dump(calls, ranks_of, Node(_document(path), str(path)), setup)
+    calls.refuse_repeats(ranks_of)
     if untimed and calls.is_empty:
         raise InputError(
             f"{paths[0]}: {untimed:,} calls, and no duration of any; allowed: dumps of a job with "
@@ -85,14 +83,16 @@ def _document(path: Path) -> Any:
     return json_of(text, str(path), TITLE)
 
 
-def _read_dump(calls: CallsOfRanks, top: Node, setup: Setup) -> int:
-    """Add the calls of a dump; how many are without a duration."""
+def _read_dump(calls: CallsOfRanks, ranks_of: Counter[Hashable], top: Node, setup: Setup) -> int:
+    """Add the calls of a dump, and to `ranks_of` that a rank tells of them; how many are without a duration."""
     version = top.member("version")
     if not _VERSION.fullmatch(version.text()):
         version.wrong("2.0 or another 2")
     groups = _groups(top.member("pg_config"))
     entries = top.optional("entries")  # torch leaves out an empty list
-    return 0 if entries is None else sum(_read_entry(calls, entry, groups, setup) for entry in entries.items())
+    if entries is None:
+        return 0
+    return sum(_read_entry(calls, ranks_of, entry, groups, setup) for entry in entries.items())
 
 
 def _groups(config: Node) -> dict[str, int]:
@@ -106,7 +106,9 @@ def _groups(config: Node) -> dict[str, int]:
     return sizes
 
 
-def _read_entry(calls: CallsOfRanks, entry: Node, groups: dict[str, int], setup: Setup) -> int:
+def _read_entry(
+    calls: CallsOfRanks, ranks_of: Counter[Hashable], entry: Node, groups: dict[str, int], setup: Setup
+) -> int:
     """Add a call, or count why not; 1 where it has no duration."""
     named = _kind(entry.member("profiling_name"))
     if named is None or entry.member("is_p2p").flag():
@@ -121,12 +123,19 @@ def _read_entry(calls: CallsOfRanks, entry: Node, groups: dict[str, int], setup:
         calls.leave_out("no duration")
         return 1
     group = _texts(entry.member("process_group"))
+    if group[0] not in groups and setup.devices is None:
+        calls.leave_out("of a group whose ranks no dump tells (--devices N says how many they are)")
+        return 0
+    if untyped := _untyped(entry, side):
+        calls.leave_out(f"of elements of {shown(untyped)}, whose bytes are not known")
+        return 0
     devices = groups[group[0]] if group[0] in groups else setup.devices_of(entry.where)
     seconds, num_bytes = _seconds(duration), _num_bytes(entry, side)
     if devices < 2 or num_bytes == 0 or seconds == 0.0:
         calls.leave_out("of one rank, or without bytes or time")
         return 0
     key = (*group, *(entry.member(name).whole(0) for name in ("collective_seq_id", "op_id")))
+    ranks_of[key] += 1
     try:
         calls.add(key, What(kind=kind, devices=devices, nodes=setup.nodes, num_bytes=num_bytes), seconds)
     except InputError as error:
@@ -135,14 +144,9 @@ def _read_entry(calls: CallsOfRanks, entry: Node, groups: dict[str, int], setup:
 
 
 def _kind(name: Node) -> tuple[CallKind, str] | None:
-    """The kind and its whole side; None for what is known and no collective of ours."""
+    """The kind and its whole side; None for what is no collective of ours."""
     match = _NAME.fullmatch(name.text())
-    word = match[1] if match else ""
-    if word in KINDS:
-        return KINDS[word]
-    if word not in OTHERS and word not in ("send", "recv"):
-        name.fail(unknown(name.value, [f"nccl:{known}" for known in (*KINDS, *OTHERS)]))
-    return None
+    return KINDS.get(match[1]) if match else None
 
 
 def _texts(group: Node) -> tuple[str, str]:
@@ -151,12 +155,17 @@ def _texts(group: Node) -> tuple[str, str]:
     return name.text(), description.text()
 
 
+def _untyped(entry: Node, side: str) -> str:
+    """A type of numbers on one side of a call that is not known; empty where all are."""
+    return next((name for dtype in entry.member(f"{side}_dtypes").items() if (name := dtype.text()) not in ELEMENT), "")
+
+
 def _num_bytes(entry: Node, side: str) -> int:
     """Bytes of all tensors of one side of a call. Raises InputError."""
     sizes, dtypes = entry.member(f"{side}_sizes"), entry.member(f"{side}_dtypes")
     total = 0
     for shape, dtype in zip(sizes.items(), dtypes.items(len(sizes.items())), strict=True):
-        element = ELEMENT[dtype.choice(ELEMENT)]
+        element = ELEMENT[dtype.text()]
         numbers = [dim.whole(0, SIZE.most) for dim in shape.items()]
         shape.within(SIZE, _product(numbers))
         total += element * _product(numbers)

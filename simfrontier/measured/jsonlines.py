@@ -6,16 +6,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from simfrontier.errors import InputError
+from simfrontier.inputfile import open_input
 from simfrontier.io import Node, json_of
 from simfrontier.limits import LINE, RANK_LOG, FileLimit
 
 
-def objects_of(path: Path, title: str, limit: FileLimit = RANK_LOG) -> Iterator[Node]:
-    """The object of every line that is not empty; `title`, what the file should be, is for messages. Raises InputError:
-    one line that names file, line and fault."""
+def objects_of(path: Path, title: str, limit: FileLimit = RANK_LOG) -> Iterator[Node | None]:
+    """The object of every line that is not empty, None for a last line that is cut short, as where a job was killed;
+    `title`, what the file should be, is for messages. Raises InputError: one line that names file, line and fault."""
     read = 0
     try:
-        with path.open("rb") as file:
+        with open_input(path) as file:
             for number in range(1, limit.most_bytes):
                 line = file.readline(LINE.most + 2)
                 if not line:
@@ -26,8 +27,14 @@ def objects_of(path: Path, title: str, limit: FileLimit = RANK_LOG) -> Iterator[
                     raise InputError(fault, where=where)
                 if read > limit.most_bytes:
                     raise InputError(f"more than {limit.most_bytes:,} bytes; allowed: up to that", where=str(path))
-                if line.strip():
+                if not line.strip():
+                    continue
+                try:
                     yield _object(line, where, title)
+                except InputError:
+                    if line.endswith((b"\n", b"}")) or number == 1:
+                        raise
+                    yield None
     except OSError as error:
         raise InputError(f"cannot read this {title}: {error.strerror or error}", where=str(path)) from None
 

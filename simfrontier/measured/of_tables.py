@@ -10,7 +10,7 @@ from typing import Final, cast
 
 from simfrontier.collectives import CallTable, load_calibration, read_log
 from simfrontier.errors import InputError
-from simfrontier.machine import catalog, load_machine
+from simfrontier.machine import is_machine, machine_named
 from simfrontier.measured.csv_calls import refuse_too_few
 from simfrontier.measured.place import RowPlace
 from simfrontier.measured.rows import CALL_KINDS, CallKind, CallRow
@@ -22,23 +22,22 @@ _AXES: Final = ("node", "package", "gcd")
 _Call = tuple[str, str, float]  # kind, axes, message bytes
 
 
-def read_nccl_tests(path: Path, setup: Setup) -> tuple[CallRow, ...]:
-    """Times of a log of nccl-tests or rccl-tests; machine and library come from the setup. Raises InputError.
+def read_nccl_tests(path: Path, setup: Setup) -> tuple[tuple[CallRow, ...], tuple[str, ...]]:
+    """Times of a log of nccl-tests or rccl-tests, and what of it is left out; machine and library come from the setup.
+    Raises InputError.
 
     A log does not say what packages its ranks are on: without `setup.packages` as many of the machine's as they fill.
     """
-    tables = placed(read_log(path, setup.packages).tables, setup)
-    rows = _rows(path, tables, setup, path.name)
-    refuse_too_few(rows, str(path))
-    return rows
+    log = read_log(path, setup.packages)
+    return _rows(path, placed(log.tables, setup), setup, path.name), log.left_out
 
 
 def placed(tables: Iterable[CallTable], setup: Setup) -> tuple[CallTable, ...]:
     """Tables of a log, the ranks of each node on as few packages as the machine has for them; as the log's reader has
     them where the packages or no known machine are told."""
-    if setup.packages is not None or setup.machine not in catalog():
+    if setup.packages is not None or setup.machine is None or not is_machine(setup.machine):
         return tuple(tables)
-    each = load_machine(setup.machine).devices_per_package
+    each = machine_named(setup.machine).devices_per_package
     return tuple(replace(table, packages=table.nodes * -(-(table.ranks // table.nodes) // each)) for table in tables)
 
 

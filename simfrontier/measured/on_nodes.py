@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simfrontier.machine import catalog, load_machine
+from simfrontier.machine import is_machine, machine_named
 from simfrontier.measured.setup import Setup
 
 
@@ -13,6 +13,6 @@ def on_nodes(devices: int, nodes: int | None, setup: Setup) -> tuple[int | None,
     has for them.
     """
     nodes = nodes if nodes is not None else setup.nodes
-    if setup.packages is not None or nodes is None or setup.machine not in catalog():
+    if setup.packages is not None or nodes is None or setup.machine is None or not is_machine(setup.machine):
         return nodes, setup.packages
-    return nodes, nodes * -(-(devices // nodes) // load_machine(setup.machine).devices_per_package)
+    return nodes, nodes * -(-(devices // nodes) // machine_named(setup.machine).devices_per_package)

@@ -8,14 +8,15 @@ of one rank for one other in an all-to-all; the whole input for the others.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from simfrontier.collectives import Unusable
 from simfrontier.errors import InputError, nearest, wrong
+from simfrontier.io import left_out, log_text
 from simfrontier.limits import LOG_LINE
-from simfrontier.measured.csv_calls import refuse_too_few
-from simfrontier.measured.csvfile import read_text
 from simfrontier.measured.place import RowPlace
 from simfrontier.measured.rows import CallKind, CallRow
 from simfrontier.measured.setup import Setup
@@ -30,8 +31,7 @@ COLLECTIVES: Final[dict[str, CallKind]] = {
 }
 COPIES: Final = ("Bandwidth Test", "Bi-Directional Bandwidth Test", "Latency Test")
 PER_PEER: Final = ("all_gather", "all_to_all")  # sizes are of one rank's part: devices times that is the message
-_HEADER: Final = re.compile(r"#\s*OSU\s+\S+\s(.*)")  # the rest is taken apart word by word, in linear time
-_VERSION: Final = re.compile(r"v[0-9.]+$")
+_HEADER: Final = re.compile(r"#\s*OSU\s+\S+\s(.*?\bTest|.*)")  # behind the test's name there is a version
 _COLUMNS: Final = re.compile(r"#\s*Size\s(.*)")
 _ROW: Final = re.compile(r"\s*([0-9]{1,18})\s+(\S+)(?:\s.*)?")
 _NUMBER: Final = re.compile(r"[0-9]{1,15}(?:\.[0-9]+)?")
@@ -39,24 +39,34 @@ _NUMBER: Final = re.compile(r"[0-9]{1,15}(?:\.[0-9]+)?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Entry:
-    """One line of a table: what the benchmark calls itself, the size, and the number that is read."""
+    """One line of a table: what the benchmark calls itself, the size, and the number that is read, as it is printed."""
 
     test: str
     place: RowPlace
     num_bytes: int
-    value: float
+    value: str
+
+    @property
+    def fault(self) -> str:
+        """Why the line gives no time; empty where it gives one."""
+        if self.test not in COLLECTIVES:
+            return f"of {self.test}"
+        if not _NUMBER.fullmatch(self.value) or float(self.value) <= 0.0:
+            return f"of {self.test} without a time above 0"
+        return ""
 
 
-def read_osu(path: Path, setup: Setup) -> tuple[CallRow, ...]:
-    """Times of collectives; machine, library and devices are not in the output and come from the setup.
+def read_osu(path: Path, setup: Setup) -> tuple[tuple[CallRow, ...], tuple[str, ...]]:
+    """Return times of collectives, and sentences on the lines that are left out, of other tests or without a time.
 
-    Sizes of 0 bytes are left out: they move nothing. Raises InputError: one line that names file, line and fault.
+    Machine, library and devices are not in the output and come from the setup. Sizes of 0 bytes move nothing and are no
+    rows. Raises InputError where nothing is left: one line that names file, line and fault.
     """
-    entries = list(_entries(path))
-    for entry in entries:
-        if entry.test not in COLLECTIVES:
-            text = "is of copies between two devices" if entry.test in COPIES else nearest(entry.test, COLLECTIVES)
-            raise InputError(f'{entry.place}: "{entry.test}": {text}; here collectives are expected')
+    every = list(_entries(path))
+    entries = [entry for entry in every if not entry.fault]
+    if every and not entries:
+        raise Unusable(_said(every[0]), where=str(every[0].place))
+    said = left_out(Counter(entry.fault for entry in every if entry.fault), "line")
     machine, library, devices = setup.machine_of(str(path)), setup.library_of(str(path)), setup.devices_of(str(path))
     rows = tuple(
         CallRow(
@@ -65,7 +75,7 @@ def read_osu(path: Path, setup: Setup) -> tuple[CallRow, ...]:
             library=library,
             devices=devices,
             num_bytes=entry.num_bytes * (devices if COLLECTIVES[entry.test] in PER_PEER else 1),
-            seconds=entry.value / 1e6,
+            seconds=float(entry.value) / 1e6,
             source=path.name,
             place=entry.place,
             nodes=setup.nodes,
@@ -73,27 +83,34 @@ def read_osu(path: Path, setup: Setup) -> tuple[CallRow, ...]:
         )
         for entry in entries
     )
-    refuse_too_few(rows, str(path))
-    return rows
+    return rows, said
+
+
+def _said(entry: _Entry) -> str:
+    """What is wrong with a line of a file that has no other ones."""
+    if entry.test in COLLECTIVES:
+        return f"{entry.test}: {wrong(entry.value, 'a number above 0')}"
+    text = "is of copies between two devices" if entry.test in COPIES else nearest(entry.test, COLLECTIVES)
+    return f'"{entry.test}": {text}; here collectives are expected'
 
 
 def _entries(path: Path) -> Iterator[_Entry]:
     """All lines of all tables. A table starts below `# Size` and ends with the first line that is no row of it."""
     test, inside, has_rows = "", False, False
-    for number, line in enumerate(read_text(path, "OSU output").splitlines(), 1):
+    for number, line in enumerate(log_text(path, "OSU output").splitlines(), 1):
         place = RowPlace(str(path), number)
         if LOG_LINE.fault(len(line)):
             inside = False  # nothing that these benchmarks print
             continue
-        if header := _HEADER.fullmatch(line):
-            test, inside = _without_version(header[1]), False
+        if header := _HEADER.search(line):
+            test, inside = header[1].strip(), False
         elif columns := _COLUMNS.fullmatch(line):
             _check_unit(columns[1].strip(), test, place)
             inside = True
         elif inside and (row := _ROW.fullmatch(line)):
             has_rows = True
             if int(row[1]) > 0:
-                yield _Entry(test=test, place=place, num_bytes=int(row[1]), value=_value(row[2], test, place))
+                yield _Entry(test=test, place=place, num_bytes=int(row[1]), value=row[2])
         elif not line.lstrip().startswith("#"):
             inside = False
     if not has_rows:
@@ -102,22 +119,9 @@ def _entries(path: Path) -> Iterator[_Entry]:
         )
 
 
-def _without_version(text: str) -> str:
-    """What a header says behind the first word, less the version at its end."""
-    text = text.strip()
-    version = _VERSION.search(text)
-    return text if version is None else text[: version.start()].rstrip()
-
-
 def _check_unit(columns: str, test: str, place: RowPlace) -> None:
     """The first column after the size is the one that is read."""
     if not test:
         raise InputError(f'{place}: a table below no "# OSU ... Test" line, allowed: the whole output')
     if test in COLLECTIVES and "(us)" not in columns.split("  ")[0]:
         raise InputError(f'{place}: columns "{columns}", allowed: first a column in (us)')
-
-
-def _value(text: str, test: str, place: RowPlace) -> float:
-    if not _NUMBER.fullmatch(text) or float(text) <= 0.0:
-        raise InputError(f"{test}: {wrong(text, 'a number above 0')}", where=str(place))
-    return float(text)

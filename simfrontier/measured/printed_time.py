@@ -75,13 +75,13 @@ class Printed:
         return self.size.off + HALF / self.gbps
 
 
-def size_of(text: str, place: str) -> PrintedSize:
+def size_of(text: str) -> PrintedSize:
     """Bytes of `512.0 MB` or `0B`. Raises InputError."""
     match = _SIZE.fullmatch(text)
     if match is None:
-        raise InputError(f"{place}: {wrong(text, 'a size, e.g. 512.0 MB')}")
+        raise InputError(wrong(text, "a size, e.g. 512.0 MB"))
     unit = 1024 ** _UNITS.index(match[2])
     num_bytes = round(float(match[1]) * unit)
     if fault := SIZE.fault(num_bytes):
-        raise InputError(f"{place}: {fault}")
+        raise InputError(fault)
     return PrintedSize(num_bytes=num_bytes, off=HALF * unit / num_bytes if unit > 1 and num_bytes else 0.0)

@@ -14,12 +14,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from simfrontier.errors import InputError, shown, unknown
+from simfrontier.errors import InputError, shown
 from simfrontier.io import Node, json_of, num_values
 from simfrontier.limits import LARGEST_S, LINE, RANK_VALUES, RANKS, SIZE
 from simfrontier.measured.calls_of_ranks import CallsOfRanks, What
 from simfrontier.measured.csvfile import read_text
-from simfrontier.measured.rows import CALL_KINDS, kind_of
+from simfrontier.measured.rows import kind_of
 from simfrontier.measured.setup import Setup
 
 TITLE: Final = "file of rccl-tests"
@@ -52,35 +52,35 @@ def _add(calls: CallsOfRanks, number: int, result: Node, setup: Setup) -> None:
     name = result.member("name")
     kind = kind_of(name.text())
     if kind is None:
-        name.fail(unknown(name.value, CALL_KINDS))
-    if (errors := result.member("wrong").text()) not in ("0", "N/A"):
-        result.key("wrong").fail(f"{shown(errors)} wrong values, allowed: a run whose results are right")
+        calls.leave_out(f"of {shown(name.value)}, of which no times are taken")
+        return
+    if result.member("wrong").text() not in ("0", "N/A"):
+        calls.leave_out("wrong results")
+        return
     size, micros = result.member("size").whole(0, SIZE.most), result.member("time").value
     if isinstance(micros, bool) or not isinstance(micros, int | float) or not 0.0 <= micros <= LARGEST_S * 1e6:
         result.key("time").wrong("microseconds, 0 or more")
     if size == 0 or micros == 0.0:
         calls.leave_out("no bytes or no time")
         return
-    what = What(kind=kind, devices=_devices(result, setup), nodes=setup.nodes, num_bytes=size)
-    calls.add(number, what, float(micros) / 1e6)
+    if (devices := _devices(result, setup)) < 2:
+        calls.leave_out("of one device")
+        return
+    calls.add(number, What(kind=kind, devices=devices, nodes=setup.nodes, num_bytes=size), float(micros) / 1e6)
 
 
 def _devices(result: Node, setup: Setup) -> int:
-    """Devices of a group. Raises InputError where only the user can know them, and for one device."""
+    """Devices of a group. Raises InputError where only the user can know them."""
     gpus = result.optional("gpus")
     if gpus is not None:  # built without MPI: one process
-        devices = gpus.whole(1, RANKS.most)
-    else:
-        ranks, each = (result.member(name).whole(1, RANKS.most) for name in ("ranks", "gpusPerRank"))
-        groups = result.member("nodes").whole(1, RANKS.most)
-        if groups > 1 and setup.devices is None:
-            result.key("nodes").fail(
-                f"got {groups}, of which rccl-tests mean groups of processes, or nodes; allowed: --devices N beside it"
-            )
-        devices = setup.devices_of(result.where) if groups > 1 else ranks * each
-    if devices < 2:
-        result.fail("of one device, allowed: two or more")
-    return devices
+        return gpus.whole(1, RANKS.most)
+    ranks, each = (result.member(name).whole(1, RANKS.most) for name in ("ranks", "gpusPerRank"))
+    groups = result.member("nodes").whole(1, RANKS.most)
+    if groups > 1 and setup.devices is None:
+        result.key("nodes").fail(
+            f"got {groups}, of which rccl-tests mean groups of processes, or nodes; allowed: --devices N beside it"
+        )
+    return setup.devices_of(result.where) if groups > 1 else ranks * each
 
 
 def _of_json(where: str, text: str) -> Iterator[Node]:

@@ -7,7 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from simfrontier.collectives import Unusable
 from simfrontier.errors import InputError
+from simfrontier.io import log_text
 from simfrontier.measured.calls_of_ranks import CallsOfRanks
 from simfrontier.measured.csv_calls import COLUMNS, read_calls, refuse_too_few
 from simfrontier.measured.csvfile import read_text
@@ -53,23 +55,33 @@ def read_any(path: Path, setup: Setup) -> tuple[CallRow, ...]:
 
 
 def readings(paths: Iterable[Path], setup: Setup) -> tuple[Reading, ...]:
-    """The same of several files and folders; files of the ranks of a job are one reading. Raises InputError."""
+    """The same of several files and folders; files of the ranks of a job are one reading. Logs of other tests alone are
+    left out beside others. Raises InputError."""
     files = [(file, form_of(file)) for file in files_in(paths)]
     done: list[Reading] = []
     together: set[Written] = set()
+    unusable: list[Unusable] = []
     for file, form in files:
         if form not in OF_RANKS:
-            done.append(_one(file, form, setup))
+            try:
+                done.append(_one(file, form, setup))
+            except Unusable as error:
+                unusable.append(error)
         elif form not in together:
             together.add(form)
             done.append(_of_ranks(form, [each for each, its in files if its == form], setup))
-    return tuple(done)
+    if not unusable:
+        return tuple(done)
+    if not done:
+        raise unusable[0]
+    first = replace(done[0], said=(*done[0].said, *(error.said for error in unusable)))
+    return first, *done[1:]
 
 
 def _of_ranks(form: Written, files: Sequence[Path], setup: Setup) -> Reading:
     calls = read_inspector(files) if form == "inspector" else read_flight_recorder(files, setup)
     name = str(files[0]) if len(files) == 1 else f"{files[0]} and {len(files) - 1:,} more"
-    reading = _reading(files[0], name, calls, setup)
+    reading = _of_calls(files[0], name, calls, setup)
     return replace(reading, said=(*reading.said, *_missing_ranks(len(files), reading.rows)))
 
 
@@ -87,17 +99,25 @@ def _missing_ranks(num_files: int, rows: Sequence[CallRow]) -> tuple[str, ...]:
 def _one(path: Path, form: Written, setup: Setup) -> Reading:
     """A file that is read alone."""
     match form:
+        case "osu":
+            return _reading(path, str(path), *read_osu(path, setup))
+        case "nccl-tests":
+            return _reading(path, str(path), *read_nccl_tests(path, setup))
         case "rccl-tests-file":
-            return _reading(path, str(path), read_rccl_tests(path, setup), setup)
+            return _of_calls(path, str(path), read_rccl_tests(path, setup), setup)
         case "deepspeed-log":
-            return _reading(path, str(path), read_deepspeed_log(path, setup), setup)
+            return _of_calls(path, str(path), read_deepspeed_log(path, setup), setup)
         case "deepspeed-summary":
-            return _reading(path, str(path), read_deepspeed_summary(path, setup), setup)
+            return _of_calls(path, str(path), read_deepspeed_summary(path, setup), setup)
     return Reading(path=path, name=str(path), rows=_rows(path, form, setup))
 
 
-def _reading(path: Path, name: str, calls: CallsOfRanks, setup: Setup) -> Reading:
-    rows, said = calls.rows(name, setup), calls.said()
+def _of_calls(path: Path, name: str, calls: CallsOfRanks, setup: Setup) -> Reading:
+    return _reading(path, name, calls.rows(name, setup), calls.said())
+
+
+def _reading(path: Path, name: str, rows: tuple[CallRow, ...], said: tuple[str, ...]) -> Reading:
+    """A file with what is left out of it. Raises InputError where too little is left."""
     try:
         refuse_too_few(rows, name)
     except InputError as error:
@@ -107,15 +127,11 @@ def _reading(path: Path, name: str, calls: CallsOfRanks, setup: Setup) -> Readin
 
 def _rows(path: Path, form: Written, setup: Setup) -> tuple[CallRow, ...]:
     # Logs of jobs may hold any byte: only what is known to be another form has to be UTF-8.
-    if form in ("table", "calibration", "") and not read_text(path, "table of measurements", errors="replace").strip():
+    if form in ("table", "calibration", "") and not log_text(path, "table of measurements").strip():
         raise InputError(f"{path}: the file is empty, allowed: {ALLOWED}")
     match form:
         case "trace":
             return read_trace(path, setup)
-        case "osu":
-            return read_osu(path, setup)
-        case "nccl-tests":
-            return read_nccl_tests(path, setup)
         case "calibration":
             return read_calibration(path, setup)
         case "table":

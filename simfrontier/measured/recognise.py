@@ -6,11 +6,12 @@ import re
 from pathlib import Path
 from typing import Final, Literal
 
+from simfrontier.inputfile import open_input
+from simfrontier.io import plain_log
 from simfrontier.limits import TABLE_FILE
 from simfrontier.measured.csv_calls import COLUMNS
 from simfrontier.measured.deepspeed_log import CALL, HEADER
 from simfrontier.measured.plain_pickle import STARTS
-from simfrontier.plaintext import without_controls
 
 Written = Literal[
     "trace",
@@ -53,7 +54,7 @@ def form_of(path: Path) -> Written:
     if _OBJECTS.match(start):
         named = next((form for form, key in _JSON if key.search(start)), None)
         return named or ("trace" if start.lstrip().startswith("{") else "")
-    text = without_controls(_text_of(path))
+    text = plain_log(_text_of(path))
     if _OSU.search(text):
         return "osu"
     if _NCCL_TESTS.search(text):
@@ -99,7 +100,7 @@ def _decoded(data: bytes) -> str:
 
 def _head_of(file: Path) -> bytes:
     try:
-        with file.open("rb") as opened:
+        with open_input(file) as opened:
             return opened.read(HEAD_BYTES)
     except OSError:
         return b""

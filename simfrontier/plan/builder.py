@@ -52,7 +52,9 @@ class ProgramBuilder:
         self.sending: dict[tuple[tuple[Hop, ...], Codec, str], tuple[Hop, ...]] = {}
         self.layers = tuple(self.part.layers)  # the layers that the end of the step treats
         self.at_head = False
-        self.completed_by = {name: op.name for op in self._backward_ops() for name in op.gradients}
+        makers = [(name, op.name) for op in self._backward_ops() for name in op.gradients]
+        self.completed_by = dict(makers)
+        self.begun_by = dict(reversed(makers))
 
     def _backward_ops(self) -> Iterable[WorkOp]:
         """The ops of the part's backward in order, a layer's once."""
@@ -122,8 +124,8 @@ class ProgramBuilder:
         self.at_head = False
 
     def _use_of(self, weight: str) -> str:
-        """What the head adds to the names of buffers of a weight that is not its own: a tied embedding's table is used
-        twice in a pass."""
+        """What the head adds to the names of the buffers that a weight of the embedding is gathered into: a tied
+        table is used twice in a pass."""
         first = next(iter(self.workload.weights.values())).module
         return ".head" if self.at_head and self.workload.weights[weight].module == first else ""
 
@@ -360,32 +362,43 @@ class ProgramBuilder:
         return Ref(name, layer if self.workload.states[name].per_layer else 0)
 
     def _gradient_targets(self, op: WorkOp, layer: int, micro: int) -> tuple[list[Ref], list[Ref]]:
-        """Where the gradients of an op go: (raw gradients that it writes, accumulators that it adds to)."""
+        """Where the gradients of an op go: (raw gradients that it writes, raw gradients and accumulators that it adds
+        to). Of a weight that a pass uses several times, the first op of the backward writes the gradient and the others
+        add to it, unless each use is reduced by itself."""
         made, added = [], []
         for name in op.gradients:
             home = layer if self.workload.weights[name].per_layer else 0
-            if f"{name}.grad.raw" in self.tensors:
+            if f"{name}.grad.raw" not in self.tensors:
+                added.append(Ref(f"{name}.grad", home))
+            elif self.plan.reduces_each_use or self.begun_by[name] == op.name:
                 made.append(Ref(self._raw(name), home, micro))
             else:
-                added.append(Ref(f"{name}.grad", home))
+                added.append(Ref(self._raw(name), home, micro))
         return made, added
 
     def _raw(self, weight: str) -> str:
         """A weight's gradient as it is made."""
-        raw, name = f"{weight}.grad.raw", f"{weight}.grad.raw{self._use_of(weight)}"
+        raw = f"{weight}.grad.raw"
+        name = raw + (self._use_of(weight) if self.plan.reduces_each_use else "")
         if name not in self.tensors:
             self.tensors.declare(replace(self.tensors[raw], name=name, form_of=raw))
         return name
 
     def _reduce(self, op: WorkOp, weight: Weight, layer: int, micro: int) -> None:
-        """The moves of a gradient that was just made: to its accumulator, and, when nothing more is to come, to the
-        optimizer."""
+        """The moves of a gradient that was just made: to its accumulator, once no op of the micro-batch adds to it, and
+        to the optimizer, once no micro-batch does.
+
+        Autograd sums what reaches a parameter before the parameter's hooks run (`InputBuffer` of
+        torch/csrc/autograd/engine.cpp), and these reduce it: once, however often the weight is used. DeepSpeed refuses
+        a second reduction (`params_already_reduced` of runtime/zero/stage_1_and_2.py and stage3.py), FSDP2 has a weight
+        in one group.
+        """
         home = layer if weight.per_layer else 0
-        if f"{weight.name}.grad.raw" in self.tensors:
+        is_complete = self.completed_by[weight.name] == op.name
+        if f"{weight.name}.grad.raw" in self.tensors and (is_complete or self.plan.reduces_each_use):
             src, dst = Ref(self._raw(weight.name), home, micro), Ref(f"{weight.name}.grad", home)
             self.move("gradient", src, dst, self.plan.gradient_hops(weight), accumulate=True)
-        is_complete = micro == self.last_micro and self.completed_by[weight.name] == op.name
-        if is_complete and self.engine.step_reduction == "overlap":
+        if is_complete and micro == self.last_micro and self.engine.step_reduction == "overlap":
             self.reduce_step(weight, home)
 
     def reduce_step(self, weight: Weight, home: int) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final, Literal, get_args
 
 from simfrontier.codecs import Codec, Plain
-from simfrontier.errors import InputError, nearest, wrong
+from simfrontier.errors import InputError, meant, nearest, wrong
 from simfrontier.plan.moves import Hop
 from simfrontier.plan.options import PLAIN, codec_of
 from simfrontier.plan.plan import Purpose
@@ -140,7 +140,7 @@ def _listed(text: str) -> dict[Dimension, Codec | None]:
     for part in text.split(","):
         key, _, codec = (each.strip() for each in part.partition("="))
         if key not in DIMENSIONS:
-            raise InputError(f"compression {text!r}: {key!r}: {nearest(key, DIMENSIONS)}")
+            raise InputError(f"compression {text!r}: {key!r}: {meant(key, DIMENSIONS)}")
         if key in named:
             raise InputError(f"compression {text!r}: {key} twice; allowed: every dimension once")
         named.add(key)

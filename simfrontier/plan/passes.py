@@ -138,13 +138,10 @@ def _last_uses(items: Numbered) -> dict[Ref, int]:
 
 
 def coalesced(moves: list[Move]) -> list[Move]:
-    """Moves of one purpose and one route as one call, but for those with one end, which follow one another; the order
-    of first appearance stays."""
-    merged: dict[tuple[Purpose, tuple[Hop, ...], int], list[Move]] = defaultdict(list)
-    times: dict[tuple[Ref, ...], int] = defaultdict(int)
+    """Moves of one purpose and one route as one call; the order of first appearance stays."""
+    merged: dict[tuple[Purpose, tuple[Hop, ...]], list[Move]] = defaultdict(list)
     for move in moves:
-        merged[move.purpose, move.hops, times[move.dst]].append(move)
-        times[move.dst] += 1
+        merged[move.purpose, move.hops].append(move)
     return [
         replace(
             same[0],

@@ -78,16 +78,16 @@ class Plan:
     Tensors of one dimension are never flat over `whole_vectors_over`. With `sums_branches`, partial values that one
     addition reads are added up before they are reduced. `pipeline` divides the layers among stages. `overlapped` names
     the moves that have lanes of their own (None: all, if the engine overlaps); `gathers_again` says whether a backward
-    gathers the weights that the recomputed forward had; without `buckets` every gradient is reduced by itself, as soon
-    as it is made; with `weights_first` a weight's gradient is made before that of the input where the latter needs no
-    reduction; without `hooks` the host's time per module is not counted. `groups` says which calls share a
-    communicator. `value_hop` says how values are coded on their way through the model, `exchange_hop` how they
-    are between stages (their axes are not looked at); `compression` names the policy that both are of. `cross_entropy`
-    says how the loss is formed where classes are cut. With `overlaps_statistics`, what is gathered of all samples for
-    later steps, and what is done with it, has a lane of its own. In `product_pieces` activations are gathered and
-    scattered beside the products that read or make them; with `batch_first` others are copied in their order. With
-    `gathers_inputs_again` a backward gathers the inputs of products, else it keeps what the forward, or its
-    recomputation, gathered.
+    gathers the weights that the recomputed forward had; without `buckets` every gradient is reduced by itself, as
+    soon as it is made, and, with `reduces_each_use`, so is what each use of a weight gives; with `weights_first` a
+    weight's gradient is made before that of the input where the latter needs no reduction; without `hooks` the
+    host's time per module is not counted. `groups` says which calls share a communicator. `value_hop` says how
+    values are coded on their way through the model, `exchange_hop` how they are between stages (their axes are not
+    looked at); `compression` names the policy that both are of. `cross_entropy` says how the loss is formed where
+    classes are cut. With `overlaps_statistics`, what is gathered of all samples for later steps, and what is done
+    with it, has a lane of its own. In `product_pieces` activations are gathered and scattered beside the products
+    that read or make them; with `batch_first` others are copied in their order. With `gathers_inputs_again` a
+    backward gathers the inputs of products, else it keeps what the forward, or its recomputation, gathered.
 
     `weight`, `copy`, `accumulator`, `optimizer` name the axes over which the state is Flat; a gradient accumulator is
     Partial over the data axes that it is not Flat over. `hops` gives the route of each kind of move. Gradients of
@@ -119,6 +119,7 @@ class Plan:
     overlapped: frozenset[Purpose] | None = None
     gathers_again: bool = True
     buckets: bool = True
+    reduces_each_use: bool = False
     weights_first: bool = False
     groups: Groups = "world"
     hooks: bool = True

@@ -292,6 +292,7 @@ def _axonn(name: str, options: AxonnOptions, mesh: Mesh) -> Plan:
         overlapped=frozenset(purpose for is_on, purpose in flags if is_on),
         gathers_again=options.gather_again,
         buckets=False,
+        reduces_each_use=bool(z),  # its reduction is the backward of its gather (`ForwardGather_BackwardReduceScatter`)
         weights_first=options.ors,
         hooks=False,
         groups="axes" if options.gather_again else "lane",  # the main branch has one group for Z

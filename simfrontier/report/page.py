@@ -10,7 +10,7 @@ from simfrontier.report.drawing import key
 from simfrontier.report.figures.breakdown import PARTS, step_bars
 from simfrontier.report.figures.links import WHOLE, drawn_use, scale_end, use_over_time
 from simfrontier.report.figures.memory import areas
-from simfrontier.report.figures.scaling import PublishedPoint, efficiencies, rates, step_times, zoomed
+from simfrontier.report.figures.scaling import PublishedPoint, efficiencies, has_beyond, rates, step_times, zoomed
 from simfrontier.report.figures.timeline import MOST, SHORT, bars
 from simfrontier.report.figures.traffic import PARTS as TRAFFIC_PARTS, traffic_bars
 from simfrontier.report.findings.compression import compression_of
@@ -142,6 +142,7 @@ def _headline(found: StudyFindings, view: StudyView) -> str:
         banded=any(one.sampled_step_s for one in fitting),
         num_samples=found.probability.num_samples,
         starred=_starred(found) if published else "",
+        has_beyond=any(map(has_beyond, charts.values())),
         zoomed=bool(fitting) and zoomed(found.scaling),
         pairs=pairs_in_words(shown) if pair else {},
         pair=pair,

@@ -43,7 +43,9 @@ def tuning_page(outcome: TuningOutcome) -> str:
         colours=COLOURS,
         kind_of=kind_of,
         parts={
-            key: part for key, part in PARTS.items() if any(one.parts[key] >= LEAST * one.step_s for one in simulated)
+            key: part
+            for key, part in PARTS.items()
+            if any(one.parts[key] >= LEAST * one.nominal_s for one in simulated)
         },
         best_parts=shown_parts(outcome.time.parts),
         dimensions=DIMENSIONS,

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from simfrontier.errors import InputError, wrong
-from simfrontier.machine import load_machine
+from simfrontier.machine import catalog, load_machine
 from simfrontier.runs.rules import Told
 from simfrontier.runs.table import Run
 
@@ -34,9 +34,10 @@ def devices_of(run: Run, machine: str) -> int:
 def network_of(said: Told) -> dict[str, float]:
     """Numbers of the machine's file that the network of the run's nodes is."""
     known = said.table("network")
-    if not known:
+    name = said.table("machine")["name"]
+    if not known or name not in catalog():  # a file of one's own says its network itself
         return {}
-    machine = load_machine(said.table("machine")["name"])
+    machine = load_machine(name)
     nics = max(1, len(machine.node.nic_device))
     if "edr_links" in known:
         total = known["edr_links"] * 100.0

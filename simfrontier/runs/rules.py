@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Final, Self
@@ -13,9 +14,11 @@ from pydantic import AfterValidator, Field, model_validator
 from simfrontier.errors import InputError
 from simfrontier.io import Strict, Text, read_toml, typed
 from simfrontier.records import dataclass
+from simfrontier.runs.switches import without_off
 from simfrontier.runs.table import COLUMNS, OPTIONAL, Run
 
 RULES: Final = Path(__file__).parent / "readings.toml"
+OFF: Final = "off"  # beside the columns: the flags that plan and precision turn off, which these do not hold then
 UNKNOWN: Final = 0.05  # spread of a step by one thing that is not told, where a rule says nothing else
 _NUMBER: Final = re.compile(r"[0-9][0-9,]*")
 _DIGITS: Final = 30  # of a number, and commas: far more than anybody means
@@ -66,7 +69,7 @@ class Rule(Strict):
     @model_validator(mode="after")
     def _known(self) -> Self:
         for column in self.where:
-            if column not in (*COLUMNS, *OPTIONAL):
+            if column not in (*COLUMNS, *OPTIONAL, OFF):
                 raise ValueError(f"where: a column of the table, got {column!r}; allowed: {', '.join(COLUMNS)}")
         return self
 
@@ -117,7 +120,9 @@ def load_rules(path: Path = RULES) -> tuple[Rule, ...]:
 
 
 def told(run: Run, rules: Sequence[Rule]) -> Told:
-    """What rules make of a run. Raises InputError for a number that is too long."""
+    """What rules make of a run; flags that are off are column `off`, and in no other one. Raises InputError for a
+    number that is too long."""
+    run = _with_flags(run)
     values: dict[str, dict[str, Any]] = {}
     assumed: list[Unknown] = []
     for rule in rules:
@@ -136,6 +141,13 @@ def told(run: Run, rules: Sequence[Rule]) -> Told:
         if rule.assumed is not None:
             assumed.append(Unknown(text=rule.assumed, spread=rule.spread))
     return Told(values=values, assumed=tuple(assumed))
+
+
+def _with_flags(run: Run) -> Run:
+    read = {column: without_off(run[column]) for column in ("plan", "precision", "notes")}
+    on = {column: text for column, (text, _) in read.items()}
+    off = "; ".join(read[column][1] for column in ("plan", "precision") if read[column][1])
+    return replace(run, cells={**run.cells, **on, OFF: off})
 
 
 def _value(text: str) -> Any:

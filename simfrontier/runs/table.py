@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from simfrontier.errors import InputError
+from simfrontier.inputfile import open_input
 from simfrontier.measured import Line, read_lines
 from simfrontier.records import dataclass
 
@@ -76,8 +77,8 @@ def _about(text: str) -> float:
 def is_of_runs(path: Path) -> bool:
     """Whether a CSV file has the columns of runs and not those of collectives."""
     try:
-        with path.open(encoding="utf-8-sig", errors="replace") as file:
-            first = file.read(MOST_HEAD).partition("\n")[0]
+        with open_input(path) as file:
+            first = file.read(MOST_HEAD).decode("utf-8-sig", errors="replace").partition("\n")[0]
     except OSError:
         return False
     names = {name.strip().strip('"') for name in first.split(",")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +28,7 @@ def scenario_beside(
         return None
     path = folder / table.scenario
     try:
-        other = load(path if path.is_file() else Path(table.scenario))
+        other = load(path if os.path.lexists(path) else Path(table.scenario))
     except InputError as error:
         raise error.within(key=(TABLE, "scenario")) from None
     if table.plan is not None and table.plan not in other.plans:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -58,7 +59,7 @@ def _topology(table: NodesTable, machine: Machine, folder: Path) -> tuple[tuple[
         return (), ()
     beside = folder / table.topology
     try:
-        read = read_topology(beside if beside.is_file() else Path(table.topology))
+        read = read_topology(beside if os.path.lexists(beside) else Path(table.topology))
     except InputError as error:
         raise error.within(key=(TABLE, "topology")) from None
     group_of = read.groups(table.group_level)

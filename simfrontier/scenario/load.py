@@ -18,6 +18,7 @@ from simfrontier.errors import InputError, Key, near, nearest, shown, unknown_ke
 from simfrontier.io import Strict, read_toml, typed
 from simfrontier.limits import CASES, STEPS_APART
 from simfrontier.machine import Machine, Perturbation, SizeError, catalog, load_machine
+from simfrontier.not_modelled import not_modelled
 from simfrontier.plan import Engine, Options
 from simfrontier.records import dataclass
 from simfrontier.scenario.beside import scenario_beside
@@ -126,13 +127,17 @@ class Scenario:
         """The scenario for a plan at a size: by its table `at`, and with the machine, engine and options that the
         plan's stack makes of it."""
         here = self.at(num_devices)
-        stack = here.stack_of(here.plans[plan].family) if plan in here.plans else None
-        if stack is None or here.stack is not None:
-            return here
-        document = {**here.document, "plans": {plan: here.document["plans"][plan]}}
-        searches = {name: search for name, search in here.searches.items() if name == plan}
+        return here.of_family(here.plans[plan].family, (plan,)) if plan in here.plans else here
+
+    def of_family(self, family: str, plans: Collection[str] = ()) -> Scenario:
+        """The scenario as plans of a family have it, by the stack of that family; of its own plans with these alone."""
+        stack = self.stack_of(family)
+        if stack is None or self.stack is not None:
+            return self
+        document = {**self.document, "plans": {plan: self.document["plans"][plan] for plan in plans}}
+        searches = {plan: search for plan, search in self.searches.items() if plan in plans}
         try:
-            return replace(here, document=document, searches=searches).under(stack)
+            return replace(self, document=document, searches=searches).under(stack)
         except InputError as error:
             raise error.within(self.where) from None
 
@@ -229,7 +234,7 @@ def load_scenario(
     Raises InputError: one line that names the file, the key, what was got and what is allowed.
     """
     path = Path(path)
-    if not os.path.exists(path):  # which says no of a name that is too long, too
+    if not os.path.lexists(path):  # which says no of a name that is too long, too
         raise InputError(_no_file(path), where=str(path))
     if path.is_dir():
         raise InputError(f"a folder; {_allowed(path.glob('*.toml'))}", where=str(path))
@@ -332,9 +337,11 @@ def _keys_of(table: str) -> tuple[str, ...]:
 
 
 def _unknown(key: str) -> InputError:
-    """Of a key whose first part is no table: with the whole name of the key that ends so, or else like it."""
+    """The fault of a key whose first part is no table: it is not modelled yet, or the nearest key, by its last part."""
     from simfrontier.scenario.keys import scenario_keys
 
+    if absent := next(filter(None, map(not_modelled, key.split("."))), None):
+        return InputError(f"unknown key; {absent}", key=(key,))
     last = key.rpartition(".")[2]
     names = [each.name for each in scenario_keys()]
     same = [name for name in names if name.rpartition(".")[2] == last]
@@ -495,7 +502,7 @@ def _with_stack(scenario: Scenario) -> Scenario:
 def _beside(where: str, name: str) -> str:
     """A TOML file of the user's own is looked for beside the scenario first, then from the working folder."""
     beside = Path(where).parent / name
-    return str(beside) if name.endswith(".toml") and beside.is_file() else name
+    return str(beside) if name.endswith(".toml") and os.path.lexists(beside) else name
 
 
 def _refuse_names(file: ScenarioFile, named: Collection[str]) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from simfrontier.errors import InputError, Key, dotted, nearest, shown, unknown, unknown_key
+from simfrontier.errors import InputError, Key, dotted, meant, shown, unknown, unknown_key
 from simfrontier.io import Names, Strict, checked
 from simfrontier.plan import (
     DATA_AXES,
@@ -146,7 +146,7 @@ def _data_options(value: Any, plan: Key) -> Options:
     family = table.get("family") if isinstance(table, dict) else None
     if not isinstance(family, str) or family not in ZERO:
         got = family if isinstance(table, dict) else value
-        raise InputError(f"got {shown(got)}, which is no family of the data axes; {nearest(str(got), ZERO)}", key=place)
+        raise InputError(f"got {shown(got)}, which is no family of the data axes; {meant(str(got), ZERO)}", key=place)
     return read_options(ZERO[family][0], table, place, DATA_AXES)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,7 +44,7 @@ def _read(spread: Spread, folder: Path, number: int) -> Spread:
 
     beside = folder / spread.table
     try:
-        lines = read_lines(beside if beside.is_file() else Path(spread.table), (COLUMN,))
+        lines = read_lines(beside if os.path.lexists(beside) else Path(spread.table), (COLUMN,))
         if fault := ENTRIES.fault(len(lines)):
             raise InputError(fault)
         listed = tuple(line.above_zero(COLUMN, "a factor above 0") for line in lines)

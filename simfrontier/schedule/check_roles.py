@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from simfrontier.schedule.ir import Compute, Ref, Tensor
+from simfrontier.schedule.kinds import GRADIENT_ROLES
 
 Fault = tuple[str, str]  # what was expected, what was found
 
@@ -14,7 +15,7 @@ _SUMS: Final = frozenset({"gradient", "accumulator", "encoded"})  # of a weight'
 _WORK: Final = {
     "reads": frozenset({"activation", "weight", "copy", "gathered", "state", "constant", "token"}),
     "writes": frozenset({"activation", "gradient", "state", "token"}),
-    "accumulates": frozenset({"accumulator"}),
+    "accumulates": GRADIENT_ROLES,
 }
 
 

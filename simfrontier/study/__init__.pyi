@@ -1,3 +1,4 @@
+from .advice import advice_on as advice_on, shortage as shortage
 from .export_format import ExportFormat as ExportFormat
 from .neighbour import neighbour_of as neighbour_of
 from .outcome import (
@@ -7,6 +8,7 @@ from .outcome import (
     TIMES as TIMES,
     Cell as Cell,
     PlanOutcome as PlanOutcome,
+    advised as advised,
     outcome_of as outcome_of,
     run_case as run_case,
 )

@@ -32,6 +32,7 @@ from simfrontier.records import dataclass
 from simfrontier.scenario import Case, Scenario
 from simfrontier.simulation import Fidelity, MemoryTimeline, SimulatedStep, fullest
 from simfrontier.stack import NONE as NO_STACK
+from simfrontier.study.advice import advice_on
 from simfrontier.study.over_steps import different, mean_row
 from simfrontier.study.schedule_cache import BuiltSchedule, ScheduleCache, simulated
 from simfrontier.trace import TraceFile
@@ -117,8 +118,9 @@ class PlanOutcome:
     what all ranks fill. `softmaxes`: of a scenario that names their kernels or ways.
 
     `samples_s`: sampled step times, paired with those of other plans at the same size (see analysis.uncertainty); None
-    where the plan does not fit, nothing is known to be uncertain, or no samples are wanted. `waits`: waiting in these
-    samples, where the plan is drawn and devices are known to differ.
+    where the plan does not fit, nothing is known to be uncertain, or no samples are wanted. `advice`: what to try with
+    a plan that does not fit, or whose grid was left at its default. `waits`: waiting in these samples, where the plan
+    is drawn and devices are known to differ.
     """
 
     plan: str
@@ -132,6 +134,7 @@ class PlanOutcome:
     gathers: Gathers | None
     softmaxes: Softmaxes | None
     samples_s: Floats | None = field(compare=False)
+    advice: tuple[str, ...] = ()
     waits: Waits | None = field(default=None, compare=False)
     trace: TraceFile | None = field(default=None, compare=False)
     link_use: LinkUse | None = field(default=None, compare=False)
@@ -160,7 +163,12 @@ def run_case(
         outcome = replace(
             outcome, row=mean_row(rows, shown, TIMES, (*RATES, *NOMINAL_RATES)), samples_s=None, waits=None
         )
-    return outcome
+    return advised(scenario, case, outcome)
+
+
+def advised(scenario: Scenario, case: Case, outcome: PlanOutcome) -> PlanOutcome:
+    """The outcome of a case with advice on its grid and its memory."""
+    return replace(outcome, advice=advice_on(scenario, case, int(outcome.row["peak_memory_bytes"]), outcome.at_peak))
 
 
 def outcome_of(

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from simfrontier.records import dataclass
 from simfrontier.scenario import Scenario
 from simfrontier.simulation import Fidelity
+from simfrontier.study.advice import shortage
 from simfrontier.study.outcome import COLUMNS, MORE_COLUMNS, TIMES, PlanOutcome, run_case
 from simfrontier.study.schedule_cache import ScheduleCache
-from simfrontier.units import written
 from simfrontier.workers import Local, PerProcess, Workers
 
 if TYPE_CHECKING:
@@ -105,6 +105,7 @@ def completed(scenario: Scenario, outcomes: list[PlanOutcome]) -> list[PlanOutco
         row["scaling_efficiency"] = own / base
         size = outcome.devices
         row["speedup"] = pace.get((outcome.plan, size), math.nan) / pace.get((first, size), math.nan)
+        row["note"] = "; ".join(outcome.advice)
         if not row["fits"]:
             row["note"] = _too_big(scenario, outcome, outcomes)
             row.update(dict.fromkeys(TIMES, ""))
@@ -124,15 +125,13 @@ def _capacity_bytes(scenario: Scenario, outcome: PlanOutcome) -> float:
 def _too_big(scenario: Scenario, outcome: PlanOutcome, outcomes: list[PlanOutcome]) -> str:
     """What is too big, and what would fit at this size or where this plan would fit."""
     need, have = int(outcome.row["peak_memory_bytes"]), _capacity_bytes(scenario, outcome)
-    largest = sorted(outcome.at_peak.items(), key=lambda item: -item[1])[:2]
-    parts = ", ".join(f"{name} {written(size, 'bytes')}" for name, size in largest)
     others = [o.plan for o in outcomes if o.devices == outcome.devices and o.row["fits"]]
     sizes = [o.devices for o in outcomes if o.plan == outcome.plan and o.row["fits"]]
-    advice = []
+    advice = [*outcome.advice]
     if sizes:
         advice.append(f"this plan fits from {min(sizes)} devices on")
     if others:
         advice.append(f"at {outcome.devices} devices these fit: {', '.join(others)}")
-    if not advice:
+    if not sizes and not others:
         advice.append("no plan of this scenario fits at this size")
-    return f"needs {written(need, 'bytes')} of {written(have, 'bytes')} ({parts}); {'; '.join(advice)}"
+    return f"{shortage(need, have, outcome.at_peak)}; {'; '.join(advice)}"

@@ -20,11 +20,6 @@ from .indices import Indices as Indices
 from .keys import is_of_plan as is_of_plan
 from .replayed_columns import REPLAY as REPLAY, REPLAY_ERROR as REPLAY_ERROR
 from .rows import PointRunner as PointRunner
-from .runner import (
-    Progress as Progress,
-    StoppedError as StoppedError,
-    SweepOutcome as SweepOutcome,
-    run_sweep as run_sweep,
-)
+from .runner import Progress as Progress, SweepOutcome as SweepOutcome, run_sweep as run_sweep
 from .study import Point as Point, SweepStudy as SweepStudy, load_study as load_study, study_of as study_of
 from .until import parse_until as parse_until

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,6 +14,7 @@ from typing import Any
 from simfrontier import __version__
 from simfrontier.collectives import load_library
 from simfrontier.errors import InputError
+from simfrontier.inputfile import open_input
 from simfrontier.io import read_toml
 from simfrontier.limits import NAME
 from simfrontier.machine import load_machine
@@ -77,7 +79,7 @@ class Digests:
         found = next((path for path in (Path(folder) / text, Path(text)) if _is_file(path)), None)
         if found is None:
             return None
-        with found.open("rb") as file:
+        with open_input(found) as file:
             sums = [hashlib.file_digest(file, "sha256").hexdigest()]
         if found.suffix == ".toml" and depth < DEEPEST:
             try:
@@ -114,7 +116,7 @@ def _provenance(machine: str | None, library: str | None, stack: str | None, fol
 
 def _beside(folder: str, name: str) -> str:
     path = Path(folder) / name
-    return str(path) if name.endswith(".toml") and path.is_file() else name
+    return str(path) if name.endswith(".toml") and os.path.lexists(path) else name
 
 
 def _texts(value: Any) -> Iterator[str]:

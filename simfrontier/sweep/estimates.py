@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Hashable
 from typing import Final
 
 from simfrontier.cost import Prices
 from simfrontier.errors import InputError
-from simfrontier.io import frozen
 from simfrontier.scenario import Scenario
 from simfrontier.tuning import Estimate, SmallSchedules, estimate
 
@@ -16,10 +13,10 @@ MOST_MACHINES: Final = 8  # of which small schedules are kept, those that were a
 
 
 class Estimates:
-    """Estimates in closed form; small schedules are kept by all that they depend on beside the plan."""
+    """Estimates in closed form; small schedules are kept with all that their prices depend on."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[Hashable, SmallSchedules] = OrderedDict()
+        self._known: list[tuple[object, SmallSchedules]] = []  # the one that was asked for last comes last
 
     def of(self, scenario: Scenario, plan: str, devices: int) -> Estimate | None:
         """Of a plan at a size; None where it cannot be made or estimated, or leaves options open."""
@@ -33,12 +30,9 @@ class Estimates:
 
     def _small_schedules(self, scenario: Scenario, devices: int) -> SmallSchedules:
         file = scenario.file
-        perturbation = frozen(file.model_dump(include={"perturbation"}))
-        key = (devices, scenario.machine, scenario.library, file.run.placement, perturbation)
-        if key not in self._known:
-            prices = Prices(scenario.machine, scenario.library, devices, file.perturbation, file.run.placement)
-            self._known[key] = SmallSchedules(prices)
-            if len(self._known) > MOST_MACHINES:
-                self._known.popitem(last=False)
-        self._known.move_to_end(key)
-        return self._known[key]
+        given = scenario.machine, scenario.library, devices, file.perturbation, file.run.placement
+        small = next((each for known, each in self._known if known == given), None)
+        kept = [pair for pair in self._known if pair[1] is not small]
+        small = small or SmallSchedules(Prices(*given))
+        self._known = [*kept, (given, small)][-MOST_MACHINES:]
+        return small

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from simfrontier.errors import InputError
+from simfrontier.inputfile import open_input
 from simfrontier.limits import SWEEP_RECORD
 from simfrontier.wholefile import NO_LINKS, write_all, write_durable
 
@@ -129,7 +130,7 @@ def _entry(content: bytes) -> bytes:
 
 def _contents(path: Path) -> Iterator[tuple[int, bytes]]:
     """Place and content of each entry, up to the first that is not whole."""
-    with path.open("rb") as file:
+    with open_input(path) as file:
         place = 0
         while len(head := file.read(HEAD.size)) == HEAD.size:
             length, digest = HEAD.unpack(head)

@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from simfrontier.errors import InputError, SimfrontierError
+from simfrontier.errors import InputError, StoppedError
 from simfrontier.records import dataclass
 from simfrontier.simulation import Fidelity
 from simfrontier.sweep.columns import result_table
@@ -30,12 +30,6 @@ MOST_TOGETHER = (
 WINDOW = 4_096  # points that are held at once, to find those of the same schedules
 PARTS = 4  # of what each worker would have of the points that are left: its next batch
 _mine: list[PointRunner] = []  # of a worker process
-
-
-class StoppedError(SimfrontierError):
-    """A sweep was stopped by Ctrl-C; what was simulated is kept."""
-
-    exit_code = 130
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,8 +162,8 @@ class _Run:
                 work, batches = run_batch, batches_of(self._study.points(), digests, new, workers.num_workers)
             for _, (content, rows_of, refused) in workers.as_done(work, ((batch,) for batch in batches)):
                 self._keep(content, rows_of, refused)
-        except KeyboardInterrupt:
-            raise StoppedError(f"stopped; {self._words()}") from None
+        except KeyboardInterrupt as stop:
+            raise StoppedError(f"stopped; {self._words()}", stop) from None
         except LostError as error:
             raise type(error)(f"{error}; {self._words()}") from None
         except JournalError as error:

@@ -12,12 +12,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from simfrontier.errors import InputError
-from simfrontier.io import on_base, read_toml
-from simfrontier.machine import CATALOG, Machine, catalog, load_machine
+from simfrontier.machine import Machine, catalog, catalog_name, document_of, load_machine
 from simfrontier.records import dataclass
 from simfrontier.topology.counted_links import links_per_class
 from simfrontier.topology.derived_rings import chains_of, joins_of, rings_of, undirected
-from simfrontier.topology.device_arch import ARCHES, arch_of_machine, unknown_arch
+from simfrontier.topology.device_arch import ARCHES, DeviceArch, arch_of_machine, unknown_arch
 from simfrontier.topology.nearest_nics import PlacedNics, placed_nics
 from simfrontier.topology.node_topology import NodeTopology, Pair
 from simfrontier.topology.pci import nearest_pci
@@ -37,14 +36,13 @@ class MachineDocument:
 
 
 def machine_document(topology: NodeTopology, base: str, name: str, where: str) -> MachineDocument:
-    """The machine `name` whose node is that of the XML `where`, on a machine of the catalog. Raises InputError where
-    there is no such machine, or a machine file cannot hold the node."""
+    """The machine `name` whose node is that of the XML `where`, on a machine of the catalog or a file of one's own.
+    Raises InputError where there is no such machine, or a machine file cannot hold the node."""
     if not topology.links_known:
         text = "no gpu elements, so that links between devices are not known; allowed: a file of NCCL_TOPO_DUMP_FILE"
         raise InputError(text, where=where)
-    machine = load_machine(base)
-    below = on_base(read_toml(CATALOG / f"{base}.toml", "machine file"), CATALOG, catalog(), "machine")
-    made = _Made(topology, machine, below, where)
+    machine, below = load_machine(base), document_of(base)
+    made = _Made(topology, machine, arch_of_machine(catalog_name(base)), below, where)
     made.nodes()
     made.inside()
     made.outside()
@@ -53,9 +51,10 @@ def machine_document(topology: NodeTopology, base: str, name: str, where: str) -
 
 
 def _on(base: str, below: Document, wanted: Document) -> Document:
-    """What differs from the base; all of it where something of the base must not be there."""
+    """What differs from a base of the catalog; all of it where something of the base must not be there, and on a file
+    of one's own, which may move."""
     head = {key: wanted[key] for key in ("name", "title")}
-    differs = _difference(below, wanted)
+    differs = _difference(below, wanted) if base in catalog() else None
     return {**head, **wanted} if differs is None else {**head, "base": base, **differs}
 
 
@@ -82,7 +81,9 @@ def _number(value: float, kind: str, source: str) -> Document:
 class _Made:
     """The document while it is made, table by table."""
 
-    def __init__(self, topology: NodeTopology, base: Machine, below: Document, where: str) -> None:
+    def __init__(
+        self, topology: NodeTopology, base: Machine, base_arch: DeviceArch | None, below: Document, where: str
+    ) -> None:
         self.topology, self.base, self.where = topology, base, where
         self.document = copy.deepcopy(below)
         self.left_out: list[str] = []
@@ -90,7 +91,7 @@ class _Made:
         self._used: set[str] = set()
         self._node: Document = {}
         preferred = base.node.nic_device if base.devices_per_node == len(topology.devices) else ()
-        of_base = arch_of_machine(base.name) or unknown_arch(topology.medium)
+        of_base = base_arch or unknown_arch(topology.medium)
         self._counts = links_per_class(base, of_base) if of_base == topology.arch else {}  # of the same devices alone
         self._nics = placed_nics(topology, preferred)
         if of_base != topology.arch:

@@ -15,6 +15,7 @@ from simfrontier.io import frozen
 from simfrontier.scenario import Case, Scenario, options_of
 from simfrontier.schedule import peak_bytes
 from simfrontier.simulation import SimulatedStep, memory_of_role
+from simfrontier.stack import NONE as NO_STACK
 from simfrontier.study import BuiltSchedule, ScheduleCache, schedule_of_case, simulated
 from simfrontier.tuning.layer_states import LayerStates
 from simfrontier.tuning.small_steps import SmallSchedules
@@ -26,13 +27,18 @@ PARTS: tuple[str, ...] = ("compute", "inter_node", "intra_node", "package", "cod
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedPlan:
-    """A simulated plan: seconds of the step and of its parts on the critical rank (as `analysis.exposure`), bytes on
-    the fullest rank, and sampled step times (empty where nothing is known to be uncertain)."""
+    """A simulated plan: seconds of the nominal step and of its parts on the critical rank (as `analysis.exposure`),
+    bytes on the fullest rank, and sampled step times (empty where nothing is known to be uncertain)."""
 
-    step_s: float
+    nominal_s: float
     parts: Mapping[str, float]
     peak_bytes: int
     samples_s: tuple[float, ...]
+
+    @property
+    def step_s(self) -> float:
+        """Seconds of the step: the median of its samples."""
+        return self.nominal_s if self.band_s is None else self.band_s[1]
 
     @property
     def band_s(self) -> tuple[float, float, float] | None:
@@ -57,6 +63,11 @@ class PlanOutline:
     too_big: float = 0.0  # bytes of the states of a stage, where these alone do not fit
     fault: str = ""
 
+    @property
+    def needs_bytes(self) -> float:
+        """Bytes on the fullest rank, at least as far as they are known."""
+        return self.too_big if self.estimate is None else self.estimate.peak_bytes
+
 
 @dataclass
 class PlanEvaluator:
@@ -68,25 +79,32 @@ class PlanEvaluator:
     size: int
     states: dict[Hashable, float] = field(default_factory=dict)
     layer_states: LayerStates = field(default_factory=LayerStates)
-    _small_schedules: SmallSchedules | None = None
+    _by_stack: dict[str, tuple[Scenario, SmallSchedules]] = field(default_factory=dict)
 
     def case(self, table: Table, name: str) -> Case:
         """The case of a plan's table. Raises InputError."""
-        return self.scenario.at(self.size).case_with(name, options_of(name, table), self.size)
+        options = options_of(name, table)
+        return self._run_by(options.family)[0].case_with(name, options, self.size)
+
+    def _run_by(self, family: str) -> tuple[Scenario, SmallSchedules]:
+        """The scenario by the stack of a family, and its small schedules."""
+        stack = self.scenario.stack_of(family)
+        name = NO_STACK if stack is None else stack.name
+        if name not in self._by_stack:
+            here = self.scenario.at(self.size).of_family(family)
+            prices = Prices(here.machine, here.library, self.size, here.file.perturbation, here.file.run.placement)
+            self._by_stack[name] = here, SmallSchedules(prices)
+        return self._by_stack[name]
 
     def outline(self, table: Table, name: str) -> PlanOutline:
         """The estimate of a plan."""
         case = self.case(table, name)
         least = self._states_bytes(case, table)
-        if least > self.scenario.machine.device.hbm_bytes:
+        here, small = self._run_by(case.options.family)
+        if least > here.machine.device.hbm_bytes:
             return PlanOutline(estimate=None, too_big=least)
-        if self._small_schedules is None:
-            here = self.scenario
-            self._small_schedules = SmallSchedules(
-                Prices(here.machine, here.library, self.size, here.file.perturbation, here.file.run.placement)
-            )
         try:
-            return PlanOutline(estimate=estimate(case, self._small_schedules))
+            return PlanOutline(estimate=estimate(case, small))
         except InputError as error:
             return PlanOutline(estimate=None, fault=str(error))
 
@@ -101,7 +119,8 @@ class PlanEvaluator:
         """The simulated plan; `seed_of` names the stream of what its samples have of their own. The
         schedule is not checked: that is done for the best plan."""
         try:
-            return self._simulate(self.case(table, name), seed_of)
+            case = self.case(table, name)
+            return self._simulate(self._run_by(case.options.family)[0], case, seed_of)
         except InputError as error:
             return PlanFault(why=str(error))
 
@@ -113,22 +132,23 @@ class PlanEvaluator:
             built = ScheduleCache().of_case(self.scenario, case)
         else:
             built = BuiltSchedule(schedule=schedule_of_case(self.scenario, case))
-        return time_spent(simulated(self.scenario, built, self.scenario.file.run.fidelity))
+        here = self._run_by(case.options.family)[0]
+        return time_spent(simulated(here, built, here.file.run.fidelity))
 
     def own(self, plan: str) -> SimulatedPlan | PlanFault:
         """A plan of the scenario itself, simulated."""
         try:
-            return self._simulate(self.original.case(plan, self.size), plan)
+            return self._simulate(self.original.of(plan, self.size), self.original.case(plan, self.size), plan)
         except InputError as error:
             return PlanFault(why=error.below(("plans", plan)))
 
-    def _simulate(self, case: Case, seed_of: str) -> SimulatedPlan:
-        schedule = schedule_of_case(self.scenario, case)
-        step = simulated(self.scenario, BuiltSchedule(schedule=schedule), self.scenario.file.run.fidelity)
-        wanted = self.scenario.file.uncertainty
+    def _simulate(self, here: Scenario, case: Case, seed_of: str) -> SimulatedPlan:
+        schedule = schedule_of_case(here, case)
+        step = simulated(here, BuiltSchedule(schedule=schedule), here.file.run.fidelity)
+        wanted = here.file.uncertainty
         samples = sampled_step_s(step, seed_of, wanted.samples if step.may_be_sampled else 0, wanted.seed)
         return SimulatedPlan(
-            step_s=step.step_s,
+            nominal_s=step.step_s,
             parts=_parts(exposure(step)),
             peak_bytes=_fullest_bytes(step),
             samples_s=() if samples is None else tuple(samples.tolist()),
@@ -169,7 +189,10 @@ def simulated_of(known: Mapping[str, Any]) -> SimulatedPlan | PlanFault:
     parts = {name: _number(known["parts"][name]) for name in PARTS}
     samples = tuple(_number(value) for value in known["samples_s"])
     return SimulatedPlan(
-        step_s=_number(known["step_s"]), parts=parts, peak_bytes=int(_number(known["peak_bytes"])), samples_s=samples
+        nominal_s=_number(known["nominal_s"]),
+        parts=parts,
+        peak_bytes=int(_number(known["peak_bytes"])),
+        samples_s=samples,
     )
 
 

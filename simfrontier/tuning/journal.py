@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from simfrontier.errors import InputError, SimfrontierError
+from simfrontier.inputfile import open_input
 from simfrontier.limits import JOURNAL_FILE, JOURNAL_LINE
 from simfrontier.wholefile import NO_LINKS, write_all, write_whole
 from simfrontier.workers import LostError
@@ -123,7 +124,7 @@ def _read(path: Path, digest: str, readers: Readers) -> dict[tuple[str, str], An
     if not path.is_file():
         return known
     try:
-        with path.open("rb") as file:
+        with open_input(path) as file:
             for number, line in enumerate(_lines(file)):
                 if number == 0:
                     _refuse_another(path, line, digest)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NoReturn, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NoReturn, Protocol
 
 from simfrontier.errors import InputError
-from simfrontier.scenario import Scenario, scenario_of
+from simfrontier.scenario import scenario_of
 from simfrontier.tuning.evaluator import PlanEvaluator, PlanOutline
 from simfrontier.tuning.grids import NothingFitsError
 from simfrontier.tuning.pins import Pins, Value, written
+from simfrontier.tuning.runner import is_too_big
 from simfrontier.tuning.space import TUNED, Candidate, Space
 from simfrontier.units import written as quantity
 
@@ -30,51 +32,61 @@ class SizedCandidate(Protocol):
 
 
 def refuse_empty(
-    space: Space, outlines: Mapping[Candidate, PlanOutline], misfits: Sequence[SizedCandidate]
+    space: Space,
+    outlines: Mapping[Candidate, PlanOutline],
+    misfits: Sequence[SizedCandidate],
+    faults: Mapping[Candidate, str],
 ) -> NoReturn:
-    """Raise InputError where no plan of a space can run, NothingFitsError where none fits into memory: one line with
-    what binds and what would help."""
+    """Raise InputError where no plan of a space can run, NothingFitsError where none that can fits into memory: one
+    line with what binds and what would help. `misfits`: plans that were simulated and do not fit; `faults`: why others
+    could not be simulated."""
     where = f"{space.scenario.where}: tune: at {space.size:,} devices"
     held = f" with {space.pins}" if space.pins.values else ""
     if not outlines:
         common = Counter(space.refused).most_common(1)
         fault = common[0][0] if common else "the pinned dimensions leave nothing: they belong to different families"
         raise InputError(f"{where}: no plan can run{held}: {fault}{_advice(space)}")
-    needs = [
-        (outline.too_big if outline.estimate is None else outline.estimate.peak_bytes, candidate.name)
-        for candidate, outline in outlines.items()
-        if not outline.fault
-    ]
-    needs += [(plan.peak_bytes, plan.candidate.name) for plan in misfits]
+    needs = {
+        candidate: outline.needs_bytes for candidate, outline in outlines.items() if is_too_big(candidate, outline)
+    }
+    needs |= {plan.candidate: plan.peak_bytes for plan in misfits}
+    why = [*faults.values(), *(outline.fault for outline in outlines.values() if outline.fault)]
+    common = Counter(why).most_common(1)
     if not needs:
-        raise InputError(f"{where}: no plan can run{held}: {next(iter(outlines.values())).fault}{_advice(space)}")
-    least, name = min(needs)
-    have = quantity(space.scenario.machine.device.hbm_bytes, "bytes")
+        raise InputError(f"{where}: no plan can run{held}: {common[0][0]}{_advice(space)}")
+    leanest = min(needs, key=lambda candidate: (needs[candidate], candidate.name))
+    others = f"; {len(why):,} more cannot run: {common[0][0]}" if common else ""
     raise NothingFitsError(
-        f"{where}: none of {len(outlines):,} plans fits into memory{held}: the smallest needs at least "
-        f"{quantity(least, 'bytes')} of {have} ({name}){_advice(space)}"
+        f"{where}: none of {len(needs):,} plans fits into memory{held}: the smallest needs at least "
+        f"{quantity(needs[leanest], 'bytes')} of {quantity(leanest.capacity_bytes, 'bytes')} ({leanest.name})"
+        f"{others}{_advice(space)}"
     )
 
 
 def _advice(space: Space) -> str:
-    """The smallest change that opens the space: one pin held to its nearest other value, or more devices."""
+    """The smallest change that opens the space: one pin held to its nearest other value, fused attention, or more
+    devices."""
     evaluator = _evaluator_of(space)
     for name in space.pins.values:
         value = _nearest_value(space, name, evaluator)
         if value is not None:
             return f"; smallest change that opens the space: {name} = {written(value)}"
+    if space.scenario.file.model.attention == "plain":
+        fused = _at(space, {"model.attention": "fused"})
+        if _first_that_fits(fused, _evaluator_of(fused), fused.candidates()) is not None:
+            return '; smallest change that opens the space: model.attention = "fused"'
     for _, other in zip(range(MOST_DOUBLINGS), _larger(space), strict=False):
-        if _first_that_fits(other, _evaluator_of(other)) is not None:
+        if _first_that_fits(other, _evaluator_of(other), other.candidates()) is not None:
             return f"; smallest change that opens the space: {other.size:,} devices"
     if space.pins.values:
         free = Space(space.scenario, space.size, space.batch, Pins({}), space.loss)
-        if _first_that_fits(free, evaluator) is not None:
+        if _first_that_fits(free, evaluator, free.candidates()) is not None:
             return "; no single pin opens the space, all pins left out do"
-    return "; no single change of a pin or of the number of devices opens it"
+    return "; no single change of a pin, of attention or of the number of devices opens it"
 
 
 def _nearest_value(space: Space, name: str, evaluator: PlanEvaluator) -> Value | None:
-    """The value of a dimension nearest to those it is held to with which a plan fits."""
+    """The other value of a dimension nearest to those it is held to with which a plan fits."""
     free = Space(space.scenario, space.size, space.batch, space.pins.without(name), space.loss)
     held = space.pins.values[name]
 
@@ -83,23 +95,24 @@ def _nearest_value(space: Space, name: str, evaluator: PlanEvaluator) -> Value |
             return 0.0
         return min(abs(math.log(value / one)) for one in held if isinstance(one, int) and not isinstance(one, bool))
 
-    fitting = _first_that_fits(free, evaluator, lambda candidate: distance(candidate.value(name)))
+    others = (candidate for candidate in free.candidates() if candidate.value(name) not in held)
+    fitting = _first_that_fits(free, evaluator, others, lambda candidate: distance(candidate.value(name)))
     return None if fitting is None else fitting.value(name)
 
 
 def _larger(space: Space) -> Iterator[Space]:
     size, machine = space.size * 2, space.scenario.machine
     while size <= machine.num_devices:
-        try:
-            grown = _at(space.scenario, size)
-            yield Space(grown, size, space.batch, space.pins, space.loss)
-        except InputError:
-            pass
+        with suppress(InputError):
+            yield _at(space, {}, size)
         size *= 2
 
 
-def _at(scenario: Scenario, size: int) -> Scenario:
-    return scenario_of(scenario.document, scenario.where, devices=(size,), laid_out=False)
+def _at(space: Space, settings: Mapping[str, Any], size: int | None = None) -> Space:
+    """The space of the same plans with other settings of the scenario, or at another size."""
+    scenario, devices = space.scenario, space.size if size is None else size
+    changed = scenario_of(scenario.document, scenario.where, settings, devices=(devices,), laid_out=False)
+    return Space(changed, devices, space.batch, space.pins, space.loss)
 
 
 def _evaluator_of(space: Space) -> PlanEvaluator:
@@ -107,15 +120,17 @@ def _evaluator_of(space: Space) -> PlanEvaluator:
 
 
 def _first_that_fits(
-    space: Space, evaluator: PlanEvaluator, distance: Callable[[Candidate], float] = lambda _: 0.0
+    space: Space,
+    evaluator: PlanEvaluator,
+    candidates: Iterable[Candidate],
+    distance: Callable[[Candidate], float] = lambda _: 0.0,
 ) -> Candidate | None:
-    """The plan that fits with the least distance, the leanest first; of so many that are tried. `evaluator`: of the
-    space's scenario and size."""
-    candidates = sorted(space.candidates(), key=lambda candidate: (distance(candidate), *_lean(candidate)))
-    capacity = space.scenario.machine.device.hbm_bytes
-    for candidate in candidates[:MOST_TRIED]:
+    """The plan of a space's candidates that fits with the least distance, the leanest first; of so many that are tried.
+    `evaluator`: of the space's scenario and size."""
+    ordered = sorted(candidates, key=lambda candidate: (distance(candidate), *_lean(candidate)))
+    for candidate in ordered[:MOST_TRIED]:
         outline = evaluator.outline(candidate.table, TUNED)
-        if outline.estimate is not None and outline.estimate.peak_bytes <= capacity:
+        if outline.estimate is not None and outline.estimate.peak_bytes <= candidate.capacity_bytes:
             return candidate
     return None
 

@@ -28,8 +28,13 @@ class TunedPlan:
 
     @property
     def step_s(self) -> float:
-        """Seconds of the step: simulated, or else estimated."""
+        """Seconds of the step: the median where it was simulated, or else estimated."""
         return self.estimate.step_s if self.simulated is None else self.simulated.step_s
+
+    @property
+    def nominal_s(self) -> float:
+        """The same without variation and errors, as estimates and floors are."""
+        return self.estimate.step_s if self.simulated is None else self.simulated.nominal_s
 
     @property
     def peak_bytes(self) -> float:
@@ -97,18 +102,18 @@ class TuningOutcome:
     @cached_property
     def ruled_out(self) -> int:
         """How many plans that were not simulated cannot be faster than the best, as their floor says."""
-        return len(self.passed_over) + sum(plan.estimate.floor_s > self.best.step_s for plan in self.estimated)
+        return len(self.passed_over) + sum(plan.estimate.floor_s > self.best.nominal_s for plan in self.estimated)
 
     @property
     def headroom(self) -> float:
         """By what share the best step could still be shorter: no plan of the space goes below the lowest floor."""
         floors = [plan.estimate.floor_s for plan in self.estimated]
-        return max(0.0, 1.0 - min(floors, default=self.best.step_s) / self.best.step_s)
+        return max(0.0, 1.0 - min(floors, default=self.best.nominal_s) / self.best.nominal_s)
 
     @property
     def errors(self) -> tuple[float, float]:
         """The least and the most by which simulated steps are longer than estimated, as shares."""
-        off = [plan.simulated.step_s / plan.estimate.step_s - 1.0 for plan in self.simulated if plan.simulated]
+        off = [plan.simulated.nominal_s / plan.estimate.step_s - 1.0 for plan in self.simulated if plan.simulated]
         return min(off), max(off)
 
     @cached_property

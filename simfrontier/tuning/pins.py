@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from simfrontier.errors import InputError, Key, nearest
+from simfrontier.errors import InputError, Key, meant, nearest
 from simfrontier.tuning.states import CODECS, COMPRESSIONS, LEVELS, NAMED, ROUTES
 from simfrontier.workload import Checkpointing, CrossEntropy, Softmax
 
@@ -112,8 +112,8 @@ def pins_of(table: Mapping[str, Value | Sequence[Value]], place: Key = ("tune", 
     for name, given in table.items():
         if name not in DIMENSIONS:
             likely = ALSO_CALLED.get(str(name).lower())
-            meant = f'did you mean "{likely}"?' if likely else nearest(str(name), DIMENSIONS)
-            raise InputError(f"{name!r} is no dimension of a plan; {meant}", key=place)
+            hint = f'did you mean "{likely}"?' if likely else meant(str(name), DIMENSIONS)
+            raise InputError(f"{name!r} is no dimension of a plan; {hint}", key=place)
         several = given if isinstance(given, list | tuple) else (given,)
         if not several:
             raise InputError(f"got nothing; allowed: {_allowed(name)}", key=(*place, name))

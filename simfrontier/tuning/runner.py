@@ -21,19 +21,19 @@ MARGIN = 0.05  # by which estimates may be off more than any that was seen
 Progress = Callable[[str, int, int], None]
 
 
-def is_too_big(outline: PlanOutline, capacity: float) -> bool:
+def is_too_big(candidate: Candidate, outline: PlanOutline) -> bool:
     """Whether a plan is dropped: by its states alone, or by its estimate."""
     if outline.estimate is None:
         return outline.too_big > 0.0
-    return outline.estimate.peak_bytes > SLACK * capacity
+    return outline.estimate.peak_bytes > SLACK * candidate.capacity_bytes
 
 
-def fitting_of(outlines: Mapping[Candidate, PlanOutline], capacity: float) -> list[TunedPlan]:
+def fitting_of(outlines: Mapping[Candidate, PlanOutline]) -> list[TunedPlan]:
     """The plans that may fit, the fastest first."""
     fitting = [
         TunedPlan(candidate=candidate, estimate=outline.estimate)
         for candidate, outline in outlines.items()
-        if outline.estimate is not None and not is_too_big(outline, capacity)
+        if outline.estimate is not None and not is_too_big(candidate, outline)
     ]
     return sorted(fitting, key=lambda plan: (plan.estimate.step_s, plan.candidate.key))
 
@@ -51,17 +51,16 @@ def ordered(kept: list[TunedPlan], fitting: list[TunedPlan], misfits: Sequence[T
 
 
 def _next(rest: Sequence[TunedPlan], kept: Sequence[TunedPlan]) -> list[TunedPlan]:
-    """The plans that are worth a simulation, of those that were not simulated: not below a floor above the fastest (the
-    best estimate, as long as nothing is simulated), and, where some are simulated, with an estimate that would make
-    them the fastest if it were off by `MARGIN` more than any was seen to be."""
+    """The plans that are worth a simulation, of those that were not simulated: all, as long as none that fits was
+    (`kept`); then those with a floor no higher than the fastest of these, and with an estimate that would make them
+    the fastest if it were off by `MARGIN` more than any was seen to be."""
     if not kept:
-        fastest = min(plan.estimate.step_s for plan in rest)
-        return [plan for plan in rest if plan.estimate.floor_s <= fastest]
-    fastest = min(plan.step_s for plan in kept)
+        return [*rest]
+    fastest = min(plan.nominal_s for plan in kept)
     able = [plan for plan in rest if plan.estimate.floor_s <= fastest]
     if len(kept) < LISTED:
         return able[: LISTED - len(kept)]
-    lowest = min(plan.step_s / plan.estimate.step_s for plan in kept)
+    lowest = min(plan.nominal_s / plan.estimate.step_s for plan in kept)
     return [plan for plan in able if plan.estimate.step_s * (lowest - MARGIN) <= fastest]
 
 
@@ -70,7 +69,7 @@ class Runner:
 
     def __init__(self, size: int, workers: TuneWorkers, journal: Journal, progress: Progress) -> None:
         self.size, self.workers, self.journal, self.progress = size, workers, journal, progress
-        self.faulty: list[TunedPlan] = []  # that could not be simulated
+        self.faults: dict[Candidate, str] = {}  # why plans could not be simulated
 
     def first_outlines(self, candidates: Sequence[Candidate]) -> dict[Candidate, PlanOutline]:
         """The estimates of the leanest plan of each core (grid, micro-batch, checkpointing), which has one floor."""
@@ -114,19 +113,24 @@ class Runner:
         return {candidate: outline_of(self.journal.get("outline", candidate.key) or {}) for candidate in candidates}
 
     def best(
-        self, fitting: Sequence[TunedPlan], count: int, capacity: float, before: Sequence[TunedPlan]
+        self, fitting: Sequence[TunedPlan], count: int, before: Sequence[TunedPlan]
     ) -> tuple[list[TunedPlan], tuple[TunedPlan, ...]]:
         """With those simulated `before`, the first plans by their estimates, simulated, until `count` of them fit,
-        twice as many were tried, or no other is likely to be faster (`_next`); and those that do not fit."""
+        twice as many were tried, or no other is likely to be faster (`_next`); and those that do not fit. Where none of
+        twice as many fits, the others follow, those that need least memory first, until one does."""
         kept = list(before)
         misfits: list[TunedPlan] = []
         rest = list(fitting)
-        while rest and len(kept) < count and len(kept) + len(misfits) < 2 * count:
+        while rest and len(kept) < count:
+            if len(kept) + len(misfits) >= 2 * count:
+                if kept:
+                    break
+                rest.sort(key=lambda plan: (plan.estimate.peak_bytes, plan.candidate.key))
             now = _next(rest, kept)[: min(ROUND, count - len(kept))]
             if not now:
                 break
             for plan in self._simulated(now, len(kept) + len(misfits), count):
-                (kept if plan.peak_bytes <= capacity else misfits).append(plan)
+                (kept if plan.peak_bytes <= plan.candidate.capacity_bytes else misfits).append(plan)
             rest = without(rest, now)
         return kept, tuple(misfits)
 
@@ -147,12 +151,12 @@ class Runner:
         for plan in plans:
             simulated = simulated_of(self.journal.get("simulated", plan.candidate.key) or {})
             if isinstance(simulated, PlanFault):
-                self.faulty.append(plan)
+                self.faults[plan.candidate] = simulated.why
             else:
                 out.append(replace(plan, simulated=simulated))
         return out
 
-    def own(self, scenario: Scenario, batch: int, capacity: float) -> tuple[OwnPlan, ...]:
+    def own(self, scenario: Scenario, batch: int) -> tuple[OwnPlan, ...]:
         """The scenario's own plans at this size."""
         out: dict[str, OwnPlan] = {}
         names = []
@@ -178,6 +182,7 @@ class Runner:
             if isinstance(simulated, PlanFault):
                 out[plan] = OwnPlan(name=plan, simulated=None, fits=False, why=simulated.why)
             else:
+                capacity = scenario.of(plan, self.size).machine.device.hbm_bytes
                 out[plan] = OwnPlan(name=plan, simulated=simulated, fits=simulated.peak_bytes <= capacity)
         return tuple(out[plan] for plan in scenario.plans)
 

@@ -32,8 +32,9 @@ class SmallStep:
 
     `floor_s`: the same ends if there were nothing but the model's kernels and the collectives inside layers that they
     wait for, each at its least (`Prices.floor_s`): the same wherever a plan keeps its weights. `embedding_s`, `head_s`:
-    the sums of these over the embedding and the head, in one micro-batch. `busy_s`: seconds that the lane of the
-    kernels works in one micro-batch on average; `aside_s`: that collectives take on other lanes.
+    the sums of these over the embedding and the head, in one micro-batch. `kernels_s`: seconds that the lane of the
+    kernels works until the end of each micro-batch, and of the step. `busy_s`: the last of these, per micro-batch;
+    `aside_s`: seconds that collectives take on other lanes, per micro-batch.
 
     Bytes on a rank: `persistent_bytes` all the time; of buffers at most `peak_bytes` in time, of which weights and
     gradients on their way are `passing_bytes`, and in program order
@@ -45,6 +46,7 @@ class SmallStep:
     floor_s: tuple[float, ...]
     embedding_s: float
     head_s: float
+    kernels_s: tuple[float, ...]
     busy_s: float
     aside_s: float
     persistent_bytes: int
@@ -113,7 +115,6 @@ class SmallSchedules:
 
     prices: Prices
     forms: dict[Hashable, StepForms] = field(default_factory=dict)
-    works: dict[tuple[object, ...], Workload] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.op_times = OpTimes(self.prices)
@@ -143,23 +144,18 @@ class SmallSchedules:
 
     def _forms(self, case: Case, num_micro: int) -> StepForms:
         plan = replace(case.plan, pipeline=None)
-        key = structure_of(self._work(case, FEW_LAYERS[1], 1), plan, case.mesh, case.engine, num_micro)
+        key = structure_of(_work(case, FEW_LAYERS[1], 1), plan, case.mesh, case.engine, num_micro)
         if key not in self.forms:
             batch = case.micro_batch * case.batch_ranks
             two, three = (
-                build(self._work(case, layers, batch), plan, case.mesh, case.engine, num_micro) for layers in FEW_LAYERS
+                build(_work(case, layers, batch), plan, case.mesh, case.engine, num_micro) for layers in FEW_LAYERS
             )
             self.forms[key] = _forms_of(two, three, case, self.op_times)
         return self.forms[key]
 
-    def _work(self, case: Case, num_layers: int, batch: int) -> Workload:
-        shape = replace(case.shape, num_layers=num_layers)
-        if batch > 1:
-            return case.workload_of(shape, batch)
-        key = num_layers, case.checkpointing, case.precision, case.optimizer, case.attention, case.softmax
-        if key not in self.works:
-            self.works[key] = case.workload_of(shape, 1)
-        return self.works[key]
+
+def _work(case: Case, num_layers: int, batch: int) -> Workload:
+    return case.workload_of(replace(case.shape, num_layers=num_layers), batch)
 
 
 def _is_inside(op: Op, case: Case) -> bool:
@@ -247,7 +243,7 @@ def _small(
     passing = {name for name, tensor in schedule.tensors.items() if tensor.role in _PASSING}
     peak_bytes, passing_bytes = _peak_in_time(form, size, start, end, passing)
     ops = form.program.ops
-    busy = sum(s for op, s in zip(ops, times, strict=True) if op.lane == "compute")
+    busy = np.cumsum([s if op.lane == "compute" else 0.0 for op, s in zip(ops, times, strict=True)]).tolist()
     aside = sum(s for op, s in zip(ops, times, strict=True) if op.lane != "compute" and isinstance(op, Collective))
     return SmallStep(
         micro_s=tuple(end[op] for op in form.ends),
@@ -255,7 +251,8 @@ def _small(
         floor_s=tuple(least[op] for op in form.chain_ends),
         embedding_s=of_call.get("embedding", 0.0) + of_call.get("embedding.backward", 0.0),
         head_s=of_call.get("head", 0.0),
-        busy_s=busy / len(form.ends),
+        kernels_s=(*(busy[op] for op in form.ends), busy[-1]),
+        busy_s=busy[-1] / len(form.ends),
         aside_s=aside / len(form.ends),
         persistent_bytes=sum(
             size[name] * (num_layers if tensor.per_layer else 1)

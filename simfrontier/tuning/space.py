@@ -14,6 +14,7 @@ from simfrontier.errors import InputError
 from simfrontier.plan import DATA_AXES, TensorOptions
 from simfrontier.scenario import Case, Scenario, mesh_of, options_of
 from simfrontier.schedule import Mesh
+from simfrontier.stack import NONE as NO_STACK
 from simfrontier.tuning.lossy import LossyPolicy
 from simfrontier.tuning.pins import FAMILIES, Pins
 from simfrontier.tuning.states import StateSharding, point_on, points
@@ -26,7 +27,8 @@ Grid = Mapping[str, int | bool | str]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Candidate:
-    """One plan of the space. `grid`: its keys beside those of the data axes; `states`: what it does on these."""
+    """One plan of the space. `grid`: its keys beside those of the data axes; `states`: what it does on these; `stack`:
+    the name of what it is run by, which leaves `capacity_bytes` of a device to its tensors."""
 
     family: str
     grid: Grid
@@ -35,6 +37,8 @@ class Candidate:
     checkpointing: str
     case: Case = field(compare=False, repr=False)
     table: Mapping[str, Any] = field(compare=False, repr=False)
+    stack: str
+    capacity_bytes: float
 
     @cached_property
     def key(self) -> str:
@@ -45,7 +49,7 @@ class Candidate:
     def core(self) -> tuple[object, ...]:
         """What says how fast it could be at best: all but who keeps which states."""
         kernel = self.value("softmax")
-        return self.family, *sorted(self.grid.items()), self.micro_batch, self.checkpointing, kernel
+        return self.family, self.stack, *sorted(self.grid.items()), self.micro_batch, self.checkpointing, kernel
 
     def __hash__(self) -> int:
         return hash(self.key)
@@ -116,6 +120,7 @@ class Space:
     pins: Pins
     loss: LossyPolicy
     refused: list[str] = field(default_factory=list)
+    _of_family: dict[str, Scenario] = field(default_factory=dict)
 
     def candidates(self) -> Iterator[Candidate]:
         """The plans that divide devices, model and batch; from the plainest to the most divided."""
@@ -130,9 +135,10 @@ class Space:
                 self._micro_batches(ranks), self._checkpointings(), self._kernels()
             ):
                 table = {**keys, "micro_batch": micro, "checkpointing": checkpointing, **more}
-                if self.scenario.stack is not None:
-                    table = self.scenario.stack.plan(table)
-                case = self._tried(table)
+                here = self._run_by(str(table["family"]))
+                if here.stack is not None:
+                    table = here.stack.plan(table)
+                case = self._tried(here, table)
                 if case is not None:
                     yield Candidate(
                         family=family,
@@ -142,6 +148,8 @@ class Space:
                         checkpointing=checkpointing,
                         case=case,
                         table=table,
+                        stack=NO_STACK if here.stack is None else here.stack.name,
+                        capacity_bytes=here.machine.device.hbm_bytes,
                     )
 
     def _layouts(self) -> Iterator[tuple[str, Grid, Mesh, StateSharding]]:
@@ -272,9 +280,15 @@ class Space:
         """Keys of the kernels of softmaxes that are asked for; none: as the model says."""
         return [{"softmax": str(kernel)} for kernel in self.pins.of("softmax", ())] or [{}]
 
-    def _tried(self, table: Mapping[str, Any]) -> Case | None:
+    def _run_by(self, family: str) -> Scenario:
+        """The scenario by the stack of a family."""
+        if family not in self._of_family:
+            self._of_family[family] = self.scenario.at(self.size).of_family(family)
+        return self._of_family[family]
+
+    def _tried(self, here: Scenario, table: Mapping[str, Any]) -> Case | None:
         try:
-            return self.scenario.at(self.size).case_with(TUNED, options_of(TUNED, table), self.size)
+            return here.case_with(TUNED, options_of(TUNED, table), self.size)
         except InputError as error:
             self._refuse(error.below(("plans", TUNED)))
             return None

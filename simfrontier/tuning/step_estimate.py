@@ -13,15 +13,19 @@ from simfrontier.tuning.small_steps import SmallSchedules, SmallStep, SmallSteps
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """What a plan takes: `step_s` in closed form (no contention), `floor_s` which its simulated step never falls below,
-    `peak_bytes` on the fullest rank. `busy_s`: how long the lane of the kernels works; `aside_s`: how long collectives
-    take on other lanes (0 in pipelines, where they are few)."""
+    """Predicted step of a plan, in seconds and bytes. `step_s`: in closed form, without contention; at least `floor_s`,
+    a lower bound on the simulated step. `peak_bytes`: on the fullest rank. `busy_s`: how long the lane of the kernels
+    works; `aside_s`: how long collectives take on other lanes (0 in pipelines, where they are few)."""
 
     step_s: float
     floor_s: float
     peak_bytes: float
     busy_s: float = 0.0
     aside_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.step_s < self.floor_s:  # a few layers say only roughly what many take; the bound is certain
+            object.__setattr__(self, "step_s", self.floor_s)
 
 
 def estimate(case: Case, small_schedules: SmallSchedules) -> Estimate:
@@ -73,23 +77,25 @@ def _peak_bytes(case: Case, pair: SmallSteps, num_layers: float) -> float:
 
 
 def _step_s(num_micro: int, at: Line) -> float:
-    """The first micro-batch, as many like the second as there are, and the last with the end of the step."""
-    if num_micro == 1:
-        return at(lambda small: small.step_s)
-    return (
-        at(lambda small: small.micro_s[0])
-        + (num_micro - 2) * at(lambda small: small.micro_s[1] - small.micro_s[0])
-        + at(lambda small: small.step_s - small.micro_s[-2])
-    )
+    """Communication that few layers do not hide, more may: what sticks out of the kernels shrinks as layers are added,
+    until it is gone. So the step is not shorter than its kernels take."""
+    whole = _extended(num_micro, at, lambda small: (*small.micro_s, small.step_s))
+    return max(whole, _extended(num_micro, at, lambda small: small.kernels_s))
 
 
 def _floor_s(num_micro: int, at: Line) -> float:
+    return _extended(num_micro, at, lambda small: (*small.floor_s, small.floor_s[-1]))
+
+
+def _extended(num_micro: int, at: Line, ends: Callable[[SmallStep], tuple[float, ...]]) -> float:
+    """The end of a step of any number of micro-batches, of those of a small step's micro-batches and of itself: the
+    first micro-batch, as many like the second as there are, and the last with the end of the step."""
     if num_micro == 1:
-        return at(lambda small: small.floor_s[-1])
+        return at(lambda small: ends(small)[-1])
     return (
-        at(lambda small: small.floor_s[0])
-        + (num_micro - 2) * at(lambda small: small.floor_s[1] - small.floor_s[0])
-        + at(lambda small: small.floor_s[-1] - small.floor_s[-2])
+        at(lambda small: ends(small)[0])
+        + (num_micro - 2) * at(lambda small: ends(small)[1] - ends(small)[0])
+        + at(lambda small: ends(small)[-1] - ends(small)[-3])
     )
 
 

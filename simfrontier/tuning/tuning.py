@@ -91,20 +91,20 @@ def tune(
     with journal_in(folder, digest, READERS) as journal:
         with TuneWorkers(prepared, scenario, size, place) as workers:
             runner = Runner(size, workers, journal, progress)
-            capacity = scenario.machine.device.hbm_bytes
             outlines = runner.first_outlines(candidates)
             first = 0 if wanted is not None and wanted <= FIRST_SIMULATED else FIRST_SIMULATED
-            ahead, misfits = runner.best(fitting_of(outlines, capacity), first, capacity, [])
-            fastest = min((plan.step_s for plan in ahead), default=math.inf)
+            ahead, misfits = runner.best(fitting_of(outlines), first, [])
+            fastest = min((plan.nominal_s for plan in ahead), default=math.inf)
             passed_over = runner.rest_of_outlines(candidates, outlines, fastest)
-            fitting = fitting_of(outlines, capacity)
+            fitting = fitting_of(outlines)
             count = wanted or min(MOST_SIMULATED, max(FEWEST_SIMULATED, int(SHARE_SIMULATED * len(fitting))))
-            kept, more = runner.best(without(fitting, [*ahead, *misfits]), count, capacity, ahead)
+            kept, more = runner.best(without(fitting, [*ahead, *misfits]), count, ahead)
             misfits = (*misfits, *more)
             if not kept:
-                refuse_empty(space, outlines, misfits)
-            plans = ordered(kept, without(fitting, runner.faulty), misfits)
-            own = runner.own(scenario, batch, capacity)
+                refuse_empty(space, outlines, misfits, runner.faults)
+            running = [plan for plan in fitting if plan.candidate not in runner.faults]
+            plans = ordered(kept, running, misfits)
+            own = runner.own(scenario, batch)
             spent, why = runner.why(plans)
         outcome = TuningOutcome(
             scenario=scenario,
@@ -116,8 +116,8 @@ def tune(
             passed_over=passed_over,
             own=own,
             total=len(candidates),
-            too_big=sum(is_too_big(outline, capacity) for outline in outlines.values()),
-            faulty=sum(bool(outline.fault) for outline in outlines.values()) + len(runner.faulty),
+            too_big=sum(is_too_big(*each) for each in outlines.items()),
+            faulty=sum(bool(outline.fault) for outline in outlines.values()) + len(runner.faults),
             misfits=misfits,
             why=why,
             time=spent,
@@ -162,8 +162,8 @@ def with_batch(scenario: Scenario, size: int, batch: int) -> Scenario:
 
 def _digest(scenario: Scenario, original: Scenario, size: int, pins: Pins, loss: LossyPolicy) -> str:
     """Of all that the results of a search depend on."""
-    numbers = [[p.key, p.value] for p in (*scenario.machine.provenance(), *scenario.library.provenance())]
+    named = [repr(value) for value in (scenario.machine, scenario.library, scenario.stack)]
     held = [dict(pins.values), loss.lossy, loss.max_error]
     files = [None if scenario.beside is None else scenario.beside.document, scenario.spread_tables]
-    parts = [__version__, scenario.document, original.document, size, *held, numbers, *files]
+    parts = [__version__, scenario.document, original.document, size, *held, *named, *files]
     return sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()

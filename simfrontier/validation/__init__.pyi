@@ -14,7 +14,6 @@ from .harness import (
     named_harnesses as named_harnesses,
     shipped_harnesses as shipped_harnesses,
 )
-from .machines import shipped_machine as shipped_machine
 from .models import shipped_models as shipped_models
 from .outcome import (
     AVERAGED as AVERAGED,

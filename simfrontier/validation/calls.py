@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Final, get_args
 from simfrontier.collectives import Library, libraries, load_library
 from simfrontier.cost import EqualGroups
 from simfrontier.errors import InputError
-from simfrontier.machine import catalog
+from simfrontier.machine import catalog, changed_ns, is_machine, machine_named
 from simfrontier.measured import fault_of
 from simfrontier.schedule import CollectiveKind
 from simfrontier.validation.grouped import grouped_seconds
 from simfrontier.validation.harness import Harness, harnesses_of, shipped_harnesses
-from simfrontier.validation.machines import shipped_machine
 from simfrontier.validation.outcome import NotCovered, Prediction, around, unknown_name
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ class CallPredictor:
         kind, nodes = KINDS[row.collective], 1
         try:
             if row.groups:
-                machine = shipped_machine(row.machine)
+                machine = machine_named(row.machine)
                 alone_s, added_s = grouped_seconds(machine, library, row.groups, kind, row.num_bytes), 0.0
             else:
                 groups = groups_of(row.machine, row.devices)
@@ -67,15 +66,19 @@ class CallPredictor:
         return self.libraries[name]
 
 
-@lru_cache(maxsize=256)
 def groups_of(machine: str, devices: int) -> EqualGroups:
     """All devices of the first nodes in one group. Raises InputError where the machine cannot hold it."""
-    return EqualGroups(shipped_machine(machine), devices)
+    return _groups(machine, devices, changed_ns(machine))
+
+
+@lru_cache(maxsize=256)
+def _groups(machine: str, devices: int, changed: int) -> EqualGroups:
+    return EqualGroups(machine_named(machine), devices)
 
 
 def lacking(row: CallRow) -> NotCovered | None:
     """Why no shipped model covers a row; None where one does."""
-    if row.machine not in catalog():
+    if not is_machine(row.machine):
         return unknown_name(f"no model of machine {row.machine!r}", row.machine, catalog())
     if row.library not in libraries():
         return unknown_name(f"no model of library {row.library!r}", row.library, libraries())

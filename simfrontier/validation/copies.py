@@ -6,8 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from simfrontier.errors import InputError
-from simfrontier.machine import Machine, catalog
-from simfrontier.validation.machines import shipped_machine
+from simfrontier.machine import Machine, catalog, is_machine, machine_named
 from simfrontier.validation.outcome import NotCovered, Prediction, around, unknown_name
 
 if TYPE_CHECKING:
@@ -57,9 +56,9 @@ def copy_sd(machine: Machine, row: CopyRow) -> float:
 
 def predict_copy(row: CopyRow) -> Prediction | NotCovered:
     """The shipped machine's time of the row's message with its 90 % interval, or why there is none."""
-    if row.machine not in catalog():
+    if not is_machine(row.machine):
         return unknown_name(f"no machine {row.machine!r}", row.machine, catalog())
-    machine = shipped_machine(row.machine)
+    machine = machine_named(row.machine)
     if (missing := lacking(machine, row)) is not None:
         return missing
     return around(copy_seconds(machine, row), copy_sd(machine, row))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from simfrontier.machine import catalog
-from simfrontier.validation.machines import shipped_machine
+from simfrontier.machine import catalog, is_machine, machine_named
 from simfrontier.validation.outcome import NotCovered, Prediction, unknown_name
 
 if TYPE_CHECKING:
@@ -20,9 +19,9 @@ NARROW: Final = ("bf16", "fp16")  # what fused attention of 16-bit numbers is of
 def predict_kernel(row: KernelRow) -> Prediction | NotCovered:
     """The time of the row's kernel on a typical device, as the simulator prices one that moves so many bytes, and
     attention by the machine's rate of FlashAttention-2; nothing is known of how such times vary."""
-    if row.machine not in catalog():
+    if not is_machine(row.machine):
         return unknown_name(f"no machine {row.machine!r}", row.machine, catalog())
-    device, math_s = shipped_machine(row.machine).device, 0.0
+    device, math_s = machine_named(row.machine).device, 0.0
     if row.flops is not None:
         rate = device.attention.get(ATTENTION)
         if rate is None:

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Final
 from simfrontier.collectives import load_library
 from simfrontier.cost import price
 from simfrontier.dtypes import DTYPE_BYTES
-from simfrontier.machine import Machine, catalog
+from simfrontier.machine import Machine, catalog, is_machine, machine_named
 from simfrontier.plan import FAMILIES, Engine, build, make_plan
 from simfrontier.records import dataclass
 from simfrontier.schedule import Compute, Mesh
-from simfrontier.validation.machines import shipped_machine
 from simfrontier.validation.outcome import NotCovered, Prediction, around, unknown_name
 from simfrontier.workload import MODELS, GptShape, gpt, neox_flops
 
@@ -73,7 +72,7 @@ def predict_rate(row: RateRow) -> Prediction | NotCovered:
     """The time of the row's matrix product on a typical device with its 90 % interval, or why there is none."""
     if row.what != "matmul":
         return NotCovered(reason="a rate of training is held against a bound (training_bound)")
-    if row.machine not in catalog():
+    if not is_machine(row.machine):
         return unknown_name(f"no machine {row.machine!r}", row.machine, catalog())
     if row.m is None or row.n is None or row.k is None:
         return NotCovered(reason="the shape of the product is not told")
@@ -83,7 +82,7 @@ def predict_rate(row: RateRow) -> Prediction | NotCovered:
         )
     if row.dtype not in NARROW:
         return NotCovered(reason=f"products of {row.dtype} numbers; those of 16-bit ones are predicted")
-    machine = shipped_machine(row.machine)
+    machine = machine_named(row.machine)
     return around(2.0 * row.m * row.n * row.k / gemm_flops_per_s(machine, row.m, row.n, row.k), gemm_sd(machine))
 
 
@@ -101,9 +100,9 @@ def training_bound(row: RateRow) -> BoundedRate | NotCovered:
     The shape is the catalog's of that many billions of parameters; where the paper does not tell its own, that it is
     this one is assumed.
     """
-    if row.machine not in catalog():
+    if not is_machine(row.machine):
         return unknown_name(f"no machine {row.machine!r}", row.machine, catalog())
-    machine = shipped_machine(row.machine)
+    machine = machine_named(row.machine)
     published = row.value * machine.device.peak_flops_per_s if row.quantity == "share_of_peak" else row.flops_per_s
     if published is None and row.quantity == "machine_flops_per_s":
         return NotCovered(reason="machine_flops_per_s without a number of devices is no rate of one")

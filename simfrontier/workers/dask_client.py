@@ -11,6 +11,7 @@ from itertools import count
 from typing import Any
 
 from simfrontier import __version__
+from simfrontier.workers.garbage import Garbage
 from simfrontier.workers.in_worker import do
 from simfrontier.workers.lost import LostError, SchedulerLostError, WorkerLostError
 
@@ -38,6 +39,7 @@ class DaskClient:
         self._awaited: set[Future[Any]] = set()
         self._tasks: set[asyncio.Task[Any]] = set()  # which wait for results
         self._error: LostError | None = None
+        self._garbage = Garbage()
 
     def submit(self, work: Callable[..., Any], given: tuple[Any, ...], worker: int | None) -> Future[Any]:
         """A call; `worker`: the number of the only one that may do it."""
@@ -100,4 +102,6 @@ class DaskClient:
             if self._error is not None:
                 raise self._error from None
             raise
+        # Not in the main thread: a signal that comes meanwhile would be raised, and lost, in Dask's callback of `gc`.
+        self._garbage.collect()
         return pickle.loads(pickled)

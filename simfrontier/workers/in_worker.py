@@ -8,17 +8,14 @@ import pickle
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable
 from typing import Any, Final
 
 from simfrontier import __version__
 from simfrontier.errors import SimfrontierError
 from simfrontier.parent import die_with_parent
+from simfrontier.workers.garbage import Garbage
 from simfrontier.workers.quiet import silence
-
-REST: Final = 20  # times as long as a collection of garbage took, until the next one: a twentieth of the time
-SHORTEST_REST_S: Final = 5.0
 
 
 class WorkerVersionError(SimfrontierError):
@@ -32,8 +29,7 @@ class Process:
     def __init__(self) -> None:
         self._turn = threading.Lock()  # functions are not made for threads
         self._prepared: str | None = None
-        self._collected = time.monotonic()
-        self._rest_s = SHORTEST_REST_S
+        self._garbage = Garbage()
 
     def do(self, prepared: str, preparation: bytes | None, call: bytes) -> bytes | None:
         """The pickled result of a pickled call. None, and nothing is done, if the call needs this process `prepared`,
@@ -48,17 +44,7 @@ class Process:
             try:
                 return pickle.dumps(_called(call), protocol=pickle.HIGHEST_PROTOCOL)
             finally:
-                self._collect()
-
-    def _collect(self) -> None:
-        """Garbage is collected between calls, if that was long enough ago: where the collector is on during calls,
-        looking through all schedules again and again takes a third of the processor's time (12.9 s instead of 9.1 s
-        of a study). Calls make few cycles, but a worker may live for days."""
-        if not gc.isenabled() and time.monotonic() - self._collected > self._rest_s:
-            began = time.monotonic()
-            gc.collect()
-            self._collected = time.monotonic()
-            self._rest_s = max(SHORTEST_REST_S, REST * (self._collected - began))
+                self._garbage.collect()
 
 
 _process: Final = Process()

@@ -38,6 +38,9 @@ SETTINGS: Final[dict[str, Any]] = {
     "distributed.admin.system-monitor.interval": "5s",
     "distributed.admin.system-monitor.disk": False,
     "distributed.diagnostics.computations.nframes": 0,
+    # Dask's scheduler keeps what it was asked last, with the whole calls: a thousand of them took 60 MB.
+    "distributed.diagnostics.computations.max-history": 1,
+    "distributed.admin.low-level-log-length": 10,
     "distributed.worker.multiprocessing-method": "spawn",
     "distributed.worker.preload": [],
     "distributed.scheduler.preload": [],
@@ -48,6 +51,27 @@ SETTINGS: Final[dict[str, Any]] = {
     "distributed.deploy.lost-worker-timeout": "3650 days",
 }
 MOST_STARTS: Final = 1 + MOST_LOSSES  # of all processes, where one of them ends while it starts
+
+
+class NoSpans:
+    """Scheduler extension in the place of Dask's record of spans, which keeps an entry for each call for ever."""
+
+    def __init__(self, _: object) -> None:
+        pass
+
+    def observe_tasks(self, *_: object, **__: object) -> dict[object, object]:
+        """No task is annotated."""
+        return {}
+
+    def heartbeat(self, *_: object) -> None:
+        """Measurements of workers by span are not kept."""
+
+
+def scheduler_extensions() -> dict[str, Any]:
+    """Dask's own extensions of a scheduler, but for spans."""
+    from distributed.scheduler import DEFAULT_EXTENSIONS
+
+    return {**DEFAULT_EXTENSIONS, "spans": NoSpans}
 
 
 class LocalProcesses:
@@ -79,6 +103,7 @@ class LocalProcesses:
                 "port": 0,
                 "dashboard": place.dashboard,
                 "dashboard_address": "127.0.0.1:0",  # any free port
+                "extensions": scheduler_extensions(),
             },
         }
         self.cluster: Any = None
@@ -141,7 +166,8 @@ def _cluster(workers: dict[int, Any], scheduler: dict[str, Any]) -> Any:
 @contextmanager
 def ctrl_c_is_left_to_this_thread() -> Iterator[None]:
     """Threads that are started meanwhile, and all processes that they start later on, do not hear Ctrl-C, from their
-    first moment on. This thread hears of it afterwards, whichever thread from before is told of it meanwhile."""
+    first moment on. This thread hears of it, and of SIGTERM, afterwards, whichever thread from before is told of it
+    meanwhile."""
     if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -149,12 +175,14 @@ def ctrl_c_is_left_to_this_thread() -> Iterator[None]:
 
     resource_tracker.ensure_running()  # which sets the mask itself, if it has to be started
     heard: list[int] = []
-    handler = signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    handlers = {number: signal.signal(number, lambda number, _: heard.append(number)) for number in numbers}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        signal.signal(signal.SIGINT, signal.SIG_DFL if handler is None else handler)
+        for number, handler in handlers.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
         if heard:
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(heard[0])

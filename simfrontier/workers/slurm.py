@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from simfrontier.errors import InputError
-from simfrontier.workers.local_cluster import ENVIRONMENT, PRELOAD, ctrl_c_is_left_to_this_thread
+from simfrontier.workers.local_cluster import ENVIRONMENT, PRELOAD, ctrl_c_is_left_to_this_thread, scheduler_extensions
 from simfrontier.workers.slurm_jobs import KeptJobs
 from simfrontier.workers.slurm_settings import SlurmSettings
 
@@ -96,7 +96,11 @@ def arguments(settings: SlurmSettings, scratch: str) -> dict[str, Any]:
     directives = [f"{option}={value}" for option, value in options.items() if value]
     if not settings.logs:
         directives.append("--output=/dev/null")
-    scheduler: dict[str, Any] = {"port": settings.port, "dashboard_address": ":0"}
+    scheduler: dict[str, Any] = {
+        "port": settings.port,
+        "dashboard_address": ":0",
+        "extensions": scheduler_extensions(),
+    }
     if settings.host:
         scheduler["host"] = settings.host
     elif settings.interface:

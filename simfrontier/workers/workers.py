@@ -10,6 +10,7 @@ from queue import SimpleQueue
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from simfrontier.workers.garbage import Garbage
 from simfrontier.workers.place import Local, Place
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class Workers:
     ) -> None:
         self.place, self._begin, self._given, self._say = place, begin, given, say
         self._client: DaskClient | None = None
-        self._opened = ExitStack()
+        self._opened, self._garbage = ExitStack(), Garbage()
         self.num_workers = 1  # how many calls are worked on at once; known once they are started
         self.dashboard = ""  # the address of Dask's pages, where there are some
 
@@ -77,6 +78,7 @@ class Workers:
             done.set_result(work(*given))
         except Exception as error:
             done.set_exception(error)
+        self._garbage.collect()
         return done
 
     def in_order(self, work: Callable[..., T], calls: Iterable[tuple[Any, ...]]) -> Iterator[T]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from simfrontier.errors import InputError, nearest
+from simfrontier.errors import InputError, meant
 from simfrontier.extras import added
 from simfrontier.records import dataclass
 from simfrontier.workload.gpt_shape import GptShape
@@ -239,10 +239,10 @@ def known_models() -> tuple[Shape, ...]:
 
 
 def find_model(name: str) -> Shape:
-    """The named shape; raises InputError with the nearest name."""
+    """The named shape; raises InputError with the nearest name, or that it is not modelled yet."""
     shape = known_model(name)
     if shape is None:
-        raise InputError(f"model {name!r}: {nearest(name, (*MODELS, *(each.name for each in _of_extras())))}")
+        raise InputError(f"model {name!r}: {meant(name, (*MODELS, *(each.name for each in _of_extras())))}")
     return shape
 
 

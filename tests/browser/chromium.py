@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -34,8 +35,14 @@ def complaints_of(page: Any) -> list[str]:
 
 def wait_for_answers(page: Any, number: int) -> None:
     """Until so many answers have been drawn, and none is awaited."""
-    page.wait_for_function(
-        "number => Number(document.body.dataset.answers ?? 0) >= number && !document.body.classList.contains('busy')",
-        arg=number,
-        timeout=120_000,
-    )
+    drawn = f"Number(document.body.dataset.answers ?? 0) >= {number}"
+    wait_for(page, f"{drawn} && !document.body.classList.contains('busy')", limit_s=120)
+
+
+def wait_for(page: Any, expression: str, limit_s: float = 30) -> None:
+    """Until an expression is true on the page. It is asked from outside: Playwright's `wait_for_function` asks in the
+    page, whose content policy allows no `eval`."""
+    deadline = time.monotonic() + limit_s
+    while not page.evaluate(expression):
+        assert time.monotonic() < deadline, expression
+        page.wait_for_timeout(20)

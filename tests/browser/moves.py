@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-from tests.browser.chromium import browser, complaints_of, wait_for_answers
+from tests.browser.chromium import browser, complaints_of, wait_for, wait_for_answers
 from tests.invoke import ROOT
 from tests.live.serving import served
 
@@ -47,7 +47,7 @@ def main(folder: Path) -> None:
             timed = [move(page, *each) for each in chosen]
             say(f"{what}: {len(timed)} moves, median {median(timed):.3f} s, longest {max(timed):.3f} s")
             page.locator("#reset").click()
-            page.wait_for_function("!document.body.classList.contains('busy')")
+            wait_for(page, "!document.body.classList.contains('busy')")
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)
             for width in WIDTHS:

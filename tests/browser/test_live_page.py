@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from simfrontier.live.controls import SHARE
-from tests.browser.chromium import browser, complaints_of, wait_for_answers
+from tests.browser.chromium import browser, complaints_of, wait_for, wait_for_answers
 from tests.invoke import TOY
 from tests.live.serving import Served, served
 
@@ -84,8 +84,8 @@ def test_the_link_leads_back_to_the_same_state(live: Open, chromium: Any) -> Non
     move(live, "training.grad_accum", 1)
     live.page.locator('[name="engine.overlap"]').uncheck()
     live.page.locator('.plan[data-plan="zero1"]').click()
-    live.page.wait_for_function("document.querySelector('.plan[aria-pressed=true]')?.dataset.plan === 'zero1'")
-    live.page.wait_for_function("!document.body.classList.contains('busy')")
+    wait_for(live.page, "document.querySelector('.plan[aria-pressed=true]')?.dataset.plan === 'zero1'")
+    wait_for(live.page, "!document.body.classList.contains('busy')")
     address = live.page.url
     assert address.endswith("?training.grad_accum=2&engine.overlap=false&plan=zero1")
     again = chromium.new_page()
@@ -96,7 +96,7 @@ def test_the_link_leads_back_to_the_same_state(live: Open, chromium: Any) -> Non
     assert again.locator("#file").get_attribute("href") == live.page.locator("#file").get_attribute("href")
     again.close()
     live.page.locator("#reset").click()
-    live.page.wait_for_function("document.getElementById('moved').textContent === ''")
+    wait_for(live.page, "document.getElementById('moved').textContent === ''")
     assert live.page.url == live.server.address
 
 
@@ -104,16 +104,17 @@ def test_a_stretch_drives_links_and_memory(live: Open) -> None:
     most = "document.getElementById('held').textContent.split(' of ')[0]"
     whole = live.text("held"), live.text("stretch"), live.page.locator("#links").inner_html()
     most_held = live.page.evaluate(most)
+    live.page.locator("#timeline").scroll_into_view_if_needed()
     box = live.page.locator("#timeline").bounding_box()
     live.page.mouse.move(box["x"] + 76, box["y"] + 40)
     live.page.mouse.down()
     live.page.mouse.move(box["x"] + 96, box["y"] + 60, steps=5)
     live.page.mouse.up()
-    live.page.wait_for_function("document.getElementById('stretch').textContent.startsWith('from')")
+    wait_for(live.page, "document.getElementById('stretch').textContent.startsWith('from')")
     assert live.page.evaluate(most) != most_held and live.page.locator("#links").inner_html() != whole[2]
     live.page.locator("#timeline").focus()
     live.page.keyboard.press("Escape")
-    live.page.wait_for_function("document.getElementById('stretch').textContent.startsWith('over')")
+    wait_for(live.page, "document.getElementById('stretch').textContent.startsWith('over')")
     assert (live.text("held"), live.text("stretch")) == whole[:2]
 
 
@@ -147,7 +148,7 @@ def test_all_is_done_by_keyboard_alone(live: Open) -> None:
     live.page.locator("#timeline").focus()
     for key in "wwwdb":
         live.page.keyboard.press(key)
-    live.page.wait_for_function("document.getElementById('stretch').textContent.startsWith('from')")
+    wait_for(live.page, "document.getElementById('stretch').textContent.startsWith('from')")
     live.page.keyboard.press("Escape")
 
 
@@ -164,7 +165,7 @@ def test_a_link_that_cannot_be_is_said_above_the_scenarios_figures(
 ) -> None:
     page = chromium.new_page()
     page.goto(f"{server.address}?{link}")
-    page.wait_for_function("!document.getElementById('error').hidden && document.querySelector('.plan')")
+    wait_for(page, "!document.getElementById('error').hidden && document.querySelector('.plan')")
     assert page.locator("#error").inner_text() == f"link: {message}"
     assert page.locator("#shown").inner_text() and page.url == server.address
     page.close()
@@ -178,6 +179,53 @@ def test_where_no_plan_fits_no_step_is_shown(chromium: Any) -> None:
         wait_for_answers(page, 1)
         assert "does not fit" in page.locator("#verdict").inner_text()
         assert not page.locator("#timeline").is_visible() and not page.locator("#links").is_visible()
+        assert not page.locator("#reading").is_visible() and not page.locator(".axis").count()
+        page.close()
+
+
+def test_before_the_first_answer_there_are_no_empty_figures(chromium: Any, server: Served) -> None:
+    page = chromium.new_page()
+    page.route("**/answer*", lambda route: None)
+    page.goto(server.address)
+    page.wait_for_function("document.body.classList.contains('busy')")
+    assert page.locator("main").inner_text() == "Simulating …"
+    page.close()
+
+
+def test_without_an_answer_there_is_the_reason_alone(chromium: Any, server: Served) -> None:
+    page = chromium.new_page()
+    page.route("**/answer*", lambda route: route.abort())
+    page.goto(server.address)
+    page.wait_for_function("!document.getElementById('error').hidden")
+    assert page.locator("main").inner_text() == page.locator("#error").inner_text()
+    page.close()
+
+
+def test_times_and_rates_can_be_read_off_the_axes(live: Open) -> None:
+    """Where a bar and a median end, in units of the last tick of their axis, is what their row says."""
+    upper, lower = live.page.locator(".axis .track").all()
+    longest = float(upper.locator("span").last.inner_text().removesuffix(" ms"))
+    most = float(lower.locator("span").last.inner_text())
+    shares = """row => {
+      const track = row.querySelector(".track").getBoundingClientRect();
+      const ends = [...row.querySelectorAll(".part")].map(part => part.getBoundingClientRect().right - track.left);
+      return [Math.max(...ends), row.querySelector(".median").getBoundingClientRect().left - track.left]
+        .map(x => x / track.width);
+    }"""
+    for row in live.page.locator(".plan").all():
+        of_time, of_rate = row.evaluate(shares)
+        rate, step = row.locator(".number").inner_text().split("\n")
+        assert of_time * longest == pytest.approx(float(step.split(" ms")[0]), rel=0.02)
+        assert of_rate * most == pytest.approx(float(rate.split(" tokens")[0]), rel=0.02)
+
+
+def test_without_samples_none_are_told_of(chromium: Any) -> None:
+    with served(TOY, "--devices", "8", "--plans", "zero3", "--set", "uncertainty.samples=0") as started:
+        page = chromium.new_page()
+        page.goto(started.address)
+        wait_for_answers(page, 1)
+        assert "tokens/s per GCD. Choose a plan" in page.locator("#reading").inner_text()
+        assert " to " not in page.locator(".plan .number").inner_text()
         page.close()
 
 
@@ -196,7 +244,7 @@ def test_an_estimate_stands_until_the_answer_is_there(chromium: Any) -> None:
         page.locator(f'[name="{SHARE}"]').evaluate(
             "it => { it.value = 3; it.dispatchEvent(new Event('input', {bubbles: true})); }"
         )
-        page.wait_for_function("document.getElementById('rates').innerText.includes('estimated, ±')")
+        wait_for(page, "document.getElementById('rates').innerText.includes('estimated, ±')")
         assert page.locator("#rates").inner_text().count("estimated, ±") == 2
         [route] = held
         route.continue_()
@@ -213,7 +261,7 @@ def test_a_server_that_has_ended_is_said(chromium: Any) -> None:
         started.process.kill()
         started.process.wait()
         page.locator('[name="engine.overlap"]').uncheck()
-        page.wait_for_function("!document.getElementById('error').hidden")
+        wait_for(page, "!document.getElementById('error').hidden")
         assert "does not answer" in page.locator("#error").inner_text()
         page.close()
 

@@ -216,7 +216,11 @@ def test_a_fit_is_kept_beside_tables(tmp_path: Path) -> None:
     ("options", "message"),
     [
         ((), "{file}: the rows are of several machines: frontier (40 rows), lumi-g (10 rows); allowed: one of them, "),
-        (("--machine", "fronteer"), "{file}: --machine: no rows of machine 'fronteer', did you mean \"frontier\"?"),
+        (
+            ("--machine", "fronteer"),
+            'machine "fronteer" is not in the catalog; did you mean "frontier"? (a file of your ',
+        ),
+        (("--machine", "perlmutter"), "{file}: --machine: no rows of machine 'perlmutter', allowed: frontier, lumi-g"),
         (("--library", "nccl"), "{file}: --library: no rows of library 'nccl', did you mean \"rccl\"?"),
         (
             ("--machine", "frontier", "--min-bytes", "lots"),

@@ -80,6 +80,42 @@ def test_going_on_with_fewer_nodes_by_hand() -> None:
     assert found.all_share == pytest.approx(1.0 / whole, rel=1e-6)  # less the seconds in which a checkpoint is read
 
 
+def of_rate(folder: Path, days: float, interruptions: float) -> Path:
+    """A file of one part that breaks its node so often."""
+    path = folder / "f.toml"
+    part = f'{{ name = "a", interruptions = {interruptions}, of = "node", broken = true }}'
+    head = 'name = "f"\ntitle = "f"\nsource = "f"\npackages = 1\nnodes = 1\n'
+    path.write_text(f"{head}days = {days}\nparts = [{part}]\n", encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("days", "interruptions", "key"),
+    [(1, 1e9, "parts[0].interruptions"), (1e-300, 1e12, "days"), (1e-300, 1.0, "days"), (1e300, 1.0, "days")],
+)
+def test_rates_of_failures_have_bounds(days: float, interruptions: float, key: str, tmp_path: Path) -> None:
+    message = refusal(
+        "goodput", TOY, "--set", SETTING, "--set", f"goodput.failures={of_rate(tmp_path, days, interruptions)}"
+    )
+    assert key in message and "allowed" in message
+
+
+@pytest.mark.parametrize(("restart_s", "repair_s"), [(1000.0, 0.0), (0.0, 1e9)])
+def test_a_job_that_never_gets_anywhere_is_one_line_at_once(restart_s: float, repair_s: float, tmp_path: Path) -> None:
+    """Restarted all the time; and with more nodes under repair than any machine has."""
+    failures = of_rate(tmp_path, 1, 86_400)
+    table = f"{{failures='{failures}', write_bytes_per_s=1e12, restart_s={restart_s}, repair_s={repair_s}}}"
+    ran = invoke("goodput", TOY, "--plans", "ddp", "--devices", "8", "--set", f"goodput={table}", "--json")
+    assert ran.code == 1 and ran.err.count("\n") == 1 and ran.err.startswith("simfrontier: ddp on 8: "), ran
+
+
+def test_fewer_nodes_with_thousands_under_repair_is_a_number() -> None:
+    """e ** 5,000 is none that a float has."""
+    given = GoodputTable(failures="llama3-h100", write_bytes_per_s=1e9, restart_s=0.0, repair_s=1e9, spare_nodes=9_000)
+    found = with_fewer(given, load_failures("llama3-h100"), STEP, SMALLER)
+    assert 0.0 <= found.fewer_share <= found.all_share <= 1.0 and found.tokens_per_s > 0.0
+
+
 def test_the_command_says_and_writes_the_same(tmp_path: Path) -> None:
     out = tmp_path / "out"
     ran = invoke("goodput", TOY, "--plans", "zero3", "--devices", "8", "--set", SETTING, "--out", out)

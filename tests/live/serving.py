@@ -35,13 +35,21 @@ class Served:
 
     def refusal(self, path: str, link: Mapping[str, str] | None = None, host: str = "127.0.0.1") -> tuple[int, str]:
         """The code and text with which a question is refused."""
-        request = Request(f"{self.address}{path}?{urlencode(link or {})}", headers={"Host": host})
+        code, _, said = self.asked(path, {"Host": host}, link)
+        assert code >= 400, f"{code}: not refused"
+        return code, said
+
+    def asked(
+        self, path: str, headers: Mapping[str, str], link: Mapping[str, str] | None = None
+    ) -> tuple[int, Mapping[str, str], str]:
+        """The code, headers and text of the answer to a question with these headers."""
+        request = Request(f"{self.address}{path}?{urlencode(link or {})}", headers=dict(headers))
         try:
-            with urlopen(request) as response:
-                raise AssertionError(f"{response.status}: not refused")
+            response = urlopen(request)
         except HTTPError as error:
-            with error:
-                return error.code, error.read().decode("utf-8")
+            response = error
+        with response:
+            return response.status, response.headers, response.read().decode("utf-8")
 
     def answer(self, link: Mapping[str, str] | None = None) -> dict[str, Any]:
         return self._json("answer", link)

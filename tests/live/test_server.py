@@ -125,6 +125,45 @@ def test_only_this_machine_is_answered(live: Served) -> None:
     assert live.refusal("answer", host="evil.example")[0] == 400
 
 
+@pytest.mark.parametrize("path", ["", "answer", "estimate", "scenario.toml"])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},  # another port of this machine
+        {"Origin": "http://evil.example"},
+        {"Origin": "http://evil.example", "Sec-Fetch-Site": "same-origin"},
+        {"Origin": "null"},
+        {"Origin": "http://127.0.0.1:1"},
+    ],
+)
+def test_a_page_of_another_site_is_not_answered(live: Served, path: str, headers: dict[str, str]) -> None:
+    code, _, said = live.asked(path, headers)
+    assert code == 403 and len(said) < 100
+
+
+@pytest.mark.parametrize("site", ["none", "same-origin"])
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_its_own_page_is_answered_and_may_be_framed_by_none(live: Served, site: str, host: str) -> None:
+    own = {"Host": f"{host}:{live.port}", "Origin": f"http://{host}:{live.port}", "Sec-Fetch-Site": site}
+    for path in ("", "estimate"):
+        code, headers, _ = live.asked(path, own)
+        assert code == 200 and headers["X-Frame-Options"] == "DENY"
+        policy = dict(each.split(" ", 1) for each in headers["Content-Security-Policy"].split("; "))
+        assert policy["default-src"] == policy["frame-ancestors"] == "'none'"
+        assert "unsafe" not in policy["script-src"]
+
+
+def test_terminated_it_says_so() -> None:
+    """By scancel or a time limit: that is not the end that whoever started it chose."""
+    with served(TOY, "--devices", SIZE, "--plans", "zero3") as started:
+        workers = workers_of(started.process.pid)
+        started.process.send_signal(signal.SIGTERM)
+        _, err = started.process.communicate(timeout=20)
+        assert (started.process.returncode, err) == (143, "simfrontier: stopped\n")
+        assert workers and not wait_for_any(workers)
+
+
 def test_a_port_that_is_taken_is_one_line() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

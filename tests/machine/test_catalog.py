@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from simfrontier.errors import InputError
-from simfrontier.machine import Machine, Provenance, catalog, load_machine
+from simfrontier.machine import Machine, Provenance, catalog, catalog_name, load_machine
 from simfrontier.machine.load import CATALOG
 from simfrontier.machine.sources import sources_of
 
@@ -153,6 +153,83 @@ def test_a_base_that_is_no_machine_of_the_catalog_is_refused(tmp_path: Path, bas
     with pytest.raises(InputError) as caught:
         load_machine(path)
     assert str(caught.value) == f"{path}: base: {message}"
+
+
+PORT = """
+[node.switch]
+kind = "assumed"
+source = "toy"
+[link_classes.port]
+bytes_per_s = { value = 200e9, kind = "quoted", source = "toy" }
+share = { value = 0.7, kind = "quoted", source = "toy" }
+"""
+TREE = """
+[fat_tree]
+nodes_per_leaf = { value = 16, kind = "quoted", source = "toy" }
+num_leaves = { value = 600, kind = "quoted", source = "toy" }
+taper = { value = 1.0, kind = "quoted", source = "toy" }
+"""
+ALONE = '\nnum_nodes = { value = 1, kind = "quoted", source = "toy" }\n'
+PAIRS = """
+[node.links]
+kind = "quoted"
+source = "toy"
+pairs = { xgmi4 = [[0, 1], [1, 2], [2, 3], [3, 4], [4, 5], [5, 6], [6, 7], [7, 0]] }
+[node.rings]
+kind = "quoted"
+source = "toy"
+orders = [[0, 1, 2, 3, 4, 5, 6, 7], [7, 6, 5, 4, 3, 2, 1, 0]]
+[node.chains]
+kind = "quoted"
+source = "toy"
+orders = [[0, 1, 2, 3, 4, 5, 6, 7], [7, 6, 5, 4, 3, 2, 1, 0]]
+"""
+
+
+@pytest.mark.parametrize(
+    ("own", "classes"),
+    [
+        (PORT, {"port", "pcie", "nic", "global"}),  # a switch stands in the place of links and rings
+        (TREE, {"xgmi4", "xgmi2", "xgmi1", "pcie", "nic", "uplink"}),  # a fat tree in that of the dragonfly
+        (ALONE, {"xgmi4", "xgmi2", "xgmi1"}),  # a machine of one node has no network
+        (PAIRS, {"xgmi4", "pcie", "nic", "global"}),
+    ],
+)
+def test_what_a_file_replaces_of_its_base_is_not_inherited(tmp_path: Path, own: str, classes: set[str]) -> None:
+    machine = load_machine(based(tmp_path, f'name = "mine"\ntitle = "mine"\nbase = "frontier"{own}'))
+    assert set(machine.link_classes) == classes
+    assert {row.key.split(".")[1] for row in machine.provenance() if row.key.startswith("link_classes")} == classes - {
+        "uplink"
+    }
+
+
+def test_a_link_class_of_a_file_that_nothing_uses_is_still_refused(tmp_path: Path) -> None:
+    path = based(tmp_path, 'base = "frontier"\n' + PORT.partition("[link_classes")[2].join(["[link_classes", ""]))
+    with pytest.raises(InputError, match="port: nothing in this machine uses it"):
+        load_machine(path)
+
+
+def test_a_base_may_be_a_file_of_ones_own_beside_it(tmp_path: Path) -> None:
+    based(tmp_path, f'name = "mine"\ntitle = "mine"\nbase = "frontier"{PORT}')
+    path = tmp_path / "theirs.toml"
+    path.write_text(f'name = "theirs"\nbase = "mine.toml"{ALONE}')
+    machine = load_machine(str(path))
+    assert (machine.name, machine.num_nodes, set(machine.link_classes)) == ("theirs", 1, {"port"})
+    assert catalog_name(str(path)) == "frontier"
+
+
+@pytest.mark.parametrize(
+    ("base", "message"),
+    [
+        ("mine.toml", 'mine.toml: base: got "mine.toml", which is based on this file; allowed: another one'),
+        ("no.toml", "no.toml: cannot read this machine file: No such file or directory"),
+    ],
+)
+def test_a_base_that_leads_nowhere_is_refused(tmp_path: Path, base: str, message: str) -> None:
+    path = based(tmp_path, f'base = "{base}"\n')
+    with pytest.raises(InputError) as caught:
+        load_machine(path)
+    assert str(caught.value).endswith(f"{tmp_path}/{message}")
 
 
 def test_overridden_bandwidth_reaches_the_links_and_the_dragonfly() -> None:

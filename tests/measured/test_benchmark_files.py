@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from simfrontier.measured import CallRow, Setup
+from simfrontier.measured import CallRow, Setup, readings
 from simfrontier.measured.read import read_any
 from tests.invoke import invoke, refusal as refused_command
 from tests.measured.tables import refused, shipped
@@ -75,16 +75,16 @@ def change(value: dict[str, Any], *keys: str | int, to: object) -> None:
     [
         (("version",), 3, "FILE: version: got 3, allowed: 1 or 2"),
         (("args",), ["./all_gathr_perf"], 'FILE: args: the test "all_gathr_perf", did you mean "all_gather_perf"?'),
-        (("results", 1, "out_of_place", "nwrong"), 3.0, "FILE: results[1].out_of_place.nwrong: 3.0 wrong values, "
-         "allowed: a run whose results are right"),
         (("results", 1, "out_of_place"), {"cpu_time": 1.0}, "FILE: results[1].out_of_place: the CPU's times (-C 1), "
          "allowed: those of the device (-C 0)"),
         (("results", 0, "out_of_place", "time"), "nan", 'FILE: results[0].out_of_place.time: got "nan", allowed: '
          "microseconds, 0 or more"),
         (("results",), [], "FILE: results: no times, allowed: lines of a run that has ended"),
-        (("config", "devices", 0, "group"), 1, 'FILE has groups of several sizes, allowed: lines "# Rank 0 ... on HOST '
-         'device 0", equally many per group'),
+        (("config", "devices", 0, "group"), 1, 'FILE: has groups of several sizes, allowed: lines "# Rank 0 ... on '
+         'HOST device 0", equally many per group'),
         (("config",), {"nthreads": 1, "ngpus": 1}, "FILE: config.devices: missing"),
+        (("config", "devices", 1, "rank"), 2, "FILE: rank 2 is there 2 times, as in the output of two jobs at once, "
+         "allowed: every rank once"),
     ],
 )  # fmt: skip
 def test_a_wrong_file_of_nccl_tests_is_one_line(
@@ -146,11 +146,6 @@ def test_what_rccl_tests_call_nodes_only_the_user_can_read(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda text: text.replace("AllReduce", "AllReduc"),
-         'FILE: [0].name: got "AllReduc"; did you mean "all_reduce"?'),
-        (lambda text: text.replace('"wrong":"0"', '"wrong":"7"'),
-         'FILE: [0].wrong: "7" wrong values, allowed: a run whose results are right'),
-        (lambda text: text.replace('"ranks":16', '"ranks":1'), "FILE: [0]: of one device, allowed: two or more"),
         (lambda text: text.replace('"time":12.5', '"time":-1'),
          "FILE: [0].time: got -1, allowed: microseconds, 0 or more"),
         (lambda text: text.replace('"ranks":16, ', ""), "FILE: [0].ranks: missing"),
@@ -161,6 +156,42 @@ def test_a_wrong_file_of_rccl_tests_is_one_line(tmp_path: Path, change: Callable
     path = tmp_path / "x.json"
     path.write_text(f"[{change(rccl())}, {rccl(size=4096)}]" if "column" not in message else change(f"[{rccl()}]"))
     assert refused(lambda file: read_any(file, Setup(machine="frontier", library="rccl")), path).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda text: text.replace("AllReduce", "SendRecv"), 'of "SendRecv", of which no times are taken'),
+        (lambda text: text.replace('"wrong":"0"', '"wrong":"7"'), "wrong results"),
+        (lambda text: text.replace('"ranks":16', '"ranks":1'), "of one device"),
+    ],
+)
+@pytest.mark.parametrize("as_csv", [False, True])
+def test_a_result_of_rccl_tests_that_cannot_be_used_is_left_out(
+    tmp_path: Path, change: Callable[[str], str], said: str, as_csv: bool
+) -> None:
+    results = [change(rccl()), rccl(), rccl(size=4096)]
+    path = tmp_path / "x.txt"
+    path.write_text(f"[{', '.join(results)}]")
+    if as_csv:
+        head = (
+            "numCycle,collective,nodes,ranks,rankspernode,gpusperrank,size,type,redop,inplace,time,algbw,busbw,#wrong"
+        )
+        lines = [",".join(json.dumps(cell) for cell in json.loads(result).values()) for result in results]
+        path.write_text("\n".join([head, *lines]))
+    (reading,) = readings([path], Setup(machine="frontier", library="rccl"))
+    assert [row.num_bytes for row in reading.rows] == [1024, 4096]
+    assert [text.replace(":", "") for text in reading.said] == [f"Left out 1 record {said}."]
+
+
+def test_a_line_of_wrong_results_in_a_file_of_nccl_tests_is_left_out(tmp_path: Path) -> None:
+    value = document()
+    change(value, "results", 1, "out_of_place", "nwrong", to=3.0)
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps(value))
+    (reading,) = readings([path], SETUP)
+    assert [row.seconds for row in reading.rows] == [ROWS[0].seconds, ROWS[2].seconds]
+    assert reading.said == ("Left out: 1 line: wrong results.",)
 
 
 def test_the_csv_of_rccl_tests_is_no_table_of_ours(tmp_path: Path) -> None:

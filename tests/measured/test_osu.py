@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.measured import Setup
+from simfrontier.measured import Setup, readings
 from simfrontier.measured.place import RowPlace
 from simfrontier.measured.read import read_any
 from tests.measured.tables import refused
@@ -46,6 +46,9 @@ BW = """\
 # Size      Bandwidth (MB/s)
 16777216           142235.39
 """
+
+
+ONE = "\n".join(line for line in ALLGATHER.splitlines() if not line.startswith("1"))  # 8 bytes in 7.82 us alone
 
 
 def log(folder: Path, text: str) -> Path:
@@ -108,11 +111,11 @@ def test_what_the_output_does_not_say_has_to_be_said(tmp_path: Path, setup: Setu
             'FILE line 4: "Iallgather Latency Test": did you mean "Allgather Latency Test"?; '
             "here collectives are expected",
         ),
-        (ALLGATHER.replace("7.82", "nan"), 'FILE line 5: Allgather Latency Test: got "nan", allowed: a number above 0'),
-        (ALLGATHER.replace("7.82", "-1"), 'FILE line 5: Allgather Latency Test: got "-1", allowed: a number above 0'),
+        (ONE.replace("7.82", "nan"), 'FILE line 4: Allgather Latency Test: got "nan", allowed: a number above 0'),
+        (ONE.replace("7.82", "-1"), 'FILE line 4: Allgather Latency Test: got "-1", allowed: a number above 0'),
         (
-            ALLGATHER.replace("7.82", "0.00"),
-            'FILE line 5: Allgather Latency Test: got "0.00", allowed: a number above 0',
+            ONE.replace("7.82", "0.00"),
+            'FILE line 4: Allgather Latency Test: got "0.00", allowed: a number above 0',
         ),
         (
             ALLGATHER.replace("(us)", "(ms)"),
@@ -127,6 +130,28 @@ def test_what_the_output_does_not_say_has_to_be_said(tmp_path: Path, setup: Setu
 )
 def test_wrong_output_is_one_line(tmp_path: Path, text: str, message: str) -> None:
     assert refusal(log(tmp_path, text)) == message
+
+
+@pytest.mark.parametrize("version", ["v7.0-site2", "v7.5 (site build)", "v7.3rc1+rocm", "v5.6.2", ""])
+def test_a_version_is_no_part_of_a_name(tmp_path: Path, version: str) -> None:
+    rows = read_any(log(tmp_path, ALLGATHER.replace("v7.5", version)), SETUP)
+    assert [(row.collective, row.num_bytes) for row in rows] == [("all_gather", size * 16) for size in (1, 8, 1024)]
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        (ALLGATHER.replace("Allgather", "Iallgather"), "Left out: 3 lines of Iallgather Latency Test."),
+        (BW, "Left out: 1 line of Bandwidth Test."),
+        (ONE.replace("7.82", "0.00"), "Left out: 1 line of Allgather Latency Test without a time above 0."),
+    ],
+)
+def test_what_gives_no_time_is_left_out_and_counted(tmp_path: Path, other: str, said: str) -> None:
+    (reading,) = readings([log(tmp_path, ALLREDUCE + other + OTHERS)], SETUP)
+    assert [row.collective for row in reading.rows] == [
+        *("all_reduce", "all_reduce", "all_to_all", "reduce_scatter", "broadcast"),
+    ]
+    assert reading.said == (said,)
 
 
 def test_a_table_needs_its_header(tmp_path: Path) -> None:

@@ -47,6 +47,27 @@ def test_a_table_of_routes_has_the_share_that_goes_round_where_there_is_a_third_
         assert table.between is not None and table.between.nonminimal_share == share
 
 
+def test_a_detour_needs_both_of_its_pools() -> None:
+    """From group 0 to group 1 of four, 0>1 dead: by way of group 2 or 3; of neither whose first or second pool is
+    dead."""
+    fly = load_machine("toy-cluster").dragonfly
+    assert fly is not None
+    pools = DragonflyPools(dragonfly=replace(fly, num_groups=4))
+    pool = {(a, b): 4 * a + b for a in range(4) for b in range(4)}
+
+    def ways(*dead: tuple[int, int]) -> set[tuple[int, ...]]:
+        is_dead = np.zeros(16, dtype=bool)
+        is_dead[[pool[each] for each in ((0, 1), *dead)]] = True
+        return set(pools.around(pool[0, 1], is_dead))
+
+    by_2, by_3 = (pool[0, 2], pool[2, 1]), (pool[0, 3], pool[3, 1])
+    assert ways() == {by_2, by_3}
+    assert ways((2, 1)) == ways((0, 2)) == {by_3}
+    assert ways((3, 1)) == ways((0, 3)) == {by_2}
+    assert ways((1, 2), (2, 0)) == {by_2, by_3}
+    assert ways((2, 1), (0, 3)) == set()
+
+
 @pytest.mark.parametrize("by_demand", [False, True])
 def test_activities_with_the_same_demands_load_pools_as_each_would(by_demand: bool) -> None:
     demands = [[(0, 1, 0.3), (1, 2, 0.7)], [(2, 0, 0.1), (2, 2, 0.4)], [(1, 2, 0.7), (0, 1, 0.3)]]

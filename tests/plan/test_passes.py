@@ -134,3 +134,18 @@ def test_a_copy_is_not_fetched_before_it_is_written() -> None:
         elif not isinstance(item, Move | Hook):
             written.update(item.writes)
     assert read
+
+
+def test_a_bucket_may_be_exactly_full() -> None:
+    """A gradient that fills it goes with those before; one element less of room, and it waits for the next."""
+    program = naive("zero3", num_layers=1)
+    first, second, third = [item for _, item in program.items() if isinstance(item, Move) and is_gradient(item)][:3]
+    room = first.num_elements + second.num_elements
+    for size, called in (
+        (room, (first, second)),
+        (room - 1, (first,)),
+        (room + third.num_elements, (first, second, third)),
+    ):
+        items = bucket(program, "gradient", size).items()
+        call = next(item for _, item in items if isinstance(item, Move) and item.purpose == "gradient")
+        assert call.src == tuple(ref for move in called for ref in move.src)

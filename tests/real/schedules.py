@@ -25,6 +25,7 @@ Sizes = tuple[int, int, int]
 _TINY = MODELS["tiny"]
 assert isinstance(_TINY, GptShape)
 GPT: Final = replace(_TINY, name="test-gpt", hidden=16, heads=2, vocabulary=32, sequence=8)
+TIED: Final = replace(GPT, name="test-gpt-tied", tied=True)
 MLP: Final = MlpShape(name="test-mlp", num_layers=2, inputs=8, hidden=16, classes=8, source="made for tests")
 
 # A layer of the GPT has 12 · 16² + 13 · 16 = 3,280 elements, its largest weight 1,024: vectors of 16 elements stay
@@ -187,8 +188,8 @@ def schedule(
     """The schedule of a plan, (family, options), with one sample of the GPT, or two of the MLP, per rank."""
     family, options = plan
     mesh = mesh_of(*sizes)
-    if model == "gpt":
-        workload = gpt(GPT, mesh.num_ranks, checkpointing, precision=precision)
+    if model != "mlp":
+        workload = gpt({"gpt": GPT, "tied": TIED}[model], mesh.num_ranks, checkpointing, precision=precision)
     else:
         workload = mlp(MLP, 2 * mesh.num_ranks, checkpointing, precision=precision)
     types = workload.precision.keeping(gradients, master, moments)

@@ -54,6 +54,8 @@ TWO = (
     case("zero1 scattered", (1, 1, 2), precision="bf16", gradients="fp32", grad_accum=2),
     case("zero3", (1, 1, 2), optimizer="lamb", grad_accum=2),
     case("zero2", (1, 1, 2), precision="bf16", optimizer="lamb"),
+    case("zero2", (1, 1, 2), model="tied", grad_accum=2),
+    case("zero3", (1, 1, 2), model="tied", grad_accum=2, engine=TIGHT),
     case("zero1", (1, 1, 2), precision="bf16", moments="bf16", grad_accum=2),
     case("zero3", (1, 1, 2), precision="bf16", moments="bf16", master="bf16"),
 )
@@ -68,6 +70,8 @@ FOUR = (
     case("hsdp", (2, 1, 2), grad_accum=2),
     case("zeropp", (2, 1, 2), checkpointing="none", engine=TIGHT),
     case("zero-topo", (2, 1, 2), grad_accum=2),
+    case("zero2", (1, 2, 2), model="tied", grad_accum=2),
+    case("zero3", (2, 1, 2), model="tied", grad_accum=2, checkpointing="none"),
     case("copy", (2, 2, 1), grad_accum=2, checkpointing="none"),
     case("hierarchical", (2, 1, 2), engine=BY_LAYER),
     case("zero-topo", (4, 1, 1), model="mlp", grad_accum=2, precision="bf16"),

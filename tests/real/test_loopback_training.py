@@ -62,6 +62,12 @@ def test_every_family_trains_like_the_unsharded_model(family: str) -> None:
     agrees(schedule(FAMILIES[family], (2, 2, 2), grad_accum=2, engine=ENGINES["tight"]))
 
 
+@pytest.mark.parametrize("plan", ["zero2", "zero3", "hsdp", "zeropp", "zero-topo", "node all-reduced", "three hops"])
+def test_a_tied_table_trains_like_the_unsharded_model(plan: str) -> None:
+    """Its gradient is the sum of two uses, and is reduced once in a micro-batch."""
+    agrees(schedule(EXACT[plan], (2, 2, 2), grad_accum=2, model="tied"))
+
+
 def test_twenty_steps_are_as_exact_as_two() -> None:
     """Real ranks train as many by every family (`make test-all`)."""
     agrees(schedule(FAMILIES["hsdp"], (2, 1, 2), grad_accum=2, engine=ENGINES["tight"]), steps=20)

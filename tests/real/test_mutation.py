@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from simfrontier.schedule import save
-from simfrontier_real.bounds import ROUNDING, noise_of
+from simfrontier_real.bounds import ROUNDING
 from simfrontier_real.checks import MESSAGES
 from simfrontier_real.optimizer import CLIP
 from simfrontier_real.verdict import _verdict
@@ -76,14 +76,16 @@ def test_what_codecs_lose_is_within_bounds_from_any_start(case: str, seed: int, 
     assert ROUNDING["fp32"] < gradients.limit <= 0.9
 
 
-def test_noise_of_a_codec_is_below_its_error_bound() -> None:
-    """The bound is of the largest number of a block, at most 4.5 times the length of a normal one here."""
-    from simfrontier.codecs import parse_codec
+ROUNDINGS = [fault.name for fault in ALL if fault.codec]
 
-    for text in ("int8:64", "int4:64", "zfp:8", "zfp:16", "zfp:24", "fp16", "bf16"):
-        codec = parse_codec(text)
-        assert 0 < noise_of(codec) <= codec.error_bound(4.5), text
-    assert noise_of(parse_codec("mpc")) == 0.0
+
+@pytest.mark.parametrize("fault", ROUNDINGS)
+@pytest.mark.parametrize("case", ["zeropp int8 weights", "zeropp int4 gradients"])
+def test_a_codec_that_rounds_wrongly_ends_the_run_before_it_trains(case: str, fault: str) -> None:
+    result = Bench(case, CASES[case]()).outcome(BY_NAME[fault])
+    assert result.said == "ended" and result.fired > 0
+    codec = "int8:64" if "int8" in case else "int4:64"
+    assert result.why.startswith(f"codec {codec}: loses ") and "; documented: " in result.why
 
 
 # ── clipping ──
@@ -128,6 +130,16 @@ def _trained(fault: str, folder: Path, case: str = "zero3", precision: str = "fp
     ended = run_ranks([arguments] * 2, LIMIT_S, module="tests.real.mutation.ranks")
     (result,) = json.loads(report.read_text(encoding="utf-8"))
     return ended, result
+
+
+@pytest.mark.parametrize("fault", ["rounds down", "rounds towards zero", "rounds a quarter of a step too high"])
+def test_real_ranks_with_a_codec_that_rounds_wrongly_end_with_exit_code_1(fault: str, tmp_path: Path) -> None:
+    file = tmp_path / "schedule-a.json"
+    save(schedule(QUANTISED["qwz and qgz"], (2, 1, 1), 2), file)
+    ended = run_ranks([[f"codec: {fault}", "train", str(file)]] * 2, LIMIT_S, module="tests.real.mutation.ranks")
+    assert ended.codes == (1, 1)
+    (line,) = [line for line in ended.err.splitlines() if "codec" in line]
+    assert "codec int4:64: loses " in line and "; documented: 1.06e-01 " in line
 
 
 def test_real_ranks_with_gradients_too_large_end_with_exit_code_1(tmp_path: Path) -> None:

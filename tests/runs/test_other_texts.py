@@ -108,6 +108,38 @@ READ: list[tuple[dict[str, str], dict[str, Any]]] = [
     ({"plan": "HSDP 2 x 32", "devices": "64", "batch": "256"}, {"plan.family": "zero3"}),
     ({"plan": "FSDP NO_SHARD"}, {"plan.family": "ddp"}),
     ({"plan": "Gx 2 Gy 1 Gz 4", "system": "AxoNN"}, {"plan.family": "axonn", "plan.x": 2, "plan.z": 4}),
+    # flags that are off, and numbers behind flags
+    *(
+        ({"plan": text}, {"plan.family": "ddp", "plan.tensor": None})
+        for text in (
+            *("fsdp 0", "FSDP=0", "no FSDP", "without FSDP", "w/o FSDP", "FSDP off", "FSDP none", "FSDP: false"),
+            *("FSDP n/a", "FSDP -", "FSDP:", "FSDP (off)", "FSDP is disabled", "FSDP no", "dp_shard 1", "tp 0, FSDP 0"),
+            *("zero 0", "ZeRO stage 0", "ZeRO-3 off", "distributed optimizer 0", "no distributed optimizer", "HSDP 0"),
+        )
+    ),
+    *(({"plan": text}, {"plan.family": "zero3"}) for text in ("fsdp 1", "FSDP 8", "FSDP yes", "FSDP, no offload")),
+    ({"plan": "FSDP 0", "system": "torchtitan"}, {"plan.family": "ddp", "stack": "fsdp2"}),
+    ({"plan": "distributed optimizer no", "system": "NeMo"}, {"plan.family": "ddp"}),
+    ({"plan": "FSDP 0", "system": "NeMo"}, {"plan.family": "zero1"}),  # as it is without a word on FSDP
+    ({"plan": "fsdp 0 tp 8"}, {"plan.tensor": 8, "plan.data.family": "ddp"}),
+    ({"plan": "tp 8, distributed optimizer 1"}, {"plan.data.family": "zero1"}),
+    ({"plan": "tp 8 sequence_parallel 0"}, {"plan.tensor": 8, "plan.sequence_parallel": None}),
+    ({"plan": "sequence parallel no, tp 8"}, {"plan.tensor": 8, "plan.sequence_parallel": None}),
+    ({"plan": "sequence parallel no tp 8"}, {"plan.tensor": 8, "plan.sequence_parallel": None}),
+    ({"plan": "tp 8 SP 1"}, {"plan.sequence_parallel": True}),
+    ({"plan": "tp 8, TP comm overlap off"}, {"plan.product_pieces": None}),
+    ({"plan": "tp 2 pp 4 vp n/a", "batch": "16"}, {"plan.pipeline": 4, "plan.order": None}),
+    ({"plan": "tp 2 pp 4 vp 1", "batch": "16"}, {"plan.pipeline": 4, "plan.order": None}),
+    ({"plan": "tp 4 pp -"}, {"plan.tensor": 4, "plan.pipeline": 1}),
+    ({"plan": "tp 8, cp none, ep 0, Ulysses 1"}, {"plan.tensor": 8}),
+    ({"plan": "ZeRO++ (qwZ 1, hpZ 0, qgZ 1)"}, {"plan.qwz": None, "plan.hpz": False, "plan.qgz": None}),
+    ({"plan": "FSDP, compile false", "system": "torchtitan"}, {"stack": "fsdp2"}),
+    ({"plan": "tp 8, flash attention off", "system": "Megatron-Core"}, {"model.attention": "plain"}),
+    ({"precision": "bf16, fp8 off", "machine": "dgx-h100"}, {"model.linear_precision": None}),
+    *(
+        ({"checkpointing": text}, {"model.checkpointing": "none"})
+        for text in ("0", "no", "-", "n/a", "w/o", "none (fits)", "activation checkpointing off", "selective: none")
+    ),
     # types and checkpointing
     ({"precision": "float8", "machine": "dgx-h100"}, {"model.linear_precision": "fp8", "model.precision": "bf16"}),
     ({"checkpointing": "off"}, {"model.checkpointing": "none"}),

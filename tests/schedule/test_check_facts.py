@@ -58,7 +58,8 @@ def test_a_state_has_the_type_that_its_weight_asks_for(tensor: str, dtype: str, 
     [
         (f"{QKV}.moments", {"role": "copy"}, f"a gradient, master and optimizer state of {QKV}", "accumulator, copy"),
         (f"{QKV}.grad.ordered0", {"role": "gathered"}, "with one of the roles", "gathered"),
-        (f"{QKV}.grad", {"role": "gradient"}, "accumulates, with one of the roles accumulator", "gradient"),
+        (f"{QKV}.grad", {"role": "gradient"}, "a gradient tensor that ends with the step", "it is persistent"),
+        (f"{QKV}.grad", {"role": "optimizer"}, "accumulates, with one of the roles accumulator, gradient", "optimizer"),
         (f"{QKV}.grad.raw", {"persistent": True}, "a gradient tensor that ends with the step", "it is persistent"),
         (f"{QKV}.grad.ordered0", {"per_micro": False}, "of a micro-batch", "of no micro-batch"),
         (f"{QKV}.grad.ordered0", {"per_layer": False}, f"of every layer, as {QKV}.grad.raw is", "of no layer"),
@@ -67,7 +68,7 @@ def test_a_state_has_the_type_that_its_weight_asks_for(tensor: str, dtype: str, 
 def test_roles_and_flags_are_those_that_the_ops_ask_for(
     tensor: str, fields: dict[str, Any], expected: str, text: str
 ) -> None:
-    family = "ddp" if fields == {"role": "gradient"} else "zero3"
+    family = "ddp" if tensor == f"{QKV}.grad" else "zero3"
     says(set_fact(family, tensor, **fields), tensor.removesuffix(".moments"), expected, f"found {text}")
 
 

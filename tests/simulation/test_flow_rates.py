@@ -11,7 +11,7 @@ from simfrontier.arrays import Floats
 from simfrontier.cost import Flow
 from simfrontier.network import solve
 from simfrontier.simulation import flow_rates
-from simfrontier.simulation.flow_rates import FlowRates, can_fill
+from simfrontier.simulation.flow_rates import FlowRates, can_fill, not_held
 
 WIRE, POOL = 25e9, 100e9  # bytes per second
 
@@ -74,3 +74,10 @@ def test_what_is_solved_does_not_grow_with_links_that_cannot_fill(monkeypatch: p
         solved(*crossing(100, num_pools))
     assert sizes[0] == sizes[1]
     assert sizes[0][0] <= 100 + 4  # a wire of each flow, and the pools that may fill
+
+
+def test_calls_that_ask_for_all_units_leave_one() -> None:
+    """Of 110 compute units: what calls leave, 1 where they ask for as many or more, all where they hold none; and half
+    a unit where a device has no more."""
+    capacity, held = np.array([110.0, 110.0, 110.0, 110.0, 0.5]), np.array([0.0, 108.0, 110.0, 200.0, 1.0])
+    assert not_held(capacity, held).tolist() == [110.0, 2.0, 1.0, 1.0, 0.5]

@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 
+from simfrontier.cost.compute import kernel_parts
 from simfrontier.errors import InputError
 from simfrontier.machine import load_machine
 from simfrontier.scenario import Scenario, scenario_of
+from simfrontier.schedule import Compute
 from simfrontier.stack import Stack, load_stack
 from simfrontier.stack.stack import StackHost, StackKernels, StackMemory, stacks
+from simfrontier.study import schedule_of
 
 TABLES: dict[str, Any] = {"kernels": StackKernels, "host": StackHost, "memory": StackMemory}
 OWN = """
@@ -69,6 +72,22 @@ def test_eager_kernels_of_llama_move_what_is_counted() -> None:
     assert kernels.traffic("gelu") == kernels.pointwise_traffic
     compiled = load_stack("fsdp2-compile").on(load_machine("a100-node")).kernels
     assert compiled.traffic("rmsnorm") == compiled.pointwise_traffic
+
+
+def test_products_move_their_operands_once_whatever_the_stack(tmp_path: Path) -> None:
+    """Two stacks of one's own whose kernels without products move 3 and 6 times the bytes of the graph's ops: twice as
+    many by the second. A matrix product reads its factors and writes its result by either."""
+    moved = []
+    for traffic in ("3.0", "6.0"):
+        path = tmp_path / f"{traffic}.toml"
+        path.write_text(OWN.replace("value = 3.0", f"value = {traffic}"), encoding="utf-8")
+        made = scenario(str(path))
+        schedule = schedule_of(made, "p", 8)
+        ops = {op.name: op for op in schedule.distinct_ops() if isinstance(op, Compute)}
+        moved.append([kernel_parts(ops[name], schedule, made.machine)[0] for name in ("h_to_4h", "4h_to_h", "gelu")])
+    few, many = moved
+    assert many[:2] == few[:2]
+    assert many[2] == 2.0 * few[2] > 0.0
 
 
 def test_a_user_writes_one_of_their_own(tmp_path: Path) -> None:

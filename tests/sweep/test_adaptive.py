@@ -89,6 +89,11 @@ def test_samples_stop_before_more_points_than_wanted(tmp_path: Path) -> None:
     assert made.outcome.counts.points == 16
 
 
+def test_samples_may_end_with_exactly_the_points_that_are_wanted(tmp_path: Path) -> None:
+    made = run_adaptive(sampled(tmp_path, "sobol", count=2), tmp_path / "out", ALONE, parse_until("4"))
+    assert made.outcome.counts.points == 4
+
+
 def test_indices_of_a_study(tmp_path: Path) -> None:
     """The micro-batch changes the step, the accumulation of one plan nothing of another's."""
     other = {"key": "plans.zero1.grad_accum", "among": [1, 2]}

@@ -13,10 +13,12 @@ from typing import Any
 
 import pytest
 
-from simfrontier.sweep import Progress, StoppedError, is_of_plan, load_study, read_rows, run_sweep
+from simfrontier.errors import StoppedError
+from simfrontier.sweep import Progress, is_of_plan, load_study, read_rows, run_sweep
 from simfrontier.sweep.journal import NAME
 from simfrontier.workers import Local
 from tests.invoke import ROOT, invoke, refusal
+from tests.processes import hearing_ctrl_c
 from tests.sweep.studies import ACCUM, HOOK, MICRO, SET, document, scenario, write
 
 LIMIT_S = 240.0  # machines are noisy
@@ -274,9 +276,10 @@ def test_a_journal_of_something_else_is_refused(tmp_path: Path) -> None:
 
 def _started(path: Path, out: Path, jobs: int) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "simfrontier", "sweep", str(path), "--out", str(out), "--jobs", str(jobs)]
-    return subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
+    with hearing_ctrl_c():
+        return subprocess.Popen(
+            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
 
 
 def _kept(out: Path, more_than: int) -> bool:
@@ -300,22 +303,26 @@ def test_ctrl_c_at_a_batch_is_told_with_what_is_kept(tmp_path: Path) -> None:
         if at.done == 2:
             raise KeyboardInterrupt
 
-    with pytest.raises(StoppedError, match="stopped; 2 of 3 points are kept: the same command goes on from there"):
+    with pytest.raises(StoppedError, match="stopped; 2 of 3 points are kept: the same command goes on") as stopped:
         run_sweep(made, tmp_path / "out", Local(jobs=1), stop)
-    assert [at.done for at in seen] == [0, 1, 2] and StoppedError.exit_code == 130
+    assert [at.done for at in seen] == [0, 1, 2] and stopped.value.exit_code == 130
     assert run_sweep(made, tmp_path / "out", Local(jobs=1)).known == 2
 
 
-def test_ctrl_c_keeps_what_is_done_and_says_so(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_signal_to_stop_keeps_what_is_done_and_says_so(
+    number: signal.Signals, code: int, jobs: int, tmp_path: Path
+) -> None:
     path = write(tmp_path, document({"key": HOOK, "range": {"from": 1e-6, "to": 1e-4, "count": 400}}))
-    process = _started(path, tmp_path / "out", 1)
+    process = _started(path, tmp_path / "out", jobs)
     _until_kept(process, tmp_path / "out")
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, err = process.communicate(timeout=LIMIT_S)
-    assert process.returncode == 130
-    last = err.splitlines()[-1]
-    assert last.startswith("simfrontier: stopped; ") and last.endswith("kept: the same command goes on from there")
-    assert " of 400 points are " in last and not last.startswith("simfrontier: stopped; 0 of")
+    assert process.returncode == code
+    [line] = err.splitlines()
+    assert line.startswith("simfrontier: stopped; ") and line.endswith("kept: the same command goes on from there")
+    assert " of 400 points are " in line and not line.startswith("simfrontier: stopped; 0 of")
 
 
 def test_a_main_process_that_is_killed_again_and_again_loses_nothing(tmp_path: Path) -> None:

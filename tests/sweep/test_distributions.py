@@ -14,6 +14,7 @@ from simfrontier.sweep.distributions import quantile_of
 from simfrontier.sweep.form import SamplesTable
 
 SHARES = st.floats(0.001, 0.999)
+QUARTILE = NormalDist().inv_cdf(0.75)
 NORMAL = {"distribution": "normal", "mean": 10.0, "sd": 2.0}
 
 
@@ -34,7 +35,11 @@ def quantile(share: float, **table: Any) -> float:
         ({"distribution": "log-normal", "median": 5.0, "sd": 0.3}, 0.5, 5.0),
         ({"distribution": "log-normal", "median": 5.0, "sd": 0.3}, NormalDist().cdf(1.0), 5.0 * math.exp(0.3)),
         ({**NORMAL, "low": 10.0}, 0.0, 10.0),  # the upper half: its lowest, and its median
-        ({**NORMAL, "low": 10.0}, 0.5, 10.0 + 2.0 * NormalDist().inv_cdf(0.75)),
+        ({**NORMAL, "low": 10.0}, 0.5, 10.0 + 2.0 * QUARTILE),
+        ({**NORMAL, "high": 10.0}, 0.5, 10.0 - 2.0 * QUARTILE),  # the lower half: its median
+        # half of what lies within a standard deviation of the mean is below it
+        ({**NORMAL, "low": 8.0, "high": 12.0}, 0.5, 10.0),
+        ({"distribution": "log-normal", "median": 5.0, "sd": 0.3, "high": 5.0}, 0.5, 5.0 * math.exp(-0.3 * QUARTILE)),
     ],
 )
 def test_a_share_of_all_lies_below_its_quantile(table: dict[str, Any], share: float, value: float) -> None:

@@ -75,6 +75,13 @@ def test_a_result_that_nothing_changes_is_explained_by_nothing() -> None:
     assert (found.mean, found.sd, by_key(found)) == (3.0, 0.0, {"x": (0.0, 0.0), "y": (0.0, 0.0)})
 
 
+def test_the_spread_is_that_of_independent_points() -> None:
+    """Results of 4 and 2 in the two points of each round: 3 and 1 apart from it. The mixed points repeat coordinates of
+    both, so that their results are no further draws."""
+    found = indices_of(("x", "y"), np.tile([4.0, 2.0, 3.0, 3.0], (16, 1)), 1)
+    assert (found.mean, found.sd) == (3.0, 1.0)
+
+
 def test_intervals_are_the_same_again() -> None:
     points = design(2, 64, 1)
     values = np.exp(points[..., 0]) * points[..., 1]

@@ -18,7 +18,7 @@ import pytest
 from simfrontier.sweep import read_rows
 from simfrontier.sweep.journal import NAME
 from tests.invoke import ROOT, Ran, invoke, refusal
-from tests.processes import leaves_ctrl_c, workers_of
+from tests.processes import hearing_ctrl_c, leaves_ctrl_c, workers_of
 from tests.sweep.studies import HOOK, document, write
 from tests.workers import standin_slurm
 from tests.workers.dask_processes import free_port, scheduler_at, until_there, worker_at
@@ -41,7 +41,8 @@ host = "127.0.0.1"
 
 def sweep(path: Path, out: Path, *more: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "simfrontier", "sweep", str(path), "--out", str(out), *more]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with hearing_ctrl_c():
+        return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def study(folder: Path, count: int) -> Path:

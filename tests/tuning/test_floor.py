@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import tomllib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from typing import get_args
@@ -199,6 +200,44 @@ def test_the_floor_is_the_same_wherever_a_plan_keeps_its_states() -> None:
     for mine in chosen.sample(several, 16):
         one, other = (estimate(each.case, small_schedules).floor_s for each in chosen.sample(mine, 2))
         assert one == pytest.approx(other, rel=1e-9)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.sampled_from([(machine, size) for machine, sizes in SIZES.items() for size in sizes]),
+    st.sampled_from((1, 2, 5, 24, 48)),
+    st.sampled_from((512, 4096)),
+    st.sampled_from((1, 2, 8)),
+    st.sampled_from(("zero", "megatron", "axonn")),
+    st.sampled_from(("full", "none")),
+    st.floats(0, 1, exclude_max=True),
+)
+def test_no_estimate_is_below_its_floor(
+    where: tuple[str, int], layers: int, hidden: int, each: int, family: str, checkpointing: str, place: float
+) -> None:
+    """However many layers and micro-batches are taken for like those of the small schedules."""
+    machine, devices = where
+    pins = {"family": family, "checkpointing": checkpointing}
+    made, candidates = coded(machine, devices, layers, hidden, each * devices, **pins)
+    small_schedules = SmallSchedules(Prices(made.machine, made.library, devices))
+    for number in range(4):
+        candidate = candidates[int((place + number / 4) % 1.0 * len(candidates))]
+        with suppress(InputError):  # groups that the library cannot run
+            result = estimate(candidate.case, small_schedules)
+            assert result.step_s >= result.floor_s, candidate.name
+
+
+@pytest.mark.parametrize("states", ["zero3", "hsdp", "none/package/node"])
+def test_communication_that_many_layers_hide_makes_no_step_shorter_than_its_kernels(states: str) -> None:
+    """Of two and three layers of 13B less sticks out of the kernels at the end of the step with each layer."""
+    model = {"name": "llama-2-13b", "checkpointing": "full"}
+    document = {**tomllib.loads(NEXT), "model": model, "training": {"batch": 64}, "plans": {"zero3": {}}}
+    made = scenario_of({**document, "machine": {"name": "frontier"}, "run": {"devices": [32]}}, "hidden")
+    pins = pins_of({"family": "zero", "states": states, "micro_batch": 1, "checkpointing": "full"})
+    candidate = next(Space(made, 32, 64, pins, LossyPolicy()).candidates())
+    ours = estimate(candidate.case, SmallSchedules(Prices(made.machine, made.library, 32))).step_s
+    built = BuiltSchedule(schedule=schedule_of_case(made, candidate.case))
+    assert ours == pytest.approx(simulated(made, built, "analytic").step_s, rel=0.02)
 
 
 @pytest.mark.parametrize(("devices", "layers", "batch"), [(16, 8, 64)])

@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import islice, pairwise
 from pathlib import Path
+from typing import cast
 
 import pytest
+from hypothesis import given, settings, strategies as st
 
 from simfrontier.errors import InputError
-from simfrontier.scenario import scenario_of
+from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.scenario.plans import options_of
 from simfrontier.study import ScheduleCache, simulated
 from simfrontier.tuning import NothingFitsError, TuningOutcome, tune
-from simfrontier.tuning.journal import NAME, journal_in
+from simfrontier.tuning.evaluator import PlanOutline, SimulatedPlan
+from simfrontier.tuning.journal import NAME, Journal, journal_in
+from simfrontier.tuning.lossy import LossyPolicy
+from simfrontier.tuning.nothing_fits import refuse_empty
+from simfrontier.tuning.outcome import TunedPlan
+from simfrontier.tuning.pins import Pins, pins_of
 from simfrontier.tuning.result_rows import COLUMNS, rows
+from simfrontier.tuning.runner import Runner
+from simfrontier.tuning.space import Candidate, Space
+from simfrontier.tuning.step_estimate import Estimate
+from simfrontier.tuning.tuning import _digest
+from simfrontier.tuning.workers import TuneWorkers
 from simfrontier.workers import JobsLostError, Local, LostError, SchedulerLostError, WorkerLostError
 from tests.tuning.exhaustive import Case, judge
 from tests.tuning.small import scenario
@@ -182,6 +196,19 @@ def test_another_search_does_not_take_over_what_was_stopped(tmp_path: Path) -> N
         assert (tmp_path / NAME).read_bytes() == kept
 
 
+def test_another_content_of_a_file_that_is_named_is_another_search(tmp_path: Path) -> None:
+    stack = tmp_path / "own.toml"
+    text = 'name = "own"\ntitle = "Own"\nbase = "deepspeed"\n[kernels]\npointwise_traffic = {{ value = {}, {} }}\n'
+    sourced = 'kind = "assumed", source = "made up"'
+
+    def made(traffic: float) -> Scenario:
+        stack.write_text(text.format(traffic, sourced))
+        return scenario_of({**scenario(16, 32).document, "stack": str(stack)}, "small.toml", laid_out=False)
+
+    digests = [_digest(one, one, 16, Pins({}), LossyPolicy()) for one in (made(1.5), made(2.5), made(1.5))]
+    assert digests[0] == digests[2] != digests[1]
+
+
 @pytest.mark.parametrize("text", ["5", "null", "[1, 2]", '["search", "x", 1]\n5', "\x00", '{"a": 1}'])
 def test_a_damaged_journal_is_passed_over(tmp_path: Path, text: str) -> None:
     (tmp_path / NAME).write_text(text)
@@ -255,3 +282,83 @@ def test_where_nothing_fits_the_need_and_the_smallest_change_are_told() -> None:
     assert re.search("smallest change that opens the space: states = (zero2|zero3|.*/all)$", message)
     with pytest.raises(NothingFitsError, match=r"smallest change that opens the space: (16|32|64) devices"):
         tune(scenario(8, 64, hidden=4096, hbm_bytes=1.1e9))
+
+
+def test_a_search_in_which_plans_fit_ends_with_one() -> None:
+    """All steps of this space are nearly their kernels' times: estimates and floors are equal but for rounding."""
+    pins = {"family": "zero", "micro_batch": 1, "checkpointing": "full"}
+    assert tune(scenario(16, 64, layers=1, hidden=4096), pins=pins, simulate=1).best.simulated is not None
+
+
+class ScriptedRunner(Runner):
+    """A runner of which the simulations say that only some plans fit, or can run."""
+
+    def __init__(self, fitting: set[Candidate], faulty: set[Candidate]) -> None:
+        super().__init__(16, cast(TuneWorkers, None), Journal(), lambda *_: None)
+        self.fitting, self.faulty = fitting, faulty
+
+    def _simulated(self, plans: Sequence[TunedPlan], before: int, count: int) -> list[TunedPlan]:
+        self.faults |= dict.fromkeys((plan.candidate for plan in plans if plan.candidate in self.faulty), "it cannot")
+        able = [plan for plan in plans if plan.candidate not in self.faulty]
+        return [
+            replace(
+                plan,
+                simulated=SimulatedPlan(
+                    step_s=plan.estimate.step_s,
+                    parts={},
+                    peak_bytes=1 if plan.candidate in self.fitting else 3,
+                    samples_s=(),
+                ),
+            )
+            for plan in able
+        ]
+
+
+def space() -> Space:
+    made = scenario(16, 32)
+    return Space(made, 16, 32, pins_of(FEW), LossyPolicy())
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_no_search_ends_without_a_plan_while_one_fits(data: st.DataObject) -> None:
+    """Whichever plan that is, and whatever was estimated of it."""
+    candidates = list(space().candidates())[:60]
+    times = st.floats(1e-3, 1e3)
+    plans = [
+        TunedPlan(
+            candidate=candidate,
+            estimate=Estimate(step_s=data.draw(times), floor_s=data.draw(times), peak_bytes=data.draw(times)),
+        )
+        for candidate in candidates
+    ]
+    fitting, rest = {data.draw(st.sampled_from(candidates))}, st.sets(st.sampled_from(candidates))
+    runner = ScriptedRunner(fitting, data.draw(rest) - fitting)
+    kept, _ = runner.best(plans, data.draw(st.sampled_from((1, 2, 5, 20))), 2.0, [])
+    assert {plan.candidate for plan in kept} == fitting
+
+
+def test_an_empty_answer_names_what_was_found_of_the_plans() -> None:
+    """Memory where plans do not fit, as they were simulated if they were; otherwise why they cannot run."""
+    spaces, estimated = space(), Estimate(step_s=1.0, floor_s=1.0, peak_bytes=60e9)
+    first, second = islice(spaces.candidates(), 2)
+    outlines = {first: PlanOutline(estimate=estimated), second: PlanOutline(estimate=estimated)}
+    with pytest.raises(InputError, match=r"no plan can run with .*: it cannot; smallest change") as caught:
+        refuse_empty(spaces, outlines, (), dict.fromkeys(outlines, "it cannot"))
+    assert "memory" not in str(caught.value) and not str(caught.value).endswith("micro_batch = 2")  # as it is pinned
+    simulated_plan = SimulatedPlan(step_s=1.0, parts={}, peak_bytes=70 * 10**9, samples_s=())
+    misfit = TunedPlan(candidate=first, estimate=estimated, simulated=simulated_plan)
+    with pytest.raises(NothingFitsError) as refused:
+        refuse_empty(spaces, outlines, (misfit,), {second: "it cannot"})
+    assert f"at least 70 GB of 64 GB ({first.name}); 1 more cannot run: it cannot" in str(refused.value)
+
+
+def test_where_only_fused_attention_fits_it_is_the_smallest_change() -> None:
+    """16 heads × 8,192² scores of two bytes are 2.1 GB each, several of which are alive in a backward."""
+    small = scenario_of(scenario(1, 1).document, "small.toml", {"model.sequence": 8192}, laid_out=False)
+    settings = {"machine.overrides.device.hbm_bytes": 4e9}
+    with pytest.raises(NothingFitsError, match=r'smallest change that opens the space: model.attention = "fused"$'):
+        tune(scenario_of(small.document, "small.toml", settings, laid_out=False))
+    assert tune(
+        scenario_of(small.document, "small.toml", {**settings, "model.attention": "fused"}, laid_out=False)
+    ).plans

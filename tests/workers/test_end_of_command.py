@@ -16,7 +16,7 @@ import pytest
 
 from simfrontier.workers.local_cluster import ctrl_c_is_left_to_this_thread
 from tests.invoke import ROOT
-from tests.processes import children
+from tests.processes import children, hearing_ctrl_c
 from tests.sweep.studies import HOOK, document, write
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
@@ -93,6 +93,7 @@ def test_a_command_that_ends_well_prints_nothing_and_leaves_no_file(tmp_path: Pa
     assert [path.name for path in tmp_path.iterdir()] == ["command.py"]
 
 
+@hearing_ctrl_c()
 def test_ctrl_c_ends_all_with_one_line(tmp_path: Path) -> None:
     process, workers = started(tmp_path, 100.0)
     time.sleep(0.3)
@@ -101,6 +102,7 @@ def test_ctrl_c_ends_all_with_one_line(tmp_path: Path) -> None:
     until(lambda: all(map(is_gone, workers)), f"left: {workers}")
 
 
+@hearing_ctrl_c()
 @pytest.mark.parametrize("number", [1, 10, 100, 300, 600, 900])
 def test_ctrl_c_in_an_import_is_one_line_or_none(number: int, tmp_path: Path) -> None:
     """The command hears of it as it imports its first module, its tenth, ... of some thousand."""
@@ -114,6 +116,7 @@ def test_ctrl_c_in_an_import_is_one_line_or_none(number: int, tmp_path: Path) ->
     assert not (tmp_path / "out").exists()
 
 
+@hearing_ctrl_c()
 @pytest.mark.parametrize("later_s", [0.0, 0.3, 0.6])
 def test_ctrl_c_as_workers_start_is_one_line_or_none_and_leaves_no_worker(later_s: float, tmp_path: Path) -> None:
     write(tmp_path, document({"key": HOOK, "range": {"from": 1e-6, "to": 1e-4, "count": 400}}))
@@ -145,6 +148,7 @@ def of_session(leader: int) -> list[int]:
     return found
 
 
+@hearing_ctrl_c()
 def test_ctrl_c_that_another_thread_is_told_of_is_heard_when_workers_have_started() -> None:
     """The kernel tells any thread that takes it, and Python then the main one, at its next step."""
     begun, steps = threading.Event(), []

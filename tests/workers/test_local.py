@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import tempfile
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from itertools import islice
@@ -17,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from simfrontier.errors import InputError
-from simfrontier.workers import Local, WorkerLostError, Workers, local_cluster
+from simfrontier.workers import Local, WorkerLostError, Workers, garbage, local_cluster
 from simfrontier.workers.local_cluster import SETTINGS
 from tests.processes import workers_of
 from tests.workers import work
@@ -64,6 +66,41 @@ def test_calls_are_taken_a_few_ahead(two: Workers) -> None:
 
     assert list(islice(two.in_order(work.square, calls()), 4)) == [0, 1, 4, 9]
     assert len(taken) < 12  # three for each of two workers, and those that were given
+
+
+def test_nothing_is_kept_of_calls_that_are_done(two: Workers) -> None:
+    """A server, or a sweep, hands out calls for days: neither their arguments stay, nor anything for each call."""
+
+    def held_after(calls: int) -> tuple[int, int]:
+        for _ in range(calls):
+            assert two.submit(len, bytes(100_000)).result() == 100_000
+        gc.collect()
+        status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+        return int(status["VmRSS"].split()[0]) * 1024, len(gc.get_objects())
+
+    before_bytes, before_objects = held_after(60)
+    after_bytes, after_objects = held_after(300)
+    assert after_bytes - before_bytes < 15_000_000  # half of what the arguments have
+    assert after_objects - before_objects < 300
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_garbage_is_collected_between_calls_where_python_leaves_it(jobs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Cycle:
+        def __init__(self) -> None:
+            self.me = self
+
+    monkeypatch.setattr(garbage, "SHORTEST_REST_S", 0.0)
+    gc.disable()
+    try:
+        with Workers(Local(jobs=jobs)) as workers:
+            left = weakref.ref(Cycle())
+            assert left() is not None
+            time.sleep(0.01)
+            workers.submit(work.square, 2).result()
+            assert left() is None
+    finally:
+        gc.enable()
 
 
 def test_a_worker_can_be_chosen_and_every_worker_is_prepared(two: Workers) -> None:

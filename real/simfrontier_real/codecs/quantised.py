@@ -37,7 +37,7 @@ def encode(backend: Backend, pieces: Array, codec: Quantised) -> Encoded:
         refuse_not_finite(backend, narrow, codec)
     scales = _scales(backend, peaks, largest)
     divisors = xp.where(scales > 0, scales, xp.ones_like(scales))
-    rounded = xp.clip(xp.round(wide / divisors[..., None]), -largest, largest)
+    rounded = xp.clip(_nearest(backend, wide / divisors[..., None]), -largest, largest)
     levels = xp.reshape(rounded, (count, -1))[:, :length]
     numbers = backend.cast(levels + (largest + 1), "uint8")  # 1 … 255, or 1 … 15: always positive
     return Encoded(_packed(backend, numbers) if codec.name == "int4" else numbers, scales)
@@ -50,6 +50,11 @@ def decode(backend: Backend, encoded: Encoded, codec: Quantised, length: int, dt
     levels = backend.cast(numbers, "fp32") - (_LARGEST[codec.name] + 1)
     scales = xp.repeat(encoded.scales, codec.block, axis=1)[:, :length]
     return backend.cast(levels * scales, dtype)
+
+
+def _nearest(backend: Backend, values: Array) -> Array:
+    """Numbers as whole ones, of two equally near the even one."""
+    return backend.xp.round(values)
 
 
 def _scales(backend: Backend, peaks: Array, largest: int) -> Array:

@@ -208,7 +208,7 @@ def parts(found: TuningFindings) -> Figure:
         seconds = [one.parts[key] for one in simulated]
         if any(seconds):
             words = [
-                f"{label}<br>{part.name}: {quantity(one.parts[key], 's')}, {percent(one.parts[key] / one.step_s)}"
+                f"{label}<br>{part.name}: {quantity(one.parts[key], 's')}, {percent(one.parts[key] / one.nominal_s)}"
                 for label, one in zip(labels, simulated, strict=True)
             ]
             values = [_short(scale * part_s) for part_s in seconds]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 
 from simfrontier.records import dataclass
 from simfrontier.report.findings.pairs import Pair, pair_of, pairs_of
@@ -74,8 +75,8 @@ class PlanLimit:
 class Headline:
     """The comparison in short. `best` is None where nothing fits; `ahead`: the plans that it leaves behind, the fastest
     first, `too_close` those of them that too few samples agree on, `equal` those that it does not leave behind;
-    `devices_differ`: samples have a slowest device; `recompute_alike`: all plans or none recompute
-    activations."""
+    `devices_differ`: samples have a slowest device; `recompute_alike`: all plans or none recompute activations;
+    `advice`: what to try with plans that fit, by plan."""
 
     device_word: str
     devices: int
@@ -92,6 +93,7 @@ class Headline:
     equal: tuple[str, ...]
     limits: tuple[PlanLimit, ...]
     pairs: tuple[Pair, ...] = ()
+    advice: Mapping[str, str] = field(default_factory=dict)
 
 
 def headline_of(view: StudyView) -> Headline:
@@ -116,6 +118,7 @@ def headline_of(view: StudyView) -> Headline:
         equal=tuple(one.plan for one in ahead if one.lead < SAME),
         limits=tuple(map(plan_limit, others.values())),
         pairs=pairs_of(view),
+        advice={outcome.plan: str(outcome.row["note"]) for outcome in view.ranked if outcome.row["note"]},
     )
 
 

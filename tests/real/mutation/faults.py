@@ -344,6 +344,30 @@ def _codecs() -> Iterator[Fault]:
     yield Fault("codec: one contribution of all", run=where(("decode_sum",), _one_contribution))
 
 
+def _quantised() -> Iterator[Fault]:
+    """int8 and int4 that round or scale otherwise than they say."""
+
+    def rounds(what: str, how: Callable[[Any, Any], Any]) -> Fault:
+        return Fault(f"codec: {what}", codec={"_nearest": lambda sound, backend, values: how(backend.xp, values)})
+
+    def scaled(by: int) -> Callable[..., Any]:
+        return lambda sound, backend, peaks, largest: sound(backend, peaks * (largest / (largest + by)), largest)
+
+    yield rounds("rounds down", lambda xp, values: xp.floor(values))
+    yield rounds("rounds up", lambda xp, values: xp.ceil(values))
+    yield rounds("rounds towards zero", lambda xp, values: xp.trunc(values))
+    yield rounds("rounds a quarter of a step too high", lambda xp, values: xp.round(values + 0.25))
+    yield rounds("saturates a level early", _early)
+    yield Fault("codec: scale of a level more", codec={"_scales": scaled(1)})
+    yield Fault("codec: scale of a level less", codec={"_scales": scaled(-1)})
+
+
+def _early(xp: Any, values: Any) -> Any:
+    """Levels up to 6 or 126."""
+    highest = 6 if float(xp.max(xp.abs(values))) < 8 else 126
+    return xp.clip(xp.round(values), -highest, highest)
+
+
 def _states() -> Iterator[Fault]:
     yield Fault("teacher: does not follow", run=where(("ema",), left_out))
     yield Fault("teacher: follows twice", run=where(("ema",), twice))
@@ -377,6 +401,7 @@ ALL: Final[tuple[Fault, ...]] = (
     *_moves("statistics", STATISTICS),
     *_about(lambda op: isinstance(op, Exchange), _exchanges()),
     *_about(lambda op: not isinstance(op, Compute) and op.codec.is_opaque, _codecs()),
+    *_about(lambda op: not isinstance(op, Compute) and op.codec.is_quantised, _quantised()),
     *_about(lambda op: op.kind in ("ema", "enqueue", "centre"), _states()),
 )
 BY_NAME: Final = {fault.name: fault for fault in ALL}

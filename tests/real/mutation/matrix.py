@@ -19,9 +19,10 @@ from simfrontier_real.train import TrainingRank, TrainingResult, TrainingSetting
 from simfrontier_real.train_session import unsharded
 from simfrontier_real.verdict import TrainingVerdict, verdict_of
 from tests.real.mutation.cases import EPSILONS
-from tests.real.mutation.seams import Fault, Memory, put_in
+from tests.real.mutation.seams import Fault, Memory, codec_of, put_in
 
 STEPS = 2
+SOUND = Fault("none")
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Bench:
 
     def result(self, fault: Fault | None = None) -> tuple[TrainingVerdict, int]:
         """(the verdict, how often the fault changed a value). Raises what the run raises."""
-        memories: list[Memory] = []
+        memories = [Memory()]
 
         def adjust(rank: TrainingRank) -> None:
             if fault is not None:
@@ -67,7 +68,7 @@ class Bench:
 
         loaded = self.loaded
         try:
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"), codec_of(fault or SOUND, memories[0]):
                 given, clocks = run_in_one_process(
                     loaded.schedule, self.training, programs=loaded.programs, adjust=adjust
                 )

@@ -8,7 +8,7 @@ from typing import Any
 from simfrontier_real import cli
 from simfrontier_real.train import TrainingRank
 from tests.real.mutation.faults import BY_NAME
-from tests.real.mutation.seams import Fault, put_in
+from tests.real.mutation.seams import Fault, Memory, codec_of, put_in
 
 
 def put_in_every_rank(fault: Fault) -> None:
@@ -24,6 +24,8 @@ def put_in_every_rank(fault: Fault) -> None:
 
 if __name__ == "__main__":
     name = sys.argv.pop(1)
-    if name != "none":
-        put_in_every_rank(BY_NAME[name])
-    cli.main()
+    if name == "none":
+        cli.main()
+    put_in_every_rank(BY_NAME[name])
+    with codec_of(BY_NAME[name], Memory()):
+        cli.main()

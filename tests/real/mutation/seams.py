@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
+from unittest.mock import patch
 
 import numpy as np
 
 from simfrontier.schedule.ir import Collective, Compute, Exchange, Op, Ref
 from simfrontier.schedule.placement import PartialOp
 from simfrontier_real.arrays import Array, Backend
-from simfrontier_real.codecs import Encoded
+from simfrontier_real.codecs import Encoded, quantised
 from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.op_runner import OpRunner
 from simfrontier_real.rank_context import RankContext
@@ -77,8 +79,9 @@ class Place:
 @dataclass(frozen=True)
 class Fault:
     """A fault by what it does at each seam (nothing: as it should be). `run` gets the op and what runs it, `sends` and
-    `brings` the messages of a collective or exchange, `loads` a rank and the number of the step, after its data. A
-    schedule without ops that it `concerns` need not be run to know that the fault is not applicable."""
+    `brings` the messages of a collective or exchange, `loads` a rank and the number of the step, after its data;
+    `codec` has functions that stand in for those of these names in simfrontier_real.codecs.quantised, and get those
+    first. A schedule without ops that it `concerns` need not be run to know that the fault is not applicable."""
 
     name: str
     run: Callable[[Place, Callable[[], None]], None] | None = None
@@ -86,12 +89,30 @@ class Fault:
     brings: Callable[[Place, Messages], Messages] | None = None
     reduction: Callable[[Place, PartialOp], PartialOp] | None = None
     loads: Callable[[TrainingRank, int, Memory], None] | None = None
+    codec: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     concerns: Callable[[Op], bool] = lambda op: True
 
     @property
     def is_small(self) -> bool:
         """Whether it changes numbers by no more than rounding to 16 bits does: less than codecs lose anyway."""
         return self.name.endswith(SMALL)
+
+
+@contextmanager
+def codec_of(fault: Fault, memory: Memory) -> Iterator[None]:
+    """int8 and int4 with the fault's own functions; each call counts."""
+
+    def instead(sound: Callable[..., Any], wrong: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            memory.fired += 1
+            return wrong(sound, *arguments)
+
+        return call
+
+    with ExitStack() as stack:
+        for name, wrong in fault.codec.items():
+            stack.enter_context(patch.object(quantised, name, instead(getattr(quantised, name), wrong)))
+        yield
 
 
 class Faulty:

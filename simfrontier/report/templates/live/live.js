@@ -120,6 +120,7 @@
   function say(error) {
     $("error").hidden = !error;
     $("error").textContent = error ?? "";
+    $("verdict").hidden = Boolean(error) && !found; // nothing is being simulated
     document.body.classList.toggle("stale", Boolean(error));
   }
 
@@ -127,7 +128,10 @@
     found = answer;
     $("verdict").textContent = answer.verdict;
     $("moved").textContent = answer.moved.length ? `Moved: ${answer.moved.join("; ")}.` : "";
-    $("samples").textContent = answer.num_samples ? `${answer.num_samples} samples` : "no samples";
+    $("samples").textContent = answer.num_samples;
+    $("sampled").hidden = !answer.num_samples;
+    $("plans").hidden = false;
+    $("reading").hidden = !answer.plans.some((one) => one.fits);
     showPlaces();
     showRates(found.plans);
     showKey($("parts"), answer.parts);
@@ -156,52 +160,84 @@
 
   function showRates(plans) {
     const focused = document.activeElement?.closest?.(".plan")?.dataset.plan;
-    const most = Math.max(...plans.map((one) => (one.fits ? Math.max(one.high, one.nominal, one.rate) : 0)), 1e-9);
-    const longest = Math.max(...plans.map((one) => (one.fits ? one.step_s : 0)), 1e-9);
+    const rates = ticksTo(Math.max(...plans.map((one) => (one.fits ? Math.max(one.high, one.nominal, one.rate) : 0)), 1e-9));
+    const times = ticksTo(Math.max(...plans.map((one) => (one.fits ? one.step_s : 0)), 1e-9));
+    const most = rates.at(-1), longest = times.at(-1);
     const x = (value) => `${(100 * value) / most}%`;
-    $("rates").replaceChildren(
-      ...plans.map((one) => {
-        const row = document.createElement("button");
-        row.type = "button";
-        row.className = "plan";
-        row.dataset.plan = one.plan;
-        row.setAttribute("aria-pressed", String(found.step?.plan === one.plan));
-        row.disabled = !one.fits;
-        const name = document.createElement("b");
-        name.textContent = one.plan;
-        const track = document.createElement("span"), number = document.createElement("span");
-        track.className = "track";
-        number.className = "number";
-        row.classList.toggle("earlier", Boolean(one.isEarlier));
-        if (one.fits && one.error !== undefined) {
-          const more = document.createElement("small");
-          more.textContent = `${seconds(one.step_s)} nominal; estimated, ±${percent(one.error)}`;
-          track.append(mark("part", `left:0;width:${(100 * one.step_s) / longest}%;background:var(--soft)`));
-          track.append(mark("nominal", `left:${x(one.nominal)}`));
-          number.append(`about ${one.nominal.toPrecision(3)} ${found.unit}`, more);
-          row.append(name, track, number);
-        } else if (one.fits) {
-          let at = 0;
-          for (const [index, share] of one.parts.entries()) {
-            const width = (share * one.step_s) / longest;
-            track.append(mark("part", `left:${100 * at}%;width:${100 * width}%;background:${found.parts[index].colour}`));
-            at += width;
-          }
-          track.append(mark("band", `left:${x(one.low)};width:calc(${x(one.high)} - ${x(one.low)});background:${one.colour}`));
-          track.append(mark("nominal", `left:${x(one.nominal)}`), mark("median", `left:${x(one.rate)}`));
-          const more = document.createElement("small");
-          more.textContent = `${seconds(one.step_s)}, ${gigabytes(one.peak_bytes)}`;
-          number.append(`${one.rate.toPrecision(3)} ${found.unit} (${one.low.toPrecision(3)} to ${one.high.toPrecision(3)})`, more);
-          row.append(name, track, number);
-        } else {
-          number.textContent = `does not fit: ${one.note}`;
-          row.classList.add("misfit");
-          row.append(name, number);
+    const grid = () => [
+      ...times.map((at) => mark("tick", `left:${(100 * at) / longest}%`)),
+      ...rates.map((at) => mark("tick below", `left:${x(at)}`)),
+    ];
+    const rows = plans.map((one) => {
+      const row = document.createElement("button");
+      row.type = "button";
+      row.className = "plan";
+      row.dataset.plan = one.plan;
+      row.setAttribute("aria-pressed", String(found.step?.plan === one.plan));
+      row.disabled = !one.fits;
+      const name = document.createElement("b");
+      name.textContent = one.plan;
+      const track = document.createElement("span"), number = document.createElement("span");
+      track.className = "track";
+      track.append(...grid());
+      number.className = "number";
+      row.classList.toggle("earlier", Boolean(one.isEarlier));
+      if (one.fits && one.error !== undefined) {
+        const more = document.createElement("small");
+        more.textContent = `${seconds(one.step_s)} nominal; estimated, ±${percent(one.error)}`;
+        track.append(mark("part", `left:0;width:${(100 * one.step_s) / longest}%;background:var(--soft)`));
+        track.append(mark("nominal", `left:${x(one.nominal)}`));
+        number.append(`about ${one.nominal.toPrecision(3)} ${found.unit}`, more);
+        row.append(name, track, number);
+      } else if (one.fits) {
+        let at = 0;
+        for (const [index, share] of one.parts.entries()) {
+          const width = (share * one.step_s) / longest;
+          track.append(mark("part", `left:${100 * at}%;width:${100 * width}%;background:${found.parts[index].colour}`));
+          at += width;
         }
-        return row;
-      })
-    );
+        track.append(mark("band", `left:${x(one.low)};width:calc(${x(one.high)} - ${x(one.low)});background:${one.colour}`));
+        track.append(mark("nominal", `left:${x(one.nominal)}`), mark("median", `left:${x(one.rate)}`));
+        const more = document.createElement("small");
+        more.textContent = `${seconds(one.step_s)}, ${gigabytes(one.peak_bytes)}`;
+        const between = one.high > one.low ? ` (${one.low.toPrecision(3)} to ${one.high.toPrecision(3)})` : "";
+        number.append(`${one.rate.toPrecision(3)} ${found.unit}${between}`, more);
+        row.append(name, track, number);
+      } else {
+        number.textContent = `does not fit: ${one.note}`;
+        row.classList.add("misfit");
+        row.append(name, number);
+      }
+      return row;
+    });
+    const fits = plans.some((one) => one.fits);
+    const above = fits ? [axisRow("time of a step", times, (at) => (at ? seconds(at) : "0"))] : [];
+    const below = fits ? [axisRow($("rates").dataset.unit, rates, (at) => String(Number(at.toPrecision(3))))] : [];
+    $("rates").replaceChildren(...above, ...rows, ...below);
     if (focused) $("rates").querySelector(`[data-plan="${CSS.escape(focused)}"]`)?.focus();
+  }
+
+  // Round ticks of an axis from 0 to the first that is no lower.
+  function ticksTo(highest) {
+    const base = 10 ** Math.floor(Math.log10(highest)), gap = [0.1, 0.2, 0.5, 1, 2].map((by) => by * base).find((by) => highest / by <= 5);
+    return Array.from({ length: Math.ceil(highest / gap) + 1 }, (_, number) => number * gap);
+  }
+
+  // An axis of the rows of plans: its name, and its ticks over their tracks.
+  function axisRow(name, ticks, words) {
+    const row = document.createElement("div"), label = document.createElement("span"), track = document.createElement("span");
+    row.className = "axis";
+    row.setAttribute("aria-hidden", "true"); // rows say their numbers in words
+    label.textContent = name;
+    track.className = "track";
+    for (const at of ticks) {
+      const tick = document.createElement("span");
+      tick.textContent = words(at);
+      tick.style.left = `${(100 * at) / ticks.at(-1)}%`;
+      track.append(tick);
+    }
+    row.append(label, track);
+    return row;
   }
 
   function mark(kind, style) {

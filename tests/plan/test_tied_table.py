@@ -1,0 +1,132 @@
+"""A tied table, which embedding and head use: its gradient is summed on the rank first, and reduced once per
+micro-batch, as autograd's hooks do."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from simfrontier.plan import Engine, build, make_plan
+from simfrontier.schedule import Call, Collective, Compute, Op, Schedule, check
+from simfrontier.workload import Checkpointing, gpt
+from tests.plan.grids import axonn, megatron, other, schedule_of
+from tests.schedule.builders import mesh_of, options_of
+from tests.schedule.mutations import mutated, says
+
+TABLE = "embedding.weight"
+MICROS = 3
+
+
+def tied(
+    family: str, bucket: int = 1, checkpointing: Checkpointing = "full", micros: int = MICROS, **keys: Any
+) -> Schedule:
+    """A plan of a tied model on two nodes of two devices."""
+    mesh = mesh_of(2, 1, 2)
+    work = gpt(other(tied=True), mesh.num_ranks, checkpointing, precision="bf16")
+    plan = make_plan(family, options_of(family, **keys), mesh)
+    return build(work, plan, mesh, Engine(persistence_elements=0, reduce_bucket_elements=bucket), micros)
+
+
+def reductions(schedule: Schedule) -> list[int]:
+    """The micro-batches whose gradients of the table are moved to its accumulator, once for each move."""
+    return [
+        call.micro + ref.micro
+        for role in schedule.roles
+        for call, op in role.instances()
+        for ref in op.reads
+        if op.name == "gradient" and ref.name.startswith(f"{TABLE}.grad.raw")
+    ]
+
+
+LATTICE = {"weight": (), "accumulator": ("gcd",), "optimizer": ("node", "gcd")}
+PLANS: dict[str, dict[str, Any]] = {
+    "zero2": {},
+    "zero3": {},
+    "hsdp": {},
+    "zeropp": {},
+    "zero-topo": {},
+    "lattice": LATTICE,
+}
+
+
+@pytest.mark.parametrize("checkpointing", ["full", "none"])
+@pytest.mark.parametrize("bucket", [1, 500_000_000])
+@pytest.mark.parametrize("family", PLANS)
+def test_its_gradient_is_reduced_once_per_micro_batch(family: str, bucket: int, checkpointing: Checkpointing) -> None:
+    schedule = tied(family, bucket, checkpointing, **PLANS[family])
+    assert check(schedule).is_clean
+    assert reductions(schedule) == list(range(MICROS))
+
+
+@pytest.mark.parametrize("data", ["zero2", "zero3"])
+@pytest.mark.parametrize("tensor", [1, 2])
+def test_it_is_reduced_once_beside_tensor_parallelism(tensor: int, data: str) -> None:
+    schedule = schedule_of(megatron(tensor, data=data), 4, shape=other(tied=True), micros=MICROS)
+    assert check(schedule).is_clean
+    assert reductions(schedule) == list(range(MICROS))
+
+
+def test_each_stage_reduces_its_own_use() -> None:
+    """First and last stage hold the table; what each of them adds to its gradient is reduced on its own ranks."""
+    schedule = schedule_of(megatron(1, 2, data="zero2"), 4, shape=other(tied=True), micros=MICROS)
+    assert check(schedule).is_clean
+    assert sorted(reductions(schedule)) == sorted([*range(MICROS)] * 2)
+
+
+def test_axonn_scatters_what_each_use_gives() -> None:
+    """Over z the reduction is the backward of an op's own gather."""
+    schedule = schedule_of(axonn(1, 1, 2), 2, shape=other(tied=True))
+    assert reductions(schedule) == [0, 0]
+    assert reductions(schedule_of(axonn(1, 1, 1, data="zero2"), 2, shape=other(tied=True))) == [0]
+
+
+def test_zero2_moves_as_much_as_zero1() -> None:
+    """In one micro-batch, weights and their gradients."""
+    zero1, zero2 = (_moved_elements(tied(family, micros=1)) for family in ("zero1", "zero2"))
+    assert zero1 == zero2 and zero1.total() > 0
+
+
+def _moved_elements(schedule: Schedule) -> Counter[str]:
+    moved: Counter[str] = Counter()
+    for _, op in schedule.roles[0].instances():
+        for ref in op.src if isinstance(op, Collective) else ():
+            tensor = schedule.tensors[ref.name]
+            if tensor.weight is not None:
+                moved[op.kind] += tensor.num_elements
+    return moved
+
+
+# ── what the check says ──
+
+
+def _added_again(_: Call, op: Op) -> list[Op]:
+    """The table's gradient of the embedding takes the place of the head's."""
+    if isinstance(op, Compute) and op.name == "embedding.wgrad":
+        return [replace(op, writes=op.accumulates, accumulates=())]
+    return [op]
+
+
+def _too_early() -> Schedule:
+    """The reduction of the table's gradient before the embedding has added to it."""
+    schedule = tied("zero2")
+    moved = [op for _, op in schedule.roles[0].instances() if _is_reduction(op)]
+
+    def early(call: Call, op: Op) -> list[Op]:
+        if _is_reduction(op):
+            return []
+        return [*dict.fromkeys(moved), op] if isinstance(op, Compute) and op.name == "embedding.wgrad" else [op]
+
+    return mutated(schedule, early)
+
+
+def _is_reduction(op: Op) -> bool:
+    return op.name == "gradient" and any(ref.name.startswith(f"{TABLE}.grad") for ref in (*op.reads, *op.writes))
+
+
+def test_the_check_names_a_use_that_is_lost() -> None:
+    whole = f"the gradient of {TABLE}"
+    says(mutated(tied("zero2"), _added_again), "sums", whole, "micro-batch 0 once")
+    says(_too_early(), "sums", whole, "micro-batch 0 once")
