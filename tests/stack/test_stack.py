@@ -97,8 +97,8 @@ def test_a_user_writes_one_of_their_own(tmp_path: Path) -> None:
     assert made.machine.kernels.pointwise_traffic == 3.0
     assert made.machine.kernels.attention == made.machine.device.attention["flash2"]
     assert made.file.engine.granularity == "module"
-    assert made.document["plans"]["p"]["gradient_codec"] == "fp32"
-    assert scenario(str(path), gradient_codec="plain").document["plans"]["p"]["gradient_codec"] == "plain"
+    assert made.file.plans["p"]["gradient_codec"] == "fp32"
+    assert scenario(str(path), gradient_codec="plain").file.plans["p"]["gradient_codec"] == "plain"
 
 
 def test_what_a_scenario_says_wins_over_its_stack() -> None:
