@@ -46,7 +46,7 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """Which plan is the fastest at the largest size, by how much, and whether that is sure; one sentence."""
+        """Which plan is the fastest at the largest size, by how much, or that it is too close to call; one sentence."""
         from simfrontier.report import verdict
 
         return verdict(self.findings.headline)

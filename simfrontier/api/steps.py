@@ -28,9 +28,10 @@ def simulate(
 
     `scenario`: of `load` or `new_scenario`, or the path of a file. `fidelity`: analytic, flow or chunk (default: the
     scenario's). `exact`: every rank by itself, none folded with those that are alike. `step_s` and `compute_s` of the
-    step are in seconds. A plan that leaves options open is searched first. Raises InputError for a plan, size or
-    fidelity that cannot be, NothingFitsError where no candidate of a search fits into memory, SimfrontierError if the
-    check of the schedule finds anything.
+    step are in seconds; the step is nominal: without variation between devices or errors of models. A plan that
+    leaves options open is searched first. Raises InputError for a plan, size or fidelity that cannot be,
+    NothingFitsError where no candidate of a search fits into memory, SimfrontierError if the check of the schedule
+    finds anything.
     """
     from simfrontier.study import simulated
     from simfrontier.tuning import GridSearcher

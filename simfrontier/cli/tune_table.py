@@ -44,7 +44,7 @@ def print_tuning(outcome: TuningOutcome, folder: Path, top: int, page: bool) -> 
         screen.print(_table("Where the time goes", shown, parts, named=False))
     if found.num_samples:
         text = f"Chance to be the fastest of these {len(outcome.simulated)}, in {found.num_samples} samples"
-        screen.print(f"{text}; 9 of 10: what nine samples of ten lie within.", style="dim", soft_wrap=True)
+        screen.print(f"{text}; steps are their medians, with the 90 % interval.", style="dim", soft_wrap=True)
     screen.print("Between nodes, in a node, in a package: communication that compute does not hide.", style="dim")
     screen.print()
     if outcome.own:
@@ -79,7 +79,7 @@ def _times(found: TuningFindings) -> list[Column]:
 
     columns: list[Column] = [("step", lambda _, plan: quantity(plan.step_s, "s"))]
     if found.num_samples:
-        columns += [("9 of 10", band), ("fastest", chance)]
+        columns += [("90 % interval", band), ("fastest", chance)]
     return [*columns, ("memory", lambda _, plan: quantity(plan.peak_bytes, "bytes"))]
 
 

@@ -51,7 +51,7 @@ def _spread(spread: Spread, source: str | None = None) -> str:
             each = ", ".join(f"{100 * share:g} % below {factor:g}" for share, factor in quantiles or ())
             law = f"quantiles: {each}"
         case _:
-            cut = "" if spread.most is None else f", none further than {100 * spread.most:g} % from the typical one"
+            cut = "" if spread.most is None else f", none further than {100 * spread.most:g} % from the nominal one"
             law = f"{spread.distribution} of standard deviation {100 * (spread.sd or 0.0):g} %{cut}"
     seed = "" if spread.distribution is None and not spread.is_of_calls else f", seed {spread.seed}"
     return f"{law}{seed}{'' if source is None else f'; {source}'}"

@@ -24,7 +24,7 @@ Use = Literal["left out", "held"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldRun:
-    """A run and its prediction, in the unit of the row: `predicted`, and `low` to `high`, which hold nine of ten.
+    """A run and its prediction, in the unit of the row: `predicted`, and `low` to `high`, its 90 % interval.
 
     `step_s`, `measured_s`: seconds of a step. `use`: "left out" where the prediction comes from a fit without the runs
     of `without`, "held" where no fit has seen the run. `sd`: of the logarithm. `peak_bytes`: on the fullest device.

@@ -128,9 +128,7 @@ def stacks() -> tuple[str, ...]:
 
 def usual_stack(family: str) -> Stack | None:
     """The stack that people run plans of a family with; None where none is known."""
-    from simfrontier.plan import own_families
-
-    name = USUAL.get(family, USUAL["lattice"] if family in own_families() else None)
+    name = USUAL.get(family)
     return None if name is None else load_stack(name)
 
 

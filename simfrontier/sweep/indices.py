@@ -97,7 +97,7 @@ def _shares(used: Floats) -> tuple[Floats, Floats]:
 
 
 def _intervals(used: Floats, seed: int) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
-    """What nine of ten bootstrap samples of the rounds lie between, of each first and each total index."""
+    """90 % intervals of each first and each total index, of bootstrap samples of the rounds."""
     draws = np.random.default_rng(seed)
     samples = []
     for _ in range(RESAMPLES):

@@ -95,12 +95,12 @@ def _cloud(plans: Sequence[TunedPlan], kind: str, scales: _Scales, is_simulated:
 
 
 def _spreads(known: Sequence[tuple[TunedPlan, Band]], scales: _Scales) -> PlotTrace:
-    """What nine samples of ten lie within, as bars about the medians."""
+    """90 % intervals of the samples, as bars about the medians."""
     middles, peaks = scales.place((band[1], plan.peak_bytes) for plan, band in known)
     bars = {"color": "rgba(127,127,127,0.75)", "thickness": 1.2, "width": 3}
     marker = {"symbol": "line-ns-open", "size": 7, "color": "rgba(127,127,127,0.9)"}
     error_x = _error_bars([band for _, band in known], scales.per_s) | bars
-    return line("nine samples of ten", middles, peaks, mode="markers", marker=marker, error_x=error_x)
+    return line("90 % interval", middles, peaks, mode="markers", marker=marker, error_x=error_x)
 
 
 def _stars(own: Sequence[tuple[OwnPlan, SimulatedPlan]], scales: _Scales) -> PlotTrace:
@@ -141,15 +141,15 @@ def _capacity(capacity_bytes: float, at: float, is_far: bool) -> dict[str, Any]:
 
 
 def order(found: TuningFindings) -> Figure:
-    """The simulated plans, the fastest on top: the step without errors, and what nine samples of ten lie within."""
+    """The simulated plans, the fastest on top: the nominal step, and median and 90 % interval of the samples."""
     plans, labels = found.outcome.simulated, _labels(found.outcome.simulated)
     scale, unit = time_scale(found.outcome.best.step_s)
     named = {plan.candidate: label for plan, label in zip(plans, labels, strict=True)}
     bands = [(named[plan.candidate], band) for plan, band in _bands(plans)]
     traces = [_medians(bands, scale)] if bands else []
     colours = [COLOURS[kind_of(plan.candidate)] for plan in plans]
-    steps = [_short(scale * plan.step_s) for plan in plans]
-    traces.append(points("without errors", steps, labels, colours, "circle", list(map(hover, plans)), {"size": 11}))
+    steps = [_short(scale * plan.nominal_s) for plan in plans]
+    traces.append(points("nominal", steps, labels, colours, "circle", list(map(hover, plans)), {"size": 11}))
     at_right = {"xref": "paper", "x": 1.0, "xanchor": "right", "showarrow": False, "font": {"size": 12}}
     notes = [
         {**at_right, "y": label, "text": as_percent(chance, found.num_samples)}
@@ -166,11 +166,11 @@ def order(found: TuningFindings) -> Figure:
 
 def _medians(bands: Sequence[tuple[str, Band]], scale: float) -> PlotTrace:
     words = [
-        f"{label}<br>{quantity(middle, 's')} in the median, {between(low, high, 's')} in nine samples of ten"
+        f"{label}<br>median {quantity(middle, 's')}, 90 % interval {between(low, high, 's')}"
         for label, (low, middle, high) in bands
     ]
     return points(
-        "median, and nine samples of ten",
+        "median, 90 % interval",
         [_short(scale * middle) for _, (_, middle, _) in bands],
         [label for label, _ in bands],
         INK,
@@ -182,20 +182,20 @@ def _medians(bands: Sequence[tuple[str, Band]], scale: float) -> PlotTrace:
 
 
 def against_estimates(found: TuningFindings) -> Figure:
-    """Simulated against estimated steps, with the diagonal."""
+    """Nominal simulated steps against estimated ones, with the diagonal."""
     all_plans = found.outcome.simulated
     scale, unit = time_scale(found.outcome.best.step_s)
-    values = [scale * value for plan in all_plans for value in (plan.step_s, plan.estimate.step_s)]
+    values = [scale * value for plan in all_plans for value in (plan.nominal_s, plan.estimate.step_s)]
     margin = 0.06 * ((max(values) - min(values)) or max(values))
     ends = [_short(min(values) - margin), _short(max(values) + margin)]
     traces = [line("equal", ends, ends, "dot")]
     for kind, colour in COLOURS.items():
         if plans := [plan for plan in all_plans if kind_of(plan.candidate) == kind]:
             estimated = [_short(scale * plan.estimate.step_s) for plan in plans]
-            simulated = [_short(scale * plan.step_s) for plan in plans]
+            simulated = [_short(scale * plan.nominal_s) for plan in plans]
             traces.append(points(kind, estimated, simulated, colour, "circle", list(map(hover, plans)), {"size": 10}))
     x = axis(f"estimated, no sharing of links ({unit})", range=ends)
-    return figure(traces, x, axis(f"simulated ({unit})", range=ends), 460, hovermode="closest")
+    return figure(traces, x, axis(f"simulated, nominal ({unit})", range=ends), 460, hovermode="closest")
 
 
 def parts(found: TuningFindings) -> Figure:
@@ -223,12 +223,12 @@ def hover(plan: TunedPlan) -> str:
     if plan.simulated is None:
         return f"{words}, estimated; floor {quantity(plan.estimate.floor_s, 's')}"
     band = plan.simulated.band_s
-    sampled = f"; nine samples of ten: {between(band[0], band[2], 's')}" if band else ""
+    sampled = f"; 90 % interval {between(band[0], band[2], 's')}" if band else ""
     return f"{words}, simulated{sampled}<br>estimated {quantity(plan.estimate.step_s, 's')}"
 
 
 def _bands(plans: Sequence[TunedPlan]) -> list[tuple[TunedPlan, Band]]:
-    """Plans with what nine samples of ten of their steps lie within."""
+    """Plans with the 90 % intervals of their steps."""
     return [(plan, plan.simulated.band_s) for plan in plans if plan.simulated and plan.simulated.band_s]
 
 

@@ -109,7 +109,7 @@ def tuning_findings(outcome: TuningOutcome) -> TuningFindings:
             estimated=outcome.total - known,
             simulated=len(outcome.simulated),
         ),
-        step_errors=_spread(one.step_s / estimate.step_s for estimate, one in both),
+        step_errors=_spread(one.nominal_s / estimate.step_s for estimate, one in both),
         peak_errors=_spread(one.peak_bytes / estimate.peak_bytes for estimate, one in both),
         num_open=sum(plan.estimate.floor_s <= outcome.best.nominal_s for plan in outcome.estimated),
         faster_own=tuple(own for own in outcome.own if _is_faster(own, outcome)),
