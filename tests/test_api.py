@@ -28,7 +28,7 @@ def loaded_by(code: str) -> set[str]:
 def test_a_plan_is_simulated_as_the_study_does() -> None:
     scenario = sf.load(TOY, plans=("zero3", "zeropp"), devices=(8,))
     study = sf.compare(scenario)
-    rows = {outcome.plan: outcome.row["step_time_s"] for outcome in study.outcomes}
+    rows = {outcome.plan: outcome.row["step_time_nominal_s"] for outcome in study.outcomes}
     assert rows == {plan: sf.simulate(scenario, plan).step_s for plan in ("zero3", "zeropp")}
     assert sf.simulate(scenario).step_s == rows["zero3"]
     assert sf.simulate(scenario, fidelity="analytic").fidelity == "analytic"
@@ -90,7 +90,7 @@ def test_a_comparison_shows_itself_in_few_lines_and_little_html() -> None:
     found = sf.compare("toy-cluster", "tiny", plans, devices=[2, 8])
     shown, html = repr(found), found._repr_html_()
     assert len(shown.splitlines()) <= 20 and "15 more" in shown
-    rate = found.findings.scaling["plan-0"][1].tflops_per_device
+    rate = found.findings.scaling["plan-0"][1].rate
     assert rate is not None and number(rate) in shown and number(rate) in html and "<svg" in html
     assert len(html) < 60_000 and "<script" not in html
     assert found.verdict in html and found.verdict.replace("\u00a0", " ") in shown

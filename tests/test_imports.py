@@ -15,7 +15,7 @@ PACKAGE = ROOT / "simfrontier"
 
 # From the bottom up. A part may import parts of lower layers, and its neighbours unless they are strangers.
 LAYERS = (
-    ("limits", "not_modelled", "records"),
+    ("inputfile", "limits", "not_modelled", "records"),
     ("arrays", "dtypes", "elementary", "errors", "extras", "opnames", "plaintext", "units"),
     ("ending", "io", "parent", "usage", "wholefile"),
     ("codecs", "workers"),
@@ -76,6 +76,7 @@ REAL_MAY_IMPORT = {
     "machine",
     "measured",
     "errors",
+    "inputfile",
     "limits",
     "wholefile",
     "parent",

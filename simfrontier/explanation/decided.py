@@ -33,9 +33,9 @@ def only(scenario: Scenario, plans: tuple[str, ...], devices: int) -> Scenario:
 def decided(scenario: Scenario, plan: str, devices: int, searcher: GridSearcher) -> tuple[Scenario, dict[str, Any]]:
     """The scenario with the plan's search at a size decided, and the setting that says so (nothing where the plan
     leaves nothing open). Errors as `GridSearcher.resolved`."""
-    here = scenario.at(devices)
-    if plan not in here.searches:
+    if plan not in scenario.at(devices).searches:
         return scenario, {}
+    here = scenario.of(plan, devices)
     options = searcher.resolved(scenario, (devices,), (plan,)).resolved_options[plan, devices]
     table = _table(plan, here.file.plans[plan], here.searches[plan], options)
     if "." in plan:

@@ -20,7 +20,7 @@ from .hardware import (
 )
 from .hostlist import compressed as compressed, expanded as expanded
 from .job_nodes import JobNodes as JobNodes, NodePlacement as NodePlacement
-from .kernels import AttentionKernel as AttentionKernel, Kernels as Kernels, MeasuredKernel as MeasuredKernel
+from .kernels import AttentionKernel as AttentionKernel, MeasuredKernel as MeasuredKernel
 from .load import (
     CATALOG as CATALOG,
     MeasuredNumbers as MeasuredNumbers,

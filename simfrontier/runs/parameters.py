@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import Field
 
 from simfrontier.io import Strict, Text, read_toml, typed
-from simfrontier.runs.forecast import Step
+
+if TYPE_CHECKING:
+    from simfrontier.runs.forecast import Step
 
 PARAMETERS: Final = Path(__file__).parent / "parameters.toml"
 

@@ -19,7 +19,7 @@ from simfrontier.io import Strict, read_toml, typed
 from simfrontier.limits import CASES, STEPS_APART
 from simfrontier.machine import Machine, Perturbation, SizeError, catalog, load_machine
 from simfrontier.not_modelled import not_modelled
-from simfrontier.plan import Engine, Options
+from simfrontier.plan import Engine, Options, own_families
 from simfrontier.records import dataclass
 from simfrontier.scenario.beside import scenario_beside
 from simfrontier.scenario.case import Case, batch_ranks, case_of, mesh_of, precision_of
@@ -144,7 +144,9 @@ class Scenario:
     def stack_of(self, family: str) -> Stack | None:
         """What plans of a family run by: the scenario's stack, or the one that people run them with; None where the
         scenario says so, or none is known."""
-        return usual_stack(family) if self.file.stack is None else self.stack
+        if self.file.stack is not None:
+            return self.stack
+        return usual_stack("lattice" if family in own_families() else family)
 
     def under(self, stack: Stack) -> Scenario:
         """The scenario with all its plans run by a stack: what it says itself wins over the stack's defaults. Raises

@@ -105,7 +105,7 @@ class Stack:
         attention = None if self.kernels.attention is None else machine.device.attention.get(self.kernels.attention)
         device, host = machine.device, machine.host
         if self.memory.reserved_bytes:
-            device = replace(device, hbm_bytes=device.hbm_bytes - self.memory.reserved_bytes)
+            device = replace(device, hbm_bytes=max(0.0, device.hbm_bytes - self.memory.reserved_bytes))
         if self.kernels.kernel_gap_s is not None:
             device = replace(device, kernel_gap_s=self.kernels.kernel_gap_s)
         if self.kernels.misaligned is not None:
@@ -128,9 +128,7 @@ def stacks() -> tuple[str, ...]:
 
 def usual_stack(family: str) -> Stack | None:
     """The stack that people run plans of a family with; None where none is known."""
-    from simfrontier.plan import own_families
-
-    name = USUAL.get(family, USUAL["lattice"] if family in own_families() else None)
+    name = USUAL.get(family)
     return None if name is None else load_stack(name)
 
 

@@ -175,6 +175,11 @@ def _resolved(file: StudyFile, where: str, text: str) -> SweepStudy:
         except InputError as error:
             raise error.within(key=("filters", number)) from None
     sources = _sources(file, where, settings, forms)
+    if file.replay and any(source.scenario.file.uncertainty.samples for source in sources.values()):
+        text = (
+            "answers are nominal steps, those of simulations medians of samples; allowed: with uncertainty.samples = 0"
+        )
+        raise InputError(text, key=("replay",))
     if file.goal is not None:
         for source in sources.values():
             refuse_plans(file.goal, source.scenario.plans)

@@ -52,5 +52,5 @@ _SHOP = ScheduleCache()  # what is built is the same whoever asks
 def ran(scenario: Scenario, plan: str, devices: int) -> tuple[float, int]:
     """The step and the peak of a plan, as `run` has them."""
     built = _SHOP.get(scenario, plan, devices)
-    step = simulated(scenario, built, scenario.file.run.fidelity)
+    step = simulated(scenario.of(plan, devices), built, scenario.file.run.fidelity)
     return step.step_s, fullest(step, built.peaks).peak_bytes

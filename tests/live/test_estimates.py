@@ -34,8 +34,8 @@ def test_estimates_are_close_to_what_is_simulated(worker: PerProcess[Worker]) ->
         shown = found.shown(places_of(state, controls))
         row = worker.here.simulated("zero3", state).outcome.row
         assert shown is not None
-        assert shown["step_s"] == pytest.approx(row["step_time_s"], rel=0.02)
-        assert shown["typical"] == pytest.approx(row["tflops_per_device"], rel=0.02)
+        assert shown["step_s"] == pytest.approx(row["step_time_nominal_s"], rel=0.02)
+        assert shown["nominal"] == pytest.approx(float(row["tokens_per_s_nominal"]) / row["devices"], rel=0.02)
 
 
 def test_states_that_differ_in_numbers_alone_share_estimates(worker: PerProcess[Worker]) -> None:
@@ -65,6 +65,6 @@ def test_what_is_estimated_comes_while_nobody_asks() -> None:
             time.sleep(0.2)
         estimated = started.estimate(link)["plans"]
         for each in started.answer(link)["plans"]:
-            assert estimated[each["plan"]]["typical"] == pytest.approx(each["typical"], rel=0.02)
+            assert estimated[each["plan"]]["nominal"] == pytest.approx(each["nominal"], rel=0.02)
         assert started.estimate({**link, "training.grad_accum": "4"}) == {"plans": {}}
         assert started.refusal("estimate", {"engine.overlep": "false"})[0] == 422

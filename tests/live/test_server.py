@@ -36,6 +36,11 @@ def row_of(plan: str, *settings: str) -> dict[str, float]:
     return dict(row)
 
 
+def nominal_rate(row: dict[str, float]) -> float:
+    """Tokens per second and device."""
+    return row["tokens_per_s_nominal"] / row["devices"]
+
+
 @pytest.mark.parametrize(
     ("link", "settings"),
     [
@@ -46,16 +51,19 @@ def row_of(plan: str, *settings: str) -> dict[str, float]:
     ],
 )
 def test_what_is_answered_is_what_a_run_gives(live: Served, link: dict[str, str], settings: tuple[str, ...]) -> None:
-    """Rates where every device is typical, memory and the step are equal to the last digit."""
+    """Nominal rates, memory and the nominal step are equal but for rounding."""
     answer = live.answer({**link, "plan": "zeropp"})
     assert sorted(each["plan"] for each in answer["plans"]) == ["zero3", "zeropp"]
     for each in answer["plans"]:
         row = row_of(each["plan"], *settings)
-        assert each["typical"] == row["tflops_per_device"] and each["peak_bytes"] == row["peak_memory_bytes"]
-        assert each["low"] <= each["tflops"] <= each["high"] and sum(each["parts"]) == pytest.approx(1)
+        assert each["nominal"] == pytest.approx(nominal_rate(row), rel=1e-12)
+        assert each["peak_bytes"] == row["peak_memory_bytes"]
+        assert each["low"] <= each["rate"] <= each["high"] and sum(each["parts"]) == pytest.approx(1)
         if each["plan"] == "zeropp":
             step = answer["step"]
-            assert step["plan"] == "zeropp" and step["step_us"] == pytest.approx(1e6 * row["step_time_s"], rel=1e-12)
+            assert step["plan"] == "zeropp" and step["step_us"] == pytest.approx(
+                1e6 * row["step_time_nominal_s"], rel=1e-12
+            )
             assert max(step["spans"]["end"]) <= step["step_us"] + 0.01
             held = [sum(kinds) for kinds in zip(*step["memory"]["held"], strict=True)]
             assert max(held) == pytest.approx(row["peak_memory_bytes"], abs=len(step["kinds"]))  # rounded to bytes
@@ -63,7 +71,7 @@ def test_what_is_answered_is_what_a_run_gives(live: Served, link: dict[str, str]
 
 def test_the_fastest_is_shown_where_no_plan_is_chosen(live: Served) -> None:
     answer = live.answer()
-    fastest = max(answer["plans"], key=lambda each: each["tflops"])
+    fastest = max(answer["plans"], key=lambda each: each["rate"])
     assert answer["step"]["plan"] == fastest["plan"] == answer["plans"][0]["plan"]
     assert answer["verdict"].startswith(f"On {SIZE} GCDs, {fastest['plan']} is the fastest of 2 plans with ")
 
@@ -95,8 +103,9 @@ def test_the_scenario_file_runs_to_the_same_numbers(live: Served, tmp_path: Path
     file.write_text(live.text("scenario.toml", link), encoding="utf-8")
     assert load_scenario(file).file.training.grad_accum == 2
     ran = invoke("run", file, "--no-sensitivity", "--no-page", "--json", "--out", tmp_path / "out")
-    rates = {row["plan"]: row["tflops_per_device"] for row in json.loads(ran.out)}
-    assert rates == {each["plan"]: each["typical"] for each in live.answer(link)["plans"]}
+    rates = {row["plan"]: nominal_rate(row) for row in json.loads(ran.out)}
+    answered = {each["plan"]: each["nominal"] for each in live.answer(link)["plans"]}
+    assert answered == pytest.approx(rates, rel=1e-12)
 
 
 def test_the_page_loads_nothing_from_elsewhere(live: Served) -> None:
@@ -191,7 +200,7 @@ def test_what_a_process_did_that_is_ended_from_outside_is_done_by_another() -> N
             os.kill(worker, signal.SIGKILL)
         after = started.answer({"engine.overlap": "false"})
         assert after["moved"] == ["communication beside computation: off"]
-        assert after["plans"][0]["typical"] != before["plans"][0]["typical"]
+        assert after["plans"][0]["nominal"] != before["plans"][0]["nominal"]
         assert set(workers_of(started.process.pid)).isdisjoint(workers)
 
 
@@ -210,7 +219,7 @@ def test_grids_that_a_scenario_searches_for_are_found(tmp_path: Path) -> None:
     [row] = json.loads(ran.out)
     with served(TOY, *few) as started:
         [plan] = started.answer()["plans"]
-    assert plan["typical"] == row["tflops_per_device"] and "x" in row["mesh"]
+    assert plan["nominal"] == pytest.approx(nominal_rate(row), rel=1e-12) and "x" in row["mesh"]
 
 
 def wait_for_any(processes: list[int]) -> bool:

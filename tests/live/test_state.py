@@ -80,7 +80,7 @@ def test_a_link_says_the_state(state: LiveState) -> None:
 def test_the_scenario_file_of_a_state_means_the_same_scenario(state: LiveState) -> None:
     controls = tuple(CONTROLS.values())
     read = tomllib.loads(scenario_file(BASE, controls, state))
-    assert read == scenario_at(BASE, controls, state).said
+    assert read == scenario_at(BASE, controls, state).document
 
 
 def test_what_was_moved_is_in_the_scenario() -> None:

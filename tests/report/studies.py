@@ -42,6 +42,8 @@ def study(memory_bytes: float = 0.0, machine: str = "toy-cluster", devices: tupl
     if memory_bytes:
         settings["machine.overrides.device.hbm_bytes"] = memory_bytes
     document = {key: value for key, value in SCENARIO.items() if key != "sensitivity"}
+    if memory_bytes:
+        document["stack"] = "none"  # which reserves nothing of so little
     return run_study(scenario_of(document, scenario_path(), settings, devices=devices))
 
 

@@ -37,7 +37,7 @@ values = [1, 2]
 key = "engine.overlap"
 values = [false, true]
 """
-TEXTS = {"digest", "scenario", "plan", "fidelity", "schedule_digest", "mesh", "note", "error"}
+TEXTS = {"digest", "scenario", "plan", "stack", "fidelity", "schedule_digest", "mesh", "note", "error"}
 WHOLE = {"point", "devices", "nodes", "micro_batch", "grad_accum", "rank_classes", "peak_memory_bytes"}
 Row = Mapping[str, Any]
 
@@ -57,6 +57,7 @@ def made_up(point: int, settings: Mapping[str, Any], scenario: str = "toy", **ce
     row: dict[str, Any] = {name: step * draw.random() for name in KNOWN if name not in TEXTS | WHOLE}
     row |= {
         "plan": "zero3",
+        "stack": "none",
         "fidelity": "flow",
         "mesh": "node 2 × gcd 8",
         "note": None,

@@ -25,6 +25,7 @@ DOCUMENT: dict[str, Any] = {
     "machine": {"name": "toy-cluster", "overrides": SPEEDS},
     "library": {"name": "transfers"},
     "model": {"name": "tiny"},
+    "stack": "none",
     "training": {"micro_batch": 1, "grad_accum": 4},
     "run": {"devices": [4, 8], "fidelity": "analytic"},
     "plans": {
@@ -53,7 +54,7 @@ def plain(text: str) -> str:
 
 
 def rate(name: str, devices: int = 8) -> float:
-    return next(float(o.row["tflops_per_device"]) for o in done().of(name) if o.devices == devices)
+    return next(float(o.row["tokens_per_s_per_device"]) for o in done().of(name) if o.devices == devices)
 
 
 def callouts(view: StudyView) -> list[str]:

@@ -20,7 +20,7 @@ from simfrontier.report.findings.memory import memory_use
 from simfrontier.report.findings.study import findings_of
 from simfrontier.report.findings.traffic import traffic_of
 from simfrontier.report.page import CONTENTS, page
-from simfrontier.report.view import StudyView, median_rate
+from simfrontier.report.view import StudyView, rate
 from tests.report.studies import full, piped, study
 from tests.report.test_page import Page
 from tests.some import some
@@ -28,20 +28,20 @@ from tests.some import some
 LITTLE = 2e6  # bytes of memory in which ddp does not fit
 
 
-def test_the_parts_of_each_step_sum_to_it() -> None:
+def test_the_parts_of_each_nominal_step_sum_to_it() -> None:
     found = breakdown_of(StudyView(study=study()))
     steps = [step for size in found.steps for step in found.steps[size]]
     assert len(steps) == 6  # three plans at two sizes
     for step in steps:
-        assert step.parts_s is not None and step.step_s is not None and step.bound_s is not None
-        assert sum(step.parts_s.values()) == pytest.approx(step.step_s, rel=1e-9)
-        assert step.bound_s <= step.step_s * (1 + 1e-9)
+        assert step.parts_s is not None and step.nominal_step_s is not None and step.bound_s is not None
+        assert sum(step.parts_s.values()) == pytest.approx(step.nominal_step_s, rel=1e-9)
+        assert step.bound_s <= step.nominal_step_s * (1 + 1e-9)
 
 
 def test_a_plan_that_does_not_fit_has_no_times_but_its_peak() -> None:
     view = StudyView(study=study(LITTLE))
     (ddp,) = [step for step in breakdown_of(view).steps[8] if step.plan == "ddp"]
-    assert (ddp.fits, ddp.step_s, ddp.bound_s, ddp.parts_s) == (False, None, None, None)
+    assert (ddp.fits, ddp.nominal_step_s, ddp.bound_s, ddp.parts_s) == (False, None, None, None)
     (peak,) = [peak for peak in memory_use(view).peaks if peak.plan == "ddp"]
     assert not peak.fits and peak.peak_bytes > LITTLE
     (sent,) = [plan for plan in traffic_of(view).plans if plan.plan == "ddp"]
@@ -50,9 +50,9 @@ def test_a_plan_that_does_not_fit_has_no_times_but_its_peak() -> None:
 
 def test_the_headline_has_the_plans_in_the_order_of_their_rates() -> None:
     found = headline_of(StudyView(study=study()))
-    rates = {o.plan: median_rate(o) for o in study().outcomes if o.devices == 8}
+    rates = {o.plan: rate(o) for o in study().outcomes if o.devices == 8}
     best, *others = sorted(rates, key=lambda plan: -rates[plan])
-    assert found.best is not None and found.best.plan == best and found.best.tflops_per_device == rates[best]
+    assert found.best is not None and found.best.plan == best and found.best.rate == rates[best]
     assert [one.plan for one in found.ahead] == others
     # All plans do the same work here, so that their paces compare as the inverse of their paired samples do.
     times = {o.plan: o.samples_s for o in study().outcomes if o.devices == 8 and o.samples_s is not None}
@@ -70,7 +70,7 @@ def test_what_limits_a_plan_is_its_largest_part_beside_compute() -> None:
 
 def test_a_plan_that_does_not_fit_has_the_reason_and_no_part() -> None:
     limit = plan_limit(next(o for o in study(LITTLE).outcomes if o.plan == "ddp"))
-    assert limit.misfit.startswith("needs 2.22 MB of 2 MB") and limit.step_s is None and limit.part == ""
+    assert limit.misfit.startswith("needs 2.22 MB of 2 MB") and limit.nominal_step_s is None and limit.part == ""
 
 
 def test_nothing_is_best_where_nothing_fits() -> None:
@@ -88,7 +88,7 @@ def test_bars_stack_the_parts_of_a_step() -> None:
     *parts, bound = step_bars(steps)["data"]
     assert [trace["name"] for trace in parts] == [part.name for part in PARTS.values()]
     drawn_ms = [sum(trace["x"][row] for trace in parts) for row in range(len(steps))]
-    assert drawn_ms == pytest.approx([1e3 * (step.step_s or 0.0) for step in steps])
+    assert drawn_ms == pytest.approx([1e3 * (step.nominal_step_s or 0.0) for step in steps])
     assert bound["x"] == pytest.approx([1e3 * (step.bound_s or 0.0) for step in steps])
 
 
@@ -113,8 +113,12 @@ def test_findings_are_read_back_from_json_as_they_were(tmp_path: Path, memory_by
     empty = {"ranks", "sensitivity", "environment", "pipeline"}
     assert {name for name, section in read.items() if section is None} == empty
     assert set(read) == {*CONTENTS, "setup"} - {"compression", "links", "reading", "slowdown"}  # links: with traffic
-    steps = {(step["plan"], int(size)): step["step_s"] for size, row in read["time"]["steps"].items() for step in row}
-    assert steps == {(o.plan, o.devices): o.row["step_time_s"] if o.row["fits"] else None for o in done.outcomes}
+    steps = {
+        (step["plan"], int(size)): step["nominal_step_s"] for size, row in read["time"]["steps"].items() for step in row
+    }
+    assert steps == {
+        (o.plan, o.devices): o.row["step_time_nominal_s"] if o.row["fits"] else None for o in done.outcomes
+    }
 
 
 def test_sections_that_few_studies_have_are_read_back_too(tmp_path: Path) -> None:

@@ -9,10 +9,11 @@ import pytest
 
 from simfrontier.report.findings.headline import headline_of
 from simfrontier.report.findings.pairs import Pair, pairs_of
-from simfrontier.report.findings.samples import Sampled
+from simfrontier.report.findings.samples import SURE, Sampled, too_close
 from simfrontier.report.page import page
 from simfrontier.report.summary import against, pairs_in_words
-from simfrontier.report.view import StudyView
+from simfrontier.report.view import StudyView, rate
+from simfrontier.runs import mean_step_error
 from tests.report.studies import piped, study
 from tests.report.test_page import Page
 
@@ -25,6 +26,7 @@ def pair(share: float | None, low: float = 0.9, median: float = 0.99, high: floa
         ratio=Sampled(low=low, median=median, high=high),
         faster_share=share,
         num_samples=200,
+        too_close=too_close(median, share),
     )
 
 
@@ -50,26 +52,37 @@ def test_a_pair_is_the_median_of_paired_samples_each_way() -> None:
 def test_plans_that_do_more_in_a_step_are_compared_by_what_they_do() -> None:
     done, varied, searches = piped()
     view = StudyView(study=done, sensitivity=varied, searches=searches)
-    paces = {o.plan: view.pace(o) for o in view.at(8)}
+    rates = {o.plan: rate(o) for o in view.at(8)}
     for one in pairs_of(view):
         if one.devices == 8:
-            assert one.ratio.median == pytest.approx(paces[one.plan] / paces[one.other], rel=0.05)
+            assert one.ratio.median == pytest.approx(rates[one.plan] / rates[one.other], rel=0.05)
+
+
+def test_plans_are_too_close_to_call_in_either_order() -> None:
+    error = mean_step_error()
+    assert 0.01 < error < 0.2
+    for ratio, is_near in ((1 + 0.99 * error, True), (1 + 1.01 * error, False)):
+        assert too_close(ratio, 1.0) == too_close(1 / ratio, 0.0) == is_near
+    assert too_close(2.0, SURE - 0.01) and too_close(0.5, 1.01 - SURE) and not too_close(2.0, SURE)
+    assert too_close(1.0, None) and not too_close(2.0, None)
 
 
 def test_too_close_to_call_is_said_both_ways_and_sure_is_faster_or_slower() -> None:
     ours, theirs = words(pair(0.41))["a"]["b"], words(pair(0.41))["b"]["a"]
-    assert ours.startswith("0.990 × as fast (0.900 to 1.100 in nine samples of ten): too close to call")
-    assert ours.endswith("faster in 41 % of the samples.")
-    assert theirs.startswith("1.010 × as fast (0.909 to 1.111 in nine samples of ten): too close to call")
-    assert theirs.endswith("faster in 59 % of the samples.")
+    assert ours == "0.990 × as fast (90 % interval 0.900 to 1.100): too close to call."
+    assert theirs == "1.010 × as fast (90 % interval 0.909 to 1.111): too close to call."
     sure = words(pair(1.0, 1.05, 1.1, 1.2))
     assert sure["a"]["b"].endswith("faster in more than 99 % of the samples.")
-    assert sure["b"]["a"].startswith("0.909 × as fast (0.833 to 0.952")
+    assert sure["b"]["a"].startswith("0.909 × as fast (90 % interval 0.833 to 0.952")
     assert sure["b"]["a"].endswith("slower in more than 99 % of the samples.")
 
 
 def test_without_samples_there_is_only_the_ratio() -> None:
-    assert words(pair(None)) == {"a": {"b": "0.990 × as fast."}, "b": {"a": "1.010 × as fast."}}
+    assert words(pair(None)) == {
+        "a": {"b": "0.990 × as fast: too close to call."},
+        "b": {"a": "1.010 × as fast: too close to call."},
+    }
+    assert words(pair(None, median=2.0)) == {"a": {"b": "2.000 × as fast."}, "b": {"a": "0.500 × as fast."}}
 
 
 def test_the_page_has_every_pair_and_shows_the_fastest_against_the_next() -> None:

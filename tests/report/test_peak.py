@@ -14,7 +14,7 @@ from simfrontier.report.figures.sensitivity import dots
 from simfrontier.report.findings.published import PublishedFigure, published_of, ratio_over_unknown, share_over_unknown
 from simfrontier.report.findings.sensitivity import variations_of
 from simfrontier.report.page import page
-from simfrontier.report.view import StudyView, median_rate, median_step_s
+from simfrontier.report.view import StudyView, published_tflops, rate, step_s
 from simfrontier.scenario import scenario_of
 from simfrontier.sensitivity import Sensitivity, VariedRates
 from simfrontier.study import run_study
@@ -27,10 +27,16 @@ from tests.some import some
 PEAK = 2e12  # flop/s of a toy device
 
 
-def varied(peak: float = PEAK, **rates: float) -> VariedRates:
-    fits = dict.fromkeys(rates, True)
+def varied(peak: float = PEAK, **tflops: float) -> VariedRates:
+    """Of a model of 1 GFLOP a token: 1000 tokens/s are 1 TFLOPS."""
     return VariedRates(
-        label="a setting", key="engine.overlap", value="false", rates=rates, fits=fits, peak_flops_per_s=peak
+        label="a setting",
+        key="engine.overlap",
+        value="false",
+        rates={plan: 1000.0 * rate for plan, rate in tflops.items()},
+        tflops=tflops,
+        fits=dict.fromkeys(tflops, True),
+        peak_flops_per_s=peak,
     )
 
 
@@ -38,7 +44,7 @@ def sensitivity(default: dict[str, float], *rows: VariedRates, devices: int = 8)
     return Sensitivity(
         devices=devices,
         plans=tuple(default),
-        default=default,
+        default=replace(varied(**default), label="", key="", value=""),
         varied=rows,
         fidelity="flow",
         required=(),
@@ -58,16 +64,17 @@ def shares(seen: StudyView) -> tuple[PublishedFigure, ...]:
 
 
 def test_a_share_is_the_hardwares_operations_over_the_nominal_peak() -> None:
+    """As GPT-NeoX counts them: with activations of all layers recomputed, what the hardware does."""
     seen = view()
     known = {(share.plan, share.devices): share for share in shares(seen)}
     assert set(known) == {("pipe", 8), ("pipe", 4)}
     assert seen.scenario.peak_flops_per_s == PEAK
     for outcome in seen.study.of("pipe"):
         share = known["pipe", outcome.devices]
-        assert share.predicted == pytest.approx(median_rate(outcome) / 2.0, rel=1e-12)
-        # 4/3 of the useful operations: the forward is done twice; mfu is of the step with every device typical
-        slower = float(outcome.row["step_time_p50_s"]) / float(outcome.row["step_time_s"])
-        assert share.predicted * slower == pytest.approx(float(outcome.row["mfu"]) * 4 / 3, rel=1e-12)
+        assert share.predicted == pytest.approx(published_tflops(outcome) / 2.0, rel=1e-12)
+        assert share.predicted == pytest.approx(float(outcome.row["hfu"]), rel=1e-12)
+        assert share.predicted > float(outcome.row["mfu"])
+        assert share.rate == rate(outcome)
     assert known["pipe", 8].published == 0.025 and known["pipe", 4].published == 0.05
 
 
@@ -76,23 +83,23 @@ def test_the_range_is_from_the_lowest_to_the_highest_of_default_and_variations()
     seen = view(
         sensitivity({"a": 1.0, "b": 1.0}, varied(a=0.6, b=0.5), varied(4e12, a=1.2, b=1.2), varied(a=1.4, b=2.8))
     )
-    assert share_over_unknown(seen, "a", 8, 2.0) == (pytest.approx(0.3), pytest.approx(0.7))
-    assert share_over_unknown(seen, "a", 4, 2.0) is share_over_unknown(seen, "c", 8, 2.0) is None
-    assert share_over_unknown(view(), "a", 8, 2.0) is None
+    assert share_over_unknown(seen, "a", 8) == (pytest.approx(0.3), pytest.approx(0.7))
+    assert share_over_unknown(seen, "a", 4) is share_over_unknown(seen, "c", 8) is None
+    assert share_over_unknown(view(), "a", 8) is None
     assert ratio_over_unknown(seen, "b", "a") == (pytest.approx(0.5 / 0.6), pytest.approx(2.0))
     assert ratio_over_unknown(seen, "c", "a") is ratio_over_unknown(view(), "b", "a") is None
 
 
 def test_what_does_not_fit_is_no_end_of_a_range() -> None:
-    assert share_over_unknown(view(sensitivity({"a": 1.0}, varied(a=float("nan")))), "a", 8, 2.0) == (0.5, 0.5)
-    assert share_over_unknown(view(sensitivity({"a": float("nan")})), "a", 8, 2.0) is None
+    assert share_over_unknown(view(sensitivity({"a": 1.0}, varied(a=float("nan")))), "a", 8) == (0.5, 0.5)
+    assert share_over_unknown(view(sensitivity({"a": float("nan")})), "a", 8) is None
 
 
 def test_each_size_has_its_own_range() -> None:
     small = sensitivity({"a": 1.0}, varied(a=0.2), devices=4)
     both = view(replace(sensitivity({"a": 1.0}, varied(a=1.6)), smaller=(small,)))
-    assert share_over_unknown(both, "a", 8, 2.0) == (0.5, 0.8)
-    assert share_over_unknown(both, "a", 4, 2.0) == (0.1, 0.5)
+    assert share_over_unknown(both, "a", 8) == (0.5, 0.8)
+    assert share_over_unknown(both, "a", 4) == (0.1, 0.5)
 
 
 def test_the_range_of_samples_is_of_their_rates() -> None:
@@ -104,8 +111,8 @@ def test_the_range_of_samples_is_of_their_rates() -> None:
             samples_s=np.ones(3),
             row={
                 **o.row,
-                "step_time_p05_s": median_step_s(o) / 0.95,
-                "step_time_p95_s": median_step_s(o) / 0.8,
+                "step_time_p05_s": step_s(o) / 0.95,
+                "step_time_p95_s": step_s(o) / 0.8,
             },  # type: ignore[operator]
         )
         for o in seen.study.outcomes
@@ -149,13 +156,13 @@ def test_the_only_plan_is_compared_by_its_rate() -> None:
     found = variations_of(seen, both)
     assert [at.devices for at in found.sizes] == [8, 4] and found.compared == found.plans == ("pipe",)
     at_8, at_4 = found.sizes
-    assert at_8.default.compared == {"pipe": 0.03} and [one.compared["pipe"] for one in at_4.varied] == [0.01]
-    assert at_8.published == {"pipe": pytest.approx(0.025 * 2.0)}
-    drawn = dots(found, at_8, seen.marks, "GCD")
-    assert drawn["layout"]["xaxis"]["title"]["text"] == "TFLOPS per GCD"
-    assert [trace["x"] for trace in drawn["data"]] == [[0.03, 0.06], [pytest.approx(0.05)]]
+    assert at_8.default.compared == {"pipe": 30.0} and [one.compared["pipe"] for one in at_4.varied] == [10.0]
+    assert at_8.published == {"pipe": pytest.approx(50.0)}  # 2.5 % of 2 Tflop/s are 0.05 TFLOPS
+    drawn = dots(found, at_8, seen.marks, seen.rate_unit)
+    assert drawn["layout"]["xaxis"]["title"]["text"] == "tokens/s per GCD"
+    assert [trace["x"] for trace in drawn["data"]] == [[30.0, 60.0], [pytest.approx(50.0)]]
     made = Page(page(seen.study, both)).section("sensitivity")
-    assert says(made, "On 8", "nothing moves", "on 4", "nothing moves", "0.0600", "0.0100") and " : " not in made
+    assert says(made, "On 8", "nothing moves", "on 4", "nothing moves", "60.0", "10.0") and " : " not in made
 
 
 # ── the terminal ──

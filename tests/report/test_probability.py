@@ -18,7 +18,7 @@ from simfrontier.machine import Device
 from simfrontier.report.figures.scaling import rates, step_times
 from simfrontier.report.findings.headline import headline_of
 from simfrontier.report.findings.ranking import Ranking, ranking_of
-from simfrontier.report.findings.samples import SURE, Sampled, sampled_share, sampled_step_s, sampled_tflops
+from simfrontier.report.findings.samples import SURE, Sampled, sampled_rate, sampled_share, sampled_step_s
 from simfrontier.report.findings.scaling import scaling_of
 from simfrontier.report.findings.study import findings_of
 from simfrontier.report.page import page, section, study_page
@@ -26,7 +26,8 @@ from simfrontier.report.phrases import as_percent, in_samples, number, percent
 from simfrontier.report.render import environment
 from simfrontier.report.summary import verdict
 from simfrontier.report.theme import Figure
-from simfrontier.report.view import StudyView
+from simfrontier.report.view import StudyView, nominal_step_s, rate, step_s
+from simfrontier.runs import mean_step_error
 from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.study import PlanOutcome, Study, run_study
 from tests.facts import says
@@ -71,11 +72,15 @@ def middle_of(samples_s: list[float]) -> dict[str, float]:
 
 def with_samples(samples_s: dict[str, list[float]]) -> StudyView:
     """The study with other samples of its plans on 8 devices."""
+
+    def changed(o: PlanOutcome, samples: list[float]) -> PlanOutcome:
+        middle = middle_of(samples)
+        median_s = middle["step_time_p50_s"]
+        row = {"step_time_s": median_s, "tokens_per_s_per_device": rate(o) * step_s(o) / median_s}
+        return replace(o, samples_s=np.array(samples), row={**o.row, **middle, **row})
+
     made = tuple(
-        replace(o, samples_s=np.array(samples_s[o.plan]), row={**o.row, **middle_of(samples_s[o.plan])})
-        if o.devices == 8 and o.plan in samples_s
-        else o
-        for o in study().outcomes
+        changed(o, samples_s[o.plan]) if o.devices == 8 and o.plan in samples_s else o for o in study().outcomes
     )
     return StudyView(study=replace(study(), outcomes=made))
 
@@ -125,28 +130,28 @@ def test_nine_samples_of_ten_are_enough_to_call_it(wins: int, is_sure: bool) -> 
     ddp = np.where(np.arange(100) < wins, 1.0, 3.0).tolist()
     view = with_samples({"ddp": ddp, "zero3": [2.0] * 100, "zeropp": [9.0] * 100})
     found = ranking_of(view)
-    assert found.ranked[8][0] == "ddp" and found.faster_share[8]["ddp"]["zero3"] == wins / 100
+    assert found.ranked[8][0] == "ddp" and found.pairs[8]["ddp"]["zero3"].faster_share == wins / 100
     words = ranking_words(found, view)
     assert says(words, "ddp and zero3", "too close to call") is not is_sure
     assert says(words, "ddp", "faster", "zero3" if is_sure else "in", f"{wins} %")
     assert headline_of(view).too_close == (() if is_sure else ("zero3",))
 
 
-def test_the_median_with_its_band_stands_beside_the_typical_step() -> None:
-    row = {"step_time_s": 2.0, "tflops_per_device": 60.0, "step_time_p05_s": 2.2, "step_time_p50_s": 2.4}
+def test_the_median_with_its_band_stands_beside_the_nominal_step() -> None:
+    row = {"step_time_s": 2.4, "tokens_per_s_per_device": 50.0, "step_time_p05_s": 2.2, "step_time_p50_s": 2.4}
     zero3 = replace(outcome("zero3"), row={**outcome("zero3").row, **row, "step_time_p95_s": 2.5})
     assert sampled_step_s(zero3) == Sampled(low=2.2, median=2.4, high=2.5)
-    # rates are as the inverse of times: 60 * 2.0 / 2.4 = 50, from 60 * 2.0 / 2.5 = 48 to 60 * 2.0 / 2.2 = 54.5
-    rate = sampled_tflops(zero3)
-    assert rate is not None and astuple(rate) == pytest.approx((48.0, 50.0, 120 / 2.2))
-    assert sampled_step_s(replace(zero3, samples_s=None)) is sampled_tflops(replace(zero3, samples_s=None)) is None
+    # rates are as the inverse of times: 50, from 50 * 2.4 / 2.5 = 48 to 50 * 2.4 / 2.2 = 54.5
+    sampled = sampled_rate(zero3)
+    assert sampled is not None and astuple(sampled) == pytest.approx((48.0, 50.0, 120 / 2.2))
+    assert sampled_step_s(replace(zero3, samples_s=None)) is sampled_rate(replace(zero3, samples_s=None)) is None
     found = headline_of(slow_devices())
     assert found.devices_differ and not headline_of(StudyView(study=study())).devices_differ
-    assert found.best is not None and found.best.sampled_tflops is not None
-    low, median, high = astuple(found.best.sampled_tflops)
+    assert found.best is not None and found.best.sampled_rate is not None
+    low, median, high = astuple(found.best.sampled_rate)
     assert low < median < high
-    assert found.best.tflops_per_device == median != found.best.typical_tflops
-    assert says(headline(slow_devices()), number(median), f"{number(low)} to {number(high)} in nine samples of ten")
+    assert found.best.rate == pytest.approx(median, rel=1e-12) != found.best.nominal_rate
+    assert says(headline(slow_devices()), number(median), "90 % interval", f"{number(low)} to {number(high)}")
 
 
 def test_a_ranking_that_samples_do_not_agree_on_is_too_close_to_call() -> None:
@@ -162,7 +167,32 @@ def test_a_ranking_that_samples_do_not_agree_on_is_too_close_to_call() -> None:
     assert says(headline(view), fastest.plan, second.plan, "too close to call")
     ranking = ranking_of(view)
     assert ranking.ranked[8] == (fastest.plan, second.plan, slowest.plan) and ranking.num_samples == 4
-    assert ranking.faster_share[8][fastest.plan] == {second.plan: 0.75, slowest.plan: 1.0}
+    assert {plan: pair.faster_share for plan, pair in ranking.pairs[8][fastest.plan].items()} == {
+        second.plan: 0.75,
+        slowest.plan: 1.0,
+    }
+
+
+@pytest.mark.parametrize(("more", "is_near"), [(0.9, True), (1.1, False)])
+def test_a_lead_below_the_models_own_error_is_too_close_to_call_though_all_samples_agree(
+    more: float, is_near: bool
+) -> None:
+    """Samples err in the same way for all plans, so that they agree on any difference."""
+    lead = more * mean_step_error()
+    fast = np.linspace(1.0, 1.5, 100)
+    view = with_samples({"ddp": fast.tolist(), "zero3": (fast * (1 + lead)).tolist(), "zeropp": [9.0] * 100})
+    found = headline_of(view)
+    assert found.best is not None and found.best.plan == "ddp"
+    assert (found.ahead[0].plan, found.ahead[0].faster_share) == ("zero3", 1.0)
+    assert found.ahead[0].lead == pytest.approx(lead, rel=1e-9)
+    assert found.too_close == (("zero3",) if is_near else ())
+    assert says(headline(view), "ddp and zero3", "too close to call") == is_near
+    assert (
+        says(headline(view), "less than the model’s own error of a step", plain(percent(mean_step_error()))) == is_near
+    )
+    assert says(headline(view), "ddp", "faster in more than 99 % of the samples") != is_near
+    words = ranking_words(ranking_of(view), view)
+    assert says(words, "ddp and zero3", "too close to call") == is_near
 
 
 def test_a_ranking_that_samples_agree_on_says_so() -> None:
@@ -177,22 +207,21 @@ def test_the_example_of_what_errors_do_is_the_fastest_plan_at_the_largest_size()
     found = ranking_of(StudyView(study=study()))
     assert (found.example, found.example_devices) == (found.ranked[8][0], 8)
     row = outcome(found.example).row
-    assert found.example_s == row["step_time_s"] and found.example_sampled_s == sampled_step_s(outcome(found.example))
+    assert found.example_nominal_s == row["step_time_nominal_s"] and found.example_sampled_s == sampled_step_s(
+        outcome(found.example)
+    )
     words = ranking_words(found, slow_devices())
     assert says(words, f"slowest of all {found.example_devices}")
-    far = replace(found, example_s=1e-9)
+    far = replace(found, example_nominal_s=1e-9)
     assert says(
-        plain(str(section("probability", far, slow_devices(), sure=SURE, library="a library"))), "typical step", "below"
+        plain(str(section("probability", far, slow_devices(), sure=SURE, library="a library"))), "nominal step", "below"
     )
 
 
-def test_where_devices_are_not_known_to_differ_none_is_typical_or_the_slowest() -> None:
+def test_where_devices_are_not_known_to_differ_none_is_the_slowest() -> None:
     for view, differ in ((StudyView(study=study()), False), (slow_devices(), True)):
         found = findings_of(view)
-        assert (
-            bool(re.search("typical|slowest device", study_page(found, view).partition("sampled. Settings")[0]))
-            == differ
-        )
+        assert bool(re.search("slowest of all|all GCDs alike", study_page(found, view))) == differ
 
 
 def listed_errors(scenario: Scenario) -> str:
@@ -229,8 +258,8 @@ def test_where_there_are_no_error_bars_the_findings_say_why(
 ) -> None:
     found = ranking_of(view())
     assert (found.ranked, found.any_fits, found.num_samples) == ({}, any_fits, num_samples)
-    assert found.example_s is None and found.example_sampled_s is None
-    assert sampled_share(*view().study.outcomes[:2]) is None
+    assert found.example_nominal_s is None and found.example_sampled_s is None
+    assert sampled_share(*view().study.outcomes[:2], 1.0) is None
     drawn = json.loads(Page(study_page(findings_of(view()), view())).data.get("fig-rate", "{}"))
     traces = [trace for figure in drawn.values() for trace in figure["data"]]
     assert not any("error_y" in trace or "fill" in trace for trace in traces)
@@ -242,22 +271,25 @@ def test_where_there_are_no_error_bars_the_findings_say_why(
 def test_every_pair_is_compared_twice_and_both_make_all() -> None:
     found = ranking_of(StudyView(study=study()))
     assert [len(plans) for plans in found.ranked.values()] == [3, 3]
-    for shares in found.faster_share.values():
-        pairs = [(a, b) for a in shares for b in shares[a]]
-        assert len(pairs) == 6
-        for a, b in pairs:
-            assert shares[a][b] + shares[b][a] == pytest.approx(1.0)
+    for pairs in found.pairs.values():
+        both = [(pairs[a][b], pairs[b][a]) for a in pairs for b in pairs[a]]
+        assert len(both) == 6
+        for one, other in both:
+            assert one.faster_share is not None and other.faster_share is not None
+            assert one.faster_share + other.faster_share == pytest.approx(1.0)
+            assert one.ratio.median * other.ratio.median == pytest.approx(1.0, rel=1e-3)
+            assert one.too_close == other.too_close
 
 
 def test_a_plan_that_does_not_fit_is_compared_with_none() -> None:
     found = ranking_of(StudyView(study=study(2e6)))
-    assert set(found.ranked[8]) == {"zero3", "zeropp"} == set(found.faster_share[8])
+    assert set(found.ranked[8]) == {"zero3", "zeropp"} == set(found.pairs[8])
 
 
 def drawn_of(figure: Figure, plan: str) -> dict[str, dict[str, Any]]:
     """The traces of a plan, which a click on its name hides together."""
     traces = [trace for trace in figure["data"] if trace["legendgroup"] == plan]
-    kinds = {"line": "mode", "band": "fill", "typical": "hovertext"}
+    kinds = {"line": "mode", "band": "fill", "nominal": "hovertext"}
     found = {
         kind: next(t for t in traces if key in t and (kind != "line" or "+" in t["mode"]))
         for kind, key in kinds.items()
@@ -267,36 +299,37 @@ def drawn_of(figure: Figure, plan: str) -> dict[str, dict[str, Any]]:
     return found
 
 
-def test_lines_run_through_medians_inside_their_band_and_typical_steps_are_faint_marks() -> None:
+def test_lines_run_through_medians_inside_their_band_and_nominal_steps_are_faint_marks() -> None:
     view = StudyView(study=study())
     for plan in some(view.plans):
         found = scaling_of(view), view.marks, view.device
-        for figure, is_rate in ((rates(*found), True), (step_times(*found), False)):
+        for figure, is_rate in ((rates(*found, view.rate_unit), True), (step_times(*found), False)):
             drawn = drawn_of(figure, plan)
             band = drawn["band"]["y"]
             for place, size in enumerate((2, 8)):
                 row = outcome(plan, size).row
-                work = float(row["tflops_per_device"]) * float(row["step_time_s"])
+                work = float(row["tokens_per_s_per_device"]) * float(row["step_time_s"])
                 seconds = [float(row[f"step_time_{end}_s"]) for end in ("p05", "p50", "p95")]
                 low, middle, high = sorted(work / s for s in seconds) if is_rate else seconds
                 assert drawn["line"]["y"][place] == pytest.approx(middle, rel=1e-12)
                 # The outline goes along the low ends and comes back along the high ones.
                 assert (band[place], band[-1 - place]) == pytest.approx((low, high), rel=1e-12)
-                assert drawn["typical"]["y"][place] == row["tflops_per_device" if is_rate else "step_time_s"]
-            assert drawn["typical"]["marker"]["color"].startswith("rgba(")
+                nominal_s = nominal_step_s(outcome(plan, size))
+                assert drawn["nominal"]["y"][place] == pytest.approx(work / nominal_s if is_rate else nominal_s)
+            assert drawn["nominal"]["marker"]["color"].startswith("rgba(")
 
 
 def test_of_a_single_size_the_band_is_a_bar() -> None:
     view = StudyView(study=study(devices=(8,)))
-    figure = rates(scaling_of(view), view.marks, "GCD")
+    figure = rates(scaling_of(view), view.marks, "GCD", view.rate_unit)
     for plan in view.plans:
         (bar,) = [trace for trace in figure["data"] if trace["legendgroup"] == plan and "error_y" in trace]
         row = outcome(plan).row
-        work = float(row["tflops_per_device"]) * float(row["step_time_s"])
+        work = float(row["tokens_per_s_per_device"]) * float(row["step_time_s"])
         assert bar["y"][0] + bar["error_y"]["array"][0] == pytest.approx(work / float(row["step_time_p05_s"]))
         assert bar["y"][0] - bar["error_y"]["arrayminus"][0] == pytest.approx(work / float(row["step_time_p95_s"]))
 
 
 def test_the_chart_of_rates_has_step_times_behind_a_button() -> None:
     drawn = json.loads(Page(page(study())).data["fig-rate"])
-    assert list(drawn) == ["TFLOPS per GCD", "step time"]
+    assert list(drawn) == ["tokens/s per GCD", "step time"]

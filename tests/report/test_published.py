@@ -14,7 +14,7 @@ from simfrontier.report.findings.published import Published, comparable, publish
 from simfrontier.report.findings.sensitivity import setting_of, variations_of
 from simfrontier.report.findings.setup import fitted_elsewhere
 from simfrontier.report.page import page
-from simfrontier.report.view import StudyView, median_rate
+from simfrontier.report.view import StudyView, published_tflops, rate
 from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.sensitivity import VariedRates
 from simfrontier.study import run_study
@@ -53,7 +53,7 @@ def test_a_plan_that_was_not_run_is_not_said_to_be_too_big() -> None:
     (_, ddp), (efficiency,) = found.ratios, found.efficiencies
     assert (ddp.plan, ddp.published, ddp.predicted, ddp.state) == ("ddp", 4.0, None, "not run")
     assert (efficiency.first, efficiency.devices, efficiency.state) == (None, 8, "not run")
-    assert [one.tflops is None for one in found.ratios] == [False, True]
+    assert [one.rate is None for one in found.ratios] == [False, True]
 
 
 def test_a_ratio_to_a_plan_that_was_not_run_is_not_given() -> None:
@@ -62,7 +62,7 @@ def test_a_ratio_to_a_plan_that_was_not_run_is_not_given() -> None:
         ("zero3", None, "not run"),
         ("ddp", None, ""),
     ]
-    assert found.ratios[1].tflops == median_rate(view_of(plans=("ddp",)).drawn[0])
+    assert found.ratios[1].rate == rate(view_of(plans=("ddp",)).drawn[0])
     assert says(words(view_of(plans=("ddp",))), "ddp : zero3", "published as 4", "no prediction", "zero3 was not run")
 
 
@@ -77,7 +77,7 @@ def test_a_plan_that_does_not_fit_says_so() -> None:
 
 def test_an_efficiency_needs_two_sizes() -> None:
     (two,) = found_in(StudyView(study=study())).efficiencies
-    rates = {o.devices: median_rate(o) for o in study().outcomes if o.plan == "ddp"}
+    rates = {o.devices: published_tflops(o) for o in study().outcomes if o.plan == "ddp"}
     assert (two.first, two.devices, two.state) == (2, 8, "") and two.predicted == rates[8] / rates[2]
     (one,) = found_in(view_of(devices=(8,))).efficiencies
     assert (one.first, one.devices, one.predicted, one.state) == (8, 8, None, "not run")
@@ -86,7 +86,7 @@ def test_an_efficiency_needs_two_sizes() -> None:
 def test_a_ratio_is_of_the_rates_at_the_largest_size() -> None:
     found = found_in(StudyView(study=study()))
     outcomes = {o.plan: o for o in study().outcomes if o.devices == 8}
-    assert [one.tflops for one in found.ratios] == [median_rate(outcomes["zero3"]), median_rate(outcomes["ddp"])]
+    assert [one.rate for one in found.ratios] == [rate(outcomes["zero3"]), rate(outcomes["ddp"])]
     times = {plan: o.samples_s for plan, o in outcomes.items() if o.samples_s is not None}
     paired = float(np.median(times["zero3"] / times["ddp"]))  # both do the same work in a step
     assert [one.predicted for one in found.ratios] == [1.0, pytest.approx(paired, rel=1e-12)]
@@ -95,9 +95,9 @@ def test_a_ratio_is_of_the_rates_at_the_largest_size() -> None:
         assert one.sampled[0] <= one.predicted <= one.sampled[1]
 
 
-def test_a_ratio_without_samples_is_of_typical_steps() -> None:
+def test_a_ratio_without_samples_is_of_nominal_steps() -> None:
     view = view_of(uncertainty__samples=0)
-    steps = {o.plan: float(o.row["step_time_s"]) for o in view.drawn}
+    steps = {o.plan: float(o.row["step_time_nominal_s"]) for o in view.drawn}
     assert found_in(view).ratios[1].predicted == pytest.approx(steps["zero3"] / steps["ddp"], rel=1e-12)
 
 
@@ -116,7 +116,7 @@ def test_the_band_of_a_ratio_is_of_paired_samples() -> None:
     view = StudyView(study=replace(view.study, outcomes=made))
     zero3, ddp = found_in(view).ratios
     assert zero3.sampled is None and ddp.sampled == pytest.approx((0.905, 0.995), rel=1e-12)
-    assert says(words(view), "ddp : zero3", "nine samples of ten: 0.905 to 0.995", "the published 4")
+    assert says(words(view), "ddp : zero3", "90 % interval 0.905 to 0.995", "the published 4")
 
 
 def test_without_samples_there_is_no_band() -> None:
@@ -143,7 +143,11 @@ def test_another_machine_is_not_judged_by_the_published_figures() -> None:
     for seen, published in ((elsewhere, {}), (StudyView(study=done), {"zero3": 1.0, "ddp": 4.0})):
         found = variations_of(seen, varied)
         assert found.sizes[0].published == published
-        stars = [t for t in dots(found, found.sizes[0], seen.marks, "GCD")["data"] if t["marker"]["symbol"] == "star"]
+        stars = [
+            t
+            for t in dots(found, found.sizes[0], seen.marks, "tokens/s per GCD")["data"]
+            if t["marker"]["symbol"] == "star"
+        ]
         assert [t["x"] for t in stars] == ([[4.0]] if published else [])
 
 
@@ -172,7 +176,7 @@ def test_a_library_that_was_fitted_elsewhere_says_so() -> None:
 
 def test_varied_values_have_the_unit_of_their_key() -> None:
     def one(key: str, label: str, value: str) -> VariedRates:
-        return VariedRates(label=label, key=key, value=value, rates={}, fits={}, peak_flops_per_s=1e12)
+        return VariedRates(label=label, key=key, value=value, rates={}, tflops={}, fits={}, peak_flops_per_s=1e12)
 
     hop = "library.overrides.ring.hop_between_nodes_s"
     assert setting_of(one(hop, "hop latency, s", "0.000342")) == ("hop latency", "342\u00a0µs")

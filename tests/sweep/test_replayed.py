@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 from simfrontier.arrays import Floats
+from simfrontier.errors import InputError
 from simfrontier.sweep import SweepStudy, read_rows, run_sweep
 from simfrontier.sweep.replayed import FEWEST, MOST, questions
 from simfrontier.sweep.study import Point
@@ -23,8 +24,12 @@ AXES = ({"key": RATE, "between": [4e11, 1.9e12], "scale": "log"}, {"key": HOOK, 
 ALONE = Local(jobs=1)
 
 
-def sampled(folder: Path, count: int = 40, replay: bool = True, *more: dict[str, object]) -> SweepStudy:
-    return study(folder, *AXES, *more, sampling={"method": "sobol", "count": count}, plans=["ddp"], replay=replay)
+def sampled(
+    folder: Path, count: int = 40, replay: bool = True, *more: dict[str, object], **tables: object
+) -> SweepStudy:
+    return study(
+        folder, *AXES, *more, sampling={"method": "sobol", "count": count}, plans=["ddp"], replay=replay, **tables
+    )
 
 
 def test_replayed_step_times_are_those_of_simulations(tmp_path: Path) -> None:
@@ -41,6 +46,11 @@ def test_replayed_step_times_are_those_of_simulations(tmp_path: Path) -> None:
     assert pc.sum(pc.equal(quick.column("fidelity"), "replay")).as_py() >= 20
     notes = {row["note"] for row in quick.to_pylist() if row["fidelity"] == "replay"}
     assert all(note.startswith("replayed from ") and note.endswith("off where that was measured") for note in notes)
+
+
+def test_replayed_steps_which_are_nominal_stand_beside_no_medians(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"replay: answers are nominal steps.*allowed: with uncertainty.samples = 0"):
+        sampled(tmp_path, set={"uncertainty.samples": 20})
 
 
 def test_the_fastest_point_is_simulated(tmp_path: Path) -> None:

@@ -231,13 +231,14 @@ def test_no_estimate_is_below_its_floor(
 def test_communication_that_many_layers_hide_makes_no_step_shorter_than_its_kernels(states: str) -> None:
     """Of two and three layers of 13B less sticks out of the kernels at the end of the step with each layer."""
     model = {"name": "llama-2-13b", "checkpointing": "full"}
-    document = {**tomllib.loads(NEXT), "model": model, "training": {"batch": 64}, "plans": {"zero3": {}}}
-    made = scenario_of({**document, "machine": {"name": "frontier"}, "run": {"devices": [32]}}, "hidden")
+    document = {**tomllib.loads(NEXT), "model": model, "training": {"batch": 1024}, "plans": {"zero3": {}}}
+    made = scenario_of({**document, "machine": {"name": "frontier"}, "run": {"devices": [128]}}, "hidden")
     pins = pins_of({"family": "zero", "states": states, "micro_batch": 1, "checkpointing": "full"})
-    candidate = next(Space(made, 32, 64, pins, LossyPolicy()).candidates())
-    ours = estimate(candidate.case, SmallSchedules(Prices(made.machine, made.library, 32))).step_s
+    candidate = next(Space(made, 128, 1024, pins, LossyPolicy()).candidates())
+    ours = estimate(candidate.case, SmallSchedules(Prices(made.machine, made.library, 128))).step_s
     built = BuiltSchedule(schedule=schedule_of_case(made, candidate.case))
-    assert ours == pytest.approx(simulated(made, built, "analytic").step_s, rel=0.02)
+    step = simulated(made, built, "analytic")
+    assert step.compute_s * (1 - 1e-9) <= ours <= step.step_s * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(("devices", "layers", "batch"), [(16, 8, 64)])

@@ -45,5 +45,5 @@ def pair_of(view: StudyView, first: PlanOutcome, second: PlanOutcome) -> Pair:
         ratio=ratio,
         faster_share=share,
         num_samples=count,
-        too_close=too_close(ratio.median - 1, share),
+        too_close=too_close(ratio.median, share),
     )

@@ -58,10 +58,12 @@ def sampled_share(first: PlanOutcome, second: PlanOutcome, work: float) -> tuple
     return probability_faster(first.samples_s / work, second.samples_s), len(first.samples_s)
 
 
-def too_close(lead: float, faster_share: float | None) -> bool:
-    """Whether a lead (0.05: 5 % faster) is too small to call: below the model's own error of a step, whatever samples
-    say that err in the same way for all plans, or with fewer than `SURE` of the samples agreeing."""
-    return abs(lead) < mean_step_error() or (faster_share is not None and max(faster_share, 1 - faster_share) < SURE)
+def too_close(ratio: float, faster_share: float | None) -> bool:
+    """Whether a ratio of rates, whichever of the two is the faster one, is too near 1 to call: by less than the model's
+    own error of a step, whatever samples say that err in the same way for all plans, or with fewer than `SURE` of the
+    samples agreeing."""
+    is_near = max(ratio, 1 / ratio) - 1 < mean_step_error()
+    return is_near or (faster_share is not None and max(faster_share, 1 - faster_share) < SURE)
 
 
 def work_ratio(view: StudyView, first: PlanOutcome, second: PlanOutcome) -> float:

@@ -33,6 +33,7 @@ DOCUMENT: dict[str, Any] = {
     "machine": {"name": "toy-cluster", "overrides": SPEEDS},
     "library": {"name": "transfers"},
     "model": {"name": "tiny"},
+    "stack": "none",
     "training": {"micro_batch": 1, "grad_accum": 4},
     "run": {"devices": [4, 8], "fidelity": "analytic"},
     "plans": {
@@ -93,7 +94,7 @@ def section(known: LossCurves | None = None, made: Study | None = None) -> str:
 
 
 def rate(name: str, devices: int = 8) -> float:
-    return next(float(o.row["tflops_per_device"]) for o in done().of(name) if o.devices == devices)
+    return next(float(o.row["tokens_per_s_per_device"]) for o in done().of(name) if o.devices == devices)
 
 
 def plain(text: str) -> str:
@@ -145,13 +146,13 @@ def test_the_fastest_in_the_band_is_not_one_that_leaves_it() -> None:
     result = found()
     assert result.fastest is not None and result.fastest_in_band is not None
     every = ("plain", "naive", "hybrid", "fp16-plain", "fp16-naive", "hop")
-    assert result.fastest.tflops_per_device == max(map(rate, every))
-    assert result.fastest_in_band.tflops_per_device == max(map(rate, ("plain", "hybrid", "fp16-plain")))
+    assert result.fastest.rate == max(map(rate, every))
+    assert result.fastest_in_band.rate == max(map(rate, ("plain", "hybrid", "fp16-plain")))
 
 
 @pytest.mark.parametrize(("plan", "words"), [("naive", "does not"), ("hop", "is not known")])
 def test_a_faster_plan_leaves_the_band_or_has_no_known_loss(plan: str, words: str) -> None:
-    faster = replace(found(), fastest=Fastest(plan=plan, tflops_per_device=1e6))
+    faster = replace(found(), fastest=Fastest(plan=plan, rate=1e9))
     assert f"; {plan}, whose loss {words}, is" in plain(losses_section(view_of(), faster))
 
 
