@@ -105,7 +105,7 @@ def test_the_best_plans_run_as_they_stand_bit_for_bit(searched: tuple[Ran, Path]
     for row, plan in zip(rows(out), scenario.plans, strict=False):
         built = schedule_cache.get(scenario, plan, 8)
         step = simulated(scenario, built, "flow")
-        assert step.step_s == float(row["step_time_s"])
+        assert step.step_s == float(row["step_time_nominal_s"])
         assert fullest(step, built.peaks).peak_bytes == int(row["peak_memory_bytes"])
 
 
@@ -121,7 +121,7 @@ def test_what_is_set_and_tables_of_a_size_go_into_the_best(tmp_path: Path) -> No
     assert not scenario.file.engine.overlap and not scenario.checkpointing
     assert not scenario.file.at and scenario.file.published is None
     step = simulated(scenario, ScheduleCache().get(scenario, "best", 8), "analytic")
-    assert step.step_s == float(rows(tmp_path / "deep" / "out")[0]["step_time_s"])
+    assert step.step_s == float(rows(tmp_path / "deep" / "out")[0]["step_time_nominal_s"])
 
 
 def test_equal_input_gives_equal_bytes_for_any_number_of_processes(searched: tuple[Ran, Path], tmp_path: Path) -> None:
