@@ -370,7 +370,7 @@ def test_every_plan_is_run_by_the_stack_of_its_family_with_the_memory_that_this_
     """Where the scenario names no stack: FSDP2's contexts take 2.5 GB, and its kernels are its own."""
     document = {name: table for name, table in scenario(16, 32).document.items() if name != "stack"}
     made = scenario_of(document, "small.toml", laid_out=False)
-    pins = pins_of({"family": "zero", "states": ["hsdp", "zero3"], "micro_batch": 2})
+    pins = pins_of({"family": "zero", "states": ["hsdp", "zero3"], "copy": False, "route": "flat", "micro_batch": 2})
     by_stack = {each.stack: each for each in Space(made, 16, 32, pins, LossyPolicy()).candidates()}
     assert {name: each.states.name for name, each in by_stack.items()} == {"fsdp2": "hsdp", "deepspeed": "zero3"}
     assert by_stack["deepspeed"].capacity_bytes - by_stack["fsdp2"].capacity_bytes == 2.5e9
