@@ -75,7 +75,7 @@ def test_a_line_is_at_the_memory_of_a_device_unless_all_plans_take_far_less() ->
     assert near["annotations"][0]["text"].startswith("memory of a device: 2")
 
 
-def test_bars_are_90_percent_intervals_and_points_nominal_steps() -> None:
+def test_bars_are_90_per_cent_intervals_beside_the_nominal_steps() -> None:
     outcome = toy_tuning()
     drawn = figures(tuning_page(outcome))
     band, steps = drawn["fig-order"]["data"]
@@ -88,13 +88,12 @@ def test_bars_are_90_percent_intervals_and_points_nominal_steps() -> None:
         assert steps["x"][place] == pytest.approx(1e3 * plan.nominal_s, rel=1e-5)
 
 
-def test_parts_sum_to_the_steps_and_those_by_kind_to_the_best() -> None:
+def test_parts_sum_to_the_nominal_steps_and_those_by_kind_to_the_best() -> None:
     outcome = toy_tuning()
     drawn = figures(tuning_page(outcome))
     for place, plan in enumerate(outcome.simulated):
-        assert fsum(bar["x"][place] for bar in drawn["fig-time"]["data"]) == pytest.approx(
-            1e3 * plan.nominal_s, rel=1e-4
-        )
+        parts_ms = fsum(bar["x"][place] for bar in drawn["fig-time"]["data"])
+        assert parts_ms == pytest.approx(1e3 * plan.nominal_s, rel=1e-4)
     assert fsum(bar["x"][0] for bar in drawn["fig-best"]["data"]) == pytest.approx(1e3 * outcome.time.step_s, rel=1e-9)
 
 
@@ -154,7 +153,7 @@ def test_headroom_is_never_told_smaller_than_it_is(share: float, shown: str) -> 
 
 
 def test_errors_are_of_simulated_against_estimated() -> None:
-    """Estimates of half the nominal steps and of all of their memory: 100 % longer, as much memory."""
+    """Estimates of half the nominal simulated steps and of all of their memory: 100 % longer, as much memory."""
     outcome = toy_tuning()
 
     def halved(plan: TunedPlan) -> TunedPlan:
@@ -173,7 +172,8 @@ def test_an_own_plan_that_is_faster_is_told() -> None:
     own, not_run = outcome.own
     behind = found.behind(own)
     assert behind is not None and behind < 0.0 and found.behind(not_run) is None
-    slow = OwnPlan(name="zero3", simulated=replace(own.simulated, nominal_s=1.0, samples_s=()), fits=True)  # type: ignore[type-var]
+    assert own.simulated is not None
+    slow = OwnPlan(name="zero3", simulated=replace(own.simulated, nominal_s=1.0, samples_s=()), fits=True)
     assert tuning_findings(replace(outcome, own=(slow,))).faster_own == ()
     too_big = replace(own, fits=False)
     assert tuning_findings(replace(outcome, own=(too_big,))).faster_own == ()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from simfrontier.records import dataclass
+from simfrontier.report.findings.samples import too_close
 from simfrontier.tuning import Candidate, OwnPlan, TuningOutcome
 
-SURE = 0.9  # a winner in fewer samples is too close to call
 CLOSE = 1e-3  # of a step: plans nearer than that are as fast
 KINDS = (  # of layouts: a colour each
     "whole weights, no grid",
