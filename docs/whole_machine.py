@@ -30,6 +30,7 @@ LINES = {
     "zero-topo, RCCL": ("zero-topo", "RCCL's choice"),
     "zeropp, RCCL": ("zeropp", "RCCL's choice"),
 }
+RATE, UNIT = "neox_tflops_per_device", "TFLOPS per GCD"
 Row = Mapping[str, Any]
 Table = Mapping[tuple[str, str, int], Row]  # by plan, way and devices
 
@@ -42,12 +43,12 @@ def rows_of(folder: Path) -> Table:
 
 
 def picture(table: Table) -> str:
-    """TFLOPS per GCD of some plans by some ways of collectives."""
+    """GPT-NeoX's TFLOPS per GCD of some plans by some ways of collectives."""
     scaling = {
         label: tuple(_scaled(table[plan, way, size]) for size in _sizes(table) if (plan, way, size) in table)
         for label, (plan, way) in LINES.items()
     }
-    return scaling_drawing(scaling, marks(tuple(LINES)), "GCD", paper="#ffffff") + "\n"
+    return scaling_drawing(scaling, marks(tuple(LINES)), "GCD", UNIT, paper="#ffffff") + "\n"
 
 
 def _sizes(table: Table) -> Sequence[int]:
@@ -57,12 +58,12 @@ def _sizes(table: Table) -> Sequence[int]:
 
 def _scaled(row: Row) -> ScaledPlan:
     missing = row["error"] or ("" if row["fits"] else "does not fit")
-    return ScaledPlan(devices=row["devices"], misfit=missing, tflops_per_device=row["tflops_per_device"])
+    return ScaledPlan(devices=row["devices"], misfit=missing, rate=row[RATE])
 
 
 def rates(table: Table, sizes: Sequence[int]) -> str:
-    """TFLOPS per GCD of every plan, by way and size, as a table of Markdown; ways that change a plan's rate by less
-    than 2 % at all of them are left out."""
+    """GPT-NeoX's TFLOPS per GCD of every plan, by way and size, as a table of Markdown; ways that change a plan's rate
+    by less than 2 % at all of them are left out."""
     heads = " | ".join(f"{size:,}" for size in sizes)
     lines = [f"| plan | collectives | {heads} |", "| --- " * (len(sizes) + 2) + "|"]
     for plan in dict.fromkeys(plan for plan, _, _ in table):
@@ -80,7 +81,7 @@ def _is_alike(table: Table, plan: str, way: str, sizes: Sequence[int]) -> bool:
 
 
 def _rate(row: Row) -> float:
-    return row["tflops_per_device"] or 0.0
+    return row[RATE] or 0.0
 
 
 def _is_near(one: float, other: float) -> bool:
@@ -90,7 +91,7 @@ def _is_near(one: float, other: float) -> bool:
 def _cell(row: Row | None) -> str:
     if row is None or row["error"]:
         return "–"
-    return f"{row['tflops_per_device']:.1f}" if row["fits"] else "too large"
+    return f"{row[RATE]:.1f}" if row["fits"] else "too large"
 
 
 def exposed(table: Table, size: int) -> str:

@@ -3,6 +3,7 @@ sentence that it stands in."""
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -68,18 +69,23 @@ def _pieces(sentence: str, values: Mapping[str, Any]) -> Iterator[tuple[str, boo
 
 
 def study(results: Results) -> dict[str, Any]:
-    """Of `run`: medians and what nine samples of ten lie within, for every plan at the largest size; `typical`: without
-    errors and slow devices; predictions of what was published."""
+    """Of `run` and `compare`: medians and 90 % intervals (`_low`, `_high`) of every plan at its largest size, and the
+    step without variation (`nominal`). `rate`: tokens per second and device, `mfu` and `hfu` in percent, `neox`:
+    GPT-NeoX's TFLOPS. Predictions of what was published."""
     findings = findings_of(results)
     headline = findings["headline"]
-    largest = {plan: sizes[-1] for plan, sizes in findings["scaling"].items() if sizes[-1]["tflops_per_device"]}
+    largest = {plan: sizes[-1] for plan, sizes in findings["scaling"].items() if sizes[-1]["rate"]}
+    rows = {(row["plan"], int(row["devices"])): row for row in rows_of(results)}
+    columns = {plan: rows[plan, one["devices"]] for plan, one in largest.items()}
     steps = {one["plan"]: one for one in findings["time"]["steps"][str(headline["devices"])] if one["fits"]}
     return {
-        "tflops": {plan: one["tflops_per_device"] for plan, one in largest.items()},
-        "low": {plan: one["sampled_tflops"]["low"] for plan, one in largest.items()},
-        "high": {plan: one["sampled_tflops"]["high"] for plan, one in largest.items()},
-        "typical": {plan: one["typical_tflops"] for plan, one in largest.items()},
-        "typical_step": {plan: one["step_s"] for plan, one in steps.items()},
+        **_rates("rate", largest, dict.fromkeys(largest, 1.0)),
+        **_rates("neox", largest, {plan: _per_token(row, "neox_tflops_per_device") for plan, row in columns.items()}),
+        "tflops": {plan: float(row["tflops_per_device"]) for plan, row in columns.items()},
+        "mfu": {plan: 100 * float(row["mfu"]) for plan, row in columns.items()},
+        "hfu": {plan: 100 * float(row["hfu"]) for plan, row in columns.items() if row["hfu"]},
+        "step": {plan: one["step_s"] for plan, one in largest.items()},
+        "nominal_step": {plan: one["nominal_step_s"] for plan, one in largest.items()},
         "compute": {plan: one["parts_s"]["compute"] for plan, one in steps.items()},
         "peak_gb": {one["plan"]: one["peak_bytes"] / 1e9 for one in findings["memory"]["peaks"]},
         "best": _best(headline),
@@ -88,10 +94,29 @@ def study(results: Results) -> dict[str, Any]:
     }
 
 
+def _per_token(row: Mapping[str, str], column: str) -> float:
+    """How much of a column goes with a token per second and device."""
+    return float(row[column]) / float(row["tokens_per_s_per_device"])
+
+
+def _rates(
+    name: str, largest: Mapping[str, Mapping[str, Any]], per_token: Mapping[str, float]
+) -> dict[str, dict[str, float]]:
+    """Median, 90 % interval and nominal value of what goes with the tokens per second of plans."""
+    scaled = {
+        name: {plan: per_token[plan] * one["rate"] for plan, one in largest.items()},
+        f"{name}_nominal": {plan: per_token[plan] * one["nominal_rate"] for plan, one in largest.items()},
+    }
+    for end in ("low", "high"):
+        sampled = {plan: one["sampled_rate"] for plan, one in largest.items() if one["sampled_rate"]}
+        scaled[f"{name}_{end}"] = {plan: per_token[plan] * one[end] for plan, one in sampled.items()}
+    return scaled
+
+
 def _best(headline: Mapping[str, Any]) -> dict[str, float]:
-    """The fastest plan: its share of the peak and its lead over the next, in percent."""
-    best, ahead = headline["best"], headline["ahead"]
-    made = {"peak_share": 100 * best["peak_share"]}
+    """In percent: the fastest plan's lead over the next, and the model's own error of a step."""
+    ahead = headline["ahead"]
+    made = {"step_error": 100 * headline["step_error"]}
     if ahead:
         made |= {"lead": 100 * ahead[0]["lead"], "faster": 100 * ahead[0]["faster_share"]}
     return made
@@ -99,8 +124,8 @@ def _best(headline: Mapping[str, Any]) -> dict[str, float]:
 
 def _published(published: Mapping[str, Any] | None) -> dict[str, dict[str | int, float]]:
     """Predictions of published ratios to the first plan and shares of the peak (in percent), by plan and by size: the
-    median, what nine samples of ten lie within (`_low`, `_high`), the range over what is unknown (`_least`, `_most`),
-    and how far from the published value it is in percent (`_off`)."""
+    median, its 90 % interval (`_low`, `_high`), the range over what is unknown (`_least`, `_most`), and how far from
+    the published value it is in percent (`_off`)."""
     made: dict[str, dict[str | int, float]] = {}
     for kind, unit in () if published is None else (("ratio", 1), ("share", 100)):
         for one in published[f"{kind}s"]:
@@ -116,7 +141,7 @@ def _published(published: Mapping[str, Any] | None) -> dict[str, dict[str | int,
 
 def _varied(sensitivity: Mapping[str, Any] | None, published: Mapping[str, Any] | None) -> dict[str, Any]:
     """Ratios to the first plan by the words of each variation (`default`: of none) and plan, at the first size; shares
-    of the peak in percent by `at SIZE`, words and plan. Every device is typical."""
+    of the peak in percent, as they are published, by `at SIZE`, words and plan. Medians."""
     if sensitivity is None or published is None:
         return {}
     made: dict[str, Any] = {}
@@ -126,7 +151,7 @@ def _varied(sensitivity: Mapping[str, Any] | None, published: Mapping[str, Any] 
         for one in (size["default"], *size["varied"]):
             words = f"{one['setting']} = {one['value']}".replace("\u00a0", " ") if one["setting"] else "default"
             made.setdefault(words, one["compared"])
-            at[words] = {plan: None if rate is None else percent * rate for plan, rate in one["rates"].items()}
+            at[words] = {plan: None if rate is None else percent * rate for plan, rate in one["tflops"].items()}
     return made
 
 
@@ -141,6 +166,12 @@ def searched(results: Results) -> dict[str, Any]:
         "best_gb": best["peak_memory_bytes"] / 1e9,
         "own_s": {one["plan"]: one["step_time_s"] for one in said["own"]},
     }
+
+
+def rows_of(results: Results) -> list[dict[str, str]]:
+    """The rows of a study's table, as text."""
+    with (results.folder / "results.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
 
 
 def findings_of(results: Results) -> dict[str, Any]:

@@ -21,10 +21,10 @@ OF_CORE = (
         command="run scenarios/whole-machine-20b.toml --plans zero3,hsdp,zero-topo --devices 75264 --no-sensitivity",
         read=study,
         sentences=(
-            "nine samples of ten lie within {low[zero3]:.2f} to {high[zero3]:.2f} TFLOPS for ZeRO-3 (median"
-            " {tflops[zero3]:.2f}), {low[hsdp]:.1f} to {high[hsdp]:.1f} for HSDP ({tflops[hsdp]:.1f}) and"
-            " {low[zero-topo]:.2f} to {high[zero-topo]:.2f} for ZeRO-topo ({tflops[zero-topo]:.2f})",
-            "| hsdp | RCCL's choice | {typical_step[hsdp]:.2f} | {compute[hsdp]:.2f} | 0.22 | 47 |",
+            "the 90 % interval is {neox_low[zero3]:.2f} to {neox_high[zero3]:.2f} TFLOPS for ZeRO-3 (median"
+            " {neox[zero3]:.2f}), {neox_low[hsdp]:.1f} to {neox_high[hsdp]:.1f} for HSDP ({neox[hsdp]:.1f}) and"
+            " {neox_low[zero-topo]:.2f} to {neox_high[zero-topo]:.2f} for ZeRO-topo ({neox[zero-topo]:.2f})",
+            "| hsdp | RCCL's choice | {nominal_step[hsdp]:.2f} | {compute[hsdp]:.2f} | 0.22 | 47 |",
         ),
         long=True,
     ),
@@ -34,17 +34,17 @@ OF_CORE = (
         read=study,
         sentences=(
             "| predicted, TFLOPS per GCD"
-            " | {tflops[zero3]:.1f} ({low[zero3]:.1f} to {high[zero3]:.1f})"
-            " | {tflops[zeropp]:.1f} ({low[zeropp]:.1f} to {high[zeropp]:.1f})"
-            " | {tflops[zero-topo]:.1f} ({low[zero-topo]:.1f} to {high[zero-topo]:.1f}) |",
-            "| the same, if every GCD were typical"
-            " | {typical[zero3]:.1f} | {typical[zeropp]:.1f} | {typical[zero-topo]:.1f} |",
+            " | {neox[zero3]:.1f} ({neox_low[zero3]:.1f} to {neox_high[zero3]:.1f})"
+            " | {neox[zeropp]:.1f} ({neox_low[zeropp]:.1f} to {neox_high[zeropp]:.1f})"
+            " | {neox[zero-topo]:.1f} ({neox_low[zero-topo]:.1f} to {neox_high[zero-topo]:.1f}) |",
+            "| the same, nominal"
+            " | {neox_nominal[zero3]:.1f} | {neox_nominal[zeropp]:.1f} | {neox_nominal[zero-topo]:.1f} |",
             "| predicted, relative | 1 | {ratio[zeropp]:.3f}"
             " ({ratio_low[zeropp]:.3f} to {ratio_high[zeropp]:.3f})"
             " | {ratio[zero-topo]:.3f}"
             " ({ratio_low[zero-topo]:.3f} to {ratio_high[zero-topo]:.3f}) |",
             "it is {ratio_off[zeropp]:.0f} % below for ZeRO++ and {ratio_off[zero-topo]:.0f} % below for ZeRO-topo.",
-            "Compute takes {compute[zero3]:.1f} s of ZeRO-3's step of {typical_step[zero3]:.1f} s",
+            "Compute takes {compute[zero3]:.1f} s of ZeRO-3's nominal step of {nominal_step[zero3]:.1f} s",
         ),
     ),
     Quoted(
@@ -56,7 +56,7 @@ OF_CORE = (
         sentences=(
             "The following settings together give {ratio[zeropp]:.2f} and {ratio[zero-topo]:.2f}, within"
             " {ratio_off[zeropp]:.1f} and {ratio_off[zero-topo]:.1f} % of the published"
-            " ratios, with ZeRO-3 at {tflops[zero3]:.0f} TFLOPS per GCD (medians)",
+            " ratios, with ZeRO-3 at {neox[zero3]:.0f} TFLOPS per GCD",
         ),
     ),
     Quoted(
@@ -70,6 +70,8 @@ OF_CORE = (
             " {varied[way of RCCL between nodes = rccl-no-gdr][zero-topo]:.2f};",
             "(`rccl-sockets`, assumed), {varied[way of RCCL between nodes = rccl-sockets][zeropp]:.2f} and"
             " {varied[way of RCCL between nodes = rccl-sockets][zero-topo]:.2f}.",
+            "(stack `none`) they are {varied[software stack of all plans = none][zeropp]:.2f} and"
+            " {varied[software stack of all plans = none][zero-topo]:.2f}.",
         ),
         long=True,
     ),
@@ -102,11 +104,12 @@ OF_CORE = (
         command="run scenarios/frontier-1t-3d.toml",
         read=study,
         sentences=(
-            "1F1B reaches {tflops[1f1b]:.1f} TFLOPS per GCD ({low[1f1b]:.1f} to {high[1f1b]:.1f} in nine samples of"
-            " ten; {typical[1f1b]:.1f} if every GCD were typical)",
-            "It reaches {tflops[sequence-parallel]:.1f} ({best[peak_share]:.1f} % of the peak), with"
-            " {peak_gb[sequence-parallel]:.0f} instead of {peak_gb[1f1b]:.0f} GB on the fullest stage. GPipe would need"
-            " {peak_gb[gpipe]:.0f} of 64 GB.",
+            "1F1B reaches {neox[1f1b]:.1f} TFLOPS per GCD (90 % interval {neox_low[1f1b]:.1f} to"
+            " {neox_high[1f1b]:.1f}; nominal {neox_nominal[1f1b]:.1f})",
+            "It reaches {neox[sequence-parallel]:.1f}, an HFU of {hfu[sequence-parallel]:.1f} % and an MFU of"
+            " {mfu[sequence-parallel]:.1f} %, with {peak_gb[sequence-parallel]:.0f} instead of {peak_gb[1f1b]:.0f} GB"
+            " on the fullest stage. GPipe would need {peak_gb[gpipe]:.0f} of 64 GB."
+            " That sequence parallelism is {best[lead]:.1f} % faster is too close to call.",
         ),
         long=True,
     ),
@@ -115,7 +118,7 @@ OF_CORE = (
         command="run scenarios/frontier-20b.toml",
         read=study,
         sentences=(
-            "`true`: with every GCD typical {varied[ZeRO-topo, lane for second hops = true][zero-topo]:.3f} instead of"
+            "`true`: {varied[ZeRO-topo, lane for second hops = true][zero-topo]:.3f} instead of"
             " {varied[default][zero-topo]:.3f} of ZeRO-3's rate",
         ),
         long=True,
@@ -147,9 +150,9 @@ OF_CORE = (
         command="compare",
         read=study,
         sentences=(
-            "On 384 GCDs, hsdp is the fastest of 6 plans with {tflops[hsdp]:.1f} TFLOPS per GCD ({low[hsdp]:.1f} to"
-            " {high[hsdp]:.1f} in nine samples of ten), {best[lead]:.1f} % more than the next, zero3 (hsdp is faster in"
-            " {best[faster]:.0f} % of the samples).",
+            "On 384 GCDs, hsdp, zero3 and zeropp are too close to call; hsdp reaches {rate[hsdp]:.0f} tokens/s per GCD"
+            " (90 % interval {rate_low[hsdp]:.0f} to {rate_high[hsdp]:.0f}), {best[lead]:.1f} % more than the next,"
+            " zero3, which is less than the model’s own error of a step ({best[step_error]:.1f} %).",
         ),
         long=True,
     ),

@@ -137,7 +137,8 @@ class Space:
                 table = {**keys, "micro_batch": micro, "checkpointing": checkpointing, **more}
                 here = self._run_by(str(table["family"]))
                 if here.stack is not None:
-                    table = here.stack.plan(table)
+                    off = {"sequence_parallel": False} if family == "megatron" else {}  # a grid says it where it is on
+                    table = here.stack.plan({**off, **table})
                 case = self._tried(here, table)
                 if case is not None:
                     yield Candidate(

@@ -268,6 +268,17 @@ def test_pins_of_the_command_line() -> None:
             parse_pin(text)
 
 
+def test_a_plan_without_sequence_parallelism_has_none_under_a_stack_that_has_it_by_default() -> None:
+    """Megatron-Core's plans have sequence parallelism unless a table says otherwise."""
+    pins = Pins({"family": ("megatron",), "tensor": (2,)})
+    tables = [
+        each.table | {"value": each.value("sequence_parallel")}
+        for each in Space(scenario(16, 32), 16, 32, pins, LossyPolicy()).candidates()
+    ]
+    assert {table["sequence_parallel"] for table in tables} == {False, True}
+    assert all(table["sequence_parallel"] == table["value"] for table in tables)
+
+
 def test_every_dimension_has_a_value_in_every_plan() -> None:
     candidate = next(Space(scenario(16, 32), 16, 32, Pins({}), LossyPolicy()).candidates())
     assert {name: candidate.value(name) for name in DIMENSIONS} == {

@@ -31,8 +31,7 @@ ADDS = (
                 "share of the peak (arXiv 2305.13525)",
                 "| AxoNN : Megatron-LM, the same",
                 (
-                    "(estimates with every device typical, where the default is"
-                    " {varied[at 1024][default][axonn]:.1f} %)",
+                    "(where the default is {varied[at 1024][default][axonn]:.1f} %)",
                     "240 instead of 271 TF, it is"
                     " {varied[at 1024][rate of very large matrix products = 240 Tflop/s][axonn]:.1f} %;"
                     " without overlap of reduce-scatters"
@@ -47,7 +46,9 @@ ADDS = (
                 "| GPT-80B, 1,024 A100: AxoNN, share of the peak",
                 "| AxoNN : Megatron-LM",
                 (
-                    "On Perlmutter AxoNN is predicted {share_off[axonn]:.0f} % too fast",
+                    "On Perlmutter AxoNN is predicted {share_off[axonn]:.0f} % too fast and Megatron-LM, at"
+                    " {hfu[megatron]:.1f} % of the peak,",
+                    "overlapped gradients, the ratio is {varied[software stack = megatron-core][axonn]:.3f}.",
                     "(without OAG the ratio is {varied[AxoNN, overlap of all-gathers (OAG) = false][axonn]:.3f})",
                 ),
             ),
@@ -86,19 +87,22 @@ ADDS = (
         page="docs/headlines.md",
         command=f"run {AXONN}/axonn-frontier-weak-scaling.toml",
         read=study,
-        sentences=tuple(
-            f"| {size:,} | {published} % | {{varied[at {size}][default][axonn]:.1f}} % "
-            + " ".join(
-                f"| {{varied[at {size}][{words}][axonn]:.1f}} %"
-                for words in (
-                    "sequences per step = 8192",
-                    "sequences per step = 16384",
-                    "state of RCCL = rccl-no-gdr",
-                    "state of RCCL = rccl-sockets",
+        sentences=(
+            *(
+                f"| {size:,} | {published} % | {{varied[at {size}][default][axonn]:.1f}} % "
+                + " ".join(
+                    f"| {{varied[at {size}][{words}][axonn]:.1f}} %"
+                    for words in (
+                        "sequences per step = 8192",
+                        "sequences per step = 16384",
+                        "state of RCCL = rccl-no-gdr",
+                        "state of RCCL = rccl-sockets",
+                    )
                 )
-            )
-            + " |"
-            for published, size in zip(SHARES, SIZES, strict=True)
+                + " |"
+                for published, size in zip(SHARES, SIZES, strict=True)
+            ),
+            "512 GCDs reach {varied[at 512][software stack = none][axonn]:.1f} % at 2,048 sequences",
         ),
         long=True,
     ),
@@ -107,7 +111,7 @@ ADDS = (
         command=f"run {AXONN}/axonn-frontier-weak-scaling.toml",
         read=study,
         sentences=(
-            "With 8,192 the estimates are {varied[at 512][sequences per step = 8192][axonn]:.1f},"
+            "With 8,192 the shares are {varied[at 512][sequences per step = 8192][axonn]:.1f},"
             " {varied[at 8192][sequences per step = 8192][axonn]:.1f},"
             " {varied[at 16384][sequences per step = 8192][axonn]:.1f} and"
             " {varied[at 32768][sequences per step = 8192][axonn]:.1f} %, with 16,384 those for the large sizes are"

@@ -7,7 +7,7 @@ from tests.documented import Quoted, Results, findings_of
 
 def softmaxes(results: Results) -> dict[str, Any]:
     """Of `run` of a scenario with softmaxes: seconds of a step, milliseconds of scores and gains in percent, by plan,
-    or by plan and size. Every device is typical."""
+    or by plan and size. Nominal steps."""
     findings = findings_of(results)["softmax"]
     made: dict[str, dict[str, float]] = {"scores_ms": {}, "gain": {}, "step": {}}
     for size in findings["sizes"]:
