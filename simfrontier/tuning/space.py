@@ -219,7 +219,7 @@ class Space:
             for order, sequence in product(orders, (False, True) if tensor > 1 else (False,)):
                 if pins.allow("order", order) and pins.allow("sequence_parallel", sequence):
                     grid: dict[str, int | bool | str] = {"tensor": tensor, "pipeline": pipeline}
-                    grid |= {"sequence_parallel": sequence} if tensor > 1 else {}  # said, as stacks have defaults
+                    grid |= {"sequence_parallel": True} if sequence else {}
                     grid |= {"order": str(order)} if order != "1f1b" else {}
                     for policy, way in product(self.loss.compressions(pins), self._ways()):
                         yield grid | ({"compression": policy} if policy != "none" else {}) | way

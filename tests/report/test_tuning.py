@@ -68,9 +68,9 @@ def test_a_line_is_at_the_memory_of_a_device_unless_all_plans_take_far_less() ->
     outcome = toy_tuning()
     far = figures(tuning_page(outcome))["fig-front"]["layout"]
     assert far["shapes"] == [] and far["annotations"][0]["text"].endswith(", far above")
-    device = replace(outcome.scenario.machine.device, hbm_bytes=2e6)
-    scenario = replace(outcome.scenario, machine=replace(outcome.scenario.machine, device=device))
-    near = figures(tuning_page(replace(outcome, scenario=scenario)))["fig-front"]["layout"]
+    best, *others = outcome.plans
+    small = replace(best, candidate=replace(best.candidate, capacity_bytes=2e6))
+    near = figures(tuning_page(replace(outcome, plans=(small, *others))))["fig-front"]["layout"]
     assert near["shapes"][0]["y0"] == 2.0
     assert near["annotations"][0]["text"].startswith("memory of a device: 2")
 
