@@ -152,7 +152,7 @@ OF_CORE = (
         sentences=(
             "On 384 GCDs, hsdp, zero3 and zeropp are too close to call; hsdp reaches {rate[hsdp]:.0f} tokens/s per GCD"
             " (90 % interval {rate_low[hsdp]:.0f} to {rate_high[hsdp]:.0f}), {best[lead]:.1f} % more than the next,"
-            " zero3, which is less than the model’s own error of a step ({best[step_error]:.1f} %).",
+            " zero3, within the model’s own error of a step ({best[step_error]:.1f} %).",
         ),
         long=True,
     ),

@@ -57,7 +57,7 @@ def test_the_terminal_says_what_was_searched_who_wins_why_and_how_sure(searched:
         ran.out
     )
     assert "\nWhy: megatron tensor 2, ddp, micro-batch 1, keeping activations is " in ran.out
-    assert f"Against their estimates, over {simulated} plans that were simulated: steps " in ran.out
+    assert f"Against their estimates, over {simulated} plans that were simulated: nominal steps " in ran.out
     assert "No plan of the space can have a step more than " in ran.out
     assert f"Written: {out / 'index.html'} (open it in a browser), results.csv" in ran.out
     assert f"simfrontier run {out / 'best.toml'}\n" in ran.out
@@ -104,8 +104,8 @@ def test_the_best_plans_run_as_they_stand_bit_for_bit(searched: tuple[Ran, Path]
     schedule_cache = ScheduleCache()
     for row, plan in zip(rows(out), scenario.plans, strict=False):
         built = schedule_cache.get(scenario, plan, 8)
-        step = simulated(scenario, built, "flow")
-        assert step.step_s == float(row["step_time_s"])
+        step = simulated(scenario.of(plan, 8), built, "flow")
+        assert step.step_s == float(row["step_time_nominal_s"])
         assert fullest(step, built.peaks).peak_bytes == int(row["peak_memory_bytes"])
 
 
@@ -120,8 +120,8 @@ def test_what_is_set_and_tables_of_a_size_go_into_the_best(tmp_path: Path) -> No
     assert scenario.machine.name == "mine" and scenario.file.run.fidelity == "analytic"
     assert not scenario.file.engine.overlap and not scenario.checkpointing
     assert not scenario.file.at and scenario.file.published is None
-    step = simulated(scenario, ScheduleCache().get(scenario, "best", 8), "analytic")
-    assert step.step_s == float(rows(tmp_path / "deep" / "out")[0]["step_time_s"])
+    step = simulated(scenario.of("best", 8), ScheduleCache().get(scenario, "best", 8), "analytic")
+    assert step.step_s == float(rows(tmp_path / "deep" / "out")[0]["step_time_nominal_s"])
 
 
 def test_equal_input_gives_equal_bytes_for_any_number_of_processes(searched: tuple[Ran, Path], tmp_path: Path) -> None:

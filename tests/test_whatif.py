@@ -170,11 +170,12 @@ def test_every_op_takes_what_it_is_priced_at(scenario: str, plan: str, devices: 
     loaded = load_scenario(f"scenarios/{scenario}.toml", changed)
     axes = drawn(loaded, 3, np.random.default_rng(7))
     schedule = ScheduleCache().get(loaded, plan, devices).schedule
-    cluster = price(schedule, loaded.machine, loaded.library)
-    prices = VariedPrices(cluster, varied_numbers(loaded, axes))
+    here = loaded.of(plan, devices)
+    cluster = price(schedule, here.machine, here.library)
+    prices = VariedPrices(cluster, varied_numbers(here, axes))
     compared_ops = 0
     for number in range(3):
-        other = with_settings(loaded, {key: float(values[number]) for key, values in axes.items()})
+        other = with_settings(here, {key: float(values[number]) for key, values in axes.items()})
         exact = price(schedule, other.machine, other.library)
         for op in schedule.distinct_ops():
             if cluster.of(op).pattern != exact.of(op).pattern:
@@ -204,7 +205,7 @@ def test_pipelines_without_contention_are_exact() -> None:
     what_ifs = WhatIfs.of(scenario, "ZHybrid", 8, "analytic")
     answers = what_ifs.step_s(axes, num_steps=1)
     for number in range(5):
-        other = with_settings(scenario, {key: float(values[number]) for key, values in axes.items()})
+        other = with_settings(what_ifs.scenario, {key: float(values[number]) for key, values in axes.items()})
         assert answers.value[number] == pytest.approx(simulated(other, what_ifs.built, "analytic").step_s, rel=1e-9)
 
 
@@ -228,7 +229,7 @@ def test_what_is_held_at_most_is_that_of_the_steps_that_answer() -> None:
     shares = np.concatenate([np.linspace(0.02, 0.03, 8), np.linspace(0.6, 0.9, 8)])
     answers = what_ifs.step_s({"library.overrides.shares.nic": shares}, num_steps=16)
     for number in (0, 15):
-        changed = with_settings(scenario, {"library.overrides.shares.nic": float(shares[number])})
+        changed = with_settings(what_ifs.scenario, {"library.overrides.shares.nic": float(shares[number])})
         step = simulated(changed, what_ifs.built, "flow")
         held = fullest(step, what_ifs.built.peaks).peak_bytes
         assert answers.peak_bytes[number] == pytest.approx(held, rel=0.05)
@@ -391,7 +392,7 @@ def test_every_number_is_answered_or_refused_with_its_key(scenario: str, plan: s
             except InputError as error:
                 assert "\n" not in str(error) and number.key.rpartition(".")[2] in str(error), str(error)
             else:
-                other = simulated(with_settings(loaded, {key: float(values[0])}), asked.built, "analytic")
+                other = simulated(with_settings(asked.scenario, {key: float(values[0])}), asked.built, "analytic")
                 assert answers.value[0] == pytest.approx(other.step_s, rel=1e-9), key
                 answered.append(key)
     assert len(answered) > 15

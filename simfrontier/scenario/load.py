@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -180,6 +180,15 @@ class Scenario:
         step has: the fewest that every plan's micro-batch divides over its data-parallel ranks, so that the plan with
         the most takes them in one. Plans that are searched for have these, too. None where the file says it, or no
         plan can be laid out."""
+        if num_devices not in self._shared_batches:  # every plan asks, and the answer is of all
+            self._shared_batches[num_devices] = self._find_shared_batch(num_devices)
+        return self._shared_batches[num_devices]
+
+    @cached_property
+    def _shared_batches(self) -> dict[int, int | None]:
+        return {}
+
+    def _find_shared_batch(self, num_devices: int) -> int | None:
         file = self.file
         if file.training.batch is not None or "grad_accum" in file.training.model_fields_set:
             return None

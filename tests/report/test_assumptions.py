@@ -9,6 +9,7 @@ from simfrontier.report.findings.assumptions import KINDS, assumptions_of, numbe
 from simfrontier.report.render import environment
 from simfrontier.report.troubles import trouble_rows, troubles_in_short
 from simfrontier.report.view import StudyView
+from simfrontier.stack import load_stack
 from tests.perturbed import perturbed
 from tests.report.studies import study
 
@@ -46,7 +47,9 @@ def test_every_number_of_machine_and_library_is_there_the_least_certain_first() 
 
 def test_settings_hold_the_engine_and_what_plans_have_instead() -> None:
     found = assumptions_of(StudyView(study=study()))
-    assert found.engine["persistence_elements"] == 128 and not any(found.engine_of_plans.values())
+    assert found.engine["persistence_elements"] == 128  # which the scenario says, so that no stack does
+    own = {key: plans for key, plans in found.engine_of_plans.items() if plans}
+    assert own == {"granularity": {"ddp": load_stack("fsdp1-flash2").engine["granularity"]}}
     assert found.options["zeropp"]["weight_codec"] == "int8:64"
     assert found.rank_classes == {o.plan: o.row["rank_classes"] for o in study().outcomes if o.devices == 8}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from simfrontier.plan import FAMILIES
 from simfrontier.scenario import Scenario, scenario_of
-from simfrontier.stack import load_stack, usual_stack
+from simfrontier.stack import USUAL as BY_FAMILY, load_stack, usual_stack
 from simfrontier.study import run_study
 from tests.invoke import invoke
 from tests.report.test_page import Page
@@ -46,6 +47,16 @@ def test_a_family_runs_by_the_stack_that_people_run_it_with(family: str, name: s
 
 def test_every_family_has_one() -> None:
     assert [family for family in FAMILIES if usual_stack(family) is None] == []
+
+
+def test_the_document_of_stacks_says_the_same() -> None:
+    table = (
+        Path("docs/stacks.md").read_text(encoding="utf-8").partition("| family of the plan |")[2].partition("\n\n")[0]
+    )
+    said = {}
+    for families, name in re.findall(r"^\| (`.*?) \| `([\w-]+)`", table, re.M):
+        said |= dict.fromkeys(re.findall(r"`([\w-]+)`", families), name)
+    assert said == BY_FAMILY == {**USUAL, "ddp": "fsdp1-flash2", "lattice": "deepspeed"}
 
 
 @pytest.mark.parametrize("plan", PLANS)

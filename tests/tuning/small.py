@@ -23,6 +23,7 @@ def scenario(
     document: dict[str, Any] = {
         "name": "small",
         "title": "A small GPT",
+        "stack": "none",
         "machine": {"name": machine, "overrides": {"device.hbm_bytes": hbm_bytes}},
         "model": {
             "name": "small",

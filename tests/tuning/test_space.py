@@ -10,6 +10,7 @@ from itertools import product
 import pytest
 
 from simfrontier.errors import InputError
+from simfrontier.scenario import scenario_of
 from simfrontier.scenario.plans import options_of
 from simfrontier.schedule.checker import check
 from simfrontier.study import schedule_of_case
@@ -271,9 +272,10 @@ def test_pins_of_the_command_line() -> None:
 def test_a_plan_without_sequence_parallelism_has_none_under_a_stack_that_has_it_by_default() -> None:
     """Megatron-Core's plans have sequence parallelism unless a table says otherwise."""
     pins = Pins({"family": ("megatron",), "tensor": (2,)})
+    made = scenario_of({**scenario(16, 32).document, "stack": "megatron-core"}, "small.toml", laid_out=False)
     tables = [
         each.table | {"value": each.value("sequence_parallel")}
-        for each in Space(scenario(16, 32), 16, 32, pins, LossyPolicy()).candidates()
+        for each in Space(made, 16, 32, pins, LossyPolicy()).candidates()
     ]
     assert {table["sequence_parallel"] for table in tables} == {False, True}
     assert all(table["sequence_parallel"] == table["value"] for table in tables)

@@ -213,7 +213,7 @@ def parts(found: TuningFindings) -> Figure:
             ]
             values = [_short(scale * part_s) for part_s in seconds]
             traces.append(told_bars(part.name, labels, values, part.colour, words))
-    x = axis(f"time of one step ({unit})")
+    x = axis(f"time of one nominal step ({unit})")
     return figure(traces, x, _rows(labels), 130 + 38 * len(labels), barmode="stack", bargap=0.3)
 
 

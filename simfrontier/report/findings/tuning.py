@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from simfrontier.records import dataclass
+from simfrontier.report.findings.samples import too_close
 from simfrontier.tuning import Candidate, OwnPlan, TuningOutcome
 
-SURE = 0.9  # a winner in fewer samples is too close to call
 CLOSE = 1e-3  # of a step: plans nearer than that are as fast
 KINDS = (  # of layouts: a colour each
     "whole weights, no grid",
@@ -69,8 +69,8 @@ class TuningFindings:
 
     @property
     def is_sure(self) -> bool:
-        """Whether enough samples agree that the best is the fastest."""
-        return self.chance is not None and self.chance >= SURE
+        """Whether the best is the fastest by more than is too close to call."""
+        return self.lead is not None and not too_close(self.lead, self.chance)
 
     @property
     def leads(self) -> bool:
@@ -97,7 +97,7 @@ def tuning_findings(outcome: TuningOutcome) -> TuningFindings:
         outcome=outcome,
         model=here.shape.name,
         device_word=device.device_word,
-        capacity_bytes=device.device.hbm_bytes,
+        capacity_bytes=best.candidate.capacity_bytes,
         counts_tokens=here.sequence != 1,
         tokens_per_s=outcome.batch * here.sequence / best.step_s,
         num_samples=len(best.simulated.samples_s) if best.simulated else 0,
