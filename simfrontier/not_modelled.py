@@ -10,7 +10,7 @@ MOST_CHARACTERS: Final = 100  # of a name that is looked at
 _NAMES: Final = (  # patterns of lower-case names with "_" between their words; the first that is found holds
     (r"(^|_)e(t?)p(_(size|degree|rank))?$|(^|_)experts?_(\w+_)?parallel|(^|_)expert$", "expert parallelism"),
     (
-        r"(^|_)(cp|context)(_(size|degree|comm_type))?$|(^|_)context_parallel|(^|_)ring_(self_)?att(entio)?n(_|$)"
+        r"(^|_)cp(_(size|degree|comm_type))?$|(^|_)context_comm_type$|(^|_)context_parallel|(^|_)ring_(self_)?att(entio)?n(_|$)"
         r"|(^|_)ring_degree$|(^|_)ulysses(_|$)|(^|_)usp(_|$)",
         "context parallelism",
     ),

@@ -67,7 +67,7 @@ def replay_file(
 
 
 def _simulated(path: Path, schedule: Schedule, scenario: Scenario, fidelity: Fidelity, exact: bool) -> SimulatedStep:
-    machine = scenario.machine
+    machine = scenario.of(str(schedule.meta["plan"]), schedule.mesh.num_ranks).machine
     where = f"{path} on {machine.name}"
     try:
         return simulate_step(

@@ -234,7 +234,7 @@ def _bands(found: StudyFindings) -> Iterator[str]:
 def _environments(found: Environment) -> Iterator[str]:
     """What is assumed of stack and library, and by plan what a step takes with others, over what it takes so."""
     where = f'With another stack, or library "{found.library}" in another state'
-    yield f"{where}, a step on {found.devices:,} takes, times as long:"
+    yield f"{where}, a step on {found.devices:,} takes, times as long (estimates without contention):"
     width = max(map(len, found.bands))
     keys = dict.fromkeys(each.key for each in found.alternatives)
     for plan in found.bands:

@@ -180,7 +180,7 @@ def _print(study: SweepStudy, outcome: SweepOutcome, has_page: bool) -> None:
     best = best_rows(outcome.folder)
     if best:
         named = len(study.sources) > 1
-        heads = (*(["scenario"] if named else ()), "plan", "devices", "TFLOPS per device", "step", "point")
+        heads = (*(["scenario"] if named else ()), "plan", "devices", "tokens/s", "step", "point")
         table = grid(f"{study.file.title}: the best of each plan", heads, set(), {"scenario", "plan"}, gap=2)
         for each in best:
             table.add_row(*([each.scenario] if named else ()), *_cells(each))
@@ -196,7 +196,7 @@ def _print(study: SweepStudy, outcome: SweepOutcome, has_page: bool) -> None:
 
 def _cells(best: BestRow) -> tuple[str, ...]:
     row = best.row
-    rate, step = number(row["tflops_per_device"]), quantity(row["step_time_s"], "s")
+    rate, step = number(row["tokens_per_s"]), quantity(row["step_time_s"], "s")
     return best.plan, f"{row['devices']:,}", rate, step, f"{row['point']:,}"
 
 

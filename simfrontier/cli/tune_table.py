@@ -80,7 +80,8 @@ def _times(found: TuningFindings) -> list[Column]:
     columns: list[Column] = [("step", lambda _, plan: quantity(plan.step_s, "s"))]
     if found.num_samples:
         columns += [("90 % interval", band), ("fastest", chance)]
-    return [*columns, ("memory", lambda _, plan: quantity(plan.peak_bytes, "bytes"))]
+    stack: Column = ("stack", lambda _, plan: plan.candidate.stack)
+    return [*columns, ("memory", lambda _, plan: quantity(plan.peak_bytes, "bytes")), stack]
 
 
 def _shares(shown: tuple[TunedPlan, ...]) -> list[Column]:

@@ -91,7 +91,7 @@ def explain(
     mine = runner.timed[ours.plan]
     schedules = PerProcess(ScheduleCache, here=runner.searcher.schedule_cache)
     with Workers(for_calls(place, len(tries))) as workers:
-        changes = _changes(base, ours, tries, workers, schedules, report_progress)
+        changes = _changes(ours, tries, workers, schedules, report_progress)
     return Explanation(
         title=scenario.file.title,
         scenario=scenario.name,
@@ -267,7 +267,6 @@ def _possible(base: Scenario, plan: str, devices: int, tries: Iterator[WhatIf]) 
 
 
 def _changes(
-    base: Scenario,
     ours: _SimulatedPlan,
     tries: Sequence[_Try],
     workers: Workers,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ def on_base(
     *,
     folder: Path | None = None,
     settle: Callable[[Document, Document], Document] = _as_merged,
-    above: tuple[Path, ...] = (),
+    above: tuple[str, ...] = (),
 ) -> Document:
     """A document with all that it leaves to its `base`, one of the `names` of a catalog of `what`s: table by table;
     what has a source is taken as a whole, with its own source. Raises InputError.
@@ -42,7 +43,7 @@ def on_base(
     elif base not in names:
         text = f"got {shown(base)}, which is no {what} of the catalog; {nearest(str(base), names)}"
         raise InputError(text, key=("base",))
-    if path.resolve() in above:
+    if os.path.realpath(path) in above:
         raise InputError(f"got {shown(base)}, which is based on this file; allowed: another one", key=("base",))
     below = read_toml(path, f"{what} file")
     try:
@@ -53,7 +54,7 @@ def on_base(
             what,
             folder=folder and path.parent,
             settle=settle,
-            above=(*above, path.resolve()),
+            above=(*above, os.path.realpath(path)),
         )
     except InputError as error:
         raise error.within(str(path)) from None

@@ -37,7 +37,7 @@ def step_view(machine: Machine, plan: str, step: SimulatedStep, peaks: Sequence[
         **_spans(spans),
         "memory": _memory(memory, kinds),
         "kinds": [{"name": kind, "colour": MEMORY_COLOURS.get(kind, MEMORY_COLOURS["other"])} for kind in kinds],
-        "capacity_bytes": machine.device.hbm_bytes,
+        "capacity_bytes": step.cluster.machine.device.hbm_bytes,
         "links": drawn_use(use, machine, step.cluster.fabric.num_nodes),
         "num_parts": DRAWN_PARTS,
         "whole_link": WHOLE,

@@ -231,13 +231,13 @@ def _pipeline(found: StudyFindings, view: StudyView) -> str:
     from simfrontier.report.figures.pipeline import lanes, memory_bars
 
     known = {o.plan: o.stages for o in view.piped if o.stages is not None}
-    capacity = view.scenario.machine.device.hbm_bytes
+    capacity = {o.plan: view.capacity_bytes(o) for o in view.piped}
     return section(
         "pipeline",
         found.pipeline,
         view,
         lanes={one.plan: lanes(known[one.plan]) for one in found.pipeline if one.fits},
-        memory={plan: memory_bars(stages, capacity) for plan, stages in known.items()},
+        memory={plan: memory_bars(stages, capacity[plan]) for plan, stages in known.items()},
         shown=next((o.plan for o in view.ranked if o.plan in known), next(iter(known))),
     )
 
@@ -259,7 +259,7 @@ def _timeline(found: StudyFindings, view: StudyView) -> str:
 
 def _memory(found: StudyFindings, view: StudyView) -> str:
     use = found.memory
-    figures = {o.plan: areas(o.memory, use.capacity_bytes) for o in view.drawn if o.memory is not None}
+    figures = {o.plan: areas(o.memory, view.capacity_bytes(o)) for o in view.drawn if o.memory is not None}
     held = {kind for peak in use.peaks for kind in peak.held_bytes}
     kinds = [*(kind for kind in MEMORY_COLOURS if kind in held), *sorted(held - set(MEMORY_COLOURS))]
     fastest = view.ranked[0].plan if view.ranked else None

@@ -96,7 +96,7 @@ def chart(found: StudyFindings, view: StudyView, kind: str, outcome: PlanOutcome
         "efficiency": lambda: scaling.efficiencies(found.scaling, view.marks, view.device),
         "breakdown": lambda: breakdown.step_bars(found.time.steps[view.largest]),
         "traffic": lambda: traffic.traffic_bars(found.traffic),
-        "memory": lambda: memory.areas(_kept(outcome.memory), found.memory.capacity_bytes),
+        "memory": lambda: memory.areas(_kept(outcome.memory), view.capacity_bytes(outcome)),
         "timeline": lambda: timeline.bars(_kept(outcome.trace)),
     }
     return made[kind]()

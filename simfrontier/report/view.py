@@ -110,6 +110,10 @@ class StudyView:
         """Sequences of a step over all devices."""
         return self.cases[outcome.plan, outcome.devices].samples
 
+    def capacity_bytes(self, outcome: PlanOutcome) -> float:
+        """Memory of a device for tensors, as the outcome's plan has it."""
+        return self.scenario.of(outcome.plan, outcome.devices).machine.device.hbm_bytes
+
     @cached_property
     def counts_tokens(self) -> bool:
         """Whether rates are in tokens: samples of the model are sequences."""

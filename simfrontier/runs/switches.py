@@ -14,7 +14,17 @@ _FLAGS: Final = (
     r"optimi[sz]er[-_ ](?:state[-_ ])?shard(?:s|ing)",
     *(r"async(?:hronous)?[-_ ]?TP", r"(?:TP|tensor[-_ ]parallel)[-_ ](?:comm\w*[-_ ]?)?overlap", r"TP[-_ ]comm"),
     *(rf"{axis}[-_ ]parallel(?:ism)?" for axis in ("sequence", "context", "expert", "tensor", "model", "pipeline")),
-    *("SP", "CP", "EP", "TP", "MP", "PP", r"interleav(?:ed|ing)(?:[-_ ](?:1F1B|pipeline|schedule))?", "zbv", "looped"),
+    *(
+        "SP",
+        "CP",
+        "EP",
+        "TP",
+        "MP",
+        "PP",
+        r"interleav(?:ed|ing|e)?(?:[-_ ](?:1F1B|pipeline|schedule))?",
+        "zbv",
+        "looped",
+    ),
     *(r"(?:CPU|optimi[sz]er|activation|parameter|NVMe)?[-_ ]?off-?load(?:ing)?", "NVMe", "QLoRA", "LoRA"),
     *(r"(?:torch[-_. ])?compile", r"Float ?8", "fp8", r"flash(?:[-_ ]?att(?:entio)?n)?"),
 )
@@ -26,8 +36,8 @@ _DEGREE: Final = rf"(?:{'|'.join(_DEGREES)})"
 _FLAG: Final = rf"(?<![a-z])(?:{'|'.join(_FLAGS)}|{_DEGREE})(?![a-z])"
 _END: Final = r"(?=\s*(?:[,;)+|]|$))"  # of a part of a text
 _OFF: Final = (
-    r"(?:0(?![\d.-])|(?:off|none|false|disabled|unused|not (?:used|enabled)|n/?a)(?!\w)"
-    rf"|no(?:{_END}|(?=\s+{_FLAG}[\s=:]*[1-9]))|[-–]{_END}|(?<=[=:])\s*{_END})"
+    r"(?:[-_]?0+(?:\.0+)?(?![\d.-])|(?:off|none|false|disabled|unused|not (?:used|enabled)|n/?a)(?!\w)"
+    rf"|no(?:{_END}|(?=\s+{_FLAG}[\s=:]*[1-9]))|[-–—✗]{_END}|(?<=[=:])\s*{_END})"
 )
 _SIZE: Final = r"(?:[-_ ](?:size|degree))"
 _BEHIND: Final = re.compile(
@@ -36,7 +46,7 @@ _BEHIND: Final = re.compile(
     re.IGNORECASE,
 )
 _BEFORE: Final = re.compile(
-    rf"(?<![\w-])(?:no|non|without|w/o|not|disabled?)[\s-]+{_FLAG}(?:\s*(?:/|\bn?or\b|\band\b)\s*{_FLAG})*(?![\s=:]*[1-9])",
+    rf"(?<!\w)(?<!\w-)(?:no|non|without|w/o|not|disabled?)[\s-]+{_FLAG}(?:\s*(?:/|\bn?or\b|\band\b)\s*{_FLAG})*(?![\s=:]*[1-9])",
     re.IGNORECASE,
 )
 

@@ -504,7 +504,7 @@ def _with_stack(scenario: Scenario) -> Scenario:
     if name is None or name == NO_STACK:
         return scenario
     try:
-        stack = load_stack(_beside(scenario.where, name))
+        stack = load_stack(_beside(scenario.where, name), (NO_STACK,))
     except InputError as error:
         raise error.within(key=("stack",)) from None
     return scenario.under(stack)

@@ -138,14 +138,14 @@ def stacks_of(family: str) -> tuple[str, ...]:
     return tuple(name for name in stacks() if family in load_stack(name).families)
 
 
-def load_stack(name_or_path: str) -> Stack:
-    """The stack of that name in the catalog, or of the TOML file at that path (anything with a "/" or ".toml"). Raises
-    InputError."""
+def load_stack(name_or_path: str, others: tuple[str, ...] = ()) -> Stack:
+    """The stack of that name in the catalog, or of the TOML file at that path (anything with a "/" or ".toml").
+    `others`: names that are allowed, too, where it is asked for. Raises InputError."""
     if "/" in name_or_path or name_or_path.endswith(".toml"):
         return _read(Path(name_or_path), name_or_path)
     if name_or_path not in stacks():
         raise InputError(
-            f'stack "{name_or_path}" is not in the catalog; {nearest(name_or_path, stacks())} '
+            f'stack "{name_or_path}" is not in the catalog; {nearest(name_or_path, (*others, *stacks()))} '
             "(a file of your own: give its path, ending in .toml)"
         )
     return _shipped(name_or_path)

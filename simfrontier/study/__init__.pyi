@@ -5,6 +5,7 @@ from .outcome import (
     BAND as BAND,
     COLUMNS as COLUMNS,
     MORE_COLUMNS as MORE_COLUMNS,
+    RATES as RATES,
     TIMES as TIMES,
     Cell as Cell,
     PlanOutcome as PlanOutcome,

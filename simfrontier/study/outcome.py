@@ -161,7 +161,10 @@ def run_case(
     if len(steps) > 1:
         rows = [(number, counts[number], outcome_of(scenario, case, built, step).row) for number, step in steps.items()]
         outcome = replace(
-            outcome, row=mean_row(rows, shown, TIMES, (*RATES, *NOMINAL_RATES)), samples_s=None, waits=None
+            outcome,
+            row=mean_row(rows, shown, TIMES, (*RATES, *NOMINAL_RATES)) | dict.fromkeys(BAND, ""),
+            samples_s=None,
+            waits=None,
         )
     return advised(scenario, case, outcome)
 

@@ -31,9 +31,10 @@ def mean_row(
     and rates (of several steps, all work over all time) over all of them, and a note of their times."""
     num_steps = sum(count for _, count, _ in rows)
     out = next(dict(row) for number, _, row in rows if number == shown)
-    total_s = sum(count * float(row["step_time_s"]) for _, count, row in rows)
     for key in times:
-        cells = [(count, row[key], float(row["step_time_s"])) for _, count, row in rows]
+        step = "step_time_nominal_s" if key.endswith("_nominal") else "step_time_s"  # of which a rate is
+        total_s = sum(count * float(row[step]) for _, count, row in rows)
+        cells = [(count, row[key], float(row[step])) for _, count, row in rows]
         if any(isinstance(cell, str) for _, cell, _ in cells):
             continue
         weighed = [count * float(cell) * (step_s if key in rates else 1.0) for count, cell, step_s in cells]

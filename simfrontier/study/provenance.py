@@ -27,9 +27,17 @@ def inputs(scenario: Scenario) -> dict[str, str]:
         "machine_sha256": _digest([[p.key, p.value] for p in scenario.machine.provenance()]),
         "library": scenario.library.name,
         "library_sha256": _digest([[p.key, p.value] for p in scenario.library.provenance()]),
+        **_stacks(scenario),
         **({} if scenario.beside is None else {"neighbour_sha256": scenario_digest(scenario.beside)}),
         **({f"spread_{number}_sha256": _digest(list(rows)) for number, rows in scenario.spread_tables.items()}),
     }
+
+
+def _stacks(scenario: Scenario) -> dict[str, str]:
+    """Names and digests of what the plans are run by."""
+    families = {options.family for options in scenario.plans.values()}
+    stacks = {stack.name: _digest(repr(stack)) for each in families if (stack := scenario.stack_of(each)) is not None}
+    return {f"stack_{name}_sha256": digest for name, digest in sorted(stacks.items())}
 
 
 def versions(*more: str) -> dict[str, str]:

@@ -105,7 +105,7 @@ def completed(scenario: Scenario, outcomes: list[PlanOutcome]) -> list[PlanOutco
         row["scaling_efficiency"] = own / base
         size = outcome.devices
         row["speedup"] = pace.get((outcome.plan, size), math.nan) / pace.get((first, size), math.nan)
-        row["note"] = "; ".join(outcome.advice)
+        row["note"] = "; ".join(filter(None, (str(row["note"]), *outcome.advice)))
         if not row["fits"]:
             row["note"] = _too_big(scenario, outcome, outcomes)
             row.update(dict.fromkeys(TIMES, ""))

@@ -25,12 +25,12 @@ def best_rows(folder: Path) -> tuple[BestRow, ...]:
     for table in parts_of(folder):
         names = zip(table.column("scenario").to_pylist(), table.column("plan").to_pylist(), strict=True)
         first: dict[tuple[str, str], int] = {}
-        rates = table.column("tflops_per_device").to_pylist()
+        rates = table.column("tokens_per_s").to_pylist()
         for place, name in enumerate(names):
             if name[1] is not None and rates[place] is not None and rates[place] > rates[first.setdefault(name, place)]:
                 first[name] = place
         for name, place in first.items():
             row = table.slice(place, 1).to_pylist()[0]
-            if name not in best or row["tflops_per_device"] > best[name]["tflops_per_device"]:
+            if name not in best or row["tokens_per_s"] > best[name]["tokens_per_s"]:
                 best[name] = row
     return tuple(BestRow(scenario=scenario, plan=plan, row=row) for (scenario, plan), row in best.items())

@@ -73,14 +73,14 @@ def _advice(space: Space) -> str:
             return f"; smallest change that opens the space: {name} = {written(value)}"
     if space.scenario.file.model.attention == "plain":
         fused = _at(space, {"model.attention": "fused"})
-        if _first_that_fits(fused, _evaluator_of(fused), fused.candidates()) is not None:
+        if _first_that_fits(_evaluator_of(fused), fused.candidates()) is not None:
             return '; smallest change that opens the space: model.attention = "fused"'
     for _, other in zip(range(MOST_DOUBLINGS), _larger(space), strict=False):
-        if _first_that_fits(other, _evaluator_of(other), other.candidates()) is not None:
+        if _first_that_fits(_evaluator_of(other), other.candidates()) is not None:
             return f"; smallest change that opens the space: {other.size:,} devices"
     if space.pins.values:
         free = Space(space.scenario, space.size, space.batch, Pins({}), space.loss)
-        if _first_that_fits(free, evaluator, free.candidates()) is not None:
+        if _first_that_fits(evaluator, free.candidates()) is not None:
             return "; no single pin opens the space, all pins left out do"
     return "; no single change of a pin, of attention or of the number of devices opens it"
 
@@ -96,7 +96,7 @@ def _nearest_value(space: Space, name: str, evaluator: PlanEvaluator) -> Value |
         return min(abs(math.log(value / one)) for one in held if isinstance(one, int) and not isinstance(one, bool))
 
     others = (candidate for candidate in free.candidates() if candidate.value(name) not in held)
-    fitting = _first_that_fits(free, evaluator, others, lambda candidate: distance(candidate.value(name)))
+    fitting = _first_that_fits(evaluator, others, lambda candidate: distance(candidate.value(name)))
     return None if fitting is None else fitting.value(name)
 
 
@@ -120,13 +120,12 @@ def _evaluator_of(space: Space) -> PlanEvaluator:
 
 
 def _first_that_fits(
-    space: Space,
     evaluator: PlanEvaluator,
     candidates: Iterable[Candidate],
     distance: Callable[[Candidate], float] = lambda _: 0.0,
 ) -> Candidate | None:
     """The plan of a space's candidates that fits with the least distance, the leanest first; of so many that are tried.
-    `evaluator`: of the space's scenario and size."""
+    `evaluator`: of their scenario and size."""
     ordered = sorted(candidates, key=lambda candidate: (distance(candidate), *_lean(candidate)))
     for candidate in ordered[:MOST_TRIED]:
         outline = evaluator.outline(candidate.table, TUNED)

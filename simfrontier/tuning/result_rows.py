@@ -29,6 +29,7 @@ COLUMNS = (
     "floor_s",
     *(f"{part}_s" for part in PARTS),
     *DIMENSIONS,
+    "stack",
     "data",
     "grad_accum",
     "table",
@@ -80,6 +81,7 @@ def _filled(candidate: Candidate, known: dict[str, Cell]) -> dict[str, Cell]:
     row.update(known)
     row.update({name: candidate.value(name) for name in DIMENSIONS})
     row["plan"] = candidate.name
+    row["stack"] = candidate.stack
     row["data"] = candidate.case.batch_ranks
     row["grad_accum"] = candidate.case.grad_accum
     row["table"] = candidate.key

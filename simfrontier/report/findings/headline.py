@@ -74,7 +74,7 @@ class PlanLimit:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headline:
     """The comparison in short. `best` is None where nothing fits; `ahead`: the plans that it leaves behind, the fastest
-    first, `too_close` those of them that too few samples agree on, `equal` those that it does not leave behind;
+    first, `too_close` those of them that are too close to call, `equal` those that it does not leave behind;
     `devices_differ`: samples have a slowest device; `recompute_alike`: all plans or none recompute activations;
     `advice`: what to try with plans that fit, by plan."""
 
@@ -178,5 +178,5 @@ def _best(view: StudyView, best: PlanOutcome) -> Best:
         mfu=float(row["mfu"]),
         hfu=float(row["hfu"]) if view.cases[best.plan, best.devices].recomputes else None,
         peak_memory_bytes=float(row["peak_memory_bytes"]),
-        capacity_bytes=view.scenario.of(best.plan, best.devices).machine.device.hbm_bytes,
+        capacity_bytes=view.capacity_bytes(best),
     )

@@ -10,12 +10,14 @@ from simfrontier.report.view import StudyView
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryPeak:
-    """The peak of one plan in bytes, and what it is made of by kind of tensor."""
+    """The peak of one plan in bytes, what it is made of by kind of tensor, and what a device leaves to tensors
+    (`capacity_bytes`: its memory without what the plan's stack reserves)."""
 
     plan: str
     fits: bool
     peak_bytes: float
     held_bytes: Mapping[str, int]
+    capacity_bytes: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +36,6 @@ class MemoryUse:
 
     device_word: str
     devices: int
-    capacity_bytes: float
     peaks: tuple[MemoryPeak, ...]
     fullest_stages: tuple[FullestStage, ...]
 
@@ -44,13 +45,13 @@ def memory_use(view: StudyView) -> MemoryUse:
     return MemoryUse(
         device_word=view.device,
         devices=view.largest,
-        capacity_bytes=view.scenario.machine.device.hbm_bytes,
         peaks=tuple(
             MemoryPeak(
                 plan=o.plan,
                 fits=bool(o.row["fits"]),
                 peak_bytes=float(o.row["peak_memory_bytes"]),
                 held_bytes={kind: held for kind, held in o.at_peak.items() if held},
+                capacity_bytes=view.capacity_bytes(o),
             )
             for o in view.drawn
         ),

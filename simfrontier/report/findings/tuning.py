@@ -70,7 +70,7 @@ class TuningFindings:
     @property
     def is_sure(self) -> bool:
         """Whether the best is the fastest by more than is too close to call."""
-        return self.lead is not None and not too_close(self.lead, self.chance)
+        return self.lead is not None and not too_close(1.0 + self.lead, self.chance)
 
     @property
     def leads(self) -> bool:

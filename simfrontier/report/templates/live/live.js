@@ -18,6 +18,7 @@
   const seconds = (value) =>
     value >= 1 ? `${value.toPrecision(3)} s` : value >= 1e-3 ? `${(value * 1e3).toPrecision(3)} ms` : `${(value * 1e6).toPrecision(3)} µs`;
   const gigabytes = (value) => (value >= 1e9 ? `${(value / 1e9).toPrecision(3)} GB` : `${(value / 1e6).toPrecision(3)} MB`);
+  const rate = (value) => Number(value.toPrecision(3)).toLocaleString("en", { maximumSignificantDigits: 3 });
   const percent = (share) => `${(100 * share).toPrecision(3)} %`;
 
   // ── controls and the link ──
@@ -187,7 +188,7 @@
         more.textContent = `${seconds(one.step_s)} nominal; estimated, ±${percent(one.error)}`;
         track.append(mark("part", `left:0;width:${(100 * one.step_s) / longest}%;background:var(--soft)`));
         track.append(mark("nominal", `left:${x(one.nominal)}`));
-        number.append(`about ${one.nominal.toPrecision(3)} ${found.unit}`, more);
+        number.append(`about ${rate(one.nominal)} ${found.unit}`, more);
         row.append(name, track, number);
       } else if (one.fits) {
         let at = 0;
@@ -200,8 +201,8 @@
         track.append(mark("nominal", `left:${x(one.nominal)}`), mark("median", `left:${x(one.rate)}`));
         const more = document.createElement("small");
         more.textContent = `${seconds(one.step_s)}, ${gigabytes(one.peak_bytes)}`;
-        const between = one.high > one.low ? ` (${one.low.toPrecision(3)} to ${one.high.toPrecision(3)})` : "";
-        number.append(`${one.rate.toPrecision(3)} ${found.unit}${between}`, more);
+        const between = one.high > one.low ? ` (${rate(one.low)} to ${rate(one.high)})` : "";
+        number.append(`${rate(one.rate)} ${found.unit}${between}`, more);
         row.append(name, track, number);
       } else {
         number.textContent = `does not fit: ${one.note}`;
@@ -212,7 +213,7 @@
     });
     const fits = plans.some((one) => one.fits);
     const above = fits ? [axisRow("time of a step", times, (at) => (at ? seconds(at) : "0"))] : [];
-    const below = fits ? [axisRow($("rates").dataset.unit, rates, (at) => String(Number(at.toPrecision(3))))] : [];
+    const below = fits ? [axisRow($("rates").dataset.unit, rates, (at) => rate(at))] : [];
     $("rates").replaceChildren(...above, ...rows, ...below);
     if (focused) $("rates").querySelector(`[data-plan="${CSS.escape(focused)}"]`)?.focus();
   }
