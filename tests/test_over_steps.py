@@ -44,6 +44,10 @@ def test_the_row_is_the_mean_of_all_steps() -> None:
     assert both["tokens_per_s"] * both["step_time_s"] == pytest.approx(
         healthy["tokens_per_s"] * healthy["step_time_s"], rel=1e-12
     )
+    assert both["tokens_per_s_nominal"] * both["step_time_nominal_s"] == pytest.approx(
+        healthy["tokens_per_s"] * healthy["step_time_s"], rel=1e-12
+    )
+    assert (both["step_time_p05_s"], both["step_time_p95_s"]) == ("", "")  # no interval is known of a mean
     every = rows(**{"perturbation.spread": [{"name": "rccl-calls-lumi"}], "run.steps": 8})["note"]
     assert every.startswith("mean of 8 steps: ") and every.count(" to ") == 1 and " of " not in every[16:]
     assert both["note"].startswith("mean of 10 steps: 7 of ") and both["note"].endswith("; shown: step 2")

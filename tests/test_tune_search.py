@@ -50,6 +50,7 @@ def test_the_terminal_says_what_was_searched_who_wins_why_and_how_sure(searched:
     )
     assert f"Simulated plans (the best 2 of {simulated}; fidelity flow)" in ran.out
     best = next(line for line in lines if line.startswith(" 1  megatron tensor 2, ddp, "))
+    assert "Stacks: megatron-core (1, 2)." in ran.out
     assert best.split()[-2:] == ["1.19", "MB"] and " ms" in best and " %" in best
     assert "The scenario's own plans" in ran.out
     assert "not run: training.batch = 16 does not divide over 8" in " ".join(ran.out.split())

@@ -93,6 +93,7 @@ def _row(step: SimulatedStep, peaks: Sequence[Peak]) -> dict[str, str | int | fl
         "library": step.cluster.library.name,
         "fidelity": step.fidelity,
         "step_time_s": step.step_s,
+        "step_time_nominal_s": step.step_s,
         "compute_time_s": step.compute_s,
         "exposed_comm_s": step.step_s - step.compute_s,
         **{f"exposed_{part}_s": float(getattr(spent, part)) for part in _PARTS if part != "compute"},

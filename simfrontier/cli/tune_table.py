@@ -42,6 +42,7 @@ def print_tuning(outcome: TuningOutcome, folder: Path, top: int, page: bool) -> 
     else:
         screen.print(_table(title, shown, times))
         screen.print(_table("Where the time goes", shown, parts, named=False))
+    screen.print(f"Stacks: {_stacks(shown)}.", style="dim", soft_wrap=True)
     if found.num_samples:
         text = f"Chance to be the fastest of these {len(outcome.simulated)}, in {found.num_samples} samples"
         screen.print(f"{text}; steps are their medians, with the 90 % interval.", style="dim", soft_wrap=True)
@@ -56,6 +57,14 @@ def print_tuning(outcome: TuningOutcome, folder: Path, top: int, page: bool) -> 
     screen.print()
     for line in _files(folder, page):
         screen.print(line, soft_wrap=True)
+
+
+def _stacks(shown: tuple[TunedPlan, ...]) -> str:
+    """By which stack each plan runs: `deepspeed (1, 3), fsdp2 (2)`."""
+    places: dict[str, list[str]] = {}
+    for place, plan in enumerate(shown, start=1):
+        places.setdefault(plan.candidate.stack, []).append(str(place))
+    return ", ".join(f"{stack} ({', '.join(each)})" for stack, each in places.items())
 
 
 def _say(name: str, found: TuningFindings, before: str = "") -> None:
@@ -80,8 +89,7 @@ def _times(found: TuningFindings) -> list[Column]:
     columns: list[Column] = [("step", lambda _, plan: quantity(plan.step_s, "s"))]
     if found.num_samples:
         columns += [("90 % interval", band), ("fastest", chance)]
-    stack: Column = ("stack", lambda _, plan: plan.candidate.stack)
-    return [*columns, ("memory", lambda _, plan: quantity(plan.peak_bytes, "bytes")), stack]
+    return [*columns, ("memory", lambda _, plan: quantity(plan.peak_bytes, "bytes"))]
 
 
 def _shares(shown: tuple[TunedPlan, ...]) -> list[Column]:

@@ -104,7 +104,7 @@ def _with(
     if library is not None:
         text += f'\n[library]\nname = "{library}"\n'
     if stack is not None:
-        text = f'stack = "{stack}"\n{text}'
+        text = text.replace('stack = "none"', f'stack = "{stack}"')
     scenario = path.parent / "with.toml"
     scenario.write_text(text, encoding="utf-8")
     _run(scenario, rng)

@@ -223,9 +223,11 @@ def test_a_base_may_be_a_file_of_ones_own_beside_it(tmp_path: Path) -> None:
     [
         ("mine.toml", 'mine.toml: base: got "mine.toml", which is based on this file; allowed: another one'),
         ("no.toml", "no.toml: cannot read this machine file: No such file or directory"),
+        ("loop.toml", "loop.toml: cannot read this machine file: Too many levels of symbolic links"),
     ],
 )
 def test_a_base_that_leads_nowhere_is_refused(tmp_path: Path, base: str, message: str) -> None:
+    (tmp_path / "loop.toml").symlink_to("loop.toml")
     path = based(tmp_path, f'base = "{base}"\n')
     with pytest.raises(InputError) as caught:
         load_machine(path)

@@ -141,6 +141,14 @@ def test_estimates_are_near_simulations_and_between_all_and_none(plan: str, ever
     )
 
 
+@pytest.mark.parametrize("attention", ["plain", "fused"])
+def test_recomputed_operations_of_causal_attention_are_half_as_many_as_of_whole_attention(attention: str) -> None:
+    """As the model's own are: a plain kernel that multiplies the masked half, too, does no more of use."""
+    made = scenario(**{"model.causal": True, "model.attention": attention}).case("zero3", 16)
+    assert made.model_flops < made.hardware_flops < made.model_flops * 4 / 3
+    assert made.hardware_flops == pytest.approx(made.shape.step_flops(made.samples, recomputed=True), rel=1e-14)
+
+
 def test_it_goes_with_full_checkpointing_alone() -> None:
     with pytest.raises(
         InputError, match=r'model\.checkpoint_every = 2: .* allowed: 1, or model\.checkpointing = "full"'

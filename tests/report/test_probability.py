@@ -187,9 +187,7 @@ def test_a_lead_below_the_models_own_error_is_too_close_to_call_though_all_sampl
     assert found.ahead[0].lead == pytest.approx(lead, rel=1e-9)
     assert found.too_close == (("zero3",) if is_near else ())
     assert says(headline(view), "ddp and zero3", "too close to call") == is_near
-    assert (
-        says(headline(view), "less than the model’s own error of a step", plain(percent(mean_step_error()))) == is_near
-    )
+    assert says(headline(view), "within the model’s own error of a step", plain(percent(mean_step_error()))) == is_near
     assert says(headline(view), "ddp", "faster in more than 99 % of the samples") != is_near
     words = ranking_words(ranking_of(view), view)
     assert says(words, "ddp and zero3", "too close to call") == is_near

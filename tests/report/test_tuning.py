@@ -8,12 +8,14 @@ from dataclasses import replace
 from math import fsum
 from typing import Any
 
+import numpy as np
 import pytest
 
 from simfrontier.report.findings.tuning import Fates, kind_of, tuning_findings
 from simfrontier.report.phrases import percent_up, three_digits
 from simfrontier.report.render import said
 from simfrontier.report.tuning import tuning_page
+from simfrontier.runs import mean_step_error
 from simfrontier.tuning import OwnPlan, TunedPlan, TuningOutcome
 from tests.facts import says
 from tests.report.test_page import Page
@@ -62,6 +64,23 @@ def test_every_plan_is_drawn_once_and_filled_where_simulated() -> None:
     assert "(ms)" in x["title"]["text"] and "(MB)" in drawn["layout"]["yaxis"]["title"]["text"]
     own = points["the scenario's own"]["x"]
     assert x["range"][0] < min(*front["x"], *own) and x["range"][1] > max(own)
+
+
+@pytest.mark.parametrize(("lead", "is_sure"), [(0.9, False), (1.1, True)])
+def test_a_lead_below_the_models_error_is_not_sure_though_all_samples_agree(lead: float, is_sure: bool) -> None:
+    """By as much as a step is off in the mean, times this."""
+    outcome = toy_tuning()
+    best, *others = outcome.plans
+    assert best.simulated is not None
+    samples = np.array(best.simulated.samples_s)
+
+    def slower(plan: TunedPlan) -> TunedPlan:
+        times = samples * (1 + lead * mean_step_error())
+        known = None if plan.simulated is None else replace(plan.simulated, samples_s=tuple(times.tolist()))
+        return replace(plan, simulated=known)
+
+    found = tuning_findings(replace(outcome, plans=(best, *map(slower, others))))
+    assert found.chance == 1.0 and found.is_sure == is_sure
 
 
 def test_a_line_is_at_the_memory_of_a_device_unless_all_plans_take_far_less() -> None:

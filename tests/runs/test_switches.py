@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
@@ -41,3 +42,12 @@ def test_a_long_text_takes_no_long_time(text: str) -> None:
     start = time.process_time()
     without_off(text)
     assert time.process_time() - start < 5.0
+
+
+@pytest.mark.parametrize(
+    "text", ["--no-fsdp", "FSDP-0", "fsdp:0.0", "EP —", "interleave off", "no interleave", "--no-sequence-parallel"]
+)
+def test_dashes_and_zeros_of_any_kind_turn_a_flag_off(text: str) -> None:
+    beside, off = without_off(f"tp 8, {text}, pp 2")
+    assert off and not set(re.findall(r"fsdp|EP|interleave|sequence", beside))
+    assert "tp 8" in beside and "pp 2" in beside
