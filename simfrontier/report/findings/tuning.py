@@ -9,7 +9,7 @@ from simfrontier.report.findings.samples import too_close
 from simfrontier.tuning import Candidate, OwnPlan, TuningOutcome
 
 CLOSE = 1e-3  # of a step: plans nearer than that are as fast
-KINDS = (  # of layouts: a colour each
+KINDS: tuple[str, ...] = (  # of layouts: a colour each
     "whole weights, no grid",
     "weights shared inside a node",
     "weights shared by all",
