@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 import time
+import tracemalloc
 import weakref
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
@@ -75,11 +76,14 @@ def test_nothing_is_kept_of_calls_that_are_done(two: Workers) -> None:
         for _ in range(calls):
             assert two.submit(len, bytes(100_000)).result() == 100_000
         gc.collect()
-        status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-        return int(status["VmRSS"].split()[0]) * 1024, len(gc.get_objects())
+        return tracemalloc.get_traced_memory()[0], len(gc.get_objects())
 
-    before_bytes, before_objects = held_after(60)
-    after_bytes, after_objects = held_after(300)
+    tracemalloc.start()
+    try:
+        before_bytes, before_objects = held_after(60)
+        after_bytes, after_objects = held_after(300)
+    finally:
+        tracemalloc.stop()
     assert after_bytes - before_bytes < 15_000_000  # half of what the arguments have
     assert after_objects - before_objects < 300
 
