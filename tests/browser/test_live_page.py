@@ -205,7 +205,7 @@ def test_times_and_rates_can_be_read_off_the_axes(live: Open) -> None:
     """Where a bar and a median end, in units of the last tick of their axis, is what their row says."""
     upper, lower = live.page.locator(".axis .track").all()
     longest = float(upper.locator("span").last.inner_text().removesuffix(" ms"))
-    most = float(lower.locator("span").last.inner_text())
+    most = float(lower.locator("span").last.inner_text().replace(",", ""))
     shares = """row => {
       const track = row.querySelector(".track").getBoundingClientRect();
       const ends = [...row.querySelectorAll(".part")].map(part => part.getBoundingClientRect().right - track.left);
@@ -216,7 +216,7 @@ def test_times_and_rates_can_be_read_off_the_axes(live: Open) -> None:
         of_time, of_rate = row.evaluate(shares)
         rate, step = row.locator(".number").inner_text().split("\n")
         assert of_time * longest == pytest.approx(float(step.split(" ms")[0]), rel=0.02)
-        assert of_rate * most == pytest.approx(float(rate.split(" tokens")[0]), rel=0.02)
+        assert of_rate * most == pytest.approx(float(rate.split(" tokens")[0].replace(",", "")), rel=0.02)
 
 
 def test_without_samples_none_are_told_of(chromium: Any) -> None:
