@@ -154,7 +154,7 @@ refit: setup
 whatif-error: setup
 	$(BIN)/python -m tests.whatif
 
-bench: setup
+bench: setup-real
 	$(BIN)/python -m tests.bench
 
 golden: setup-real

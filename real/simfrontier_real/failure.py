@@ -23,12 +23,16 @@ MAX_LINES = 40
 def end_run(error: BaseException, world: World | None, rank: int) -> NoReturn:
     """Say what happened (one rank for all) and leave with the error's exit code, whatever other threads still do."""
     code = getattr(error, "exit_code", 1)
+    if world is not None:
+        world.heartbeat.end_by_itself()
     if isinstance(error, StuckError):
         _print_tables(error.table, world, rank)
     else:
         speaks = not isinstance(error, ReportedElsewhereError) and _is_first(world)
         if speaks:
             print_line(_error_text(error, rank) + _lost(error, world))
+            if world is not None:
+                world.heartbeat.end_all(code)
         if world is not None and rank == 0:
             _close_connections(world.place.port)
         if not speaks or rank == 0:

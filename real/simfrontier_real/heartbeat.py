@@ -15,7 +15,7 @@ LOOK_S = 3 * EVERY_S  # a rank that does not count meanwhile gives no sign of li
 SLACK_S = 2.0  # beyond the run's timeout: stuck ops are reported first, with more details
 JOIN_S = 10.0  # for threads that are at a call of the store, on a busy machine
 LEFT = -(1 << 40)  # of a rank that has done everything
-OVER = "over"
+OVER = "over"  # the exit code of the run, once a rank has reported why it ends
 
 
 class Heartbeat:
@@ -28,7 +28,7 @@ class Heartbeat:
 
     def __init__(self, rank: int, size: int, store: Any, holder: int | None, limit_s: float) -> None:
         self._rank, self._size, self._store, self._holder, self._limit_s = rank, size, store, holder, limit_s
-        self._over, self._reports = threading.Event(), False
+        self._over, self._ends = threading.Event(), False
         self._watched, self._seen, self._round_trips = (rank + 1) % size, 0, 0
         self._threads: list[threading.Thread] = []
 
@@ -47,6 +47,16 @@ class Heartbeat:
         self._over.set()
         for thread in self._threads:  # one that is inside torch when the interpreter ends would abort the process
             thread.join(JOIN_S)
+
+    def end_by_itself(self) -> None:
+        """Leave it to this rank's own thread to end it, whatever the others report."""
+        self._ends = True
+
+    def end_all(self, code: int) -> None:
+        """Let every rank end with that exit code, also one whose thread hangs in a call: a connection that is being
+        made when the other side ends waits for its timeout."""
+        with suppress(RuntimeError):  # the store is gone
+            self._store.add(OVER, code)
 
     def silent(self) -> list[int]:
         """The other ranks that give no sign of life while this one looks. Raises RuntimeError where the store is
@@ -73,18 +83,20 @@ class Heartbeat:
         return [int(self._store.add(_key(rank), 0)) for rank in range(self._size)]
 
     def _count(self) -> None:
-        with suppress(RuntimeError):  # the store is gone: the run is over, or its connections report it
+        with suppress(RuntimeError):  # the store is gone: connections report it, or else `_watch` after a while
             while True:
                 self._store.add(_key(self._rank), 1)
-                if self._store.add(OVER, 0) and not self._reports:
-                    os._exit(1)  # another rank has reported why
+                code = int(self._store.add(OVER, 0))
+                if code and not self._ends:
+                    if self._holder == self._rank:
+                        time.sleep(LOOK_S)  # the others ask this rank's store too
+                    os._exit(code)
                 self._seen = int(self._store.add(_key(self._watched), 0))
                 if self._seen < 0 and (self._watched + 1) % self._size != self._rank:
                     self._watched = (self._watched + 1) % self._size
                 self._round_trips += 1
                 if self._over.wait(EVERY_S):
                     return
-        self._over.set()
 
     def _watch(self) -> None:
         round_trips, last, quiet_s, store_quiet_s = -1, (-1, -1), 0.0, 0.0
@@ -109,10 +121,9 @@ class Heartbeat:
                 return
         except RuntimeError:  # the store is gone: as for `_count`
             return
-        self._reports = True
+        self.end_by_itself()
         print_line(f"{silent_text(silent)} for {self._limit_s:g} s; the run ends")
-        with suppress(RuntimeError):
-            self._store.add(OVER, 1)
+        self.end_all(1)
         time.sleep(LOOK_S)  # the store may be this process: the others ask it whether the run is over
         os._exit(1)
 
