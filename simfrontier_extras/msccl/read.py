@@ -37,7 +37,7 @@ def read_algo(path: Path) -> Algo:
     try:
         data = ALGO_FILE.read(path)
     except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}; allowed: a file", where=str(path)) from None
+        raise InputError(f"cannot be read: {error.strerror or error}", where=str(path)) from None
     except ValueError as error:
         raise InputError(str(error), where=str(path)) from None
     return parse(data, str(path))

@@ -45,8 +45,8 @@ class Best:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ahead:
-    """How much faster than a plan the best is (0.05: by 5 %, the median of paired samples), in what share of how many
-    samples it is faster, and whether that is `too_close` to call."""
+    """How much faster than a plan the best is (0.05: by 5 %), in what share of how many samples it is faster, and
+    whether that is `too_close` to call."""
 
     plan: str
     rate: float

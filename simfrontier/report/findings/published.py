@@ -89,7 +89,7 @@ def _ratios(view: StudyView, figures: PublishedTable) -> tuple[PublishedFigure, 
     for plan, published in figures.ratios.items():
         _, state = rate_among(tflops, plan)
         sampled = bands.get(plan)
-        ratio = tflops.get(plan, math.nan) / tflops.get(first, math.nan) if sampled is None else sampled.median
+        ratio = tflops.get(plan, math.nan) / tflops.get(first, math.nan)
         made.append(
             PublishedFigure(
                 plan=plan,

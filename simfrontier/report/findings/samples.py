@@ -15,7 +15,7 @@ SURE = 0.9  # a ranking that fewer samples agree with is too close to call
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampled:
-    """Median and 90 % interval of samples."""
+    """A value at median steps, within the 90 % interval of its samples."""
 
     low: float
     median: float
@@ -41,13 +41,13 @@ def sampled_rate(outcome: PlanOutcome, rate_of: Callable[[PlanOutcome], float] =
 
 
 def sampled_ratio(first: PlanOutcome, second: PlanOutcome, work: float) -> Sampled:
-    """The ratio of the first plan's rate to the second's, where it does `work` times as much in a step: of paired
-    samples, or of the steps as they are where there are none."""
+    """The ratio of the first plan's rate to the second's, where it does `work` times as much in a step: of their
+    median steps, which is what their rates give, within the interval of paired samples (none: the ratio itself)."""
+    ratio = work * step_s(second) / step_s(first)
     if first.samples_s is None or second.samples_s is None:
-        ratio = work * step_s(second) / step_s(first)
         return Sampled(low=ratio, median=ratio, high=ratio)
-    low, median, high = band_of(work * second.samples_s / first.samples_s)
-    return Sampled(low=low, median=median, high=high)
+    low, _, high = band_of(work * second.samples_s / first.samples_s)
+    return Sampled(low=low, median=ratio, high=high)
 
 
 def sampled_share(first: PlanOutcome, second: PlanOutcome, work: float) -> tuple[float, int] | None:

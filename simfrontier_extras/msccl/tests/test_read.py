@@ -71,7 +71,7 @@ def test_attributes_that_rccl_does_not_read_are_passed_over() -> None:
 
 
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"none\.xml: cannot be read: No such file or directory; allowed: a file"):
+    with pytest.raises(InputError, match=r"none\.xml: cannot be read: No such file or directory$"):
         read_algo(tmp_path / "none.xml")
 
 
