@@ -81,11 +81,11 @@ def test_nothing_is_kept_of_calls_that_are_done(two: Workers) -> None:
     tracemalloc.start()
     try:
         before_bytes, before_objects = held_after(60)
-        after_bytes, after_objects = held_after(300)
+        after_bytes, after_objects = held_after(600)
     finally:
         tracemalloc.stop()
-    assert after_bytes - before_bytes < 15_000_000  # half of what the arguments have
-    assert after_objects - before_objects < 300
+    assert after_bytes - before_bytes < 30_000_000  # half of what the arguments have
+    assert after_objects - before_objects < 500  # fewer than calls; Dask itself keeps some hundreds
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

@@ -54,7 +54,6 @@ ADDS = (
         command=f"run {LASSEN}",
         read=gains,
         sentences=(
-            "are {ratio[naive-zfp]:.3f} for naive-zfp and {ratio[ZHybrid]:.3f} for ZHybrid)",
             "({ratio_low[naive-zfp]:.3f} to {ratio_high[naive-zfp]:.3f} for naive-zfp)",
             *(
                 f"| {words} | {{gain[{plan}]:+.1f}} % | {{least_gain[{plan}]:+.1f}} to {{most_gain[{plan}]:+.1f}} %"
