@@ -36,6 +36,7 @@ from .text import (
     num_values as num_values,
     read_json as read_json,
     read_toml as read_toml,
+    reading as reading,
     refuse_unfit as refuse_unfit,
     text_of as text_of,
     toml_of as toml_of,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from simfrontier.errors import InputError
+from simfrontier.io.text import reading
 from simfrontier.limits import TABLE_FILE
 from simfrontier.plaintext import without_controls
 
@@ -29,9 +30,8 @@ def log_text(path: Path, what: str) -> str:
     """Return the text of a log without what launchers and terminals add to it; bytes that are no UTF-8 become signs
     that stand for them. Raises InputError where it cannot be read; `what` it is, is for the message."""
     try:
-        data = TABLE_FILE.read(path)
-    except OSError as error:
-        raise InputError(f"cannot read this {what}: {error.strerror or error}", where=str(path)) from None
+        with reading(path, what):
+            data = TABLE_FILE.read(path)
     except ValueError as error:  # of its size
         raise InputError(f"cannot read this {what}: {error}", where=str(path)) from None
     return plain_log(data.decode("utf-8-sig", errors="replace"))

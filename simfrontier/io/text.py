@@ -7,7 +7,8 @@ import copy
 import datetime
 import json
 import tomllib
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, Never
@@ -115,13 +116,21 @@ def refuse_unfit(value: object) -> None:
             raise _Refused(f"got the date or time {each}, allowed: texts, numbers, true and false")
 
 
+@contextmanager
+def reading(path: Path, title: str) -> Iterator[None]:
+    """Raise InputError where a file cannot be read meanwhile; `title`, what it should be, is for the message."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"cannot read this {title}: {error.strerror or error}", where=str(path)) from None
+
+
 def text_of(path: Path, title: str, limit: FileLimit, form: str = "") -> str:
     """All of a file; `title`, what it should be, and `form`, of what kind (default: the title), are for the message.
     Raises InputError."""
     try:
-        return limit.text(path)
-    except OSError as error:
-        raise InputError(f"cannot read this {title}: {error.strerror or error}", where=str(path)) from None
+        with reading(path, title):
+            return limit.text(path)
     except UnicodeDecodeError as error:
         text = f"not a {form or title}: byte {error.start} is not UTF-8 text"
         raise InputError(text, where=str(path)) from None

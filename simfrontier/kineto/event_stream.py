@@ -20,6 +20,7 @@ from typing import IO, Any, Final
 
 from simfrontier.errors import InputError
 from simfrontier.inputfile import open_input
+from simfrontier.io import reading
 from simfrontier.limits import KINETO_EVENT, KINETO_FILE, KINETO_HEAD, KINETO_PACKED
 
 _CHUNK: Final = 1 << 18  # characters read at once
@@ -40,10 +41,8 @@ class KinetoFile:
         """Every event that is an object. Raises InputError for a file that is no trace, is cut short, or is larger than
         what is taken once it is unpacked."""
         try:
-            with _opened(self.path) as file:
+            with reading(self.path, "trace"), _opened(self.path) as file:
                 yield from self._read(_Window(self.path, file))
-        except OSError as error:
-            raise InputError(f"cannot read this trace: {error.strerror or error}", where=str(self.path)) from None
         except (EOFError, zlib.error):
             raise InputError("cannot unpack this trace: it is cut short or damaged", where=str(self.path)) from None
         except UnicodeDecodeError:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from simfrontier.errors import InputError, near, unknown, wrong
+from simfrontier.io import reading
 from simfrontier.limits import CELLS, LARGEST, LINE, LINES, SMALLEST, TABLE_FILE
 from simfrontier.machine import machine_named
 from simfrontier.measured.place import NOWHERE, RowPlace
@@ -90,9 +91,8 @@ class Line:
 def read_text(path: Path, what: str) -> str:
     """The text of a file in UTF-8, with or without a byte order mark. Raises InputError."""
     try:
-        text = TABLE_FILE.read(path).decode("utf-8-sig")
-    except OSError as error:
-        raise InputError(f"cannot read this {what}: {error.strerror or error}", where=str(path)) from None
+        with reading(path, what):
+            text = TABLE_FILE.read(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(
             f"not UTF-8: byte {error.start} is {error.object[error.start]:#04x}", where=str(path)

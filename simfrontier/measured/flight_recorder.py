@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from simfrontier.errors import InputError, shown
-from simfrontier.io import Node, json_of, num_values, text_of
+from simfrontier.io import Node, json_of, num_values, reading, text_of
 from simfrontier.limits import RANK_FILE, RANK_VALUES, SIZE
 from simfrontier.measured.calls_of_ranks import CallsOfRanks, What
 from simfrontier.measured.plain_pickle import STARTS, Unfit, plain_pickle
@@ -67,9 +67,8 @@ def read_flight_recorder(paths: Sequence[Path], setup: Setup) -> CallsOfRanks:
 def _document(path: Path) -> Any:
     """The value of a dump, a pickle or JSON. Raises InputError."""
     try:
-        data = RANK_FILE.read(path)
-    except OSError as error:
-        raise InputError(f"cannot read this {TITLE}: {error.strerror or error}", where=str(path)) from None
+        with reading(path, TITLE):
+            data = RANK_FILE.read(path)
     except ValueError as error:  # of its size
         raise InputError(f"not a {TITLE}: {error}", where=str(path)) from None
     if data.startswith(STARTS):

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from simfrontier.errors import InputError
+from simfrontier.io import reading
 from simfrontier.limits import RANK_FILES
 
 
@@ -24,10 +25,8 @@ def files_in(paths: Iterable[Path]) -> tuple[Path, ...]:
 
 
 def _of_folder(folder: Path) -> list[Path]:
-    try:
+    with reading(folder, "folder"):
         inside = sorted(path for path in folder.iterdir() if not path.name.startswith(".") and path.is_file())
-    except OSError as error:
-        raise InputError(f"cannot read this folder: {error.strerror or error}", where=str(folder)) from None
     if not inside:
         raise InputError("no files in this folder, allowed: a file, or a folder with files", where=str(folder))
     return inside

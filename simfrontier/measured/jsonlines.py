@@ -7,7 +7,7 @@ from pathlib import Path
 
 from simfrontier.errors import InputError
 from simfrontier.inputfile import open_input
-from simfrontier.io import Node, json_of
+from simfrontier.io import Node, json_of, reading
 from simfrontier.limits import LINE, RANK_LOG, FileLimit
 
 
@@ -15,28 +15,25 @@ def objects_of(path: Path, title: str, limit: FileLimit = RANK_LOG) -> Iterator[
     """The object of every line that is not empty, None for a last line that is cut short, as where a job was killed;
     `title`, what the file should be, is for messages. Raises InputError: one line that names file, line and fault."""
     read = 0
-    try:
-        with open_input(path) as file:
-            for number in range(1, limit.most_bytes):
-                line = file.readline(LINE.most + 2)
-                if not line:
-                    return
-                read += len(line)
-                where = f"{path} line {number}"
-                if fault := LINE.fault(len(line.rstrip(b"\r\n"))):
-                    raise InputError(fault, where=where)
-                if read > limit.most_bytes:
-                    raise InputError(f"more than {limit.most_bytes:,} bytes; allowed: up to that", where=str(path))
-                if not line.strip():
-                    continue
-                try:
-                    yield _object(line, where, title)
-                except InputError:
-                    if line.endswith((b"\n", b"}")) or number == 1:
-                        raise
-                    yield None
-    except OSError as error:
-        raise InputError(f"cannot read this {title}: {error.strerror or error}", where=str(path)) from None
+    with reading(path, title), open_input(path) as file:
+        for number in range(1, limit.most_bytes):
+            line = file.readline(LINE.most + 2)
+            if not line:
+                return
+            read += len(line)
+            where = f"{path} line {number}"
+            if fault := LINE.fault(len(line.rstrip(b"\r\n"))):
+                raise InputError(fault, where=where)
+            if read > limit.most_bytes:
+                raise InputError(f"more than {limit.most_bytes:,} bytes; allowed: up to that", where=str(path))
+            if not line.strip():
+                continue
+            try:
+                yield _object(line, where, title)
+            except InputError:
+                if line.endswith((b"\n", b"}")) or number == 1:
+                    raise
+                yield None
 
 
 def _object(line: bytes, where: str, title: str) -> Node:
