@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from simfrontier.errors import InputError
-from simfrontier.scenario import Scenario, scenario_of
+from simfrontier.scenario import Scenario, refuse_variations, scenario_of
 from simfrontier.sensitivity import Sensitivity, run_sensitivity
 from simfrontier.study import run_study
 from simfrontier.workers import Workers
@@ -260,5 +260,5 @@ def test_where_no_value_gives_the_ratio_it_is_said(wanted: float) -> None:
 )
 def test_what_cannot_be_varied_is_refused_by_its_place(one: Scenario, message: str) -> None:
     with pytest.raises(InputError) as caught:
-        one.refuse_variations()
+        refuse_variations(one)
     assert str(caught.value) == message

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from simfrontier.report import StudyView
-from simfrontier.scenario import Scenario
+from simfrontier.scenario import Scenario, refuse_variations
 from simfrontier.study import ScheduleCache, run_study
 from simfrontier.workers import HERE, PerProcess, Place, Workers, for_calls
 
@@ -61,7 +61,7 @@ def view_of(
     environments would change; `trouble`: also what the troubles of its table `slowdown` cost. `progress` is called
     with a short text as each simulation ends. Raises as `api.simulate`."""
     if vary:
-        scenario.refuse_variations()
+        refuse_variations(scenario)
     sizes = scenario.file.run.devices
     schedules = PerProcess(ScheduleCache)
     tried: dict[tuple[str, int], tuple[TriedGrid, ...]] = {}

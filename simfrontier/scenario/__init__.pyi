@@ -15,8 +15,8 @@ from .load import (
     FILE_NAME as FILE_NAME,
     SIZE as SIZE,
     SIZED as SIZED,
-    Scenario as Scenario,
     load_scenario as load_scenario,
+    refuse_variations as refuse_variations,
     scenario_of as scenario_of,
     with_settings as with_settings,
 )
@@ -30,4 +30,5 @@ from .plans import (
     unknown_family as unknown_family,
     without_comparisons as without_comparisons,
 )
+from .scenario import Scenario as Scenario
 from .settings import parse_setting as parse_setting, path_of as path_of

@@ -13,7 +13,7 @@ from simfrontier.machine import Machine
 from simfrontier.scenario.form import NeighbourTable
 
 if TYPE_CHECKING:
-    from simfrontier.scenario.load import Scenario
+    from simfrontier.scenario.scenario import Scenario
 
 TABLE = "neighbour"
 SAME = ("node", "dragonfly", "fat_tree", "num_nodes")  # what is one for both jobs

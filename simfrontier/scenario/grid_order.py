@@ -10,7 +10,7 @@ from simfrontier.extras import added
 from simfrontier.records import dataclass
 
 if TYPE_CHECKING:
-    from simfrontier.scenario.load import Scenario
+    from simfrontier.scenario.scenario import Scenario
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
