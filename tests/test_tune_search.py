@@ -52,6 +52,8 @@ def test_the_terminal_says_what_was_searched_who_wins_why_and_how_sure(searched:
     best = next(line for line in lines if line.startswith(" 1  megatron tensor 2, ddp, "))
     assert "Stacks: megatron-core (1, 2)." in ran.out
     assert best.split()[-2:] == ["1.19", "MB"] and " ms" in best and " %" in best
+    lead = next(line for line in lines if line.startswith("megatron tensor 2, ddp, "))  # as on the page
+    assert " a step, " in lead and " on the fullest GCD; " in lead and (" the next, " in lead or "as fast as" in lead)
     assert "The scenario's own plans" in ran.out
     assert "not run: training.batch = 16 does not divide over 8" in " ".join(ran.out.split())
     assert "Plans of the scenario itself are faster still, and not among the simulated plans of the space: zero3 (" in (

@@ -48,6 +48,7 @@ def print_tuning(outcome: TuningOutcome, folder: Path, top: int, page: bool) -> 
         screen.print(f"{text}; steps are their medians, with the 90 % interval.", style="dim", soft_wrap=True)
     screen.print("Between nodes, in a node, in a package: communication that compute does not hide.", style="dim")
     screen.print()
+    _say("lead", found)
     if outcome.own:
         screen.print(_own(found))
     _say("faster_own", found)

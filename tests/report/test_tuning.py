@@ -81,6 +81,10 @@ def test_a_lead_below_the_models_error_is_not_sure_though_all_samples_agree(lead
 
     found = tuning_findings(replace(outcome, plans=(best, *map(slower, others))))
     assert found.chance == 1.0 and found.is_sure == is_sure
+    (lead_words,) = said("tune", "lead", found)
+    assert lead_words.endswith("too close to call.") != is_sure
+    assert ("within the model’s own error of a step" in lead_words) != is_sure
+    assert ("the fastest of the simulated plans in" in lead_words) == is_sure
 
 
 def test_a_line_is_at_the_memory_of_a_device_unless_all_plans_take_far_less() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from simfrontier.records import dataclass
 from simfrontier.report.findings.samples import too_close
+from simfrontier.runs import mean_step_error
 from simfrontier.tuning import Candidate, OwnPlan, TuningOutcome
 
 CLOSE = 1e-3  # of a step: plans nearer than that are as fast
@@ -66,6 +67,11 @@ class TuningFindings:
     def chance(self) -> float | None:
         """The share of the samples in which the best is the fastest of the simulated plans; None without samples."""
         return self.outcome.chances[0]
+
+    @property
+    def step_error(self) -> float:
+        """The model's own error of a step (0.05: 5 %): a lead below it is too close to call."""
+        return mean_step_error()
 
     @property
     def is_sure(self) -> bool:
