@@ -79,7 +79,9 @@ def test_a_lead_below_the_models_error_is_not_sure_though_all_samples_agree(lead
         known = None if plan.simulated is None else replace(plan.simulated, samples_s=tuple(times.tolist()))
         return replace(plan, simulated=known)
 
-    found = tuning_findings(replace(outcome, plans=(best, *map(slower, others))))
+    led = replace(outcome, plans=(best, *map(slower, others)))
+    found = tuning_findings(led)
+    assert ("chance to be the fastest" in tuning_page(led)) == is_sure
     assert found.chance == 1.0 and found.is_sure == is_sure
     (lead_words,) = said("tune", "lead", found)
     assert lead_words.endswith("too close to call.") != is_sure
