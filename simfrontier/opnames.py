@@ -1,14 +1,14 @@
-"""The names of a model's ops, weights and states: what they are made of, and the only place that reads them."""
+"""The names of a model's ops, weights and values: what they are made of. Names are for people; nothing reads them."""
 
 from __future__ import annotations
 
-from typing import Final, Literal, NamedTuple, cast, get_args
+from collections.abc import Sequence
+from typing import Final, Literal, NamedTuple, get_args
 
 Part = Literal["backward", "dgrad", "wgrad", "dquery", "dkey", "dvalue", "dprobabilities"]
 """Which gradients of a forward op an op makes: all, or (Megatron-LM's dgrad and wgrad) those of its input or of its
 weights, or of one operand of a product."""
 PARTS: Final = frozenset(get_args(Part))
-_SUMS: Final = ".sums"
 
 
 class OpName(NamedTuple):
@@ -23,8 +23,8 @@ class OpName(NamedTuple):
     @property
     def text(self) -> str:
         """`teacher/qkv`, `qkv.dgrad`, `ln1.backward.sums`."""
-        last = self.module + (f".{self.part}" if self.part else "") + _SUMS * self.is_sums
-        return "/".join((*self.streams, last)) if self.streams else last
+        part = f".{self.part}" if self.part else ""
+        return in_streams(self.streams, f"{self.module}{part}{'.sums' if self.is_sums else ''}")
 
     @property
     def forward(self) -> OpName:
@@ -35,28 +35,6 @@ class OpName(NamedTuple):
 NO_MODULE: Final = OpName("")  # of an op that is none of the model's
 
 
-def op_named(text: str) -> OpName:
-    """What a name says; the text of that is the name again."""
-    *streams, last = text.split("/")
-    bare = last.removesuffix(_SUMS)
-    module, _, part = bare.rpartition(".")
-    if module and part in PARTS:
-        return OpName(module, cast(Part, part), bare != last, tuple(streams))
-    return OpName(bare, None, bare != last, tuple(streams))
-
-
-def in_its_stream(name: str) -> str:
-    """The name without the streams that it is in: `qkv.weight` of `teacher/relation/qkv.weight`."""
-    return name.rpartition("/")[2]
-
-
-def without_stream(name: str, stream: str) -> str:
-    """The name outside that outermost stream: `relation/qkv.weight` of `teacher/relation/qkv.weight`."""
-    outer, slash, rest = name.partition("/")
-    return rest if slash and outer == stream else name
-
-
-def parameter_of(name: str) -> str:
-    """Which of its module's weights or states one is: `bias` of `ln1.bias`, `queue` of `teacher/instance.queue`,
-    `memory` of `local/memory`."""
-    return in_its_stream(name).rpartition(".")[2]
+def in_streams(streams: Sequence[str], local: str) -> str:
+    """The name of an op, a weight or a value in these streams: `teacher/relation/qkv.weight`."""
+    return "/".join((*streams, local))

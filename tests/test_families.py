@@ -170,7 +170,7 @@ def test_without_a_copy_nothing_reads_or_writes_one() -> None:
 
 
 def weight(*shape: int) -> Weight:
-    return Weight(name="w", module="m", dims=("a", "b")[: len(shape)], shape=shape, per_layer=True)
+    return Weight(module="m", parameter="w", dims=("a", "b")[: len(shape)], shape=shape, per_layer=True)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from simfrontier_real.arrays import Array
 from simfrontier_real.blocks import first_index
 from simfrontier_real.exponentials import LN2_HIGH, LN2_LOW, as_pairs, summed_by_maximum, summed_pairs
 from simfrontier_real.op_runner import Kernel
-from simfrontier_real.operands import Operands, base_name
+from simfrontier_real.operands import Operands
 from simfrontier_real.rank_context import RankContext
 
 
@@ -153,7 +153,7 @@ def merged(context: RankContext, index: int, op: Compute) -> None:
     xp = context.backend.xp
     for src, dst in zip(reads, writes, strict=False):  # a token may be written, too
         one, other, own = _columns(context.buffers[src])
-        name = base_name(context.schedule.tensors[dst.name])
+        name = context.schedule.tensors[dst.name].quantity
         if name not in _MERGES:
             raise InputError(f"op merge {op.name}: no way to merge {name!r}; {nearest(name, _MERGES)}")
         parts = [*_MERGES[name](xp, one, other, axis=0), xp.sum(own[..., None], axis=0, keepdims=True)]

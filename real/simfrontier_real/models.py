@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from simfrontier.extras import added
-from simfrontier.schedule import Schedule
+from simfrontier.schedule import Schedule, Tensor
 
 if TYPE_CHECKING:
     from simfrontier_real.losses import LossTargets
@@ -42,11 +42,7 @@ class RealModel(ABC):
         """One micro-batch over all ranks: numpy arrays by the names of the inputs."""
 
     @abstractmethod
-    def followed(self, schedule: Schedule, name: str) -> str:
-        """The weight or state that this one starts from: itself, or one that it follows."""
-
-    @abstractmethod
-    def initial_state(self, name: str, shape: tuple[int, ...], numbers: Any) -> Any:
+    def initial_state(self, state: Tensor, numbers: Any) -> Any:
         """What a state starts from, drawn from a generator of numpy; None of what is drawn as weights are."""
 
     @abstractmethod

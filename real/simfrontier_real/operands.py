@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from simfrontier.errors import SimfrontierError
-from simfrontier.opnames import OpName, in_its_stream
+from simfrontier.opnames import OpName
 from simfrontier.schedule import Compute, Ref, Tensor
 from simfrontier_real.arrays import Array
 from simfrontier_real.blocks import local_shape
@@ -16,15 +16,7 @@ from simfrontier_real.layout import whole_line
 from simfrontier_real.pieces import put, taken
 from simfrontier_real.rank_context import RankContext
 
-_WEIGHTS = ("weight", "gathered", "copy")  # roles of a weight, whole or in part, as an op reads it
 _TIED = {"head": "embedding"}  # modules that use the weight of another where they have none of their own
-
-
-def base_name(tensor: Tensor) -> str:
-    """The weight, state or value that a tensor is, whatever copy or part of it, in whatever stream:
-    `qkv.weight.full.forward`, `x.again.partial`, `d.x.gathered.backward` and `teacher/x` are qkv.weight, x, d.x and
-    x."""
-    return in_its_stream(tensor.weight if tensor.weight and tensor.role in _WEIGHTS else tensor.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +53,7 @@ class Operands:
         """(name, value) of what it reads that is no weight, in the op's order."""
         tensors, reads = self.context.schedule.tensors, self.context.program.reads[self.index]
         held = [(tensors[ref.name], ref) for ref in reads]
-        own = [(base_name(tensor), ref) for tensor, ref in held if tensor.role == "activation"]
+        own = [(tensor.quantity, ref) for tensor, ref in held if tensor.role == "activation"]
         return [(name, taken(self.context, self.op.piece, ref)) for name, ref in own]
 
     def one(self) -> Array:
@@ -82,7 +74,7 @@ class Operands:
         """A weight or state it reads, in the shape of its block; None where it reads none of that name."""
         for ref in self.context.program.reads[self.index]:
             tensor = self.context.schedule.tensors[ref.name]
-            if tensor.role not in ("activation", "token") and base_name(tensor) == name:
+            if tensor.role not in ("activation", "token") and tensor.quantity == name:
                 shape = local_shape(tensor, self.context.schedule.mesh)
                 line = self.xp.reshape(self.context.buffers[ref], (-1,))
                 return self.xp.reshape(line[: math.prod(shape)], shape)
@@ -91,7 +83,7 @@ class Operands:
     def state(self) -> Array | None:
         """The only state that it reads."""
         read = (self.context.schedule.tensors[ref.name] for ref in self.context.program.reads[self.index])
-        (name,) = {base_name(tensor) for tensor in read if tensor.role == "state"}
+        (name,) = {tensor.quantity for tensor in read if tensor.role == "state"}
         return self.weight(name)
 
     def first(self, label: str) -> int:
@@ -117,14 +109,14 @@ class Operands:
         """How many outputs `put` can write."""
         return sum(self._role(ref) == "activation" for ref in self.context.program.writes[self.index])
 
-    def states(self) -> list[str]:
-        """The names of the states that it writes, in its order."""
-        return [base_name(self.context.schedule.tensors[ref.name]) for ref in self._written_states()]
+    def states(self) -> list[Tensor]:
+        """The states that it writes, in its order."""
+        return [self.context.schedule.tensors[ref.name] for ref in self._written_states()]
 
     def keep(self, name: str, value: Array) -> None:
         """Write a state anew, as a line in the type that the schedule gives it."""
         tensors = self.context.schedule.tensors
-        (ref,) = [ref for ref in self._written_states() if base_name(tensors[ref.name]) == name]
+        (ref,) = [ref for ref in self._written_states() if tensors[ref.name].quantity == name]
         line = self.xp.reshape(value, (-1,))
         self.context.buffers[ref] = self.context.backend.cast(line, self.context.schedule.tensors[ref.name].dtype)
 
@@ -159,4 +151,4 @@ class Operands:
 
 def _is_gradient(tensor: Tensor, weight: str) -> bool:
     """Whether what an op makes is the gradient of a weight, in whatever stream."""
-    return tensor.weight is not None and in_its_stream(tensor.weight) == weight
+    return tensor.weight is not None and tensor.quantity == weight

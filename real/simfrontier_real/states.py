@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from simfrontier.errors import SimfrontierError
-from simfrontier.opnames import parameter_of
 from simfrontier.schedule import Mesh, Ref, Schedule, Tensor, TensorRole
 from simfrontier_real.arrays import Array, Backend
 from simfrontier_real.blocks import block_of, local_shape
@@ -68,14 +67,21 @@ def initial_weights(schedule: Schedule, seed: int) -> Weights:
     model, out = model_of(schedule), Weights()
     for tensor in weights_of(schedule):
         for layer in instances(schedule, tensor):
-            name = tensor.name if model is None else model.followed(schedule, tensor.name)
-            numbers = np.random.default_rng([seed, zlib.crc32(name.encode()), layer])
-            state = None if model is None else model.initial_state(name, tensor.shape, numbers)
-            is_scale = len(tensor.shape) == 1 and parameter_of(name) != "bias"
+            numbers = np.random.default_rng([seed, zlib.crc32(_source(schedule, tensor).encode()), layer])
+            state = None if model is None else model.initial_state(tensor, numbers)
+            is_scale = len(tensor.shape) == 1 and tensor.parameter != "bias"
             width = 0.1 if len(tensor.shape) == 1 else 0.5 / tensor.shape[1] ** 0.5
             values = numbers.normal(1.0 if is_scale else 0.0, width, tensor.shape) if state is None else state
             out[tensor.name, layer] = values
     return out
+
+
+def _source(schedule: Schedule, tensor: Tensor) -> str:
+    """The weight or state that one starts equal to: what it follows, of a stream's constant that outside of streams,
+    or itself."""
+    if tensor.role == "constant" and tensor.local is not None and tensor.local in schedule.tensors:
+        return tensor.local
+    return tensor.follows or tensor.name
 
 
 def place(context: RankContext, weights: Weights) -> None:

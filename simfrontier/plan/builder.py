@@ -126,8 +126,8 @@ class ProgramBuilder:
     def _use_of(self, weight: str) -> str:
         """What the head adds to the names of the buffers that a weight of the embedding is gathered into: a tied
         table is used twice in a pass."""
-        first = next(iter(self.workload.weights.values())).module
-        return ".head" if self.at_head and self.workload.weights[weight].module == first else ""
+        first = next(iter(self.workload.weights.values())).owner
+        return ".head" if self.at_head and self.workload.weights[weight].owner == first else ""
 
     def _gathered(self, weight: str, stage: Stage) -> str:
         return gathered_name(weight, stage, self._use_of(weight))
@@ -144,7 +144,7 @@ class ProgramBuilder:
         for op in self.layout.ops(ops):
             fetched: list[Ref] = []
             for weight in (*op.weights, *op.gradients):
-                module = self.workload.weights[weight].module
+                module = self.workload.weights[weight].owner
                 if module not in entered:
                     entered.add(module)
                     fetched += self._enter(module, layer, micro, stage)
@@ -156,7 +156,7 @@ class ProgramBuilder:
     def _enter(self, module: str, layer: int, micro: int, stage: Stage) -> tuple[Ref, ...]:
         """The hook of a module, and the gather of its weights that are not whole: of all of them, also of those that
         this stage could do without (the embedding's table in the backward), as DeepSpeed 0.16.5 does."""
-        owned = [w for w in self.workload.weights.values() if w.module == module]
+        owned = [w for w in self.workload.weights.values() if w.owner == module]
         sharded = [w for w in owned if w.name in self.tensors.sharded]
         refs = tuple(self._used(w, layer, micro, stage) for w in sharded)
         if not sharded:

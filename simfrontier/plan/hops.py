@@ -268,6 +268,8 @@ class _MoveLowering:
                 form_of=end.value if role == end.role else (first.value if first else None),
                 recomputes=buffer_name(end.recomputes, suffix) if end.recomputes else None,
                 stage=end.stage,
+                streams=end.streams,
+                local=end.local,
             )
         return Ref(name, value.layer, value.micro)
 

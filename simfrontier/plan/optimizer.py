@@ -76,8 +76,8 @@ def _weights_by_place(builder: ProgramBuilder) -> list[Place]:
     weights = builder.workload.weights
     own = [weights[name] for name in weights if name in builder.completed_by]
     layered = [w for w in own if w.per_layer]
-    ends = {m: [w for w in own if w.module == m] for m in dict.fromkeys(w.module for w in own if not w.per_layer)}
-    first = next(iter(weights.values())).module
+    ends = {m: [w for w in own if w.owner == m] for m in dict.fromkeys(w.owner for w in own if not w.per_layer)}
+    first = next(iter(weights.values())).owner
     return [
         *((module, 0, held) for module, held in ends.items() if module == first),
         *(("layer", layer, layered) for layer in builder.layers),

@@ -66,8 +66,10 @@ class Tensors:
         form = value_name(name, again, stage, is_partial)
         if form not in self.by_name:
             placed = self.layout.kept[name] if placement is None else placement
-            made = _activation(self.workload.values[name], placed, self._digits(name))
-            self.declare(as_form(made, name, again, stage, is_partial, self.workload.values[name].form_of))
+            value = self.workload.values[name]
+            whole = self.workload.values[value.form_of] if value.form_of else value
+            made = _activation(value, whole.local, placed, self._digits(name))
+            self.declare(as_form(made, name, again, stage, is_partial, value.form_of))
         return form
 
     def _digits(self, name: str) -> tuple[str, ...]:
@@ -125,6 +127,8 @@ class Tensors:
             placement=divided,
             per_layer=weight.per_layer,
             weight=weight.name,
+            streams=weight.streams,
+            local=weight.local if weight.streams else None,
         )
         self.declare(own)
         if divided.partial:
@@ -144,6 +148,9 @@ class Tensors:
                 per_layer=weight.per_layer,
                 persistent=True,
                 weight=weight.name,
+                parameter=weight.parameter if role == "weight" else None,
+                streams=weight.streams,
+                local=weight.local if weight.streams else None,
             )
         )
 
@@ -160,6 +167,9 @@ class Tensors:
                 per_layer=state.per_layer,
                 persistent=True,
                 follows=state.follows or None,
+                parameter=state.parameter or None,
+                streams=state.streams,
+                local=state.local if state.streams else None,
             )
         )
 
@@ -190,6 +200,8 @@ class Tensors:
                 shares=shares,
                 weight=weight.name,
                 stage=stage,
+                streams=weight.streams,
+                local=weight.local if weight.streams else None,
             )
         )
         return name
@@ -225,7 +237,7 @@ def as_form(like: Tensor, value: str, again: bool, stage: Stage | None, is_parti
     )
 
 
-def _activation(value: Value, placement: Placement, nesting: tuple[str, ...]) -> Tensor:
+def _activation(value: Value, local: str, placement: Placement, nesting: tuple[str, ...]) -> Tensor:
     return Tensor(
         name=value.name,
         shape=value.shape,
@@ -237,4 +249,6 @@ def _activation(value: Value, placement: Placement, nesting: tuple[str, ...]) ->
         per_layer=value.per_layer,
         per_micro=True,
         persistent=value.persistent,
+        streams=value.streams,
+        local=local if value.streams else None,
     )

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from simfrontier.schedule.algorithms import RING
 from simfrontier.schedule.check_operands import Operands, Report, text_of
-from simfrontier.schedule.ir import Collective, Exchange
+from simfrontier.schedule.ir import Collective, Exchange, Tensor
 from simfrontier.schedule.placement import Placement
 
 
@@ -59,10 +59,8 @@ class MoveRules(Operands):
     def _one_value(self, src: str, dst: str, report: Report) -> None:
         """Activations, scalars or norms that pair up are forms of one value: `x.partial` and `x`, `norm` and
         `norm.total`."""
-        roles = {self.of[name].tensor.role for name in (src, dst)}
-        if roles not in ({"activation"}, {"scalar"}, {"norms"}):
-            return
-        if not (f"{src}.".startswith(f"{dst}.") or f"{dst}.".startswith(f"{src}.")):
+        first, second = (self.of[name].tensor for name in (src, dst))
+        if {first.role, second.role} in ({"activation"}, {"scalar"}, {"norms"}) and not _is_one_value(first, second):
             report("placements", f"a form of {src}, the value that goes in", dst)
 
     def _codecs(self, op: Collective | Exchange, src: str, dst: str, report: Report) -> None:
@@ -126,3 +124,12 @@ class MoveRules(Operands):
         shards = tuple(s for s in after.shards if s[0] in scattered)
         flat = scattered - {axis for axis, _ in shards}
         return Placement(before.shards + shards, before.flat | flat, left)
+
+
+def _is_one_value(src: Tensor, dst: Tensor) -> bool:
+    """Whether the second is a form of the value that the first is: of the same pass, where both are of one; what is
+    computed again stays so, and only a value as it is kept may take the place of one that is computed again."""
+    is_one_pass = None in (src.stage, dst.stage) or src.stage == dst.stage
+    is_again = (src.recomputes is not None, dst.recomputes is not None)
+    stays = is_again in ((False, False), (True, True)) or (is_again == (False, True) and src.name == src.value)
+    return src.value == dst.value and is_one_pass and stays

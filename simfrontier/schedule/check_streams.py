@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from simfrontier.opnames import without_stream
+from simfrontier.opnames import in_streams
 from simfrontier.schedule.check_work import Fault
 from simfrontier.schedule.finding import Findings
 from simfrontier.schedule.ir import Compute, Schedule, Tensor
@@ -41,12 +41,12 @@ def _streams(ops: Sequence[Compute], tensors: Mapping[str, Tensor]) -> Iterator[
     kinds: dict[str, str] = {}
     for op in ops:
         mark = bool(op.named.streams)
-        stream, rest = op.named.streams[:1], op.named._replace(streams=op.named.streams[1:]).text
+        rest = op.named._replace(streams=op.named.streams[1:]).text
         if mark and op.kind != (kind := kinds.setdefault(rest, op.kind)):
             yield op, (f"kind {kind}, as the other {rest}", op.kind)
         for access, refs in (("read", op.reads), ("written", op.writes)) if mark else ():
             values = [tensors[ref.name] for ref in refs if tensors[ref.name].role == "activation"]
-            names = _bare(values, "".join(stream))
+            names = _names(values, op.named.streams[0])
             first_names = first.setdefault((rest, access), names)
             is_whole = op.kind in SAME and len(names) == len(first_names)
             both = {*names, *first_names} if is_whole else {*names} & {*first_names}
@@ -72,6 +72,10 @@ def _parts(ops: Sequence[Compute], tensors: Mapping[str, Tensor]) -> Iterator[tu
                 yield makers[number], (f"{wanted} in this order, as {op.name} reads them", got)
 
 
-def _bare(values: Sequence[Tensor], stream: str) -> list[str]:
-    """Names without the stream that an op is of; values that two layers share stand once."""
-    return list(dict.fromkeys(without_stream(each.recomputes or each.name, stream) for each in values))
+def _names(values: Sequence[Tensor], stream: str) -> list[str]:
+    """The values in the stream that an op is of; those that two layers share stand once."""
+    once = {each.recomputes or each.name: each for each in values}
+    return [
+        in_streams(each.streams[1:] if each.streams[:1] == (stream,) else each.streams, each.quantity)
+        for each in once.values()
+    ]

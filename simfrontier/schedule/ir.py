@@ -60,10 +60,11 @@ class Tensor:
     and after the step. `pool` names the budget that its instances are taken from (`Schedule.pools`, in elements). A
     state that `follows` a weight becomes a moving average of it.
 
-    What follows is in a tensor's name in a file (schedule.names). `weight` is the weight that it is a state, a copy or
-    a gradient of, or a buffer on the way of one of these (a weight is its own). `form_of` is the value of which it is
-    a copy, a part or a buffer. What is computed again in the backward `recomputes` a tensor of the forward. `stage` is
-    the pass for which a weight or a value was gathered.
+    `weight` is the weight that it is a state, a copy or a gradient of, or a buffer on the way of one of these (a weight
+    is its own). `form_of` is the value of which it is a copy, a part or a buffer. What is computed again in the
+    backward `recomputes` a tensor of the forward. `stage` is the pass for which a weight or a value was gathered.
+    `parameter` says which weight or state of its module it is ("weight", "bias" …). What belongs to `streams` of the
+    model (the outermost first) has a `local` name there, which tensors of several streams share.
     """
 
     name: str
@@ -85,11 +86,20 @@ class Tensor:
     form_of: str | None = None
     recomputes: str | None = None
     stage: Stage | None = None
+    parameter: str | None = None
+    streams: tuple[str, ...] = ()
+    local: str | None = None
 
     @property
     def value(self) -> str:
         """The value that it is, whatever form of it."""
         return self.form_of or self.name
+
+    @property
+    def quantity(self) -> str:
+        """The weight, state or value that it is or belongs to, in whatever stream: that of `qkv.weight` and of all
+        tensors that are made for it."""
+        return self.local or self.weight or self.value
 
     @property
     def num_elements(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from simfrontier.codecs import Codec, Plain, parse_codec
 from simfrontier.dtypes import DTYPE_BYTES, INTEGERS
@@ -27,11 +27,11 @@ from simfrontier.limits import (
     VALUES,
     ScheduleBudget,
 )
+from simfrontier.opnames import NO_MODULE, PARTS, OpName
 from simfrontier.schedule.algorithms import VIAS
-from simfrontier.schedule.ir import Collective, Compute, Exchange, Op, Piece, Ref, Role, Schedule, Tensor
-from simfrontier.schedule.kinds import COLLECTIVE_KINDS, OP_KINDS, TENSOR_ROLES
+from simfrontier.schedule.ir import Collective, Compute, Exchange, Op, Piece, Ref, Role, Schedule, Stage, Tensor
+from simfrontier.schedule.kinds import COLLECTIVE_KINDS, MODEL_KINDS, OP_KINDS, TENSOR_ROLES
 from simfrontier.schedule.mesh import Mesh
-from simfrontier.schedule.names import named_op, tensors_as_named
 from simfrontier.schedule.placement import Placement, parse_placement
 from simfrontier.schedule.repeats import (
     CallLoop,
@@ -46,8 +46,9 @@ from simfrontier.schedule.roles import fault_of_end, fault_of_exchange, faults_o
 from simfrontier.schedule.softmax import KERNELS, SOFTMAX_KINDS
 
 FORMAT: Final = "simfrontier.schedule"
-VERSION: Final = 1
+VERSION: Final = 2
 MAX_DEPTH: Final = 32
+STAGES: Final = get_args(Stage)
 
 
 def from_json(text: str, where: str, large: bool = False) -> Schedule:
@@ -108,7 +109,7 @@ def _unfolded(items: Iterable[Item], sizes: list[tuple[int, int, int]]) -> tuple
 def _schedule(node: Node, budget: ScheduleBudget) -> Schedule:
     of = node.keys(("blocks", "mesh", "meta", "ops", "pools", "roles", "tensors"))
     mesh = _mesh(of["mesh"])
-    tensors = tensors_as_named({name: _tensor(name, item) for name, item in of["tensors"].members().items()})
+    tensors = {name: _tensor(name, item) for name, item in of["tensors"].members().items()}
     pools = {name: item.whole(0, EXTENT.most) for name, item in of["pools"].members().items()}
     for name, tensor in tensors.items():
         if tensor.pool is not None and tensor.pool not in pools:
@@ -149,8 +150,12 @@ def _meta(node: Node) -> Mapping[str, str | int]:
 def _tensor(name: str, node: Node) -> Tensor:
     of = node.keys(
         ("dtype", "placement", "role", "shape"),
-        ("codec", "dims", "follows", "nesting", "per_layer", "per_micro", "persistent", "pool", "shares", "stacked"),
+        (
+            *("codec", "dims", "follows", "form_of", "local", "nesting", "parameter", "per_layer", "per_micro"),
+            *("persistent", "pool", "recomputes", "shares", "stacked", "stage", "streams", "weight"),
+        ),
     )
+    role = of["role"].choice(TENSOR_ROLES)
     listed = of["shape"].items()
     of["shape"].within(DIMENSIONS, len(listed))
     shape = tuple([item.whole(1, SIZE.most) for item in listed])
@@ -162,7 +167,7 @@ def _tensor(name: str, node: Node) -> Tensor:
         name=name,
         shape=shape,
         dtype=of["dtype"].choice(DTYPE_BYTES),
-        role=of["role"].choice(TENSOR_ROLES),
+        role=role,
         placement=_placement(of["placement"]),
         dims=dims,
         nesting=of["nesting"].texts() if "nesting" in of else (),
@@ -174,6 +179,13 @@ def _tensor(name: str, node: Node) -> Tensor:
         pool=of["pool"].name() if "pool" in of else None,
         shares=of["shares"].name() if "shares" in of else None,
         follows=of["follows"].name() if "follows" in of else None,
+        weight=of["weight"].name() if "weight" in of else name if role == "weight" else None,
+        form_of=of["form_of"].name() if "form_of" in of else None,
+        recomputes=of["recomputes"].name() if "recomputes" in of else None,
+        stage=of["stage"].choice(STAGES) if "stage" in of else None,
+        parameter=of["parameter"].name() if "parameter" in of else None,
+        streams=of["streams"].texts() if "streams" in of else (),
+        local=of["local"].name() if "local" in of else None,
     )
 
 
@@ -195,10 +207,15 @@ def _op(node: Node, mesh: Mesh, usage: _Usage) -> Op:
 
 
 def _compute(kind: str, node: Node, usage: _Usage) -> Compute:
+    is_of_model = kind in MODEL_KINDS
     of = node.keys(
-        ("kind", "lane", "name"),
-        ("accumulates", "flops", "iteration", "kernel", "matmul", "max_age", "piece", "reads", "split", "writes"),
+        ("kind", "lane", "module" if is_of_model else "name"),
+        (
+            *("accumulates", "flops", "iteration", "kernel", "matmul", "max_age", "piece", "reads", "split", "writes"),
+            *(("part", "streams", "sums") if is_of_model else ()),
+        ),
     )
+    named = _op_name(of) if is_of_model else NO_MODULE
     matmul = None
     if "matmul" in of:
         batch, m, n, k = (item.texts() for item in of["matmul"].items(4))
@@ -208,8 +225,8 @@ def _compute(kind: str, node: Node, usage: _Usage) -> Compute:
         of["kernel"].fail(f"is of {' and '.join(sorted(SOFTMAX_KINDS))} only, with reads and writes, not of a {kind}")
     return Compute(
         kind=kind,
-        name=of["name"].name(),
-        named=named_op(kind, of["name"].name()),
+        name=named.text if is_of_model else of["name"].name(),
+        named=named,
         reads=_refs(of.get("reads"), usage),
         writes=_refs(of.get("writes"), usage),
         accumulates=_refs(of.get("accumulates"), usage),
@@ -221,6 +238,16 @@ def _compute(kind: str, node: Node, usage: _Usage) -> Compute:
         kernel=of["kernel"].choice(KERNELS) if "kernel" in of else "",
         piece=_piece(of["piece"]) if "piece" in of else None,
         lane=of["lane"].name(),
+    )
+
+
+def _op_name(of: Mapping[str, Node]) -> OpName:
+    """What an op of the model computes."""
+    return OpName(
+        module=of["module"].name(),
+        part=of["part"].choice(PARTS) if "part" in of else None,
+        is_sums="sums" in of and of["sums"].flag(),
+        streams=of["streams"].texts() if "streams" in of else (),
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from simfrontier.io import text_of
 from simfrontier.limits import SCHEDULE_FILE
 from simfrontier.schedule.ir import Compute, Exchange, Op, Ref, Schedule, Tensor
+from simfrontier.schedule.kinds import MODEL_KINDS
 from simfrontier.schedule.parse import FORMAT, VERSION, from_json
 from simfrontier.schedule.repeats import Item, RelativeCall, RepeatedRefs, folded, runs_of_refs, steps_of_calls
 from simfrontier.wholefile import write_whole
@@ -102,7 +103,7 @@ def _op(op: Op) -> dict[str, Any]:
         return {
             "kind": op.kind,
             "lane": op.lane,
-            "name": op.name,
+            **_name(op),
             **_without_defaults(
                 reads=_refs(op.reads),
                 writes=_refs(op.writes),
@@ -134,6 +135,17 @@ def _op(op: Op) -> dict[str, Any]:
             token=None if op.token is None else _ref(op.token),
             piece=op.piece,
         ),
+    }
+
+
+def _name(op: Compute) -> dict[str, Any]:
+    """What an op of the model computes, of which its name is made; the name of any other op."""
+    if op.kind not in MODEL_KINDS:
+        return {"name": op.name}
+    named = op.named
+    return {
+        "module": named.module,
+        **_without_defaults(part=named.part, sums=named.is_sums, streams=named.streams),
     }
 
 
@@ -174,5 +186,12 @@ def _tensor(tensor: Tensor) -> dict[str, Any]:
             pool=tensor.pool,
             shares=tensor.shares,
             follows=tensor.follows,
+            weight=None if tensor.role == "weight" else tensor.weight,
+            form_of=tensor.form_of,
+            recomputes=tensor.recomputes,
+            stage=tensor.stage,
+            parameter=tensor.parameter,
+            streams=tensor.streams,
+            local=tensor.local,
         ),
     }

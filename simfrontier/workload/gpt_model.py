@@ -180,9 +180,9 @@ class _Gpt(GraphBuilder):
         self._norm_values("final_norm", per_layer=False)
         self.logits("v")
 
-        self.weight("embedding.weight", "embedding", ("v", "h"), (v, h), per_layer=False)
+        self.weight("embedding", "weight", ("v", "h"), (v, h), per_layer=False)
         if self.shape.positions == "learned":
-            self.weight("positions.weight", "positions", ("p", "h"), (self.sizes["p"], h), per_layer=False)
+            self.weight("positions", "weight", ("p", "h"), (self.sizes["p"], h), per_layer=False)
         if self.shape.embedding_norm:
             self._norm_weights("embedding_norm", per_layer=False)
         for module, dims, rows, columns in (
@@ -196,7 +196,7 @@ class _Gpt(GraphBuilder):
             self._norm_weights(module, per_layer=True)
         self._norm_weights("final_norm", per_layer=False)
         if not self.shape.tied:
-            self.weight("head.weight", "head", ("v", "h"), (v, h), per_layer=False)
+            self.weight("head", "weight", ("v", "h"), (v, h), per_layer=False)
 
     def _dropout_values(self, name: str, dims: tuple[str, ...], shape: tuple[int, ...]) -> None:
         self.value(f"{name}.dropped", dims, shape)
@@ -215,7 +215,7 @@ class _Gpt(GraphBuilder):
 
     def _norm_weights(self, module: str, per_layer: bool) -> None:
         for part in ("weight", "bias") if self.shape.norms_have_biases else ("weight",):
-            self.weight(f"{module}.{part}", module, ("h",), (self.shape.hidden,), per_layer)
+            self.weight(module, part, ("h",), (self.shape.hidden,), per_layer)
 
     # ── ops ──
 

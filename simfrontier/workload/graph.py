@@ -8,7 +8,7 @@ from dataclasses import field
 from typing import Final, Literal, get_args
 
 from simfrontier.errors import InputError
-from simfrontier.opnames import OpName
+from simfrontier.opnames import OpName, in_streams
 from simfrontier.records import dataclass
 from simfrontier.workload.precision import Precision
 
@@ -35,12 +35,14 @@ MatmulLabels = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[st
 class Value:
     """An activation or a gradient of one: labelled dimensions, their sizes, and the type of its elements.
 
-    `persistent` values are the data of a micro-batch: no op writes them. One with `where_cut` exists only where a plan
-    cuts that label, one with `loss_methods` only under one of these methods of the loss. One that is `form_of`
-    another is the same value in another type or place, or a part of that sum.
+    `local` is its name in its `streams` (the outermost first); values of several streams may share it. `persistent`
+    values are the data of a micro-batch: no op writes them. One with `where_cut` exists only where a plan cuts that
+    label, one with `loss_methods` only under one of these methods of the loss. One that is `form_of` another is the
+    same value in another type or place, or a part of that sum.
     """
 
-    name: str
+    local: str
+    streams: tuple[str, ...] = ()
     dims: tuple[str, ...]
     shape: tuple[int, ...]
     dtype: str
@@ -50,16 +52,35 @@ class Value:
     loss_methods: tuple[LossMethod, ...] = ()
     form_of: str = ""
 
+    @property
+    def name(self) -> str:
+        return in_streams(self.streams, self.local)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weight:
-    """A parameter tensor and the module that owns it (the unit whose hooks fetch it)."""
+    """A parameter tensor of a module: which of its parameters it is ("weight", "bias" …), and in which streams."""
 
-    name: str
     module: str
+    parameter: str
+    streams: tuple[str, ...] = ()
     dims: tuple[str, ...]
     shape: tuple[int, ...]
     per_layer: bool
+
+    @property
+    def local(self) -> str:
+        """The name in its streams."""
+        return f"{self.module}.{self.parameter}"
+
+    @property
+    def name(self) -> str:
+        return in_streams(self.streams, self.local)
+
+    @property
+    def owner(self) -> str:
+        """The unit whose hooks fetch it: the module in its streams."""
+        return in_streams(self.streams, self.module)
 
     @property
     def num_elements(self) -> int:
@@ -70,15 +91,27 @@ class Weight:
 class State:
     """What a model keeps from step to step and no optimizer updates: a queue, a running mean, a teacher's weight.
 
-    One that `follows` a weight becomes a moving average of it at the end of every step; a `fixed` one never changes.
+    `parameter` says which state of its module it is (empty: the only one). One that `follows` a weight becomes a
+    moving average of it at the end of every step; a `fixed` one never changes.
     """
 
-    name: str
+    module: str
+    parameter: str = ""
+    streams: tuple[str, ...] = ()
     dims: tuple[str, ...]
     shape: tuple[int, ...]
     per_layer: bool = False
     follows: str = ""
     fixed: bool = False
+
+    @property
+    def local(self) -> str:
+        """The name in its streams."""
+        return f"{self.module}.{self.parameter}" if self.parameter else self.module
+
+    @property
+    def name(self) -> str:
+        return in_streams(self.streams, self.local)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,10 +63,12 @@ class GraphBuilder:
         where_cut: str = "",
         loss_methods: tuple[LossMethod, ...] = (),
         form_of: str = "",
+        streams: tuple[str, ...] = (),
     ) -> None:
         """Declare a value, by default of the model's type; `persistent` ones are there before the step."""
-        self.values[name] = Value(
-            name=name,
+        declared = Value(
+            local=name,
+            streams=streams,
             dims=dims,
             shape=shape,
             dtype=dtype or self.precision.model,
@@ -76,18 +78,23 @@ class GraphBuilder:
             loss_methods=loss_methods,
             form_of=form_of,
         )
+        self.values[declared.name] = declared
 
-    def weight(self, name: str, module: str, dims: Labels, shape: tuple[int, ...], per_layer: bool = True) -> None:
-        """Declare a weight of a module."""
-        self.weights[name] = Weight(name=name, module=module, dims=dims, shape=shape, per_layer=per_layer)
+    def weight(self, module: str, parameter: str, dims: Labels, shape: tuple[int, ...], per_layer: bool = True) -> None:
+        """Declare a parameter of a module."""
+        self.add_weight(Weight(module=module, parameter=parameter, dims=dims, shape=shape, per_layer=per_layer))
+
+    def add_weight(self, weight: Weight) -> None:
+        """Declare a weight."""
+        self.weights[weight.name] = weight
 
     def linear_weights(
         self, module: str, dims: Labels, shape: tuple[int, int], per_layer: bool = True, has_bias: bool = True
     ) -> None:
         """Declare the matrix (outputs × inputs) of a linear module, and its bias if it has one."""
-        self.weight(f"{module}.weight", module, dims, shape, per_layer)
+        self.weight(module, "weight", dims, shape, per_layer)
         if has_bias:
-            self.weight(f"{module}.bias", module, dims[:1], shape[:1], per_layer)
+            self.weight(module, "bias", dims[:1], shape[:1], per_layer)
 
     # ── ops ──
 

@@ -62,7 +62,7 @@ class _Mlp(GraphBuilder):
         self.linear_weights("embedding", ("h", "i"), (hidden, inputs), per_layer=False)
         self.linear_weights("h_to_4h", ("f", "h"), (inner, hidden))
         self.linear_weights("4h_to_h", ("h", "f"), (hidden, inner))
-        self.weight("head.weight", "head", ("c", "h"), (self.shape.classes, hidden), per_layer=False)
+        self.weight("head", "weight", ("c", "h"), (self.shape.classes, hidden), per_layer=False)
 
     def _embedding(self) -> Phase:
         return Phase(

@@ -38,16 +38,17 @@ class Stream:
         """The values in this stream, by name."""
         out = {}
         for value in values:
-            names = [value.name, value.name + NEXT] if self.one_layer and value.per_layer else [value.name]
-            for name in names:
-                like = value.name if name != value.name else value.form_of
-                renamed = replace(
+            has_next = self.one_layer and value.per_layer
+            for ending in ("", NEXT) if has_next else ("",):
+                like = value.name if ending else value.form_of
+                moved = replace(
                     value,
-                    name=f"{self.name}/{name}",
+                    local=value.local + ending,
+                    streams=(self.name, *value.streams),
                     per_layer=value.per_layer and not self.one_layer,
                     form_of=f"{self.name}/{like}" if like else "",
                 )
-                out[renamed.name] = renamed
+                out[moved.name] = moved
         return out
 
     def _uses(self, uses: tuple[Use, ...]) -> tuple[Use, ...]:

@@ -59,11 +59,20 @@ class HeadDeclarations:
         }
         return GraphBuilder(self.precision, sizes, rows=("b",), weights=self.weights)
 
-    def declare(self, name: str, dims: str, crops: int, dtype: str | None = None, persistent: bool = False) -> None:
-        """A value of no layer, with so many rows of every image."""
+    def declare(
+        self,
+        name: str,
+        dims: str,
+        crops: int,
+        dtype: str | None = None,
+        persistent: bool = False,
+        stream: str | None = None,
+    ) -> None:
+        """Declare a value of no layer (in a stream), with so many rows of every image."""
         builder = self.builder(crops)
         shape = tuple(builder.sizes[label] for label in dims)
-        builder.value(name, tuple(dims), shape, dtype, per_layer=False, persistent=persistent)
+        streams = () if stream is None else (stream,)
+        builder.value(name, tuple(dims), shape, dtype, per_layer=False, persistent=persistent, streams=streams)
         self.values.update(builder.values)
 
 
@@ -117,7 +126,7 @@ class HeadStream:
         else:
             names = tuple(f"{head}.key.{view}" for view in range(self.declarations.shape.global_crops))
             for name in names:
-                self.declarations.declare(f"{self.stream.name}/{name}", "be", 1)
+                self.declarations.declare(name, "be", 1, stream=self.stream.name)
         out.append(self.builder.pointwise(f"{head}.unit", "unit", "be", reads=here(source), writes=here(*names)))
         return tuple(out)
 

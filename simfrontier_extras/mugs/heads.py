@@ -13,14 +13,15 @@ no copy of a queue is kept.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from simfrontier.workload import Precision, State, Stream, Weight, Workload, WorkOp, here, in_stream
 from simfrontier_extras.mugs.head_stream import MATRICES, PREDICTOR, RELATION, HeadDeclarations, HeadStream, Ops
 from simfrontier_extras.mugs.shape import MugsShape
 
 STUDENT, TEACHER, GLOBAL, LOCAL = "student", "teacher", "global", "local"
-NOT_FOLLOWED = ("instance.predict", "group.predict")  # modules that the teacher lacks
 HEADS = ("instance", "group", "cluster")
+NOT_FOLLOWED = {f"{head}.{part}" for head in ("instance", "group") for part, _ in PREDICTOR}  # the teacher lacks them
 
 
 class Heads:
@@ -52,33 +53,35 @@ class Heads:
         """Queues of negatives, memories, the centre; the lengths of prototypes that are not trained. Of a memory's
         three tensors one is searched."""
         shape = self.shape
-        sizes: dict[str, tuple[str, tuple[int, ...]]] = {
-            f"{head}.queue": ("ek", (shape.bottleneck, shape.queue)) for head in ("instance", "group")
-        }
-        for stream in (STUDENT, TEACHER):
-            sizes[f"{stream}/memory"] = ("kh", (shape.queue, shape.hidden))
-            sizes[f"{stream}/memory.others"] = ("okh", (2, shape.queue, shape.hidden))
-        sizes["cluster.centre"] = ("w", (shape.prototypes,))
-        out = {name: State(name=name, dims=tuple(dims), shape=size) for name, (dims, size) in sizes.items()}
+        queue, rows, prototypes = (shape.bottleneck, shape.queue), (shape.queue, shape.hidden), (shape.prototypes,)
+        kept = [
+            *(State(module=head, parameter="queue", dims=("e", "k"), shape=queue) for head in ("instance", "group")),
+            *(
+                State(module="memory", parameter=parameter, streams=(stream,), dims=tuple(dims), shape=size)
+                for stream in (STUDENT, TEACHER)
+                for parameter, dims, size in (("", "kh", rows), ("others", "okh", (2, *rows)))
+            ),
+            State(module="cluster", parameter="centre", dims=("w",), shape=prototypes),
+        ]
         if not shape.trains_norms:
-            for name in ("last.norm", f"{TEACHER}/last.norm"):
-                out[name] = State(name=name, dims=("w",), shape=(shape.prototypes,), fixed=True)
-        return out
+            kept += [
+                State(module="last", parameter="norm", streams=streams, dims=("w",), shape=prototypes, fixed=True)
+                for streams in ((), (TEACHER,))
+            ]
+        return {state.name: state for state in kept}
 
     def _declare_weights(self, block: Mapping[str, Weight]) -> None:
         builder, shape = self.builder(1), self.shape
-        for name, weight in block.items():
+        for weight in block.values():
             if weight.per_layer:
-                builder.weight(f"{RELATION}/{name}", f"{RELATION}/{weight.module}", weight.dims, weight.shape, False)
+                builder.add_weight(replace(weight, streams=(RELATION,), per_layer=False))
         for head in HEADS:
             for part, nk in (*MATRICES, *(PREDICTOR if head != "cluster" else ())):
                 module, sizes = f"{head}.{part}", tuple(builder.sizes[label] for label in nk)
-                builder.weight(f"{module}.weight", module, tuple(nk), sizes, per_layer=False)
-                if head == "cluster":
-                    builder.weight(f"{module}.bias", module, (nk[0],), sizes[:1], per_layer=False)
-        builder.weight("last.weight", "last", ("w", "e"), (shape.prototypes, shape.bottleneck), per_layer=False)
+                builder.linear_weights(module, tuple(nk), (sizes[0], sizes[1]), False, has_bias=head == "cluster")
+        builder.weight("last", "weight", ("w", "e"), (shape.prototypes, shape.bottleneck), per_layer=False)
         if shape.trains_norms:
-            builder.weight("last.norm", "last", ("w",), (shape.prototypes,), per_layer=False)
+            builder.weight("last", "norm", ("w",), (shape.prototypes,), per_layer=False)
 
     # ── forward: features, losses, and the queues ──
 
@@ -98,7 +101,7 @@ class Heads:
     def _join(self) -> WorkOp:
         """The features of all crops of the student, image by image."""
         for name in ("cls", "mean", "d.cls", "d.mean"):
-            self.declare(f"{STUDENT}/{name}", "bh", self.shape.crops)
+            self.declare(name, "bh", self.shape.crops, stream=STUDENT)
         reads = here(*(f"{stream}/{name}" for stream in (GLOBAL, LOCAL) for name in ("cls", "mean")))
         writes = here(f"{STUDENT}/cls", f"{STUDENT}/mean")
         return in_stream(
@@ -112,7 +115,7 @@ class Heads:
         scores, gradient, query = f"{head}.scores", f"d.{head}.scores", f"{STUDENT}/{head}.query"
         for name in (scores, gradient):
             self.declare(name, "bj", shape.pairs)
-        self.declare(f"{STUDENT}/d.{head}.query", "be", shape.crops)
+        self.declare(f"d.{head}.query", "be", shape.crops, stream=STUDENT)
         queue = f"{head}.queue"
         return (
             builder.matmul(
@@ -171,7 +174,7 @@ class Heads:
         builder = self.builder(1)
         for stream, source, flags in ((STUDENT, GLOBAL, ("flags",)), (TEACHER, TEACHER, ())):
             row, memory = f"{stream}/row", (f"{stream}/memory", f"{stream}/memory.others")
-            self.declare(row, "bh", 1)
+            self.declare("row", "bh", 1, stream=stream)
             pick = builder.pointwise("pick", "pick", "bh", reads=here(f"{source}/mean"), writes=here(row))
             enter = builder.pointwise(
                 "enqueue", "enqueue", "h", reads=here(row, *flags), states=memory, written_states=memory

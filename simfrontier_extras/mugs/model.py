@@ -107,9 +107,9 @@ class _Mugs:
         """The backbone's; heads declare their own."""
         shape, builder = self.shape, self._builder(1, self.shape.image)
         builder.linear_weights("patch", ("h", "i"), (shape.hidden, shape.patch_features), per_layer=False)
-        builder.weight("positions.cls", "positions", ("h",), (shape.hidden,), per_layer=False)
+        builder.weight("positions", "cls", ("h",), (shape.hidden,), per_layer=False)
         tokens = shape.num_patches(shape.image) + 1
-        builder.weight("positions.table", "positions", ("s", "h"), (tokens, shape.hidden), per_layer=False)
+        builder.weight("positions", "table", ("s", "h"), (tokens, shape.hidden), per_layer=False)
         block = self._block(1, 1)
         self.weights.update({name: weight for name, weight in block.weights.items() if weight.module != "embedding"})
 
@@ -117,10 +117,16 @@ class _Mugs:
         """The teacher's weights: the student's, but for the predictors."""
         return {
             f"{TEACHER}/{name}": State(
-                name=f"{TEACHER}/{name}", dims=weight.dims, shape=weight.shape, per_layer=weight.per_layer, follows=name
+                module=weight.module,
+                parameter=weight.parameter,
+                streams=(TEACHER, *weight.streams),
+                dims=weight.dims,
+                shape=weight.shape,
+                per_layer=weight.per_layer,
+                follows=name,
             )
             for name, weight in self.weights.items()
-            if not weight.module.startswith(NOT_FOLLOWED)
+            if weight.module not in NOT_FOLLOWED
         }
 
     # ── one stream ──

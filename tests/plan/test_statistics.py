@@ -39,8 +39,8 @@ def workload() -> Workload:
         written_states=("mean",),
     )
     head = Phase(forward=(*work.head.forward, total, kept), backward=work.head.backward)
-    value = Value(name="mean.sum", dims=("h",), shape=(HIDDEN,), dtype="fp32", per_layer=False)
-    states = {"mean": State(name="mean", dims=("h",), shape=(HIDDEN,))}
+    value = Value(local="mean.sum", dims=("h",), shape=(HIDDEN,), dtype="fp32", per_layer=False)
+    states = {"mean": State(module="mean", dims=("h",), shape=(HIDDEN,))}
     return replace(work, head=head, values={**work.values, "mean.sum": value}, states=states)
 
 

@@ -19,7 +19,6 @@ from simfrontier_real.data import batch
 from simfrontier_real.kernels import MODEL_KERNELS, NORM_EPSILON
 from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.op_runner import RealOpRunner
-from simfrontier_real.operands import base_name
 from simfrontier_real.rank_context import RankContext
 from simfrontier_real.reference import train_unsharded
 from simfrontier_real.states import initial_weights
@@ -55,10 +54,10 @@ def watched(made: Schedule, backend: Backend) -> Seen:
                         line = np.asarray(site.buffers[ref])[: tensor.num_elements]
                         key = (ref.name.removesuffix(".grad"), ref.layer)
                         seen.gradients[key] = line.reshape(tensor.shape).copy()
-            before = {base_name(made.tensors[ref.name]): shaped(site, ref) for ref in program.reads[index]}
+            before = {made.tensors[ref.name].quantity: shaped(site, ref) for ref in program.reads[index]}
             kernel(site, index, op)
             changed = (*program.writes[index], *program.accumulates[index])
-            named = [(base_name(made.tensors[ref.name]), ref) for ref in changed]
+            named = [(made.tensors[ref.name].quantity, ref) for ref in changed]
             after = {f"{name}'" if name in before else name: shaped(site, ref) for name, ref in named}
             seen.ops.setdefault(op.name, {**before, **after})
 

@@ -41,6 +41,14 @@ def coded(codec: str, n: int) -> tuple[int, int]:
     return n * BYTES[name], 0
 
 
+def name_of(op: dict[str, Any]) -> str:
+    """The name of an op; of work of the model, what timelines and messages name it."""
+    if "name" in op:
+        return str(op["name"])
+    part = f".{op['part']}" if "part" in op else ""
+    return "/".join([*op.get("streams", []), f"{op['module']}{part}{'.sums' if op.get('sums') else ''}"])
+
+
 class File:
     """One schedule: sizes, bytes of calls, programs with their waits, and whether they run to their end."""
 
@@ -48,7 +56,7 @@ class File:
         text = path.read_text(encoding="ascii")
         assert text.endswith("\n")
         self.form: dict[str, Any] = json.loads(text, parse_float=lambda number: 1 // 0)
-        assert (self.form["format"], self.form["version"]) == ("simfrontier.schedule", 1)
+        assert (self.form["format"], self.form["version"]) == ("simfrontier.schedule", 2)
         self.is_canonical = text[:-1] == json.dumps(self.form, sort_keys=True, separators=(",", ":"))
         self.digest = hashlib.sha256(text[:-1].encode("ascii")).hexdigest()
         self.axes: dict[str, int] = dict(self.form["mesh"])

@@ -6,7 +6,7 @@ from typing import get_args
 
 from simfrontier.schedule import Call, Compute, Op, Schedule, check
 from simfrontier.schedule.finding import Rule
-from simfrontier.schedule.names import named_op
+from tests.schedule.naming import named_op
 
 Edit = Callable[[Call, Op], list[Op]]
 RULES = {*get_args(Rule)}
@@ -27,7 +27,7 @@ def mutated(schedule: Schedule, edit: Edit) -> Schedule:
 
 
 def _as_named(new: Op) -> Op:
-    """An edited op with what its name says, as it would be read from a file."""
+    """An edited op with what its name says."""
     if not isinstance(new, Compute) or new.named == (named := named_op(new.kind, new.name)):
         return new
     return replace(new, named=named)

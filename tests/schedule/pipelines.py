@@ -9,8 +9,8 @@ from typing import Any
 
 from simfrontier.codecs import Plain
 from simfrontier.schedule import Call, Collective, Compute, Exchange, Mesh, Op, Ref, Role, Schedule, Tensor
-from simfrontier.schedule.names import named_op
 from simfrontier.schedule.placement import Placement, partial
+from tests.schedule.naming import named_op
 
 B, S, H, F, V = 8, 4, 16, 32, 64
 Labels = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[str, ...]]

@@ -7,9 +7,9 @@ import pytest
 
 from simfrontier.codecs import Plain
 from simfrontier.schedule import Call, Collective, Compute, Mesh, Op, Ref, Role, Schedule, Tensor
-from simfrontier.schedule.names import named_op, tensors_as_named
 from simfrontier.schedule.placement import REPLICATE, Placement, flat, partial
 from tests.schedule.mutations import lines
+from tests.schedule.naming import named_op
 
 MESH = Mesh((("data", 2), ("y", 2), ("x", 4)))
 ROWS = Placement(shards=(("data", 0),))
@@ -25,7 +25,7 @@ def placements(op: Op, *tensors: Tensor) -> list[str]:
     """What the placement and reference rules say of one op on these tensors, all of them there before."""
     held = {tensor.name: replace(tensor, persistent=True) for tensor in tensors}
     role = Role("all", (Call("step", 0, 0, (op,)),))
-    schedule = Schedule(mesh=MESH, tensors=tensors_as_named(held), roles=(role,), pools={}, meta={})
+    schedule = Schedule(mesh=MESH, tensors=held, roles=(role,), pools={}, meta={})
     return [line for line in lines(schedule) if line.startswith(("placements", "references"))]
 
 
@@ -85,7 +85,7 @@ def test_any_local_op_may_wait_for_a_token(kind: str) -> None:
 
 def test_shards_of_different_dimensions_stand_in_any_order_and_of_one_in_theirs() -> None:
     """A reduce-scatter along h of what data cuts along b; the target may name the cut of h first."""
-    src = of("v.partial", "bh", Placement((("data", 0),), partial=(("x", "sum"),)))
+    src = of("v.partial", "bh", Placement((("data", 0),), partial=(("x", "sum"),)), form_of="v")
     op = Collective(
         kind="reduce_scatter",
         name="activation",
@@ -117,11 +117,39 @@ def test_a_collective_or_exchange_makes_another_form_of_what_goes_in() -> None:
     (line,) = placements(gather, of("v", "bh", part), of("w", "bh", whole))
     assert "expected a form of v, the value that goes in; found w" in line
     right = replace(gather, dst=(Ref("v.gathered.forward"),))
-    assert placements(right, of("v", "bh", part), of("v.gathered.forward", "bh", whole)) == []
+    assert placements(right, of("v", "bh", part), of("v.gathered.forward", "bh", whole, form_of="v")) == []
     summed = replace(gather, kind="all_reduce", src=(Ref("norm"),), dst=(Ref("overflow.total"),))
     scalars = (of("norm", "", partial(("x",)), "scalar"), of("overflow.total", "", whole, "scalar"))
     (line,) = placements(summed, *scalars)
     assert "expected a form of norm, the value that goes in; found overflow.total" in line
+
+
+@pytest.mark.parametrize(
+    ("src", "dst", "is_one"),
+    [
+        ({}, {"stage": "forward"}, True),
+        ({"stage": "forward"}, {"stage": "backward"}, False),
+        ({"recomputes": "v"}, {"recomputes": "v", "stage": "recompute"}, True),
+        ({"recomputes": "v"}, {}, False),
+        ({"form_of": None, "name": "v"}, {"recomputes": "v"}, True),
+        ({}, {"recomputes": "v"}, False),
+    ],
+)
+def test_forms_of_a_value_are_of_one_pass_and_of_one_computation(
+    src: dict[str, Any], dst: dict[str, Any], is_one: bool
+) -> None:
+    """`v.partial` of the forward does not become `v.again`, nor what was gathered for one pass that of another."""
+    first = of(**{"name": "v.a", "dims": "bh", "placement": Placement((("x", 1),)), "form_of": "v", **src})
+    second = of(**{"name": "v.b", "dims": "bh", "placement": REPLICATE, "form_of": "v", **dst})
+    gather = Collective(
+        kind="all_gather",
+        name="activation",
+        axes=("x",),
+        src=(Ref(first.name),),
+        dst=(Ref(second.name),),
+        codec=Plain("fp32"),
+    )
+    assert (placements(gather, first, second) == []) == is_one
 
 
 def test_a_layer_or_micro_batch_of_what_has_none_is_refused() -> None:

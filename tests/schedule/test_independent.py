@@ -14,7 +14,7 @@ from simfrontier.schedule.expansion import expand
 from simfrontier.schedule.ir import Collective, Compute, Exchange
 from simfrontier.trace import read_perfetto
 from tests.invoke import ROOT, TOY, invoke
-from tests.schedule.independent import File, Routes, link_bytes
+from tests.schedule.independent import File, Routes, link_bytes, name_of
 from tests.some import some
 
 TOYS = ("zero2", "zero3", "zeropp", "zero-topo")
@@ -70,7 +70,7 @@ def test_a_second_reader_finds_the_same(exported: Path, plan: str) -> None:
         assert tuple(program.lanes) == expanded.lanes
         assert program.items() == [list(waits) for waits in expanded.waits]
         for op, known in zip(program.ops, expanded.ops, strict=True):
-            assert (op["kind"], op["name"]) == (known.kind, known.name)
+            assert (op["kind"], name_of(op)) == (known.kind, known.name)
             if isinstance(known, Collective):
                 sizes = [message.num_bytes for message in messages_of(known, theirs.tensors, mesh)]
                 assert [size for size in mine.message_bytes(op) if size] == [size for size in sizes if size]

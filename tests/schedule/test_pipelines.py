@@ -177,4 +177,4 @@ def test_an_exchange_is_told_with_the_role_at_its_other_end() -> None:
 def test_stages_share_their_blocks(stages: int) -> None:
     """The forward, the backward and the step of a layer are stored once, whatever the number of stages."""
     text = to_json(Pipeline(stages, 4).schedule())
-    assert text.count('"name":"up.wgrad"') == 1
+    assert text.count('"module":"up","part":"wgrad"') == 1

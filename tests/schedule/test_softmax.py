@@ -101,7 +101,7 @@ def stored(**fields: object) -> str:
     """A schedule's text with something else in its softmax."""
     form = json.loads(to_json(made("two-pass")))
     for op in form["ops"]:
-        if op["name"] == "softmax":
+        if op.get("module") == "softmax":
             op.update(fields)
     return json.dumps(form)
 

@@ -137,9 +137,13 @@ def test_unreadable_files_are_named(tmp_path: Path) -> None:
         ("[" * 100_000, "s.json: not a schedule: nested too deeply"),
         (
             '{"format":"simfrontier.schedule","version":7}',
-            "s.json: version: got 7, allowed: 1, which this simfrontier reads",
+            "s.json: version: got 7, allowed: 2, which this simfrontier reads",
         ),
-        ('{"format":"simfrontier.schedule","version":1}', "s.json: blocks: missing"),
+        (
+            '{"format":"simfrontier.schedule","version":1}',
+            "s.json: version: got 1, allowed: 2, which this simfrontier reads",
+        ),
+        ('{"format":"simfrontier.schedule","version":2}', "s.json: blocks: missing"),
     ],
 )
 def test_texts_that_are_no_schedule(text: str, message: str) -> None:

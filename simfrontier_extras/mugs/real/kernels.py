@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from simfrontier.opnames import parameter_of
 from simfrontier.schedule import Compute
 from simfrontier_extras.mugs.real import features, pairs, queues
 from simfrontier_extras.mugs.real.products import MUGS_PRODUCTS, crops_of
@@ -183,16 +182,16 @@ class MugsKernels:
         rows = context.backend.concat(list(values.values()))
         if flags is not None:
             rows = xp.take(rows, xp.nonzero(flags)[0], axis=0)
-        name, *others = operands.states()
-        queue = operands.weight(name)
+        kept, *others = operands.states()
+        queue = operands.weight(kept.quantity)
         assert queue is not None
-        is_turned = parameter_of(name) == "queue"  # entries are columns
+        is_turned = kept.parameter == "queue"  # entries are columns
         by_entry = xp.permute_dims(queue, (1, 0)) if is_turned else queue
         places = self.targets.counters
         by_entry, places[op.name] = queues.entered(xp, by_entry, rows, places.get(op.name, 0))
-        operands.keep(name, xp.permute_dims(by_entry, (1, 0)) if is_turned else by_entry)
+        operands.keep(kept.quantity, xp.permute_dims(by_entry, (1, 0)) if is_turned else by_entry)
         for other in others:
-            operands.keep(other, operands.weight(other))
+            operands.keep(other.quantity, operands.weight(other.quantity))
 
     def _follow(self, context: RankContext, index: int, op: Compute) -> None:
         """A teacher's weight moves towards the student's."""

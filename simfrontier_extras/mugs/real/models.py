@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from simfrontier.schedule import Schedule
+from simfrontier.schedule import Schedule, Tensor
 from simfrontier_real.models import RealModel
 
 if TYPE_CHECKING:
@@ -37,15 +37,10 @@ class Mugs(RealModel):
 
         return crops(schedule, seed, step, micro)
 
-    def followed(self, schedule: Schedule, name: str) -> str:
-        from simfrontier_extras.mugs.real.states import followed
-
-        return followed(schedule, name)
-
-    def initial_state(self, name: str, shape: tuple[int, ...], numbers: Any) -> Any:
+    def initial_state(self, state: Tensor, numbers: Any) -> Any:
         from simfrontier_extras.mugs.real.states import initial_state
 
-        return initial_state(name, shape, numbers)
+        return initial_state(state, numbers)
 
     def kernels(self, targets: LossTargets, settings: object | None) -> dict[str, Kernel]:
         from simfrontier_extras.mugs.real.kernels import MugsKernels

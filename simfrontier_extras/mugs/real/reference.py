@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from simfrontier.opnames import parameter_of, without_stream
 from simfrontier.schedule import Schedule
 from simfrontier_extras.mugs.real.data import crops
 from simfrontier_extras.mugs.real.limits import refuse
 from simfrontier_extras.mugs.real.settings import MugsSettings, settings_of
-from simfrontier_extras.mugs.real.states import TEACHER
 from simfrontier_real.gradients import whole_digests
 from simfrontier_real.kernels import NORM_EPSILON
 from simfrontier_real.reference_optimizer import ReferenceOptimizer
@@ -119,10 +117,9 @@ class _Model:
         momentum = self.settings.teacher_momentum
         with torch.no_grad():
             for (name, layer), values in self.by_key.items():
-                student = without_stream(name, TEACHER)
-                weight = self.by_key.get((student, layer))
-                if student != name and weight is not None and weight.requires_grad:
-                    self.by_key[name, layer] = momentum * values + (1 - momentum) * weight
+                student = self.schedule.tensors[name].follows
+                if student is not None:
+                    self.by_key[name, layer] = momentum * values + (1 - momentum) * self.by_key[student, layer]
 
     def _pairs(self, images: int, student: Any, teacher: Any) -> tuple[Any, Any]:
         """(student's, teacher's) rows of every pair of different crops of an image."""
@@ -155,12 +152,10 @@ class _Model:
         """Rows one by one into the next places: of a queue the columns, of a memory the rows."""
         kept = self.by_key[name, 0].clone()
         at = self.places.get(name, 0)
+        by_entry = kept.T if self.schedule.tensors[name].parameter == "queue" else kept
         for row in rows:
-            if parameter_of(name) == "queue":
-                kept[:, at] = row
-            else:
-                kept[at] = row
-            at = (at + 1) % (kept.shape[1] if parameter_of(name) == "queue" else kept.shape[0])
+            by_entry[at] = row
+            at = (at + 1) % len(by_entry)
         self.by_key[name, 0], self.places[name] = kept, at
 
 

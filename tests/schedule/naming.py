@@ -1,0 +1,20 @@
+"""Ops of tests by the texts of their names: `teacher/qkv.dgrad` as the module, part and streams that it is made of."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from simfrontier.opnames import NO_MODULE, PARTS, OpName, Part
+from simfrontier.schedule import MODEL_KINDS
+
+
+def named_op(kind: str, name: str) -> OpName:
+    """What an op of that name computes; of no module where it is none of the model's."""
+    if kind not in MODEL_KINDS:
+        return NO_MODULE
+    *streams, last = name.split("/")
+    bare = last.removesuffix(".sums")
+    module, _, part = bare.rpartition(".")
+    if not module or part not in PARTS:
+        module, part = bare, ""
+    return OpName(module, cast(Part, part) or None, bare != last, tuple(streams))
