@@ -40,8 +40,8 @@ def check_families(schedule: Schedule, findings: Findings) -> None:
             *_numbers(tensor, types, name in computed, name in masks),
         ]
         if tensor.role == "activation" and tensor.persistent and name in written:
-            source = schedule.tensors[name].value  # a form of an input may outlast the step as that does
-            if source == name or not schedule.tensors[source].persistent:
+            source = schedule.tensors.get(tensor.value)  # a form of an input may outlast the step as that does
+            if source is None or source is tensor or not source.persistent:
                 faults.append(("a value that is written to end with the step", "it is persistent"))
         if weight is not None:
             faults += _likeness(schedule, tensor, schedule.tensors[weight])

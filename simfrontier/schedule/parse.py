@@ -111,9 +111,12 @@ def _schedule(node: Node, budget: ScheduleBudget) -> Schedule:
     mesh = _mesh(of["mesh"])
     tensors = {name: _tensor(name, item) for name, item in of["tensors"].members().items()}
     pools = {name: item.whole(0, EXTENT.most) for name, item in of["pools"].members().items()}
+    weights = {name for name, tensor in tensors.items() if tensor.role == "weight"}
     for name, tensor in tensors.items():
         if tensor.pool is not None and tensor.pool not in pools:
             of["tensors"].key(name).key("pool").fail(unknown(tensor.pool, pools))
+        if tensor.weight is not None and tensor.weight not in weights:
+            of["tensors"].key(name).key("weight").fail(unknown(tensor.weight, weights))
     usage = _Usage(budget)
     ops = [replace(_op(item, mesh, usage), number=number) for number, item in enumerate(of["ops"].items())]
     blocks = [tuple([ops[number.whole(0, len(ops) - 1)] for number in item.items()]) for item in of["blocks"].items()]
