@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from simfrontier.schedule import Compute, Schedule, expand
+from simfrontier.schedule import GRADIENT_ROLES, Compute, Schedule, Tensor, expand
 from simfrontier.workload import Checkpointing
 from simfrontier_real.arrays import Backend, numpy_backend, torch_backend
 from simfrontier_real.data import batch
@@ -54,10 +54,10 @@ def watched(made: Schedule, backend: Backend) -> Seen:
                         line = np.asarray(site.buffers[ref])[: tensor.num_elements]
                         key = (ref.name.removesuffix(".grad"), ref.layer)
                         seen.gradients[key] = line.reshape(tensor.shape).copy()
-            before = {made.tensors[ref.name].quantity: shaped(site, ref) for ref in program.reads[index]}
+            before = {title(made.tensors[ref.name]): shaped(site, ref) for ref in program.reads[index]}
             kernel(site, index, op)
             changed = (*program.writes[index], *program.accumulates[index])
-            named = [(made.tensors[ref.name].quantity, ref) for ref in changed]
+            named = [(title(made.tensors[ref.name]), ref) for ref in changed]
             after = {f"{name}'" if name in before else name: shaped(site, ref) for name, ref in named}
             seen.ops.setdefault(op.name, {**before, **after})
 
@@ -67,6 +67,10 @@ def watched(made: Schedule, backend: Backend) -> Seen:
     rank.load(0)
     run_together([inline(rank.step)])
     return seen
+
+
+def title(tensor: Tensor) -> str:
+    return tensor.quantity + ".grad" * (tensor.role in GRADIENT_ROLES)
 
 
 def shaped(site: RankContext, ref: Any) -> Any:
