@@ -54,7 +54,10 @@ PUBLIC: dict[str, set[str]] = {
     "report": {"CompressedPlan", "Section", "StudyView", "compressed_plans"},
     "simulation": {"recipes_of"},
     "scenario": {"GridOrder", "ScenarioFile", "ScenarioKeys"},
-    "schedule": {"KERNELS", "MemoryPasses", "ModelFacts", "OpKind", "SweepCall", "sweep"},
+    "schedule": {
+        *("KERNELS", "MemoryPasses", "ModelFacts", "ModelKind", "SweepCall", "Traffic"),
+        *("every_operand", "picked_rows", "replaced_entries", "sweep"),
+    },
     "workload": {"NEXT", "GraphBuilder", "Phase", "Stream", "here", "in_stream", "refuse_sizes", "without_cuts"},
     "trace": {"AddedCheck"},
     "tuning": {"tune"},

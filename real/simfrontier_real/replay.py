@@ -9,7 +9,7 @@ from typing import Literal
 
 from simfrontier.codecs import Codec
 from simfrontier.errors import InputError
-from simfrontier.schedule import MODEL_KINDS, STEP_KINDS, Compute, Ref, matmul_shape, traffic_bytes
+from simfrontier.schedule import KINDS, Compute, CopyKind, Ref, matmul_shape, traffic_bytes
 from simfrontier.trace import Trace
 from simfrontier_real.arrays import Array, Backend
 from simfrontier_real.blocks import local_shape
@@ -37,7 +37,7 @@ class StandInKernels:
 
     def kernels(self) -> dict[str, Kernel]:
         """By kind; where compute is real, so are the codecs and the other local moves."""
-        stand = dict.fromkeys((*MODEL_KINDS, *STEP_KINDS), self.op)
+        stand = dict.fromkeys((name for name, kind in KINDS.items() if not isinstance(kind, CopyKind)), self.op)
         return {**stand, **(LOCAL_KERNELS if self.mode == "real" else dict.fromkeys(LOCAL_KERNELS, self.op))}
 
     def op(self, context: RankContext, index: int, op: Compute) -> None:

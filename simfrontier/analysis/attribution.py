@@ -8,7 +8,7 @@ from math import fsum
 from simfrontier.analysis.critical import WAIT, PathLevel
 from simfrontier.analysis.exposed_time import IDLE, SLOWED, Spent, TimePart, TimeSpent
 from simfrontier.records import dataclass
-from simfrontier.schedule import KINDS_OF_EXTRAS
+from simfrontier.schedule import KINDS
 from simfrontier.units import written
 
 MOST_TERMS = 3  # of a sentence, either way
@@ -22,50 +22,7 @@ LEVEL_WORDS: dict[PathLevel, str] = {
     "package": "inside a package",
     "device": "on the device",
 }
-_PLURALS = {
-    "all_gather": "all-gathers",
-    "reduce_scatter": "reduce-scatters",
-    "all_reduce": "all-reduces",
-    "all_to_all": "all-to-alls",
-    "exchange": "exchanges of stages",
-    "matmul": "matrix products",
-    "attention": "attention",
-    "softmax": "softmax",
-    "norm": "norms",
-    "norm_sums": "sums of norms",
-    "rmsnorm": "norms (RMS)",
-    "rmsnorm_sums": "sums of norms (RMS)",
-    "rotary": "rotary embeddings",
-    "norm2": "norms of gradients",
-    "gelu": "GELU",
-    "swiglu": "SwiGLU",
-    "add": "additions",
-    "add_positions": "positions",
-    "accumulate": "accumulation of gradients",
-    "adam": "the optimizer (Adam)",
-    "lamb_update": "the optimizer (LAMB before its scale)",
-    "lamb": "the optimizer (LAMB)",
-    "ema": "moving averages of weights",
-    "hook": "hooks of the host",
-    "lookup": "embedding look-ups",
-    "scatter": "gradients of the embedding",
-    "cast": "casts",
-    "dropout": "dropout",
-    "loss": "the loss",
-    "loss_max": "maxima of the loss",
-    "loss_sums": "sums of the loss",
-    "loss_own": "logits of labels",
-    "loss_exp": "exponentials of the loss",
-    "loss_sum": "sums of exponentials",
-    "loss_online": "running sums of the loss",
-    "loss_pairs": "sums of the loss as m 2^n",
-    "merge": "merging of the loss",
-    "slice": "slicing",
-    "permute": "reordering",
-    "encode": "encoding",
-    "decode": "decoding",
-    "decode_sum": "decoding and adding",
-    **{kind.name: kind.words for kind in KINDS_OF_EXTRAS},
+_WORDS = {
     SLOWED: "compute slowed by what runs beside it",
     IDLE: "idle time",
     WAIT: "waits that no op explains",
@@ -161,7 +118,7 @@ def part_words(spent: Spent, kind: str, axes: tuple[str, ...], level: PathLevel)
 
 def op_words(kind: str, axes: tuple[str, ...], level: PathLevel) -> str:
     """Ops in plain words: `all-gathers over node × package × gcd (between nodes)`, `matrix products`."""
-    name = _PLURALS.get(kind, kind.replace("_", " "))
+    name = KINDS[kind].words if kind in KINDS else _WORDS.get(kind, kind)
     if level == "device":
         return name
     return f"{name} over {' × '.join(axes) or 'one rank'} ({LEVEL_WORDS[level]})"

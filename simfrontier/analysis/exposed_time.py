@@ -149,7 +149,7 @@ def _place(op: Op, step: SimulatedStep) -> int:
     """Where the op's time stands in the order; behind all, ops of the host, and pauses: nothing is
     spent on these."""
     if isinstance(op, Compute):
-        if op.kind == PAUSE:
+        if op.kind == PAUSE.name:
             return len(_ORDER)
         return {"compute": 0, "host": len(_ORDER)}.get(op.lane, len(_ORDER) - 1)
     return _ORDER.index(step.level(op))

@@ -8,13 +8,14 @@ from typing import Final
 from simfrontier.collectives import brought_bytes
 from simfrontier.records import dataclass
 from simfrontier.schedule import (
-    LOSS_KINDS,
-    LOSS_PARTS,
+    LOSS,
     Collective,
     CollectiveKind,
     Compute,
+    ModelKind,
     Op,
     Schedule,
+    kind_of,
     traffic_bytes,
 )
 from simfrontier.simulation import RoleView, SimulatedStep
@@ -100,7 +101,7 @@ def _of(step: SimulatedStep, view: RoleView, row: int) -> Softmaxes:
 
 def _of_loss(schedule: Schedule) -> frozenset[str]:
     """The tensors that hold what ranks say of their part of the loss."""
-    made = {ref.name for op in schedule.ops if op.kind in LOSS_PARTS for ref in op.writes}
+    made = {ref.name for op in schedule.ops if _is_of_loss(op) and op.kind != LOSS.name for ref in op.writes}
     values = {schedule.tensors[name].value for name in made}
     return frozenset(name for name, tensor in schedule.tensors.items() if tensor.value in values)
 
@@ -111,4 +112,9 @@ def _part(op: Op, of_loss: frozenset[str]) -> str:
         return "calls" if op.src[0].name in of_loss else ""
     if isinstance(op, Compute) and op.kind == "softmax":
         return "" if op.named.part else "scores"
-    return "loss" if op.kind == "merge" or op.kind in LOSS_KINDS else ""
+    return "loss" if op.kind == "merge" or _is_of_loss(op) else ""
+
+
+def _is_of_loss(op: Op) -> bool:
+    kind = kind_of(op)
+    return isinstance(kind, ModelKind) and kind.is_of_loss

@@ -11,19 +11,20 @@ from simfrontier.dtypes import DTYPE_BYTES
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine
 from simfrontier.records import dataclass
-from simfrontier.schedule import Collective, Compute, Mesh, Tensor
+from simfrontier.schedule import Collective, Compute, CopyKind, Mesh, Tensor, kind_of
 
 _WORD_BYTES: Final = 4  # speeds count uncompressed 32-bit values
 
 
 def coding_s(op: Compute, tensors: Mapping[str, Tensor], mesh: Mesh, machine: Machine) -> float:
-    """Seconds of arithmetic of an encode, decode or decode_sum on a typical device; 0 for other ops and plain casts.
+    """Seconds of arithmetic of what encodes or decodes on a typical device; 0 for other ops and plain casts.
 
     Assumed: a codec's kernel keeps all compute units busy, at the same speed for any message that is worth coding.
     """
-    if op.kind not in ("encode", "decode", "decode_sum"):
+    kind = kind_of(op)
+    if not isinstance(kind, CopyKind) or kind.coding not in ("encodes", "decodes"):
         return 0.0
-    encodes = op.kind == "encode"
+    encodes = kind.coding == "encodes"
     held = (tensors[ref.name] for ref in (op.writes if encodes else op.reads))
     coded = [(each.codec, each.local_elements(mesh)) for each in held if each.codec is not None]
     return sum([_WORD_BYTES * count * _per_byte_s(codec, encodes, machine) for codec, count in coded])

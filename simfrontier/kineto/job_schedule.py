@@ -88,12 +88,12 @@ class JobSchedule:
             if pauses[index]:
                 pause = MeasuredKernel(seconds=pauses[index])
                 paused[index] = len(ops)
-                ops.append(self._measured(PAUSE, f"{role} pause {index}", lane, pause, ()))
+                ops.append(self._measured(PAUSE.name, f"{role} pause {index}", lane, pause, ()))
             places.append(len(ops))
             token = self._next() if index in targets else None
             if kernel.call is None:
                 took, names[index] = _kernel(kernel), f"{role} {kernel.name} {index}"
-                ops.append(self._measured(MEASURED, names[index], lane, took, () if token is None else (token,)))
+                ops.append(self._measured(MEASURED.name, names[index], lane, took, () if token is None else (token,)))
             else:
                 op = self._call(program, index, kernel.call, token, counts)
                 ops.append(op)

@@ -97,7 +97,7 @@ def _with_ops(schedule: Schedule, changed: Callable[[Op], Op]) -> Schedule:
 def with_kernels(job: Job, factor: float) -> Job:
     """The job on devices whose kernels take so many times as long, and the same shares of memory and units meanwhile;
     pauses stay."""
-    measured = {op.name for op in job.schedule.ops if op.kind == MEASURED}
+    measured = {op.name for op in job.schedule.ops if op.kind == MEASURED.name}
     kernels = {
         name: MeasuredKernel(
             seconds=kernel.seconds * factor,

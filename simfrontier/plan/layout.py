@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from simfrontier.plan.plan import Plan
-from simfrontier.schedule import NOT_SUMS, Mesh, PartialOp, Placement, placements_of
+from simfrontier.schedule import Mesh, Placement, model_kind, placements_of
 from simfrontier.workload import LossMethod, MatmulLabels, Use, Value, Weight, Workload, WorkOp
 
 BATCH = "b"  # the label of samples; an op without it sees all of them
 Space = tuple[tuple[str, int], ...]  # labels of an op's iteration space and their sizes
-SUMS_BEFORE = ("add",)  # kinds of ops that may add up partial values first
 
 
 @dataclass
@@ -92,7 +91,7 @@ class CutLayout:
     def _as_given(self, op: WorkOp, dims: tuple[str, ...]) -> Placement:
         split = self.split(op)
         summed = set(op.matmul[3]) if op.matmul is not None else {label for _, label in split}
-        reduction: PartialOp = NOT_SUMS.get(op.kind, "sum")
+        reduction = model_kind(op.kind).reduction
         partial = tuple((axis, reduction) for axis, label in split if label in summed and label not in dims)
         return Placement(placements_of(dict(split), dims), frozenset(), partial).on(self.mesh)
 
@@ -146,5 +145,5 @@ class CutLayout:
             late = tuple(
                 name for name, _ in op.reads if name in made and made[name].partial and len(readers[name]) == 1
             )
-            if op.kind in SUMS_BEFORE and len(late) > 1 and len({made[name] for name in late}) == 1:
+            if model_kind(op.kind).adds_values and len(late) > 1 and len({made[name] for name in late}) == 1:
                 self.summed_late[op.name] = late

@@ -20,6 +20,7 @@ from .cost import (
 from .expansion import ExpandedProgram as ExpandedProgram, Lifetimes as Lifetimes, expand as expand
 from .finding import Finding as Finding, title_of as title_of
 from .ir import (
+    GRADIENT_ROLES as GRADIENT_ROLES,
     Call as Call,
     Collective as Collective,
     CollectiveKind as CollectiveKind,
@@ -35,22 +36,19 @@ from .ir import (
     TensorRole as TensorRole,
 )
 from .issuer import Issuer as Issuer
-from .kinds import (
-    GRADIENT_ROLES as GRADIENT_ROLES,
-    KINDS_OF_EXTRAS as KINDS_OF_EXTRAS,
-    LOSS_KINDS as LOSS_KINDS,
-    LOSS_PARTS as LOSS_PARTS,
-    MEASURED as MEASURED,
-    MEASURED_KINDS as MEASURED_KINDS,
-    MODEL_KINDS as MODEL_KINDS,
-    NOT_SUMS as NOT_SUMS,
-    PAUSE as PAUSE,
-    STEP_KINDS as STEP_KINDS,
-)
+from .kinds import KINDS as KINDS, is_work as is_work, kind_of as kind_of, model_kind as model_kind
+from .kinds.loss import LOSS as LOSS
+from .kinds.measured import MEASURED as MEASURED, PAUSE as PAUSE
 from .lifetime import Peak as Peak, lifetimes as lifetimes, peak_bytes as peak_bytes
 from .mesh import Mesh as Mesh
 from .names import buffer_name as buffer_name, gathered_name as gathered_name, value_name as value_name
-from .op_kind import ModelFacts as ModelFacts, OpKind as OpKind
+from .op_kind import (
+    CopyKind as CopyKind,
+    MeasuredKind as MeasuredKind,
+    ModelFacts as ModelFacts,
+    ModelKind as ModelKind,
+    WaitKind as WaitKind,
+)
 from .pieces import cut_label as cut_label, in_pieces as in_pieces
 from .placement import (
     REPLICATE as REPLICATE,
@@ -78,3 +76,9 @@ from .softmax import KERNELS as KERNELS, MemoryPasses as MemoryPasses
 from .stand_ins import Segment as Segment
 from .store import digest as digest, from_json as from_json, load as load, save as save, to_json as to_json
 from .sweep_calls import SweepCall as SweepCall, sweep as sweep
+from .traffic import (
+    Traffic as Traffic,
+    every_operand as every_operand,
+    picked_rows as picked_rows,
+    replaced_entries as replaced_entries,
+)

@@ -16,7 +16,8 @@ from itertools import count
 from simfrontier.records import dataclass
 from simfrontier.schedule.expansion import AbsoluteRefs, UnrolledProgram
 from simfrontier.schedule.ir import Collective, Compute, Exchange, Op, Ref, Role, Schedule, Tensor
-from simfrontier.schedule.kinds import ADD_KINDS, COPY_KINDS
+from simfrontier.schedule.kinds import is_copy, kind_of
+from simfrontier.schedule.op_kind import WaitKind
 from simfrontier.schedule.roles import sequence_of
 
 WORTH_IT = 3  # micro-batches of a step, the first of which often differs from the others
@@ -150,7 +151,7 @@ class _CallSplitter:
         """Whether an op may be of another micro-batch than its call: only moves may, as gradients are made, and states
         renewed, in the micro-batch of the call."""
         is_state = any(self.tensors[ref.name].role == "state" for refs in self.refs.relative(op) for ref in refs)
-        return not is_state and (not isinstance(op, Compute) or op.kind in MOVING_KINDS)
+        return not is_state and (not isinstance(op, Compute) or _moves(op))
 
     def _work(self, op: Op, micro: int) -> Hashable:
         """What an op does for a micro-batch, counted from there."""
@@ -164,9 +165,13 @@ class _CallSplitter:
 
 
 Operand = tuple[str, Ref]  # the field of an op, and what stands in it
-MOVING_KINDS = COPY_KINDS | ADD_KINDS | {"hook"}
 MOVES = {Compute: (("reads", "writes", "accumulates"),), Collective: (("src", "dst"),)}
 BOTH_WAYS = (("src", "dst"), ("back_src", "back_dst"))
+
+
+def _moves(op: Op) -> bool:
+    """Whether an op computes nothing."""
+    return is_copy(op) or isinstance(kind_of(op), WaitKind)
 
 
 def _strands(op: Op, tensors: Mapping[str, Tensor]) -> list[list[Operand]]:
@@ -181,7 +186,7 @@ def _strands(op: Op, tensors: Mapping[str, Tensor]) -> list[list[Operand]]:
             for name, refs in operands.items()
             if (others := [ref for ref in refs if tensors[ref.name].role != "token"])
         ]
-        if (isinstance(op, Compute) and op.kind not in MOVING_KINDS) or len({len(refs) for _, refs in sides}) > 1:
+        if (isinstance(op, Compute) and not _moves(op)) or len({len(refs) for _, refs in sides}) > 1:
             out.append([(name, ref) for name, refs in operands.items() for ref in refs])
             continue
         rows = zip(*(refs for _, refs in sides), strict=True)

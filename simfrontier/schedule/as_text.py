@@ -7,8 +7,7 @@ from collections.abc import Iterable
 
 from simfrontier.errors import InputError
 from simfrontier.schedule.algorithms import LIBRARY
-from simfrontier.schedule.ir import Collective, Compute, Exchange, Op, Piece, Ref, Role, Schedule, Tensor
-from simfrontier.schedule.kinds import LASTING_ROLES
+from simfrontier.schedule.ir import LASTING_ROLES, Collective, Compute, Exchange, Op, Piece, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.repeats import CallLoop, Item, RelativeCall, folded, num_steps, steps_of_calls
 from simfrontier.schedule.store import digest
 from simfrontier.units import written

@@ -8,8 +8,8 @@ from typing import Final
 from simfrontier.dtypes import INTEGERS, MOMENTS
 from simfrontier.schedule.check_operands import text_of
 from simfrontier.schedule.finding import Findings
-from simfrontier.schedule.ir import Collective, Op, Schedule, Tensor
-from simfrontier.schedule.kinds import ADD_KINDS, COPY_KINDS, GRADIENT_ROLES, LASTING_ROLES, MODEL_KINDS
+from simfrontier.schedule.ir import GRADIENT_ROLES, LASTING_ROLES, Collective, Op, Schedule, Tensor
+from simfrontier.schedule.kinds import is_copy, is_work, writes_mask
 
 FLEETING: Final = frozenset(
     {"encoded", "scalar", "update", "norms", "token", "gradient"}
@@ -30,8 +30,8 @@ def check_families(schedule: Schedule, findings: Findings) -> None:
             alike.setdefault(tensor.role, tensor.dtype)
     ops = schedule.distinct_ops()
     written = {ref.name for op in ops for ref in (*op.writes, *op.accumulates)}
-    masks = {op.writes[-1].name for op in ops if op.kind == "dropout" and len(op.writes) > 1}
-    computed = {ref.name for op in ops if op.kind in MODEL_KINDS for ref in op.writes}
+    masks = {op.writes[-1].name for op in ops if writes_mask(op)}
+    computed = {ref.name for op in ops if is_work(op) for ref in op.writes}
     for name, tensor in schedule.tensors.items():
         weight = tensor.weight
         faults = [
@@ -186,5 +186,5 @@ def _sources(op: Op, target: str) -> Iterator[str]:
     if isinstance(op, Collective):
         yield from (a.name for a, b in zip(op.src, op.dst, strict=False) if b.name == target)
     elif any(ref.name == target for ref in op.writes):
-        pairs = zip(op.reads, op.writes, strict=False) if op.kind in COPY_KINDS | ADD_KINDS else ()
+        pairs = zip(op.reads, op.writes, strict=False) if is_copy(op) else ()
         yield next((a.name for a, b in pairs if b.name == target), "")

@@ -12,31 +12,16 @@ from simfrontier.records import dataclass
 from simfrontier.schedule.check_work import Fault
 from simfrontier.schedule.finding import Findings, ranks_of_role
 from simfrontier.schedule.ir import Compute, Ref, Role, Schedule, Tensor
-from simfrontier.schedule.kinds import ADDED_KINDS, KINDS_OF_EXTRAS, LOSS_KINDS, MODEL_KINDS
+from simfrontier.schedule.kinds import is_work, model_kind
+from simfrontier.schedule.op_kind import ModelKind
 from simfrontier.schedule.reachable import reachable
 
-# what workloads name the ops after that make the gradients of another's operands
-OTHER_KIND: Final = {"lookup": "scatter"}  # kinds whose gradient is of another
-# these read a value and write its gradient
-ENDS: Final = frozenset({"loss"}) | {kind.name for kind in KINDS_OF_EXTRAS if kind.ends}
-OF_A_LOSS: Final = frozenset({"loss_online", "loss_pairs", "loss_sum", "loss_sums"})  # a loss reads all that these read
-WITH_SUMS: Final = frozenset(
-    {"norm", "norm_sums", "rmsnorm", "rmsnorm_sums"}
-)  # these add gradients that come by other paths
-SUMS: Final = frozenset({"add", "add_positions"})  # what makes the gradient of a sum that of each part
-GRADIENT_LAST: Final = frozenset({"scatter"})
-NEEDS_INPUT: Final = WITH_SUMS | {"attention", "gelu", "scatter", "swiglu"}  # and all that was read forward
-NEEDS_NOTHING: Final = frozenset({"add_positions", "rotary"})  # but gradients
-NEEDS_WEIGHT: Final = WITH_SUMS  # and the first weight
-NEEDS_RESULT: Final = frozenset({"attention", "softmax"})  # and what was made of it
 MAX_NAMED: Final = 6  # of ops that a finding lists
-# the gradient is made together with that of the product with the result
-FUSED: Final = frozenset(kind.name for kind in KINDS_OF_EXTRAS if kind.is_fused)
 
 
 def check_gradients(schedule: Schedule, findings: Findings) -> None:
     """Every op of the model that makes gradients."""
-    works = [op for op in schedule.distinct_ops() if isinstance(op, Compute) and op.kind in MODEL_KINDS]
+    works = [op for op in schedule.distinct_ops() if isinstance(op, Compute) and is_work(op)]
     largest = max((len(op.reads) + len(op.writes) + len(op.accumulates) for op in works), default=0)
     for limit, size in ((MODEL_OPS, len(works)), (MODEL_OPERANDS, largest)):
         if size > limit.most:
@@ -61,7 +46,7 @@ def _elsewhere(role: Role, tensors: Mapping[str, Tensor]) -> Iterator[tuple[str,
     backward: dict[str, tuple[str, Compute]] = {}
     for block, calls in blocks.items():
         for op in ops[block]:
-            if not isinstance(op, Compute) or op.kind not in MODEL_KINDS:
+            if not isinstance(op, Compute) or not is_work(op):
                 continue
             if source := _source(op):
                 backward[op.name] = (source, op)
@@ -93,7 +78,7 @@ class _Op:
     """An op by the values that it touches (`x.again` is `x`), without states and tokens."""
 
     name: str
-    kind: str
+    kind: ModelKind
     source: str  # the op that it is named after; empty in a forward pass
     is_sums: bool  # over features that ranks share, made before the op that they are named after
     reads: tuple[str, ...]
@@ -110,8 +95,8 @@ def _faults(ops: Sequence[_Op], tensors: Mapping[str, Tensor]) -> Iterator[tuple
     for op in ops:
         if op.source and op.source not in graph.forward:
             yield op.name, (f"an op {op.source}, of which this makes gradients", "none")
-        elif op.source and op.kind != "add":
-            is_fused = graph.forward[op.source].kind in FUSED
+        elif op.source and not op.kind.adds_values:
+            is_fused = graph.forward[op.source].kind.is_fused
             for fault in graph.faults_of_fused(op) if is_fused else graph.faults(op):
                 yield op.name, fault
     yield from graph.unlike()
@@ -120,13 +105,14 @@ def _faults(ops: Sequence[_Op], tensors: Mapping[str, Tensor]) -> Iterator[tuple
 
 
 def _named(op: Compute, tensors: Mapping[str, Tensor]) -> _Op:
+    kind = model_kind(op.kind)
     values = [ref for ref in op.reads if tensors[ref.name].role == "activation"]
     factors = [
-        ref.name for ref in op.reads if tensors[ref.name].role != "token" and not _is_bias(op, tensors[ref.name])
+        ref.name for ref in op.reads if tensors[ref.name].role != "token" and not _is_bias(kind, tensors[ref.name])
     ]
     return _Op(
         name=op.name,
-        kind=op.kind,
+        kind=kind,
         source=_source(op),
         is_sums=op.named.is_sums,
         reads=tuple(tensors[ref.name].value for ref in values),
@@ -138,8 +124,8 @@ def _named(op: Compute, tensors: Mapping[str, Tensor]) -> _Op:
     )
 
 
-def _is_bias(op: Compute, tensor: Tensor) -> bool:
-    return op.kind == "matmul" and tensor.role != "activation" and len(tensor.shape) == 1
+def _is_bias(kind: ModelKind, tensor: Tensor) -> bool:
+    return "factors" in kind.needs and tensor.role != "activation" and len(tensor.shape) == 1
 
 
 class _Graph:
@@ -162,11 +148,14 @@ class _Graph:
                 self.makers[value].append(op)
             for value in op.reads:
                 self.users[value].append(op)
-        sums = {value: [v for op in users if op.kind in SUMS for v in op.writes] for value, users in self.users.items()}
+        sums = {
+            value: [v for op in users if op.kind.sums_gradients for v in op.writes]
+            for value, users in self.users.items()
+        }
         self.summed = reachable(sums, self.bit)  # each value and the sums that it is a part of
-        self.inputs = {op.name: self._inputs(op) for op in self.forward.values() if op.kind in ENDS}
+        self.inputs = {op.name: self._inputs(op) for op in self.forward.values() if op.kind.ends}
         self.gradients = self._gradients()
-        backward = {op.source for op in ops if op.kind not in SUMS}
+        backward = {op.source for op in ops if not op.kind.sums_gradients}
         with_gradient = backward & self.forward.keys() | self.inputs.keys()
         read = {
             value: _any(self.bit_of_op[op.name] for op in users if op.name in with_gradient)
@@ -179,14 +168,14 @@ class _Graph:
         """The values that each value is a gradient of."""
         out: defaultdict[str, int] = defaultdict(int)
         for op in self.ops:
-            if op.kind in ENDS:
+            if op.kind.ends:
                 wrt = self.inputs.get(op.name, ())
             else:
-                wrt = self.forward[op.source].reads if op.source in self.forward and op.kind != "add" else ()
+                wrt = self.forward[op.source].reads if op.source in self.forward and not op.kind.adds_values else ()
             for value in op.writes:
                 out[value] |= _any(self.bit[each] for each in wrt)
         for op in self.ops:
-            for value in op.writes if op.kind == "add" else ():
+            for value in op.writes if op.kind.adds_values else ():
                 out[value] |= _any(out.get(part, 0) for part in op.reads)
         return {value: wrt for value, wrt in out.items() if wrt}
 
@@ -199,7 +188,7 @@ class _Graph:
             value = waiting.pop()
             if value not in known and value in self.tensors and self.tensors[value].shape in shapes:
                 known[value] = None
-                waiting += [each for op in self.makers[value] if op.kind in LOSS_KINDS for each in op.reads]
+                waiting += [each for op in self.makers[value] if op.kind.is_of_loss for each in op.reads]
         return tuple(known)
 
     def _gradient_paths(self) -> dict[str, int]:
@@ -210,7 +199,7 @@ class _Graph:
             for value in op.writes:
                 if value not in self.gradients:
                     continue
-                if op.kind == "add":
+                if op.kind.adds_values:
                     edges[value] += op.reads
                 elif op.source in self.forward:
                     own[value] |= self.bit_of_op[op.source]
@@ -236,12 +225,13 @@ class _Graph:
     def faults(self, op: _Op) -> Iterator[Fault]:
         """What is wrong with an op that makes gradients."""
         source = self.forward[op.source]
-        if op.kind not in (source.kind, OTHER_KIND.get(source.kind)) and not op.is_sums:
-            yield f"the kind of what it is the gradient of, {source.kind}", op.kind
+        kind = op.kind
+        if kind.name not in (source.kind.name, source.kind.gradient) and not op.is_sums:
+            yield f"the kind of what it is the gradient of, {source.kind.name}", kind.name
         gradients, other_ways, strange = self.parted(op)
         known = {*source.reads, *source.writes}
         strange += [each for each in op.reads if each not in self.gradients and each not in known]
-        strange += other_ways if op.kind not in WITH_SUMS else []
+        strange += [] if kind.adds_gradients else other_ways
         if strange:
             yield (
                 f"gradients of {_text(source.writes)}, and what {source.name} reads and makes",
@@ -257,15 +247,15 @@ class _Graph:
             )
             return
         read, operands = {*op.reads, *op.weights}, {*source.reads, *source.writes, *source.weights}
-        if op.kind in NEEDS_INPUT and not read.issuperset(source.reads):
+        if "operands" in kind.needs and not read.issuperset(source.reads):
             yield f"all that {source.name} reads, {_text(source.reads)}", _text(op.reads)
-        elif op.kind in NEEDS_WEIGHT and not {*source.weights[:1]} <= read:
+        elif "weight" in kind.needs and not {*source.weights[:1]} <= read:
             yield f"{source.weights[0]}, which {source.name} reads", _text(op.reads)
-        elif op.kind in NEEDS_RESULT and not read.issuperset(source.writes):
+        elif "results" in kind.needs and not read.issuperset(source.writes):
             yield f"all that {source.name} makes, {_text(source.writes)}", _text(op.reads)
-        elif op.kind == "matmul":
+        elif "factors" in kind.needs:
             yield from self._factors(op, source, gradients)
-        elif op.kind not in ADDED_KINDS | NEEDS_NOTHING and not read & operands:
+        elif "any" in kind.needs and not read & operands:
             yield (
                 f"one of {_text(sorted(operands))}, which {source.name} reads or makes",
                 _text(op.reads),
@@ -275,8 +265,10 @@ class _Graph:
             yield f"{_text(gradients)} side by side", _text(op.reads)
         elif (order := [self._place(value, source) for value in gradients]) != sorted(order):
             yield f"gradients in the order of {_text(source.writes)}", _text(gradients)
-        elif op.kind != "matmul" and places[0] != (len(op.reads) - len(gradients) if op.kind in GRADIENT_LAST else 0):
-            yield f"{_text(gradients)} {'last' if op.kind in GRADIENT_LAST else 'first'}", _text(op.reads)
+        elif "factors" not in kind.needs and places[0] != (
+            len(op.reads) - len(gradients) if kind.gradients_last else 0
+        ):
+            yield f"{_text(gradients)} {'last' if kind.gradients_last else 'first'}", _text(op.reads)
 
     def _ops_text(self, ops: int) -> str:
         """The first of some ops by name, and how many more there are."""
@@ -295,7 +287,7 @@ class _Graph:
         """A loss reads first what it makes a gradient of, and all that its other ops need."""
         for op in self.ops:
             inputs = self.inputs.get(op.name, ())
-            if op.kind not in ENDS or op.source:
+            if not op.kind.ends or op.source:
                 continue
             if not op.reads or op.reads[0] not in inputs:
                 yield (
@@ -307,7 +299,7 @@ class _Graph:
                 )
             for other in {each.name: each for value in op.reads for each in self.makers[value]}.values():
                 lacking = [value for value in other.reads if value not in op.reads]
-                if lacking and other.kind in OF_A_LOSS:
+                if lacking and other.kind.is_shared:
                     yield op.name, (f"{_text(lacking)}, which {other.name} reads", _text(op.reads))
 
     def _factors(self, op: _Op, source: _Op, gradients: list[str]) -> Iterator[Fault]:
@@ -359,7 +351,7 @@ class _Graph:
         """All ops that make gradients of one op read the same gradients, in the same order."""
         first: dict[str, tuple[str, list[Ref]]] = {}
         for op in self.ops:
-            if op.source not in self.forward or op.kind == "add":
+            if op.source not in self.forward or op.kind.adds_values:
                 continue
             gradients = set(self.parted(op)[0])
             read = [ref for ref in op.read_refs if ref.name in gradients]

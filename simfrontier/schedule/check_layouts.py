@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from simfrontier.schedule.finding import Findings
 from simfrontier.schedule.ir import Collective, Compute, Schedule, Tensor
-from simfrontier.schedule.kinds import ADD_KINDS, COPY_KINDS
+from simfrontier.schedule.kinds import is_copy
 from simfrontier.schedule.mesh import Mesh
 
 Order = tuple[str, ...]  # axes that are digits of a flat index, the first slowest
@@ -30,7 +30,7 @@ def check_layouts(schedule: Schedule, findings: Findings) -> None:
     if not turned:
         return
     for op in ops:
-        if not isinstance(op, Compute) or op.kind in COPY_KINDS | ADD_KINDS:
+        if not isinstance(op, Compute) or is_copy(op):
             continue
         for ref in (*op.reads, *op.writes, *op.accumulates):
             if ref.name in turned:

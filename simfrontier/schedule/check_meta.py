@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from simfrontier.extras import added
 from simfrontier.schedule.finding import Findings
 from simfrontier.schedule.ir import Call, Compute, Op, Ref, Schedule
-from simfrontier.schedule.kinds import WEIGHT_KINDS
-from simfrontier.schedule.op_kind import ModelFacts
+from simfrontier.schedule.kinds import kind_of, renews_weights
+from simfrontier.schedule.op_kind import ModelFacts, NormKind
 
 
 def check_meta(schedule: Schedule, findings: Findings) -> None:
     """Of a training step: `num_layers` and `grad_accum` are those of its calls, `clip` that of its norms, `optimizer`
     that of its steps, and every axis divides something."""
-    if not any(op.kind in WEIGHT_KINDS for op in schedule.distinct_ops()):
+    if not any(renews_weights(op) for op in schedule.distinct_ops()):
         return
     layers, micros = _counted(schedule)
     for name, counted in (("num_layers", layers), ("grad_accum", micros)):
@@ -75,7 +75,7 @@ def _refs(op: Op) -> tuple[Ref, ...]:
 
 def _clip(schedule: Schedule) -> Iterator[tuple[str, str]]:
     """Gradients are clipped by their own norms where no norm is of two of them, as `clip` says."""
-    norms = [op for op in schedule.distinct_ops() if op.kind == "norm2"]
+    norms = [op for op in schedule.distinct_ops() if isinstance(kind_of(op), NormKind)]
     singly = bool(norms) and all(len(op.reads) == 1 and op.writes for op in norms)
     text = schedule.meta.get("clip")
     if singly and text != "each":
@@ -86,7 +86,7 @@ def _clip(schedule: Schedule) -> Iterator[tuple[str, str]]:
 
 def _optimizer(schedule: Schedule) -> Iterator[tuple[str, str]]:
     """Weights are stepped by Adam where nothing is said, else by what `optimizer` says."""
-    kinds = {op.kind for op in schedule.distinct_ops()} & WEIGHT_KINDS
+    kinds = {op.kind for op in schedule.distinct_ops() if renews_weights(op)}
     text = schedule.meta.get("optimizer", "adam")
     if kinds != {text}:
         yield "optimizer", " and ".join(sorted(kinds)) + ", as its steps are"

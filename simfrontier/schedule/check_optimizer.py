@@ -5,52 +5,26 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Final
 
 from simfrontier.schedule.check_moves import MoveRules
 from simfrontier.schedule.check_operands import Report, text_of
 from simfrontier.schedule.ir import Compute, Ref, Schedule, Tensor, TensorRole
-from simfrontier.schedule.kinds import GRADIENT_ROLES
+from simfrontier.schedule.kinds import kind_of
+from simfrontier.schedule.op_kind import NormKind, StepKind
 from simfrontier.schedule.placement import Placement, partial
 from simfrontier.schedule.roles import axis_of_roles
 
 Fault = tuple[str, str]  # what was expected, what was found
 
 
-class _OfWeight(NamedTuple):
-    """What an op reads, or writes, of each weight: one tensor with a role of `one_of` (`title`), and one with each role
-    of `states`."""
-
-    one_of: frozenset[TensorRole]
-    title: str
-    states: tuple[TensorRole, ...]
-
-
-_GRADIENT: Final = frozenset(GRADIENT_ROLES)
-_NEW: Final[frozenset[TensorRole]] = frozenset({"weight", "gradient"})  # the weight, or what becomes of it
-_UPDATE: Final[frozenset[TensorRole]] = frozenset({"update"})
-_READS: Final = {
-    "adam": _OfWeight(_GRADIENT, "a gradient", ("master", "optimizer")),
-    "lamb_update": _OfWeight(_GRADIENT, "a gradient", ("master", "optimizer")),
-    "lamb": _OfWeight(_UPDATE, "an update", ("master", "norms")),
-}
-_WRITES: Final = {
-    "adam": _OfWeight(_NEW, "a weight", ("master", "optimizer")),
-    "lamb_update": _OfWeight(_UPDATE, "an update", ("norms", "optimizer")),
-    "lamb": _OfWeight(_NEW, "a weight", ("master",)),
-}
-_STEPPED: Final[dict[str, tuple[TensorRole, ...]]] = {  # states that an op reads and writes
-    "adam": ("optimizer", "master"),
-    "lamb_update": ("optimizer",),
-    "lamb": ("master",),
-}
 _WORDS: Final[dict[TensorRole, str]] = {"master": "master", "optimizer": "optimizer state", "norms": "norms"}
 
 
-def roles_of_step(op: Compute, tensors: Mapping[str, Tensor]) -> Iterator[Fault]:
+def roles_of_step(op: Compute, kind: StepKind, tensors: Mapping[str, Tensor]) -> Iterator[Fault]:
     """Of every weight an op of the optimizer reads and writes what its kind does, once each; all else that it reads are
     values of the whole step."""
-    for access, wanted in (("read", _READS[op.kind]), ("written", _WRITES[op.kind])):
+    for access, wanted in (("read", kind.reads), ("written", kind.writes)):
         held: dict[tuple[str, int], list[TensorRole]] = {}
         for ref in op.reads if access == "read" else op.writes:
             tensor = tensors[ref.name]
@@ -82,7 +56,7 @@ class OptimizerRules(MoveRules):
         super().__init__(schedule)
         self.scalars: list[Ref] | None = None  # those that the first op of its kind reads
 
-    def norm2(self, op: Compute, report: Report) -> None:
+    def norm(self, op: Compute, report: Report) -> None:
         """Squares of reduced gradients: the sum is partial over all axes that divide what the norm counts.
 
         Where something is sharded or there are several roles, it may be partial over more (each weight then counts on
@@ -106,7 +80,7 @@ class OptimizerRules(MoveRules):
         """Of the norm of the schedule: the axes that divide it, whether it may be partial over no others, and the first
         tensor that takes it."""
         roles = self.schedule.roles
-        ops = [op for op in self.schedule.ops if op.kind == "norm2"]
+        ops = [op for op in self.schedule.ops if isinstance(kind_of(op), NormKind)]
         held = [self.of[ref.name].placement for op in ops for ref in op.reads if ref.name in self.of]
         over = frozenset(axis for p in held for axis in _dividing(p))
         axis = axis_of_roles(self.schedule)
@@ -115,23 +89,23 @@ class OptimizerRules(MoveRules):
         exactly = len(roles) == 1 and not any(p.shards for p in held)
         return over, exactly, next((ref.name for op in ops for ref in op.accumulates if ref.name in self.of), "")
 
-    def step(self, op: Compute, report: Report) -> None:
+    def step(self, op: Compute, kind: StepKind, report: Report) -> None:
         """Per weight: all that is read and written of it lies like its master, and is of one layer; states are read and
         written; the norms that LAMB takes are partial over what divides the master, and whole when it scales by
         them."""
         for expected, got in (
-            *roles_of_step(op, self.schedule.tensors),
+            *roles_of_step(op, kind, self.schedule.tensors),
             *size_of_step(op, self.schedule.tensors),
         ):
             report("facts", expected, got)
-        if op.kind != "lamb":
+        if kind.reads_gradients:
             self._same_scalars(op, report)
         for ref in op.reads:
             if self.of[ref.name].weight is None:
                 self.placed(ref.name, Placement(), report, " (a value for all ranks)")
         one_way = set(op.reads) ^ set(op.writes)
         for ref in (*op.reads, *op.writes):
-            if ref in one_way and self.of[ref.name].tensor.role in _STEPPED[op.kind]:
+            if ref in one_way and self.of[ref.name].tensor.role in kind.renewed:
                 did, not_done = ("read", "not written") if ref in op.reads else ("written", "not read")
                 report("references", f"{ref.name} read and written by the {op.kind}", f"{did}, {not_done}")
         masters = {(self.of[r.name].weight, r.layer): r for r in op.reads if self.of[r.name].tensor.role == "master"}
@@ -141,7 +115,7 @@ class OptimizerRules(MoveRules):
                 wanted = f"the master of {self.of[ref.name].weight}, read by the same {op.kind}"
                 report("references", wanted, f"only {ref.name}")
             elif self.of[ref.name].tensor.role == "norms":
-                self._norms(op, ref, master, report)
+                self._norms(kind, ref, master, report)
             elif self.of[ref.name].placement.partial:
                 self._reduced(ref.name, report)
             else:
@@ -156,15 +130,15 @@ class OptimizerRules(MoveRules):
             wanted, got = (", ".join(ref.name for ref in each) or "none" for each in (self.scalars, scalars))
             report("facts", f"{wanted} read, as by the other {op.kind}s", got)
 
-    def _norms(self, op: Compute, ref: Ref, master: Ref, report: Report) -> None:
+    def _norms(self, kind: StepKind, ref: Ref, master: Ref, report: Report) -> None:
         """Of a rank's own share where they are taken, of the whole tensor where they are used."""
-        if op.kind == "lamb":
+        if not kind.reads_gradients:
             self.placed(ref.name, Placement(), report, f" (the norms of all of {master.name})")
             return
         over = partial(_dividing(self.of[master.name].placement)).on(self.mesh)
         self.placed(ref.name, over, report, f" (the axes that divide {master.name})")
 
-    def ema(self, op: Compute, report: Report) -> None:
+    def average(self, op: Compute, report: Report) -> None:
         """A state becomes a moving average of a weight, which lies alike."""
         if len(op.reads) != 2 or op.writes != op.reads[1:] or self.of[op.reads[1].name].tensor.role != "state":
             got = f"reads {text_of(op.reads)}, writes {text_of(op.writes)}"

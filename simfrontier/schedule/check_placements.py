@@ -12,8 +12,9 @@ from simfrontier.schedule.check_optimizer import OptimizerRules
 from simfrontier.schedule.check_roles import roles_of_work
 from simfrontier.schedule.check_work import OpsByName, Stated, faults_of_work
 from simfrontier.schedule.finding import Findings, Rule, ranks_of, ranks_of_role, title_of
-from simfrontier.schedule.ir import Call, Collective, Compute, Exchange, Op, Ref, Role, Schedule, Tensor
-from simfrontier.schedule.kinds import ADD_KINDS, COPY_KINDS, MODEL_KINDS, MOMENT_KINDS, NOT_SUMS, WEIGHT_KINDS
+from simfrontier.schedule.ir import Call, Collective, Compute, Exchange, Op, Role, Schedule, Tensor
+from simfrontier.schedule.kinds import is_work, kind_of
+from simfrontier.schedule.op_kind import AverageKind, CopyKind, ModelKind, NormKind, StepKind, WaitKind
 from simfrontier.schedule.placement import PartialOp, Placement, placements_of
 from simfrontier.schedule.roles import fault_of_end, fault_of_exchange
 
@@ -98,20 +99,19 @@ def _check_op(rules: _Rules, op: Op, call: Call, role: Role, findings: Findings)
         rules.exchange(op, report)
         return
     rules.work(op, report)
-    if op.kind in COPY_KINDS:
-        rules.copying(op, op.writes, report)
-    elif op.kind in ADD_KINDS:
-        rules.copying(op, (*op.writes, *op.accumulates), report)
-    elif op.kind == "norm2":
-        rules.norm2(op, report)
-    elif op.kind in MOMENT_KINDS | WEIGHT_KINDS:
-        rules.step(op, report)
-    elif op.kind == "ema":
-        rules.ema(op, report)
-    elif op.kind == "hook":
-        rules.hook(op, report)
-    else:
-        rules.model(op, report)
+    match kind_of(op):
+        case CopyKind() as kind:
+            rules.copying(op, kind, report)
+        case NormKind():
+            rules.norm(op, report)
+        case StepKind() as kind:
+            rules.step(op, kind, report)
+        case AverageKind():
+            rules.average(op, report)
+        case WaitKind():
+            rules.wait(op, report)
+        case ModelKind() as kind:
+            rules.model(op, kind, report)
 
 
 class _Rules(OptimizerRules):
@@ -124,39 +124,44 @@ class _Rules(OptimizerRules):
     def work(self, op: Compute, report: Report) -> None:
         """The sizes, flops and operands of an op, and those of the others of its name."""
         faults = [*faults_of_work(op, self.schedule.tensors, Stated.of(self.schedule.meta))]
-        if op.kind in MODEL_KINDS:
+        if is_work(op):
             faults += [*roles_of_work(op, self.schedule.tensors), *self.names.faults(op)]
         for expected, got in faults:
             report("facts", expected, got)
 
-    def copying(self, op: Compute, dst: tuple[Ref, ...], report: Report) -> None:
-        """encode, decode, decode_sum, slice, permute, merge, accumulate: one tensor in another form."""
-        if op.kind in COPY_KINDS and op.accumulates:
+    def copying(self, op: Compute, kind: CopyKind, report: Report) -> None:
+        """One tensor in another form."""
+        if op.accumulates and not kind.adds:
             report("references", f"a {op.kind} that accumulates nothing", op.accumulates[0].name)
-        if op.kind == "accumulate" and op.writes:
-            report("references", "an accumulate that writes nothing", op.writes[0].name)
+        if op.writes and kind.coding == "plain":
+            report("references", f"an {op.kind} that writes nothing", op.writes[0].name)
+        dst = (*op.writes, *op.accumulates) if kind.adds else op.writes
         for a, b in self.pairs(op, op.reads, dst, report):
             src, end = self.of[a.name], self.of[b.name]
-            if op.kind in ("slice", "encode"):
+            if kind.narrows:
                 self._sliced(a.name, b.name, report)
             else:
                 self.placed(b.name, src.placement, report, f" like {a.name}")
-            if op.kind == "encode" and end.tensor.codec is None:
-                report("placements", f"{b.name} coded", coded_text(None))
-            if op.kind in ("decode", "decode_sum"):
-                if src.tensor.codec is None:
-                    report("placements", f"{a.name} coded", coded_text(None))
-                self.coded(b.name, None, report)
-            if op.kind in ("slice", "permute", "merge"):
-                self.coded(b.name, src.tensor.codec, report)
-            if op.kind == "accumulate":
-                self.coded(a.name, None, report)
-                self.coded(b.name, None, report)
-            if op.kind in ("decode_sum", "merge") and not src.stacked:
-                report("placements", f"{a.name} stacked: contributions side by side", stacked_text(()))
-            if op.kind not in ("decode_sum", "merge"):
+            match kind.coding:
+                case "encodes":
+                    self._is_coded(b.name, end.tensor, report)
+                case "decodes":
+                    self._is_coded(a.name, src.tensor, report)
+                    self.coded(b.name, None, report)
+                case "keeps":
+                    self.coded(b.name, src.tensor.codec, report)
+                case "plain":
+                    self.coded(a.name, None, report)
+                    self.coded(b.name, None, report)
+            if not kind.combines:
                 self.stacked(a.name, (), report)
+            elif not src.stacked:
+                report("placements", f"{a.name} stacked: contributions side by side", stacked_text(()))
             self.stacked(b.name, (), report)
+
+    def _is_coded(self, name: str, tensor: Tensor, report: Report) -> None:
+        if tensor.codec is None:
+            report("placements", f"{name} coded", coded_text(None))
 
     def _sliced(self, src: str, dst: str, report: Report) -> None:
         """A slice may shard or flatten further over axes that replicate, and do nothing else."""
@@ -168,14 +173,14 @@ class _Rules(OptimizerRules):
         ):
             report("placements", f"{dst} as a local slice of {src} [{before}]", f"[{after}]")
 
-    def hook(self, op: Compute, report: Report) -> None:
+    def wait(self, op: Compute, report: Report) -> None:
         for ref in op.reads:
             if op.lane == "host" and self.of[ref.name].tensor.role != "token":
                 report("references", "a hook of the host that waits for tokens only", ref.name)
         for ref in (*op.writes, *op.accumulates):
             report("references", "a hook that writes nothing", ref.name)
 
-    def model(self, op: Compute, report: Report) -> None:
+    def model(self, op: Compute, kind: ModelKind, report: Report) -> None:
         """Work of the model: the axes that cut its iteration space give the placement of every operand."""
         labels = dict(op.iteration)
         split = {axis: label for axis, label in op.split if label in labels and self.mesh[axis] > 1}
@@ -184,8 +189,7 @@ class _Rules(OptimizerRules):
             if labels[label] % math.prod(self.mesh[axis] for axis in over):
                 report("placements", f"a size of {label} that divides over {'+'.join(over)}", str(labels[label]))
         self._one_micro_batch(op, report)
-        reduction: PartialOp = NOT_SUMS.get(op.kind, "sum")
-        still = self._partial_sums(op) if op.kind == "add" else ()
+        still = self._partial_sums(op) if kind.adds_values else ()
         # a product sums over its k alone: a bias's gradient lacks the labels of the weight's inputs, but sums over none
         summing = set(op.matmul[3]) if op.matmul is not None else set(labels)
         for ref in self.without_tokens(op.reads):
@@ -197,7 +201,7 @@ class _Rules(OptimizerRules):
             dims = self.of[ref.name].tensor.dims
             # a state is the same on all ranks: what makes it is cut along nothing that it has not
             within = set(labels) if self.of[ref.name].tensor.role == "state" else summing
-            summed = [(axis, reduction) for axis, label in split.items() if label in within and label not in dims]
+            summed = [(axis, kind.reduction) for axis, label in split.items() if label in within and label not in dims]
             combined = Placement(partial=tuple(summed))
             wanted = replace(combined.on(self.mesh), shards=placements_of(split, dims))
             wanted = replace(wanted, partial=still) if still else wanted

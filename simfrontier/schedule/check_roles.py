@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from simfrontier.schedule.ir import Compute, Ref, Tensor
-from simfrontier.schedule.kinds import GRADIENT_ROLES
+from simfrontier.schedule.ir import GRADIENT_ROLES, Compute, Ref, Tensor
+from simfrontier.schedule.kinds import KINDS
+from simfrontier.schedule.op_kind import CallKind, CopyKind
 
 Fault = tuple[str, str]  # what was expected, what was found
 
@@ -35,7 +36,8 @@ def roles_of_work(op: Compute, tensors: Mapping[str, Tensor]) -> Iterator[Fault]
 
 def roles_of_pair(kind: str, src: Tensor, dst: Tensor, weight: str | None) -> Iterator[Fault]:
     """The roles that a collective, an exchange or a local move may read and write."""
-    sums = kind in ("all_reduce", "reduce_scatter", "accumulate", "decode_sum")
+    known = KINDS[kind]
+    sums = known.sums if isinstance(known, CallKind) else isinstance(known, CopyKind) and known.adds
     allowed = (_SUMS if sums else _GIVES) if weight is not None else {src.role, "encoded"}
     if src.role == "norms" and sums:  # of a weight and its update, over all ranks that have parts of them
         allowed = frozenset({"norms"})

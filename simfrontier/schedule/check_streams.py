@@ -9,17 +9,13 @@ from simfrontier.opnames import in_streams
 from simfrontier.schedule.check_work import Fault
 from simfrontier.schedule.finding import Findings
 from simfrontier.schedule.ir import Compute, Schedule, Tensor
-from simfrontier.schedule.kinds import MODEL_KINDS
-
-SAME = frozenset(
-    {"matmul", "norm", "rmsnorm"}
-)  # kinds that read the same in all streams; heads end in units of other values
+from simfrontier.schedule.kinds import is_work, model_kind
 
 
 def check_streams(schedule: Schedule, findings: Findings) -> None:
     """A value is computed again by ops of the same name; ops of two streams take the values of both in one order; parts
     of what an op makes are read in the order in which it makes them."""
-    ops = [op for op in schedule.distinct_ops() if isinstance(op, Compute) and op.kind in MODEL_KINDS]
+    ops = [op for op in schedule.distinct_ops() if isinstance(op, Compute) and is_work(op)]
     for op, (expected, got) in (each for rule in (_again, _streams, _parts) for each in rule(ops, schedule.tensors)):
         findings.add("facts", f"{op.kind} {op.name}", "all ranks", expected, got)
 
@@ -48,7 +44,7 @@ def _streams(ops: Sequence[Compute], tensors: Mapping[str, Tensor]) -> Iterator[
             values = [tensors[ref.name] for ref in refs if tensors[ref.name].role == "activation"]
             names = _names(values, op.named.streams[0])
             first_names = first.setdefault((rest, access), names)
-            is_whole = op.kind in SAME and len(names) == len(first_names)
+            is_whole = model_kind(op.kind).is_alike and len(names) == len(first_names)
             both = {*names, *first_names} if is_whole else {*names} & {*first_names}
             expected, got = ([name for name in each if name in both] for each in (first_names, names))
             if got != expected:

@@ -8,7 +8,7 @@ from typing import Final
 from simfrontier.schedule.expansion import UnrolledProgram
 from simfrontier.schedule.finding import Findings, ranks_of, ref_text, title_of
 from simfrontier.schedule.ir import Op, Ref, Role, Schedule
-from simfrontier.schedule.kinds import WEIGHT_KINDS
+from simfrontier.schedule.kinds import renews_weights, writes_mask
 
 READ: Final = "read by an op later"
 
@@ -18,7 +18,7 @@ def check_unread(schedule: Schedule, programs: list[tuple[Role, UnrolledProgram]
     value, which the backward pass may need, is never written again.
     Tokens may be written for whoever asks; what a layer that is computed again passes on is left, and the mask of a
     dropout that is."""
-    if not any(op.kind in WEIGHT_KINDS for op in schedule.distinct_ops()):
+    if not any(renews_weights(op) for op in schedule.distinct_ops()):
         return
     tensors = schedule.tensors
     watched = {name for name, tensor in tensors.items() if not tensor.persistent and tensor.role != "token"}
@@ -31,7 +31,7 @@ def check_unread(schedule: Schedule, programs: list[tuple[Role, UnrolledProgram]
         for index in range(program.num_ops):
             for ref in program.reads[index]:
                 waiting.pop(ref, None)
-            masks = program.writes[index][1:] if program.ops[index].kind == "dropout" else ()
+            masks = program.writes[index][1:] if writes_mask(program.ops[index]) else ()
             for ref in program.writes[index]:
                 if ref.name in values:
                     if ref in written:

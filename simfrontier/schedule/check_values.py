@@ -18,12 +18,12 @@ from simfrontier.schedule.check_references import explain_unwritten
 from simfrontier.schedule.check_sums import ContributionRecord, Home
 from simfrontier.schedule.expansion import UnrolledProgram
 from simfrontier.schedule.finding import Findings, Rule, ref_text
-from simfrontier.schedule.ir import Collective, Exchange, Op, Ref, Role, Schedule
-from simfrontier.schedule.kinds import ADD_KINDS, COPY_KINDS, GRADIENT_ROLES, MOMENT_KINDS, WEIGHT_KINDS
+from simfrontier.schedule.ir import GRADIENT_ROLES, Collective, Exchange, Op, Ref, Role, Schedule
+from simfrontier.schedule.kinds import kind_of
+from simfrontier.schedule.op_kind import AverageKind, CopyKind, NormKind, StepKind
 from simfrontier.schedule.roles import members_of, sequence_of
 
 WEIGHTS: Final = ("weight", "copy", "gathered")  # roles of tensors that a pass computes with
-OPTIMIZER_KINDS: Final = MOMENT_KINDS | WEIGHT_KINDS | {"norm2", "ema"}
 PREVIOUS_STEP: Final = -1  # the version of a copy that was written in the step before
 
 
@@ -105,7 +105,7 @@ class _Walk:
                 for at in form.grown:
                     self._contribute(index, adds[at])
                     self._add(index, adds[at], (base + index,))
-            elif form.does == "norm2":
+            elif form.does == "norm":
                 values.update(dict.fromkeys(writes))  # a token
                 for ref in reads:
                     self._use(index, ref)
@@ -113,13 +113,13 @@ class _Walk:
                     if ref not in values:
                         self._begin(index, ref, adding=True)
                     self._add(index, ref, (base + index,))
-            elif form.does == "adam":
+            elif form.does == "both":
                 self._step(index, self._with_gradients(index))
-            elif form.does == "lamb_update":
+            elif form.does == "update":
                 self._update(index)
-            elif form.does == "lamb":
+            elif form.does == "apply":
                 self._step(index, self._with_updates(index))
-            elif form.does == "ema":
+            elif form.does == "average":
                 self._is_stepped(index, reads[0])
             elif form.does == "exchange":
                 yield from self._exchange(index, op)
@@ -134,14 +134,16 @@ class _Walk:
         if isinstance(op, Collective):
             reduces = op.kind in ("all_reduce", "reduce_scatter") and members_of(op, self.contributions.schedule)
             return _OpPattern("reduce" if reduces else "copy", pairs=tuple((i, i) for i in range(len(op.dst))))
-        if op.kind in COPY_KINDS:
-            return _OpPattern("copy", pairs=self._zipped(op.reads, op.writes))
-        if op.kind in ADD_KINDS:
-            return _OpPattern(
-                "copy", pairs=self._zipped(op.reads, op.writes), added=self._zipped(op.reads, op.accumulates)
-            )
-        if op.kind in OPTIMIZER_KINDS:
-            return _OpPattern(op.kind)
+        kind = kind_of(op)
+        if isinstance(kind, CopyKind):
+            added = self._zipped(op.reads, op.accumulates) if kind.adds else ()
+            return _OpPattern("copy", pairs=self._zipped(op.reads, op.writes), added=added)
+        if isinstance(kind, NormKind):
+            return _OpPattern("norm")
+        if isinstance(kind, StepKind):
+            return _OpPattern(kind.does)
+        if isinstance(kind, AverageKind):
+            return _OpPattern("average")
         return _OpPattern(
             "work",
             fresh=tuple(i for i, ref in enumerate(op.reads) if self.tensors[ref.name].weight is not None),

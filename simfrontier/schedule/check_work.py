@@ -11,16 +11,10 @@ from typing import Any, Final
 from simfrontier.dtypes import INTEGERS
 from simfrontier.records import dataclass
 from simfrontier.schedule.ir import Compute, Ref, Tensor
-from simfrontier.schedule.kinds import ADDED_KINDS, KINDS_OF_EXTRAS, LOSS_KINDS, MODEL_KINDS
+from simfrontier.schedule.kinds import kind_of
+from simfrontier.schedule.op_kind import ModelKind, WaitKind
 
 Fault = tuple[str, str]  # what was expected, what was found
-
-GATED: Final = frozenset({"swiglu"})  # read gate and up side by side: twice the features that they make
-PRODUCTS: Final = {1: 2, 3: 5}  # of fused attention, by what it writes: forward, and backward with the scores again
-# what these write has labels of its own: moments and sums
-OWN_LABELS: Final = frozenset({"loss_online", "loss_pairs", "loss_sums", "norm_sums", "rmsnorm_sums"}) | {
-    kind.name for kind in KINDS_OF_EXTRAS if kind.has_own_labels
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,32 +45,35 @@ NOTHING_STATED: Final = Stated()
 
 def faults_of_work(op: Compute, tensors: Mapping[str, Tensor], stated: Stated = NOTHING_STATED) -> Iterator[Fault]:
     """What is wrong with an op's sizes and operands, by itself and by what the schedule states."""
-    if op.kind not in MODEL_KINDS and (op.flops or op.matmul):
+    kind = kind_of(op)
+    if not isinstance(kind, ModelKind) and (op.flops or op.matmul):
         yield f"a {op.kind} of 0 flops, without a product", str(op.flops)
-    if op.kind == "hook":
+    if isinstance(kind, WaitKind):
         return
     made_refs = [ref for ref in (*op.writes, *op.accumulates) if tensors[ref.name].role != "token"]
     read_refs = [ref for ref in op.reads if tensors[ref.name].role != "token"]
-    is_model = op.kind in MODEL_KINDS
-    for refs, did in ((made_refs, "writes"), (read_refs if is_model else [], "reads")):
+    for refs, did in ((made_refs, "writes"), (read_refs if isinstance(kind, ModelKind) else [], "reads")):
         for ref, times in Counter(refs).items():
             if times > 1:
                 yield f"{ref.name} once among what it {did}", f"{times} times"
     if not read_refs or not made_refs:
         yield f"a {op.kind} that reads and writes tensors", f"{len(read_refs)} read, {len(made_refs)} written"
         return
-    if not is_model:
+    if not isinstance(kind, ModelKind):
         return
     read, made = [tensors[ref.name] for ref in read_refs], [tensors[ref.name] for ref in made_refs]
-    if op.kind in ("lookup", "scatter") and read[0].dtype not in INTEGERS:
+    if kind.reads_indices and read[0].dtype not in INTEGERS:
         yield f"whole numbers first, of type {' or '.join(sorted(INTEGERS))}", f"{read[0].name} as {read[0].dtype}"
     unlike = next((tensor for tensor in (*read, *made) if tensor.dims != read[0].dims), None)
-    if op.kind == "add" and unlike is not None:
-        yield f"an add of values with the labels {', '.join(read[0].dims)}", f"{unlike.name}: {', '.join(unlike.dims)}"
+    if kind.adds_values and unlike is not None:
+        yield (
+            f"an {op.kind} of values with the labels {', '.join(read[0].dims)}",
+            f"{unlike.name}: {', '.join(unlike.dims)}",
+        )
     yield from _space(op)
-    yield from _order(op, read, made)
-    yield from _sizes(op, read, made, stated)
-    yield from _product(op, read, made, stated)
+    yield from _order(op, kind, read, made)
+    yield from _sizes(op, kind, read, made, stated)
+    yield from _product(op, kind, read, made, stated)
 
 
 def _space(op: Compute) -> Iterator[Fault]:
@@ -91,10 +88,10 @@ def _space(op: Compute) -> Iterator[Fault]:
             yield f"a label of the op's iteration space for {axis} to cut", repr(label)
 
 
-def _order(op: Compute, read: list[Tensor], written: list[Tensor]) -> Iterator[Fault]:
+def _order(op: Compute, kind: ModelKind, read: list[Tensor], written: list[Tensor]) -> Iterator[Fault]:
     """What is no product goes through its labels in the order of what it makes; a loss reads the whole value first."""
     labels = [label for label, _ in op.iteration]
-    if op.kind in LOSS_KINDS and not {*labels} <= {*read[0].dims}:
+    if kind.is_of_loss and not {*labels} <= {*read[0].dims}:
         yield f"an operand with the labels {', '.join(labels)} first", f"{read[0].name}: {', '.join(read[0].dims)}"
     for tensor in written if op.matmul is None else ():
         wanted = [label for label in tensor.dims if label in labels]
@@ -103,7 +100,7 @@ def _order(op: Compute, read: list[Tensor], written: list[Tensor]) -> Iterator[F
             yield f"the labels {', '.join(wanted)} in the order of {tensor.name}", ", ".join(ordered)
 
 
-def _sizes(op: Compute, read: list[Tensor], written: list[Tensor], stated: Stated) -> Iterator[Fault]:
+def _sizes(op: Compute, kind: ModelKind, read: list[Tensor], written: list[Tensor], stated: Stated) -> Iterator[Fault]:
     """Every label of the iteration space is as long as an operand says; one whose features a product takes apart into
     heads has as many as there are heads."""
     sizes, joined, heads = _sizes_by_label(read, written), stated.joined, stated.heads
@@ -124,8 +121,8 @@ def _sizes(op: Compute, read: list[Tensor], written: list[Tensor], stated: State
                 yield f"{label} of a size that its operands have, or that divides one of theirs", str(size)
         else:
             yield f"{label} of size {text}, as its operands have it", str(size)
-    yield from _other_sizes(op, space, inside, (*read, *written), joined)
-    if op.kind in OWN_LABELS or op.matmul is not None:
+    yield from _other_sizes(op, kind, space, inside, (*read, *written), joined)
+    if kind.has_own_labels or op.matmul is not None:
         return
     for tensor in written:
         lacking = [label for label in tensor.dims if label not in space]
@@ -135,6 +132,7 @@ def _sizes(op: Compute, read: list[Tensor], written: list[Tensor], stated: State
 
 def _other_sizes(
     op: Compute,
+    kind: ModelKind,
     space: dict[str, int],
     inside: list[str],
     operands: tuple[Tensor, ...],
@@ -142,13 +140,14 @@ def _other_sizes(
 ) -> Iterator[Fault]:
     """Operands that have a label of the space with another size: only heads' features may be told apart or joined, gate
     and up joined, and what kinds of extras pick or join."""
-    if op.kind in ADDED_KINDS or not all(set(each.dims) <= set(space) for each in operands if op.kind == "matmul"):
+    is_plain = kind.products == {}
+    if kind.resizes_labels or (is_plain and not all(set(each.dims) <= set(space) for each in operands)):
         return
     for tensor in operands:
         for label, size in zip(tensor.dims, tensor.shape, strict=False):
             one = space.get(label, size)
             apart = any(_is_times(size, one * space[other], joined) for other in inside)
-            gated = op.kind in GATED and size == 2 * one
+            gated = kind.is_gated and size == 2 * one
             if size != one and not apart and not gated and not _is_times(one, size, joined):
                 yield f"{tensor.name} with {label} of size {one}, as the op has it", str(size)
 
@@ -166,15 +165,17 @@ def _sizes_by_label(read: list[Tensor], written: list[Tensor]) -> defaultdict[st
     return sizes
 
 
-def _product(op: Compute, read: list[Tensor], written: list[Tensor], stated: Stated) -> Iterator[Fault]:
+def _product(
+    op: Compute, kind: ModelKind, read: list[Tensor], written: list[Tensor], stated: Stated
+) -> Iterator[Fault]:
     """Products name all labels once, multiply what they read, and take two operations each; other work takes none."""
-    is_product = op.kind in ("matmul", "attention")
-    if op.matmul is None or not is_product:
-        if is_product:
+    products = kind.products
+    if op.matmul is None or products is None:
+        if products is not None:
             yield f"a {op.kind} with the labels of its product (batch, m, n, k)", "none"
         elif op.matmul is not None:
             yield f"a {op.kind} without the labels of a product", "labels of (batch, m, n, k)"
-        if op.flops and not is_product:
+        if op.flops and products is None:
             yield f"a {op.kind} of 0 flops", str(op.flops)
         return
     space = dict(op.iteration)
@@ -182,9 +183,9 @@ def _product(op: Compute, read: list[Tensor], written: list[Tensor], stated: Sta
     if sorted(labels) != sorted(space):
         yield f"(batch, m, n, k) that name {', '.join(space)} once", ", ".join(labels) or "nothing"
         return
-    flops = 2 * math.prod(space.values()) * (PRODUCTS.get(_values(written), 1) if op.kind == "attention" else 1)
+    flops = 2 * math.prod(space.values()) * products.get(_values(written), 1)
     rows, seen_by = (math.prod(space.get(label, 1) for label in group) for group in op.matmul[1:3])
-    if op.kind == "attention" and stated.causal == 1 and rows == seen_by:
+    if products and stated.causal == 1 and rows == seen_by:
         flops = flops // (2 * rows) * (rows + 1)  # s (s + 1) / 2 of s² pairs
     if op.flops != flops:
         yield f"{flops} flops, of its iteration space", str(op.flops)

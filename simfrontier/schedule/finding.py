@@ -8,7 +8,7 @@ from typing import Literal
 
 from simfrontier.records import dataclass
 from simfrontier.schedule.ir import Call, Collective, Compute, Exchange, Op, Ref, Role
-from simfrontier.schedule.kinds import ADD_KINDS, COPY_KINDS
+from simfrontier.schedule.kinds import is_copy
 
 Rule = Literal["references", "placements", "facts", "sums", "versions", "order", "memory"]
 
@@ -66,7 +66,7 @@ def short_title(op: Op) -> str:
     """An op without its call: `all_gather copy_gather of qkv.weight.copy (and 3 more)`."""
     name = "" if op.name == op.kind else f" {op.name}"
     name += "" if op.piece is None else f" piece {op.piece.number}"
-    if isinstance(op, Compute) and op.kind not in COPY_KINDS | ADD_KINDS:
+    if isinstance(op, Compute) and not is_copy(op):
         return f"{op.kind}{name}"
     more = f" (and {len(op.reads) - 1} more)" if len(op.reads) > 1 else ""
     return f"{op.kind}{name} of {op.reads[0].name}{more}" if op.reads else f"{op.kind}{name}"

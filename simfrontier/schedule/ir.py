@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 from itertools import count
 from operator import is_
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from simfrontier.codecs import Codec
 from simfrontier.dtypes import DTYPE_BYTES
@@ -34,6 +34,10 @@ TensorRole = Literal[
     "norms",
     "token",
 ]
+GRADIENT_ROLES: Final[tuple[TensorRole, ...]] = ("gradient", "accumulator")
+LASTING_ROLES: Final[tuple[TensorRole, ...]] = (  # of what lasts from step to step
+    *("weight", "copy", "accumulator", "optimizer", "master", "state", "constant"),
+)
 CollectiveKind = Literal["all_gather", "reduce_scatter", "all_reduce", "all_to_all"]
 Stage = Literal["forward", "recompute", "backward"]
 """The passes of a step."""

@@ -29,9 +29,22 @@ from simfrontier.limits import (
 )
 from simfrontier.opnames import NO_MODULE, PARTS, OpName
 from simfrontier.schedule.algorithms import VIAS
-from simfrontier.schedule.ir import Collective, Compute, Exchange, Op, Piece, Ref, Role, Schedule, Stage, Tensor
-from simfrontier.schedule.kinds import COLLECTIVE_KINDS, MODEL_KINDS, OP_KINDS, TENSOR_ROLES
+from simfrontier.schedule.ir import (
+    Collective,
+    Compute,
+    Exchange,
+    Op,
+    Piece,
+    Ref,
+    Role,
+    Schedule,
+    Stage,
+    Tensor,
+    TensorRole,
+)
+from simfrontier.schedule.kinds import KINDS
 from simfrontier.schedule.mesh import Mesh
+from simfrontier.schedule.op_kind import CallKind, ModelKind
 from simfrontier.schedule.placement import Placement, parse_placement
 from simfrontier.schedule.repeats import (
     CallLoop,
@@ -43,12 +56,14 @@ from simfrontier.schedule.repeats import (
     unfolded,
 )
 from simfrontier.schedule.roles import fault_of_end, fault_of_exchange, faults_of_places
-from simfrontier.schedule.softmax import KERNELS, SOFTMAX_KINDS
+from simfrontier.schedule.softmax import KERNELS
 
 FORMAT: Final = "simfrontier.schedule"
 VERSION: Final = 2
 MAX_DEPTH: Final = 32
 STAGES: Final = get_args(Stage)
+TENSOR_ROLES: Final = frozenset(get_args(TensorRole))
+OP_KINDS: Final = frozenset(name for name, kind in KINDS.items() if kind.in_files)
 
 
 def from_json(text: str, where: str, large: bool = False) -> Schedule:
@@ -206,11 +221,13 @@ def _op(node: Node, mesh: Mesh, usage: _Usage) -> Op:
     kind = node.key("kind").choice(OP_KINDS)
     if kind == Exchange.kind:
         return _exchange(node, mesh, usage)
-    return _collective(kind, node, usage) if kind in COLLECTIVE_KINDS else _compute(kind, node, usage)
+    is_call = isinstance(KINDS[kind], CallKind)
+    return _collective(kind, node, usage) if is_call else _compute(kind, node, usage)
 
 
 def _compute(kind: str, node: Node, usage: _Usage) -> Compute:
-    is_of_model = kind in MODEL_KINDS
+    known = KINDS[kind]
+    is_of_model = isinstance(known, ModelKind)
     of = node.keys(
         ("kind", "lane", "module" if is_of_model else "name"),
         (
@@ -224,8 +241,10 @@ def _compute(kind: str, node: Node, usage: _Usage) -> Compute:
         batch, m, n, k = (item.texts() for item in of["matmul"].items(4))
         matmul = (batch, m, n, k)
         _refuse_product(of, matmul)
-    if "kernel" in of and not (kind in SOFTMAX_KINDS and "reads" in of and "writes" in of):
-        of["kernel"].fail(f"is of {' and '.join(sorted(SOFTMAX_KINDS))} only, with reads and writes, not of a {kind}")
+    has_passes = isinstance(known, ModelKind) and known.has_passes
+    if "kernel" in of and not (has_passes and "reads" in of and "writes" in of):
+        allowed = sorted(name for name, each in KINDS.items() if isinstance(each, ModelKind) and each.has_passes)
+        of["kernel"].fail(f"is of {' and '.join(allowed)} only, with reads and writes, not of a {kind}")
     return Compute(
         kind=kind,
         name=named.text if is_of_model else of["name"].name(),

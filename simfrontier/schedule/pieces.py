@@ -15,7 +15,9 @@ from typing import Final
 from simfrontier.errors import InputError
 from simfrontier.schedule.finding import Findings, ranks_of, title_of
 from simfrontier.schedule.ir import Call, Collective, Compute, Op, Piece, Role, Schedule, Tensor
+from simfrontier.schedule.kinds import kind_of
 from simfrontier.schedule.mesh import Mesh
+from simfrontier.schedule.op_kind import ModelKind
 from simfrontier.schedule.placement import block_shape
 
 CUT_KINDS: Final = ("all_gather", "reduce_scatter")
@@ -130,9 +132,9 @@ def _faults(op: CutOp, piece: Piece, schedule: Schedule, cuts: dict[str, Cut]) -
             return
         size = _size_on_rank(tensors[(op.dst if op.kind == "all_gather" else op.src)[0].name], label, mesh)
     else:
-        rows = () if op.matmul is None else op.matmul[1]
+        rows, kind = () if op.matmul is None else op.matmul[1], kind_of(op)
         if (
-            op.kind != "matmul"
+            not (isinstance(kind, ModelKind) and kind.in_pieces)
             or label not in rows
             or any(axis in piece.axes for axis, cut in op.split if cut == label)
         ):

@@ -30,4 +30,3 @@ KERNELS: Final[Mapping[str, MemoryPasses]] = {
     "three-pass-recompute": MemoryPasses(row_reads=3, result_reads=0, result_writes=1),
     "three-pass-reload": MemoryPasses(row_reads=2, result_reads=1, result_writes=2),
 }
-SOFTMAX_KINDS: Final = frozenset({"softmax", "loss"})  # ops that take one: the loss's last pass writes its gradient

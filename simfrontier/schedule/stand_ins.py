@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from simfrontier.schedule.expansion import expand
 from simfrontier.schedule.ir import Call, Collective, Compute, Exchange, Op, Ref, Role, Schedule
+from simfrontier.schedule.kinds.measured import CALL
 
 LANE = "compute"
-KIND = "call"  # of the op that stands for all ops of a segment
 
 
 class Segment(NamedTuple):
@@ -64,8 +64,8 @@ class StandIns:
         if len(ops) < len(call.ops) and self._open_lanes(Call(call.label, call.layer, call.micro, ops)):
             return None
         return Compute(
-            kind=KIND,
-            name=KIND,
+            kind=CALL.name,
+            name=CALL.name,
             reads=self._shared(ref for op in ops for ref in op.reads),
             writes=self._shared(ref for op in ops for ref in op.writes),
             accumulates=self._shared(ref for op in ops for ref in op.accumulates),

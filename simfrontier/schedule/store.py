@@ -11,7 +11,7 @@ from typing import Any
 from simfrontier.io import text_of
 from simfrontier.limits import SCHEDULE_FILE
 from simfrontier.schedule.ir import Compute, Exchange, Op, Ref, Schedule, Tensor
-from simfrontier.schedule.kinds import MODEL_KINDS
+from simfrontier.schedule.kinds import is_work
 from simfrontier.schedule.parse import FORMAT, VERSION, from_json
 from simfrontier.schedule.repeats import Item, RelativeCall, RepeatedRefs, folded, runs_of_refs, steps_of_calls
 from simfrontier.wholefile import write_whole
@@ -140,7 +140,7 @@ def _op(op: Op) -> dict[str, Any]:
 
 def _name(op: Compute) -> dict[str, Any]:
     """What an op of the model computes, of which its name is made; the name of any other op."""
-    if op.kind not in MODEL_KINDS:
+    if not is_work(op):
         return {"name": op.name}
     named = op.named
     return {

@@ -58,7 +58,7 @@ class RoleView:
 
 def is_kernel(ops: Iterable[Op]) -> NDArray[np.bool_]:
     """Per op: local work on the compute lane."""
-    return np.array([op.lane == "compute" and isinstance(op, Compute) and op.kind != PAUSE for op in ops], bool)
+    return np.array([op.lane == "compute" and isinstance(op, Compute) and op.kind != PAUSE.name for op in ops], bool)
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from simfrontier.cost import Prices
 from simfrontier.machine import Machine
 from simfrontier.plan import STREAM, build, resized, structure_of
 from simfrontier.scenario import Case
-from simfrontier.schedule import MODEL_KINDS, Collective, Compute, ExpandedProgram, Op, Schedule, Tensor, expand
+from simfrontier.schedule import Collective, Compute, ExpandedProgram, Op, Schedule, Tensor, expand, is_work
 from simfrontier.simulation import passed
 from simfrontier.tuning.op_times import OpForm, OpTimes
 from simfrontier.workload import Workload
@@ -161,7 +161,7 @@ def _work(case: Case, num_layers: int, batch: int) -> Workload:
 def _is_inside(op: Op, case: Case) -> bool:
     """Whether an op is a kernel of the model or a collective among ranks that share a layer's work."""
     if isinstance(op, Compute):
-        return op.lane == "compute" and op.kind in MODEL_KINDS
+        return op.lane == "compute" and is_work(op)
     return isinstance(op, Collective) and not set(op.axes) & set(case.plan.axes)
 
 

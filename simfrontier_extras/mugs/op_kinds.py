@@ -1,19 +1,41 @@
 """Mugs' kinds of ops: tokens and features, losses, and what keeps queues, memories and the centre."""
 
-from simfrontier.schedule import OpKind
+from simfrontier.schedule import ModelKind, Traffic, every_operand, picked_rows, replaced_entries
+
+
+def _kind(
+    name: str,
+    words: str,
+    traffic: Traffic = every_operand,
+    *,
+    has_own_labels: bool = False,
+    ends: bool = False,
+    is_fused: bool = False,
+) -> ModelKind:
+    return ModelKind(
+        name=name,
+        words=words,
+        traffic=traffic,
+        has_own_labels=has_own_labels,
+        resizes_labels=True,
+        needs=(),
+        is_fused=is_fused,
+        ends=ends,
+    )
+
 
 ADDS = (
-    OpKind(name="positions", words="positions of tokens", has_own_labels=True),
-    OpKind(name="pool", words="means of tokens"),
-    OpKind(name="join", words="joining of crops"),
-    OpKind(name="unit", words="normalising of features"),
-    OpKind(name="nearest", words="nearest rows of a memory", traffic="rows"),
-    OpKind(name="first", words="first tokens", traffic="rows"),
-    OpKind(name="pick", words="rows for a memory", traffic="rows"),
-    OpKind(name="weight_norm", words="lengths of prototypes", is_fused=True),
-    OpKind(name="contrast", words="contrastive losses", ends=True),
-    OpKind(name="cluster", words="the loss of prototypes", ends=True),
-    OpKind(name="centre_sum", words="sums for the centre"),
-    OpKind(name="centre", words="the centre"),
-    OpKind(name="enqueue", words="filling of queues", has_own_labels=True, traffic="entries"),
+    _kind("positions", "positions of tokens", has_own_labels=True),
+    _kind("pool", "means of tokens"),
+    _kind("join", "joining of crops"),
+    _kind("unit", "normalising of features"),
+    _kind("nearest", "nearest rows of a memory", picked_rows),
+    _kind("first", "first tokens", picked_rows),
+    _kind("pick", "rows for a memory", picked_rows),
+    _kind("weight_norm", "lengths of prototypes", is_fused=True),
+    _kind("contrast", "contrastive losses", ends=True),
+    _kind("cluster", "the loss of prototypes", ends=True),
+    _kind("centre_sum", "sums for the centre"),
+    _kind("centre", "the centre"),
+    _kind("enqueue", "filling of queues", replaced_entries, has_own_labels=True),
 )

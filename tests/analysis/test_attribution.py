@@ -19,7 +19,7 @@ from simfrontier.analysis.attribution import (
 )
 from simfrontier.analysis.exposed_time import SLOWED, TimePart, TimeSpent, time_spent
 from simfrontier.report.theme import LEVEL_NAMES
-from simfrontier.schedule.kinds import OP_KINDS
+from simfrontier.schedule.parse import OP_KINDS
 from tests.facts import says
 from tests.simulation.steps import frontier_mesh, schedule, step
 from tests.some import some

@@ -11,13 +11,19 @@ from typing import Any, Final
 
 from simfrontier.dtypes import DTYPE_BYTES
 from simfrontier.schedule.algorithms import VIAS
-from simfrontier.schedule.kinds import COLLECTIVE_KINDS, COMPUTE_KINDS, TENSOR_ROLES
+from simfrontier.schedule.kinds import KINDS
+from simfrontier.schedule.kinds.calls import COLLECTIVES
+from simfrontier.schedule.op_kind import CallKind
+from simfrontier.schedule.parse import OP_KINDS, TENSOR_ROLES
 from simfrontier.schedule.softmax import KERNELS
 
 GONE: Final = object()  # the key is removed
 CODECS: Final = ("fp64", "fp32", "fp16", "int8:64", "int4:64", "int8:32", "zfp:16")
 REFS: Final = ("reads", "writes", "accumulates", "src", "dst", "back_src", "back_dst")
 Path = tuple[str | int, ...]
+
+COMPUTE_KINDS = frozenset(name for name in OP_KINDS if not isinstance(KINDS[name], CallKind))
+COLLECTIVE_KINDS = frozenset(kind.name for kind in COLLECTIVES)
 
 
 @dataclass(frozen=True, slots=True)

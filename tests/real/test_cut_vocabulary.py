@@ -11,8 +11,20 @@ import pytest
 
 from simfrontier.codecs import Plain
 from simfrontier.errors import SimfrontierError
-from simfrontier.schedule import Call, Collective, Compute, Mesh, Op, Placement, Ref, Role, Schedule, Tensor, check
-from simfrontier.schedule.kinds import NOT_SUMS
+from simfrontier.schedule import (
+    Call,
+    Collective,
+    Compute,
+    Mesh,
+    Op,
+    Placement,
+    Ref,
+    Role,
+    Schedule,
+    Tensor,
+    check,
+    model_kind,
+)
 from simfrontier.schedule.placement import PartialOp, partial
 from simfrontier.workload import CrossEntropy
 from simfrontier_real.arrays import numpy_backend
@@ -91,7 +103,7 @@ class _Losing:
 
     def op(self, name: str, reads: list[str], writes: list[str]) -> None:
         kind = name.replace(".", "_")
-        how: PartialOp = NOT_SUMS.get(kind, "sum")
+        how = model_kind(kind).reduction
         given = [
             self.tensor(value, value, Placement((("tensor", 2),)))
             if value in WHOLE

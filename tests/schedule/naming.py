@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import cast
 
 from simfrontier.opnames import NO_MODULE, PARTS, OpName, Part
-from simfrontier.schedule import MODEL_KINDS
+from simfrontier.schedule import KINDS, ModelKind
 
 
 def named_op(kind: str, name: str) -> OpName:
     """What an op of that name computes; of no module where it is none of the model's."""
-    if kind not in MODEL_KINDS:
+    if not isinstance(KINDS.get(kind), ModelKind):
         return NO_MODULE
     *streams, last = name.split("/")
     bare = last.removesuffix(".sums")

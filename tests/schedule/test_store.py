@@ -202,7 +202,10 @@ def change(*path: object) -> Callable[[Any], str]:
         (change("tensors", "x", "codec", "int3:8"), "tensors.x.codec: codec 'int3:8'"),
         (change("tensors", "x", "pool", "dead"), 'tensors.x.pool: got "dead"; allowed: live'),
         (change("tensors", "x", "weight", "qkv.wait"), 'tensors.x.weight: got "qkv.wait"; did you mean "qkv.weight"?'),
-        (change("tensors", "x", "stage", "sideways"), 'tensors.x.stage: got "sideways"; allowed: backward, forward, recompute'),
+        (
+            change("tensors", "x", "stage", "sideways"),
+            'tensors.x.stage: got "sideways"; allowed: backward, forward, recompute',
+        ),
         (change("ops", "matmul", "part", "dgrid"), 'ops[{}].part: got "dgrid"; did you mean "dgrad"?'),
         (change("ops", "matmul", "name", "qkv"), "ops[{}].name: unknown key"),
         (change("tensors", "x", "persistent", 1), "tensors.x.persistent: got 1, allowed: true or false"),

@@ -6,10 +6,13 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from simfrontier.schedule.ir import Ref
-from simfrontier.schedule.kinds import MOMENT_KINDS, WEIGHT_KINDS
+from simfrontier.schedule.kinds.optimizer import STEPS
 from simfrontier_real.train import TrainingRank
 from tests.real.mutation.hooks import after, dtype_of, left_out, on_messages, own_alone, twice, where
 from tests.real.mutation.seams import Fault, Memory, Messages, Place, copied, is_compute, outputs, values_of
+
+READ_GRADIENTS = tuple(kind.name for kind in STEPS if kind.reads_gradients)
+RENEW_WEIGHTS = tuple(kind.name for kind in STEPS if kind.renews_weights)
 
 
 def _gradients(at: Place) -> list[Ref]:
@@ -22,7 +25,7 @@ def _with_gradients(change: Callable[[Place, Ref, Any], Any]) -> Callable[[Place
     """Adam, or LAMB, with other gradients than those that are there."""
 
     def hook(at: Place, go: Callable[[], None]) -> None:
-        if is_compute(at, *MOMENT_KINDS):
+        if is_compute(at, *READ_GRADIENTS):
             for ref in _gradients(at):
                 values = at.context.buffers[ref]
                 new = change(at, ref, values)
@@ -174,11 +177,11 @@ OPTIMIZER: Final[tuple[Fault, ...]] = (
         run=_with_gradients(lambda at, ref, values: copied(values[::-1]) if _first_of_all(at, ref) else values),
     ),
     Fault("Adam: left out for one tensor", run=where(("adam",), _adam_without_one)),
-    Fault("Adam: left out on the last rank", run=where(tuple(WEIGHT_KINDS), _adam_left_out_on_last, _is_last_rank)),
-    Fault("Adam: publishes the weights before", run=where(tuple(WEIGHT_KINDS), _publishes_old)),
-    Fault("Adam: moments forgotten", run=after(tuple(MOMENT_KINDS), _no_moments)),
+    Fault("Adam: left out on the last rank", run=where(RENEW_WEIGHTS, _adam_left_out_on_last, _is_last_rank)),
+    Fault("Adam: publishes the weights before", run=where(RENEW_WEIGHTS, _publishes_old)),
+    Fault("Adam: moments forgotten", run=after(READ_GRADIENTS, _no_moments)),
     Fault("Adam: bias correction of a later step", loads=_later_step),
-    Fault("Adam: another loss scale", run=where(tuple(MOMENT_KINDS), _other_scale)),
+    Fault("Adam: another loss scale", run=where(READ_GRADIENTS, _other_scale)),
     Fault("LAMB: norms not summed over ranks", brings=on_messages(("scalar",), _own_norms, "all_reduce")),
     Fault("LAMB: not scaled", run=where(("lamb",), _norms_alike)),
     Fault("LAMB: scaled by the tensor before", run=where(("lamb",), _norms_of_another)),

@@ -1,0 +1,21 @@
+"""Look-ups in the tables of tokens and positions."""
+
+from typing import Final
+
+from simfrontier.schedule import traffic
+from simfrontier.schedule.op_kind import ModelKind
+
+KINDS: Final = (
+    ModelKind(
+        name="lookup", words="embedding look-ups", traffic=traffic.as_written, reads_indices=True, gradient="scatter"
+    ),
+    ModelKind(
+        name="scatter",
+        words="gradients of the embedding",
+        traffic=traffic.added_rows,
+        reads_indices=True,
+        needs=("operands",),
+        gradients_last=True,
+    ),
+    ModelKind(name="add_positions", words="positions", needs=(), sums_gradients=True),
+)
