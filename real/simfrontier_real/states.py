@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from simfrontier.errors import SimfrontierError
-from simfrontier.schedule import Mesh, Ref, Schedule, Tensor, TensorRole
+from simfrontier.schedule import Mesh, ModelKind, Ref, Schedule, Tensor, TensorRole, kind_of
 from simfrontier_real.arrays import Array, Backend
 from simfrontier_real.blocks import block_of, local_shape
 from simfrontier_real.codecs import encode
@@ -64,16 +64,27 @@ def initial_weights(schedule: Schedule, seed: int) -> Weights:
     """
     import numpy as np
 
-    model, out = model_of(schedule), Weights()
+    model, out, scales = model_of(schedule), Weights(), _scales(schedule)
     for tensor in weights_of(schedule):
         for layer in instances(schedule, tensor):
             numbers = np.random.default_rng([seed, zlib.crc32(_source(schedule, tensor).encode()), layer])
             state = None if model is None else model.initial_state(tensor, numbers)
-            is_scale = len(tensor.shape) == 1 and tensor.parameter != "bias"
             width = 0.1 if len(tensor.shape) == 1 else 0.5 / tensor.shape[1] ** 0.5
-            values = numbers.normal(1.0 if is_scale else 0.0, width, tensor.shape) if state is None else state
+            middle = 1.0 if _source(schedule, tensor) in scales else 0.0
+            values = numbers.normal(middle, width, tensor.shape) if state is None else state
             out[tensor.name, layer] = values
     return out
+
+
+def _scales(schedule: Schedule) -> frozenset[str]:
+    """The weights that norms multiply by: the first that each reads."""
+    out: set[str] = set()
+    for op in schedule.ops:
+        kind = kind_of(op)
+        if isinstance(kind, ModelKind) and "weight" in kind.needs:
+            weights = [schedule.tensors[ref.name].weight for ref in op.reads]
+            out.update([weight for weight in weights if weight is not None][:1])
+    return frozenset(out)
 
 
 def _source(schedule: Schedule, tensor: Tensor) -> str:

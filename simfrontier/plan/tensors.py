@@ -148,7 +148,6 @@ class Tensors:
                 per_layer=weight.per_layer,
                 persistent=True,
                 weight=weight.name,
-                parameter=weight.parameter if role == "weight" else None,
                 streams=weight.streams,
                 local=weight.local if weight.streams else None,
             )
@@ -167,7 +166,6 @@ class Tensors:
                 per_layer=state.per_layer,
                 persistent=True,
                 follows=state.follows or None,
-                parameter=state.parameter or None,
                 streams=state.streams,
                 local=state.local if state.streams else None,
             )

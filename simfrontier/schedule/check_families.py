@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from simfrontier.dtypes import INTEGERS, MOMENTS
+from simfrontier.opnames import in_streams
 from simfrontier.schedule.check_operands import text_of
 from simfrontier.schedule.finding import Findings
 from simfrontier.schedule.ir import GRADIENT_ROLES, LASTING_ROLES, Collective, Op, Schedule, Tensor
@@ -14,6 +15,7 @@ from simfrontier.schedule.kinds import is_copy, is_work, writes_mask
 FLEETING: Final = frozenset(
     {"encoded", "scalar", "update", "norms", "token", "gradient"}
 )  # written in every step before they are read
+OF_NO_WEIGHT: Final = frozenset({"activation", "state", "constant", "scalar", "token"})
 MASK: Final = "uint8"
 WIDE: Final = {"fp64": "fp64", "fp32": "fp32", "fp16": "fp32", "bf16": "fp32"}  # the type of sums, by a weight's
 EITHER: Final = (*GRADIENT_ROLES, "encoded", "master", "optimizer")  # of the weight's type, or of the wide one
@@ -43,6 +45,10 @@ def check_families(schedule: Schedule, findings: Findings) -> None:
             source = schedule.tensors.get(tensor.value)  # a form of an input may outlast the step as that does
             if source is None or source is tensor or not source.persistent:
                 faults.append(("a value that is written to end with the step", "it is persistent"))
+        if weight is not None and tensor.role in OF_NO_WEIGHT:
+            faults.append((f"a {tensor.role} of no weight", weight))
+        if (named := in_streams(tensor.streams, tensor.quantity)) != (weight or tensor.value):
+            faults.append((f"{weight or tensor.value}, as its streams and its name in them have it", named))
         if weight is not None:
             faults += _likeness(schedule, tensor, schedule.tensors[weight])
         if tensor.role == "weight" and tensor.dtype != types[0]:

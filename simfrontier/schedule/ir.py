@@ -67,8 +67,8 @@ class Tensor:
     `weight` is the weight that it is a state, a copy or a gradient of, or a buffer on the way of one of these (a weight
     is its own). `form_of` is the value of which it is a copy, a part or a buffer. What is computed again in the
     backward `recomputes` a tensor of the forward. `stage` is the pass for which a weight or a value was gathered.
-    `parameter` says which weight or state of its module it is ("weight", "bias" …). What belongs to `streams` of the
-    model (the outermost first) has a `local` name there, which tensors of several streams share.
+    What belongs to `streams` of the model (the outermost first) has a `local` name there, which tensors of several
+    streams share.
     """
 
     name: str
@@ -90,7 +90,6 @@ class Tensor:
     form_of: str | None = None
     recomputes: str | None = None
     stage: Stage | None = None
-    parameter: str | None = None
     streams: tuple[str, ...] = ()
     local: str | None = None
 

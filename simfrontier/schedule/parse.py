@@ -169,7 +169,7 @@ def _tensor(name: str, node: Node) -> Tensor:
     of = node.keys(
         ("dtype", "placement", "role", "shape"),
         (
-            *("codec", "dims", "follows", "form_of", "local", "nesting", "parameter", "per_layer", "per_micro"),
+            *("codec", "dims", "follows", "form_of", "local", "nesting", "per_layer", "per_micro"),
             *("persistent", "pool", "recomputes", "shares", "stacked", "stage", "streams", "weight"),
         ),
     )
@@ -201,7 +201,6 @@ def _tensor(name: str, node: Node) -> Tensor:
         form_of=of["form_of"].name() if "form_of" in of else None,
         recomputes=of["recomputes"].name() if "recomputes" in of else None,
         stage=of["stage"].choice(STAGES) if "stage" in of else None,
-        parameter=of["parameter"].name() if "parameter" in of else None,
         streams=of["streams"].texts() if "streams" in of else (),
         local=of["local"].name() if "local" in of else None,
     )

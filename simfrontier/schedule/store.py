@@ -190,7 +190,6 @@ def _tensor(tensor: Tensor) -> dict[str, Any]:
             form_of=tensor.form_of,
             recomputes=tensor.recomputes,
             stage=tensor.stage,
-            parameter=tensor.parameter,
             streams=tensor.streams,
             local=tensor.local,
         ),

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from simfrontier.dtypes import DTYPE_BYTES
+from simfrontier.opnames import PARTS
 from simfrontier.schedule.algorithms import VIAS
 from simfrontier.schedule.kinds import KINDS
 from simfrontier.schedule.kinds.calls import COLLECTIVES
 from simfrontier.schedule.op_kind import CallKind
-from simfrontier.schedule.parse import OP_KINDS, TENSOR_ROLES
+from simfrontier.schedule.parse import OP_KINDS, STAGES, TENSOR_ROLES
 from simfrontier.schedule.softmax import KERNELS
 
 GONE: Final = object()  # the key is removed
@@ -117,7 +118,13 @@ def _tensor(form: dict[str, Any], name: str, numbers: random.Random) -> Iterator
             yield from _changed(f"tensor.{key}", (*at, key), now, other)
     for flag in ("per_layer", "per_micro", "persistent"):
         yield Mutation(f"tensor.{flag}", (*at, flag), not tensor.get(flag, False))
+    weights = tuple(n for n, t in form["tensors"].items() if t["role"] == "weight")
+    seen = {key: [t[key] for t in form["tensors"].values() if key in t] for key in ("form_of", "recomputes", "local")}
     for key, others in (
+        ("weight", weights),
+        *((key, (*dict.fromkeys(values), name)) for key, values in seen.items()),
+        ("stage", STAGES),
+        ("streams", ([], ["one"], ["one", "other"])),
         ("codec", CODECS),
         ("pool", tuple(form["pools"])),
         ("shares", tuple(form["tensors"])),
@@ -138,7 +145,7 @@ def _op(form: dict[str, Any], number: int, numbers: random.Random) -> Iterator[M
     if kind != "exchange":
         kinds = COMPUTE_KINDS if is_compute else COLLECTIVE_KINDS
         yield from _choices("op.kind", (*at, "kind"), kind, kinds, numbers)
-    for key in ("name", "lane", "comm", "codec", "axis", "token"):
+    for key in ("name", "module", "streams", "lane", "comm", "codec", "axis", "token"):
         if key in op:
             seen = dict.fromkeys(json.dumps(each[key]) for each in ops if key in each)
             values = [json.loads(each) for each in (*seen, *map(json.dumps, CODECS if key == "codec" else ()))]
@@ -168,6 +175,11 @@ def _op(form: dict[str, Any], number: int, numbers: random.Random) -> Iterator[M
 
 def _work(form: dict[str, Any], op: dict[str, Any], at: Path, numbers: random.Random) -> Iterator[Mutation]:
     """What only an op that computes has."""
+    if "module" in op:
+        yield from _choices("op.part", (*at, "part"), op.get("part"), sorted(PARTS), numbers)
+        if "part" in op:
+            yield Mutation("op.part.gone", (*at, "part"), GONE)
+        yield Mutation("op.sums", (*at, "sums"), not op.get("sums", False))
     flops = op.get("flops", 0)
     for other in (2 * flops, flops + 1, 0, 1000):
         yield from _changed("op.flops", (*at, "flops"), flops, other)

@@ -185,7 +185,7 @@ class MugsKernels:
         kept, *others = operands.states()
         queue = operands.weight(kept.quantity)
         assert queue is not None
-        is_turned = kept.parameter == "queue"  # entries are columns
+        is_turned = kept.dims[-1] == "k"  # entries are columns
         by_entry = xp.permute_dims(queue, (1, 0)) if is_turned else queue
         places = self.targets.counters
         by_entry, places[op.name] = queues.entered(xp, by_entry, rows, places.get(op.name, 0))

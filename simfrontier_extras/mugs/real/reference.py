@@ -152,7 +152,7 @@ class _Model:
         """Rows one by one into the next places: of a queue the columns, of a memory the rows."""
         kept = self.by_key[name, 0].clone()
         at = self.places.get(name, 0)
-        by_entry = kept.T if self.schedule.tensors[name].parameter == "queue" else kept
+        by_entry = kept.T if self.schedule.tensors[name].dims[-1] == "k" else kept
         for row in rows:
             by_entry[at] = row
             at = (at + 1) % len(by_entry)

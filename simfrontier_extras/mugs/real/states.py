@@ -8,13 +8,15 @@ from simfrontier.schedule import Tensor
 
 
 def initial_state(state: Tensor, numbers: Any) -> Any:
-    """Queues and memories: random rows of length 1 (columns of a queue); the centre: 0; None of anything else.
-    `numbers` is a generator of numpy."""
+    """Queues and memories: random rows of length 1 (columns of a queue); the centre: 0; lengths of prototypes: about 1;
+    None of anything else. `numbers` is a generator of numpy."""
     import numpy as np
 
     if state.quantity == "cluster.centre":
         return np.zeros(state.shape)
-    if state.parameter == "queue":
+    if state.quantity == "last.norm":
+        return numbers.normal(1.0, 0.1, state.shape)
+    if state.quantity in ("instance.queue", "group.queue"):
         columns = numbers.normal(size=state.shape)
         return columns / np.linalg.norm(columns, axis=0)
     if state.quantity in ("memory", "memory.others"):
