@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Literal, NamedTuple, get_args
+from typing import Final, Literal, NamedTuple
 
 Part = Literal["backward", "dgrad", "wgrad", "dquery", "dkey", "dvalue", "dprobabilities"]
 """Which gradients of a forward op an op makes: all, or (Megatron-LM's dgrad and wgrad) those of its input or of its
 weights, or of one operand of a product."""
-PARTS: Final = frozenset(get_args(Part))
 
 
 class OpName(NamedTuple):

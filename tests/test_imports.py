@@ -55,6 +55,7 @@ PUBLIC: dict[str, set[str]] = {
     "simulation": {"recipes_of"},
     "scenario": {"GridOrder", "ScenarioFile", "ScenarioKeys"},
     "schedule": {
+        *("BACKWARD", "product"),
         *("KERNELS", "MemoryPasses", "ModelFacts", "ModelKind", "SweepCall", "Traffic"),
         *("every_operand", "picked_rows", "replaced_entries", "sweep"),
     },

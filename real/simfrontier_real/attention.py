@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from simfrontier.opnames import OpName
 from simfrontier.schedule import Compute
 from simfrontier_real.arrays import Array, Backend
 from simfrontier_real.exponentials import softmax_by_maximum, softmax_by_pairs
@@ -129,15 +128,16 @@ def _d_key(operands: Operands) -> None:
     _put_shared(operands, operands.xp.matmul(turned, query) / math.sqrt(query.shape[-1]))
 
 
-ATTENTION_PRODUCTS = {
-    OpName("scores"): _scores,
-    OpName("context"): _context,
-    OpName("context", "dprobabilities"): _d_probabilities,
-    OpName("context", "dvalue"): _d_value,
-    OpName("scores", "dquery"): _d_query,
-    OpName("scores", "dkey"): _d_key,
-}
-"""The matrix products of attention, by the names of their ops."""
+def scores(context: RankContext, index: int, op: Compute) -> None:
+    """Queries by keys, or the gradient of either."""
+    kernels = {None: _scores, "dquery": _d_query, "dkey": _d_key}
+    kernels[op.named.part](Operands(context, index, op))
+
+
+def context_of_scores(context: RankContext, index: int, op: Compute) -> None:
+    """Probabilities by values, or the gradient of either."""
+    kernels = {None: _context, "dprobabilities": _d_probabilities, "dvalue": _d_value}
+    kernels[op.named.part](Operands(context, index, op))
 
 
 def softmax(context: RankContext, index: int, op: Compute) -> None:

@@ -30,7 +30,7 @@ def dropout(context: RankContext, index: int, op: Compute) -> None:
         return
     ref = context.program.writes[index][1]
     tensor = context.schedule.tensors[ref.name]
-    whole = mask(operands.named.module, ref.layer, ref.micro, tensor.shape)
+    whole = mask(operands.module, ref.layer, ref.micro, tensor.shape)
     block = block_of(tensor.shape, tensor.placement, context.schedule.mesh, context.at, tensor.name)
     kept = context.backend.array(whole[block].copy(), "uint8")
     operands.put(wide(operands.one()) * kept / (1 - RATE))

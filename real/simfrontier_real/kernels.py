@@ -1,4 +1,4 @@
-"""The model's ops computed for real, by the kinds and names that workloads give them; for numpy and torch alike."""
+"""The model's ops computed for real, by their kinds; for numpy and torch alike."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from simfrontier.schedule import Compute
 from simfrontier_real.arrays import Array
-from simfrontier_real.attention import ATTENTION_PRODUCTS, attention, put_together, rotary, softmax, taken_apart
+from simfrontier_real.attention import attention, context_of_scores, put_together, rotary, scores, softmax, taken_apart
 from simfrontier_real.blocks import first_index, local_shape
 from simfrontier_real.dropout import dropout
 from simfrontier_real.op_runner import Kernel
@@ -20,10 +20,8 @@ _GELU_SCALE, _GELU_CUBIC = math.sqrt(2 / math.pi), 0.044715
 
 def _matmul(context: RankContext, index: int, op: Compute) -> None:
     operands = Operands(context, index, op)
-    module, part, *_ = operands.named
-    if operands.named in ATTENTION_PRODUCTS:  # the others are linear modules
-        ATTENTION_PRODUCTS[operands.named](operands)
-    elif part == "dgrad":
+    module, part = operands.module, op.named.part
+    if part == "dgrad":
         weight = operands.weight(operands.weight_of(module))
         assert weight is not None
         operands.put(operands.xp.matmul(_joined(operands, operands.activations()), weight))
@@ -68,7 +66,7 @@ def _joined(operands: Operands, above: list[tuple[str, Array]]) -> Array:
 
 def _norm(context: RankContext, index: int, op: Compute) -> None:
     operands, wide = Operands(context, index, op), context.backend.wide
-    module = operands.named.module
+    module = operands.module
     if operands.is_backward:
         _norm_backward(operands, module)
         return
@@ -87,7 +85,7 @@ def _has_mean(operands: Operands) -> bool:
 def _with_moments(operands: Operands) -> tuple[list[Array], dict[str, Array]]:
     """The values that a norm reads, and the sums over all its features that it reads, by name."""
     every = operands.activations()
-    module = operands.named.module
+    module = operands.module
     sums = {f"{module}.moments", f"d.{module}.moments"}
     return [value for name, value in every if name not in sums], {
         name: operands.context.backend.wide(value) for name, value in every if name in sums
@@ -116,7 +114,7 @@ def _norm_sums(context: RankContext, index: int, op: Compute) -> None:
     """Sums over this rank's features: of a norm's input and its squares; backward, of what the norm's gradient takes
     the means of."""
     operands = Operands(context, index, op)
-    xp, wide, module = operands.xp, context.backend.wide, operands.named.module
+    xp, wide, module = operands.xp, context.backend.wide, operands.module
     values, moments = _with_moments(operands)
     parts: tuple[Array, ...]
     if not operands.is_backward:
@@ -186,7 +184,7 @@ def _swiglu(context: RankContext, index: int, op: Compute) -> None:
 def _add_positions(context: RankContext, index: int, op: Compute) -> None:
     """The rows of a table of positions added to this rank's; backward, the sum of the gradients of each."""
     operands = Operands(context, index, op)
-    xp, name = operands.xp, f"{operands.named.module}.weight"
+    xp, name = operands.xp, f"{operands.module}.weight"
     values = operands.one()
     first, length = operands.first("s"), values.shape[1]
     if not operands.is_backward:
@@ -220,7 +218,7 @@ def _cast(context: RankContext, index: int, op: Compute) -> None:
 def _lookup(context: RankContext, index: int, op: Compute) -> None:
     """Rows of the table by token; zeros for tokens whose rows are on other ranks."""
     operands = Operands(context, index, op)
-    name = f"{operands.named.module}.weight"
+    name = f"{operands.module}.weight"
     table, tokens = operands.weight(name), operands.one()
     assert table is not None
     index_of, is_here = _own_rows(operands, name, tokens)
@@ -243,7 +241,7 @@ def _own_rows(operands: Operands, name: str, tokens: Array) -> tuple[Array, Arra
 
 def _scatter(context: RankContext, index: int, op: Compute) -> None:
     operands = Operands(context, index, op)
-    xp, name = operands.xp, f"{operands.named.module}.weight"
+    xp, name = operands.xp, f"{operands.module}.weight"
     (_, tokens), (_, gradient) = operands.activations()
     rows = xp.reshape(gradient, (-1, gradient.shape[-1]))
     index_of, is_here = _own_rows(operands, name, tokens)
@@ -254,6 +252,8 @@ def _scatter(context: RankContext, index: int, op: Compute) -> None:
 
 MODEL_KERNELS: dict[str, Kernel] = {
     "matmul": _matmul,
+    "scores": scores,
+    "context": context_of_scores,
     "norm": _norm,
     "norm_sums": _norm_sums,
     "rmsnorm": _norm,

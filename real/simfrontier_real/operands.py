@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from simfrontier.errors import SimfrontierError
-from simfrontier.opnames import OpName
 from simfrontier.schedule import Compute, Ref, Tensor
 from simfrontier_real.arrays import Array
 from simfrontier_real.blocks import local_shape
@@ -36,9 +35,9 @@ class Operands:
         return self.context.backend.xp
 
     @property
-    def named(self) -> OpName:
-        """The op's module, and which part of it, whatever stream."""
-        return self.op.named._replace(streams=())
+    def module(self) -> str:
+        """The op's module, in whatever stream."""
+        return self.op.named.module
 
     @property
     def is_backward(self) -> bool:

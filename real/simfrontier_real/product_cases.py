@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from simfrontier.opnames import Part
+from simfrontier.schedule import MATMUL
 from simfrontier.workload import MODELS, GptShape, gpt
 
 Form = Literal["tn", "nn", "nt"]
@@ -67,11 +68,11 @@ def shapes_of(name: str) -> tuple[ProductShape, ...]:
     out: dict[ProductShape, None] = {}
     for phase in (work.embedding, work.layer, work.head):
         for op in (*phase.forward, *phase.backward):
-            if op.matmul is not None and op.named.part in FORMS:
+            if op.kind == MATMUL.name:
                 sizes = dict(op.iteration)
-                batch, m, n, k = (math.prod(sizes[label] for label in labels) for labels in op.matmul)
-                if batch == 1:
-                    out[ProductShape(m, n, k, FORMS[op.named.part])] = None
+                assert op.matmul is not None
+                _, m, n, k = (math.prod(sizes[label] for label in labels) for labels in op.matmul)
+                out[ProductShape(m, n, k, FORMS[op.named.part])] = None
     return tuple(out)
 
 

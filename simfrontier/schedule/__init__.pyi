@@ -36,13 +36,21 @@ from .ir import (
     TensorRole as TensorRole,
 )
 from .issuer import Issuer as Issuer
-from .kinds import KINDS as KINDS, is_work as is_work, kind_of as kind_of, model_kind as model_kind
+from .kinds import (
+    KINDS as KINDS,
+    is_product as is_product,
+    is_work as is_work,
+    kind_of as kind_of,
+    model_kind as model_kind,
+)
 from .kinds.loss import LOSS as LOSS
 from .kinds.measured import MEASURED as MEASURED, PAUSE as PAUSE
+from .kinds.products import MATMUL as MATMUL, product as product
 from .lifetime import Peak as Peak, lifetimes as lifetimes, peak_bytes as peak_bytes
 from .mesh import Mesh as Mesh
 from .names import buffer_name as buffer_name, gathered_name as gathered_name, value_name as value_name
 from .op_kind import (
+    BACKWARD as BACKWARD,
     CopyKind as CopyKind,
     MeasuredKind as MeasuredKind,
     ModelFacts as ModelFacts,

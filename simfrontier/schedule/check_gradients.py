@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from simfrontier.limits import MODEL_OPERANDS, MODEL_OPS
+from simfrontier.opnames import Part
 from simfrontier.records import dataclass
 from simfrontier.schedule.check_work import Fault
 from simfrontier.schedule.finding import Findings, ranks_of_role
@@ -80,7 +81,7 @@ class _Op:
     name: str
     kind: ModelKind
     source: str  # the op that it is named after; empty in a forward pass
-    is_sums: bool  # over features that ranks share, made before the op that they are named after
+    part: Part | None  # of the backward
     reads: tuple[str, ...]
     writes: tuple[str, ...]
     weights: tuple[str, ...]  # that it reads
@@ -114,7 +115,7 @@ def _named(op: Compute, tensors: Mapping[str, Tensor]) -> _Op:
         name=op.name,
         kind=kind,
         source=_source(op),
-        is_sums=op.named.is_sums,
+        part=op.named.part,
         reads=tuple(tensors[ref.name].value for ref in values),
         writes=tuple(tensors[ref.name].value for ref in op.writes if tensors[ref.name].role == "activation"),
         weights=tuple(filter(None, (tensors[ref.name].weight for ref in op.reads))),
@@ -226,7 +227,7 @@ class _Graph:
         """What is wrong with an op that makes gradients."""
         source = self.forward[op.source]
         kind = op.kind
-        if kind.name not in (source.kind.name, source.kind.gradient) and not op.is_sums:
+        if kind.name not in (source.kind.name, source.kind.gradient) and not kind.sums:
             yield f"the kind of what it is the gradient of, {source.kind.name}", kind.name
         gradients, other_ways, strange = self.parted(op)
         known = {*source.reads, *source.writes}
@@ -303,12 +304,11 @@ class _Graph:
                     yield op.name, (f"{_text(lacking)}, which {other.name} reads", _text(op.reads))
 
     def _factors(self, op: _Op, source: _Op, gradients: list[str]) -> Iterator[Fault]:
-        """The gradient of a product of several factors is one by all but one of them."""
+        """The gradient of a product of several factors is one by all but one of them: the one whose gradient it is."""
         others = [each for each in op.factors if each not in gradients]
-        factors = source.factors
-        allowed = (
-            [[*factors[:at], *factors[at + 1 :]] for at in range(len(factors))] if len(factors) > 1 else [[*factors]]
-        )
+        factors, own = source.factors, op.kind.parts.get(op.part) if op.part else None
+        places = range(len(factors)) if own is None else [own]
+        allowed = [[*factors[:at], *factors[at + 1 :]] for at in places] if len(factors) > 1 else [[*factors]]
         if op.weight_gradients:  # the weight may be there, too: it was gathered for the whole module
             others = [each for each in others if each not in source.weights]
         if others not in allowed:

@@ -6,9 +6,10 @@ A kind is one value of one of these classes, in `schedule.kinds` (or an extra's 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal
 
+from simfrontier.opnames import Part
 from simfrontier.schedule.placement import PartialOp
 from simfrontier.schedule.traffic import Traffic, every_operand
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 Needed = Literal["operands", "results", "weight", "factors", "any"]
 """What the backward of a kind reads beside gradients: all operands of the forward, all its results, its first weight,
 all factors of its product but one, or at least one operand or result."""
+
+BACKWARD: Final[Mapping[Part, int | None]] = {"backward": None}
+"""The parts of a kind whose backward is one op, which makes the gradients of all that the forward reads."""
 
 Coding = Literal["keeps", "encodes", "decodes", "plain"]
 """What a copy does to codes: keeps what its source has, encodes, decodes, or is of plain numbers."""
@@ -38,6 +42,8 @@ class OpKind:
 class ModelKind(OpKind):
     """Work of the model: the axes that cut an op's iteration space give the placements of its operands.
 
+    `parts`: what its ops in the backward make, and of which factor of a product (by its place) it is the gradient;
+    None: of all that the forward reads. `sums`: an op of it forms the sums that the op of its module needs.
     `products`: of a matrix product, by the number of values written how many products it is (other numbers: one).
     `reduction`: how results combine over an axis that cuts a label which they lack.
 
@@ -56,6 +62,8 @@ class ModelKind(OpKind):
     rows (schedule.pieces).
     """
 
+    parts: Mapping[Part, int | None] = field(default_factory=dict)
+    sums: bool = False
     products: Mapping[int, int] | None = None
     reduction: PartialOp = "sum"
     has_own_labels: bool = False

@@ -27,7 +27,7 @@ from simfrontier.limits import (
     VALUES,
     ScheduleBudget,
 )
-from simfrontier.opnames import NO_MODULE, PARTS, OpName
+from simfrontier.opnames import NO_MODULE, OpName
 from simfrontier.schedule.algorithms import VIAS
 from simfrontier.schedule.ir import (
     Collective,
@@ -231,10 +231,11 @@ def _compute(kind: str, node: Node, usage: _Usage) -> Compute:
         ("kind", "lane", "module" if is_of_model else "name"),
         (
             *("accumulates", "flops", "iteration", "kernel", "matmul", "max_age", "piece", "reads", "split", "writes"),
-            *(("part", "streams", "sums") if is_of_model else ()),
+            *(("streams",) if is_of_model else ()),
+            *(("part",) if isinstance(known, ModelKind) and known.parts else ()),
         ),
     )
-    named = _op_name(of) if is_of_model else NO_MODULE
+    named = _op_name(of, known) if isinstance(known, ModelKind) else NO_MODULE
     matmul = None
     if "matmul" in of:
         batch, m, n, k = (item.texts() for item in of["matmul"].items(4))
@@ -262,12 +263,12 @@ def _compute(kind: str, node: Node, usage: _Usage) -> Compute:
     )
 
 
-def _op_name(of: Mapping[str, Node]) -> OpName:
+def _op_name(of: Mapping[str, Node], kind: ModelKind) -> OpName:
     """What an op of the model computes."""
     return OpName(
         module=of["module"].name(),
-        part=of["part"].choice(PARTS) if "part" in of else None,
-        is_sums="sums" in of and of["sums"].flag(),
+        part=of["part"].choice(kind.parts) if "part" in of else None,
+        is_sums=kind.sums,
         streams=of["streams"].texts() if "streams" in of else (),
     )
 

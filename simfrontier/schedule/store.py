@@ -145,7 +145,7 @@ def _name(op: Compute) -> dict[str, Any]:
     named = op.named
     return {
         "module": named.module,
-        **_without_defaults(part=named.part, sums=named.is_sums, streams=named.streams),
+        **_without_defaults(part=named.part, streams=named.streams),
     }
 
 

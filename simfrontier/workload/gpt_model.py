@@ -298,16 +298,16 @@ class _Gpt(GraphBuilder):
         return (self._fused_op(None, 2, self._attended, here("context")),)
 
     def _fused_op(self, part: Part | None, products: int, reads: tuple[Use, ...], writes: tuple[Use, ...]) -> WorkOp:
-        op = self.matmul("attention", _PER_HEAD, {"a": self.shape.heads}, part, reads=reads, writes=writes)
+        op = self.matmul("attention", _PER_HEAD, {"a": self.shape.heads}, part, "attention", reads=reads, writes=writes)
         flops = products * op.flops
         if self.shape.causal:  # s (s + 1) / 2 of s² pairs
             flops = flops // (2 * self.sequence) * (self.sequence + 1)
-        return replace(op, kind="attention", flops=flops)
+        return replace(op, flops=flops)
 
     def _unfused(self) -> tuple[WorkOp, ...]:
         heads = {"a": self.shape.heads}
         return (
-            self.matmul("scores", _PER_HEAD, heads, reads=self._query_and_key, writes=here("scores")),
+            self.matmul("scores", _PER_HEAD, heads, kind="scores", reads=self._query_and_key, writes=here("scores")),
             self.pointwise(
                 "softmax",
                 "softmax",
@@ -322,6 +322,7 @@ class _Gpt(GraphBuilder):
                 "context",
                 (("b", "a"), ("s",), ("d",), ("t",)),
                 heads,
+                kind="context",
                 reads=here(self.dropped, self.of_value),
                 writes=here("context"),
             ),
@@ -429,6 +430,7 @@ class _Gpt(GraphBuilder):
                 "context",
                 (per_head, ("s",), ("t",), ("d",)),
                 heads,
+                kind="context",
                 part="dprobabilities",
                 reads=here("d.context", self.of_value),
                 writes=here("d.probabilities.dropped" if self.shape.dropout else "d.probabilities"),
@@ -437,6 +439,7 @@ class _Gpt(GraphBuilder):
                 "context",
                 (per_head, ("t",), ("d",), ("s",)),
                 heads,
+                kind="context",
                 part="dvalue",
                 reads=here(self.dropped, "d.context"),
                 writes=here("d.value"),
@@ -455,6 +458,7 @@ class _Gpt(GraphBuilder):
                 "scores",
                 (per_head, ("s",), ("d",), ("t",)),
                 heads,
+                kind="scores",
                 part="dquery",
                 reads=here("d.scores", self.key),
                 writes=here("d.query"),
@@ -463,6 +467,7 @@ class _Gpt(GraphBuilder):
                 "scores",
                 (per_head, ("t",), ("d",), ("s",)),
                 heads,
+                kind="scores",
                 part="dkey",
                 reads=here("d.scores", self.query),
                 writes=here("d.key"),

@@ -121,13 +121,14 @@ class GraphBuilder:
         labels: MatmulLabels,
         sizes: Mapping[str, int] = NOTHING,
         part: Part | None = None,
+        kind: str = "matmul",
         **operands: tuple[object, ...],
     ) -> WorkOp:
         """A product with `labels` (batch, m, n, k): 2·batch·m·n·k operations."""
         every = self._iteration(tuple(label for group in labels for label in group), sizes)
         flops = 2 * math.prod(size for _, size in every)
         named = OpName(module, part)
-        return WorkOp(named=named, kind="matmul", iteration=every, matmul=labels, flops=flops, **operands)  # type: ignore[arg-type]
+        return WorkOp(named=named, kind=kind, iteration=every, matmul=labels, flops=flops, **operands)  # type: ignore[arg-type]
 
     def _iteration(self, labels: Labels, sizes: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
         return tuple((label, sizes[label] if label in sizes else self.sizes[label]) for label in labels)

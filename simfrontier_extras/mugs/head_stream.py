@@ -144,6 +144,7 @@ class HeadStream:
         search = self.builder.matmul(
             "similarity",
             ((), ("b",), ("k",), ("h",)),
+            kind="similarity",
             reads=here("mean"),
             states=(memory,),
             writes=here("similarity"),
@@ -182,6 +183,7 @@ class HeadStream:
         scores = self.builder.matmul(
             "cluster.scores",
             ((), ("b",), ("w",), ("e",)),
+            kind="prototypes",
             reads=here("cluster.query", "last.rows"),
             writes=here("cluster.scores"),
         )
@@ -218,6 +220,7 @@ class HeadStream:
         query = self.builder.matmul(
             "cluster.scores",
             labels[0],
+            kind="prototypes",
             part="dquery",
             reads=here("d.cluster.scores", "last.rows"),
             writes=here("d.cluster.query"),
@@ -226,6 +229,7 @@ class HeadStream:
         return query, self.builder.matmul(
             "last",
             labels[1],
+            kind="prototypes",
             part="wgrad",
             reads=here("d.cluster.scores", "cluster.query"),
             weights=weights,

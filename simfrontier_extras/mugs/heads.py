@@ -121,6 +121,7 @@ class Heads:
             builder.matmul(
                 scores,
                 ((), ("b",), ("k",), ("e",)),
+                kind="pairs",
                 reads=here(query, *keys),
                 states=(queue,),
                 writes=here(scores),
@@ -129,6 +130,7 @@ class Heads:
             builder.matmul(
                 scores,
                 ((), ("b",), ("e",), ("k",)),
+                kind="pairs",
                 part="dquery",
                 reads=here(gradient, *keys),
                 states=(queue,),

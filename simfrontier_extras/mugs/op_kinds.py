@@ -1,6 +1,6 @@
-"""Mugs' kinds of ops: tokens and features, losses, and what keeps queues, memories and the centre."""
+"""Mugs' kinds of ops: tokens and features, products, losses, and what keeps queues, memories and the centre."""
 
-from simfrontier.schedule import ModelKind, Traffic, every_operand, picked_rows, replaced_entries
+from simfrontier.schedule import BACKWARD, ModelKind, Traffic, every_operand, picked_rows, product, replaced_entries
 
 
 def _kind(
@@ -8,6 +8,7 @@ def _kind(
     words: str,
     traffic: Traffic = every_operand,
     *,
+    has_backward: bool = False,
     has_own_labels: bool = False,
     ends: bool = False,
     is_fused: bool = False,
@@ -15,6 +16,7 @@ def _kind(
     return ModelKind(
         name=name,
         words=words,
+        parts=BACKWARD if has_backward else {},
         traffic=traffic,
         has_own_labels=has_own_labels,
         resizes_labels=True,
@@ -25,14 +27,17 @@ def _kind(
 
 
 ADDS = (
-    _kind("positions", "positions of tokens", has_own_labels=True),
-    _kind("pool", "means of tokens"),
-    _kind("join", "joining of crops"),
-    _kind("unit", "normalising of features"),
-    _kind("nearest", "nearest rows of a memory", picked_rows),
-    _kind("first", "first tokens", picked_rows),
+    _kind("positions", "positions of tokens", has_backward=True, has_own_labels=True),
+    _kind("pool", "means of tokens", has_backward=True),
+    _kind("join", "joining of crops", has_backward=True),
+    _kind("unit", "normalising of features", has_backward=True),
+    product("similarity", "similarities to a memory", {}),
+    _kind("nearest", "nearest rows of a memory", picked_rows, has_backward=True),
+    _kind("first", "first tokens", picked_rows, has_backward=True),
     _kind("pick", "rows for a memory", picked_rows),
     _kind("weight_norm", "lengths of prototypes", is_fused=True),
+    product("prototypes", "scores of prototypes", {"dquery": 0, "wgrad": 1}),
+    product("pairs", "scores of pairs", {"dquery": 0}),
     _kind("contrast", "contrastive losses", ends=True),
     _kind("cluster", "the loss of prototypes", ends=True),
     _kind("centre_sum", "sums for the centre"),

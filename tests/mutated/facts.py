@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from simfrontier.dtypes import DTYPE_BYTES
-from simfrontier.opnames import PARTS
 from simfrontier.schedule.algorithms import VIAS
 from simfrontier.schedule.kinds import KINDS
 from simfrontier.schedule.kinds.calls import COLLECTIVES
-from simfrontier.schedule.op_kind import CallKind
+from simfrontier.schedule.op_kind import CallKind, ModelKind
 from simfrontier.schedule.parse import OP_KINDS, STAGES, TENSOR_ROLES
 from simfrontier.schedule.softmax import KERNELS
 
@@ -175,11 +174,10 @@ def _op(form: dict[str, Any], number: int, numbers: random.Random) -> Iterator[M
 
 def _work(form: dict[str, Any], op: dict[str, Any], at: Path, numbers: random.Random) -> Iterator[Mutation]:
     """What only an op that computes has."""
-    if "module" in op:
-        yield from _choices("op.part", (*at, "part"), op.get("part"), sorted(PARTS), numbers)
+    if isinstance(kind := KINDS[op["kind"]], ModelKind):
+        yield from _choices("op.part", (*at, "part"), op.get("part"), sorted(kind.parts), numbers)
         if "part" in op:
             yield Mutation("op.part.gone", (*at, "part"), GONE)
-        yield Mutation("op.sums", (*at, "sums"), not op.get("sums", False))
     flops = op.get("flops", 0)
     for other in (2 * flops, flops + 1, 0, 1000):
         yield from _changed("op.flops", (*at, "flops"), flops, other)

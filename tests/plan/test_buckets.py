@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from simfrontier.plan import Engine
-from simfrontier.schedule import Collective, Ref, check
+from simfrontier.schedule import Collective, Ref, check, is_product
 from simfrontier.simulation import SimulatedStep
 from tests.simulation.steps import frontier_mesh, schedule, step
 
@@ -57,7 +57,7 @@ def held_up(done: SimulatedStep) -> int:
     for index, op in enumerate(done.program.ops):
         if isinstance(op, Collective) and op.name == "gradient" and op.codec.is_opaque:
             ended = max(ended, float(end[index]))
-        count += op.kind == "matmul" and float(start[index]) < ended - 1e-12
+        count += is_product(op.kind) and float(start[index]) < ended - 1e-12
     return count
 
 

@@ -9,6 +9,7 @@ from simfrontier.plan import FAMILIES, Engine, make_plan
 from simfrontier.plan.passes import after_their_gradients, bucket, gather_by_layer, prefetch, reuse, throttle
 from simfrontier.plan.program import Hook, Item, Move, Program, StreamWait
 from simfrontier.plan.to_schedule import naive_program, tensors_of
+from simfrontier.schedule import is_product
 from simfrontier.schedule.ir import Ref
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.workload import MODELS, gpt
@@ -30,7 +31,8 @@ def is_fetch(item: Item) -> bool:
 
 
 def is_fetch_or_matmul(item: Item) -> bool:
-    return is_fetch(item) or getattr(item, "kind", "") in ("matmul", "lookup")
+    kind = getattr(item, "kind", "")
+    return is_fetch(item) or is_product(kind) or kind == "lookup"
 
 
 def is_gradient(item: Item) -> bool:

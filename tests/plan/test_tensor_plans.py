@@ -15,7 +15,7 @@ from simfrontier.plan import Engine, build, make_plan
 from simfrontier.plan.options import Options
 from simfrontier.plan.tensor import TensorOptions, engine_of
 from simfrontier.plan.zero import BucketOptions
-from simfrontier.schedule import Collective, Compute, Exchange, Op, Schedule, check
+from simfrontier.schedule import Collective, Compute, Exchange, Op, Schedule, check, is_product
 from simfrontier.schedule.store import digest, from_json, to_json
 from simfrontier.workload import MODELS, Checkpointing, MlpShape
 from simfrontier.workload.mlp_model import mlp
@@ -323,7 +323,7 @@ def text_of(schedule: Schedule) -> str:
     for call in schedule.roles[0].calls:
         if call.label in ("forward", "backward") and call.layer == 1:
             lines.append(f"{call.label} of layer 1")
-            lines += [f"  {op.lane:8}{_line(op)}" for op in call.ops if op.kind == "matmul" or op.name in PURPOSES]
+            lines += [f"  {op.lane:8}{_line(op)}" for op in call.ops if is_product(op.kind) or op.name in PURPOSES]
     return "\n".join(lines) + "\n"
 
 
@@ -350,7 +350,7 @@ def test_oar_and_ors_change_nothing_but_the_lane_of_one_move(name: str, purpose:
     for before, after in zip(without.roles[0].instances(), with_it.roles[0].instances(), strict=True):
         old, new = before[1], after[1]
         assert old.lane == "compute"
-        if old.name == purpose and old.kind != "matmul":
+        if old.name == purpose and not is_product(old.kind):
             assert new.lane == lane
             if isinstance(old, Collective):
                 assert new == replace(old, lane=lane, comm=f"{'+'.join(old.axes)}/{lane}")
@@ -364,7 +364,7 @@ def test_oag_moves_gathers_to_the_module_before_and_leaves_the_rest() -> None:
     """Prefetch by one module: each gather stands before the product of the module before its own."""
 
     def products(schedule: Schedule) -> list[str]:
-        return [op.name for _, op in schedule.roles[0].instances() if op.kind == "matmul"]
+        return [op.name for _, op in schedule.roles[0].instances() if is_product(op.kind)]
 
     def ahead(schedule: Schedule) -> list[tuple[str, str]]:
         """(gathered weight, the next op that uses weights) of a layer's forward."""

@@ -46,7 +46,8 @@ def name_of(op: dict[str, Any]) -> str:
     if "name" in op:
         return str(op["name"])
     part = f".{op['part']}" if "part" in op else ""
-    return "/".join([*op.get("streams", []), f"{op['module']}{part}{'.sums' if op.get('sums') else ''}"])
+    sums = ".sums" if op["kind"] in ("norm_sums", "rmsnorm_sums", "loss_sums") else ""
+    return "/".join([*op.get("streams", []), f"{op['module']}{part}{sums}"])
 
 
 class File:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import cast
 
-from simfrontier.opnames import NO_MODULE, PARTS, OpName, Part
+from simfrontier.opnames import NO_MODULE, OpName, Part
 from simfrontier.schedule import KINDS, ModelKind
 
 
 def named_op(kind: str, name: str) -> OpName:
     """What an op of that name computes; of no module where it is none of the model's."""
-    if not isinstance(KINDS.get(kind), ModelKind):
+    of = KINDS.get(kind)
+    if not isinstance(of, ModelKind):
         return NO_MODULE
     *streams, last = name.split("/")
     bare = last.removesuffix(".sums")
     module, _, part = bare.rpartition(".")
-    if not module or part not in PARTS:
+    if not module or part not in of.parts:
         module, part = bare, ""
-    return OpName(module, cast(Part, part) or None, bare != last, tuple(streams))
+    return OpName(module, cast(Part, part) or None, of.sums, tuple(streams))

@@ -155,7 +155,7 @@ def test_swapped_order_is_named() -> None:
         mutated(zero3(), swap),
         "references: forward of layer 0, micro-batch 0: softmax (all ranks, and 3 more like it)",
         "expected scores of layer 0, micro-batch 0 written by an op before",
-        "found it is written later, by forward of layer 0, micro-batch 0: matmul scores",
+        "found it is written later, by forward of layer 0, micro-batch 0: scores",
     )
 
 
@@ -168,10 +168,10 @@ def test_cycle_is_named_with_its_ops() -> None:
     says(
         mutated(zero3(), tie),
         "references: forward of layer 0",
-        "matmul scores",
-        "a cycle: matmul scores (forward of layer 0, micro-batch 0) → softmax (forward",
-        "→ matmul context (forward",
-        "→ matmul scores (forward",
+        "scores",
+        "a cycle: scores (forward of layer 0, micro-batch 0) → softmax (forward",
+        "→ context (forward",
+        "→ scores (forward",
     )
 
 
@@ -266,7 +266,7 @@ def test_operand_that_is_not_cut_like_its_op_is_named() -> None:
     whole = with_tensor(zero3(), "context", placement=REPLICATE)
     says(
         whole,
-        "placements: forward of layer 0, micro-batch 0: matmul context",
+        "placements: forward of layer 0, micro-batch 0: context",
         "expected context as [node:shard(0) package:shard(0) gcd:shard(0)] as a result, because node cuts b",
         "found [replicate]",
     )

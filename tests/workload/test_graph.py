@@ -5,6 +5,7 @@ from collections import Counter
 
 import pytest
 
+from simfrontier.schedule import is_product
 from simfrontier.workload import GptShape, MlpShape, Value, Weight, Workload, WorkOp, gpt, mlp
 from tests.some import some
 
@@ -114,10 +115,10 @@ def test_labels_and_shapes_agree_with_every_op(work: Workload) -> None:
 @EVERY
 def test_matmuls_say_which_labels_they_multiply(work: Workload) -> None:
     """Batch, m, n and k are disjoint and are all labels of the op; 2 · batch · m · n · k operations."""
-    matmuls = [op for op in all_ops(work) if op.kind == "matmul"]
+    matmuls = [op for op in all_ops(work) if op.matmul is not None]
     assert len(matmuls) == NUM_MATMULS["tokens" in work.values]
     for op in all_ops(work):
-        assert (op.matmul is not None) == (op.kind == "matmul") == (op.flops > 0), op.name
+        assert (op.matmul is not None) == is_product(op.kind) == (op.flops > 0), op.name
         if op.matmul is not None:
             labels = [label for group in op.matmul for label in group]
             assert sorted(labels) == sorted(dict(op.iteration)), op.name

@@ -27,6 +27,7 @@ from simfrontier.report.theme import (
     scatter,
     time_scale,
 )
+from simfrontier.schedule import is_product
 from simfrontier.trace import Comparison, CrossCheck, OpPair, PlanStepTimes, Span, duration
 
 SIM, REAL = "#8FB4D0", "#1F5F8B"
@@ -51,7 +52,7 @@ def kind_of(span: Span) -> str:
         return "host"
     if span.lane != "compute":
         return "codec and reordering"
-    return "matrix products" if span.kind == "matmul" else "other kernels"
+    return "matrix products" if is_product(span.kind) else "other kernels"
 
 
 def steps_figure(steps: Sequence[PlanStepTimes]) -> Figure:

@@ -20,6 +20,7 @@ from simfrontier.report.theme import (
     figure,
     lanes_axis,
 )
+from simfrontier.schedule import is_product
 from simfrontier.trace import Mark, Span, TraceFile
 
 WAIT = "waiting for other ranks"
@@ -44,7 +45,7 @@ def kind_of(span: Span) -> str:
         return "host"
     if span.lane != "compute":
         return "codec and reordering"
-    return "matrix products" if span.kind == "matmul" else "other kernels"
+    return "matrix products" if is_product(span.kind) else "other kernels"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

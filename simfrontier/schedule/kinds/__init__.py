@@ -44,6 +44,12 @@ def is_work(op: Op) -> bool:
     return isinstance(KINDS[op.kind], ModelKind)
 
 
+def is_product(name: str) -> bool:
+    """Whether a kind is a product of two matrices; no kind's name is none."""
+    kind = KINDS.get(name)
+    return isinstance(kind, ModelKind) and kind.products == {}
+
+
 def is_copy(op: Op) -> bool:
     """Whether an op only moves, codes or adds what is there."""
     return isinstance(op, Compute) and isinstance(KINDS[op.kind], CopyKind)

@@ -12,10 +12,11 @@ KINDS: Final = (
     ModelKind(
         name="scatter",
         words="gradients of the embedding",
+        parts={"wgrad": None},
         traffic=traffic.added_rows,
         reads_indices=True,
         needs=("operands",),
         gradients_last=True,
     ),
-    ModelKind(name="add_positions", words="positions", needs=(), sums_gradients=True),
+    ModelKind(name="add_positions", words="positions", parts={"wgrad": None}, needs=(), sums_gradients=True),
 )

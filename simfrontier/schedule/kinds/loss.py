@@ -7,7 +7,9 @@ from simfrontier.schedule.op_kind import ModelKind
 LOSS: Final = ModelKind(name="loss", words="the loss", has_passes=True, ends=True, is_of_loss=True)
 PARTS: Final = (
     ModelKind(name="loss_max", words="maxima of the loss", reduction="max", is_of_loss=True),
-    ModelKind(name="loss_sums", words="sums of the loss", has_own_labels=True, is_of_loss=True, is_shared=True),
+    ModelKind(
+        name="loss_sums", words="sums of the loss", sums=True, has_own_labels=True, is_of_loss=True, is_shared=True
+    ),
     ModelKind(name="loss_own", words="logits of labels", is_of_loss=True),
     ModelKind(name="loss_exp", words="exponentials of the loss", is_of_loss=True),
     ModelKind(name="loss_sum", words="sums of exponentials", is_of_loss=True, is_shared=True),

@@ -2,12 +2,14 @@
 
 from typing import Final
 
-from simfrontier.schedule.op_kind import ModelKind
+from simfrontier.schedule.op_kind import BACKWARD, ModelKind
 
 KINDS: Final = tuple(
     ModelKind(
         name=name,
         words=words,
+        parts=BACKWARD,
+        sums=sums,
         has_own_labels=sums,
         needs=("operands", "weight"),
         adds_gradients=True,

@@ -7,23 +7,13 @@ from dataclasses import dataclass
 
 from simfrontier.schedule import Compute
 from simfrontier_extras.mugs.real import features, pairs, queues
-from simfrontier_extras.mugs.real.products import MUGS_PRODUCTS, crops_of
+from simfrontier_extras.mugs.real.products import PRODUCTS, crops_of
 from simfrontier_extras.mugs.real.settings import MugsSettings
 from simfrontier_real.arrays import Array
-from simfrontier_real.kernels import MODEL_KERNELS
 from simfrontier_real.losses import LossTargets, counts
 from simfrontier_real.op_runner import Kernel
 from simfrontier_real.operands import Operands
 from simfrontier_real.rank_context import RankContext
-
-
-def _matmul(context: RankContext, index: int, op: Compute) -> None:
-    """Products of its own, by the names of their ops; the others are those of all models."""
-    operands = Operands(context, index, op)
-    if operands.named in MUGS_PRODUCTS:
-        MUGS_PRODUCTS[operands.named](operands)
-    else:
-        MODEL_KERNELS["matmul"](context, index, op)
 
 
 def _positions(context: RankContext, index: int, op: Compute) -> None:
@@ -122,7 +112,7 @@ class MugsKernels:
 
     def kernels(self) -> dict[str, Kernel]:
         return {
-            "matmul": _matmul,
+            **PRODUCTS,
             "positions": _positions,
             "pool": _pool,
             "join": _join,

@@ -1,16 +1,17 @@
-"""Mugs' matrix products that are no linear modules, by the names of their ops."""
+"""Mugs' matrix products that are no linear modules: scores of pairs, similarities, and scores of prototypes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
-from simfrontier.opnames import OpName
+from simfrontier.schedule import Compute
 from simfrontier_extras.mugs.real.features import of_length_backward
 from simfrontier_extras.mugs.real.pairs import contrast_scores, contrast_scores_backward
 from simfrontier_extras.mugs.real.queues import similarity
 from simfrontier_real.arrays import Array
+from simfrontier_real.op_runner import Kernel
 from simfrontier_real.operands import Operands
+from simfrontier_real.rank_context import RankContext
 
 
 def crops_of(operands: Operands) -> tuple[int, int]:
@@ -38,22 +39,18 @@ def _contrast_dquery(operands: Operands) -> None:
     operands.put(contrast_scores_backward(operands.xp, gradient, views, queue, crops))
 
 
-def _similarity(operands: Operands) -> None:
-    operands.put(similarity(operands.xp, operands.one(), operands.weight("memory")))
-
-
-def _prototypes(operands: Operands) -> None:
+def _scores(operands: Operands) -> None:
     xp = operands.xp
     operands.put(
         xp.matmul(operands.activation("cluster.query"), xp.permute_dims(operands.activation("last.rows"), (1, 0)))
     )
 
 
-def _prototypes_dquery(operands: Operands) -> None:
+def _scores_dquery(operands: Operands) -> None:
     operands.put(operands.xp.matmul(operands.activation("d.cluster.scores"), operands.activation("last.rows")))
 
 
-def _prototypes_wgrad(operands: Operands) -> None:
+def _scores_wgrad(operands: Operands) -> None:
     """Of the rows first, then of their directions and, where it is trained, their lengths."""
     xp = operands.xp
     of_rows = xp.matmul(
@@ -66,13 +63,19 @@ def _prototypes_wgrad(operands: Operands) -> None:
         operands.gradient("last.norm", of_norms)
 
 
-MUGS_PRODUCTS: Final[dict[OpName, Callable[[Operands], None]]] = {
-    OpName("instance.scores"): _contrast,
-    OpName("group.scores"): _contrast,
-    OpName("instance.scores", "dquery"): _contrast_dquery,
-    OpName("group.scores", "dquery"): _contrast_dquery,
-    OpName("similarity"): _similarity,
-    OpName("cluster.scores"): _prototypes,
-    OpName("cluster.scores", "dquery"): _prototypes_dquery,
-    OpName("last", "wgrad"): _prototypes_wgrad,
-}
+def _pairs(context: RankContext, index: int, op: Compute) -> None:
+    kernels = {None: _contrast, "dquery": _contrast_dquery}
+    kernels[op.named.part](Operands(context, index, op))
+
+
+def _similarity(context: RankContext, index: int, op: Compute) -> None:
+    operands = Operands(context, index, op)
+    operands.put(similarity(operands.xp, operands.one(), operands.weight("memory")))
+
+
+def _prototypes(context: RankContext, index: int, op: Compute) -> None:
+    kernels = {None: _scores, "dquery": _scores_dquery, "wgrad": _scores_wgrad}
+    kernels[op.named.part](Operands(context, index, op))
+
+
+PRODUCTS: Final[dict[str, Kernel]] = {"pairs": _pairs, "similarity": _similarity, "prototypes": _prototypes}

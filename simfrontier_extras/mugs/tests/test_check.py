@@ -19,7 +19,7 @@ from tests.schedule.test_check_gradients import op_of, sound, with_operands
         (
             "group.scores.dquery",
             "d.group.scores teacher/group.key.1 group.queue",
-            "teacher/group.key.0, teacher/group.key.1, group.queue or",
+            "teacher/group.key.0, teacher/group.key.1, group.queue, of the factors",
         ),
         ("student/join.backward", "student/d.cls", "the gradient of student/cls, student/mean by"),
         (

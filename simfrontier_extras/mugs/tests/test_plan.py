@@ -248,7 +248,7 @@ def test_a_teacher_that_follows_another_layer_or_nobody() -> None:
 def test_a_queue_that_moves_too_early_twice_or_never() -> None:
     matches = where("enqueue", "instance.enqueue")
     for before in ("instance.scores", "instance.scores.dquery"):
-        says(moved(matches, before), f"matmul {before}", "instance.queue as it was before", "enqueue instance.enqueue")
+        says(moved(matches, before), f"pairs {before}", "instance.queue as it was before", "enqueue instance.enqueue")
     says(mutated(tiny(), dropped(matches)), "end of micro-batch 0: instance.queue", "not written")
     twice: Edit = lambda call, op: [op, replace(op, reads=KEYS)] if matches(call, op) else [op]  # type: ignore[type-var]  # noqa: E731
     says(mutated(tiny(), twice), "instance.enqueue", "instance.queue written once")
