@@ -23,7 +23,8 @@ from simfrontier_real.lowered import LoweredTransport
 from simfrontier_real.programs import programs_of
 from simfrontier_real.session import LoadedSchedule
 from simfrontier_real.states import Weights, assembled
-from simfrontier_real.train import TrainingRank, TrainingSettings, inline, run_together
+from simfrontier_real.train import TrainingRank, inline, run_together
+from simfrontier_real.training_settings import TrainingSettings
 from tests.real.schedules import GPT, PLAIN, Sizes
 from tests.schedule.builders import mesh_of, options_of
 
