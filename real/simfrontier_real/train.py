@@ -6,18 +6,16 @@ import time
 from collections.abc import Callable
 
 from simfrontier.collectives import LoweredSchedule
-from simfrontier.errors import SimfrontierError
 from simfrontier.schedule import ExpandedProgram, Ref, Schedule
 from simfrontier_real.arrays import Backend, numpy_backend
 from simfrontier_real.arrivals import Calls, MessageDigests
 from simfrontier_real.codec_check import check_codecs
 from simfrontier_real.data import batch, input_names, shard
-from simfrontier_real.executor import Executor
+from simfrontier_real.executor import inline, run_together
 from simfrontier_real.gradients import GradientDigests, StepGradients
 from simfrontier_real.initial_states import initial_weights, place
 from simfrontier_real.kernels import MODEL_KERNELS
 from simfrontier_real.lane_step import LaneStep
-from simfrontier_real.lanes import InlineLanes
 from simfrontier_real.layout import layouts_of
 from simfrontier_real.local import LOCAL_KERNELS
 from simfrontier_real.loopback import LoopbackWorld
@@ -199,21 +197,3 @@ def _transport(world: LoopbackWorld, schedule: Schedule, rank: int, lowered: Low
     if lowered is None:
         return world.transport(rank)
     return LoweredTransport(schedule, lowered, rank, world.wires(rank), world.transport(rank))
-
-
-def inline(step: LaneStep) -> Executor:
-    """An executor that runs every op where it is started."""
-    return Executor(step, InlineLanes(step))
-
-
-def run_together(executors: list[Executor]) -> None:
-    """One step of all ranks in one thread, in turn. Raises SimfrontierError where none can go on."""
-    for executor in executors:
-        executor.begin()
-    waiting = list(enumerate(executors))
-    while waiting:
-        moved = [executor.advance(0.0) for _, executor in waiting]
-        waiting = [(rank, executor) for rank, executor in waiting if not executor.is_finished]
-        if waiting and not any(moved):
-            lines = [f"rank {rank}, {line}" for rank, executor in waiting for line in executor.table()]
-            raise SimfrontierError("stuck: " + "; ".join(lines[:8]))

@@ -29,6 +29,7 @@ from simfrontier.schedule.placement import PartialOp, partial
 from simfrontier.workload import CrossEntropy
 from simfrontier_real import losses
 from simfrontier_real.arrays import numpy_backend
+from simfrontier_real.executor import inline, run_together
 from simfrontier_real.lane_step import LaneStep
 from simfrontier_real.layout import layouts_of
 from simfrontier_real.local import LOCAL_KERNELS
@@ -36,7 +37,6 @@ from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.op_runner import RealOpRunner
 from simfrontier_real.programs import programs_of
 from simfrontier_real.rank_context import rank_context_of
-from simfrontier_real.train import inline, run_together
 from simfrontier_real.trainer import Trainer
 from simfrontier_real.training_settings import Adam
 

@@ -14,6 +14,7 @@ from simfrontier.workload import Checkpointing
 from simfrontier_real import initial_states, states
 from simfrontier_real.arrays import numpy_backend
 from simfrontier_real.data import batch
+from simfrontier_real.executor import inline, run_together
 from simfrontier_real.initial_states import initial_weights
 from simfrontier_real.layout import layouts_of
 from simfrontier_real.loopback import LoopbackWorld
@@ -23,7 +24,7 @@ from simfrontier_real.programs import programs_of
 from simfrontier_real.rank_context import rank_context_of
 from simfrontier_real.replay import ReplayRunner, StandInKernels
 from simfrontier_real.states import assembled, final_states
-from simfrontier_real.train import TrainingRank, inline, run_together, train_in_one_process
+from simfrontier_real.train import TrainingRank, train_in_one_process
 from simfrontier_real.training_result import TrainingResult
 from simfrontier_real.training_settings import TrainingSettings
 from simfrontier_real.verdict import scheduled_bytes, why_inexact

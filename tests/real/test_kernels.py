@@ -16,13 +16,14 @@ from simfrontier.schedule import GRADIENT_ROLES, Compute, Schedule, Tensor, expa
 from simfrontier.workload import Checkpointing
 from simfrontier_real.arrays import Backend, numpy_backend, torch_backend
 from simfrontier_real.data import batch
+from simfrontier_real.executor import inline, run_together
 from simfrontier_real.initial_states import initial_weights, place
 from simfrontier_real.kernels import MODEL_KERNELS, NORM_EPSILON
 from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.op_runner import RealOpRunner
 from simfrontier_real.rank_context import RankContext
 from simfrontier_real.reference import train_unsharded
-from simfrontier_real.train import TrainingRank, inline, run_together, train_in_one_process
+from simfrontier_real.train import TrainingRank, train_in_one_process
 from tests.real.grids import OTHERS, axonn
 from tests.real.schedules import FAMILIES, distance, schedule, training
 
