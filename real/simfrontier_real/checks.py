@@ -13,7 +13,7 @@ from simfrontier_real.bounds import TrainingBounds
 from simfrontier_real.gradients import RelativeError, StepErrors, finite, norm_of, step_errors, title
 from simfrontier_real.programs import Programs
 from simfrontier_real.states import Weights, weight_of
-from simfrontier_real.train import RankReport, TrainingResult
+from simfrontier_real.training_result import RankReport, TrainingResult
 
 MESSAGES: Final = "messages, over their rounding"
 

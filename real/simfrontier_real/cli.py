@@ -175,10 +175,9 @@ def train(
     device_kind(backend, device)
     launch_ranks(ranks, schedules)
     from simfrontier_real.checkpoints.resume import CheckpointSettings
-    from simfrontier_real.optimizer import Adam
     from simfrontier_real.session import session
-    from simfrontier_real.train import TrainingSettings
     from simfrontier_real.train_session import train_all
+    from simfrontier_real.training_settings import Adam, TrainingSettings
 
     adam = Adam(learning_rate=learning_rate, epsilon=epsilon, clip=clip)
     training = TrainingSettings(steps=steps, seed=seed, adam=adam, loss_scale=loss_scale)

@@ -8,7 +8,10 @@ from typing import Any
 
 from simfrontier.errors import InputError
 from simfrontier.schedule import Schedule
+from simfrontier_real.arrays import Array
+from simfrontier_real.blocks import block_of
 from simfrontier_real.models import model_of
+from simfrontier_real.rank_context import RankContext
 
 NOISE = 0.1  # of the tokens that do not follow the rule
 
@@ -70,3 +73,11 @@ def batch(schedule: Schedule, seed: int, step: int, micro: int) -> Batch:
     classes = schedule.tensors["logits"].shape[-1]
     teacher = np.random.default_rng([seed, 2]).normal(size=(tensor.shape[-1], classes))
     return Batch({name: inputs}, (inputs @ teacher).argmax(axis=-1))
+
+
+def shard(context: RankContext, values: Any, name: str) -> Array:
+    """A rank's part of a whole activation (the inputs, the labels), cut as the tensor of that name is along the
+    dimensions that the values have."""
+    tensor = context.schedule.tensors[name]
+    block = block_of(tensor.shape, tensor.placement, context.schedule.mesh, context.at, name)
+    return values[block[: len(values.shape)]]

@@ -7,7 +7,7 @@ import re
 from simfrontier.errors import SimfrontierError
 from simfrontier.schedule import ExpandedProgram, Issuer, title_of
 from simfrontier_real.lane_step import LaneStep
-from simfrontier_real.lanes import Lanes
+from simfrontier_real.lanes import InlineLanes, Lanes
 from simfrontier_real.step_times import StepTimes
 
 GONE = "the connection to another rank broke (it ended or was killed)"
@@ -102,6 +102,24 @@ class Executor:
             waits = ", ".join(f"{lane} {done} of {needed} ops" for lane, done, needed in lacking)
             lines.append(f"{lane_of(program, index)}: {title(program, index)} waits for {waits}")
         return lines
+
+
+def inline(step: LaneStep) -> Executor:
+    """An executor that runs every op where it is started."""
+    return Executor(step, InlineLanes(step))
+
+
+def run_together(executors: list[Executor]) -> None:
+    """One step of all ranks in one thread, in turn. Raises SimfrontierError where none can go on."""
+    for executor in executors:
+        executor.begin()
+    waiting = list(enumerate(executors))
+    while waiting:
+        moved = [executor.advance(0.0) for _, executor in waiting]
+        waiting = [(rank, executor) for rank, executor in waiting if not executor.is_finished]
+        if waiting and not any(moved):
+            lines = [f"rank {rank}, {line}" for rank, executor in waiting for line in executor.table()]
+            raise SimfrontierError("stuck: " + "; ".join(lines[:8]))
 
 
 def _explained(error: Exception, op_title: str) -> Exception:

@@ -10,9 +10,8 @@ from simfrontier_real.arrays import Array
 from simfrontier_real.attention import attention, context_of_scores, put_together, rotary, scores, softmax, taken_apart
 from simfrontier_real.blocks import first_index, local_shape
 from simfrontier_real.dropout import dropout
-from simfrontier_real.op_runner import Kernel
 from simfrontier_real.operands import Operands
-from simfrontier_real.rank_context import RankContext
+from simfrontier_real.rank_context import Kernel, RankContext
 
 NORM_EPSILON = 1e-5
 _GELU_SCALE, _GELU_CUBIC = math.sqrt(2 / math.pi), 0.044715

@@ -11,8 +11,7 @@ from simfrontier_real.arrays import Array, Backend, num_bytes
 from simfrontier_real.blocks import block_of, local_shape, side_by_side, taken_apart
 from simfrontier_real.codecs import Encoded, decode, encode
 from simfrontier_real.losses import merged
-from simfrontier_real.op_runner import Kernel
-from simfrontier_real.rank_context import RankContext
+from simfrontier_real.rank_context import Kernel, RankContext
 
 LARGEST: Final = {"fp16": 65504.0, "bf16": (2.0 - 2.0**-7) * 2.0**127}  # finite numbers of narrower types than fp32
 

@@ -11,9 +11,8 @@ from simfrontier.schedule import Compute
 from simfrontier_real.arrays import Array
 from simfrontier_real.blocks import first_index
 from simfrontier_real.exponentials import LN2_HIGH, LN2_LOW, as_pairs, summed_by_maximum, summed_pairs
-from simfrontier_real.op_runner import Kernel
 from simfrontier_real.operands import Operands
-from simfrontier_real.rank_context import RankContext
+from simfrontier_real.rank_context import Kernel, RankContext
 
 
 class LossTargets(Protocol):

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from simfrontier.extras import added
 from simfrontier.schedule import Schedule, Tensor
-
-if TYPE_CHECKING:
-    from simfrontier_real.losses import LossTargets
-    from simfrontier_real.op_runner import Kernel
-    from simfrontier_real.train import TrainingResult, TrainingSettings
-
+from simfrontier_real.losses import LossTargets
+from simfrontier_real.rank_context import Kernel
+from simfrontier_real.training_result import TrainingResult
+from simfrontier_real.training_settings import TrainingSettings
 
 OF_MODEL: Final = (
     *("grad_accum", "num_layers", "residual", "heads", "neighbours"),

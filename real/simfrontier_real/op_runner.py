@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from simfrontier.errors import InputError, nearest
 from simfrontier.schedule import Collective, Compute, Exchange, PartialOp
 from simfrontier_real import messages
 from simfrontier_real.arrays import Array, Backend
-from simfrontier_real.rank_context import RankContext
-
-if TYPE_CHECKING:
-    from simfrontier_real.arrivals import MessageDigests
-    from simfrontier_real.weight_codes import WeightCodes
+from simfrontier_real.arrivals import MessageDigests
+from simfrontier_real.rank_context import Kernel, RankContext
+from simfrontier_real.weight_codes import WeightCodes
 
 
 class OpRunner(Protocol):
@@ -39,9 +36,6 @@ class OpRunner(Protocol):
     def read_by(self, index: int) -> list[Array]: ...
 
     def done(self, index: int) -> None: ...
-
-
-Kernel = Callable[[RankContext, int, Compute], None]
 
 
 @dataclass

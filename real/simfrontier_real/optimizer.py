@@ -1,77 +1,31 @@
-"""Training's settings and state, and the gradient's norm, as the schedule's ops ask for it."""
+"""The optimizer on a rank's share of the states, as the schedule's ops ask for it: the gradients' norm, Adam, LAMB."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Final
 
-from simfrontier.schedule import Compute
+from simfrontier.schedule import Compute, Ref, TensorRole
 from simfrontier_real.arrays import Array
-from simfrontier_real.losses import CrossEntropy
-from simfrontier_real.models import RealModel
-from simfrontier_real.op_runner import Kernel
-from simfrontier_real.rank_context import RankContext
-from simfrontier_real.weight_steps import WeightSteps
+from simfrontier_real.rank_context import Kernel, RankContext
+from simfrontier_real.trainer import Trainer
 
-CLIP: Final = 1000.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Adam:
-    """Adam's settings, also of the steps that LAMB scales, and the norm to which gradients are clipped (infinity:
-    never).
-
-    The default clip binds on no step of the small models of this repository, so that a wrong scale of the gradients is
-    not hidden by it (docs/real.md has their norms).
-    """
-
-    learning_rate: float = 1e-3
-    beta1: float = 0.9
-    beta2: float = 0.999
-    epsilon: float = 1e-8
-    clip: float = CLIP
+OTHER: Final = "other"  # the gradient that an op reads, or the new weight that it writes
+_OTHERS: Final[frozenset[TensorRole]] = frozenset({"accumulator", "gradient", "weight"})
+_OfWeight = dict[str, Ref]  # what an op reads, or writes, of one weight, by role
 
 
 @dataclass
-class Trainer:
-    """The state of training that no buffer holds: settings, the number of the step, and the losses seen.
+class Optimizer:
+    """The kernels of the optimizer's ops; what they see of gradients and norms is kept in the trainer."""
 
-    `labels` are this rank's targets by micro-batch; `loss_scale` multiplies the loss and divides the gradients, so that
-    16-bit gradients do not vanish. `gradients` and `norms` are what Adam got in the step: its shares of the gradients
-    by (name, layer), before clipping, and the norms of all gradients that it read; `scales`: by how much LAMB
-    multiplied its updates.
-    """
-
-    adam: Adam
-    grad_accum: int
-    loss_scale: float = 1.0
-    step: int = 0  # of Adam, which does not count those that are skipped
-    overflowed: bool = False
-    num_skipped: int = 0
-    labels: dict[int, Array] = field(default_factory=dict)
-    losses: dict[int, Array] = field(default_factory=dict)
-    gradients: dict[tuple[str, int], Array] = field(default_factory=dict)
-    norms: set[float] = field(default_factory=set)
-    scales: dict[tuple[str, int], float] = field(default_factory=dict)
-    counters: dict[str, int] = field(default_factory=dict)  # of a model's kernels: see `losses.LossTargets`
-
-    def begin_step(self) -> None:
-        """Set out on a step."""
-        self.step += 1
-        self.overflowed = False
-        self.losses.clear()
-        self.gradients.clear()
-        self.norms.clear()
-        self.scales.clear()
-
-    def end_step(self) -> None:
-        """The step has run: it does not count where a gradient overflowed."""
-        if self.overflowed:
-            self.step -= 1
-            self.num_skipped += 1
+    trainer: Trainer
+    _held: dict[str, Ref] = field(default_factory=dict)  # what the op at hand reads, by name
+    _skips: bool = False
 
     def kernels(self) -> dict[str, Kernel]:
-        return {**CrossEntropy(self).kernels(), "norm2": self._norm2, **WeightSteps(self).kernels()}
+        return {"norm2": self._norm2, "adam": self._adam, "lamb_update": self._lamb_update, "lamb": self._lamb}
 
     def _norm2(self, context: RankContext, index: int, op: Compute) -> None:
         """The sum of squares of this rank's share of the gradients, and whether one is not finite.
@@ -86,7 +40,7 @@ class Trainer:
             placement = context.schedule.tensors[ref.name].placement
             if not context.is_first(counted - placement.flat - {axis for axis, _ in placement.shards}):
                 continue
-            values = context.backend.wide(context.buffers[ref]) / self.loss_scale
+            values = context.backend.wide(context.buffers[ref]) / self.trainer.loss_scale
             for name, value in (
                 ("gradient_norm", xp.sum(values * values)),
                 ("overflow", xp.sum(xp.astype(~xp.isfinite(values), values.dtype))),
@@ -98,11 +52,85 @@ class Trainer:
             if ref not in context.buffers:
                 context.buffers[ref] = context.backend.zeros((1,), context.schedule.tensors[ref.name].dtype)
 
+    def _adam(self, context: RankContext, index: int, op: Compute) -> None:
+        """One step of Adam on this rank's share; skipped where a gradient overflowed."""
+        for weight, read, new in self._begun(context, index):
+            self._renew(context, read, new, self._adam_step(context, weight, read, new))
 
-def all_kernels(trainer: Trainer, model: RealModel | None, settings: object | None) -> dict[str, Kernel]:
-    """Every kind of op that training needs; `model`: an extra's, with its own settings."""
-    from simfrontier_real.kernels import MODEL_KERNELS
-    from simfrontier_real.local import LOCAL_KERNELS
+    def _lamb_update(self, context: RankContext, index: int, op: Compute) -> None:
+        """The same before LAMB scales it: kept as the update of each weight, with this rank's part of two squares, of
+        the master's norm and of the update's."""
+        xp, backend, buffers = context.backend.xp, context.backend, context.buffers
+        tensors = context.schedule.tensors
+        for weight, read, new in self._begun(context, index):
+            master, step = backend.wide(buffers[read["master"]]), self._adam_step(context, weight, read, new)
+            buffers[new["update"]] = backend.cast(step, tensors[new["update"].name].dtype)
+            squares = xp.stack([xp.sum(master * master), xp.sum(step * step)])
+            buffers[new["norms"]] = backend.cast(squares, tensors[new["norms"].name].dtype)
 
-    own = {} if model is None else model.kernels(trainer, settings)
-    return {**LOCAL_KERNELS, **MODEL_KERNELS, **trainer.kernels(), **own}
+    def _lamb(self, context: RankContext, index: int, op: Compute) -> None:
+        """Every weight moves by its update, scaled to the weight's own norm."""
+        for weight, read, new in _by_weight(context, index):
+            of_master, of_update = (max(float(square), 0.0) for square in context.buffers[read["norms"]])
+            scale = math.sqrt(of_master / of_update) if of_master > 0 and of_update > 0 else 1.0
+            self.trainer.scales[weight, new["master"].layer] = scale
+            self._renew(context, read, new, context.buffers[read["update"]] * scale)
+
+    def _begun(self, context: RankContext, index: int) -> list[tuple[str, _OfWeight, _OfWeight]]:
+        """What an op that takes gradients reads and writes, by weight; notes whether one overflowed, and the norm of
+        all."""
+        buffers, trainer = context.buffers, self.trainer
+        self._held = {ref.name: ref for ref in context.operands(index)[0]}
+        self._skips = float(buffers[self._held["overflow.total"]][0]) > 0
+        trainer.overflowed |= self._skips
+        if "gradient_norm.total" in self._held:
+            trainer.norms.add(math.sqrt(max(float(buffers[self._held["gradient_norm.total"]][0]), 0.0)))
+        return _by_weight(context, index)
+
+    def _adam_step(self, context: RankContext, weight: str, read: _OfWeight, new: _OfWeight) -> Array:
+        """How Adam would move a master by its gradient, over the learning rate; it renews the moments."""
+        xp, backend, buffers, adam = context.backend.xp, context.backend, context.buffers, self.trainer.adam
+        master, moments = backend.wide(buffers[read["master"]]), backend.wide(buffers[read["optimizer"]])
+        if self._skips:
+            buffers[new["optimizer"]] = buffers[read["optimizer"]]
+            return xp.zeros_like(master)
+        gradient = xp.astype(buffers[read[OTHER]], master.dtype) / self.trainer.loss_scale
+        self.trainer.gradients[weight, read[OTHER].layer] = gradient
+        gradient = gradient * self._factor(context, gradient)
+        first = adam.beta1 * moments[0] + (1 - adam.beta1) * gradient
+        second = adam.beta2 * moments[1] + (1 - adam.beta2) * gradient * gradient
+        buffers[new["optimizer"]] = backend.cast(
+            xp.stack([first, second]), context.schedule.tensors[new["optimizer"].name].dtype
+        )
+        ahead = first / (1 - adam.beta1**self.trainer.step)
+        return ahead / (xp.sqrt(second / (1 - adam.beta2**self.trainer.step)) + adam.epsilon)
+
+    def _renew(self, context: RankContext, read: _OfWeight, new: _OfWeight, step: Array) -> None:
+        """The master moves by a step, and the weight becomes what it is."""
+        backend, buffers, tensors = context.backend, context.buffers, context.schedule.tensors
+        master = backend.wide(buffers[read["master"]]) - self.trainer.adam.learning_rate * step
+        buffers[new["master"]] = backend.cast(master, tensors[new["master"].name].dtype)
+        buffers[new[OTHER]] = backend.cast(buffers[new["master"]], tensors[new[OTHER].name].dtype)
+
+    def _factor(self, context: RankContext, gradient: Array) -> float:
+        """What clips a gradient: by the norm of all gradients together, or by its own where the model asks for that."""
+        if context.schedule.meta.get("clip") == "each":
+            square = float(context.backend.xp.sum(gradient * gradient))
+        else:
+            square = max(float(context.buffers[self._held["gradient_norm.total"]][0]), 0.0)
+        norm = math.sqrt(square)
+        return min(1.0, self.trainer.adam.clip / norm) if norm > 0 and math.isfinite(norm) else 1.0
+
+
+def _by_weight(context: RankContext, index: int) -> list[tuple[str, _OfWeight, _OfWeight]]:
+    """Each weight that an op steps, with what the op reads and writes of it."""
+    sides: list[dict[str, _OfWeight]] = []
+    for refs in context.operands(index)[:2]:
+        sides.append({})
+        for ref in refs:
+            tensor = context.schedule.tensors[ref.name]
+            if tensor.weight is not None:
+                role = OTHER if tensor.role in _OTHERS else tensor.role
+                sides[-1].setdefault(tensor.weight, {})[role] = ref
+    reads, writes = sides
+    return [(name, reads[name], writes[name]) for name in writes]

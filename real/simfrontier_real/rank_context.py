@@ -1,12 +1,13 @@
-"""One rank's place in a schedule: its program, its coordinates, its buffers and how they are laid out."""
+"""One rank's place in a schedule (its program, its coordinates, its buffers and how they are laid out), and the type of
+kernels, which compute one op there."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from simfrontier.codecs import Codec
-from simfrontier.schedule import ExpandedProgram, Ref, Schedule, axis_of_roles
+from simfrontier.schedule import Compute, ExpandedProgram, Ref, Schedule, axis_of_roles
 from simfrontier_real.arrays import Array, Backend
 from simfrontier_real.buffers import Buffers
 from simfrontier_real.layout import Layouts, coordinates, rearranged
@@ -70,6 +71,9 @@ class RankContext:
         """Add to a buffer; the first addition of a step makes it."""
         held = self.buffers.by_ref.get(ref)
         self.buffers[ref] = value if held is None else held + value
+
+
+Kernel = Callable[[RankContext, int, Compute], None]  # (context, index of the op in the program, op)
 
 
 def rank_context_of(

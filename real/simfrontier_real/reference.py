@@ -9,11 +9,12 @@ from simfrontier.schedule import Schedule
 from simfrontier_real.data import batch, input_names
 from simfrontier_real.dropout import RATE, mask
 from simfrontier_real.gradients import whole_digests
+from simfrontier_real.initial_states import initial_weights
 from simfrontier_real.kernels import NORM_EPSILON
 from simfrontier_real.models import model_of
 from simfrontier_real.reference_optimizer import ReferenceOptimizer
-from simfrontier_real.states import initial_weights
-from simfrontier_real.train import TrainingResult, TrainingSettings
+from simfrontier_real.training_result import TrainingResult
+from simfrontier_real.training_settings import TrainingSettings
 
 
 def train_unsharded(

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from simfrontier.schedule import Schedule, TensorRole
-
-if TYPE_CHECKING:
-    from simfrontier_real.optimizer import Adam
+from simfrontier_real.training_settings import Adam
 
 _NARROW: Final = {"fp16": "float16", "bf16": "bfloat16", "moments_bf16": "bfloat16"}
 

@@ -15,8 +15,8 @@ from simfrontier_real.arrays import Array, Backend
 from simfrontier_real.blocks import local_shape
 from simfrontier_real.codecs import Encoded
 from simfrontier_real.local import LOCAL_KERNELS
-from simfrontier_real.op_runner import Kernel, RealOpRunner
-from simfrontier_real.rank_context import RankContext
+from simfrontier_real.op_runner import RealOpRunner
+from simfrontier_real.rank_context import Kernel, RankContext
 
 ComputeMode = Literal["real", "wait", "none"]
 _FLOATS = ("fp64", "fp32", "fp16", "bf16")

@@ -3,102 +3,39 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable
 
 from simfrontier.collectives import LoweredSchedule
-from simfrontier.errors import SimfrontierError
 from simfrontier.schedule import ExpandedProgram, Ref, Schedule
 from simfrontier_real.arrays import Backend, numpy_backend
 from simfrontier_real.arrivals import Calls, MessageDigests
 from simfrontier_real.codec_check import check_codecs
-from simfrontier_real.data import batch, input_names
-from simfrontier_real.executor import Executor
-from simfrontier_real.gradients import Digests, GradientDigests, StepGradients
+from simfrontier_real.data import batch, input_names, shard
+from simfrontier_real.executor import inline, run_together
+from simfrontier_real.gradients import GradientDigests, StepGradients
+from simfrontier_real.initial_states import initial_weights, place
+from simfrontier_real.kernels import MODEL_KERNELS
 from simfrontier_real.lane_step import LaneStep
-from simfrontier_real.lanes import InlineLanes
 from simfrontier_real.layout import layouts_of
+from simfrontier_real.local import LOCAL_KERNELS
 from simfrontier_real.loopback import LoopbackWorld
+from simfrontier_real.losses import CrossEntropy
 from simfrontier_real.lowered import LoweredTransport
-from simfrontier_real.models import model_of
+from simfrontier_real.models import RealModel, model_of
 from simfrontier_real.op_runner import RealOpRunner
-from simfrontier_real.optimizer import Adam, Trainer, all_kernels
+from simfrontier_real.optimizer import Optimizer
 from simfrontier_real.per_hop import refuse_per_hop
 from simfrontier_real.programs import Programs, programs_of
-from simfrontier_real.rank_context import RankContext, rank_context_of
+from simfrontier_real.rank_context import Kernel, RankContext, rank_context_of
 from simfrontier_real.record import RankTimes, clocked
-from simfrontier_real.states import Weights, assembled, copy_difference, final_states, initial_weights, place, shard
+from simfrontier_real.states import assembled, copy_difference, final_states
 from simfrontier_real.step_times import StepTimes
+from simfrontier_real.trainer import Trainer
+from simfrontier_real.training_result import RankReport, TrainingResult
+from simfrontier_real.training_settings import StartingPoint, TrainingSettings
 from simfrontier_real.transport import Transport
 from simfrontier_real.updates import UpdateCheck
 from simfrontier_real.weight_codes import WeightCodes, published
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrainingSettings:
-    """What to train: number of optimizer steps, seed of weights and of data (where it has none of its own), settings of
-    Adam, scale of the loss, and settings of a model of an extra (None: its defaults)."""
-
-    steps: int = 20
-    seed: int = 0
-    data: int | None = None
-    adam: Adam = field(default_factory=Adam)
-    loss_scale: float = 1.0
-    of_model: object | None = None
-
-    @property
-    def data_seed(self) -> int:
-        """Seed of the data."""
-        return self.seed if self.data is None else self.data
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingResult:
-    """The mean loss of every step, and the whole weights and states at the end, of which `copy_difference` is how far
-    those are from each other that ranks should hold alike; of the unsharded model also the digests of every step's
-    gradients before clipping, and in how many steps some gradient was clipped."""
-
-    losses: tuple[float, ...]
-    weights: Weights
-    copy_difference: float = 0.0
-    gradients: tuple[Digests, ...] = ()
-    clipped_steps: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartingPoint:
-    """What training goes on from: `steps` that have been run, with the numbers, from 0, of those that were `skipped`
-    because gradients overflowed, their mean `losses`, and the `counters` of the model's kernels; `restore` puts a
-    rank's states of then into its buffers.
-    `loses`: why these states need not agree with the unsharded model (empty: but for rounding they do), where another
-    schedule led to them."""
-
-    steps: int
-    skipped: frozenset[int]
-    losses: tuple[float, ...]
-    restore: Callable[[RankContext], None]
-    counters: Mapping[str, int] = field(default_factory=dict)
-    loses: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class RankReport:
-    """The report of one rank on its training: its part of every step's loss, what its optimizer was given in every
-    step, its lines of the weights and states at the end, what it sent and got in the calls of every step, what
-    publishing should make of its masters, and how far the codes of weights were from those in every step."""
-
-    losses: tuple[float, ...]
-    gradients: tuple[StepGradients, ...]
-    states: dict[tuple[str, int], Any]
-    calls: tuple[Calls, ...]
-    published: dict[tuple[str, int], Any]
-    code_errors: tuple[float, ...]
-
-    @property
-    def skipped(self) -> frozenset[int]:
-        """The numbers, from 0, of the steps that were skipped because gradients overflowed."""
-        return frozenset(number for number, step in enumerate(self.gradients) if step.was_skipped)
 
 
 class TrainingRank:
@@ -189,6 +126,18 @@ class TrainingRank:
         )
 
 
+def all_kernels(trainer: Trainer, model: RealModel | None, settings: object | None) -> dict[str, Kernel]:
+    """Every kind of op that training needs; `model`: an extra's, with its own settings."""
+    own = {} if model is None else model.kernels(trainer, settings)
+    return {
+        **LOCAL_KERNELS,
+        **MODEL_KERNELS,
+        **CrossEntropy(trainer).kernels(),
+        **Optimizer(trainer).kernels(),
+        **own,
+    }
+
+
 def train_in_one_process(
     schedule: Schedule,
     training: TrainingSettings,
@@ -248,21 +197,3 @@ def _transport(world: LoopbackWorld, schedule: Schedule, rank: int, lowered: Low
     if lowered is None:
         return world.transport(rank)
     return LoweredTransport(schedule, lowered, rank, world.wires(rank), world.transport(rank))
-
-
-def inline(step: LaneStep) -> Executor:
-    """An executor that runs every op where it is started."""
-    return Executor(step, InlineLanes(step))
-
-
-def run_together(executors: list[Executor]) -> None:
-    """One step of all ranks in one thread, in turn. Raises SimfrontierError where none can go on."""
-    for executor in executors:
-        executor.begin()
-    waiting = list(enumerate(executors))
-    while waiting:
-        moved = [executor.advance(0.0) for _, executor in waiting]
-        waiting = [(rank, executor) for rank, executor in waiting if not executor.is_finished]
-        if waiting and not any(moved):
-            lines = [f"rank {rank}, {line}" for rank, executor in waiting for line in executor.table()]
-            raise SimfrontierError("stuck: " + "; ".join(lines[:8]))

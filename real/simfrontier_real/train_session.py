@@ -18,7 +18,9 @@ from simfrontier_real.reference_optimizer import narrow_states
 from simfrontier_real.session import LoadedSchedule, Session
 from simfrontier_real.states import model_dtype, weights_of
 from simfrontier_real.timed import timed_steps, write_trace
-from simfrontier_real.train import StartingPoint, TrainingRank, TrainingResult, TrainingSettings
+from simfrontier_real.train import TrainingRank
+from simfrontier_real.training_result import TrainingResult
+from simfrontier_real.training_settings import StartingPoint, TrainingSettings
 from simfrontier_real.verdict import TrainingVerdict, print_results, verdict_of, write_results
 
 

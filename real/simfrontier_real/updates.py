@@ -6,16 +6,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from simfrontier.schedule import Ref
 from simfrontier_real.arrays import Array
 from simfrontier_real.gradients import Key, title
 from simfrontier_real.rank_context import RankContext
 from simfrontier_real.states import weight_of
-
-if TYPE_CHECKING:
-    from simfrontier_real.optimizer import Adam
+from simfrontier_real.training_settings import Adam
 
 SIGNIFICANT: Final = {"fp16": 11, "bf16": 8}  # binary digits of a number
 STEP: Final = 2.0**-7  # from one number of bf16 to the next, relative to it, at most

@@ -18,11 +18,12 @@ from simfrontier.schedule import Collective, Compute, Exchange, ExpandedProgram,
 from simfrontier.wholefile import write_whole
 from simfrontier_real.bounds import EQUAL, bounds_of
 from simfrontier_real.checks import TrainingCheck, checks_of, distance
-from simfrontier_real.optimizer import CLIP
+from simfrontier_real.initial_states import initial_weights
 from simfrontier_real.record import RankTimes, sent_bytes
 from simfrontier_real.session import LoadedSchedule
-from simfrontier_real.states import assembled, copy_difference, initial_weights, model_dtype
-from simfrontier_real.train import RankReport, StartingPoint, TrainingResult, TrainingSettings
+from simfrontier_real.states import assembled, copy_difference, model_dtype
+from simfrontier_real.training_result import RankReport, TrainingResult
+from simfrontier_real.training_settings import CLIP, StartingPoint, TrainingSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

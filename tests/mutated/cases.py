@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from simfrontier.extras import added
 from simfrontier.schedule import Schedule
-from simfrontier_real.optimizer import Adam
-from simfrontier_real.train import TrainingSettings
+from simfrontier_real.training_settings import Adam, TrainingSettings
 from tests.mutated.case import AddedCase, Case
 from tests.real.grids import axonn, megatron
 from tests.real.schedules import ENGINES, EXACT, QUANTISED, schedule

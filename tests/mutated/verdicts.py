@@ -15,8 +15,10 @@ from simfrontier.schedule.ir import Compute
 from simfrontier.schedule.lifetime import peak_bytes
 from simfrontier_real.bounds import bounds_of
 from simfrontier_real.checks import _of_weights
-from simfrontier_real.states import initial_weights, model_dtype
-from simfrontier_real.train import TrainingResult, train_in_one_process
+from simfrontier_real.initial_states import initial_weights
+from simfrontier_real.states import model_dtype
+from simfrontier_real.train import train_in_one_process
+from simfrontier_real.training_result import TrainingResult
 from tests.mutated.cases import TRAINING, Case
 from tests.mutated.facts import Mutation
 from tests.real.lowerings import lowered_of

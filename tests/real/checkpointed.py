@@ -18,12 +18,14 @@ from simfrontier_real.checkpoints.folder import step_folder
 from simfrontier_real.checkpoints.manifest import NAME, Manifest, manifest_text
 from simfrontier_real.checkpoints.resume import FoundCheckpoint, read_checkpoint
 from simfrontier_real.checkpoints.writer import manifest_of, write_shard
+from simfrontier_real.executor import inline, run_together
 from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.lowered import LoweredTransport
 from simfrontier_real.programs import programs_of
 from simfrontier_real.session import LoadedSchedule
 from simfrontier_real.states import Weights, assembled
-from simfrontier_real.train import TrainingRank, TrainingSettings, inline, run_together
+from simfrontier_real.train import TrainingRank
+from simfrontier_real.training_settings import TrainingSettings
 from tests.real.schedules import GPT, PLAIN, Sizes
 from tests.schedule.builders import mesh_of, options_of
 

@@ -13,11 +13,11 @@ from simfrontier.schedule import Schedule
 from simfrontier.workload import MODELS, Checkpointing, Optimizer, gpt
 from simfrontier.workload.catalog import GptShape, MlpShape
 from simfrontier.workload.mlp_model import mlp
-from simfrontier_real.optimizer import Adam
 from simfrontier_real.reference import train_unsharded
 from simfrontier_real.reference_optimizer import narrow_states
 from simfrontier_real.states import Weights
-from simfrontier_real.train import TrainingResult, TrainingSettings
+from simfrontier_real.training_result import TrainingResult
+from simfrontier_real.training_settings import Adam, TrainingSettings
 from tests.schedule.builders import mesh_of, options_of
 
 Sizes = tuple[int, int, int]

@@ -12,7 +12,8 @@ from simfrontier_real import arrivals
 from simfrontier_real.arrivals import Calls, _numbers, call_errors
 from simfrontier_real.checks import MESSAGES
 from simfrontier_real.programs import programs_of
-from simfrontier_real.train import TrainingSettings, run_in_one_process
+from simfrontier_real.train import run_in_one_process
+from simfrontier_real.training_settings import TrainingSettings
 from tests.real.grids import megatron
 from tests.real.mutation.cases import CASES, SAME
 from tests.real.mutation.matrix import Bench

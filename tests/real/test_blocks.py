@@ -18,6 +18,8 @@ from simfrontier.schedule.ir import CollectiveKind
 from simfrontier.schedule.placement import PartialOp, Placement
 from simfrontier_real.arrays import Backend, numpy_backend, torch_backend
 from simfrontier_real.blocks import block_of, first_index, local_shape, side_by_side, taken_apart
+from simfrontier_real.executor import inline, run_together
+from simfrontier_real.initial_states import initial_weights, place
 from simfrontier_real.lane_step import LaneStep
 from simfrontier_real.layout import coordinates, layouts_of
 from simfrontier_real.loopback import LoopbackWorld
@@ -25,8 +27,7 @@ from simfrontier_real.lowered import LoweredTransport
 from simfrontier_real.op_runner import RealOpRunner
 from simfrontier_real.programs import programs_of
 from simfrontier_real.rank_context import RankContext, rank_context_of
-from simfrontier_real.states import assembled, final_states, initial_weights, place
-from simfrontier_real.train import inline, run_together
+from simfrontier_real.states import assembled, final_states
 from tests.real.lowerings import lowered_of
 from tests.some import some
 

@@ -14,8 +14,9 @@ from simfrontier.schedule.placement import REPLICATE
 from simfrontier.workload import Checkpointing
 from simfrontier_real.arrays import numpy_backend
 from simfrontier_real.buffers import Buffers
+from simfrontier_real.executor import inline, run_together
 from simfrontier_real.loopback import LoopbackWorld
-from simfrontier_real.train import TrainingRank, inline, run_together
+from simfrontier_real.train import TrainingRank
 from tests.real.schedules import ENGINES, EXACT, QUANTISED, schedule, training
 
 PLANS = {**EXACT, **QUANTISED}

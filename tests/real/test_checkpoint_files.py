@@ -31,7 +31,7 @@ from simfrontier_real.checkpoints.manifest import (
 from simfrontier_real.checkpoints.parts import Part
 from simfrontier_real.checkpoints.resume import CheckpointSettings, found_checkpoint, read_checkpoint
 from simfrontier_real.checkpoints.shard_file import Entry, Key, entries_of, shard_bytes
-from simfrontier_real.train import TrainingSettings
+from simfrontier_real.training_settings import TrainingSettings
 from tests.invoke import invoke
 from tests.real.checkpointed import OneRank, Run, loaded, one_line, same_batch
 from tests.real.ranks import ROOT
@@ -155,7 +155,7 @@ def test_a_file_is_one_of_safetensors_that_is_read_by_hand(tmp_path: Path) -> No
     numbers = np.frombuffer(content[8 + length + first : 8 + length + end], "<f8").reshape(entry["shape"])
     # 48 × 16 elements on two ranks: the second one has the second half
     assert entry["dtype"] == "F64" and part["block"] == [[0, 48], [0, 16]] and part["digits"] == [[2, 1]]
-    from simfrontier_real.states import initial_weights
+    from simfrontier_real.initial_states import initial_weights
 
     whole = initial_weights(same_batch(EXACT["zero3"], (1, 1, 2)), 0)["qkv.weight", 0]
     assert np.array_equal(numbers, whole.reshape(-1)[384:])

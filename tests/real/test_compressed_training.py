@@ -19,15 +19,16 @@ from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.schedule import Collective, Exchange, Schedule, check, expand
 from simfrontier_real.arrays import Backend, numpy_backend, torch_backend
 from simfrontier_real.codecs import decode, encode, mpc
-from simfrontier_real.executor import Executor
+from simfrontier_real.executor import Executor, run_together
 from simfrontier_real.lanes import InlineLanes
 from simfrontier_real.local import in_range
 from simfrontier_real.loopback import LoopbackWorld
-from simfrontier_real.optimizer import Adam
 from simfrontier_real.per_hop import PerHopCoder
 from simfrontier_real.programs import programs_of
 from simfrontier_real.session import LoadedSchedule
-from simfrontier_real.train import TrainingRank, TrainingResult, run_in_one_process, run_together, train_in_one_process
+from simfrontier_real.train import TrainingRank, run_in_one_process, train_in_one_process
+from simfrontier_real.training_result import TrainingResult
+from simfrontier_real.training_settings import Adam
 from simfrontier_real.verdict import verdict_of, why_inexact
 from tests.real.grids import megatron
 from tests.real.lowerings import lowered_of

@@ -27,16 +27,18 @@ from simfrontier.schedule import (
 )
 from simfrontier.schedule.placement import PartialOp, partial
 from simfrontier.workload import CrossEntropy
+from simfrontier_real import losses
 from simfrontier_real.arrays import numpy_backend
+from simfrontier_real.executor import inline, run_together
 from simfrontier_real.lane_step import LaneStep
 from simfrontier_real.layout import layouts_of
 from simfrontier_real.local import LOCAL_KERNELS
 from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.op_runner import RealOpRunner
-from simfrontier_real.optimizer import Adam, Trainer
 from simfrontier_real.programs import programs_of
 from simfrontier_real.rank_context import rank_context_of
-from simfrontier_real.train import inline, run_together
+from simfrontier_real.trainer import Trainer
+from simfrontier_real.training_settings import Adam
 
 CLASSES = 6
 LABELS = np.array([[0, 5]])  # one sample of two positions
@@ -144,7 +146,7 @@ def losses_of(num_ranks: int, logits: Any, way: CrossEntropy, dtype: str = "fp64
         site = rank_context_of(made, program, layouts_of(made, program), backend, rank)
         trainer = Trainer(Adam(), grad_accum=1, labels={0: backend.array(LABELS, "int64")})
         site.buffers.by_ref[Ref("logits")] = backend.array(np.split(logits, num_ranks, axis=-1)[rank], dtype)
-        work = RealOpRunner(site, {**LOCAL_KERNELS, **trainer.kernels()})
+        work = RealOpRunner(site, {**LOCAL_KERNELS, **losses.CrossEntropy(trainer).kernels()})
         executors.append(inline(LaneStep(program, made.mesh, work, world.transport(rank), time.monotonic)))
         sites.append(site)
         trainers.append(trainer)
@@ -173,8 +175,8 @@ def test_schedules_of_the_ways_are_sound(way: CrossEntropy) -> None:
 def test_the_loss_by_hand(way: CrossEntropy) -> None:
     """All logits alike: every class has 1/6, the loss is log 6, counted by the first rank; the gradient is 1/6, less 1
     at the label, over 2 positions."""
-    losses, gradient = losses_of(3, np.zeros((1, 2, CLASSES)), way)
-    assert losses == pytest.approx([np.log(6), 0.0, 0.0])
+    by_rank, gradient = losses_of(3, np.zeros((1, 2, CLASSES)), way)
+    assert by_rank == pytest.approx([np.log(6), 0.0, 0.0])
     expected = np.full((1, 2, CLASSES), 1 / 12)
     expected[0, 0, 0] -= 1 / 2
     expected[0, 1, 5] -= 1 / 2
@@ -188,9 +190,9 @@ def test_cut_classes_give_the_loss_of_all_classes(num_ranks: int, height: float,
     """With logits of tens of thousands, exponentials of anything but differences to the largest would overflow, unless
     their powers of two are kept apart."""
     logits = height * np.random.default_rng(0).normal(size=(1, 2, CLASSES))
-    losses, gradient = losses_of(num_ranks, logits, way)
+    by_rank, gradient = losses_of(num_ranks, logits, way)
     loss, expected = expected_of(logits)
-    assert losses[0] == pytest.approx(loss, rel=1e-13) and not any(losses[1:])
+    assert by_rank[0] == pytest.approx(loss, rel=1e-13) and not any(by_rank[1:])
     assert np.allclose(gradient, expected, rtol=1e-12, atol=1e-300)
 
 
@@ -200,8 +202,8 @@ def test_ranks_whose_classes_are_all_far_below_the_others_change_nothing(way: Cr
     the second's label, class 5, costs 20,000 and log 4 (four classes alike)."""
     logits = np.zeros((1, 2, CLASSES))
     logits[..., 4:] = -2e4
-    losses, gradient = losses_of(3, logits, way)
-    assert losses[0] == pytest.approx((np.log(4) + 2e4 + np.log(4)) / 2, rel=1e-15)
+    by_rank, gradient = losses_of(3, logits, way)
+    assert by_rank[0] == pytest.approx((np.log(4) + 2e4 + np.log(4)) / 2, rel=1e-15)
     assert gradient[0, 0].tolist() == pytest.approx([-3 / 8, 1 / 8, 1 / 8, 1 / 8, 0, 0], abs=1e-15)
     assert gradient[0, 1].tolist() == pytest.approx([1 / 8, 1 / 8, 1 / 8, 1 / 8, 0, -1 / 2], abs=1e-15)
 
@@ -211,9 +213,9 @@ def test_ranks_whose_classes_are_all_far_below_the_others_change_nothing(way: Cr
 def test_float32_is_near_and_finite(height: float, way: CrossEntropy) -> None:
     """Logits are first rounded to float32, so that what is compared is the arithmetic alone."""
     logits = (height * np.random.default_rng(1).normal(size=(1, 2, CLASSES))).astype(np.float32)
-    losses, gradient = losses_of(3, logits, way, "fp32")
+    by_rank, gradient = losses_of(3, logits, way, "fp32")
     loss, expected = expected_of(logits.astype(np.float64))
-    assert losses[0] == pytest.approx(loss, rel=2e-6)
+    assert by_rank[0] == pytest.approx(loss, rel=2e-6)
     # a difference of logits of that height is known to 2^-24 of it
     assert np.allclose(gradient, expected, rtol=0, atol=1e-6 * max(1.0, height / 1e3))
 
@@ -224,9 +226,9 @@ def test_what_all_logits_have_in_common_takes_no_digits(offset: float, way: Cros
     """The loss of float32 logits around an offset is that of the same numbers in float64: log-sum-exp and the label's
     own logit are as large as the offset, their difference is about 2."""
     logits = (offset + np.random.default_rng(2).normal(size=(1, 2, CLASSES))).astype(np.float32)
-    losses, gradient = losses_of(3, logits, way, "fp32")
+    by_rank, gradient = losses_of(3, logits, way, "fp32")
     loss, expected = expected_of(logits.astype(np.float64))
-    assert losses[0] == pytest.approx(loss, rel=1e-6)
+    assert by_rank[0] == pytest.approx(loss, rel=1e-6)
     assert np.allclose(gradient, expected, rtol=0, atol=1e-6)
 
 

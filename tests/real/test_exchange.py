@@ -13,7 +13,7 @@ from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.schedule import Call, Compute, Exchange, Mesh, Op, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.placement import Placement
 from simfrontier_real.arrays import numpy_backend
-from simfrontier_real.executor import Executor
+from simfrontier_real.executor import Executor, inline, run_together
 from simfrontier_real.kernels import MODEL_KERNELS
 from simfrontier_real.lane_step import LaneStep
 from simfrontier_real.layout import layouts_of
@@ -26,7 +26,6 @@ from simfrontier_real.rank_context import RankContext, rank_context_of
 from simfrontier_real.record import aligned, clocked, trace_of
 from simfrontier_real.replay import ReplayRunner, StandInKernels
 from simfrontier_real.step_times import StepTimes
-from simfrontier_real.train import inline, run_together
 from simfrontier_real.transport import exchange_channel_of, peer_of
 from simfrontier_real.verdict import scheduled_bytes
 from tests.real.lowerings import lowered_of

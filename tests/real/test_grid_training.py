@@ -11,9 +11,11 @@ import pytest
 from simfrontier.errors import SimfrontierError
 from simfrontier.schedule import Mesh, Placement, Ref, check
 from simfrontier.workload import Checkpointing
-from simfrontier_real import states
+from simfrontier_real import initial_states, states
 from simfrontier_real.arrays import numpy_backend
 from simfrontier_real.data import batch
+from simfrontier_real.executor import inline, run_together
+from simfrontier_real.initial_states import initial_weights
 from simfrontier_real.layout import layouts_of
 from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.op_runner import RealOpRunner
@@ -21,15 +23,10 @@ from simfrontier_real.operands import Operands
 from simfrontier_real.programs import programs_of
 from simfrontier_real.rank_context import rank_context_of
 from simfrontier_real.replay import ReplayRunner, StandInKernels
-from simfrontier_real.states import assembled, final_states, initial_weights
-from simfrontier_real.train import (
-    TrainingRank,
-    TrainingResult,
-    TrainingSettings,
-    inline,
-    run_together,
-    train_in_one_process,
-)
+from simfrontier_real.states import assembled, final_states
+from simfrontier_real.train import TrainingRank, train_in_one_process
+from simfrontier_real.training_result import TrainingResult
+from simfrontier_real.training_settings import TrainingSettings
 from simfrontier_real.verdict import scheduled_bytes, why_inexact
 from tests.real.grids import Grid, axonn, megatron
 from tests.real.lowerings import MIXED, lowered_of
@@ -312,7 +309,8 @@ def test_a_shard_at_the_wrong_coordinate_shows(monkeypatch: pytest.MonkeyPatch, 
         return block_of(shape, placement, mesh, {**at, "y": 1 - at["y"]} if what.startswith(name) else at, what)
 
     assert differs(grid) <= 1e-10
-    monkeypatch.setattr(states, "block_of", turned)
+    for module in (initial_states, states):
+        monkeypatch.setattr(module, "block_of", turned)
     assert differs(grid) > 1e-3
 
 

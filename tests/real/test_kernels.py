@@ -16,13 +16,14 @@ from simfrontier.schedule import GRADIENT_ROLES, Compute, Schedule, Tensor, expa
 from simfrontier.workload import Checkpointing
 from simfrontier_real.arrays import Backend, numpy_backend, torch_backend
 from simfrontier_real.data import batch
+from simfrontier_real.executor import inline, run_together
+from simfrontier_real.initial_states import initial_weights, place
 from simfrontier_real.kernels import MODEL_KERNELS, NORM_EPSILON
 from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.op_runner import RealOpRunner
 from simfrontier_real.rank_context import RankContext
 from simfrontier_real.reference import train_unsharded
-from simfrontier_real.states import initial_weights
-from simfrontier_real.train import TrainingRank, inline, run_together, train_in_one_process
+from simfrontier_real.train import TrainingRank, train_in_one_process
 from tests.real.grids import OTHERS, axonn
 from tests.real.schedules import FAMILIES, distance, schedule, training
 
@@ -116,14 +117,12 @@ def test_gradients_of_a_step_are_those_of_finite_differences(model: str, checkpo
 
 def loss_at(made: Schedule, key: tuple[str, int], change: Any) -> float:
     """The loss of the first step with one weight moved, by the schedule's own forward kernels."""
-    from simfrontier_real import states
-
     rank = TrainingRank(
         made, expand(made, made.roles[0]), numpy_backend(), 0, LoopbackWorld(made.mesh).transport(0), training(1)
     )
     weights = initial_weights(made, 0)
     weights[key] = weights[key] + change
-    states.place(rank.context, weights)
+    place(rank.context, weights)
     rank.load(0)
     run_together([inline(rank.step)])
     return rank.loss()

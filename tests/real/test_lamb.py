@@ -10,11 +10,12 @@ import pytest
 
 from simfrontier.schedule import Collective, Op, Schedule, check, expand
 from simfrontier_real.arrays import torch_backend
+from simfrontier_real.executor import inline, run_together
+from simfrontier_real.initial_states import initial_weights
 from simfrontier_real.loopback import LoopbackWorld
-from simfrontier_real.optimizer import Adam
 from simfrontier_real.reference_optimizer import ReferenceOptimizer
-from simfrontier_real.states import initial_weights
-from simfrontier_real.train import TrainingRank, TrainingSettings, inline, run_together, train_in_one_process
+from simfrontier_real.train import TrainingRank, train_in_one_process
+from simfrontier_real.training_settings import Adam, TrainingSettings
 from tests.real.grids import Grid, axonn, megatron
 from tests.real.schedules import ENGINES, EXACT, FAMILIES, distance, loss_distance, schedule, training, unsharded
 from tests.real.test_grid_training import agrees as agrees_on_a_grid

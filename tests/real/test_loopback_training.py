@@ -14,12 +14,14 @@ from simfrontier.schedule import Ref, Schedule, check, expand, from_json, to_jso
 from simfrontier.workload import Checkpointing
 from simfrontier_real.arrays import numpy_backend, torch_backend
 from simfrontier_real.data import batch
+from simfrontier_real.executor import inline, run_together
+from simfrontier_real.initial_states import initial_weights, place
 from simfrontier_real.layout import layouts_of
 from simfrontier_real.loopback import LoopbackWorld
-from simfrontier_real.optimizer import Adam
 from simfrontier_real.rank_context import rank_context_of
-from simfrontier_real.states import assembled, final_states, initial_weights, place
-from simfrontier_real.train import TrainingRank, TrainingSettings, inline, run_together, train_in_one_process
+from simfrontier_real.states import assembled, final_states
+from simfrontier_real.train import TrainingRank, train_in_one_process
+from simfrontier_real.training_settings import Adam, TrainingSettings
 from simfrontier_real.verdict import scheduled_bytes, why_inexact
 from tests.real.schedules import (
     ALL,

@@ -17,12 +17,13 @@ from simfrontier.schedule.ir import Compute
 from simfrontier.workload import CrossEntropy, Softmax
 from simfrontier_real import losses
 from simfrontier_real.arrays import numpy_backend
+from simfrontier_real.executor import inline, run_together
 from simfrontier_real.layout import layouts_of
 from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.programs import programs_of
 from simfrontier_real.rank_context import rank_context_of
 from simfrontier_real.replay import ReplayRunner, StandInKernels
-from simfrontier_real.train import TrainingRank, inline, run_together, train_in_one_process
+from simfrontier_real.train import TrainingRank, train_in_one_process
 from simfrontier_real.verdict import scheduled_bytes
 from tests.real.grids import Grid, axonn, megatron
 from tests.real.lowerings import MIXED, RINGS, lowered_of

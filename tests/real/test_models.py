@@ -12,12 +12,14 @@ from simfrontier.errors import InputError
 from simfrontier.schedule import Schedule
 from simfrontier_real import models
 from simfrontier_real.data import batch, input_names
+from simfrontier_real.initial_states import initial_weights
 from simfrontier_real.losses import LossTargets
 from simfrontier_real.models import RealModel, model_of
-from simfrontier_real.op_runner import Kernel
+from simfrontier_real.rank_context import Kernel
 from simfrontier_real.reference import train_unsharded
-from simfrontier_real.states import initial_weights
-from simfrontier_real.train import TrainingResult, TrainingSettings, train_in_one_process
+from simfrontier_real.train import train_in_one_process
+from simfrontier_real.training_result import TrainingResult
+from simfrontier_real.training_settings import TrainingSettings
 from tests.real.schedules import EXACT, schedule, training
 
 

@@ -11,8 +11,9 @@ import pytest
 from simfrontier.errors import SimfrontierError
 from simfrontier.schedule import Schedule, check, digest, expand, save
 from simfrontier_real.arrays import numpy_backend
+from simfrontier_real.executor import inline, run_together
 from simfrontier_real.loopback import LoopbackWorld
-from simfrontier_real.train import TrainingRank, inline, run_together, train_in_one_process
+from simfrontier_real.train import TrainingRank, train_in_one_process
 from simfrontier_real.verdict import scheduled_bytes
 from tests.real.mutants import MUTANTS, swapped_on_one_rank
 from tests.real.ranks import run_ranks

@@ -11,7 +11,7 @@ import pytest
 from simfrontier.schedule import save
 from simfrontier_real.bounds import ROUNDING
 from simfrontier_real.checks import MESSAGES
-from simfrontier_real.optimizer import CLIP
+from simfrontier_real.training_settings import CLIP
 from simfrontier_real.verdict import _verdict
 from tests.real.mutation.cases import CASES, LOSSY
 from tests.real.mutation.faults import ALL, BY_NAME

@@ -15,8 +15,9 @@ import torch
 
 from simfrontier.schedule import Mesh, Schedule
 from simfrontier_real.arrays import Backend
+from simfrontier_real.executor import inline
 from simfrontier_real.programs import programs_of
-from simfrontier_real.train import TrainingRank, inline
+from simfrontier_real.train import TrainingRank
 from tests.real.grids import axonn, megatron
 from tests.real.schedules import EXACT, QUANTISED, schedule, training
 

@@ -11,9 +11,10 @@ from simfrontier.plan import Engine, build, make_plan
 from simfrontier.schedule import Schedule, check
 from simfrontier.workload import Attention, Checkpointing, GptShape, gpt
 from simfrontier_real.attention import slopes
-from simfrontier_real.states import initial_weights
-from simfrontier_real.train import TrainingResult, train_in_one_process
+from simfrontier_real.initial_states import initial_weights
+from simfrontier_real.train import train_in_one_process
 from simfrontier_real.train_session import unsharded as reference_of
+from simfrontier_real.training_result import TrainingResult
 from tests.real.grids import OTHERS, SEQUENTIAL, Grid, axonn, megatron
 from tests.real.schedules import PLAIN, distance, loss_distance, training, unsharded
 from tests.schedule.builders import mesh_of, options_of

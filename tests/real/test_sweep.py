@@ -3,8 +3,8 @@
 from simfrontier.schedule import Mesh
 from simfrontier.schedule.expansion import expand
 from simfrontier.schedule.sweep_calls import SweepCall, sweep
+from simfrontier_real.executor import run_together
 from simfrontier_real.loopback import LoopbackWorld
-from simfrontier_real.train import run_together
 from tests.real.test_units import replaying
 
 

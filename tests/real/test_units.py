@@ -13,7 +13,7 @@ from simfrontier.schedule import Collective, Issuer, Mesh, Schedule, expand
 from simfrontier.schedule.placement import PartialOp
 from simfrontier.trace import Span, Trace
 from simfrontier_real.arrays import Array, Backend, numpy_backend
-from simfrontier_real.executor import Executor, StuckError
+from simfrontier_real.executor import Executor, StuckError, inline, run_together
 from simfrontier_real.lane_step import LaneStep
 from simfrontier_real.lanes import FinishedOp, InlineLanes
 from simfrontier_real.launch import without_ranks
@@ -22,7 +22,6 @@ from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.options import parse_sizes
 from simfrontier_real.rank_context import rank_context_of
 from simfrontier_real.replay import ComputeMode, ReplayRunner, StandInKernels, waits_of
-from simfrontier_real.train import inline, run_together
 from simfrontier_real.transport import Channel
 from simfrontier_real.verdict import scheduled_bytes
 from simfrontier_real.world import RankAddress, place_of

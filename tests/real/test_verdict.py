@@ -12,8 +12,10 @@ from simfrontier_real.checks import TrainingCheck, _usual, distance
 from simfrontier_real.failure import _by_line
 from simfrontier_real.gradients import RelativeError
 from simfrontier_real.options import refuse_number, refuse_places
-from simfrontier_real.train import TrainingResult, TrainingSettings, train_in_one_process
+from simfrontier_real.train import train_in_one_process
 from simfrontier_real.train_session import unsharded
+from simfrontier_real.training_result import TrainingResult
+from simfrontier_real.training_settings import TrainingSettings
 from simfrontier_real.verdict import TrainingVerdict, _finite, _verdict
 from tests.real.mutation.cases import CASES
 from tests.real.mutation.matrix import Bench

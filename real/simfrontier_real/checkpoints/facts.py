@@ -12,7 +12,7 @@ from simfrontier.schedule import Schedule
 from simfrontier_real.checkpoints.manifest import Manifest, Value
 from simfrontier_real.checkpoints.states_of_rank import difference
 from simfrontier_real.models import OF_MODEL
-from simfrontier_real.train import TrainingSettings
+from simfrontier_real.training_settings import TrainingSettings
 
 OF_RUN: Final = (*OF_MODEL, "attention", "batch", "clip", "model", "sequence", "tied")
 """What a schedule's meta says of its model, data and optimizer, which a run has in common with the one it goes on

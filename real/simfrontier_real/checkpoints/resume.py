@@ -18,7 +18,7 @@ from simfrontier_real.checkpoints.states_of_rank import Shards, restore
 from simfrontier_real.heartbeat import print_line
 from simfrontier_real.rank_context import RankContext
 from simfrontier_real.session import LoadedSchedule
-from simfrontier_real.train import StartingPoint, TrainingSettings
+from simfrontier_real.training_settings import StartingPoint, TrainingSettings
 from simfrontier_real.world import World
 
 

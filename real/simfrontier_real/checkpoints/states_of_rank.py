@@ -15,8 +15,8 @@ from simfrontier_real.checkpoints.manifest import LogicalTensor
 from simfrontier_real.checkpoints.parts import BITS, TYPES, Part, part_of, taken, whole_of
 from simfrontier_real.checkpoints.shard_file import Entry, Key
 from simfrontier_real.codecs.encoded import Encoded, octets
+from simfrontier_real.initial_states import placed_copy
 from simfrontier_real.rank_context import RankContext
-from simfrontier_real.states import placed_copy
 
 RAW = "U8"  # the type of what is encoded
 

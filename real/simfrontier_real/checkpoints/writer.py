@@ -22,7 +22,8 @@ from simfrontier_real.checkpoints.shard_file import shard_bytes
 from simfrontier_real.checkpoints.states_of_rank import entries_of_rank, logical_tensors
 from simfrontier_real.rank_context import RankContext
 from simfrontier_real.session import LoadedSchedule
-from simfrontier_real.train import TrainingRank, TrainingSettings
+from simfrontier_real.train import TrainingRank
+from simfrontier_real.training_settings import TrainingSettings
 from simfrontier_real.verdict import WrittenCheckpoint, why_inexact
 from simfrontier_real.world import World
 

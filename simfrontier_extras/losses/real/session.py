@@ -14,8 +14,8 @@ from simfrontier.wholefile import write_whole
 from simfrontier_extras.losses.curves import COLUMNS
 from simfrontier_real.session import LoadedSchedule, Session
 from simfrontier_real.timed import timed_steps
-from simfrontier_real.train import TrainingSettings
 from simfrontier_real.train_session import training_rank
+from simfrontier_real.training_settings import TrainingSettings
 
 
 def curves(session: Session, training: TrainingSettings, seeds: Sequence[int], out: Path) -> None:

@@ -11,9 +11,8 @@ from simfrontier_extras.mugs.real.products import PRODUCTS, crops_of
 from simfrontier_extras.mugs.real.settings import MugsSettings
 from simfrontier_real.arrays import Array
 from simfrontier_real.losses import LossTargets, counts
-from simfrontier_real.op_runner import Kernel
 from simfrontier_real.operands import Operands
-from simfrontier_real.rank_context import RankContext
+from simfrontier_real.rank_context import Kernel, RankContext
 
 
 def _positions(context: RankContext, index: int, op: Compute) -> None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from simfrontier.schedule import Schedule, Tensor
+from simfrontier_real.losses import LossTargets
 from simfrontier_real.models import RealModel
-
-if TYPE_CHECKING:
-    from simfrontier_real.losses import LossTargets
-    from simfrontier_real.op_runner import Kernel
-    from simfrontier_real.train import TrainingResult, TrainingSettings
+from simfrontier_real.rank_context import Kernel
+from simfrontier_real.training_result import TrainingResult
+from simfrontier_real.training_settings import TrainingSettings
 
 MARK = "global/pixels"  # the input by which a schedule is known as one of Mugs
 

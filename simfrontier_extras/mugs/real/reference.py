@@ -11,10 +11,11 @@ from simfrontier_extras.mugs.real.data import crops
 from simfrontier_extras.mugs.real.limits import refuse
 from simfrontier_extras.mugs.real.settings import MugsSettings, settings_of
 from simfrontier_real.gradients import whole_digests
+from simfrontier_real.initial_states import initial_weights
 from simfrontier_real.kernels import NORM_EPSILON
 from simfrontier_real.reference_optimizer import ReferenceOptimizer
-from simfrontier_real.states import initial_weights
-from simfrontier_real.train import TrainingResult, TrainingSettings
+from simfrontier_real.training_result import TrainingResult
+from simfrontier_real.training_settings import TrainingSettings
 
 Key = tuple[str, int]  # (name, layer)
 

@@ -10,8 +10,7 @@ from simfrontier.plan import Engine, build, make_plan
 from simfrontier.schedule import Schedule
 from simfrontier_extras.mugs.model import mugs
 from simfrontier_extras.mugs.shape import MUGS_MODELS, MugsShape
-from simfrontier_real.optimizer import Adam
-from simfrontier_real.train import TrainingSettings
+from simfrontier_real.training_settings import Adam, TrainingSettings
 from tests.schedule.builders import mesh_of, options_of
 
 (TINY,) = (shape for shape in MUGS_MODELS if shape.name == "tiny-mugs")  # queues of 32 entries; others have other names

@@ -17,12 +17,14 @@ from simfrontier_extras.mugs.tests.schedules import BATCH, EQUAL, FROZEN, SMALL_
 from simfrontier_real import messages
 from simfrontier_real.arrays import numpy_backend, torch_backend
 from simfrontier_real.data import batch
+from simfrontier_real.executor import inline, run_together
+from simfrontier_real.initial_states import initial_weights
 from simfrontier_real.layout import layouts_of
 from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.rank_context import rank_context_of
 from simfrontier_real.replay import ReplayRunner, StandInKernels
-from simfrontier_real.states import initial_weights
-from simfrontier_real.train import TrainingRank, TrainingResult, inline, run_together, train_in_one_process
+from simfrontier_real.train import TrainingRank, train_in_one_process
+from simfrontier_real.training_result import TrainingResult
 from simfrontier_real.verdict import scheduled_bytes, why_inexact
 from tests.real.lowerings import MIXED, lowered_of
 from tests.real.schedules import distance, loss_distance, unsharded
