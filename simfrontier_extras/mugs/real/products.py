@@ -9,9 +9,8 @@ from simfrontier_extras.mugs.real.features import of_length_backward
 from simfrontier_extras.mugs.real.pairs import contrast_scores, contrast_scores_backward
 from simfrontier_extras.mugs.real.queues import similarity
 from simfrontier_real.arrays import Array
-from simfrontier_real.op_runner import Kernel
 from simfrontier_real.operands import Operands
-from simfrontier_real.rank_context import RankContext
+from simfrontier_real.rank_context import Kernel, RankContext
 
 
 def crops_of(operands: Operands) -> tuple[int, int]:
