@@ -100,6 +100,7 @@ class _Losing:
             dims=dims,
             stacked=stacked,
             persistent=held,
+            form_of=None if name == value else value,
         )
         return Ref(name)
 
