@@ -30,6 +30,15 @@ def block_of(
     return tuple(slice(first, first + count) for first, count in zip(start, size, strict=True))
 
 
+def piece_shape(src: Tensor, dst: Tensor, mesh: Mesh) -> tuple[int, ...]:
+    """Shape of what a member of an all-to-all sends to each other one: its block of `src`, cut as `dst` is, too."""
+    moved = tuple(cut for cut in dst.placement.shards if cut not in src.placement.shards)
+    shape = list(local_shape(src, mesh))
+    for axis, dim in moved:
+        shape[dim] //= mesh[axis]
+    return tuple(shape)
+
+
 def first_index(tensor: Tensor, label: str, mesh: Mesh, at: Mapping[str, int]) -> int:
     """The first index along a labelled dimension that the rank at these coordinates holds."""
     block = block_of(tensor.shape, tensor.placement, mesh, at, tensor.name)

@@ -17,7 +17,7 @@ from simfrontier.codecs import Plain
 from simfrontier.errors import InputError
 from simfrontier.schedule import Collective, Exchange, ExpandedProgram, Mesh, Ref, Schedule, Tensor
 from simfrontier_real.arrays import Array, Backend
-from simfrontier_real.blocks import local_shape, refuse_outer
+from simfrontier_real.blocks import local_shape, piece_shape, refuse_outer
 
 Order = tuple[str, ...]
 
@@ -110,13 +110,25 @@ def _cuts_coded(op: Collective, schedule: Schedule) -> bool:
 
 
 def _cuts(op: Collective, schedule: Schedule, src: tuple[Ref, ...], dst: tuple[Ref, ...]) -> dict[Ref, Cut]:
-    mesh, out = schedule.mesh, {}
+    mesh, out = schedule.mesh, dict[Ref, Cut]()
     for a, b in zip(src, dst, strict=True):
+        if op.kind == "all_to_all":
+            out |= _cuts_of_exchanged(op, a, b, schedule)
+            continue
         small, large = (a, b) if op.kind == "all_gather" else (b, a)
         tensor = schedule.tensors[small.name]
         refuse_outer(f"collective {op.name} of {small.name}", op.axes, tensor.placement.on(mesh).shards)
         out[large] = Cut(mesh.live(op.axes), tensor.placement.shards, local_shape(tensor, mesh))
     return out
+
+
+def _cuts_of_exchanged(op: Collective, src: Ref, dst: Ref, schedule: Schedule) -> dict[Ref, Cut]:
+    """What is sent is cut as the target is, and what arrives makes up a block as the source was cut."""
+    mesh, (before, after) = schedule.mesh, (schedule.tensors[ref.name] for ref in (src, dst))
+    for tensor in (before, after):
+        refuse_outer(f"collective {op.name} of {tensor.name}", op.axes, tensor.placement.on(mesh).shards)
+    axes, local = mesh.live(op.axes), piece_shape(before, after, mesh)
+    return {src: Cut(axes, after.placement.shards, local), dst: Cut(axes, before.placement.shards, local)}
 
 
 def _bundles(schedule: Schedule, program: ExpandedProgram) -> dict[Ref, MessageSlot]:
@@ -147,8 +159,6 @@ def is_of_activations(op: Collective, schedule: Schedule) -> bool:
 
 
 def _refuse_shards(op: Collective, schedule: Schedule) -> None:
-    if op.kind == "all_to_all":
-        raise InputError(f"collective {op.name}: an all-to-all of shards cannot be executed yet; allowed: flat moves")
     for name in {ref.name for ref in (*op.src, *op.dst)}:
         shards = schedule.tensors[name].placement.on(schedule.mesh).shards
         if is_of_activations(op, schedule):

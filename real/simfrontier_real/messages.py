@@ -4,16 +4,19 @@ depend on their values."""
 from __future__ import annotations
 
 import math
+from typing import Final
 
 from simfrontier.errors import SimfrontierError
 from simfrontier.schedule import Collective, Exchange, Ref
 from simfrontier_real.arrays import Array
-from simfrontier_real.blocks import local_shape, side_by_side, taken_apart
+from simfrontier_real.blocks import local_shape, piece_shape, side_by_side, taken_apart
 from simfrontier_real.codecs import Encoded
 from simfrontier_real.codecs.encoded import from_bytes, to_bytes
 from simfrontier_real.layout import canonical, is_of_activations, rearranged
 from simfrontier_real.pieces import put, shape_of, taken
 from simfrontier_real.rank_context import RankContext
+
+DIVIDED: Final = ("reduce_scatter", "all_to_all")  # a member sends each of the others something else
 
 
 def outgoing(context: RankContext, index: int, op: Collective) -> tuple[Array, ...]:
@@ -138,23 +141,33 @@ def _block(context: RankContext, op: Collective, src: Ref, dst: Ref, rows: Array
     if op.kind == "all_gather":
         local, shards = shape_of(context, op.piece, src), tensors[src.name].placement.shards
         return side_by_side(context.backend.xp, rows, local, mesh.live(op.axes), shards, mesh)
+    if op.kind == "all_to_all":
+        local = piece_shape(tensors[src.name], tensors[dst.name], mesh)
+        return side_by_side(
+            context.backend.xp, rows, local, mesh.live(op.axes), tensors[src.name].placement.shards, mesh
+        )
     return context.backend.xp.reshape(rows, shape_of(context, op.piece, dst))
 
 
 def _rows(context: RankContext, op: Collective, number: int, ref: Ref) -> Array:
     """What is held of the source of that number as [1, n], or as one row for each member that will get it."""
-    if op.kind == "reduce_scatter" and is_of_activations(op, context.schedule):
+    if op.kind in DIVIDED and is_of_activations(op, context.schedule):
         mesh, shards = context.schedule.mesh, context.schedule.tensors[op.dst[number].name].placement.shards
         return taken_apart(context.backend.xp, taken(context, op.piece, ref), mesh.live(op.axes), shards, mesh)
     line = context.backend.xp.reshape(taken(context, op.piece, ref), (-1,))
-    members = context.schedule.mesh.size(op.axes) if op.kind == "reduce_scatter" else 1
+    members = _members(context, op)
     if line.shape[0] % members:
         raise SimfrontierError(f"{op.kind} {op.name}: {ref.name} has {line.shape[0]} elements for {members} members")
     return context.backend.xp.reshape(line, (members, -1))
 
 
+def _members(context: RankContext, op: Collective) -> int:
+    """Rows of a message: one for each member that gets one of its own."""
+    return context.schedule.mesh.size(op.axes) if op.kind in DIVIDED else 1
+
+
 def _refuse_wrong_pieces(context: RankContext, op: Collective, message: Array) -> None:
-    members = context.schedule.mesh.size(op.axes) if op.kind == "reduce_scatter" else 1
+    members = _members(context, op)
     if message.shape[0] != members:
         raise SimfrontierError(
             f"{op.kind} {op.name} of {op.src[0].name}: written in {message.shape[0]} pieces, "
@@ -167,5 +180,5 @@ def _widths(context: RankContext, op: Collective, ref: Ref) -> tuple[int, ...]:
     held = context.buffers[ref]
     if isinstance(held, Encoded):
         return tuple(int(part.shape[1]) for part in held.parts)
-    members = context.schedule.mesh.size(op.axes) if op.kind == "reduce_scatter" else 1
+    members = _members(context, op)
     return (math.prod(shape_of(context, op.piece, ref) if op.piece else held.shape) // members,)
