@@ -14,14 +14,13 @@ from simfrontier.plan.plan import Engine, Plan
 from simfrontier.schedule import Call, Compute, ExpandedProgram, Mesh, Op, Schedule, Tensor
 from simfrontier.workload import Workload
 
-_CHOICES = tuple(each.name for each in fields(Plan) if each.name not in ("fallback_multiple", "hops", "cuts"))
+_CHOICES = tuple(each.name for each in fields(Plan) if each.name != "fallback_multiple")
 
 
 def structure_of(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine, grad_accum: int) -> Hashable:
     """Two builds with equal structure differ in their mesh's sizes and their batch only."""
     routes = tuple((plan.gradient_hops(weight), plan.step_hops(weight)) for weight in workload.weights.values())
-    choices = tuple(getattr(plan, name) for name in _CHOICES)
-    tables = tuple(sorted(plan.hops.items())), tuple(sorted(plan.cuts.items()))
+    choices = tuple(_hashable(getattr(plan, name)) for name in _CHOICES)
     shapes = (
         *((weight.name, weight.shape) for weight in workload.weights.values()),
         *((value.name, _but_batch(value.dims, value.shape)) for value in workload.values.values()),
@@ -38,7 +37,11 @@ def structure_of(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine, gra
         shapes,
     )
     stages = None if plan.pipeline is None else mesh[plan.pipeline.axis]
-    return choices, tables, routes, mesh.names, mesh.live(mesh.names), stages, engine, grad_accum, model
+    return choices, routes, mesh.names, mesh.live(mesh.names), stages, engine, grad_accum, model
+
+
+def _hashable(choice: Hashable | Mapping[str, Hashable]) -> Hashable:
+    return tuple(sorted(choice.items())) if isinstance(choice, Mapping) else choice
 
 
 def _but_batch(dims: tuple[str, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
