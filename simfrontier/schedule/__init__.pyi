@@ -11,6 +11,7 @@ from .algorithms import (
 )
 from .as_text import render as render
 from .checker import check as check, check_calls as check_calls, check_sizes as check_sizes
+from .communicators import Communicator as Communicator, CommunicatorGroups as CommunicatorGroups
 from .cost import (
     matmul_dtype as matmul_dtype,
     matmul_form as matmul_form,

@@ -62,8 +62,7 @@ def test_bytes_and_times_are_those_of_fidelity_chunk(plan: str, settings: Mappin
         alone = 0.0
         for op in step.view(cls).ops:
             if isinstance(op, Compute):
-                priced = step.cluster.of(op)
-                alone += priced.works[int(step.cluster.folding.activity_of(priced.pattern)[cls])].alone_s
+                alone += step.cluster.work_of(op, cls).alone_s
         nodes = ranks[rank].values()
         count = sum(1 for op in step.view(cls).ops if isinstance(op, Compute))
         written = sum(node.amount for node in nodes if node.way == "calc")
