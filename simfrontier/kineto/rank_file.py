@@ -18,8 +18,8 @@ import numpy as np
 
 from simfrontier.collectives import TracedCall
 from simfrontier.kineto.call_facts import facts_of
-from simfrontier.kineto.streams import HOST, Launched, Recorded, StreamCall, Waited, stream_calls, streams_of
-from simfrontier.schedule import Collective, Communicator, CommunicatorGroups, Compute, Op, Schedule
+from simfrontier.kineto.streams import Launched, Recorded, StreamCall, Waited, stream_calls, streams_of
+from simfrontier.schedule import HOST, Collective, Communicator, CommunicatorGroups, Compute, Op, Schedule
 from simfrontier.simulation import Walk
 from simfrontier.trace import kineto as form
 

@@ -22,6 +22,7 @@ from .expansion import ExpandedProgram as ExpandedProgram, Lifetimes as Lifetime
 from .finding import Finding as Finding, title_of as title_of
 from .ir import (
     GRADIENT_ROLES as GRADIENT_ROLES,
+    HOST as HOST,
     Call as Call,
     Collective as Collective,
     CollectiveKind as CollectiveKind,

@@ -11,7 +11,7 @@ import numpy as np
 
 from simfrontier.errors import InputError
 from simfrontier.records import dataclass
-from simfrontier.schedule import Call, Collective, Compute, Exchange, ExpandedProgram, Op
+from simfrontier.schedule import Call, Collective, Compute, Exchange, ExpandedProgram, Op, SegmentedProgram
 from simfrontier.simulation.call_factors import lasting
 
 if TYPE_CHECKING:
@@ -55,34 +55,33 @@ class Walk:
 
     @property
     def num_ops(self) -> int:
-        segmented = self.step.roles[self.role].segmented
-        return segmented.program.num_ops if self.by_call else segmented.num_ops
+        return self._nodes.program.num_ops if self.by_call else self._nodes.num_ops
 
     @property
     def program(self) -> ExpandedProgram:
         """The ops with their lanes and with what they wait for."""
-        return self.step.roles[self.role].segmented.program if self.by_call else self.step.view(self.cls).program
+        return self._nodes.program if self.by_call else self._nodes.expanded
 
     @property
     def ops(self) -> list[Op]:
-        return self.program.ops if self.by_call else self.step.view(self.cls).ops
+        return self._nodes.program.ops if self.by_call else self.step.view(self.cls).ops
 
     @property
     def calls(self) -> list[Call]:
         """The call of each op: its label, layer and micro-batch."""
-        return self.program.calls if self.by_call else self.step.view(self.cls).calls
+        return self._nodes.program.calls if self.by_call else self.step.view(self.cls).calls
 
     @property
     def blocks(self) -> list[tuple[Op, ...] | None]:
         """The ops of the call that an op stands for; None of one that is itself."""
-        return self.step.roles[self.role].segmented.blocks if self.by_call else [None] * self.num_ops
+        return self._nodes.blocks if self.by_call else [None] * self.num_ops
 
     @cached_property
     def keys(self) -> list[CallKey]:
         """A key of each op: a call that rank classes make together has the same one on all of them."""
-        numbers, blocks = self.step.nodes.keys[self.role], self.step.roles[self.role].segmented.blocks
-        counts = [1 if self.by_call or block is None else len(block) for block in blocks]
-        return [(number, place) for number, count in zip(numbers, counts, strict=True) for place in range(count)]
+        counts = [1 if self.by_call or block is None else len(block) for block in self._nodes.blocks]
+        each = zip(self.step.nodes.keys[self.role], counts, strict=True)
+        return [(number, place) for number, count in each for place in range(count)]
 
     def of_ops(self, fact: Callable[[Op], T]) -> list[T]:
         """A fact of each op, found out once where the same op stands in several places."""
@@ -128,12 +127,16 @@ class Walk:
         return work.alone_s
 
     @property
+    def _nodes(self) -> SegmentedProgram:
+        return self.step.role_timeline(self.cls).segmented
+
+    @property
     def _timeline(self) -> Timeline:
-        return self.step.roles[self.role].timeline if self.by_call else self.step.view(self.cls).timeline
+        return (self.step.role_timeline(self.cls) if self.by_call else self.step.view(self.cls)).timeline
 
     def _own(self, of_role: Floats) -> Floats:
         """The row of the class among those of all that run the role [num_classes, num_ops]."""
-        own: Floats = of_role[self.step.roles[self.role].classes.index(self.cls)]
+        own: Floats = of_role[self.step.role_timeline(self.cls).classes.index(self.cls)]
         return own
 
 

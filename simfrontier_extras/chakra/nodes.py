@@ -14,6 +14,7 @@ from typing import Final
 from simfrontier.collectives import message_bytes, sent_and_received
 from simfrontier.records import dataclass
 from simfrontier.schedule import (
+    HOST,
     Call,
     Collective,
     CollectiveKind,
@@ -28,7 +29,6 @@ from simfrontier_extras.chakra.exchanges import Peer, offset_of
 from simfrontier_extras.chakra.schema import CollectiveCommType, NodeType, message_class
 
 Value = bool | int | float | str
-HOST: Final = "host"  # the lane of what the CPU does
 COMM_TYPES: Final[dict[CollectiveKind, CollectiveCommType]] = {
     "all_reduce": CollectiveCommType.ALL_REDUCE,
     "all_gather": CollectiveCommType.ALL_GATHER,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
@@ -54,13 +53,13 @@ def write_traces(scenario: Scenario, plan: str, step: SimulatedStep, folder: Pat
 def _templates(step: SimulatedStep) -> Iterator[tuple[Template, list[int]]]:
     """Each template with its ranks, made one after another: those of ranks that run the same role for as long."""
     comms = comms_of(step.schedule)
-    alike: dict[tuple[int, bytes], list[Walk]] = defaultdict(list)
-    for walk in step.walks:
+    alike: dict[tuple[int, bytes], tuple[Walk, list[int]]] = {}
+    for cls in range(step.cluster.folding.num_rank_classes):
+        walk = step.walk(cls)
         seconds = np.array([walk.alone_s(place) for place in range(walk.num_ops)])
-        alike[walk.role, seconds.tobytes()].append(walk)
-    for (_, seconds_bytes), walks in alike.items():
-        ranks = sorted(chain.from_iterable(walk.members for walk in walks))
-        yield template_of(walks[0], np.frombuffer(seconds_bytes).tolist(), comms), ranks
+        alike.setdefault((walk.role, seconds.tobytes()), (walk, []))[1].extend(walk.members)
+    for (_, seconds_bytes), (walk, ranks) in alike.items():
+        yield template_of(walk, np.frombuffer(seconds_bytes).tolist(), comms), sorted(ranks)
 
 
 def groups_of(step: SimulatedStep) -> CommunicatorGroups:
