@@ -50,9 +50,7 @@ class RankText:
             cpu = self.step.lanes[op.lane]
             if isinstance(op, Compute):
                 ends.append(f"c{index}")
-                yield from self._calc(
-                    ends[-1], round(walk.step.cluster.work_of(op, walk.cls).alone_s * 1e9), cpu, waits
-                )
+                yield from self._calc(ends[-1], round(walk.alone_s(index) * 1e9), cpu, waits)
             else:
                 ends.append(f"e{index}")
                 yield from self._call(index, op, cpu, waits)
