@@ -19,7 +19,7 @@ from simfrontier.records import dataclass
 from simfrontier.schedule import Collective, Exchange, ExpandedProgram, Op, Schedule, SegmentedProgram, segmented_roles
 from simfrontier.simulation.call_factors import call_factors
 from simfrontier.simulation.nodes import NodeNumbers, number_nodes
-from simfrontier.simulation.role_view import RoleView, RoleViews, busy_s, is_kernel
+from simfrontier.simulation.role_view import RoleView, busy_s, is_kernel, view_of
 from simfrontier.simulation.spans import spans_of
 from simfrontier.simulation.timeline import RoleTimeline, Timeline
 from simfrontier.simulation.walk import Walk
@@ -143,11 +143,14 @@ class SimulatedStep:
 
     def view(self, cls: int) -> RoleView:
         """Program and times, op by op, of the role that a rank class runs."""
-        return self._views.of(int(self.cluster.role_of[cls]))
+        role = int(self.cluster.role_of[cls])
+        if role not in self._views:
+            self._views[role] = view_of(self.roles[role])
+        return self._views[role]
 
     @cached_property
-    def _views(self) -> RoleViews:
-        return RoleViews(self.roles)
+    def _views(self) -> dict[int, RoleView]:
+        return {}
 
     @cached_property
     def is_kernel(self) -> NDArray[np.bool_]:
