@@ -52,7 +52,7 @@ PUBLIC: dict[str, set[str]] = {
     "measured": {"Line", "read_lines"},
     "network": {"box"},
     "report": {"CompressedPlan", "Section", "StudyView", "compressed_plans"},
-    "simulation": {"recipes_of"},
+    "simulation": {"CallKey", "recipes_of"},
     "scenario": {"GridOrder", "ScenarioFile", "ScenarioKeys"},
     "schedule": {
         *("BACKWARD", "product"),

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from simfrontier.collectives import messages_of
+from simfrontier.collectives import message_bytes
 from simfrontier.schedule import (
     Collective,
     Compute,
@@ -264,7 +264,7 @@ def _own_bytes(op: Op, schedule: Schedule, reads: tuple[Ref, ...]) -> float:
     if isinstance(op, Exchange):
         return float(sent_bytes(schedule, op, reads))
     share = (mesh.size(op.axes) - 1) / mesh.size(op.axes) * (2 if op.kind == "all_reduce" else 1)
-    return share * sum(message.num_bytes for message in messages_of(op, schedule.tensors, mesh))
+    return share * message_bytes(op, schedule.tensors, mesh)
 
 
 def sent_bytes(schedule: Schedule, op: Exchange, reads: tuple[Ref, ...]) -> int:

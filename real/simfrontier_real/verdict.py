@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from simfrontier.collectives import messages_of
+from simfrontier.collectives import message_bytes
 from simfrontier.dtypes import INTEGERS
 from simfrontier.schedule import Collective, Compute, Exchange, ExpandedProgram, Op, Schedule
 from simfrontier.wholefile import write_whole
@@ -190,7 +190,7 @@ def scheduled_bytes(schedule: Schedule, program: ExpandedProgram) -> int:
             continue
         if isinstance(op, Collective):
             if op.number not in sizes:
-                sizes[op.number] = sum(each.num_bytes for each in messages_of(op, schedule.tensors, schedule.mesh))
+                sizes[op.number] = message_bytes(op, schedule.tensors, schedule.mesh)
             total += sizes[op.number]
         elif isinstance(op, Exchange):
             total += sent_bytes(schedule, op, program.reads[index])

@@ -1,5 +1,5 @@
 from .arrivals import WhoWaited as WhoWaited, who_waited as who_waited
-from .arrows import arrows_between as arrows_between
+from .arrows import arrows_of as arrows_of
 from .attribution import (
     PartDifference as PartDifference,
     differences as differences,

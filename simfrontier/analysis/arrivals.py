@@ -11,7 +11,7 @@ from simfrontier.analysis.critical import level_of
 from simfrontier.arrays import Floats, Ints
 from simfrontier.records import dataclass
 from simfrontier.schedule import Compute, Op
-from simfrontier.simulation import SimulatedStep, number_nodes
+from simfrontier.simulation import SimulatedStep
 
 _LEAST = 1e-12  # of a step: times closer than this are equal
 MOST_NAMES = 3  # of the calls of a pair
@@ -122,9 +122,8 @@ def _calls(step: SimulatedStep) -> Iterator[tuple[str, str, Ints, Floats]]:
 
 def _shared(step: SimulatedStep) -> Iterator[tuple[str, str, Ints, Floats]]:
     """The same for calls that several roles take part in."""
-    nodes = number_nodes([role.segmented for role in step.roles], step.cluster)
     together: dict[tuple[str, str, tuple[int, ...]], list[list[int]]] = {}
-    for takers in nodes.shared.values():
+    for takers in step.nodes.shared.values():
         roles = tuple(sorted(takers))
         op = step.roles[roles[0]].segmented.program.ops[takers[roles[0]]]
         key = _words(op, step), step.cluster.of(op).pattern, roles

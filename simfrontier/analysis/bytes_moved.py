@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.analysis.volumes import MessageParts, op_need
-from simfrontier.collectives import exchanged_bytes, messages_of, sent_share
+from simfrontier.collectives import exchanged_bytes, message_bytes, sent_share
 from simfrontier.cost import Cluster
 from simfrontier.network import Pattern, ResourceKind
 from simfrontier.records import dataclass
@@ -156,7 +156,7 @@ def moves_of(step: SimulatedStep) -> tuple[MoveBytes, ...]:
             size, algorithm = int(cluster.volume_bytes(op)), DIRECT
             moved = sum(exchanged_bytes(op, schedule.tensors, schedule.mesh))
         else:
-            size = sum(message.num_bytes for message in messages_of(op, schedule.tensors, schedule.mesh))
+            size = message_bytes(op, schedule.tensors, schedule.mesh)
             algorithm, moved = cluster.algorithms[op.number], size
         one = MoveBytes(
             name=op.name,

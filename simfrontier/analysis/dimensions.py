@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Final, Literal, get_args
 
 from simfrontier.codecs import Plain
-from simfrontier.collectives import exchanged_bytes, messages_of, sent_part, whole_side, wire_of
+from simfrontier.collectives import exchanged_bytes, message_bytes, sent_part, whole_side, wire_of
 from simfrontier.plan import OF_PURPOSE
 from simfrontier.records import dataclass
 from simfrontier.schedule import RING, Collective, Compute, Exchange, Schedule, axis_of_roles, members_of
@@ -76,7 +76,7 @@ def _sizes(op: Collective | Exchange, schedule: Schedule) -> tuple[int, int]:
         moved = [tensors[ref.name] for ref in op.reads]
         plain = sum(Plain(tensor.dtype).wire_bytes(tensor.local_elements(mesh)) for tensor in moved)
         return sum(exchanged_bytes(op, tensors, mesh)), plain
-    coded = sum(message.num_bytes for message in messages_of(op, tensors, mesh))
+    coded = message_bytes(op, tensors, mesh)
     bare = {name: replace(op, codec=Plain(tensors[name].dtype), per_hop=False) for name, *_ in whole_side(op)}
     return coded, sum(wire_of(bare[ref.name], tensors[ref.name], mesh)[0] for ref in whole_side(op))
 

@@ -163,9 +163,7 @@ def _kernels(step: SimulatedStep, mine: Ints, whole_s: float) -> Iterator[TimePa
     for index in mine.tolist():
         op = step.ops[index]
         if op.number not in alone:
-            priced = cluster.of(op)
-            group = int(cluster.folding.activity_of(priced.pattern)[step.critical])
-            alone[op.number] = priced.works[group].alone_s
+            alone[op.number] = cluster.work_of(op, step.critical).alone_s
         seconds.setdefault(op.kind, []).append(alone[op.number] * (1.0 if longer is None else longer[index]))
     for kind, each in seconds.items():
         yield TimePart(spent="compute", kind=kind, axes=(), level="device", seconds=fsum(each), calls=len(each))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from simfrontier.cost import OpWork
 from simfrontier.records import dataclass
 from simfrontier.schedule import Call, Compute, Op, Role, Segment, expand
-from simfrontier.simulation import RoleTimeline, SimulatedStep, lasting, number_nodes
+from simfrontier.simulation import RoleTimeline, SimulatedStep, lasting
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,6 @@ class Predecessors:
         self._inner: dict[Segment, list[list[int]]] = {}
         self._groups: dict[str, tuple[list[int], list[tuple[int, ...]]]] = {}
         self._role_of: list[int] = step.cluster.role_of.tolist()
-        self._nodes = number_nodes([role.segmented for role in step.roles], step.cluster)
 
     # ── places ──
 
@@ -88,8 +87,7 @@ class Predecessors:
 
     def work(self, place: OpOnClass) -> OpWork:
         """What the op asks of the machine, on the class of ranks at that place."""
-        priced = self.cluster.of(self.op(place))
-        work = priced.works[self._group(priced.pattern)[0][place.cls]]
+        work = self.cluster.work_of(self.op(place), place.cls)
         if self.step.call_factors is None:
             return work
         row = self._role(place.role).row[place.cls]
@@ -107,9 +105,9 @@ class Predecessors:
         others = [cls for cls in members[of[place.cls]] if cls != place.cls]
         if not self.cluster.role_assignment.is_shared(op):
             return [place, *(OpOnClass(place.role, cls, place.node, place.inner) for cls in others)]
-        key = self._nodes.keys[place.role][place.node]
+        key = self.step.nodes.keys[place.role][place.node]
         roles = [(self._role_of[cls], cls) for cls in others]
-        return [place, *(OpOnClass(role, cls, self._nodes.node(key, role)) for role, cls in roles)]
+        return [place, *(OpOnClass(role, cls, self.step.nodes.node(key, role)) for role, cls in roles)]
 
     def before(self, place: OpOnClass) -> list[OpOnClass]:
         """What the op had to wait for on its own rank class, the op before it in its lane first."""

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from simfrontier.records import dataclass
-from simfrontier.simulation import SimulatedStep
+from simfrontier.simulation import SimulatedStep, Walk, spans_of
 from simfrontier.trace import Process, Span, ranges_text
 
 MOST_SPANS: Final = 50_000  # of a file, which has some 300 bytes for each, arrows and counters included
@@ -16,42 +16,23 @@ LONGEST_RANKS: Final = 40  # letters of a name; all members are in the file
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ShownRank:
-    """A rank class of a file, op by op or `by_call`: there the calls that were simulated as a whole are one span
-    each."""
-
-    step: SimulatedStep
-    cls: int
-    by_call: bool
-
-    @property
-    def role(self) -> int:
-        return int(self.step.cluster.role_of[self.cls])
-
-    @property
-    def num_spans(self) -> int:
-        segmented = self.step.roles[self.role].segmented
-        return segmented.program.num_ops if self.by_call else segmented.num_ops
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
 class ShownRanks:
     """The rank classes of a file in the order of its processes: the critical one first, which is always there op by op,
-    the others by their lowest rank."""
+    the others by their lowest rank; `by_call`, those calls of them are one span each that were simulated as a whole."""
 
     step: SimulatedStep
-    ranks: tuple[ShownRank, ...]
+    walks: tuple[Walk, ...]
     most_spans: int
 
     @property
     def notes(self) -> dict[str, str]:
         """What the file leaves out, if anything."""
         folding, out = self.step.cluster.folding, {}
-        if any(rank.by_call for rank in self.ranks):
+        if any(walk.by_call for walk in self.walks):
             out["by_call"] = "all processes but the first show the calls of their stage as one span each"
-        num_left = folding.num_rank_classes - len(self.ranks)
+        num_left = folding.num_rank_classes - len(self.walks)
         if num_left:
-            there = sum(int(folding.rank_count[rank.cls]) for rank in self.ranks)
+            there = sum(len(walk.members) for walk in self.walks)
             all_ranks = len(folding.rank_class)
             out["left_out"] = (
                 f"{num_left:,} of {folding.num_rank_classes:,} rank classes ({all_ranks - there:,} of {all_ranks:,} "
@@ -60,26 +41,19 @@ class ShownRanks:
         return out
 
     def processes(self) -> Iterator[Process]:
-        """The process of every shown rank; those of one role that are shown alike share their spans."""
+        """The process of every shown rank class; those of one role that are shown alike share their spans."""
         known: dict[tuple[int, bool], tuple[Span, ...]] = {}
-        folding = self.step.cluster.folding
-        for rank in self.ranks:
-            pieces, members = (rank.role, rank.by_call), tuple(np.flatnonzero(folding.rank_class == rank.cls).tolist())
+        for walk in self.walks:
+            pieces = walk.role, walk.by_call
             if pieces not in known:
-                known[pieces] = self.step.call_spans(rank.cls) if rank.by_call else self.step.spans(rank.cls)
-            if rank.by_call:
-                role_timeline = self.step.roles[rank.role]
-                times, row = role_timeline.timeline, role_timeline.classes.index(rank.cls)
-            else:
-                view = self.step.view(rank.cls)
-                times, row = view.timeline, view.classes.index(rank.cls)
+                known[pieces] = spans_of(walk)
             yield Process(
-                name=_name(self.step, rank.role, members),
-                members=members,
+                name=_name(walk),
+                members=walk.members,
                 spans=known[pieces],
-                ready_s=times.ready[row],
-                start_s=times.start[row],
-                end_s=times.end[row],
+                ready_s=walk.ready_s,
+                start_s=walk.start_s,
+                end_s=walk.end_s,
             )
 
 
@@ -88,29 +62,29 @@ def shown_ranks(step: SimulatedStep, most_spans: int = MOST_SPANS) -> ShownRanks
     on, with their pipelines, while all have up to `most_spans` spans. Where one pipeline has more, it is shown alone,
     by call; where it has more even so, as many of its stages as fit."""
     own, *others = _pipelines(step)
-    ops = [ShownRank(step=step, cls=cls, by_call=False).num_spans for cls in own]
+    ops = [step.walk(cls).num_ops for cls in own]
     by_call = sum(ops) > most_spans and any(
         role.segmented.program.num_ops < role.segmented.num_ops for role in step.roles
     )
-    left, shown = most_spans - ops[0], [ShownRank(step=step, cls=step.critical, by_call=False)]
+    left, shown = most_spans - ops[0], [step.walk(step.critical)]
     for together in [*((cls,) for cls in own[1:]), *(() if by_call else others)]:
-        ranks = [ShownRank(step=step, cls=cls, by_call=by_call) for cls in together]
-        left -= sum(rank.num_spans for rank in ranks)
+        walks = [step.walk(cls, by_call) for cls in together]
+        left -= sum(walk.num_ops for walk in walks)
         if left < 0:
             break
-        shown += ranks
-    ordered = (shown[0], *sorted(shown[1:], key=lambda rank: rank.cls))
-    return ShownRanks(step=step, ranks=ordered, most_spans=most_spans)
+        shown += walks
+    ordered = (shown[0], *sorted(shown[1:], key=lambda walk: walk.cls))
+    return ShownRanks(step=step, walks=ordered, most_spans=most_spans)
 
 
-def _name(step: SimulatedStep, role: int, members: tuple[int, ...]) -> str:
+def _name(walk: Walk) -> str:
     """A process for a reader: its place among the roles, and its ranks."""
-    at, ranks = step.schedule.roles[role].at, ranges_text(members)
+    at, members, ranks = walk.at, walk.members, ranges_text(walk.members)
     if len(ranks) > LONGEST_RANKS:
         ranks = f"{members[0]} and others"
     word = "ranks" if len(members) > 1 else "rank"
     place = "" if at is None else "{} {}: ".format(*at)
-    return f"{place}{word} {ranks} ({len(members):,} of {step.schedule.mesh.num_ranks:,})"
+    return f"{place}{word} {ranks} ({len(members):,} of {walk.step.schedule.mesh.num_ranks:,})"
 
 
 def _pipelines(step: SimulatedStep) -> list[tuple[int, ...]]:

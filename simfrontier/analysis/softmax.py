@@ -18,7 +18,7 @@ from simfrontier.schedule import (
     kind_of,
     traffic_bytes,
 )
-from simfrontier.simulation import RoleView, SimulatedStep
+from simfrontier.simulation import SimulatedStep, Walk
 from simfrontier.workload import LossMethod
 
 _WAYS: Final[dict[str, LossMethod]] = {
@@ -65,19 +65,20 @@ def softmaxes(step: SimulatedStep) -> Softmaxes | None:
     """Of the critical rank if it has the loss, else of the first that has it; of a model without a cross-entropy over
     classes, of the critical rank. None where there is neither loss nor softmax."""
     for cls in (step.critical, *range(step.cluster.folding.num_rank_classes)):
-        view = step.view(cls)
-        if any(op.kind == "loss" for op in view.ops):
-            return _of(step, view, view.classes.index(cls))
-    view, of_loss = step.view(step.critical), _of_loss(step.schedule)
-    return _of(step, view, step.critical_row) if any(_part(op, of_loss) for op in view.ops) else None
+        walk = step.walk(cls)
+        if any(op.kind == "loss" for op in walk.ops):
+            return _of(walk)
+    walk, of_loss = step.walk(step.critical), _of_loss(step.schedule)
+    return _of(walk) if any(_part(op, of_loss) for op in walk.ops) else None
 
 
-def _of(step: SimulatedStep, view: RoleView, row: int) -> Softmaxes:
+def _of(walk: Walk) -> Softmaxes:
+    step = walk.step
     tensors, mesh, of_loss = step.schedule.tensors, step.schedule.mesh, _of_loss(step.schedule)
     num_bytes, seconds = Counter[str](), Counter[str]()
     calls = Counter[tuple[CollectiveKind, int]]()
-    spent = (view.timeline.end[row] - view.timeline.start[row]).tolist()
-    for op, each_s in zip(view.ops, spent, strict=True):
+    spent = (walk.end_s - walk.start_s).tolist()
+    for op, each_s in zip(walk.ops, spent, strict=True):
         part = _part(op, of_loss)
         if not part:
             continue
@@ -86,7 +87,7 @@ def _of(step: SimulatedStep, view: RoleView, row: int) -> Softmaxes:
             num_bytes[part] += traffic_bytes(op, tensors, mesh)
         elif isinstance(op, Collective):
             calls[op.kind, brought_bytes(op, tensors, mesh)] += 1
-    kinds = {op.kind for op in view.ops}
+    kinds = {op.kind for op in walk.ops}
     return Softmaxes(
         kernel=str(step.schedule.meta.get("softmax", "fused")),
         method=next((way for kind, way in _WAYS.items() if kind in kinds), "whole"),

@@ -11,8 +11,8 @@ import numpy as np
 from simfrontier.analysis.arrows import arrows_of
 from simfrontier.analysis.bytes_moved import Traffic
 from simfrontier.analysis.links_over_time import link_use
-from simfrontier.analysis.shown_ranks import MOST_SPANS, ShownRanks, shown_ranks
-from simfrontier.simulation import SimulatedStep, memory_timeline
+from simfrontier.analysis.shown_ranks import MOST_SPANS, shown_ranks
+from simfrontier.simulation import SimulatedStep, Walk, memory_timeline
 from simfrontier.trace import Counter, Mark, TraceFile
 
 MEMORY = "memory"
@@ -29,13 +29,12 @@ def step_trace(
     """The file of a step that moves so many bytes. Of more rank classes than a file has room for some are left out
     (`shown_ranks`), which its notes say."""
     shown = shown_ranks(step, most_spans)
-    processes = list(shown.processes())
     return TraceFile(
         digest=digest,
         title=title,
-        processes=processes,
-        arrows=arrows_of(shown, processes),
-        counters=[*(_memory(shown, number) for number in range(len(processes))), *_links(step, moved)],
+        processes=list(shown.processes()),
+        arrows=arrows_of(shown.walks),
+        counters=[*(_memory(number, walk) for number, walk in enumerate(shown.walks)), *_links(step, moved)],
         marks=[
             Mark(time_s=after.begin_s, text=after.perturbation.changed_from(before.perturbation))
             for before, after in pairwise(step.states)
@@ -45,16 +44,13 @@ def step_trace(
     )
 
 
-def _memory(shown: ShownRanks, number: int) -> Counter:
+def _memory(number: int, walk: Walk) -> Counter:
     """Bytes that the rank holds, at every change; by call the most that it holds from the start of one to that of the
     next."""
-    rank = shown.ranks[number]
-    timeline = memory_timeline(shown.step, rank.cls)
+    timeline = memory_timeline(walk.step, walk.cls)
     times, held = timeline.times, np.sum(list(timeline.held.values()), axis=0)
-    if rank.by_call:
-        role_timeline = shown.step.roles[rank.role]
-        starts = role_timeline.timeline.start[role_timeline.classes.index(rank.cls)]
-        begin_s = np.unique([0.0, *starts.tolist(), shown.step.step_s])
+    if walk.by_call:
+        begin_s = np.unique([0.0, *walk.start_s.tolist(), walk.step.step_s])
         # from what is held as a call starts to the last change before the next one starts
         first, after = np.searchsorted(times, begin_s, "right") - 1, np.searchsorted(times, begin_s[1:], "left")
         each = np.stack([first, np.append(after, len(times))], axis=1).ravel()[:-1]

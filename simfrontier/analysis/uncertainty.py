@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.arrays import Floats
-from simfrontier.collectives import Library, Residual, call_of, messages_of
+from simfrontier.collectives import Library, Residual, call_of, message_bytes
 from simfrontier.cost import pair_shape
 from simfrontier.machine import Machine
 from simfrontier.records import dataclass
@@ -215,7 +215,7 @@ def _errors(step: SimulatedStep, spread: Spread, draws: Draws) -> dict[int, Floa
             out[op.number] = _error_of_pairs(op, step, spread, draws)
         elif cluster.table(op) is None:
             shape = cluster.shape(op.axes)
-            size = sum(message.num_bytes for message in messages_of(op, schedule.tensors, schedule.mesh))
+            size = message_bytes(op, schedule.tensors, schedule.mesh)
             kind = (op.kind, cluster.algorithms[op.number], shape.size, shape.num_nodes, shape.num_packages)
             error = _error(step, spread, draws, kind, size)
             out[op.number] = spread.law.sd(call_of(op) or op.kind, size, shape.num_nodes) * error

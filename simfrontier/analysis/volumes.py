@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
-from simfrontier.collectives import Part, exchanged_bytes, messages_of, padding_of, whole_side, wire_of
+from simfrontier.collectives import Part, exchanged_bytes, message_bytes, padding_of, whole_side, wire_of
 from simfrontier.records import dataclass
 from simfrontier.schedule import Collective, Compute, Exchange, Mesh, Schedule, axis_of_roles, members_of
 
@@ -67,7 +67,7 @@ def op_need(op: Collective | Exchange, schedule: Schedule, boundary: str) -> Fra
     """Bytes that one call brings into each unit of a boundary, whatever its algorithm; scales and padding included."""
     if isinstance(op, Exchange):
         return sum(exchanged_bytes(op, schedule.tensors, schedule.mesh)) * _crossings(op, schedule.mesh, boundary)
-    size = sum(message.num_bytes for message in messages_of(op, schedule.tensors, schedule.mesh))
+    size = message_bytes(op, schedule.tensors, schedule.mesh)
     return size * need_per_byte(op, schedule.mesh, boundary) * _share_of_units(op, schedule)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from simfrontier.collectives import brought_bytes, messages_of, sent_share
+from simfrontier.collectives import brought_bytes, message_bytes, sent_share
 from simfrontier.records import dataclass
 from simfrontier.schedule import RING, Collective, CollectiveKind
 from simfrontier.simulation import SimulatedStep
@@ -87,7 +87,7 @@ def _brought(step: SimulatedStep, op: Collective) -> int:
 
 def _sent(step: SimulatedStep, op: Collective) -> float:
     tensors, mesh = step.schedule.tensors, step.schedule.mesh
-    whole = sum(message.num_bytes for message in messages_of(op, tensors, mesh))
+    whole = message_bytes(op, tensors, mesh)
     return float(sent_share(op, RING, mesh) * whole)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from simfrontier.codecs import Plain
-from simfrontier.collectives.volume import exchanged_bytes, messages_of
+from simfrontier.collectives.volume import exchanged_bytes, message_bytes, sent_and_received
 from simfrontier.schedule import Collective, Exchange, Schedule
 from simfrontier.trace import kineto
 
@@ -25,13 +25,12 @@ def traced_call(op: Collective | Exchange, schedule: Schedule, at: tuple[str, in
     """What a call says on ranks that run their program at that place."""
     if isinstance(op, Collective):
         return _collective(op, schedule)
-    assert at is not None, f"{op.name}: an exchange of a program that is nowhere"
-    return _exchange(op, schedule, at[1])
+    return _exchange(op, schedule, at)
 
 
 def _collective(op: Collective, schedule: Schedule) -> TracedCall:
     size = schedule.mesh.size(op.axes)
-    num_bytes = sum(message.num_bytes for message in messages_of(op, schedule.tensors, schedule.mesh))
+    num_bytes = message_bytes(op, schedule.tensors, schedule.mesh)
     dtype, width = "Char", 1
     if isinstance(op.codec, Plain):
         dtype, width = kineto.WRITTEN_DTYPES[op.codec.name], int(op.codec.bits) // 8
@@ -58,9 +57,9 @@ def _coded(op: Collective, schedule: Schedule) -> dict[str, Any]:
     return {"elements": elements, "dtype": tensors[0].dtype}
 
 
-def _exchange(op: Exchange, schedule: Schedule, at: int) -> TracedCall:
+def _exchange(op: Exchange, schedule: Schedule, at: tuple[str, int] | None) -> TracedCall:
     there, back = exchanged_bytes(op, schedule.tensors, schedule.mesh)
-    sends, receives = (there, back) if at == op.ends[0] else (back, there)
+    sends, receives = sent_and_received(op, schedule.tensors, schedule.mesh, at)
     meaning: kineto.Meaning = "send" if sends else "recv"
     args = {
         kineto.COLLECTIVE: kineto.WRITTEN[meaning],

@@ -55,6 +55,11 @@ def messages_of(op: Collective, tensors: Mapping[str, Tensor], mesh: Mesh) -> tu
     return tuple(out)
 
 
+def message_bytes(op: Collective, tensors: Mapping[str, Tensor], mesh: Mesh) -> int:
+    """Bytes of all messages of one call."""
+    return sum(message.num_bytes for message in messages_of(op, tensors, mesh))
+
+
 def element_bytes(op: Collective, message: Message) -> int:
     """Of an element that a message is cut at: scales are fp32, what is quantised goes as bytes."""
     if message.what == "scales":
@@ -75,6 +80,15 @@ def exchanged_bytes(op: Exchange, tensors: Mapping[str, Tensor], mesh: Mesh) -> 
         return sum(op.codec.wire_bytes(tensors[ref.name].local_elements(mesh)) for ref in refs)
 
     return total(op.src), total(op.back_src)
+
+
+def sent_and_received(
+    op: Exchange, tensors: Mapping[str, Tensor], mesh: Mesh, at: tuple[str, int] | None
+) -> tuple[int, int]:
+    """Bytes that each of the ranks at one end of an exchange sends and receives; `at`: their role's place."""
+    assert at is not None, f"{op.name}: an exchange of a program that is nowhere"
+    there, back = exchanged_bytes(op, tensors, mesh)
+    return (there, back) if at[1] == op.ends[0] else (back, there)
 
 
 def sent_share(op: Collective, name: str, mesh: Mesh) -> Fraction:

@@ -73,6 +73,11 @@ class Cluster:
             self.priced[op.number] = known
         return known
 
+    def work_of(self, op: Op, cls: int) -> OpWork:
+        """What an op asks of the machine on a rank class."""
+        priced = self.of(op)
+        return priced.works[int(self.folding.activity_of(priced.pattern)[cls])]
+
     def has_part(self, op: Op) -> NDArray[np.bool_]:
         """[num_rank_classes] whether the ranks of a class run a program with the op."""
         if not self.users:

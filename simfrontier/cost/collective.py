@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simfrontier.collectives import CallTable, GroupShape, Library, algorithm as algorithm_of, messages_of, sent_share
+from simfrontier.collectives import (
+    CallTable,
+    GroupShape,
+    Library,
+    algorithm as algorithm_of,
+    message_bytes,
+    messages_of,
+    sent_share,
+)
 from simfrontier.cost.choice import GROUP_WAIT, pattern_key
 from simfrontier.cost.coding import NO_CODING, PerHopCoding
 from simfrontier.cost.rates import seconds_alone, seconds_at, speeds_alone
@@ -126,7 +134,7 @@ def _coded_s(op: Collective, algorithm: str, schedule: Schedule, machine: Machin
     hops = PerHopCoding.of(op, schedule.tensors, schedule.mesh, machine)
     if hops is None:
         return 0.0
-    sizes = sum(message.num_bytes for message in messages_of(op, schedule.tensors, schedule.mesh))
+    sizes = message_bytes(op, schedule.tensors, schedule.mesh)
     volume = float(sent_share(op, algorithm, schedule.mesh) * sizes)
     return hops.num_gaps * machine.device.kernel_gap_s + volume * hops.seconds
 

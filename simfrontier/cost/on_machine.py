@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.collectives import Library, exchanged_bytes, messages_of
+from simfrontier.collectives import Library, exchanged_bytes, message_bytes
 from simfrontier.cost.choice import GROUP_WAIT, AlgorithmChoices, pattern_key
 from simfrontier.cost.cluster import Cluster
 from simfrontier.cost.exchange import pattern_of_pairs
@@ -67,9 +67,7 @@ def price_states(
     collectives = {op.number: op for op in schedule.distinct_ops() if isinstance(op, Collective)}
     algorithms = {number: choices.choose(op, schedule) for number, op in collectives.items()}
     small = frozenset(
-        number
-        for number, op in collectives.items()
-        if sum(message.num_bytes for message in messages_of(op, schedule.tensors, mesh)) <= SMALL_BYTES
+        number for number, op in collectives.items() if message_bytes(op, schedule.tensors, mesh) <= SMALL_BYTES
     )
     counted, patterns, carried, by = {}, {}, {}, {}
     for number, op in collectives.items():

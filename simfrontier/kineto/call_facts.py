@@ -5,17 +5,16 @@ from __future__ import annotations
 from simfrontier.collectives import TracedCall, traced_call
 from simfrontier.cost import kernel_parts
 from simfrontier.schedule import Compute, Op
-from simfrontier.simulation import SimulatedStep
+from simfrontier.simulation import Walk
 from simfrontier.trace import kineto as form
 
 
-def facts_of(step: SimulatedStep, op: Op, cls: int, at: tuple[str, int] | None) -> TracedCall:
-    """What an op says on ranks of a class, which run their program at that place; a kernel is a call of no group."""
+def facts_of(walk: Walk, op: Op) -> TracedCall:
+    """What an op says on ranks of a class; a kernel is a call of no group."""
+    cluster = walk.step.cluster
     if not isinstance(op, Compute):
-        return traced_call(op, step.schedule, at)
-    cluster = step.cluster
-    work = cluster.of(op).works[int(cluster.folding.activity_of(cluster.of(op).pattern)[cls])]
+        return traced_call(op, cluster.schedule, walk.at)
     num_bytes, arithmetic_s = kernel_parts(op, cluster.schedule, cluster.machine)
-    speed = float(cluster.fabric.speed[cluster.folding.representative[cls]])
-    own = {"seconds": work.alone_s, "bytes": num_bytes, "arithmetic_s": arithmetic_s / speed}
+    speed = float(cluster.fabric.speed[walk.members[0]])
+    own = {"seconds": cluster.work_of(op, walk.cls).alone_s, "bytes": num_bytes, "arithmetic_s": arithmetic_s / speed}
     return TracedCall(f"{op.kind} {op.name}", {form.OWN: own}, (), "")

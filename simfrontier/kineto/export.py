@@ -4,17 +4,15 @@ arrows between the ranks of a call, for Perfetto."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
-from simfrontier.analysis import arrows_between
-from simfrontier.kineto.process_groups import ProcessGroups
-from simfrontier.kineto.rank_file import ClassTrace, events_of, head_of, kinds_of, texts
+from simfrontier.analysis import arrows_of
+from simfrontier.kineto.rank_file import ClassTrace, events_of, groups_of, head_of, texts
 from simfrontier.kineto.streams import Launched
 from simfrontier.scenario import Scenario
+from simfrontier.schedule import CommunicatorGroups
 from simfrontier.simulation import SimulatedStep
 from simfrontier.study import ExportFormat
 from simfrontier.trace import ranges_text
@@ -31,19 +29,19 @@ def write_kineto(
     """Write `PLAN-rank-N.json` of every rank, or, where these are too many, of the lowest rank of every class, and
     `PLAN-ranks.perfetto` of the lowest ranks of all classes; returns what was written."""
     classes = step.cluster.folding.rank_class
-    num_events = sum(step.roles[int(step.cluster.role_of[cls])].segmented.num_ops for cls in classes.tolist()) * 3
-    lowest = np.unique(classes, return_index=True)[1].tolist()
+    traces = [ClassTrace(walk) for walk in step.walks]
+    num_events = sum(trace.walk.num_ops * len(trace.walk.members) for trace in traces) * 3
+    lowest = [trace.walk.members[0] for trace in traces]
     chosen = list(range(len(classes))) if num_events <= most_events else lowest
-    groups = ProcessGroups(step.schedule.mesh, kinds_of(step.schedule))
-    traces = {cls: ClassTrace(step, cls) for cls in range(step.cluster.folding.num_rank_classes)}
+    groups = groups_of(step.schedule)
     device = _device(step)
     for rank in chosen:
-        cls = int(classes[rank])
-        alike = np.flatnonzero(classes == cls).tolist() if chosen is lowest else [rank]
-        head = head_of(rank, groups, device, ranges_text(alike))
+        trace = traces[int(classes[rank])]
+        alike = trace.walk.members if chosen is lowest else [rank]
+        head = head_of(rank, len(classes), groups, device, ranges_text(alike))
         local = rank % step.cluster.machine.devices_per_node
-        _write(folder / f"{plan}-rank-{rank:05}.json", head, texts(events_of(traces[cls], rank, groups, local)))
-    _write(folder / f"{plan}-ranks.perfetto", '{"displayTimeUnit": "ms"', list(_together(traces, lowest, groups)))
+        _write(folder / f"{plan}-rank-{rank:05}.json", head, texts(events_of(trace, rank, groups, local)))
+    _write(folder / f"{plan}-ranks.perfetto", '{"displayTimeUnit": "ms"', list(_together(traces, groups)))
     whom = "every rank" if chosen is not lowest else f"{len(chosen):,} of {len(classes):,} ranks, one for each class"
     return f"traces of {whom}, and the classes of ranks side by side in {plan}-ranks.perfetto"
 
@@ -60,19 +58,18 @@ def _device(step: SimulatedStep) -> dict[str, Any]:
     }
 
 
-def _together(traces: dict[int, ClassTrace], lowest: list[int], groups: ProcessGroups) -> Iterator[str]:
+def _together(traces: Sequence[ClassTrace], groups: CommunicatorGroups) -> Iterator[str]:
     """The events of the lowest rank of each class, and arrows from the rank that was ready last to the others."""
-    for cls, rank in enumerate(lowest):
-        yield from texts(events_of(traces[cls], rank, groups, rank))
+    for trace in traces:
+        yield from texts(events_of(trace, trace.walk.members[0], groups, trace.walk.members[0]))
     placed = {
-        (cls, call.index): (lowest[cls], call.stream, trace.begin_end_us[0][call.index])
-        for cls, trace in traces.items()
+        (cls, call.index): (trace.walk.members[0], call.stream, trace.begin_end_us[0][call.index])
+        for cls, trace in enumerate(traces)
         for call in trace.calls
         if isinstance(call, Launched)
     }
-    step = next(iter(traces.values())).step
-    for number, ends in enumerate(arrows_between(step)):
-        for phase, place in zip("sf", ends, strict=True):
+    for number, arrow in enumerate(arrows_of([trace.walk for trace in traces])):
+        for phase, place in zip("sf", (arrow.source, arrow.target), strict=True):
             pid, tid, at_us = placed[place]
             event = {
                 "ph": phase,

@@ -8,19 +8,19 @@ late as it may without being late for any that follows.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any, Final
 
 import numpy as np
 
 from simfrontier.collectives import TracedCall
 from simfrontier.kineto.call_facts import facts_of
-from simfrontier.kineto.process_groups import Kind, ProcessGroups, title_of
-from simfrontier.kineto.streams import HOST, Launched, Recorded, StreamCall, Waited, stream_calls, streams_of
-from simfrontier.schedule import Collective, Compute, ExpandedProgram, Op, Schedule
-from simfrontier.simulation import SimulatedStep
+from simfrontier.kineto.streams import Launched, Recorded, StreamCall, Waited, stream_calls, streams_of
+from simfrontier.schedule import HOST, Collective, Communicator, CommunicatorGroups, Compute, Op, Schedule
+from simfrontier.simulation import Walk
 from simfrontier.trace import kineto as form
 
 _FORWARD_THREAD: Final = 1
@@ -33,37 +33,28 @@ STEP: Final = f"{form.STEP_PREFIX}0"
 class ClassTrace:
     """What the traces of all ranks of a class share: the calls of the host, and what each op says."""
 
-    step: SimulatedStep
-    cls: int
-    facts: list[TracedCall] = field(init=False)
-
-    def __post_init__(self) -> None:
-        at, known = self.program.at, dict[int, TracedCall]()
-        for op in self.program.ops:
-            if op.number not in known:
-                known[op.number] = facts_of(self.step, op, self.cls, at)
-        self.facts = [known[op.number] for op in self.program.ops]
+    walk: Walk
 
     @cached_property
-    def program(self) -> ExpandedProgram:
-        return self.step.view(self.cls).program
+    def facts(self) -> list[TracedCall]:
+        """What each op says."""
+        return self.walk.of_ops(partial(facts_of, self.walk))
 
     @cached_property
     def begin_end_us(self) -> tuple[list[float], list[float]]:
         """When each op's event begins and ends: that of a call when its rank is ready for it."""
-        view = self.step.view(self.cls)
-        row = view.classes.index(self.cls)
-        calls = np.array([not isinstance(op, Compute) for op in self.program.ops], bool)
-        begin = np.where(calls, view.timeline.ready[row], view.timeline.start[row])
-        return (begin / form.MICROSECOND).tolist(), (view.timeline.end[row] / form.MICROSECOND).tolist()
+        walk = self.walk
+        calls = np.array([not isinstance(op, Compute) for op in walk.ops], bool)
+        begin = np.where(calls, walk.ready_s, walk.start_s)
+        return (begin / form.MICROSECOND).tolist(), (walk.end_s / form.MICROSECOND).tolist()
 
     @cached_property
     def calls(self) -> list[StreamCall]:
         """What the host puts on the device's streams, in order."""
         begin, end = self.begin_end_us
-        times = zip(self.program.ops, begin, end, strict=True)
+        times = zip(self.walk.ops, begin, end, strict=True)
         takes_time = [not (isinstance(op, Compute) and op.kind == "hook") or e > b for op, b, e in times]
-        return list(stream_calls(self.program, takes_time))
+        return list(stream_calls(self.walk.program, takes_time))
 
     @cached_property
     def launch_us(self) -> list[float]:
@@ -80,11 +71,8 @@ class ClassTrace:
     @cached_property
     def thread(self) -> list[int]:
         """The host's thread of each op: weights that are gathered for the backward are so from autograd's."""
-        known: dict[int, int] = {}
-        for op in self.program.ops:
-            if op.number not in known:
-                known[op.number] = _BACKWARD_THREAD if is_of_backward(op, self.step.schedule) else _FORWARD_THREAD
-        return [known[op.number] for op in self.program.ops]
+        schedule = self.walk.step.schedule
+        return self.walk.of_ops(lambda op: _BACKWARD_THREAD if is_of_backward(op, schedule) else _FORWARD_THREAD)
 
 
 def is_of_backward(op: Op, schedule: Schedule) -> bool:
@@ -94,23 +82,26 @@ def is_of_backward(op: Op, schedule: Schedule) -> bool:
     return isinstance(op, Compute) and op.named.part is not None
 
 
-def kinds_of(schedule: Schedule) -> list[Kind]:
-    """The kinds of groups that calls are made in, in the order of the ops."""
+def groups_of(schedule: Schedule) -> CommunicatorGroups:
+    """The groups that calls are made in, in the order of the ops; the world is number 0, as in PyTorch."""
     every = (op for op in schedule.ops if not isinstance(op, Compute))
-    axes = ((op.comm, op.axes if isinstance(op, Collective) else (op.axis,)) for op in every)
-    return list(dict.fromkeys(axes))
+    axes = (Communicator(op.comm, op.axes if isinstance(op, Collective) else (op.axis,)) for op in every)
+    return CommunicatorGroups(schedule.mesh, list(dict.fromkeys(axes)))
 
 
-def head_of(rank: int, groups: ProcessGroups, machine: dict[str, Any], stands_for: str) -> str:
+def head_of(rank: int, num_ranks: int, groups: CommunicatorGroups, machine: dict[str, Any], stands_for: str) -> str:
     """The first keys of a rank's file, up to its events; with blanks between them, as some readers look for them."""
-    described = groups.described(rank)
+    described = [_described(0, "default_pg", list(range(num_ranks)))]
+    for communicator in groups.number_of:
+        number = groups.of(communicator, rank)
+        described.append(_described(number, communicator.title, groups.members[number]))
     head = {
         "schemaVersion": form.SCHEMA_VERSION,
         "deviceProperties": [machine],
         "distributedInfo": {
             "backend": "nccl",
             "rank": rank,
-            "world_size": groups.mesh.num_ranks,
+            "world_size": num_ranks,
             "pg_count": len(described),
             "pg_config": described,
         },
@@ -120,9 +111,16 @@ def head_of(rank: int, groups: ProcessGroups, machine: dict[str, Any], stands_fo
     return json.dumps(head)[:-1]
 
 
-def events_of(trace: ClassTrace, rank: int, groups: ProcessGroups, process: int) -> Iterator[dict[str, Any]]:
+def _described(number: int, what: str, ranks: list[int]) -> dict[str, Any]:
+    return {
+        **{"pg_name": str(number), "pg_desc": what, "backend_config": "cuda:nccl"},
+        **{"pg_size": len(ranks), "ranks": ranks},
+    }
+
+
+def events_of(trace: ClassTrace, rank: int, groups: CommunicatorGroups, process: int) -> Iterator[dict[str, Any]]:
     """All events of a rank; `process`: the number of the device's. The host's is another."""
-    lanes, host = trace.program.lanes, _CPU + process
+    lanes, host = trace.walk.program.lanes, _CPU + process
     yield _named(process, 0, "process_name", f"rank {rank}")
     yield _named(host, 0, "process_name", f"rank {rank}: host")
     for lane, stream in streams_of(lanes).items():
@@ -153,9 +151,9 @@ def _on_host(trace: ClassTrace, host: int) -> Iterator[dict[str, Any]]:
         yield _whole("cuda_runtime", name, host, thread, at_us, at_us, args)
 
 
-def _on_device(trace: ClassTrace, rank: int, groups: ProcessGroups, process: int) -> Iterator[dict[str, Any]]:
+def _on_device(trace: ClassTrace, rank: int, groups: CommunicatorGroups, process: int) -> Iterator[dict[str, Any]]:
     begin, end = trace.begin_end_us
-    sequence: dict[Kind, int] = {}
+    sequence = Counter[Communicator]()
     for call in trace.calls:
         args: dict[str, Any] = {
             "device": process,
@@ -170,24 +168,25 @@ def _on_device(trace: ClassTrace, rank: int, groups: ProcessGroups, process: int
             facts, begin_us, end_us = trace.facts[call.index], begin[call.index], end[call.index]
             args |= facts.args
             if facts.axes:
-                kind = facts.comm, facts.axes
-                sequence[kind] = sequence.get(kind, 0) + 1
-                args |= _group(groups, kind, rank) | {form.SEQUENCE: sequence[kind]}
+                communicator = Communicator(facts.comm, facts.axes)
+                sequence[communicator] += 1
+                args |= _group(groups, communicator, rank) | {form.SEQUENCE: sequence[communicator]}
             yield _whole(form.KERNEL, facts.kernel, process, call.stream, begin_us, end_us, args)
 
 
-def _group(groups: ProcessGroups, kind: Kind, rank: int) -> dict[str, Any]:
+def _group(groups: CommunicatorGroups, communicator: Communicator, rank: int) -> dict[str, Any]:
+    number = groups.of(communicator, rank)
     return {
-        form.GROUP_NAME: groups.name(kind, rank),
-        form.GROUP_WHAT: title_of(kind),
-        form.GROUP_RANKS: str(groups.ranks(kind[1], rank)),
+        form.GROUP_NAME: str(number),
+        form.GROUP_WHAT: communicator.title,
+        form.GROUP_RANKS: str(groups.members[number]),
     }
 
 
 def _of_the_host(trace: ClassTrace, host: int) -> Iterator[dict[str, Any]]:
     """The ops of the host's lane."""
     begin, end = trace.begin_end_us
-    for index, op in enumerate(trace.program.ops):
+    for index, op in enumerate(trace.walk.ops):
         if op.lane == HOST:
             yield _whole(form.CPU_OP, f"{op.kind} {op.name}", host, 0, begin[index], end[index], {})
 

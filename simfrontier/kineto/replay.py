@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from simfrontier.arrays import Floats
-from simfrontier.collectives import messages_of
+from simfrontier.collectives import message_bytes
 from simfrontier.cost import Cluster
 from simfrontier.kineto.job import Job
 from simfrontier.kineto.platform import Platform
@@ -106,7 +106,7 @@ def _each(job: Job, step: SimulatedStep) -> Iterator[tuple[_Alike, _Took]]:
         for index, took_s in measured.items():
             op, call = ops[places[index]], kernels[index].kernel.call
             assert isinstance(op, Collective) and call is not None, f"{op.name}: no collective"
-            num_bytes = sum(message.num_bytes for message in messages_of(op, tensors, mesh))
+            num_bytes = message_bytes(op, tensors, mesh)
             simulated_s = float(line.end[0, places[index]] - line.start[0, places[index]])
             took = _Took(took_s, simulated_s, call.ranks in job.partial_groups)
             yield (op.kind, op.axes, num_bytes), took

@@ -10,9 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from simfrontier.records import dataclass
-from simfrontier.schedule import ExpandedProgram
+from simfrontier.schedule import HOST, ExpandedProgram
 
-HOST: Final = "host"
 _COMPUTE: Final = "compute"
 _FIRST_STREAM: Final = 7  # PyTorch's traces show the default stream under this number
 _OTHERS_FROM: Final = 20

@@ -11,6 +11,7 @@ from .algorithms import (
 )
 from .as_text import render as render
 from .checker import check as check, check_calls as check_calls, check_sizes as check_sizes
+from .communicators import Communicator as Communicator, CommunicatorGroups as CommunicatorGroups
 from .cost import (
     matmul_dtype as matmul_dtype,
     matmul_form as matmul_form,
@@ -21,6 +22,7 @@ from .expansion import ExpandedProgram as ExpandedProgram, Lifetimes as Lifetime
 from .finding import Finding as Finding, title_of as title_of
 from .ir import (
     GRADIENT_ROLES as GRADIENT_ROLES,
+    HOST as HOST,
     Call as Call,
     Collective as Collective,
     CollectiveKind as CollectiveKind,

@@ -12,7 +12,7 @@ from simfrontier.schedule.check_optimizer import OptimizerRules
 from simfrontier.schedule.check_roles import roles_of_work
 from simfrontier.schedule.check_work import OpsByName, Stated, faults_of_work
 from simfrontier.schedule.finding import Findings, Rule, ranks_of, ranks_of_role, title_of
-from simfrontier.schedule.ir import Call, Collective, Compute, Exchange, Op, Role, Schedule, Tensor
+from simfrontier.schedule.ir import HOST, Call, Collective, Compute, Exchange, Op, Role, Schedule, Tensor
 from simfrontier.schedule.kinds import is_work, kind_of
 from simfrontier.schedule.op_kind import AverageKind, CopyKind, ModelKind, NormKind, StepKind, WaitKind
 from simfrontier.schedule.placement import PartialOp, Placement, placements_of
@@ -175,7 +175,7 @@ class _Rules(OptimizerRules):
 
     def wait(self, op: Compute, report: Report) -> None:
         for ref in op.reads:
-            if op.lane == "host" and self.of[ref.name].tensor.role != "token":
+            if op.lane == HOST and self.of[ref.name].tensor.role != "token":
                 report("references", "a hook of the host that waits for tokens only", ref.name)
         for ref in (*op.writes, *op.accumulates):
             report("references", "a hook that writes nothing", ref.name)

@@ -9,7 +9,7 @@ from itertools import count, groupby
 from simfrontier.schedule.check_order import members_by_op
 from simfrontier.schedule.expansion import ExpandedProgram, expand
 from simfrontier.schedule.finding import Findings, ranks_of_role, title_of
-from simfrontier.schedule.ir import Call, Compute, Op, Ref, Role, Schedule
+from simfrontier.schedule.ir import HOST, Call, Compute, Op, Ref, Role, Schedule
 from simfrontier.schedule.issuer import Issuer
 from simfrontier.schedule.roles import Sequence as CallSequence, sequence_of
 
@@ -47,7 +47,7 @@ def _joined(schedule: Schedule) -> list[ExpandedProgram] | None:
     if any(schedule.tensors[name].pool is not None for name in names):
         return None
     for op in schedule.ops:
-        if op.lane == "host" or getattr(op, "blocking", False):
+        if op.lane == HOST or getattr(op, "blocking", False):
             return None
         if not isinstance(op, Compute) and op.number not in kept and sequence_of(op) in sequences:
             return None

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from simfrontier.errors import InputError, nearest
 from simfrontier.records import dataclass
-from simfrontier.schedule.ir import Call, Compute, Exchange, Op, Ref, Role, Schedule, Tensor
+from simfrontier.schedule.ir import HOST, Call, Compute, Exchange, Op, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.roles import Sequence, sequence_of
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ def _waits(program: ExpandedProgram, schedule: Schedule) -> list[tuple[Wait, ...
     """What each op waits for: hazards on buffers, the order of its communicator (of exchanges, between the same two
     ends), the host, and room in a pool."""
     num_lanes = len(program.lanes)
-    host = program.lanes.index("host") if "host" in program.lanes else -1
+    host = program.lanes.index(HOST) if HOST in program.lanes else -1
     touched: dict[Ref, list[Wait]] = {}  # of an instance the op that wrote it last, then those that have read it since
     cells = _Cells(schedule.tensors, touched) if any(op.piece is not None for op in schedule.ops) else None
     in_sequence: dict[Sequence, Wait] = {}

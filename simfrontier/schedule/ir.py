@@ -39,6 +39,7 @@ LASTING_ROLES: Final[tuple[TensorRole, ...]] = (  # of what lasts from step to s
     *("weight", "copy", "accumulator", "optimizer", "master", "state", "constant"),
 )
 CollectiveKind = Literal["all_gather", "reduce_scatter", "all_reduce", "all_to_all"]
+HOST: Final = "host"  # the lane of what the CPU does
 Stage = Literal["forward", "recompute", "backward"]
 """The passes of a step."""
 

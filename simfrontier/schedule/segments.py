@@ -17,7 +17,7 @@ from itertools import pairwise
 
 from simfrontier.records import dataclass
 from simfrontier.schedule.expansion import ExpandedProgram, Wait, expand
-from simfrontier.schedule.ir import Call, Op, Ref, Role, Schedule
+from simfrontier.schedule.ir import HOST, Call, Op, Ref, Role, Schedule
 from simfrontier.schedule.stand_ins import LANE, Segment, StandIns
 
 
@@ -199,7 +199,7 @@ def _disturbed(
 
 def _holds_host(program: ExpandedProgram, node: int) -> bool:
     """Whether all that is issued later waits for the op."""
-    return program.lanes[program.lane[node]] == "host" or getattr(program.ops[node], "blocking", False)
+    return program.lanes[program.lane[node]] == HOST or getattr(program.ops[node], "blocking", False)
 
 
 def _first_that_waits(

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from simfrontier.schedule.expansion import expand
-from simfrontier.schedule.ir import Call, Collective, Compute, Exchange, Op, Ref, Role, Schedule
+from simfrontier.schedule.ir import HOST, Call, Collective, Compute, Exchange, Op, Ref, Role, Schedule
 from simfrontier.schedule.kinds.measured import CALL
 
 LANE = "compute"
@@ -89,7 +89,7 @@ class StandIns:
         """The other lanes on which not all that a call does lies between its first and its last op on `compute`."""
         lanes = {op.lane for op in call.ops}
         others = lanes - {LANE}
-        if not others or LANE not in lanes or "host" in lanes:
+        if not others or LANE not in lanes or HOST in lanes:
             return others
         program = expand(self._schedule, Role(self._role.name, (call,), self._role.at))
         by_lane, compute = program.by_lane, program.lanes.index(LANE)

@@ -10,10 +10,9 @@ from .memory import (
     timeline_of as timeline_of,
 )
 from .neighbour import Neighbour as Neighbour
-from .nodes import number_nodes as number_nodes
 from .replay import replayed_s as replayed_s
 from .resample import DurationFactors as DurationFactors, resampled as resampled, resampled_s as resampled_s
-from .role_view import RoleView as RoleView
+from .spans import spans_of as spans_of
 from .step import (
     LEVELS as LEVELS,
     SIMULATED as SIMULATED,
@@ -25,4 +24,5 @@ from .step import (
 )
 from .stopped import JobStopsError as JobStopsError
 from .timeline import RoleTimeline as RoleTimeline, Timeline as Timeline
+from .walk import CallKey as CallKey, Walk as Walk, meetings as meetings
 from .which_engine import simulate as simulate

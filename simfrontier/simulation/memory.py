@@ -48,9 +48,8 @@ def memory_timeline(step: SimulatedStep, cls: int | None = None) -> MemoryTimeli
     it first to the end of the op that touches it last; persistent tensors that the rank's role touches live
     throughout."""
     chosen = step.critical if cls is None else cls
-    view = step.view(chosen)
-    row, lives, times = view.classes.index(chosen), view.lifetimes, view.timeline
-    return _timeline(step.schedule, lives, times.start[row], times.end[row], step.step_s)
+    walk = step.walk(chosen)
+    return _timeline(step.schedule, step.view(chosen).lifetimes, walk.start_s, walk.end_s, step.step_s)
 
 
 def timeline_of(

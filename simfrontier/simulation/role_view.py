@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -59,20 +59,6 @@ class RoleView:
 def is_kernel(ops: Iterable[Op]) -> NDArray[np.bool_]:
     """Per op: local work on the compute lane."""
     return np.array([op.lane == "compute" and isinstance(op, Compute) and op.kind != PAUSE.name for op in ops], bool)
-
-
-@dataclass(slots=True)
-class RoleViews:
-    """The roles of a step, op by op, each made when it is asked for."""
-
-    roles: Sequence[RoleTimeline]
-    _known: dict[int, RoleView] = field(default_factory=dict)
-
-    def of(self, role: int) -> RoleView:
-        """The role of that number."""
-        if role not in self._known:
-            self._known[role] = view_of(self.roles[role])
-        return self._known[role]
 
 
 def view_of(role_timeline: RoleTimeline) -> RoleView:

@@ -10,29 +10,21 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.collectives import Library, exchanged_bytes, messages_of
+from simfrontier.collectives import Library
 from simfrontier.cost import Cluster, Placement, price_states
 from simfrontier.errors import InputError
 from simfrontier.machine import HEALTHY, Machine, Perturbation
 from simfrontier.network import ends, joining_links
 from simfrontier.records import dataclass
-from simfrontier.schedule import (
-    Call,
-    Collective,
-    Compute,
-    Exchange,
-    ExpandedProgram,
-    Op,
-    Schedule,
-    SegmentedProgram,
-    segmented_roles,
-    traffic_bytes,
-)
+from simfrontier.schedule import Collective, Exchange, ExpandedProgram, Op, Schedule, SegmentedProgram, segmented_roles
 from simfrontier.simulation.call_factors import call_factors
-from simfrontier.simulation.role_view import RoleView, RoleViews, busy_s, is_kernel
+from simfrontier.simulation.nodes import NodeNumbers, number_nodes
+from simfrontier.simulation.role_view import RoleView, busy_s, is_kernel, view_of
+from simfrontier.simulation.spans import spans_of
 from simfrontier.simulation.timeline import RoleTimeline, Timeline
+from simfrontier.simulation.walk import Walk
 from simfrontier.simulation.which_engine import classes_of, simulate
-from simfrontier.trace import Span, Trace, rank_text
+from simfrontier.trace import Trace, rank_text
 
 if TYPE_CHECKING:
     from simfrontier.simulation.neighbour import Neighbour
@@ -135,13 +127,30 @@ class SimulatedStep:
         """The times of the role that a rank class runs."""
         return self.roles[int(self.cluster.role_of[cls])]
 
-    def view(self, cls: int) -> RoleView:
-        """Program and times, op by op, of the role that a rank class runs."""
-        return self._views.of(int(self.cluster.role_of[cls]))
+    def walk(self, cls: int, by_call: bool = False) -> Walk:
+        """The ops of a rank class in issue order, with their times."""
+        return Walk(step=self, cls=cls, by_call=by_call)
+
+    @property
+    def walks(self) -> list[Walk]:
+        """Those of all rank classes."""
+        return [self.walk(cls) for cls in range(self.cluster.folding.num_rank_classes)]
 
     @cached_property
-    def _views(self) -> RoleViews:
-        return RoleViews(self.roles)
+    def nodes(self) -> NodeNumbers:
+        """The nodes of all roles, in which they were simulated, as one list."""
+        return number_nodes([role.segmented for role in self.roles], self.cluster)
+
+    def view(self, cls: int) -> RoleView:
+        """Program and times, op by op, of the role that a rank class runs."""
+        role = int(self.cluster.role_of[cls])
+        if role not in self._views:
+            self._views[role] = view_of(self.roles[role])
+        return self._views[role]
+
+    @cached_property
+    def _views(self) -> dict[int, RoleView]:
+        return {}
 
     @cached_property
     def is_kernel(self) -> NDArray[np.bool_]:
@@ -164,15 +173,14 @@ class SimulatedStep:
     ) -> Trace:
         """The timeline as a trace, one list of spans for each of the given classes (by default all); `notes` are added
         to what is said of the simulation. Spans have the numbers of the ops of their own rank's program."""
-        folding = self.cluster.folding
-        chosen = tuple(range(folding.num_rank_classes)) if classes is None else classes
-        members = tuple(tuple(np.flatnonzero(folding.rank_class == c).tolist()) for c in chosen)
+        walks = self.walks if classes is None else [self.walk(cls) for cls in classes]
+        members = tuple(walk.members for walk in walks)
         return Trace(
             digest=digest,
             title=title,
             ranks=tuple(rank_text(each, self.schedule.mesh.num_ranks) for each in members),
             members=members,
-            spans=tuple(map(self.spans, chosen)),
+            spans=tuple(spans_of(walk) for walk in walks),
             notes={**self.trace_notes, **(notes or {})},
         )
 
@@ -205,106 +213,6 @@ class SimulatedStep:
                 )
             )
         return LinkTable(digest=digest, title=title, links=tuple(links))
-
-    def spans(self, cls: int) -> tuple[Span, ...]:
-        """Of a rank class, op by op."""
-        view = self.view(cls)
-        row, line = view.classes.index(cls), view.timeline
-        times = (line.ready[row].tolist(), line.start[row].tolist(), line.end[row].tolist())
-        facts, out = _SpanFacts(self, int(self.cluster.role_of[cls])), []
-        for index, (op, call, *when) in enumerate(zip(view.ops, view.calls, *times, strict=True)):
-            out.append(facts.span(index, op, call, *when))
-        return tuple(out)
-
-    def call_spans(self, cls: int) -> tuple[Span, ...]:
-        """The same as it was simulated: a call that ran as a whole is one span of kind `call`, with the number of its
-        first op, and the bytes that its ops send."""
-        number = int(self.cluster.role_of[cls])
-        role = self.roles[number]
-        nodes, line, row = role.segmented, role.timeline, role.classes.index(cls)
-        times = (line.ready[row].tolist(), line.start[row].tolist(), line.end[row].tolist())
-        facts, index, out = _SpanFacts(self, number), 0, []
-        for op, call, block, *when in zip(nodes.program.ops, nodes.program.calls, nodes.blocks, *times, strict=True):
-            out.append(
-                facts.span(index, op, call, *when) if block is None else facts.whole(index, op, call, block, *when)
-            )
-            index += 1 if block is None else len(block)
-        return tuple(out)
-
-
-def _span(
-    index: int,
-    op: Op,
-    call: Call,
-    name: str,
-    axes: str,
-    level: Level | Literal[""],
-    num_bytes: float,
-    message_bytes: float,
-    ready_s: float,
-    start_s: float,
-    end_s: float,
-) -> Span:
-    """A span of an op of a call."""
-    return Span(
-        op=index,
-        lane=op.lane,
-        kind=op.kind,
-        name=name,
-        axes=axes,
-        level=level,
-        call=call.label,
-        layer=call.layer,
-        micro=call.micro,
-        num_bytes=num_bytes,
-        message_bytes=message_bytes,
-        ready_s=ready_s,
-        start_s=start_s,
-        end_s=end_s,
-    )
-
-
-class _SpanFacts:
-    """What spans of a role's ops say beside their times, found out once for each op."""
-
-    def __init__(self, step: SimulatedStep, role: int) -> None:
-        self.step, self.at = step, step.schedule.roles[role].at
-        self.known: dict[int, tuple[str, Level | Literal[""], float, float]] = {}
-        self.sent: dict[int, tuple[float, float]] = {}  # by ops of calls as a whole
-
-    def span(self, index: int, op: Op, call: Call, ready_s: float, start_s: float, end_s: float) -> Span:
-        axes, level, size, message = self._of(op)
-        return _span(index, op, call, op.name, axes, level, size, message, ready_s, start_s, end_s)
-
-    def whole(
-        self, index: int, op: Op, call: Call, block: tuple[Op, ...], ready_s: float, start_s: float, end_s: float
-    ) -> Span:
-        """Of the op that stands for these ops of a call."""
-        if op.number not in self.sent:
-            sizes = [self._of(each)[2:] for each in block if not isinstance(each, Compute)]
-            self.sent[op.number] = sum(size for size, _ in sizes), sum(message for _, message in sizes)
-        sent, messages = self.sent[op.number]
-        return _span(index, op, call, call.label, "", "", sent, messages, ready_s, start_s, end_s)
-
-    def _of(self, op: Op) -> tuple[str, Level | Literal[""], float, float]:
-        known = self.known.get(op.number)
-        if known is None:
-            known = self.known[op.number] = self._found(op)
-        return known
-
-    def _found(self, op: Op) -> tuple[str, Level | Literal[""], float, float]:
-        """Axes, level, bytes of its own and bytes of its messages; of an exchange those that the ranks at that place
-        send."""
-        step, at = self.step, self.at
-        tensors, mesh = step.schedule.tensors, step.schedule.mesh
-        if isinstance(op, Compute):
-            return "", "", float(traffic_bytes(op, tensors, mesh)), 0.0
-        if isinstance(op, Exchange):
-            there, back = exchanged_bytes(op, tensors, mesh)
-            sent = float(there if at is not None and at[1] == op.ends[0] else back)
-            return op.axis, step.level(op), sent, sent
-        messages = sum(message.num_bytes for message in messages_of(op, tensors, mesh))
-        return "+".join(op.axes), step.level(op), step.cluster.volume_bytes(op), float(messages)
 
 
 def simulate_step(

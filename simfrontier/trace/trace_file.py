@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from simfrontier.records import dataclass
 from simfrontier.trace.table import Span, Trace
@@ -81,13 +81,23 @@ class TraceFile:
         )
 
 
-def arrows_from_last(processes: Sequence[Process], places: Sequence[Place]) -> Iterator[Arrow]:
+class Waiting(Protocol):
+    """Ranks that wait in calls, and when they were ready for each op."""
+
+    @property
+    def members(self) -> tuple[int, ...]: ...
+
+    @property
+    def ready_s(self) -> Floats: ...
+
+
+def arrows_from_last(ranks: Sequence[Waiting], places: Sequence[Place]) -> Iterator[Arrow]:
     """Of the spans of one call: from that of the rank that was ready last (to the nanosecond; of equals the lowest) to
     the others, which waited for it."""
 
     def arrival(place: Place) -> tuple[int, int]:
-        process, span = processes[place[0]], place[1]
-        return -round(float(process.ready_s[span]) * 1e9), process.members[0]
+        waiting = ranks[place[0]]
+        return -round(float(waiting.ready_s[place[1]]) * 1e9), waiting.members[0]
 
     last = min(places, key=arrival)
     return (Arrow(last, place) for place in places if place != last)

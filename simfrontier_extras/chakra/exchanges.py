@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Final
 
 from simfrontier.records import dataclass
-from simfrontier.schedule import Exchange, ExpandedProgram, Schedule, Sequence, sequence_of
+from simfrontier.schedule import Exchange, ExpandedProgram, Mesh, Schedule, Sequence, sequence_of
 
 CALLS_OF_COMM: Final = 1_000_000  # tags of one communicator between two ends; ASTRA-sim takes tags below 500,000,000
 
@@ -39,7 +39,8 @@ def comms_of(schedule: Schedule) -> dict[str, int]:
     return {name: number for number, name in enumerate(names)}
 
 
-def offset_of(op: Exchange, at: int, schedule: Schedule) -> int:
-    """How far away the other end is, in ranks, for those at a coordinate of the exchange's axis."""
-    mesh, there = schedule.mesh, op.ends[1] if at == op.ends[0] else op.ends[0]
-    return (there - at) * mesh.size(mesh.names[mesh.names.index(op.axis) + 1 :])
+def offset_of(op: Exchange, at: tuple[str, int] | None, mesh: Mesh) -> int:
+    """How far away the other end is, in ranks, for those whose role is at that place."""
+    assert at is not None, f"{op.name}: an exchange in a role at no place"
+    here, there = op.ends if at[1] == op.ends[0] else reversed(op.ends)
+    return (there - here) * mesh.size(mesh.names[mesh.names.index(op.axis) + 1 :])

@@ -11,15 +11,24 @@ from __future__ import annotations
 
 from typing import Final
 
-from simfrontier.collectives import exchanged_bytes, messages_of
+from simfrontier.collectives import message_bytes, sent_and_received
 from simfrontier.records import dataclass
-from simfrontier.schedule import Call, Collective, CollectiveKind, Compute, Exchange, Op, Schedule, traffic_bytes
-from simfrontier_extras.chakra.communicators import Communicator, communicator_of
+from simfrontier.schedule import (
+    HOST,
+    Call,
+    Collective,
+    CollectiveKind,
+    Communicator,
+    Compute,
+    Exchange,
+    Op,
+    Schedule,
+    traffic_bytes,
+)
 from simfrontier_extras.chakra.exchanges import Peer, offset_of
 from simfrontier_extras.chakra.schema import CollectiveCommType, NodeType, message_class
 
 Value = bool | int | float | str
-HOST: Final = "host"  # the lane of what the CPU does
 COMM_TYPES: Final[dict[CollectiveKind, CollectiveCommType]] = {
     "all_reduce": CollectiveCommType.ALL_REDUCE,
     "all_gather": CollectiveCommType.ALL_GATHER,
@@ -38,16 +47,15 @@ class Kind:
     own: Communicator | Peer | None = None
 
 
-def kinds_of(op: Op, schedule: Schedule, at: int | None) -> tuple[Kind, ...]:
-    """The nodes of an op: one, but of an exchange one for each message that the end at coordinate `at` sends or
-    receives. Sizes are bytes, num_ops floating-point operations of one rank."""
+def kinds_of(op: Op, schedule: Schedule, at: tuple[str, int] | None) -> tuple[Kind, ...]:
+    """The nodes of an op: one, but of an exchange one for each message that the role at that place sends or receives.
+    Sizes are bytes, num_ops floating-point operations of one rank."""
     match op:
         case Compute():
             return (_compute(op, schedule),)
         case Collective():
             return (_collective(op, schedule),)
         case Exchange():
-            assert at is not None, f"{op.name}: an exchange in a role at no place"
             return _messages(op, schedule, at)
 
 
@@ -76,6 +84,11 @@ def _collective(op: Collective, schedule: Schedule) -> Kind:
     )
 
 
+def communicator_of(op: Collective, schedule: Schedule) -> Communicator:
+    """Whose call it is."""
+    return Communicator(op.comm, schedule.mesh.live(op.axes))
+
+
 def brought_to(op: Collective, schedule: Schedule) -> int:
     """Bytes that a rank brings to a collective, data and scales: of an all-gather its piece, of all others the whole
     message.
@@ -83,7 +96,7 @@ def brought_to(op: Collective, schedule: Schedule) -> int:
     That is `comm_size` as ASTRA-sim has it: native_collectives/collective_algorithm/Ring.cc (commit 7c77518) sends
     messages of data_size in an all-gather, and of data_size / nodes_in_ring in the others.
     """
-    whole = sum(message.num_bytes for message in messages_of(op, schedule.tensors, schedule.mesh))
+    whole = message_bytes(op, schedule.tensors, schedule.mesh)
     if op.wire_kind != "all_gather":
         return whole
     piece, rest = divmod(whole, schedule.mesh.size(op.axes))
@@ -91,10 +104,9 @@ def brought_to(op: Collective, schedule: Schedule) -> int:
     return piece
 
 
-def _messages(op: Exchange, schedule: Schedule, at: int) -> tuple[Kind, ...]:
-    there, back = exchanged_bytes(op, schedule.tensors, schedule.mesh)
-    sent, received = (there, back) if at == op.ends[0] else (back, there)
-    offset = offset_of(op, at, schedule)
+def _messages(op: Exchange, schedule: Schedule, at: tuple[str, int] | None) -> tuple[Kind, ...]:
+    sent, received = sent_and_received(op, schedule.tensors, schedule.mesh, at)
+    offset = offset_of(op, at, schedule.mesh)
     each = ((NodeType.COMM_SEND_NODE, sent, False), (NodeType.COMM_RECV_NODE, received, True))
     return tuple(
         Kind(

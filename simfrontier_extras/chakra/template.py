@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from simfrontier.records import dataclass
-from simfrontier.schedule import Exchange, ExpandedProgram, Schedule
-from simfrontier_extras.chakra.communicators import Communicator
+from simfrontier.schedule import Communicator, Exchange, ExpandedProgram
+from simfrontier.simulation import Walk
 from simfrontier_extras.chakra.exchanges import Peer, tags_of
 from simfrontier_extras.chakra.nodes import Kind, attribute_bytes, framed, head_bytes, kinds_of, length_bytes, name_of
 
@@ -34,26 +34,22 @@ class Template:
                 yield length_bytes(len(body) + len(tail)) + body + tail
 
 
-def template_of(
-    schedule: Schedule, program: ExpandedProgram, seconds: Sequence[float], comms: dict[str, int]
-) -> Template:
-    """The trace of ranks that run a program whose ops take so many seconds alone.
+def template_of(walk: Walk, seconds: Sequence[float], comms: dict[str, int]) -> Template:
+    """The trace of ranks whose ops take so many seconds alone.
 
     An op waits for the ends of those that `program.before` names, so that every node waits for nodes before it only.
     """
+    program = walk.program
     tags, micros = tags_of(program, comms), _micros(program, seconds)
-    kinds: dict[int, tuple[Kind, ...]] = {}
+    kinds = walk.of_ops(lambda op: kinds_of(op, walk.step.schedule, walk.at))
     facts: dict[tuple[Kind, float], bytes] = {}
-    at = None if program.at is None else program.at[1]
     pieces: list[tuple[bytes, Own | None]] = []
     nodes_of: list[range] = []  # of each op
     num_nodes = 0
     for index, (op, call, before) in enumerate(zip(program.ops, program.calls, program.before, strict=True)):
-        if op.number not in kinds:
-            kinds[op.number] = kinds_of(op, schedule, at)
         waits_for = sorted({node for other in before for node in nodes_of[other]})
-        nodes_of.append(range(num_nodes, num_nodes + len(kinds[op.number])))
-        for kind in kinds[op.number]:
+        nodes_of.append(range(num_nodes, num_nodes + len(kinds[index])))
+        for kind in kinds[index]:
             known = facts.get((kind, seconds[index]))
             if known is None:
                 exact = ("alone_s", "double_val", seconds[index])

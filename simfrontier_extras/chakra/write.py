@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
@@ -11,15 +10,14 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simfrontier.scenario import Scenario
-from simfrontier.schedule import digest
-from simfrontier.simulation import SimulatedStep
+from simfrontier.schedule import Collective, Communicator, CommunicatorGroups, digest
+from simfrontier.simulation import SimulatedStep, Walk
 from simfrontier.wholefile import write_json
-from simfrontier_extras.chakra.alone import seconds_alone
-from simfrontier_extras.chakra.communicators import Communicator, Groups, groups_of
 from simfrontier_extras.chakra.exchanges import Peer, comms_of
-from simfrontier_extras.chakra.nodes import attribute_bytes, framed
+from simfrontier_extras.chakra.nodes import attribute_bytes, communicator_of, framed
 from simfrontier_extras.chakra.schema import message_class
 from simfrontier_extras.chakra.template import Own, Template, template_of
 
@@ -34,7 +32,7 @@ def write_traces(scenario: Scenario, plan: str, step: SimulatedStep, folder: Pat
     for each rank. Ranks whose traces have the same bytes share one file by hard links, where the file system has them.
     Raises InputError where an op needs something that is dead in the machine's state that lasts longest in the step.
     """
-    groups = groups_of(step.schedule, step.cluster)
+    groups = groups_of(step)
     metadata = _metadata(scenario, plan, step)
     num_nodes: list[int] = []
     num_bytes = stored_bytes = 0
@@ -55,15 +53,24 @@ def write_traces(scenario: Scenario, plan: str, step: SimulatedStep, folder: Pat
 def _templates(step: SimulatedStep) -> Iterator[tuple[Template, list[int]]]:
     """Each template with its ranks, made one after another: those of ranks that run the same role for as long."""
     comms = comms_of(step.schedule)
-    classes: dict[tuple[int, bytes], list[int]] = defaultdict(list)
+    alike: dict[tuple[int, bytes], tuple[Walk, list[int]]] = {}
     for cls in range(step.cluster.folding.num_rank_classes):
-        seconds = np.array(seconds_alone(step, cls))
-        classes[int(step.cluster.role_of[cls]), seconds.tobytes()].append(cls)
-    for (role, seconds_bytes), alike in classes.items():
-        program = step.roles[role].segmented.expanded
-        ranks = np.flatnonzero(np.isin(step.cluster.folding.rank_class, alike)).tolist()
-        seconds = np.frombuffer(seconds_bytes).tolist()
-        yield template_of(step.schedule, program, seconds, comms), ranks
+        walk = step.walk(cls)
+        seconds = np.array([walk.alone_s(place) for place in range(walk.num_ops)])
+        alike.setdefault((walk.role, seconds.tobytes()), (walk, []))[1].extend(walk.members)
+    for (_, seconds_bytes), (walk, ranks) in alike.items():
+        yield template_of(walk, np.frombuffer(seconds_bytes).tolist(), comms), sorted(ranks)
+
+
+def groups_of(step: SimulatedStep) -> CommunicatorGroups:
+    """The groups of all collectives whose ranks make calls in them."""
+    schedule, cluster = step.schedule, step.cluster
+    callers: dict[Communicator, NDArray[np.bool_]] = {}
+    for op in schedule.ops:
+        if isinstance(op, Collective):
+            known = callers.setdefault(communicator_of(op, schedule), np.zeros(schedule.mesh.num_ranks, bool))
+            known |= cluster.has_part(op)[cluster.folding.rank_class]
+    return CommunicatorGroups(schedule.mesh, list(callers), callers)
 
 
 # ── bytes ──
@@ -84,11 +91,11 @@ def _metadata(scenario: Scenario, plan: str, step: SimulatedStep) -> bytes:
     return framed(metadata.SerializeToString(deterministic=True))
 
 
-def _own_bytes(own: Own, rank: int, groups: Groups) -> bytes:
+def _own_bytes(own: Own, rank: int, groups: CommunicatorGroups) -> bytes:
     """Attributes of a rank's node that other ranks have with other values."""
     match own:
         case Communicator():
-            return attribute_bytes((("pg_name", "string_val", str(int(groups.number_of[own][rank]))),))
+            return attribute_bytes((("pg_name", "string_val", str(groups.of(own, rank))),))
         case Peer():
             ends = (rank + own.offset, rank) if own.receives else (rank, rank + own.offset)
             return attribute_bytes((("comm_src", "int32_val", ends[0]), ("comm_dst", "int32_val", ends[1])))

@@ -7,8 +7,8 @@ from typing import Final
 
 from simfrontier.errors import InputError
 from simfrontier.limits import Limit
-from simfrontier.schedule import Compute, segmented_roles
-from simfrontier.simulation import SimulatedStep, number_nodes
+from simfrontier.schedule import Compute
+from simfrontier.simulation import CallKey, SimulatedStep
 from simfrontier_extras.goal.calls import Calls
 from simfrontier_extras.goal.rank_text import ANY, RankText, Step
 
@@ -25,7 +25,7 @@ def write_step(plan: str, step: SimulatedStep, folder: Path) -> str:
         facts = step_of(step)
     except InputError as error:
         raise error.within(when=f"plan {plan}") from None
-    num_ranks = len(facts.rank_class)
+    num_ranks = len(facts.walks)
     texts = [RankText(facts, rank) for rank in range(num_ranks)]
     with (folder / f"{plan}.goal").open("w", encoding="ascii", newline="\n") as file:
         file.write(f"num_ranks {num_ranks}\n")
@@ -37,24 +37,17 @@ def write_step(plan: str, step: SimulatedStep, folder: Path) -> str:
 
 
 def step_of(step: SimulatedStep) -> Step:
-    """What is written of a step: programs of roles, tags of calls, times of kernels. Raises InputError."""
-    cluster, schedule = step.cluster, step.schedule
-    _refuse(RANKS, schedule.mesh.num_ranks)
-    parts = segmented_roles(schedule, whole=False)
-    nodes, calls = number_nodes(parts, cluster), Calls(cluster)
-    tags: dict[int, int] = {}
+    """What is written of a step: walks of ranks, tags of calls, CPUs of lanes. Raises InputError."""
+    _refuse(RANKS, step.schedule.mesh.num_ranks)
+    walks, calls = step.walks, Calls(step.cluster)
+    tags: dict[CallKey, int] = {}
     lanes: dict[str, int] = {}
-    alone_s: dict[int, list[float]] = {}
     next_tag = num_transfers = 0
-    for part, keys in zip(parts, nodes.keys, strict=True):
-        for op, key in zip(part.program.ops, keys, strict=True):
+    for role in step.roles:
+        walk = walks[role.classes[0]]
+        for op, key in zip(walk.ops, walk.keys, strict=True):
             lanes.setdefault(op.lane, len(lanes))
-            if isinstance(op, Compute):
-                if op.number not in alone_s:
-                    priced = cluster.of(op)
-                    own = cluster.folding.activity_of(priced.pattern).tolist()
-                    alone_s[op.number] = [priced.works[each].alone_s for each in own]
-            elif key not in tags:
+            if not isinstance(op, Compute) and key not in tags:
                 groups = calls.of(op)
                 tags[key] = next_tag
                 next_tag += max(group.num_transfers for group in groups)
@@ -63,14 +56,10 @@ def step_of(step: SimulatedStep) -> Step:
     _refuse(LANES, len(lanes))
     assert next_tag < ANY
     return Step(
-        programs=tuple(part.program for part in parts),
-        keys=nodes.keys,
-        rank_class=tuple(cluster.folding.rank_class.tolist()),
-        role_of=tuple(cluster.role_of.tolist()),
+        walks=tuple(walks[cls] for cls in step.cluster.folding.rank_class.tolist()),
         calls=calls,
         tags=tags,
         lanes=lanes,
-        alone_s=alone_s,
     )
 
 

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from simfrontier.records import dataclass
-from simfrontier.schedule import Collective, Compute, Exchange, ExpandedProgram
+from simfrontier.schedule import Collective, Compute, Exchange
+from simfrontier.simulation import CallKey, Walk
 from simfrontier_extras.goal.calls import Calls, GroupCall
 
 ANY: Final = (1 << 32) - 1  # the tag that stands for any
@@ -21,44 +22,35 @@ ANY: Final = (1 << 32) - 1  # the tag that stands for any
 class Step:
     """A step as it is written.
 
-    programs    per role, its ops
-    keys        per role, a number of each op that is the same in all roles that take part in a call
-    rank_class  of every rank
-    role_of     of every rank class
-    tags        by a call's number, the tag of its first transfer
-    lanes       the CPU of each lane, the same on all ranks: LogGOPSim counts a message on one CPU at both ends
-    alone_s     of kernels by the op's number, per rank class
+    walks  that of every rank, the same of all ranks of a class
+    calls  the messages of its calls
+    tags   by a call's key, the tag of its first transfer
+    lanes  the CPU of each lane, the same on all ranks: LogGOPSim counts a message on one CPU at both ends
     """
 
-    programs: tuple[ExpandedProgram, ...]
-    keys: tuple[list[int], ...]
-    rank_class: tuple[int, ...]
-    role_of: tuple[int, ...]
+    walks: tuple[Walk, ...]
     calls: Calls
-    tags: Mapping[int, int]
+    tags: Mapping[CallKey, int]
     lanes: Mapping[str, int]
-    alone_s: Mapping[int, list[float]]
 
 
 class RankText:
     """One rank's text, line by line; counts of what was written."""
 
     def __init__(self, step: Step, rank: int) -> None:
-        self.step, self.rank = step, rank
-        self.cls = step.rank_class[rank]
-        self.role = step.role_of[self.cls]
+        self.step, self.rank, self.walk = step, rank, step.walks[rank]
         self.num_sends = self.num_calcs = self.num_bytes = 0
 
     def lines(self) -> Iterator[str]:
         """All of it."""
-        program, ends = self.step.programs[self.role], list[str]()
+        walk, ends = self.walk, list[str]()
         yield f"rank {self.rank} {{\n"
-        for index, (op, before) in enumerate(zip(program.ops, program.before, strict=True)):
+        for index, (op, before) in enumerate(zip(walk.ops, walk.program.before, strict=True)):
             waits = dict.fromkeys(ends[other] for other in before)
             cpu = self.step.lanes[op.lane]
             if isinstance(op, Compute):
                 ends.append(f"c{index}")
-                yield from self._calc(ends[-1], round(self.step.alone_s[op.number][self.cls] * 1e9), cpu, waits)
+                yield from self._calc(ends[-1], round(walk.alone_s(index) * 1e9), cpu, waits)
             else:
                 ends.append(f"e{index}")
                 yield from self._call(index, op, cpu, waits)
@@ -73,7 +65,7 @@ class RankText:
     def _call(self, index: int, op: Collective | Exchange, cpu: int, waits: Iterable[str]) -> Iterator[str]:
         """A call: a mark at which it begins, its messages, each after the one before, and a mark at which it ends."""
         call = self.step.calls.of_rank(op, self.rank)
-        tag = self.step.tags[self.step.keys[self.role][index]]
+        tag = self.step.tags[self.walk.keys[index]]
         begin, mine = f"b{index}", call.member[self.rank]
         yield from self._calc(begin, 0, cpu, waits)
         for number, message in enumerate(call.messages):

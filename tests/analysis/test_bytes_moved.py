@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 
 from simfrontier.analysis.bytes_moved import BOUNDARIES, PARTS, Traffic, traffic
-from simfrontier.collectives import messages_of, sent_share
+from simfrontier.collectives import message_bytes, sent_share
 from simfrontier.schedule.ir import Collective
 from simfrontier.simulation import SimulatedStep
 from tests.simulation.steps import FOUR_LAYERS, NAMED, frontier_mesh, schedule, step
@@ -90,7 +90,7 @@ def test_every_byte_is_counted_at_one_boundary(family: str) -> None:
     for op in done.program.ops:
         if isinstance(op, Collective):
             algorithm = done.cluster.algorithms[op.number]
-            size = sum(m.num_bytes for m in messages_of(op, done.schedule.tensors, done.schedule.mesh))
+            size = message_bytes(op, done.schedule.tensors, done.schedule.mesh)
             if algorithm == "tree":  # counted by its edges: every rank but one sends up, and gets down, S each
                 group = done.schedule.mesh.size(op.axes)
                 sent += Fraction(size * 2 * (group - 1), group) * done.schedule.mesh.num_ranks

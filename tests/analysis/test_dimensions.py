@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from simfrontier.analysis.dimensions import SIDES, SentBytes, Side, senders, sent_by_dimension
-from simfrontier.collectives import exchanged_bytes, messages_of
+from simfrontier.collectives import exchanged_bytes, message_bytes
 from simfrontier.schedule import Compute, Exchange, Schedule
 from simfrontier.workload import GptShape
 from tests.plan.grids import megatron, schedule_of
@@ -110,7 +110,7 @@ def test_dimensions_sum_to_all_messages(data: str, compression: str) -> None:
             if isinstance(op, Exchange):
                 total += sum(exchanged_bytes(op, tensors, mesh)) * senders(op, schedule) * (number == min(op.ends))
             elif not isinstance(op, Compute) and ("stage" not in op.axes or number == 0):
-                total += sum(m.num_bytes for m in messages_of(op, tensors, mesh)) * senders(op, schedule)
+                total += message_bytes(op, tensors, mesh) * senders(op, schedule)
     assert sum(coded(sent_by_dimension(schedule)).values()) == total
 
 

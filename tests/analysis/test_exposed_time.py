@@ -51,8 +51,7 @@ def made(*spans: Span) -> SimulatedStep:
     times = {name: np.array([[float(getattr(span, name)) for span in spans]]) for name in ("ready", "start", "end")}
     cluster = SimpleNamespace(
         role_assignment=SimpleNamespace(is_shared=lambda _: False),
-        folding=SimpleNamespace(activity_of=lambda _: np.zeros(1, np.int64)),
-        of=lambda op: SimpleNamespace(pattern="local", works=(SimpleNamespace(alone_s=alone[op.number]),)),
+        work_of=lambda op, _: SimpleNamespace(alone_s=alone[op.number]),
     )
     mesh = SimpleNamespace(live=lambda axes: axes)
     one = SimpleNamespace(

@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 
 from simfrontier.analysis import op_need, step_needs
-from simfrontier.collectives import messages_of, sent_share
+from simfrontier.collectives import message_bytes, sent_share
 from simfrontier.collectives.algorithms.direct import direct_loads as direct
 from simfrontier.collectives.algorithms.ring import ring_loads as ring
 from simfrontier.collectives.algorithms.tree import tree_loads as tree
@@ -21,7 +21,7 @@ FRONTIER = load_machine("frontier")
 
 def entering(pattern: Pattern, op: Collective, algorithm: str, schedule: Schedule, nodes: int) -> Fraction:
     """Bytes that come into a node, on average, when an algorithm carries out an op."""
-    size = sum(message.num_bytes for message in messages_of(op, schedule.tensors, schedule.mesh))
+    size = message_bytes(op, schedule.tensors, schedule.mesh)
     volume = size * sent_share(op, algorithm, schedule.mesh)
     return volume * Fraction(int(pattern.edges[:, 2].sum()), pattern.divisor) / nodes
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from simfrontier.codecs import parse_codec
-from simfrontier.collectives import Message, messages_of, padding_of, sent_share, whole_side, wire_of
+from simfrontier.collectives import Message, message_bytes, messages_of, padding_of, sent_share, whole_side, wire_of
 from simfrontier.schedule.ir import Collective, CollectiveKind, Ref, Tensor
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import REPLICATE, Placement, flat, partial
@@ -137,6 +137,6 @@ def test_parts_sum_to_the_messages(kind: CollectiveKind, elements: int, codec: s
     src, dst = ("split", "whole") if kind == "all_gather" else ("whole", "split")
     op = call(kind, axes, src, dst, codec)
     parts = overheads_of(op, known, MESH)
-    assert sum(parts.values()) == sum(message.num_bytes for message in messages_of(op, known, MESH))
+    assert sum(parts.values()) == message_bytes(op, known, MESH)
     assert parts["padding"] == Fraction(-elements % 12 * op.codec.bits, 8)
     assert parts["data"] >= Fraction(elements * op.codec.bits, 8)

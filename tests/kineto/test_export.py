@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from simfrontier.analysis import exposure
-from simfrontier.kineto.process_groups import ProcessGroups
-from simfrontier.schedule import Mesh
+from simfrontier.schedule import Communicator, CommunicatorGroups, Mesh
 from tests.invoke import TOY, invoke
 from tests.kineto.traces import Event, events_in, exported, step_of
 
@@ -48,12 +47,14 @@ def test_what_no_kernel_hides_of_calls_is_our_exposed_communication(
 def test_every_group_of_a_job_has_a_name_of_its_own() -> None:
     """A mesh of 2 x 3 ranks has two groups along its last axis, three along its first and one of all: with two kinds of
     call along the last eight names, none of which is the world's."""
-    kinds = [("weights", ("b",)), ("gradients", ("a",)), ("weights", ("a", "b")), ("gradients", ("b",))]
-    groups = ProcessGroups(Mesh((("a", 2), ("b", 3))), kinds)
-    members: dict[str, set[tuple[object, ...]]] = {"0": {("world",)}}
-    for kind in kinds:
+    each = [("weights", ("b",)), ("gradients", ("a",)), ("weights", ("a", "b")), ("gradients", ("b",))]
+    communicators = [Communicator(*one) for one in each]
+    groups = CommunicatorGroups(Mesh((("a", 2), ("b", 3))), communicators)
+    members: dict[int, set[tuple[object, ...]]] = {0: {("world",)}}
+    for communicator in communicators:
         for rank in range(6):
-            members.setdefault(groups.name(kind, rank), set()).add((kind, *groups.ranks(kind[1], rank)))
+            number = groups.of(communicator, rank)
+            members.setdefault(number, set()).add((communicator, *groups.members[number]))
     assert len(members) == 1 + 2 + 3 + 1 + 2
     assert all(len(each) == 1 for each in members.values())
 

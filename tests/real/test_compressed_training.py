@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from simfrontier.codecs import parse_codec
-from simfrontier.collectives import messages_of
+from simfrontier.collectives import message_bytes
 from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.schedule import Collective, Exchange, Schedule, check, expand
 from simfrontier_real.arrays import Backend, numpy_backend, torch_backend
@@ -96,7 +96,7 @@ def test_messages_are_as_long_as_the_schedule_says_or_as_their_values(compressio
         for index, result in each.step.message_bytes.items():
             op = program.ops[index]
             if isinstance(op, Collective):
-                due = sum(message.num_bytes for message in messages_of(op, tensors, mesh))
+                due = message_bytes(op, tensors, mesh)
             else:
                 due = sum(op.codec.wire_bytes(tensors[ref.name].local_elements(mesh)) for ref in program.reads[index])
             if op.codec.is_measured:  # normal numbers shrink by a tenth, as is taken; zeros by more

@@ -23,7 +23,7 @@ from simfrontier.machine import HEALTHY, Perturbation, SlowDevice
 from simfrontier.report.figures.timeline import bars
 from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.schedule import digest
-from simfrontier.simulation import Fidelity, SimulatedStep, memory_timeline
+from simfrontier.simulation import Fidelity, SimulatedStep, memory_timeline, spans_of
 from simfrontier.study import ScheduleCache, run_case, run_study, simulated
 from simfrontier.trace import Arrow, TraceFile, perfetto_text, read_perfetto, write_perfetto
 from simfrontier.trace.perfetto import MICROSECOND, _nearest
@@ -140,7 +140,9 @@ def test_a_file_with_little_room_shows_the_calls_of_the_other_stages() -> None:
     # a call has the bytes that its ops send: in the forward a group of two all-reduces one activation, 32 tokens by
     # 64 in fp16, of which a rank sends 2 × 1/2: 4,096 bytes
     forward = next(span for span in spans if span.call == "forward")
-    inside = [span for span in one.spans(0) if span.call == "forward" and span.micro == forward.micro and span.axes]
+    inside = [
+        span for span in spans_of(one.walk(0)) if span.call == "forward" and span.micro == forward.micro and span.axes
+    ]
     assert forward.num_bytes == sum(span.num_bytes for span in inside) == 4096.0
     assert made.notes["by_call"].startswith("all processes but the first") and "left_out" in made.notes
     assert exchanged(arrows(events_of(made)))["forward"] >= {(0, 0, 4)}
@@ -357,7 +359,7 @@ def test_the_first_exchange_of_a_pipeline_by_hand() -> None:
     over the time of the call, and receive nothing."""
     one = pipe_step()
     use = link_use(one, traffic(one))
-    first, second, *_ = (span for span in one.spans(0) if span.kind == "exchange")
+    first, second, *_ = (span for span in spans_of(one.walk(0)) if span.kind == "exchange")
     assert (first.name, second.name) == ("forward", "both")
     sent, received = use.num_bytes["nic out"], use.num_bytes["nic in"]
     before = use.times_s + use.part_s < second.start_s

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from simfrontier.collectives import exchanged_bytes, messages_of
+from simfrontier.collectives import exchanged_bytes, message_bytes
 from simfrontier.scenario import load_scenario
 from simfrontier.schedule import Collective, Compute, Exchange, Schedule
 from simfrontier.simulation import SimulatedStep
@@ -157,7 +157,7 @@ def test_bytes_are_those_of_the_schedule(made: Callable[[str, str], Made], scena
 
 
 def brought(op: Collective, schedule: Schedule) -> int:
-    whole = sum(each.num_bytes for each in messages_of(op, schedule.tensors, schedule.mesh))
+    whole = message_bytes(op, schedule.tensors, schedule.mesh)
     return whole // schedule.mesh.size(op.axes) if op.kind == "all_gather" else whole
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from simfrontier_extras.goal.calls import Sent, _sent
 from simfrontier_extras.goal.export import write_step
 from simfrontier_extras.goal.tests.goal_reader import left_over, read, unmatched
 from tests.collectives.lowering_runs import recipe
-from tests.invoke import TOY, invoke
+from tests.invoke import TOY, invoke, refusal
 
 PIPED = {"plans.megatron.tensor": 2, "plans.megatron.pipeline": 2, "training.grad_accum": 2}
 GRID = {"plans.axonn.x": 2, "plans.axonn.y": 2, "plans.axonn.z": 2}
@@ -28,7 +29,7 @@ CASES = (("zero3", NONE), ("zeropp", NONE), ("zero-topo", NONE), ("ddp", NONE), 
 
 
 def step_of(
-    plan: str, settings: Mapping[str, int] = NONE, size: int = 8, fidelity: Fidelity = "chunk"
+    plan: str, settings: Mapping[str, Any] = NONE, size: int = 8, fidelity: Fidelity = "chunk"
 ) -> SimulatedStep:
     scenario = load_scenario(TOY, settings, plans=(plan,), devices=(size,))
     return simulated(scenario, ScheduleCache().get(scenario, plan, size), fidelity, False)
@@ -62,12 +63,37 @@ def test_bytes_and_times_are_those_of_fidelity_chunk(plan: str, settings: Mappin
         alone = 0.0
         for op in step.view(cls).ops:
             if isinstance(op, Compute):
-                priced = step.cluster.of(op)
-                alone += priced.works[int(step.cluster.folding.activity_of(priced.pattern)[cls])].alone_s
+                alone += step.cluster.work_of(op, cls).alone_s
         nodes = ranks[rank].values()
         count = sum(1 for op in step.view(cls).ops if isinstance(op, Compute))
         written = sum(node.amount for node in nodes if node.way == "calc")
         assert written == pytest.approx(alone * 1e9, abs=count / 2 + 1)
+
+
+def test_kernels_of_a_step_whose_calls_differ_take_their_own_times(tmp_path: Path) -> None:
+    spread = {"perturbation.spread": [{"of": "kernels", "distribution": "normal", "sd": 0.1, "seed": 3}]}
+    step = step_of("ddp", spread, size=4, fidelity="flow")
+    write_step("ddp", step, tmp_path)
+    ranks = read((tmp_path / "ddp.goal").read_text())
+    for walk, nodes in zip(step.walks, ranks, strict=True):
+        kernels = [place for place, op in enumerate(walk.ops) if isinstance(op, Compute)]
+        assert [nodes[f"c{place}"].amount for place in kernels] == [round(walk.alone_s(k) * 1e9) for k in kernels]
+        took = walk.end_s - walk.start_s
+        assert all(walk.alone_s(place) <= took[place] * (1 + 1e-9) for place in kernels)
+    assert len({tuple(node.amount for node in nodes.values()) for nodes in ranks}) == 4
+
+
+def test_what_is_dead_for_most_of_the_step_is_one_line(tmp_path: Path) -> None:
+    """Device 0 for half a second of a step that takes milliseconds without it; a link in every state."""
+    scenario = tmp_path / "dead.toml"
+    dead = (
+        '[perturbation]\nlinks = [{ node = 0, link = "nic0>net", factor = 0 }]\n'
+        "slow = [{ device = 0, factor = 0, until_s = 0.5 }]\n"
+    )
+    scenario.write_text(TOY.read_text(encoding="utf-8").replace("[plans.zero3]", f"{dead}[plans.zero3]"), "utf-8")
+    command = ("export", scenario, "--format", "goal", "--plans", "zero3", "--devices", "8", "--out", tmp_path / "out")
+    assert refusal(*command).startswith("perturbation: hook embedding has no time")
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_rank_waits_as_its_program_does(tmp_path: Path) -> None:

@@ -1,0 +1,79 @@
+"""The ops of a walk as spans of a trace."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from simfrontier.collectives import message_bytes, sent_and_received
+from simfrontier.schedule import Compute, Exchange, Op, traffic_bytes
+from simfrontier.simulation.walk import Walk
+from simfrontier.trace import Span
+
+
+def spans_of(walk: Walk) -> tuple[Span, ...]:
+    """Every op as a span; one that stands for a call is of kind `call`, with the number of its first op, and the bytes
+    that its ops send."""
+    facts, first, out = _Facts(walk), 0, []
+    times = (each.tolist() for each in (walk.ready_s, walk.start_s, walk.end_s))
+    for op, call, block, ready_s, start_s, end_s in zip(walk.ops, walk.calls, walk.blocks, *times, strict=True):
+        fact = facts.of(op) if block is None else facts.of_call(op, block)
+        span = Span(
+            op=first,
+            lane=op.lane,
+            kind=op.kind,
+            name=op.name if block is None else call.label,
+            axes=fact.axes,
+            level=fact.level,
+            call=call.label,
+            layer=call.layer,
+            micro=call.micro,
+            num_bytes=fact.num_bytes,
+            message_bytes=fact.message_bytes,
+            ready_s=ready_s,
+            start_s=start_s,
+            end_s=end_s,
+        )
+        out.append(span)
+        first += 1 if block is None else len(block)
+    return tuple(out)
+
+
+class _Fact(NamedTuple):
+    """Axes and level of an op's groups, bytes of its own, and of its messages."""
+
+    axes: str
+    level: str
+    num_bytes: float
+    message_bytes: float
+
+
+class _Facts:
+    """What spans say beside their times, found out once for each op."""
+
+    def __init__(self, walk: Walk) -> None:
+        self.step, self.at = walk.step, walk.at
+        self.known: dict[int, _Fact] = {}
+
+    def of(self, op: Op) -> _Fact:
+        """Of an op; bytes of an exchange are those that the ranks at that place send."""
+        if op.number not in self.known:
+            self.known[op.number] = self._found(op)
+        return self.known[op.number]
+
+    def of_call(self, op: Op, block: tuple[Op, ...]) -> _Fact:
+        """Of the op that stands for these ops of a call."""
+        if op.number not in self.known:
+            facts = [self.of(each) for each in block if not isinstance(each, Compute)]
+            sent, messages = sum(each.num_bytes for each in facts), sum(each.message_bytes for each in facts)
+            self.known[op.number] = _Fact("", "", sent, messages)
+        return self.known[op.number]
+
+    def _found(self, op: Op) -> _Fact:
+        step, tensors, mesh = self.step, self.step.schedule.tensors, self.step.schedule.mesh
+        if isinstance(op, Compute):
+            return _Fact("", "", float(traffic_bytes(op, tensors, mesh)), 0.0)
+        if isinstance(op, Exchange):
+            sent = float(sent_and_received(op, tensors, mesh, self.at)[0])
+            return _Fact(op.axis, step.level(op), sent, sent)
+        messages = float(message_bytes(op, tensors, mesh))
+        return _Fact("+".join(op.axes), step.level(op), step.cluster.volume_bytes(op), messages)
