@@ -185,7 +185,7 @@ def test_check_names_the_op_of_a_mutated_schedule(tmp_path: Path, change: Change
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda form: form.update(version=2), "version: got 2, allowed: 1, which this simfrontier reads"),
+        (lambda form: form.update(version=1), "version: got 1, allowed: 2, which this simfrontier reads"),
         (lambda form: form.update(format="x"), 'format: got "x", allowed: "simfrontier.schedule", of a schedule'),
         (lambda form: form.pop("ops"), "ops: missing"),
         (lambda form: form.update(opps=[]), 'opps: unknown key; did you mean "ops"?'),

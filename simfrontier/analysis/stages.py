@@ -6,15 +6,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Literal
 
 from simfrontier.records import dataclass
-from simfrontier.schedule import Call, Collective, Exchange, Op, Peak, Role, Schedule
+from simfrontier.schedule import Collective, Exchange, Op, Peak, Phase, Role, Schedule, phase_of
 from simfrontier.simulation import KINDS, RoleTimeline, SimulatedStep
 
-Kind = Literal["forward", "backward", "exchange", "end"]
-_FORWARD, _BACKWARD = ("embedding", "forward"), ("backward", "embedding.backward")
-_HEAD, _EXCHANGE = "head", "exchange"
 _LANE = "compute"
 OUTSIDE = "embedding and head"  # states and activations that are not of a layer
 
@@ -28,7 +24,7 @@ class StageSpan:
     `layers`: the first and the last that it is of. `beside`: an exchange on a lane of its own, beside the rest.
     """
 
-    kind: Kind
+    kind: Phase
     micro: int
     layers: tuple[int, int]
     start_s: float
@@ -126,7 +122,7 @@ def _class_of(step: SimulatedStep, role_timeline: RoleTimeline) -> int:
 def _stage(
     stage: int, rank: int, spans: tuple[StageSpan, ...], pipeline_s: float, schedule: Schedule, peak: Peak | None
 ) -> StageTimes:
-    spent: dict[Kind, float] = {"forward": 0.0, "backward": 0.0, "exchange": 0.0}
+    spent: dict[Phase, float] = {"forward": 0.0, "backward": 0.0, "exchange": 0.0}
     for span in spans:
         if span.kind != "end" and not span.beside:
             spent[span.kind] += span.end_s - span.start_s
@@ -192,14 +188,13 @@ def _pieces(role_timeline: RoleTimeline, cls: int) -> Iterator[StageSpan]:
     program, row, role = role_timeline.segmented.program, role_timeline.classes.index(cls), role_timeline.segmented.role
     start, end = role_timeline.timeline.start[row].tolist(), role_timeline.timeline.end[row].tolist()
     by_lane, done_s = program.by_lane, 0.0
-    heads: dict[int, Call] = {}  # the first call of a micro-batch's head is its forward, the second its backward
+    schedule, phases = role_timeline.segmented.schedule, dict[int, Phase]()  # by the call's block
     for node, (op, call) in enumerate(zip(program.ops, program.calls, strict=True)):
-        on_compute, is_exchange = op.lane == _LANE, call.label == _EXCHANGE
-        if not on_compute and not is_exchange:
+        if call.block not in phases:
+            phases[call.block] = phase_of(call, schedule)
+        on_compute, phase = op.lane == _LANE, phases[call.block]
+        if not on_compute and phase != "exchange":
             continue
-        if call.label == _HEAD:
-            heads.setdefault(call.micro, call)
-        is_end = not is_exchange and call.label not in (*_FORWARD, *_BACKWARD, _HEAD)
         begin_s = start[node]
         if on_compute:
             if not _meets_others(op, role):
@@ -208,8 +203,8 @@ def _pieces(role_timeline: RoleTimeline, cls: int) -> Iterator[StageSpan]:
                 begin_s = min(begin_s, max([done_s, *given]))
             done_s = end[node]
         yield StageSpan(
-            kind="end" if is_end else _kind(call, heads),
-            micro=0 if is_end else call.micro,
+            kind=phase,
+            micro=0 if phase == "end" else call.micro,
             layers=(call.layer, call.layer),
             start_s=begin_s,
             end_s=end[node],
@@ -220,11 +215,3 @@ def _pieces(role_timeline: RoleTimeline, cls: int) -> Iterator[StageSpan]:
 def _meets_others(op: Op, role: Role) -> bool:
     """Whether other stages take part in the op."""
     return isinstance(op, Exchange) or (isinstance(op, Collective) and role.at is not None and role.at[0] in op.axes)
-
-
-def _kind(call: Call, heads: Mapping[int, Call]) -> Kind:
-    if call.label == _EXCHANGE:
-        return "exchange"
-    if call.label == _HEAD:
-        return "forward" if heads[call.micro] is call else "backward"
-    return "forward" if call.label in _FORWARD else "backward"

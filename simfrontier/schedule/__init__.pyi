@@ -59,6 +59,7 @@ from .op_kind import (
     ModelKind as ModelKind,
     WaitKind as WaitKind,
 )
+from .phases import Phase as Phase, phase_of as phase_of
 from .pieces import cut_label as cut_label, in_pieces as in_pieces
 from .placement import (
     REPLICATE as REPLICATE,

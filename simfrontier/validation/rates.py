@@ -16,7 +16,7 @@ from simfrontier.dtypes import DTYPE_BYTES
 from simfrontier.machine import Machine, catalog, is_machine, machine_named
 from simfrontier.plan import FAMILIES, Engine, build, make_plan
 from simfrontier.records import dataclass
-from simfrontier.schedule import Compute, Mesh
+from simfrontier.schedule import Compute, Mesh, phase_of
 from simfrontier.validation.outcome import NotCovered, Prediction, around, unknown_name
 from simfrontier.workload import MODELS, GptShape, gpt, neox_flops
 
@@ -27,7 +27,6 @@ BYTES: Final = DTYPE_BYTES["bf16"]
 NARROW: Final = ("bf16", "fp16", "16-bit")
 TYPICAL: Final = ("typical", "median", "reference")
 MICRO_BATCH: Final = 64  # sequences at once on one device, a large one; 256 add up to 5 %
-STEP: Final = ("norm", "clip", "step")  # first words of what follows the last micro-batch
 # What the law of matrix products was fitted to, by machine: (edge, start of the source).
 FITTED_EDGES: Final = {
     "frontier": ((6400, "eth-cscs"), (12800, "eth-cscs"), (25600, "eth-cscs"), (32768, "hpcgroup")),
@@ -132,6 +131,6 @@ def training_flops_per_s(machine: Machine, shape: GptShape, micro_batch: int = M
     seconds = sum(
         priced.of(op).works[0].alone_s
         for call, op in schedule.roles[0].instances()
-        if isinstance(op, Compute) and op.kind != "hook" and not call.label.startswith(STEP)
+        if isinstance(op, Compute) and op.kind != "hook" and phase_of(call, schedule) != "end"
     )
     return neox_flops(shape, micro_batch, recomputed=True) / seconds

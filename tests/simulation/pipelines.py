@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from simfrontier.codecs import Plain
+from simfrontier.opnames import OpName, Part
 from simfrontier.schedule.ir import Call, Collective, Compute, Exchange, Op, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import REPLICATE, partial
@@ -100,13 +101,14 @@ class Pipeline:
         ]
         return {tensor.name: tensor for tensor in made}
 
-    def _matmul(self, name: str, **operands: tuple[Ref, ...]) -> Compute:
+    def _matmul(self, name: str, part: Part | None = None, **operands: tuple[Ref, ...]) -> Compute:
         sizes = (("m", self.rows), ("n", self.hidden), ("k", self.hidden))
         split = (("tensor", "n"),) if self.tensor > 1 else ()
         flops = 2 * self.rows * self.hidden**2
         return Compute(
             kind="matmul",
             name=name,
+            named=OpName(name, part),
             iteration=sizes,
             split=split,
             matmul=((), ("m",), ("n",), ("k",)),
@@ -138,8 +140,8 @@ class Pipeline:
             Compute(kind="add", name="x", reads=(Ref("h"), Ref("x")), writes=(Ref("x", 1),)),
         )
         backward = (
-            self._matmul("down", reads=(Ref("d.x", 1), Ref("w")), writes=(Ref("d.h.partial"),)),
-            self._matmul("grad", reads=(Ref("d.x", 1), Ref("kept")), accumulates=(Ref("w.grad"),)),
+            self._matmul("down", "dgrad", reads=(Ref("d.x", 1), Ref("w")), writes=(Ref("d.h.partial"),)),
+            self._matmul("grad", "wgrad", reads=(Ref("d.x", 1), Ref("kept")), accumulates=(Ref("w.grad"),)),
             *self._sum("d.h"),
             Compute(kind="add", name="d.x", reads=(Ref("d.h"), Ref("d.x", 1)), writes=(Ref("d.x"),)),
         )
@@ -343,7 +345,7 @@ class Crossed(Pipeline):
             Compute(kind="add", name="x", reads=(Ref("h"),), writes=(Ref("x", 1),)),
         )
         backward = (
-            self._matmul("down", reads=(Ref("d.x", 1), Ref("w")), writes=(Ref("d.h.partial"),)),
+            self._matmul("down", "dgrad", reads=(Ref("d.x", 1), Ref("w")), writes=(Ref("d.h.partial"),)),
             Compute(kind="add", name="d.x", reads=(Ref("d.h.partial"), Ref("d.x", 1)), writes=(Ref("d.x"),)),
         )
         return forward, backward

@@ -13,8 +13,8 @@ from simfrontier.cost import Cluster, price
 from simfrontier.machine import load_machine
 from simfrontier.schedule.expansion import expand
 from simfrontier.schedule.ir import Compute, Role, Schedule
+from simfrontier.schedule.kinds.measured import CALL
 from simfrontier.schedule.segments import SegmentedProgram, segmented
-from simfrontier.schedule.stand_ins import KIND
 from simfrontier.simulation import simulate
 from simfrontier.simulation.context import Classes
 from simfrontier.simulation.engine import Engine
@@ -31,7 +31,7 @@ def kinds(schedule: Schedule) -> list[str]:
 def test_a_call_on_one_lane_is_a_node() -> None:
     made = of((kernel("1", writes="a"), kernel("2", reads="a")), (kernel("3"),))
     program = segmented(made, made.roles[0])
-    assert [op.kind for op in program.program.ops] == [KIND, "add"]  # a call of one op is that op
+    assert [op.kind for op in program.program.ops] == [CALL.name, "add"]  # a call of one op is that op
     assert program.blocks == [made.roles[0].calls[0].ops, None]
     assert program.num_ops == expand(made, made.roles[0]).num_ops == 3
 
@@ -44,9 +44,9 @@ def test_a_call_with_an_open_lane_takes_apart_itself_alone() -> None:
     """Both have a lane `beside` whose op lies between their first and last; the second also has one that does not."""
     closed = (kernel("1", writes="a"), kernel("2", "beside", reads="a", writes="b"), kernel("3", reads="b"))
     opened = (*closed, kernel("4", "open", reads="c"))
-    assert kinds(of(closed, opened, closed)) == [KIND, "1", "2", "3", "4", KIND]
+    assert kinds(of(closed, opened, closed)) == [CALL.name, "1", "2", "3", "4", CALL.name]
     crossing = (kernel("5", "beside", reads="d"),)  # where the lane is open in a call, no other has ops on it unseen
-    assert KIND not in kinds(of(closed, crossing, closed))
+    assert CALL.name not in kinds(of(closed, crossing, closed))
 
 
 def test_a_call_with_work_of_the_host_is_not() -> None:
@@ -58,21 +58,21 @@ def test_a_call_with_work_of_the_host_is_not() -> None:
 def test_another_lane_may_wait_for_the_last_op_alone() -> None:
     """The same call twice: one is waited for in its middle and taken apart, where the other stays whole."""
     last = (kernel("1", writes="a"), kernel("2", writes="b"))
-    assert kinds(of(last, (kernel("3", "side", reads="b"),))) == [KIND, "3"]
+    assert kinds(of(last, (kernel("3", "side", reads="b"),))) == [CALL.name, "3"]
     assert kinds(of(last, (kernel("3", "side", reads="a"),))) == ["1", "2", "3"]
-    assert kinds(of(last, (kernel("3", "side", reads="a"),), last)) == ["1", "2", "3", KIND]
-    assert kinds(of(last, last, (kernel("3", "side", reads="a"),))) == [KIND, "1", "2", "3"]
+    assert kinds(of(last, (kernel("3", "side", reads="a"),), last)) == ["1", "2", "3", CALL.name]
+    assert kinds(of(last, last, (kernel("3", "side", reads="a"),))) == [CALL.name, "1", "2", "3"]
 
 
 def test_only_the_first_op_may_wait_for_another_lane() -> None:
     side = (kernel("0", "side", writes="a"),)
-    assert kinds(of(side, (kernel("1", reads="a"), kernel("2", reads="ab")))) == ["0", KIND]
+    assert kinds(of(side, (kernel("1", reads="a"), kernel("2", reads="ab")))) == ["0", CALL.name]
     assert kinds(of(side, (kernel("1", reads="b"), kernel("2", reads="a")))) == ["0", "1", "2"]
     # what the lane has waited for once it need not wait for again
     assert kinds(of(side, (kernel("1", reads="a"),), (kernel("2", reads="b"), kernel("3", reads="a")))) == [
         "0",
         "1",
-        KIND,
+        CALL.name,
     ]
 
 
@@ -87,14 +87,14 @@ def test_a_call_is_cut_where_an_op_in_its_middle_waits_or_is_waited_for() -> Non
     made = of(call, after)
     assert segmented(made, made.roles[0]).blocks == [call[:2], call[2:], None]  # behind the second, which writes b
     made = of(before, (*call, kernel("5"), kernel("6", writes="b"), kernel("7")), after)
-    assert kinds(made) == ["0", KIND, KIND, "7", "9"]  # cut twice; what is one op is that op
+    assert kinds(made) == ["0", CALL.name, CALL.name, "7", "9"]  # cut twice; what is one op is that op
 
 
 def test_a_call_whose_parts_would_not_be_closed_is_taken_apart() -> None:
     """The second op lies on another lane, and what waits for it is behind the cut."""
     closed = kernel("1", writes="a"), kernel("2", "beside", reads="a", writes="b"), kernel("3", reads="c")
     call = (*closed, kernel("4", reads="b"))
-    assert kinds(of(call)) == [KIND]
+    assert kinds(of(call)) == [CALL.name]
     assert kinds(of((kernel("0", "side", writes="c"),), call)) == ["0", "1", "2", "3", "4"]
 
 
@@ -186,14 +186,14 @@ def nodes(pipeline: Pipeline) -> Iterator[list[str]]:
 
 def test_calls_of_a_pipeline_are_whole_but_for_what_meets_other_stages() -> None:
     for kinds_of in some(nodes(Pipeline(stages=2, micros=3, tensor=2))):
-        assert kinds_of.count(KIND) == 3 * 2 * 2  # micro-batches, layers, ways
+        assert kinds_of.count(CALL.name) == 3 * 2 * 2  # micro-batches, layers, ways
         assert "matmul" not in kinds_of and "exchange" in kinds_of and "all_reduce" in kinds_of
 
 
 def test_exchanges_on_lanes_of_their_own_leave_calls_whole() -> None:
     """They wait for a call's last op, and its first op waits for them."""
     for kinds_of in some(nodes(Pipeline(stages=2, micros=3, tensor=2, apart=True))):
-        assert kinds_of.count(KIND) == 3 * 2 * 2
+        assert kinds_of.count(CALL.name) == 3 * 2 * 2
 
 
 def test_a_communicator_of_two_lanes_keeps_its_calls_apart() -> None:
@@ -205,4 +205,4 @@ def test_a_communicator_of_two_lanes_keeps_its_calls_apart() -> None:
         for call in made.roles[0].calls
     ]
     role = Role("s0", tuple(calls), made.roles[0].at)
-    assert KIND not in [op.kind for op in segmented(made, role).program.ops]
+    assert CALL.name not in [op.kind for op in segmented(made, role).program.ops]
