@@ -53,7 +53,7 @@ PUBLIC: dict[str, set[str]] = {
     "network": {"box"},
     "report": {"CompressedPlan", "Section", "StudyView", "compressed_plans"},
     "simulation": {"recipes_of"},
-    "scenario": {"GridOrder", "ScenarioFile", "ScenarioKeys"},
+    "scenario": {"GridJob", "GridOrder", "ScenarioFile", "ScenarioKeys"},
     "schedule": {
         *("KERNELS", "MemoryPasses", "ModelFacts", "ModelKind", "SweepCall", "Traffic"),
         *("every_operand", "picked_rows", "replaced_entries", "sweep"),
