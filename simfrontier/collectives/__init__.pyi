@@ -13,9 +13,13 @@ from .calibration import (
     load_calibration as load_calibration,
     write_calibration as write_calibration,
 )
-from .chosen import carriers as carriers, with_algorithms as with_algorithms
+from .chosen import (
+    candidate_algorithms as candidate_algorithms,
+    carriers as carriers,
+    with_algorithms as with_algorithms,
+)
 from .fit_record import ErrorSummary as ErrorSummary, FitRecord as FitRecord, LeftOutDevices as LeftOutDevices
-from .library import Library as Library, Residual as Residual
+from .library import Levels as Levels, Library as Library, Residual as Residual
 from .library_file import LibraryFile as LibraryFile, ranks_and_packages as ranks_and_packages
 from .load import (
     CATALOG as CATALOG,
@@ -35,7 +39,6 @@ from .ring_law import GroupShape as GroupShape, HopTimes as HopTimes, LowLatency
 from .step_law import StepLaw as StepLaw
 from .traced import TracedCall as TracedCall, traced_call as traced_call
 from .tuning import TuningModel as TuningModel
-from .two_level import Levels as Levels
 from .two_level_file import TwoLevelFile as TwoLevelFile
 from .volume import (
     Message as Message,
