@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from simfrontier.collectives import Library, load_library
+from simfrontier.collectives import Library, algorithm, load_library
 from simfrontier.cost import EqualGroups
 from simfrontier.machine import load_machine
 from simfrontier.schedule import CollectiveKind
@@ -45,7 +45,7 @@ def overtaken() -> Iterator[str]:
             for size in (2**power for power in range(4, 17)):
                 alone = EqualGroups(machine, size)
                 rate = alone.sent_per_s("ring", library)
-                waits_s = library.latency_s("ring", kind, num_bytes, alone.shape, rate)
+                waits_s = algorithm("ring").latency_s(library, kind, num_bytes, alone.shape, rate)
                 if waits_s > alone.seconds_by("ring", library, kind, num_bytes) - waits_s:
                     yield f"| {kind} | {num_bytes // MIB:,} | {size:,} |"
                     break

@@ -4,8 +4,9 @@ import ast
 import importlib
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -53,7 +54,7 @@ PUBLIC: dict[str, set[str]] = {
     "network": {"box"},
     "report": {"CompressedPlan", "Section", "StudyView", "compressed_plans"},
     "simulation": {"CallKey", "recipes_of"},
-    "scenario": {"GridOrder", "ScenarioFile", "ScenarioKeys"},
+    "scenario": {"GridJob", "GridOrder", "ScenarioFile", "ScenarioKeys"},
     "schedule": {
         *("BACKWARD", "product"),
         *("KERNELS", "MemoryPasses", "ModelFacts", "ModelKind", "SweepCall", "Traffic"),
@@ -67,6 +68,7 @@ PUBLIC: dict[str, set[str]] = {
 EXTRAS = ROOT / "simfrontier_extras"
 # Modules that extras may import beside the front doors: what sections of pages and verbs of real runs are made of.
 FOR_EXTRAS = {f"simfrontier.report.{name}" for name in ("drawing", "phrases", "render", "theme", "view")}
+WITHOUT_CIRCLES = ("simfrontier", "simfrontier_extras", "simfrontier_real")
 REAL_MAY_IMPORT = {
     "extras",
     "codecs",
@@ -403,3 +405,48 @@ def test_no_module_has_the_name_of_what_its_package_offers(package: str) -> None
     """Importing a module binds its name in the package, over what the front door has."""
     modules = {path.stem for path in (PACKAGE / package).glob("*.py")}
     assert sorted(name for name, module in listed(package).items() if module and name in modules) == []
+
+
+# ── circles ──
+
+
+def modules(tree: str) -> dict[str, Path]:
+    """The files of a tree by their full dotted names; a package's `__init__.py` has the package's."""
+    folder = ROOT / "real" if tree == "simfrontier_real" else ROOT
+    names = {path: path.relative_to(folder).with_suffix("").parts for path in (folder / tree).rglob("*.py")}
+    return {".".join(parts).removesuffix(".__init__"): path for path, parts in names.items()}
+
+
+def home_of(source: str, name: str, known: Mapping[str, Path]) -> str | None:
+    """The file that an import of a name reaches: the module itself, or through front doors the one that defines it."""
+    if f"{source}.{name}" in known:
+        return f"{source}.{name}"
+    if source not in known:
+        return None
+    stub = known[source].with_suffix(".pyi")
+    for statement in parsed(stub).body if stub.exists() else ():
+        if isinstance(statement, ast.ImportFrom) and name in {alias.name for alias in statement.names}:
+            return home_of(source_of(statement, source), name, known)
+    return source
+
+
+def files_imported(module: str, known: Mapping[str, Path]) -> set[str]:
+    """The other files of the same tree that a file imports anywhere: in functions and for types, too."""
+    path, reached = known[module], set[str | None]()
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    for statement in ast.walk(parsed(path)):
+        if isinstance(statement, ast.Import):
+            reached |= {alias.name for alias in statement.names if alias.name in known}
+        elif isinstance(statement, ast.ImportFrom):
+            source = source_of(statement, package)
+            reached |= {home_of(source, alias.name, known) for alias in statement.names}
+    return {file for file in reached if file is not None and file != module}
+
+
+@pytest.mark.parametrize("tree", WITHOUT_CIRCLES)
+def test_no_files_import_each_other_in_a_circle(tree: str) -> None:
+    known = modules(tree)
+    try:
+        TopologicalSorter({module: files_imported(module, known) for module in known}).prepare()
+    except CycleError as error:
+        pytest.fail(" imports ".join(reversed(error.args[1])))

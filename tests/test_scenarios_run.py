@@ -273,7 +273,7 @@ def test_every_plan_is_built_before_the_first_is_simulated(tmp_path: Path, monke
     def never(*_: object) -> None:
         raise AssertionError("simulated before all plans were built")
 
-    monkeypatch.setattr("simfrontier.study.schedule_cache.simulate_step", never)
+    monkeypatch.setattr("simfrontier.study.step.simulate_step", never)
     settings = ("--set", "plans.hsdp.gradient_codec=int8:64")
     message = refusal("run", TOY, "--out", tmp_path / "out", *settings)
     assert "plans.hsdp: at 8 devices: step_reduction" in message

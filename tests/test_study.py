@@ -109,7 +109,7 @@ def test_what_the_machine_cannot_run_names_file_plan_and_size(monkeypatch: pytes
     def refused(*_: object) -> None:
         raise InputError("groups over gcd lie unevenly on the nodes")
 
-    monkeypatch.setattr("simfrontier.study.schedule_cache.simulate_step", refused)
+    monkeypatch.setattr("simfrontier.study.step.simulate_step", refused)
     with pytest.raises(InputError) as caught:
         run_case(toy(), "zero3", 4, "flow", exact=False, drawn=False, schedule_cache=ScheduleCache())
     assert str(caught.value) == "toy.toml: plans.zero3: at 4 devices: groups over gcd lie unevenly on the nodes"

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from simfrontier.arrays import Floats
-from simfrontier.collectives import GroupShape, Library, algorithm, libraries, load_library
+from simfrontier.collectives import GroupShape, Library, algorithm, candidate_algorithms, libraries, load_library
 from simfrontier.cost import price
 from simfrontier.errors import InputError
 from simfrontier.limits import WHAT_IFS
@@ -82,9 +82,13 @@ def test_laws_of_many_numbers_are_those_of_each(
     for kind, names in library.choices.items():
         for by in [each for each in names if not algorithm(each).not_as_loads]:
             together = variations.values(
-                lambda kind=kind, by=by: with_laws(library, many).latency_s(by, kind, size, shape, 1e10 / many)  # type: ignore[misc,arg-type,operator]
+                lambda kind=kind, by=by: algorithm(by).latency_s(
+                    with_laws(library, many), kind, size, shape, 1e10 / many
+                )  # type: ignore[misc,arg-type,operator]
             )
-            apart = [with_laws(library, each).latency_s(by, kind, size, shape, 1e10 / each) for each in factors]
+            apart = [
+                algorithm(by).latency_s(with_laws(library, each), kind, size, shape, 1e10 / each) for each in factors
+            ]
             assert together == pytest.approx(apart, rel=1e-12), (kind, by)
 
 
@@ -103,9 +107,13 @@ def test_what_a_library_takes_is_found_for_each(
         return replace(library, tuning=replace(tuning, bus_bytes_per_s=tuning.bus_bytes_per_s * times))
 
     together = np.empty(len(factors), object)
-    for rows, names in variations.apart(lambda: tuned(many).taken("all_reduce", False, "library", size, shape)):
+    for rows, names in variations.apart(
+        lambda: candidate_algorithms(tuned(many), "all_reduce", False, "library", size, shape)
+    ):
         together[rows] = names[0]
-    assert together.tolist() == [tuned(each).taken("all_reduce", False, "library", size, shape)[0] for each in factors]
+    assert together.tolist() == [
+        candidate_algorithms(tuned(each), "all_reduce", False, "library", size, shape)[0] for each in factors
+    ]
 
 
 @pytest.mark.parametrize("name", catalog())

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.analysis.volumes import MessageParts, op_need
-from simfrontier.collectives import exchanged_bytes, message_bytes, sent_share
+from simfrontier.collectives import algorithm as algorithm_of, exchanged_bytes, message_bytes, sent_share
 from simfrontier.cost import Cluster
 from simfrontier.network import Pattern, ResourceKind
 from simfrontier.records import dataclass
@@ -101,7 +101,7 @@ def payload_weights(cluster: Cluster, key: str) -> NDArray[np.float64]:
     """Of each load of a pattern on a wire: payload per byte that a rank sends [num_wire_loads]."""
     pattern = cluster.counted[key]
     wires = slice(0, pattern.num_wire_loads)
-    used = cluster.library.shares_on(cluster.machine, cluster.carrier(key))
+    used = algorithm_of(cluster.carrier(key)).shares_on(cluster.library, cluster.machine)
     by_class = np.array([used.get(name, 1.0) for name in cluster.fabric.class_names])
     weight: NDArray[np.float64] = pattern.weight[wires] * by_class[cluster.fabric.link_class[pattern.link[wires]]]
     return weight

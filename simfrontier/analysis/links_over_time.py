@@ -10,8 +10,8 @@ import numpy as np
 
 from simfrontier.analysis.bytes_moved import Traffic, payload_weights
 from simfrontier.arrays import Floats, Ints
-from simfrontier.machine import Link, Machine
-from simfrontier.network import NET, Pattern, ResourceKind
+from simfrontier.machine import NET, Link, Machine
+from simfrontier.network import Pattern, ResourceKind
 from simfrontier.records import dataclass
 from simfrontier.schedule import Compute
 from simfrontier.simulation import SimulatedStep

@@ -62,13 +62,13 @@ def shown_ranks(step: SimulatedStep, most_spans: int = MOST_SPANS) -> ShownRanks
     on, with their pipelines, while all have up to `most_spans` spans. Where one pipeline has more, it is shown alone,
     by call; where it has more even so, as many of its stages as fit."""
     own, *others = _pipelines(step)
-    ops = [step.walk(cls).num_ops for cls in own]
+    ops = [Walk(step=step, cls=cls).num_ops for cls in own]
     by_call = sum(ops) > most_spans and any(
         role.segmented.program.num_ops < role.segmented.num_ops for role in step.roles
     )
-    left, shown = most_spans - ops[0], [step.walk(step.critical)]
+    left, shown = most_spans - ops[0], [Walk(step=step, cls=step.critical)]
     for together in [*((cls,) for cls in own[1:]), *(() if by_call else others)]:
-        walks = [step.walk(cls, by_call) for cls in together]
+        walks = [Walk(step=step, cls=cls, by_call=by_call) for cls in together]
         left -= sum(walk.num_ops for walk in walks)
         if left < 0:
             break

@@ -65,10 +65,10 @@ def softmaxes(step: SimulatedStep) -> Softmaxes | None:
     """Of the critical rank if it has the loss, else of the first that has it; of a model without a cross-entropy over
     classes, of the critical rank. None where there is neither loss nor softmax."""
     for cls in (step.critical, *range(step.cluster.folding.num_rank_classes)):
-        walk = step.walk(cls)
+        walk = Walk(step=step, cls=cls)
         if any(op.kind == "loss" for op in walk.ops):
             return _of(walk)
-    walk, of_loss = step.walk(step.critical), _of_loss(step.schedule)
+    walk, of_loss = Walk(step=step, cls=step.critical), _of_loss(step.schedule)
     return _of(walk) if any(_part(op, of_loss) for op in walk.ops) else None
 
 

@@ -13,7 +13,7 @@ from simfrontier.errors import InputError, nearest, shown
 from simfrontier.extras import added
 from simfrontier.scenario import Scenario
 from simfrontier.schedule import Schedule, digest, save
-from simfrontier.simulation import Fidelity, SimulatedStep, lowered_schedule
+from simfrontier.simulation import Fidelity, SimulatedStep, lowered_schedule, trace_of
 from simfrontier.study import ExportFormat, simulated
 from simfrontier.trace import CALIBRATION, CALIBRATION_RESIDUAL, SHOWN_DIGITS, save_links, write_perfetto
 from simfrontier.tuning import GridSearcher
@@ -81,7 +81,7 @@ def write_simulated(scenario: Scenario, name: str, step: SimulatedStep, folder: 
     digested = digest(step.schedule)
     title = f"{scenario.name} {name} {step.schedule.mesh.num_ranks}"
     save(step.schedule, folder / f"schedule-{name}.json")
-    write_perfetto(step.trace(digested, title, notes=notes_of(scenario)), folder / f"trace-{name}.json")
+    write_perfetto(trace_of(step, digested, title, notes=notes_of(scenario)), folder / f"trace-{name}.json")
     if step.link_bytes is not None or step.schedule.codes_per_hop:
         save_lowered(lowered_schedule(step.cluster, digested), folder / f"lowered-{name}.json")
     if step.link_bytes is not None:

@@ -32,7 +32,7 @@ from simfrontier.records import dataclass
 from simfrontier.report import counted
 from simfrontier.scenario import parse_setting
 from simfrontier.schedule import Compute, digest
-from simfrontier.simulation import Fidelity, SimulatedStep
+from simfrontier.simulation import Fidelity, SimulatedStep, trace_of
 from simfrontier.trace import write_perfetto
 from simfrontier.units import written
 from simfrontier.wholefile import ensure_writable, filled
@@ -189,7 +189,7 @@ def _write(out: Path, replay: SimulatedStep, then: SimulatedStep | None, notes: 
     with filled(out, "import") as new:
         for name, step in (("replay", replay), ("then", then)):
             if step is not None:
-                write_perfetto(step.trace(digest(step.schedule), name, notes=said), new / f"trace-{name}.json")
+                write_perfetto(trace_of(step, digest(step.schedule), name, notes=said), new / f"trace-{name}.json")
 
 
 def _print(document: dict[str, Any], times: Sequence[CallTimes], out: Path | None) -> None:

@@ -15,7 +15,7 @@ from simfrontier.errors import InputError
 from simfrontier.forecast import forecast_replay
 from simfrontier.scenario import Scenario
 from simfrontier.schedule import Peak, Schedule, check, digest, load
-from simfrontier.simulation import Fidelity, SimulatedStep, fullest, simulate_step
+from simfrontier.simulation import Fidelity, SimulatedStep, fullest, simulate_step, trace_of
 from simfrontier.study import neighbour_of
 from simfrontier.trace import SHOWN_DIGITS, write_perfetto
 from simfrontier.units import written
@@ -57,7 +57,7 @@ def replay_file(
         return len(findings)
     step = _simulated(path, schedule, scenario, chosen, exact)
     if out is not None:
-        write_perfetto(step.trace(digested, f"{path.name} on {scenario.name}", notes=notes_of(scenario)), out)
+        write_perfetto(trace_of(step, digested, f"{path.name} on {scenario.name}", notes=notes_of(scenario)), out)
     if as_json:
         known = {"schedule": str(path), "schedule_digest": digested, "findings": []}
         typer.echo(json.dumps(known | _row(step, report.peaks), indent=1))

@@ -13,9 +13,13 @@ from .calibration import (
     load_calibration as load_calibration,
     write_calibration as write_calibration,
 )
-from .chosen import carriers as carriers, with_algorithms as with_algorithms
+from .chosen import (
+    candidate_algorithms as candidate_algorithms,
+    carriers as carriers,
+    with_algorithms as with_algorithms,
+)
 from .fit_record import ErrorSummary as ErrorSummary, FitRecord as FitRecord, LeftOutDevices as LeftOutDevices
-from .library import Library as Library, Residual as Residual
+from .library import Levels as Levels, Library as Library, Residual as Residual
 from .library_file import LibraryFile as LibraryFile, ranks_and_packages as ranks_and_packages
 from .load import (
     CATALOG as CATALOG,
@@ -28,13 +32,13 @@ from .lowering import Lowered as Lowered, Recipe as Recipe, Transfer as Transfer
 from .lowering.program import LoweredSchedule as LoweredSchedule
 from .lowering.store import load_lowered as load_lowered, save_lowered as save_lowered
 from .merge import merged as merged
-from .nccl_tests import Unusable as Unusable, read_log as read_log
+from .nccl_tests import read_log as read_log
+from .nccl_tests_run import Unusable as Unusable
 from .overlay import machine_numbers as machine_numbers
 from .ring_law import GroupShape as GroupShape, HopTimes as HopTimes, LowLatency as LowLatency, RingTimes as RingTimes
 from .step_law import StepLaw as StepLaw
 from .traced import TracedCall as TracedCall, traced_call as traced_call
 from .tuning import TuningModel as TuningModel
-from .two_level import Levels as Levels
 from .two_level_file import TwoLevelFile as TwoLevelFile
 from .volume import (
     Message as Message,

@@ -1,19 +1,49 @@
-"""Algorithms that a scenario chooses for kinds of calls, in the place of those that the library would take."""
+"""Algorithms that may carry a library's calls, and those that a scenario chooses in their place."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
 
-from simfrontier.collectives.algorithms import algorithm, all_algorithms
+from simfrontier.collectives.algorithms import algorithm, all_algorithms, in_plans
 from simfrontier.collectives.library import Library
+from simfrontier.collectives.ring_law import GroupShape
 from simfrontier.errors import InputError, shown
-from simfrontier.schedule import LIBRARY, CollectiveKind
+from simfrontier.schedule import DIRECT, LIBRARY, TREE, CollectiveKind
 
 
 def carriers(kind: CollectiveKind) -> tuple[str, ...]:
     """Names of the algorithms by which some library carries a kind of call."""
     return tuple(each.name for each in all_algorithms() if kind in each.in_libraries)
+
+
+def allowed_algorithms(library: Library, kind: CollectiveKind, added_later: bool, via: str) -> tuple[str, ...]:
+    """Return what may carry a collective: the library's choices, unless the schedule says `via`, or what is coded
+    cannot be summed on the way. Raises InputError for a `via` that carries no such collective, or by which no plan can
+    go, and where the library has no numbers of it."""
+    if kind == "all_to_all" or (kind == "reduce_scatter" and added_later):
+        return (DIRECT,)
+    if via == LIBRARY:
+        return library.choices[kind]
+    by, allowed = algorithm(via), ", ".join(library.choices[kind])
+    if not by.in_plans or kind not in by.collectives:
+        others = [LIBRARY, *(name for name in in_plans() if kind in algorithm(name).collectives)]
+        raise InputError(f"{kind} by {via}: {by.title}: no plan's {kind} goes so; allowed: {', '.join(others)}")
+    if lacked := by.lacks(library, kind):
+        raise InputError(f"{kind} by {via}: library {library.name} has no {lacked}, allowed: {allowed}")
+    return (via,)
+
+
+def candidate_algorithms(
+    library: Library, kind: CollectiveKind, added_later: bool, via: str, message_bytes: float, group: GroupShape
+) -> tuple[str, ...]:
+    """Return what may carry a call with its largest message, less what the library's own rule of trees excludes; of
+    what is left the fastest is taken. Raises InputError as `allowed_algorithms`."""
+    options = allowed_algorithms(library, kind, added_later, via)
+    others = tuple(option for option in options if option != TREE)
+    if library.tuning is None or others in ((), options):
+        return options
+    return (TREE,) if library.tuning.takes_tree(message_bytes, group) else others
 
 
 def with_algorithms(library: Library, chosen: Mapping[CollectiveKind, tuple[str, ...]]) -> Library:

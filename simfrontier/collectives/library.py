@@ -1,4 +1,4 @@
-"""Library models: which algorithm a collective library takes, and the start-up time that its messages cannot hide."""
+"""Collective libraries as numbers: the algorithms that each takes, their latencies and rates, and measured times."""
 
 from __future__ import annotations
 
@@ -6,17 +6,13 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Annotated
 
-from simfrontier.collectives.algorithms import algorithm, in_plans
 from simfrontier.collectives.calibration import CallTable, Group
 from simfrontier.collectives.ring_law import GroupShape, HopTimes, LowLatency, RingTimes, TreeTimes
-from simfrontier.collectives.step_law import StepLaw
 from simfrontier.collectives.tuning import TuningModel
-from simfrontier.collectives.two_level import TwoLevel
-from simfrontier.errors import InputError
 from simfrontier.io import SOURCED, Deviation, NotNegative, Part
-from simfrontier.machine import Machine, Provenance
+from simfrontier.machine import Provenance
 from simfrontier.records import dataclass
-from simfrontier.schedule import DIRECT, LIBRARY, TREE, CollectiveKind
+from simfrontier.schedule import RING, CollectiveKind
 
 if TYPE_CHECKING:
     from simfrontier.network import RingOrder
@@ -59,6 +55,41 @@ class Residual:
             return self.model_sd
         own = self.of_kind.get(kind, self.model_sd)
         return max(own, self.small_sd) if num_bytes < self.small_bytes else own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Levels:
+    """How one kind of call is made: by `between` among the ranks with the same place on each node, and what it takes
+    beside its two calls, base_s and a pass over all S bytes that puts them in order."""
+
+    between: Library
+    base_s: float
+    reorder_bytes_per_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelRates:
+    """What a rank sends per second in each of the two calls, when nothing else runs; between nodes, all of a node's
+    ranks at once."""
+
+    between: float
+    inside: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TwoLevel:
+    """An all-gather of S bytes over k nodes of p ranks gathers S/p between the nodes, by p groups at once, and then S
+    inside each; a reduce-scatter goes the other way. An all-reduce is the second and then the first. Inside by rings;
+    between nodes by `between_by`, rings or recursive halving in log2 k rounds, in each of which a node's ranks exchange
+    with those of one other node.
+
+    `rates`: by shape of the group; of the machine, which the library does not know (`algorithms.levels.with_rates`).
+    """
+
+    library_inside: Library
+    calls: Mapping[CollectiveKind, Levels]
+    between_by: str = RING
+    rates: Mapping[GroupShape, LevelRates] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,78 +150,8 @@ class Library:
         """Every number of the library with its source."""
         return self.sources
 
-    def shares(self, name: str, point_to_point: Mapping[str, float]) -> Mapping[str, float]:
-        """Achieved share by link class by the algorithm of that name, given what a plain copy achieves."""
-        by = algorithm(name)
-        known, ratio = by.shares(self), by.shares_ratio(self)
-        return {link: ratio * known.get(link, share) for link, share in point_to_point.items()}
-
-    def shares_on(self, machine: Machine, name: str) -> Mapping[str, float]:
-        """The share of each of a machine's link classes that the library reaches by an algorithm."""
-        return self.shares(name, {link: each.share for link, each in machine.link_classes.items()})
-
-    def cap_bytes_per_s(self, name: str, group: GroupShape) -> float:
-        """What a rank can send at most by an algorithm, whatever the links."""
-        return algorithm(name).cap_bytes_per_s(self, group)
-
-    def algorithms(self, kind: CollectiveKind, added_later: bool, via: str) -> tuple[str, ...]:
-        """What may carry a collective: the library's choices, unless the schedule says `via`, or what is coded cannot
-        be summed on the way. Raises InputError for a `via` that carries no such collective, or by which no plan can
-        go, and where the library has no numbers of it."""
-        if kind == "all_to_all" or (kind == "reduce_scatter" and added_later):
-            return (DIRECT,)
-        if via == LIBRARY:
-            return self.choices[kind]
-        by, allowed = algorithm(via), ", ".join(self.choices[kind])
-        if not by.in_plans or kind not in by.collectives:
-            others = [LIBRARY, *(name for name in in_plans() if kind in algorithm(name).collectives)]
-            raise InputError(f"{kind} by {via}: {by.title}: no plan's {kind} goes so; allowed: {', '.join(others)}")
-        if lacked := by.lacks(self, kind):
-            raise InputError(f"{kind} by {via}: library {self.name} has no {lacked}, allowed: {allowed}")
-        return (via,)
-
-    def taken(
-        self, kind: CollectiveKind, added_later: bool, via: str, message_bytes: float, group: GroupShape
-    ) -> tuple[str, ...]:
-        """What may carry a call with its largest message, less what the library's own rule of trees excludes; of what
-        is left the fastest is taken. Raises InputError as `algorithms`."""
-        options = self.algorithms(kind, added_later, via)
-        others = tuple(option for option in options if option != TREE)
-        if self.tuning is None or others in ((), options):
-            return options
-        return (TREE,) if self.tuning.takes_tree(message_bytes, group) else others
-
-    def slices(self, name: str, channel_bytes: float, num_nodes: int) -> int:
-        """Into how many parts, that follow one another, a channel cuts its blocks, or what it carries on a tree."""
-        return algorithm(name).slices(self, channel_bytes, num_nodes)
-
     def table(self, call: CollectiveKind | None, group: GroupShape) -> CallTable | None:
         """The measured times of a call (None: of no call of the library) in a group of that shape, if there are any."""
         if call is None:
             return None
         return self.tables.get((call, group.size, group.num_nodes, group.num_packages))
-
-    def latency_s(
-        self, name: str, kind: CollectiveKind, message_bytes: float, group: GroupShape, bytes_per_s: float
-    ) -> float:
-        """Time of one call beyond volume / bytes_per_s, for a message of S bytes and the rate at which a rank sends
-        alone."""
-        return algorithm(name).latency_s(self, kind, message_bytes, group, bytes_per_s)
-
-    def least_latency_s(
-        self, name: str, kind: CollectiveKind, message_bytes: float, group: GroupShape, bytes_per_s: float
-    ) -> float:
-        """No more than `latency_s` at that rate and at any above it."""
-        return algorithm(name).least_latency_s(self, kind, message_bytes, group, bytes_per_s)
-
-    def step_law(
-        self,
-        name: str,
-        kind: CollectiveKind,
-        message_bytes: float,
-        group: GroupShape,
-        bytes_per_s: float,
-        num_orders: int,
-    ) -> StepLaw:
-        """The law of a call's single messages, as `latency_s` has it; `num_orders`: rings that share `bytes_per_s`."""
-        return algorithm(name).step_law(self, kind, message_bytes, group, bytes_per_s, num_orders)

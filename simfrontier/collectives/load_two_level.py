@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from simfrontier.collectives.library import Library
-from simfrontier.collectives.two_level import Levels, TwoLevel
+from simfrontier.collectives.library import Levels, Library, TwoLevel
 from simfrontier.collectives.two_level_file import LevelsOfCall, LevelsTable, TwoLevelFile
 from simfrontier.errors import InputError
 from simfrontier.io import typed

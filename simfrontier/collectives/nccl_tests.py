@@ -1,72 +1,38 @@
-"""Reading what nccl-tests and rccl-tests print: one table of times per run of a test in a log.
+"""Reading what nccl-tests and rccl-tests write: one table of times per run of a test in a log, or in a file of JSON.
 
-Format: NVIDIA/nccl-tests and ROCm/rccl-tests, src/common.cu. The size column is the larger of send and receive buffer,
-hence the whole message in our sense for all four tests (doc/PERFORMANCE.md); times are averages over iterations. The
-same of a file that nccl-tests write as JSON stands in `nccl_tests_json`.
+Format of a log: NVIDIA/nccl-tests and ROCm/rccl-tests, src/common.cu.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from simfrontier.collectives.calibration import CallTable, MeasuredPoint
-from simfrontier.collectives.merge import merged
-from simfrontier.errors import InputError, Key
-from simfrontier.io import left_out, log_text
+from simfrontier.collectives.calibration import CallTable
+from simfrontier.collectives.nccl_tests_json import read_json_log
+from simfrontier.collectives.nccl_tests_run import (
+    TEST_NAME,
+    TESTS,
+    TWO_JOBS,
+    WRONG_RESULTS,
+    Log,
+    Rank,
+    Unusable,
+    counted_faults,
+    table_of,
+)
+from simfrontier.errors import InputError
+from simfrontier.io import log_text
 from simfrontier.limits import LOG_LINE
-from simfrontier.schedule import CollectiveKind
 
-TESTS: dict[str, CollectiveKind] = {
-    "all_gather_perf": "all_gather",
-    "reduce_scatter_perf": "reduce_scatter",
-    "all_reduce_perf": "all_reduce",
-    "alltoall_perf": "all_to_all",
-}
-TEST_NAME = re.compile(r"(?<![a-z_])([a-z]+(?:_[a-z]+)*_perf)(?![a-z])")
 _RANK = re.compile(r"#\s*Rank\s+(\d+)\s+(?:Group\s+(\d+)\s+)?Pid\s+\d+\s+on\s+(\S+)\s+device\b")
 _HEADER = re.compile(r"#\s+size\s+count\s+type\b")
 _END = "# Out of bounds values"  # the first line below a table
 _ROW = re.compile(r"\s*\d+\s+\d+\s+[a-z]\w*\s")
 TIMESTAMP = "timestamp"  # the last column of nccl-tests' -S: one word in the head, date and time in a row
-WRONG_RESULTS = "wrong results"
 _NOT_WHOLE = "no whole row"
-_TWO_JOBS = "as in the output of two jobs at once"
-
-
-class Unusable(InputError):
-    """A line, a run or a file that is read and gives no times; others may. `why`: what such are counted as."""
-
-    def __init__(self, what: str, *, where: str = "", key: Key = (), why: str = "") -> None:
-        super().__init__(what, where=where, key=key)
-        self.why = why or what.partition(", allowed: ")[0]
-
-    @property
-    def said(self) -> str:
-        """That it is left out, of a file beside others."""
-        return f"Left out: {self.where}: {self.why}."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rank:
-    """A rank of a run: its number, its group, and its host."""
-
-    number: int
-    group: str
-    host: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Log:
-    """The tables of a log, one per run of a test and size of group, the hosts that it names, sorted, and sentences on
-    the runs and lines that are left out."""
-
-    tables: tuple[CallTable, ...]
-    hosts: tuple[str, ...]
-    left_out: tuple[str, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -95,8 +61,6 @@ def read_log(path: Path, packages: int | None = None) -> Log:
     """
     text = log_text(path, "log")
     if text.lstrip("\ufeff \t\n").startswith("{"):
-        from simfrontier.collectives.nccl_tests_json import read_json_log
-
         return read_json_log(path, packages)
     runs = list(_runs(path, text))
     of_lines = [fault for run in runs for fault in run.faults]
@@ -116,11 +80,6 @@ def read_log(path: Path, packages: int | None = None) -> Log:
         raise next(iter([*of_runs, *of_lines]), InputError(nothing))
     said = (*counted_faults(of_runs, "run"), *counted_faults(of_lines, "line"))
     return Log(tables=tuple(tables), hosts=tuple(sorted(hosts)), left_out=said)
-
-
-def counted_faults(faults: Iterable[Unusable], noun: str) -> tuple[str, ...]:
-    """Say how many runs or lines are left out, and why."""
-    return left_out(Counter(fault.why for fault in faults), noun)
 
 
 def _runs(path: Path, text: str) -> Iterator[_Run]:
@@ -196,54 +155,5 @@ def _table(path: Path, run: _Run, packages: int | None) -> CallTable:
         raise Unusable(f"of {name}, allowed: {', '.join(TESTS)}", where=where)
     table = table_of(where, TESTS[name], run.ranks, run.times, packages)
     if max(run.num_heads, run.num_ends) > 1:
-        raise Unusable(f"two tables, {_TWO_JOBS}, allowed: one", where=where)
+        raise Unusable(f"two tables, {TWO_JOBS}, allowed: one", where=where)
     return table
-
-
-def table_of(
-    where: str,
-    kind: CollectiveKind,
-    ranks: Sequence[Rank],
-    times: Iterable[tuple[int, float]],
-    packages: int | None,
-) -> CallTable:
-    """The table of a run among these ranks; `times`: (bytes, seconds) of its lines, of which those of one size become
-    their median. Raises Unusable, and InputError for packages that the ranks cannot be on; both name `where`."""
-    num_ranks, nodes = _shape(where, ranks)
-    if num_ranks % (packages or num_ranks):
-        text = f"--packages: got {packages}, allowed: a divisor of its {num_ranks} ranks"
-        raise InputError(text, where=where)
-    if (packages or num_ranks) % nodes:
-        raise InputError(f"--packages: got {packages}, allowed: a multiple of its {nodes} hosts", where=where)
-    passes = [
-        CallTable(
-            kind=kind,
-            ranks=num_ranks,
-            nodes=nodes,
-            packages=packages or num_ranks,
-            points=(MeasuredPoint(bytes=size, seconds=seconds),),
-        )
-        for size, seconds in times
-    ]
-    return merged(passes)[0]
-
-
-def _shape(where: str, ranks: Sequence[Rank]) -> tuple[int, int]:
-    """Ranks and hosts of each group. Raises Unusable where groups differ, or where the ranks are not those of a job."""
-    groups: dict[str, list[str]] = {}
-    for rank in ranks:
-        groups.setdefault(rank.group, []).append(rank.host)
-    for number, times in Counter(rank.number for rank in ranks).items():
-        if times > 1:
-            raise Unusable(f"rank {number} is there {times} times, {_TWO_JOBS}, allowed: every rank once", where=where)
-    shapes = {(len(hosts), len(set(hosts))) for hosts in groups.values()}
-    if len(shapes) != 1:
-        text = "names no ranks" if not shapes else "has groups of several sizes"
-        text += ', allowed: lines "# Rank 0 ... on HOST device 0", equally many per group'
-        raise Unusable(text, where=where)
-    num_ranks, nodes = shapes.pop()
-    if num_ranks < 2:
-        raise Unusable("of one rank, allowed: two or more", where=where)
-    if num_ranks % nodes:
-        raise Unusable(f"{num_ranks} ranks on {nodes} hosts, allowed: equally many on each", where=where)
-    return num_ranks, nodes

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from simfrontier.collectives.nccl_tests import (
+from simfrontier.collectives.nccl_tests_run import (
     TEST_NAME,
     TESTS,
     WRONG_RESULTS,

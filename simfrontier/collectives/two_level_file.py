@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Annotated
 
 from simfrontier.collectives.library import Residual
-from simfrontier.collectives.two_level import BETWEEN_NODES
 from simfrontier.io import SOURCED, Kind, Names, NotNegative, Part, Positive, Share, Text
 from simfrontier.records import dataclass
-from simfrontier.schedule import RING
+from simfrontier.schedule import HALVING, RING
+
+BETWEEN_NODES = (RING, HALVING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

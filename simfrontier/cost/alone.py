@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.collectives import GroupShape, Library, algorithm
+from simfrontier.collectives import GroupShape, Library, algorithm, candidate_algorithms
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine
 from simfrontier.network import Fabric, Pattern, equal_parts
@@ -73,7 +73,7 @@ class EqualGroups:
 
     def seconds(self, library: Library, kind: CollectiveKind, num_bytes: float) -> float:
         """Time of the call by what the library takes for it."""
-        options = library.taken(kind, False, LIBRARY, num_bytes, self.shape)
+        options = candidate_algorithms(library, kind, False, LIBRARY, num_bytes, self.shape)
         return min(self.seconds_by(name, library, kind, num_bytes) for name in options)
 
     def seconds_by(self, name: str, library: Library, kind: CollectiveKind, num_bytes: float) -> float:
@@ -83,9 +83,9 @@ class EqualGroups:
     def sent_per_s(self, name: str, library: Library) -> float:
         """What a rank of the slowest group sends at most: links first shared equally are where max-min rates begin."""
         if name not in self._sent or self._sent[name][0] is not library:
-            shares = library.shares_on(self.machine, name)
+            shares = algorithm(name).shares_on(library, self.machine)
             reached = [shares[link] * rate for link, rate in self.limits(name, library).items()]
-            self._sent[name] = library, min([*reached, library.cap_bytes_per_s(name, self.shape)])
+            self._sent[name] = library, min([*reached, algorithm(name).cap_bytes_per_s(library, self.shape)])
         return self._sent[name][1]
 
     def limits(self, name: str, library: Library) -> Mapping[str, float]:
@@ -103,9 +103,9 @@ class EqualGroups:
         if library.two_level is not None:
             return False
         rate, limits = self.sent_per_s(name, library), self.limits(name, library)
-        if rate == library.cap_bytes_per_s(name, self.shape):
+        if rate == algorithm(name).cap_bytes_per_s(library, self.shape):
             return True
-        shares, held = library.shares_on(self.machine, name), self._held[name, library.ring_order]
+        shares, held = algorithm(name).shares_on(library, self.machine), self._held[name, library.ring_order]
         return any(shares[link] * limit == rate and link in held for link, limit in limits.items())
 
     def split(

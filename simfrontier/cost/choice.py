@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from simfrontier.collectives import GroupShape, Library, algorithm as algorithm_of, messages_of
+from simfrontier.collectives import GroupShape, Library, algorithm as algorithm_of, candidate_algorithms, messages_of
 from simfrontier.cost.rates import group_shape, seconds_alone
 from simfrontier.errors import InputError
 from simfrontier.network import Fabric, Pattern, wait_pattern
@@ -58,7 +58,7 @@ class AlgorithmChoices:
     def choose(self, op: Collective, schedule: Schedule) -> str:
         """The algorithm the library takes: by its own rule, or else the one that is fastest alone, of those it has."""
         largest = max(message.num_bytes for message in messages_of(op, schedule.tensors, self.mesh))
-        options = self.library.taken(op.kind, op.is_added_later, op.via, largest, self.shape(op.axes))
+        options = candidate_algorithms(self.library, op.kind, op.is_added_later, op.via, largest, self.shape(op.axes))
         if len(options) == 1:
             return options[0]
         patterns = {algorithm: self.get(op.axes, algorithm) for algorithm in options}

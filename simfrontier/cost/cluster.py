@@ -6,58 +6,21 @@ that alone it takes its roofline time; a collective's amount is the payload on i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
-from numpy.typing import NDArray
-
-from simfrontier.collectives import CallTable, GroupShape, Library, call_of, exchanged_bytes, messages_of, sent_share
-from simfrontier.cost.choice import pattern_key
 from simfrontier.cost.collective import priced_collective
 from simfrontier.cost.compute import priced_compute
 from simfrontier.cost.exchange import priced_exchange
-from simfrontier.cost.rates import group_shape, speeds_alone
-from simfrontier.cost.role_assignment import RoleAssignment, exchange_key
-from simfrontier.cost.work import LOCAL, Flow, OpWork, PricedOp
-from simfrontier.machine import Machine
-from simfrontier.network import Fabric, Folding, LoadColumn, Pattern
-from simfrontier.schedule import DIRECT, Collective, Compute, Exchange, Op, Schedule
+from simfrontier.cost.folded import FoldedCluster
+from simfrontier.cost.work import OpWork, PricedOp
+from simfrontier.schedule import Collective, Compute, Exchange, Op
 
 
 @dataclass
-class Cluster:
-    """A schedule's ops priced on a machine: the fabric, the patterns that load it, their folding, and the works.
+class Cluster(FoldedCluster):
+    """A schedule's ops priced on a machine, each distinct op once."""
 
-    `algorithms` and `small` go by number of the op. `counted` has the pattern of every op with messages, small ones
-    too, for counts of bytes, `carried` the axes and the algorithm of those of collectives; `patterns` those that load
-    links, and waits of groups for the small ones. `nominal` is the capacity of every link class without perturbation,
-    on which calibrated times are taken to hold. `role_assignment`: who runs which role; `role_of` that of each rank
-    class; `users` the roles that an op stands in, by its number, empty where there is one role. What follows is found
-    when it is asked for; a cluster that is made from another begins without.
-    """
-
-    schedule: Schedule
-    machine: Machine
-    library: Library
-    fabric: Fabric
-    algorithms: dict[int, str]
-    patterns: dict[str, Pattern]
-    counted: dict[str, Pattern]
-    carried: Mapping[str, tuple[tuple[str, ...], str]]
-    small: frozenset[int]
-    folding: Folding
-    nominal: NDArray[np.float64]
-    role_assignment: RoleAssignment
-    role_of: NDArray[np.int32]
-    users: Mapping[int, frozenset[int]] = field(default_factory=dict)
-    flows: list[Flow] = field(default_factory=list, init=False)
     priced: dict[int, PricedOp] = field(default_factory=dict, init=False)
-    _interned: dict[tuple[object, ...], int] = field(default_factory=dict, init=False)
-    _alone: dict[tuple[str, tuple[bool, ...]], NDArray[np.float64]] = field(default_factory=dict, init=False)
-    _peaks: dict[str, NDArray[np.float64]] = field(default_factory=dict, init=False)
-    _columns: dict[tuple[str, int], LoadColumn] = field(default_factory=dict, init=False)
-    _shapes: dict[tuple[str, ...], GroupShape] = field(default_factory=dict, init=False)
 
     def of(self, op: Op) -> PricedOp:
         """The priced op (each distinct op is priced once)."""
@@ -77,123 +40,3 @@ class Cluster:
         """What an op asks of the machine on a rank class."""
         priced = self.of(op)
         return priced.works[int(self.folding.activity_of(priced.pattern)[cls])]
-
-    def has_part(self, op: Op) -> NDArray[np.bool_]:
-        """[num_rank_classes] whether the ranks of a class run a program with the op."""
-        if not self.users:
-            return np.ones(self.folding.num_rank_classes, bool)
-        return np.isin(self.role_of, list(self.users[op.number]))
-
-    @property
-    def mesh_is_machine(self) -> bool:
-        """Whether the outermost axis of the mesh counts the machine's nodes, where ranks are placed in blocks."""
-        outer = self.schedule.mesh.names[0]
-        return self.schedule.mesh[outer] == self.fabric.num_nodes
-
-    def volume_bytes(self, op: Collective | Exchange) -> float:
-        """Bytes that one rank sends in one call; of an exchange the rank that sends more."""
-        if isinstance(op, Exchange):
-            return float(max(exchanged_bytes(op, self.schedule.tensors, self.schedule.mesh)))
-        messages = messages_of(op, self.schedule.tensors, self.schedule.mesh)
-        share = sent_share(op, self.algorithms[op.number], self.schedule.mesh)
-        return float(share * sum(message.num_bytes for message in messages))
-
-    def pattern_of(self, op: Collective | Exchange) -> Pattern:
-        """The pattern of an op's messages, for counting."""
-        return self.counted[self.key_of(op)]
-
-    def key_of(self, op: Collective | Exchange) -> str:
-        """Key of that pattern."""
-        if isinstance(op, Exchange):
-            return exchange_key(op, *exchanged_bytes(op, self.schedule.tensors, self.schedule.mesh))
-        return pattern_key(op.axes, self.algorithms[op.number])
-
-    def shape(self, axes: tuple[str, ...]) -> GroupShape:
-        """Of the groups over `axes`."""
-        if axes not in self._shapes:
-            self._shapes[axes] = group_shape(self.fabric, self.schedule.mesh, axes)
-        return self._shapes[axes]
-
-    def table(self, op: Collective) -> CallTable | None:
-        """The measured times that a call takes, if there are any."""
-        return self.library.table(call_of(op), self.shape(op.axes))
-
-    def intern(
-        self,
-        key: tuple[object, ...],
-        rows: NDArray[np.int64],
-        load: NDArray[np.float64],
-        cap: float,
-        held: NDArray[np.float64] | None = None,
-    ) -> int:
-        """Number of the flow of that key, which is made once."""
-        if key not in self._interned:
-            self._interned[key] = len(self.flows)
-            self.flows.append(Flow(rows, load, np.zeros(len(rows)) if held is None else held, cap))
-        return self._interned[key]
-
-    def reserved_units(self, column: LoadColumn) -> NDArray[np.float64]:
-        """Compute units that one call's channels keep on every rank of its group."""
-        return np.where(column.units > 0.0, self.library.num_channels * self.library.units_per_channel, 0.0)
-
-    def starting(self, key: str, cls: int, latency_s: float) -> int:
-        """The flow of a call that starts up: its kernel runs, so its channels keep their units."""
-        column = self.column(key, cls)
-        held = self.reserved_units(column)
-        if latency_s <= 0.0 or not held.any():
-            return -1
-        return self.intern(("starting", key, cls), column.rows, np.zeros(len(held)), 1.0, held)
-
-    def still(self, key: str, cls: int, amount: float) -> OpWork:
-        """A work that cannot go on, since it needs something that is dead; its channels keep their units."""
-        column = self.column(key, cls)
-        held = self.reserved_units(column) if key != LOCAL else None
-        flow = self.intern(("still", key, cls), column.rows, np.zeros(len(column.rows)), 0.0, held)
-        return OpWork(np.inf, amount, 0.0, flow, self.starting(key, cls, np.inf) if key != LOCAL else -1)
-
-    def runs(self, op: Op, key: str) -> tuple[bool, ...]:
-        """Per activity class: whether ranks that run the op are in it."""
-        if not self.users:
-            return (True,) * len(self.folding.count(key))
-        has_part = self.has_part(op).tolist()
-        return tuple(any(has_part[member] for member in members) for members in self.folding.members(key))
-
-    def column(self, key: str, cls: int) -> LoadColumn:
-        """What an activity class of a pattern takes from each link class."""
-        if (key, cls) not in self._columns:
-            self._columns[key, cls] = self.folding.column(key, cls)
-        return self._columns[key, cls]
-
-    def alone(self, key: str, runs: tuple[bool, ...]) -> NDArray[np.float64]:
-        """Speed of each activity class when only this pattern's activities run, all that `runs` says, on wires."""
-        if (key, runs) not in self._alone:
-            self._alone[key, runs] = speeds_alone(self.folding, key, self.cap(key) * self.peak(key), runs=runs)
-        return self._alone[key, runs]
-
-    def cap(self, key: str) -> float:
-        """What the library lets a rank send at most on a pattern; anything on an exchange's."""
-        if key not in self.carried:
-            return np.inf
-        axes, algorithm = self.carried[key]
-        return self.library.cap_bytes_per_s(algorithm, self.shape(axes))
-
-    def carrier(self, key: str) -> str:
-        """The algorithm behind a counted pattern; messages of exchanges go as direct ones."""
-        return self.carried[key][1] if key in self.carried else DIRECT
-
-    def peak(self, key: str) -> NDArray[np.float64]:
-        """Of each activity class of a pattern."""
-        if key not in self._peaks:
-            _, first = np.unique(self.folding.activity_class[key], return_index=True)
-            self._peaks[key] = self.patterns[key].peak[first]
-        return self._peaks[key]
-
-    def least_s(self, work: OpWork) -> float:
-        """The time of a work that has all its links to itself at their full capacity; endless where one is dead."""
-        if work.amount <= 0.0 or work.stands_still:
-            return work.latency_s
-        flow = self.flows[work.flow]
-        capacity = self.folding.capacity[flow.rows]
-        with np.errstate(divide="ignore"):
-            fastest = min(float(np.min(capacity / flow.load, initial=np.inf)), flow.cap)
-        return work.latency_s + (work.amount / fastest if fastest else np.inf)

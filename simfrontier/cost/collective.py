@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from simfrontier.collectives import (
@@ -17,16 +15,14 @@ from simfrontier.collectives import (
 )
 from simfrontier.cost.choice import GROUP_WAIT, pattern_key
 from simfrontier.cost.coding import NO_CODING, PerHopCoding
+from simfrontier.cost.folded import FoldedCluster
 from simfrontier.cost.rates import seconds_alone, seconds_at, speeds_alone
 from simfrontier.cost.work import NO_WORK, OpWork, PricedOp
 from simfrontier.machine import Machine
 from simfrontier.schedule import Collective, Schedule
 
-if TYPE_CHECKING:
-    from simfrontier.cost.cluster import Cluster
 
-
-def priced_collective(cluster: Cluster, op: Collective) -> PricedOp:
+def priced_collective(cluster: FoldedCluster, op: Collective) -> PricedOp:
     """A call by the library's law: a latency, and then the payload on its busiest wire."""
     if op.number in cluster.small:
         return _small(cluster, op)
@@ -54,7 +50,8 @@ def priced_collective(cluster: Cluster, op: Collective) -> PricedOp:
             continue
         sent_per_s = speed / peak
         latency = sum(
-            cluster.library.latency_s(algorithm, op.kind, message.num_bytes, shape, sent_per_s) for message in messages
+            algorithm_of(algorithm).latency_s(cluster.library, op.kind, message.num_bytes, shape, sent_per_s)
+            for message in messages
         )
         latency += hops.num_gaps * cluster.machine.device.kernel_gap_s
         column, per_byte_s = cluster.column(key, cls), 1.0 / sent_per_s + hops.seconds
@@ -71,7 +68,7 @@ def priced_collective(cluster: Cluster, op: Collective) -> PricedOp:
     return PricedOp(key, tuple(works))
 
 
-def _measured(cluster: Cluster, op: Collective, table: CallTable) -> PricedOp:
+def _measured(cluster: FoldedCluster, op: Collective, table: CallTable) -> PricedOp:
     """A call of which times were measured: alone, on a machine as it should be, it takes the table's time.
 
     It flows at the rate of the table's largest messages, and what is left of its time is latency; where nothing is
@@ -113,7 +110,7 @@ def _measured(cluster: Cluster, op: Collective, table: CallTable) -> PricedOp:
     return PricedOp(key, tuple(works))
 
 
-def _small(cluster: Cluster, op: Collective) -> PricedOp:
+def _small(cluster: FoldedCluster, op: Collective) -> PricedOp:
     """A call that takes its time alone and loads nothing; its groups still wait for each other."""
     key = pattern_key(op.axes, GROUP_WAIT)
     algorithm, table = cluster.algorithms[op.number], cluster.table(op)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from simfrontier.cost.coding import coding_s
+from simfrontier.cost.folded import FoldedCluster
 from simfrontier.cost.work import LOCAL, NO_WORK, STILL, OpWork, PricedOp
 from simfrontier.machine import Machine
 from simfrontier.schedule import (
@@ -20,9 +19,6 @@ from simfrontier.schedule import (
     matmul_shape,
     traffic_bytes,
 )
-
-if TYPE_CHECKING:
-    from simfrontier.cost.cluster import Cluster
 
 
 def compute_s(op: Compute, schedule: Schedule, machine: Machine, speed: float = 1.0) -> float:
@@ -85,7 +81,7 @@ def kernel_parts(op: Compute, schedule: Schedule, machine: Machine) -> tuple[flo
     return num_bytes, arithmetic_s(op, schedule, machine) if num_bytes else 0.0
 
 
-def priced_compute(cluster: Cluster, op: Compute) -> PricedOp:
+def priced_compute(cluster: FoldedCluster, op: Compute) -> PricedOp:
     """A kernel: its memory traffic, capped so that alone it takes its roofline time on a device of that speed."""
     num_units = cluster.machine.device.num_compute_units
     traffic = _moved_bytes(op, cluster.schedule, cluster.machine)

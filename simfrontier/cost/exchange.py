@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simfrontier.collectives import GroupShape, Library, exchanged_bytes
+from simfrontier.collectives import GroupShape, Library, algorithm, exchanged_bytes
+from simfrontier.cost.folded import FoldedCluster
 from simfrontier.cost.role_assignment import pairs_of
 from simfrontier.cost.work import NO_WORK, OpWork, PricedOp
 from simfrontier.errors import InputError
 from simfrontier.network import Fabric, Pattern, paired
 from simfrontier.schedule import DIRECT, Exchange, Schedule
-
-if TYPE_CHECKING:
-    from simfrontier.cost.cluster import Cluster
 
 
 def pair_shape(edges: Sequence[int]) -> GroupShape:
@@ -23,7 +20,7 @@ def pair_shape(edges: Sequence[int]) -> GroupShape:
     return GroupShape(size=2, num_nodes=1 + bool(edges[2]), num_packages=2 - bool(edges[0]))
 
 
-def priced_exchange(cluster: Cluster, op: Exchange) -> PricedOp:
+def priced_exchange(cluster: FoldedCluster, op: Exchange) -> PricedOp:
     """Messages between two ranks, priced as direct messages are: an all-to-all of two members by the library's law,
     its start-up once for both directions, at the share of the links that direct messages reach.
 
@@ -56,7 +53,7 @@ def priced_exchange(cluster: Cluster, op: Exchange) -> PricedOp:
 
 def exchange_latency_s(num_bytes: float, shape: GroupShape, library: Library, sent_per_s: float) -> float:
     """What an exchange takes beyond its larger message over the rate at which its ranks send."""
-    return library.latency_s(DIRECT, "all_to_all", num_bytes, shape, sent_per_s)
+    return algorithm(DIRECT).latency_s(library, "all_to_all", num_bytes, shape, sent_per_s)
 
 
 def pattern_of_pairs(
@@ -65,4 +62,4 @@ def pattern_of_pairs(
     """The pattern of an exchange. Raises InputError where its messages have no bytes."""
     if not any(sizes):
         raise InputError(f"schedule: exchange {op.name}: its messages have no bytes")
-    return paired(fabric, pairs_of(op, schedule), *sizes, library.shares_on(fabric.machine, DIRECT))
+    return paired(fabric, pairs_of(op, schedule), *sizes, algorithm(DIRECT).shares_on(library, fabric.machine))

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.collectives import Library, exchanged_bytes, message_bytes
+from simfrontier.collectives import Library, algorithm as algorithm_of, exchanged_bytes, message_bytes
 from simfrontier.cost.choice import GROUP_WAIT, AlgorithmChoices, pattern_key
 from simfrontier.cost.cluster import Cluster
 from simfrontier.cost.exchange import pattern_of_pairs
@@ -87,7 +87,7 @@ def price_states(
     loaded = []
     for fabric in fabrics:
         rerouted = {
-            key: around_dead(fabric, pattern, choices.library.shares_on(machine, by[key]))
+            key: around_dead(fabric, pattern, algorithm_of(by[key]).shares_on(choices.library, machine))
             for key, pattern in counted.items()
         }
         loaded.append((rerouted, {key: rerouted.get(key, patterns[key]) for key in sorted(patterns)} | {LOCAL: own}))

@@ -17,6 +17,7 @@ from simfrontier.collectives import (
     Library,
     algorithm,
     call_of,
+    candidate_algorithms,
     exchanged_bytes,
     messages_of,
     sent_share,
@@ -76,7 +77,8 @@ class Prices:
 
     def by(self, library: Library) -> Prices:
         """Those of another library on the same devices, where groups stay laid out, and pairs that it sends alike."""
-        sends_alike = library.shares_on(self.machine, DIRECT) == self.library.shares_on(self.machine, DIRECT)
+        messages = algorithm(DIRECT)
+        sends_alike = messages.shares_on(library, self.machine) == messages.shares_on(self.library, self.machine)
         return Prices(
             machine=self.machine,
             library=library,
@@ -140,8 +142,9 @@ class Prices:
             return 0.0
         library, shape = self.library, groups.shape
         slowest = groups.sent_per_s(name, library)
-        start_up = sum(library.least_latency_s(name, kind, size, shape, slowest) for size in sizes)
-        return start_up + sum(sizes) * algorithm(name).sent(kind, shape.size) / library.cap_bytes_per_s(name, shape)
+        start_up = sum(algorithm(name).least_latency_s(library, kind, size, shape, slowest) for size in sizes)
+        sent = sum(sizes) * algorithm(name).sent(kind, shape.size)
+        return start_up + sent / algorithm(name).cap_bytes_per_s(library, shape)
 
     def _by(self, name: str, kind: CollectiveKind, sizes: Sizes, groups: EqualGroups) -> float:
         return sum([groups.seconds_by(name, self.library, kind, size) for size in sizes])
@@ -171,7 +174,7 @@ class Prices:
         return self.library.table(call_of(op), groups.shape)
 
     def _algorithms(self, op: Collective, sizes: Sizes, groups: EqualGroups) -> tuple[str, ...]:
-        names = self.library.taken(op.kind, op.is_added_later, op.via, max(sizes), groups.shape)
+        names = candidate_algorithms(self.library, op.kind, op.is_added_later, op.via, max(sizes), groups.shape)
         refuse_alone(self.library, names)
         return names
 
@@ -187,11 +190,11 @@ class Prices:
         if key not in self._pairs:
             self._pairs[key] = self._pair(mesh.groups((axis,))[:, list(ends)])
         shape, rate = self._pairs[key]
-        return self.library.latency_s(DIRECT, "all_to_all", num_bytes, shape, rate) + num_bytes / rate
+        return algorithm(DIRECT).latency_s(self.library, "all_to_all", num_bytes, shape, rate) + num_bytes / rate
 
     def _pair(self, pairs: NDArray[np.integer]) -> tuple[GroupShape, float]:
         """What a pair is that lies farthest apart, and bytes per second that the slowest sends."""
-        pattern = paired(self.fabric, pairs, 1, 0, self.library.shares_on(self.machine, DIRECT))
+        pattern = paired(self.fabric, pairs, 1, 0, algorithm(DIRECT).shares_on(self.library, self.machine))
         _, rates = equal_parts(self.fabric, pattern)
         farthest = int(np.flatnonzero(pattern.edges.sum(axis=0)).max())
         return pair_shape([boundary == farthest for boundary in range(3)]), float(rates.min())

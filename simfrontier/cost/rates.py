@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.collectives import GroupShape, Library, messages_of, sent_share
+from simfrontier.collectives import GroupShape, Library, algorithm as algorithm_of, messages_of, sent_share
 from simfrontier.errors import InputError
 from simfrontier.network import Fabric, Folding, Pattern, fold, solve
 from simfrontier.schedule import Collective, Mesh, Schedule
@@ -69,7 +69,7 @@ def seconds_alone(
     """Time of a call by an algorithm when nothing but its pattern runs."""
     mesh = schedule.mesh
     shape = group_shape(fabric, mesh, op.axes)
-    sent_per_s = float(rates_alone(fabric, pattern, library.cap_bytes_per_s(algorithm, shape)).min())
+    sent_per_s = float(rates_alone(fabric, pattern, algorithm_of(algorithm).cap_bytes_per_s(library, shape)).min())
     return seconds_at(op, algorithm, schedule, library, shape, sent_per_s) if sent_per_s else np.inf
 
 
@@ -80,6 +80,6 @@ def seconds_at(
     share = float(sent_share(op, algorithm, schedule.mesh))
     total = 0.0
     for message in messages_of(op, schedule.tensors, schedule.mesh):
-        total += library.latency_s(algorithm, op.kind, message.num_bytes, shape, sent_per_s)
+        total += algorithm_of(algorithm).latency_s(library, op.kind, message.num_bytes, shape, sent_per_s)
         total += message.num_bytes * share / sent_per_s
     return total

@@ -27,7 +27,7 @@ from .json_schema import (
     resolved as resolved,
 )
 from .log import left_out as left_out, log_text as log_text, plain_log as plain_log
-from .model import Strict as Strict
+from .model import Strict as Strict, extended as extended
 from .node import Node as Node
 from .text import (
     frozen as frozen,

@@ -13,7 +13,7 @@ from simfrontier.kineto.rank_file import ClassTrace, events_of, groups_of, head_
 from simfrontier.kineto.streams import Launched
 from simfrontier.scenario import Scenario
 from simfrontier.schedule import CommunicatorGroups
-from simfrontier.simulation import SimulatedStep
+from simfrontier.simulation import SimulatedStep, walks_of
 from simfrontier.study import ExportFormat
 from simfrontier.trace import ranges_text
 from simfrontier.wholefile import write_whole
@@ -29,7 +29,7 @@ def write_kineto(
     """Write `PLAN-rank-N.json` of every rank, or, where these are too many, of the lowest rank of every class, and
     `PLAN-ranks.perfetto` of the lowest ranks of all classes; returns what was written."""
     classes = step.cluster.folding.rank_class
-    traces = [ClassTrace(walk) for walk in step.walks]
+    traces = [ClassTrace(walk) for walk in walks_of(step)]
     num_events = sum(trace.walk.num_ops * len(trace.walk.members) for trace in traces) * 3
     lowest = [trace.walk.members[0] for trace in traces]
     chosen = list(range(len(classes))) if num_events <= most_events else lowest

@@ -21,13 +21,13 @@ from simfrontier.report import (
     node_drawing,
 )
 from simfrontier.schedule import Peak
-from simfrontier.simulation import MemoryTimeline, SimulatedStep, fullest, spans_of
+from simfrontier.simulation import MemoryTimeline, SimulatedStep, Walk, fullest, spans_of
 from simfrontier.trace import Span
 
 
 def step_view(machine: Machine, plan: str, step: SimulatedStep, peaks: Sequence[Peak]) -> dict[str, Any]:
     """The step on the rank that ends last, as JSON has it; times in microseconds, shares of links of `whole_link`."""
-    spans, moved = spans_of(step.walk(step.critical)), traffic(step)
+    spans, moved = spans_of(Walk(step=step, cls=step.critical)), traffic(step)
     use, loads = link_use(step, moved, "name", DRAWN_PARTS), node_links(step, moved)
     memory = fullest(step, peaks)
     kinds = [kind for kind in (*MEMORY_COLOURS, *sorted(set(memory.held) - set(MEMORY_COLOURS))) if kind in memory.held]

@@ -2,6 +2,7 @@ from .copies import Copies as Copies, Messages as Messages
 from .form import MachineFile as MachineFile
 from .hardware import (
     BUS as BUS,
+    NET as NET,
     SWITCH as SWITCH,
     UPLINK as UPLINK,
     CodecSpeeds as CodecSpeeds,

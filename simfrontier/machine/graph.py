@@ -7,7 +7,7 @@ from itertools import permutations
 
 from simfrontier.errors import InputError, Key
 from simfrontier.machine.form import MachineFile
-from simfrontier.machine.hardware import BUS, SWITCH, End, Link, LinkClass, Node
+from simfrontier.machine.hardware import BUS, NET, SWITCH, End, Link, LinkClass, Node
 from simfrontier.machine.routing import routes
 
 PCIE, NIC = "pcie", "nic"  # link classes of the route from a device to the network
@@ -83,8 +83,8 @@ def _nic_links(nic: int, device: int, classes: Mapping[str, LinkClass]) -> tuple
     return (
         _link(classes[PCIE], device, name),
         _link(classes[PCIE], name, device),
-        _link(classes[NIC], name, "net", f"{name}>net"),
-        _link(classes[NIC], "net", name, f"net>{name}"),
+        _link(classes[NIC], name, NET, f"{name}>{NET}"),
+        _link(classes[NIC], NET, name, f"{NET}>{name}"),
     )
 
 

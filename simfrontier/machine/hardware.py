@@ -26,6 +26,7 @@ End = int | str  # a device's local number, "nic0" .., "net", or "bus"
 UPLINK = "uplink"  # the link class that every fat tree has, of its leaves' uplinks
 Nodes = Annotated[int, Ge(1), Le(NODES.most), SOURCED]
 SWITCH = "switch"  # the far end of every device's link in a node with a switch inside
+NET = "net"  # the far end of every NIC's link
 BUS = "bus"  # both ends of the one link of a node whose devices share it
 
 

@@ -1,4 +1,4 @@
-from .boxes import NET as NET, box as box, ends as ends, joining_links as joining_links
+from .boxes import box as box, ends as ends, joining_links as joining_links
 from .detours import around_dead as around_dead, dead_wires as dead_wires
 from .fabric import Fabric as Fabric, ResourceKind as ResourceKind
 from .folding import Folding as Folding, LoadColumn as LoadColumn, fold as fold, fold_states as fold_states

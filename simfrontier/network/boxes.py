@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from simfrontier.machine import End
-
-if TYPE_CHECKING:
-    from simfrontier.network.fabric import Fabric
-
-NET = "net"
+from simfrontier.machine import NET, End
+from simfrontier.network.fabric import Fabric
 
 
 def ends(fabric: Fabric, link: int) -> tuple[str, str]:

@@ -1,55 +1,50 @@
-"""What a perturbation makes of a fabric: speeds of devices and capacities of links, while they are being laid out."""
+"""What a perturbation makes of the links of a job: lower capacities, and slower devices."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from simfrontier.arrays import Floats, Ints
 from simfrontier.errors import InputError
-from simfrontier.machine import Perturbation, Spread
-from simfrontier.network.boxes import NET
-
-if TYPE_CHECKING:
-    from simfrontier.network.fabric import Fabric
+from simfrontier.machine import NET, Perturbation, Spread
+from simfrontier.network.link_ids import LinkIds
 
 
-def degrade(fabric: Fabric, perturbation: Perturbation) -> None:
-    """Lower capacities and speeds of a fabric whose arrays may still be written. Raises InputError where something is
-    named that is not there."""
-    speed = _speeds(fabric, perturbation)
-    fabric.speed[:] = speed[fabric.device_of]
-    capacity, (hbm, units, pools) = fabric.capacity, (fabric.hbm_base, fabric.units_base, fabric.pool_base)
+def degrade(links: LinkIds, capacity: Floats, perturbation: Perturbation) -> Floats:
+    """Lower the capacities of links [num_links], and return the factors on the speeds of all devices [num_devices].
+    Raises InputError where something is named that is not there."""
+    speed = _speeds(links, perturbation)
+    hbm, units, pools = links.hbm_base, links.units_base, links.pool_base
     for memory in perturbation.memories:
-        _refuse_beyond("memory: got device", memory.device, fabric.num_devices, "devices")
+        _refuse_beyond("memory: got device", memory.device, links.num_devices, "devices")
         capacity[hbm + memory.device] *= memory.factor
     capacity[hbm:units][speed == 0.0] = 0.0
     if (networks := perturbation.differing("networks")) is not None:
-        _wires(fabric)[:, _to_network(fabric)] *= _factors(perturbation, networks, fabric.num_nodes)[:, None]
+        _wires(links, capacity)[:, _to_network(links)] *= _factors(perturbation, networks, links.num_nodes)[:, None]
     for node in perturbation.nodes:
         if node.factor == 0.0:
-            first = node.node * fabric.wires_per_node
-            capacity[first : first + fabric.wires_per_node] = 0.0
+            first = node.node * links.wires_per_node
+            capacity[first : first + links.wires_per_node] = 0.0
     for wire in perturbation.links:
-        capacity[fabric.link_named(wire.node, wire.link)] *= wire.factor
+        capacity[links.link_named(wire.node, wire.link)] *= wire.factor
     for nic in perturbation.nics:
-        _refuse_beyond("NIC: got node", nic.node, fabric.num_nodes, "nodes")
-        _refuse_beyond(f"NIC of node {nic.node}: got", nic.nic, len(fabric.machine.node.nic_device), "NICs", "a node")
+        _refuse_beyond("NIC: got node", nic.node, links.num_nodes, "nodes")
+        _refuse_beyond(f"NIC of node {nic.node}: got", nic.nic, len(links.machine.node.nic_device), "NICs", "a node")
         name = f"nic{nic.nic}"
         ends = ((name, NET), (NET, name))
-        for number, link in enumerate(fabric.machine.node.links):
+        for number, link in enumerate(links.machine.node.links):
             if (link.src, link.dst) in ends:
-                capacity[nic.node * fabric.wires_per_node + number] *= nic.factor
+                capacity[nic.node * links.wires_per_node + number] *= nic.factor
     for pool in perturbation.pools:
-        capacity[pools + fabric.pools.degraded(pool.source, pool.target)] *= pool.factor
+        capacity[pools + links.pools.degraded(pool.source, pool.target)] *= pool.factor
     for busy in perturbation.background:
         capacity[pools:] *= busy.factor
+    return speed
 
 
-def _speeds(fabric: Fabric, perturbation: Perturbation) -> Floats:
+def _speeds(links: LinkIds, perturbation: Perturbation) -> Floats:
     """Factors on the speeds of all devices of the nodes [num_devices]."""
-    machine, num_devices, num_nodes = fabric.machine, fabric.num_devices, fabric.num_nodes
+    machine, num_devices, num_nodes = links.machine, links.num_devices, links.num_nodes
     devices = perturbation.differing("devices")
     speed = np.ones(num_devices) if devices is None else _factors(perturbation, devices, num_devices)
     for slow in perturbation.slow:
@@ -74,16 +69,16 @@ def _factors(perturbation: Perturbation, spread: Spread, num: int) -> Floats:
         raise error.within(key=("perturbation", "spread", number)) from None
 
 
-def _wires(fabric: Fabric) -> Floats:
+def _wires(links: LinkIds, capacity: Floats) -> Floats:
     """The capacities of all wires [num_nodes, wires of a node], which may be written."""
-    return fabric.capacity[: fabric.hbm_base].reshape(fabric.num_nodes, -1)
+    return capacity[: links.hbm_base].reshape(links.num_nodes, -1)
 
 
-def _to_network(fabric: Fabric) -> Ints:
+def _to_network(links: LinkIds) -> Ints:
     """Numbers of the wires of a node that lead to or from the network. Raises InputError where there are none."""
-    ends = [number for number, wire in enumerate(fabric.machine.node.links) if NET in (wire.src, wire.dst)]
+    ends = [number for number, wire in enumerate(links.machine.node.links) if NET in (wire.src, wire.dst)]
     if not ends:
-        text = f'{fabric.machine.name} has no network between nodes; allowed: "devices"'
+        text = f'{links.machine.name} has no network between nodes; allowed: "devices"'
         raise InputError(text, key=("perturbation", "spread", "of"))
     return np.array(ends)
 

@@ -12,7 +12,7 @@ from simfrontier.plan import TensorOptions
 from simfrontier.records import dataclass
 from simfrontier.report.phrases import NOT_RUN, TOO_BIG, device_word
 from simfrontier.report.theme import PlanMark, marks
-from simfrontier.scenario import Case, Scenario
+from simfrontier.scenario import Case, PublishedTable, Scenario
 from simfrontier.study import PlanOutcome, Study
 from simfrontier.workload import Shape
 
@@ -141,6 +141,12 @@ class StudyView:
         if self.study.fidelity != self.scenario.file.run.fidelity:
             settings.append(f"fidelity = {self.study.fidelity}")
         return tuple(settings)
+
+
+def comparable(scenario: Scenario) -> PublishedTable | None:
+    """The published figures, if they are of the machine that is simulated: no other one was set on the command line."""
+    was_set = any(setting.startswith("machine.name = ") for setting in scenario.settings)
+    return None if was_set else scenario.file.published
 
 
 def rate(outcome: PlanOutcome) -> float:

@@ -1,7 +1,6 @@
 from .case import Case as Case, mesh_of as mesh_of
-from .extended import ScenarioKeys as ScenarioKeys
+from .file_form import FileForm as FileForm, ScenarioKeys as ScenarioKeys
 from .form import (
-    FileForm as FileForm,
     GoodputTable as GoodputTable,
     PublishedTable as PublishedTable,
     RequiredTable as RequiredTable,
@@ -9,7 +8,7 @@ from .form import (
     SensitivityTable as SensitivityTable,
     SlowdownTable as SlowdownTable,
 )
-from .grid_order import GridOrder as GridOrder, grid_orders as grid_orders
+from .grid_order import GridJob as GridJob, GridOrder as GridOrder, grid_orders as grid_orders
 from .keys import ScenarioKey as ScenarioKey, plan_sentences as plan_sentences, scenario_keys as scenario_keys
 from .load import (
     FILE_NAME as FILE_NAME,

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
 from simfrontier.collectives import carriers
 from simfrontier.errors import InputError
 from simfrontier.extras import added
-from simfrontier.io import Names, Strict, Text
+from simfrontier.io import Names, Strict, Text, extended
 from simfrontier.limits import COUNT, LINE, NODES, PLANS, RANKS, SIZES
 from simfrontier.machine import HEALTHY, NodePlacement, Perturbation
 from simfrontier.plan import Engine
-from simfrontier.scenario.extended import ScenarioKeys, extended
 from simfrontier.scenario.tuning import TuneTable
 from simfrontier.schedule import LIBRARY, CollectiveKind
 from simfrontier.workload import Attention, Checkpointing, Norm, Optimizer, Positions, Softmax
@@ -282,7 +281,3 @@ class ScenarioFile(Strict):
     sensitivity: SensitivityTable | None = None
     slowdown: SlowdownTable | None = None
     published: PublishedTable | None = None
-
-
-SCENARIO_KEYS: Final = added("scenario_keys", ScenarioKeys)
-FileForm: Final = extended(ScenarioFile, [keys.form for keys in SCENARIO_KEYS], "FileForm", __name__)

@@ -4,30 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from simfrontier.extras import added
+from simfrontier.machine import Machine
 from simfrontier.records import dataclass
+from simfrontier.scenario.form import ScenarioFile
+from simfrontier.workload import Shape
 
-if TYPE_CHECKING:
-    from simfrontier.scenario.scenario import Scenario
+
+class GridJob(Protocol):
+    """The training job that grids are ordered for: a `Scenario`, before its plans are known."""
+
+    @property
+    def where(self) -> str:
+        """The file that errors name."""
+
+    @property
+    def file(self) -> ScenarioFile: ...
+
+    @property
+    def machine(self) -> Machine: ...
+
+    @property
+    def shape(self) -> Shape: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridOrder:
     """What a plan's `search.by` and `simfrontier tune --fidelity` name.
 
-    `keys`: the options that it gives to plans of `family`. `grids`: their values for a scenario on so many devices, the
-    best first. `listing`: prints all grids at the scenario's largest size, or the best so many, as a table or JSON;
-    whether any can run. Both raise InputError for a scenario that the model does not know, and SimfrontierError where
+    `keys`: the options that it gives to plans of `family`. `grids`: their values for a job on so many devices, the best
+    first. `listing`: prints all grids at the largest size of the job's scenario, or the best so many, as a table or
+    JSON; whether any can run. Both raise InputError for a job that the model does not know, and SimfrontierError where
     no grid is allowed.
     """
 
     name: str
     family: str
     keys: tuple[str, ...]
-    grids: Callable[[Scenario, int], Iterable[Mapping[str, int]]]
-    listing: Callable[[Scenario, int | None, bool], bool]
+    grids: Callable[[GridJob, int], Iterable[Mapping[str, int]]]
+    listing: Callable[[GridJob, int | None, bool], bool]
 
 
 @cache

@@ -18,7 +18,7 @@ from simfrontier.extras import PACKAGE, extras
 from simfrontier.io import read_toml
 from simfrontier.plan import FAMILIES
 from simfrontier.records import dataclass
-from simfrontier.scenario.form import FileForm
+from simfrontier.scenario.file_form import FileForm
 from simfrontier.scenario.plans import plan_keys
 
 _WORDS = {str: "text", int: "whole number", float: "number", bool: "true or false"}

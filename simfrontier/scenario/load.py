@@ -20,7 +20,8 @@ from simfrontier.machine import Machine, Perturbation, catalog, load_machine
 from simfrontier.not_modelled import not_modelled
 from simfrontier.scenario.beside import scenario_beside
 from simfrontier.scenario.case import precision_of
-from simfrontier.scenario.form import SCENARIO_KEYS, FileForm, ScenarioFile, SlowdownTable
+from simfrontier.scenario.file_form import SCENARIO_KEYS, FileForm
+from simfrontier.scenario.form import ScenarioFile, SlowdownTable
 from simfrontier.scenario.job_nodes import on_nodes, refuse_size
 from simfrontier.scenario.plans import choose_plans, name_plans, options_of, searched
 from simfrontier.scenario.scenario import Scenario

@@ -12,7 +12,7 @@ from .memory import (
 from .neighbour import Neighbour as Neighbour
 from .replay import replayed_s as replayed_s
 from .resample import DurationFactors as DurationFactors, resampled as resampled, resampled_s as resampled_s
-from .spans import spans_of as spans_of
+from .spans import spans_of as spans_of, trace_of as trace_of
 from .step import (
     LEVELS as LEVELS,
     SIMULATED as SIMULATED,
@@ -24,5 +24,5 @@ from .step import (
 )
 from .stopped import JobStopsError as JobStopsError
 from .timeline import RoleTimeline as RoleTimeline, Timeline as Timeline
-from .walk import CallKey as CallKey, Walk as Walk, meetings as meetings
+from .walk import CallKey as CallKey, Walk as Walk, meetings as meetings, walks_of as walks_of
 from .which_engine import simulate as simulate

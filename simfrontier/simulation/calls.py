@@ -132,7 +132,7 @@ class CallPlans:
             sizes=[sent.get(ends, 0.0) for ends in zip(form.src, form.dst, strict=True)],
             paths=[self._path(DIRECT, ranks[a], ranks[b]) for a, b in zip(form.src, form.dst, strict=True)],
             backs=[self._path(DIRECT, ranks[b], ranks[a]) for a, b in zip(form.src, form.dst, strict=True)],
-            law=library.step_law(DIRECT, "all_to_all", max(sizes), shape, math.inf, 1),
+            law=algorithm_of(DIRECT).step_law(library, "all_to_all", max(sizes), shape, math.inf, 1),
             cap_bytes_per_s=math.inf,
             most_at_once=most,
             is_host=most is not None and not library.paced,
@@ -154,10 +154,15 @@ class CallPlans:
         plans = []
         for message in messages:
             sizes = form.sizes(message.num_bytes, element_bytes(op, message))
-            law = cluster.library.step_law(
-                algorithm, op.kind, message.num_bytes, shape, self._sent_per_s(op, group, shape), len(recipe.orders)
+            law = algorithm_of(algorithm).step_law(
+                cluster.library,
+                op.kind,
+                message.num_bytes,
+                shape,
+                self._sent_per_s(op, group, shape),
+                len(recipe.orders),
             )
-            cap = cluster.library.cap_bytes_per_s(algorithm, shape)
+            cap = algorithm_of(algorithm).cap_bytes_per_s(cluster.library, shape)
             if math.isfinite(cap):  # holds for the volume; a tree's inner members send more
                 volume = float(sent_share(op, algorithm, cluster.schedule.mesh)) * message.num_bytes
                 cap *= max(1.0, float(np.bincount(form.src, sizes).max(initial=0.0)) / volume) / len(set(form.channel))
@@ -200,7 +205,7 @@ class CallPlans:
             cluster, fabric = self.cluster, self.cluster.fabric
             a, b = int(fabric.device_of[source]), int(fabric.device_of[target])
             links = route(fabric, a, b)
-            shares = cluster.library.shares_on(cluster.machine, algorithm)
+            shares = algorithm_of(algorithm).shares_on(cluster.library, cluster.machine)
             names = [fabric.class_names[fabric.link_class[link]] for link in links]
             self._paths[key] = Path(
                 servers=tuple(self.servers[link] for link in links),
@@ -214,6 +219,6 @@ class CallPlans:
         cluster, key = self.cluster, self.cluster.key_of(op)
         if key not in self._rates:
             pattern = cluster.pattern_of(op)
-            cap = cluster.library.cap_bytes_per_s(cluster.algorithms[op.number], shape)
+            cap = algorithm_of(cluster.algorithms[op.number]).cap_bytes_per_s(cluster.library, shape)
             self._rates[key] = rates_alone(cluster.fabric, pattern, cap, exact=True).tolist()
         return self._rates[key][group]

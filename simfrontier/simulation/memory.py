@@ -10,6 +10,7 @@ from simfrontier.arrays import Floats
 from simfrontier.records import dataclass
 from simfrontier.schedule import ExpandedProgram, Lifetimes, Peak, Schedule
 from simfrontier.simulation.step import SimulatedStep
+from simfrontier.simulation.walk import Walk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +49,7 @@ def memory_timeline(step: SimulatedStep, cls: int | None = None) -> MemoryTimeli
     it first to the end of the op that touches it last; persistent tensors that the rank's role touches live
     throughout."""
     chosen = step.critical if cls is None else cls
-    walk = step.walk(chosen)
+    walk = Walk(step=step, cls=chosen)
     return _timeline(step.schedule, step.view(chosen).lifetimes, walk.start_s, walk.end_s, step.step_s)
 
 

@@ -1,13 +1,36 @@
-"""The ops of a walk as spans of a trace."""
+"""The ops of a walk as spans of a trace, and a simulated step as a trace."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from simfrontier.collectives import message_bytes, sent_and_received
 from simfrontier.schedule import Compute, Exchange, Op, traffic_bytes
-from simfrontier.simulation.walk import Walk
-from simfrontier.trace import Span
+from simfrontier.simulation.step import SimulatedStep
+from simfrontier.simulation.walk import Walk, walks_of
+from simfrontier.trace import Span, Trace, rank_text
+
+
+def trace_of(
+    step: SimulatedStep,
+    digest: str,
+    title: str,
+    classes: tuple[int, ...] | None = None,
+    notes: Mapping[str, str] | None = None,
+) -> Trace:
+    """Return a step as a trace, one list of spans for each of the given rank classes (by default all); `notes` are
+    added to what is said of the simulation. Spans have the numbers of the ops of their own rank's program."""
+    walks = walks_of(step, classes)
+    members = tuple(walk.members for walk in walks)
+    return Trace(
+        digest=digest,
+        title=title,
+        ranks=tuple(rank_text(each, step.schedule.mesh.num_ranks) for each in members),
+        members=members,
+        spans=tuple(spans_of(walk) for walk in walks),
+        notes={**step.trace_notes, **(notes or {})},
+    )
 
 
 def spans_of(walk: Walk) -> tuple[Span, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal
@@ -20,11 +20,8 @@ from simfrontier.schedule import Collective, Exchange, ExpandedProgram, Op, Sche
 from simfrontier.simulation.call_factors import call_factors
 from simfrontier.simulation.nodes import NodeNumbers, number_nodes
 from simfrontier.simulation.role_view import RoleView, busy_s, is_kernel, view_of
-from simfrontier.simulation.spans import spans_of
 from simfrontier.simulation.timeline import RoleTimeline, Timeline
-from simfrontier.simulation.walk import Walk
 from simfrontier.simulation.which_engine import classes_of, simulate
-from simfrontier.trace import Trace, rank_text
 
 if TYPE_CHECKING:
     from simfrontier.simulation.neighbour import Neighbour
@@ -127,15 +124,6 @@ class SimulatedStep:
         """The times of the role that a rank class runs."""
         return self.roles[int(self.cluster.role_of[cls])]
 
-    def walk(self, cls: int, by_call: bool = False) -> Walk:
-        """The ops of a rank class in issue order, with their times."""
-        return Walk(step=self, cls=cls, by_call=by_call)
-
-    @property
-    def walks(self) -> list[Walk]:
-        """Those of all rank classes."""
-        return [self.walk(cls) for cls in range(self.cluster.folding.num_rank_classes)]
-
     @cached_property
     def nodes(self) -> NodeNumbers:
         """The nodes of all roles, in which they were simulated, as one list."""
@@ -167,22 +155,6 @@ class SimulatedStep:
         """The coarsest boundary that the op's messages cross."""
         edges = self.cluster.pattern_of(op).edges.sum(axis=0)
         return "inter_node" if edges[2] else "intra_node" if edges[1] else "package"
-
-    def trace(
-        self, digest: str, title: str, classes: tuple[int, ...] | None = None, notes: Mapping[str, str] | None = None
-    ) -> Trace:
-        """The timeline as a trace, one list of spans for each of the given classes (by default all); `notes` are added
-        to what is said of the simulation. Spans have the numbers of the ops of their own rank's program."""
-        walks = self.walks if classes is None else [self.walk(cls) for cls in classes]
-        members = tuple(walk.members for walk in walks)
-        return Trace(
-            digest=digest,
-            title=title,
-            ranks=tuple(rank_text(each, self.schedule.mesh.num_ranks) for each in members),
-            members=members,
-            spans=tuple(spans_of(walk) for walk in walks),
-            notes={**self.trace_notes, **(notes or {})},
-        )
 
     @property
     def trace_notes(self) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
@@ -138,6 +138,12 @@ class Walk:
         """The row of the class among those of all that run the role [num_classes, num_ops]."""
         own: Floats = of_role[self.step.role_timeline(self.cls).classes.index(self.cls)]
         return own
+
+
+def walks_of(step: SimulatedStep, classes: Iterable[int] | None = None) -> list[Walk]:
+    """Return the walks of some rank classes, by default of all, op by op."""
+    every = range(step.cluster.folding.num_rank_classes) if classes is None else classes
+    return [Walk(step=step, cls=cls) for cls in every]
 
 
 def meetings(walks: Sequence[Walk]) -> Iterator[tuple[Collective | Exchange, list[Place]]]:

@@ -20,6 +20,6 @@ from .schedule_cache import (
     ScheduleCache as ScheduleCache,
     schedule_of as schedule_of,
     schedule_of_case as schedule_of_case,
-    simulated as simulated,
 )
+from .step import simulated as simulated
 from .study import Study as Study, completed as completed, run_study as run_study

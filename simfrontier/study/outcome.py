@@ -34,7 +34,8 @@ from simfrontier.simulation import Fidelity, MemoryTimeline, SimulatedStep, full
 from simfrontier.stack import NONE as NO_STACK
 from simfrontier.study.advice import advice_on
 from simfrontier.study.over_steps import different, mean_row
-from simfrontier.study.schedule_cache import BuiltSchedule, ScheduleCache, simulated
+from simfrontier.study.schedule_cache import BuiltSchedule, ScheduleCache
+from simfrontier.study.step import simulated
 from simfrontier.trace import TraceFile
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The schedules of a scenario's cases: built and checked once, and simulated on its machine."""
+"""The schedules of a scenario's cases, built and checked once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from functools import cached_property
 
 from simfrontier.analysis import RequiredBytes, step_needs
 from simfrontier.errors import InputError, SimfrontierError
-from simfrontier.machine import Perturbation
 from simfrontier.plan import build, rebound, rebound_program, structure_of
 from simfrontier.scenario import Case, Scenario
 from simfrontier.schedule import (
@@ -22,7 +21,6 @@ from simfrontier.schedule import (
     expand,
     segmented_roles,
 )
-from simfrontier.simulation import Fidelity, JobStopsError, Neighbour, SimulatedStep, simulate_step
 
 
 def schedule_of(scenario: Scenario, plan: str, devices: int) -> Schedule:
@@ -103,43 +101,3 @@ class ScheduleCache:
         built = BuiltSchedule(schedule=schedule, program=program, peaks=peaks)
         self.known[structure] = built  # the size that is asked for next is most often the same
         return built
-
-
-def simulated(
-    scenario: Scenario,
-    built: BuiltSchedule,
-    fidelity: Fidelity,
-    exact: bool = False,
-    number: int = 0,
-    perturbation: Perturbation | None = None,
-) -> SimulatedStep:
-    """One step of a schedule on the scenario's machine, as it is then, or with something else wrong (`perturbation`);
-    `number`: which step of the training. Raises InputError where the machine cannot run it, and JobStopsError where it
-    needs something that is dead for good."""
-    schedule = built.schedule
-    by_ops = exact or fidelity == "chunk"
-    parts = segmented_roles(schedule, built.program, whole=False) if by_ops else built.parts
-    try:
-        return simulate_step(
-            schedule,
-            scenario.machine,
-            scenario.library,
-            fidelity,
-            scenario.file.perturbation if perturbation is None else perturbation,
-            exact,
-            scenario.file.run.placement,
-            parts,
-            number,
-            _beside(scenario, schedule.mesh.num_ranks),
-        )
-    except (InputError, JobStopsError) as error:
-        where = f"{scenario.where}: plans.{schedule.meta['plan']}: at {schedule.mesh.num_ranks} devices"
-        raise type(error)(f"{where}: {error}") from None
-
-
-def _beside(scenario: Scenario, num_devices: int) -> Neighbour | None:
-    if scenario.file.neighbour is None:
-        return None
-    from simfrontier.study.neighbour import neighbour_of  # which builds the other job's schedule by what is here
-
-    return neighbour_of(scenario, num_devices)

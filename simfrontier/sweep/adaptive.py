@@ -14,11 +14,11 @@ from simfrontier.limits import SWEEP_POINTS
 from simfrontier.records import dataclass
 from simfrontier.scenario import scenario_of
 from simfrontier.study import RATES
+from simfrontier.sweep.answers import goal_values
 from simfrontier.sweep.axes import SampledAxis
 from simfrontier.sweep.distributions import rounded
 from simfrontier.sweep.estimates import Estimates
 from simfrontier.sweep.form import Value
-from simfrontier.sweep.goal import goal_values
 from simfrontier.sweep.indices import indices_of
 from simfrontier.sweep.keys import KeyForms
 from simfrontier.sweep.runner import Progress, Report, SweepOutcome, run_sweep, workers_of

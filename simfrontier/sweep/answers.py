@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -16,9 +16,9 @@ from simfrontier.errors import InputError, shown
 from simfrontier.io import json_of, num_values, text_of, typed
 from simfrontier.limits import GOAL_FILE, GOAL_VALUES
 from simfrontier.records import dataclass
-from simfrontier.sweep.dataset import manifest_of
-from simfrontier.sweep.form import Number
-from simfrontier.sweep.goal import GOALS, goal_values, goal_words
+from simfrontier.sweep.dataset import manifest_of, parts_of
+from simfrontier.sweep.form import GoalTable, Number
+from simfrontier.sweep.goal import GOALS, goal_words
 from simfrontier.sweep.indices import Indices, indices_of
 from simfrontier.sweep.study import SweepStudy
 from simfrontier.wholefile import write_whole
@@ -57,6 +57,35 @@ class GoalAnswer:
     so_far: Cells
     indices: Indices | None = None
     why_not: str = ""
+
+
+def goal_values(folder: Path, goal: GoalTable, num_points: int) -> list[float]:
+    """The goal at each point of a data set, in order; nan where a point has none: it was refused, or does not fit."""
+    best = max if goal.best == "most" else min
+    of: dict[tuple[int, int], float] = {}
+    against: dict[tuple[int, int], float] = {}
+    for point, plan, devices, value in _rows_of(folder, goal.column):
+        if value is None or (goal.devices is not None and devices != goal.devices):
+            continue
+        key = point, devices
+        if goal.plan is None or plan == goal.plan:
+            of[key] = best(value, of.get(key, value))
+        if plan == goal.against:
+            against[key] = value
+    out = [math.nan] * num_points
+    for (point, devices), value in of.items():
+        if goal.against is not None:
+            other = against.get((point, devices))
+            value = value / other if other else math.nan
+        if not math.isnan(value):
+            out[point] = value if math.isnan(out[point]) else best(value, out[point])
+    return out
+
+
+def _rows_of(folder: Path, column: str) -> Iterator[tuple[Any, ...]]:
+    for table in parts_of(folder):
+        columns = (table.column(name).to_pylist() for name in ("point", "plan", "devices", column))
+        yield from zip(*columns, strict=True)
 
 
 def goal_answer(study: SweepStudy, folder: Path, num_points: int) -> GoalAnswer | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from simfrontier.errors import InputError
 from simfrontier.study import COLUMNS, MORE_COLUMNS
@@ -14,8 +14,7 @@ from simfrontier.sweep.study import SweepStudy
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from simfrontier.sweep.rows import Row
-
+Row: TypeAlias = dict[str, Any]  # the columns of a row of results; None where it has none
 AXIS: Final = "axis:"  # before the key of an axis, in the name of its column
 TEXTS: Final = frozenset({"scenario", "plan", "stack", "fidelity", "schedule_digest", "mesh", "note", "error"})
 WHOLE: Final = frozenset({"devices", "nodes", "micro_batch", "grad_accum", "peak_memory_bytes", "rank_classes"})

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from simfrontier.errors import InputError, nearest
 from simfrontier.study import COLUMNS, MORE_COLUMNS
 from simfrontier.sweep.form import GoalTable, StudyFile
 from simfrontier.sweep.indices import LEAST_ROUNDS
 from simfrontier.sweep.replayed_columns import REPLAYED
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 NO_NUMBERS = frozenset({"scenario", "plan", "stack", "note", "mesh", "fidelity", "schedule_digest", "fits"})
 GOALS = tuple(column for column in (*COLUMNS, *MORE_COLUMNS) if column not in NO_NUMBERS)
@@ -79,34 +73,3 @@ def goal_words(goal: GoalTable) -> str:
     """What the goal is, for people."""
     of = "" if goal.plan is None else f" of {goal.plan}" if goal.against is None else f", {goal.plan} : {goal.against}"
     return f"{goal.column}{of}{f' on {goal.devices:,}' if goal.devices else ''}"
-
-
-def goal_values(folder: Path, goal: GoalTable, num_points: int) -> list[float]:
-    """The goal at each point of a data set, in order; nan where a point has none: it was refused, or does not fit."""
-    best = max if goal.best == "most" else min
-    of: dict[tuple[int, int], float] = {}
-    against: dict[tuple[int, int], float] = {}
-    for point, plan, devices, value in _cells(folder, goal.column):
-        if value is None or (goal.devices is not None and devices != goal.devices):
-            continue
-        key = point, devices
-        if goal.plan is None or plan == goal.plan:
-            of[key] = best(value, of.get(key, value))
-        if plan == goal.against:
-            against[key] = value
-    out = [math.nan] * num_points
-    for (point, devices), value in of.items():
-        if goal.against is not None:
-            other = against.get((point, devices))
-            value = value / other if other else math.nan
-        if not math.isnan(value):
-            out[point] = value if math.isnan(out[point]) else best(value, out[point])
-    return out
-
-
-def _cells(folder: Path, column: str) -> Iterator[tuple[Any, ...]]:
-    from simfrontier.sweep.dataset import parts_of  # which reads studies, and these their goals
-
-    for table in parts_of(folder):
-        columns = (table.column(name).to_pylist() for name in ("point", "plan", "devices", column))
-        yield from zip(*columns, strict=True)

@@ -13,8 +13,9 @@ from simfrontier.arrays import Floats
 from simfrontier.errors import SimfrontierError
 from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.study import outcome_of
+from simfrontier.sweep.columns import Row
 from simfrontier.sweep.replayed_columns import KEPT, PER_STEP, REPLAY, REPLAY_ERROR, STEP
-from simfrontier.sweep.rows import PointRunner, Row
+from simfrontier.sweep.rows import PointRunner
 from simfrontier.sweep.study import Point
 from simfrontier.whatif import TABLES, Answers, WhatIfs
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 from simfrontier.errors import SimfrontierError
 from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.simulation import Fidelity
 from simfrontier.study import PlanOutcome, ScheduleCache, completed, run_case
+from simfrontier.sweep.columns import Row
 from simfrontier.sweep.keys import KeyForms
 from simfrontier.sweep.study import Point
 from simfrontier.tuning import GridSearcher
 
-Row: TypeAlias = dict[str, Any]  # the columns of a row of results; None where it has none
 MOST_KEPT = 64  # schedules that a process keeps for the points to come: those of many plans of one scenario
 
 

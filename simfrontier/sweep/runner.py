@@ -12,13 +12,13 @@ from typing import Any
 from simfrontier.errors import InputError, StoppedError
 from simfrontier.records import dataclass
 from simfrontier.simulation import Fidelity
-from simfrontier.sweep.columns import result_table
+from simfrontier.sweep.columns import Row, result_table
 from simfrontier.sweep.dataset import Counts, kept_in, refuse_folder, write_dataset
 from simfrontier.sweep.digests import Digests
 from simfrontier.sweep.journal import Journal, JournalError, journal_in, not_written, stream_of
 from simfrontier.sweep.kept import KeptRows
 from simfrontier.sweep.replayed import ReplayRunner, questions
-from simfrontier.sweep.rows import PointRunner, Row
+from simfrontier.sweep.rows import PointRunner
 from simfrontier.sweep.study import Point, SweepStudy
 from simfrontier.wholefile import ensure_writable
 from simfrontier.workers import LostError, Place, Workers

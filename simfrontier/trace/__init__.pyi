@@ -1,6 +1,11 @@
 from . import kineto as kineto
-from .added_check import AddedCheck as AddedCheck, AddedCheckReader as AddedCheckReader, TracePaths as TracePaths
 from .comparison import Comparison as Comparison, OpPair as OpPair, compare as compare
+from .crosscheck import (
+    AddedCheck as AddedCheck,
+    AddedCheckReader as AddedCheckReader,
+    CrossCheck as CrossCheck,
+    TracePaths as TracePaths,
+)
 from .delta import (
     Delta as Delta,
     PlanStepTimes as PlanStepTimes,
@@ -32,4 +37,4 @@ from .trace_file import (
     arrows_from_last as arrows_from_last,
     file_of as file_of,
 )
-from .verdict import CrossCheck as CrossCheck, Outcome as Outcome, judge as judge
+from .verdict import Outcome as Outcome, judge as judge

@@ -9,7 +9,6 @@ from statistics import median
 from typing import Final, Literal
 
 from simfrontier.records import dataclass
-from simfrontier.trace.added_check import AddedCheck
 from simfrontier.trace.comparison import Comparison
 from simfrontier.trace.delta import PlanStepTimes, large_pairs, ratios_of, step_times
 
@@ -87,23 +86,6 @@ class Verdict:
         if self.ranking == "differ" or self.is_apart:
             return "differ"
         return "agree" if self.is_near else "too noisy to judge"
-
-
-@dataclass(frozen=True, kw_only=True)
-class CrossCheck:
-    """Everything that was compared: a comparison per plan, the verdict, the plans that only one side has, and what
-    extras compared besides."""
-
-    comparisons: tuple[Comparison, ...]
-    verdict: Verdict
-    only_sim: tuple[str, ...] = ()
-    only_real: tuple[str, ...] = ()
-    added: tuple[AddedCheck, ...] = ()
-
-    @property
-    def outcome(self) -> Outcome:
-        """The verdict on operations and times, and on what extras compared, which is judged however times are."""
-        return "differ" if any(each.fault for each in self.added) else self.verdict.outcome
 
 
 def judge(comparisons: Sequence[Comparison], min_bytes: float, tolerance: float) -> Verdict:

@@ -3,7 +3,13 @@ from .evaluator import SimulatedPlan as SimulatedPlan
 from .grids import GridSearcher as GridSearcher, NothingFitsError as NothingFitsError, TriedGrid as TriedGrid
 from .journal import NAME as NAME
 from .lossy import LossyPolicy as LossyPolicy
-from .outcome import OwnPlan as OwnPlan, TunedPlan as TunedPlan, TuningOutcome as TuningOutcome
+from .outcome import (
+    COLUMNS as COLUMNS,
+    OwnPlan as OwnPlan,
+    TunedPlan as TunedPlan,
+    TuningOutcome as TuningOutcome,
+    rows as rows,
+)
 from .pins import (
     DIMENSIONS as DIMENSIONS,
     Value as Value,
@@ -11,7 +17,6 @@ from .pins import (
     pins_of as pins_of,
     written as written,
 )
-from .result_rows import COLUMNS as COLUMNS, rows as rows
 from .runner import SLACK as SLACK
 from .small_steps import SmallSchedules as SmallSchedules
 from .space import Candidate as Candidate

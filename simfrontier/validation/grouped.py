@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from simfrontier.collectives import Library, algorithm
+from simfrontier.collectives import Library, algorithm, candidate_algorithms
 from simfrontier.cost import EqualGroups, rates_alone
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine
@@ -27,7 +27,7 @@ def grouped_seconds(
     if max(map(max, groups)) >= most:
         raise InputError(f"groups: got device {max(map(max, groups))}, allowed: 0..{most - 1}, of one node")
     shape = _laid_out(machine, groups).shape
-    taken = library.taken(kind, False, LIBRARY, num_bytes, shape)
+    taken = candidate_algorithms(library, kind, False, LIBRARY, num_bytes, shape)
     if taken != (RING,):
         raise InputError(f"groups of devices: got {kind} by {', '.join(taken)}, allowed: rings")
     rate = _sent_per_s(machine, library, groups)
@@ -45,4 +45,4 @@ def _sent_per_s(machine: Machine, library: Library, groups: Devices) -> float:
     """What a rank of the first group sends; the others may be slower, or faster."""
     at = _laid_out(machine, groups)
     pattern = algorithm(RING).loads(at.fabric, at.groups, library)
-    return float(rates_alone(at.fabric, pattern, library.cap_bytes_per_s(RING, at.shape), exact=True)[0])
+    return float(rates_alone(at.fabric, pattern, algorithm(RING).cap_bytes_per_s(library, at.shape), exact=True)[0])

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from simfrontier.arrays import Floats
-from simfrontier.collectives import GroupShape, exchanged_bytes, messages_of
+from simfrontier.collectives import GroupShape, candidate_algorithms, exchanged_bytes, messages_of
 from simfrontier.cost import Cluster, call_s, compute_s, exchange_latency_s, pair_shape, pattern_key
 from simfrontier.schedule import Collective, Compute, Exchange, Op
 from simfrontier.whatif.many import Given, Many, UnknownLawError, plain
@@ -83,7 +83,7 @@ class VariedPrices:
         cluster = self.cluster
         largest = max(message.num_bytes for message in messages_of(op, cluster.schedule.tensors, cluster.schedule.mesh))
         shape = cluster.shape(op.axes)
-        options = self.numbers.library.taken(op.kind, op.is_added_later, op.via, largest, shape)
+        options = candidate_algorithms(self.numbers.library, op.kind, op.is_added_later, op.via, largest, shape)
         if len(options) == 1:
             return options[0]
         return min(options, key=lambda name: self._call_s(op, name, self._slowest(op, name)))

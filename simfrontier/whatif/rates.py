@@ -100,7 +100,7 @@ class VariedRates:
                 return np.full(self.numbers.variations.num, math.inf)
             axes = self.cluster.carried[key][0]
         shape = self.cluster.shape(axes)
-        return self.numbers.variations.values(lambda: self.numbers.library.cap_bytes_per_s(by, shape))
+        return self.numbers.variations.values(lambda: algorithm_of(by).cap_bytes_per_s(self.numbers.library, shape))
 
     def _scale(self, by: str) -> dict[str, Floats]:
         """Of each class of links, how many times as much it carries by an algorithm as in the first variation."""
@@ -115,4 +115,4 @@ class VariedRates:
 
 def _carried(library: Library, machine: Machine, by: str, name: str) -> float:
     """Bytes per second that links of a class carry by an algorithm."""
-    return library.shares_on(machine, by)[name] * machine.link_classes[name].bytes_per_s
+    return algorithm_of(by).shares_on(library, machine)[name] * machine.link_classes[name].bytes_per_s

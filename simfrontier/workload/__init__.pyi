@@ -1,14 +1,15 @@
 from .catalog import (
     MODELS as MODELS,
-    MlpShape as MlpShape,
     find_model as find_model,
     known_model as known_model,
     known_models as known_models,
 )
-from .gpt_model import Attention as Attention, gpt as gpt
-from .gpt_shape import GptShape as GptShape, Norm as Norm, Positions as Positions
+from .gpt_architecture import Norm as Norm, Positions as Positions
+from .gpt_model import gpt as gpt
+from .gpt_shape import GptShape as GptShape
 from .graph import (
     USUAL_CROSS_ENTROPY as USUAL_CROSS_ENTROPY,
+    Attention as Attention,
     Checkpointing as Checkpointing,
     CrossEntropy as CrossEntropy,
     LossMethod as LossMethod,
@@ -24,7 +25,7 @@ from .graph import (
 )
 from .graph_builder import GraphBuilder as GraphBuilder, Softmax as Softmax, here as here
 from .metric import neox_flops as neox_flops
-from .mlp_model import mlp as mlp
+from .mlp_model import MlpShape as MlpShape, mlp as mlp
 from .model import workload_of as workload_of
 from .precision import PRECISIONS as PRECISIONS, Precision as Precision, find_precision as find_precision
 from .shape import Shape as Shape

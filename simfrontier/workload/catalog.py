@@ -2,69 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
 from simfrontier.errors import InputError, meant
 from simfrontier.extras import added
-from simfrontier.records import dataclass
 from simfrontier.workload.gpt_shape import GptShape
-from simfrontier.workload.shape import OfAnyPlan, Shape
-from simfrontier.workload.sizes import refuse_sizes
-
-if TYPE_CHECKING:
-    from simfrontier.workload.gpt_model import Attention
-    from simfrontier.workload.graph import Checkpointing, Workload
-    from simfrontier.workload.graph_builder import Softmax
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MlpShape(OfAnyPlan):
-    """Shape of a multilayer perceptron: `inputs` features, residual layers with a feed-forward width of 4 × hidden,
-    `classes` to choose from."""
-
-    name: str
-    num_layers: int
-    inputs: int
-    hidden: int
-    classes: int
-    source: str
-
-    def __post_init__(self) -> None:
-        refuse_sizes(self.name, self)
-
-    @property
-    def sequence(self) -> int:
-        """A sample is one position: where tokens are counted, samples are."""
-        return 1
-
-    @property
-    def num_parameters(self) -> int:
-        """ψ = L(8h² + 5h) + ih + h + ch: matrices and biases of L layers, first matrix and bias, head."""
-        h = self.hidden
-        return self.num_layers * (8 * h * h + 5 * h) + (self.inputs + 1 + self.classes) * h
-
-    @property
-    def sample(self) -> str:
-        return f"samples of {self.inputs:,} features"
-
-    def with_settings(self, settings: Mapping[str, Any]) -> MlpShape:
-        return replace(self, **settings)
-
-    def workload(
-        self, batch: int, checkpointing: Checkpointing, precision: str, attention: Attention, softmax: Softmax
-    ) -> Workload:
-        from simfrontier.workload.mlp_model import mlp
-
-        return mlp(self, batch, checkpointing, precision, softmax)
-
-    def step_flops(self, samples: int, recomputed: bool) -> float:
-        """By its own matrix products."""
-        from simfrontier.workload.mlp_model import mlp
-
-        return float(mlp(self, samples, "full" if recomputed else "none").matmul_flops)
-
+from simfrontier.workload.mlp_model import MlpShape
+from simfrontier.workload.shape import Shape
 
 _NEOX = "EleutherAI/gpt-neox configs/20B.yml; vocabulary padded to 50432"
 _AXONN = (

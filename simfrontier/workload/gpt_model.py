@@ -12,21 +12,19 @@ twice, gate and up side by side. Left out: the rotary embedding of a quarter of 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
 
 from simfrontier.errors import InputError
 from simfrontier.opnames import Part
-from simfrontier.workload.gpt_shape import GptShape
-from simfrontier.workload.graph import Checkpointing, Phase, Use, Workload, WorkOp
+from simfrontier.workload.gpt_architecture import GptArchitecture
+from simfrontier.workload.graph import Attention, Checkpointing, Phase, Use, Workload, WorkOp
 from simfrontier.workload.graph_builder import GraphBuilder, Softmax, here
 from simfrontier.workload.precision import Precision, find_precision
 
-Attention = Literal["plain", "fused"]
 _PER_HEAD = (("b", "a"), ("s",), ("t",), ("d",))  # every position with every other, head by head
 
 
 def gpt(
-    shape: GptShape,
+    shape: GptArchitecture,
     batch: int,
     checkpointing: Checkpointing,
     sequence: int | None = None,
@@ -54,7 +52,7 @@ class _Gpt(GraphBuilder):
 
     def __init__(
         self,
-        shape: GptShape,
+        shape: GptArchitecture,
         batch: int,
         sequence: int,
         precision: Precision,

@@ -24,6 +24,9 @@ Checkpointing = Literal["full", "selective", "none"]
 """What a layer's backward computes again: all of its forward, only the core of attention with its squares of scores
 (arXiv 2205.05198), or nothing."""
 
+Attention = Literal["plain", "fused"]
+"""Attention with scores in memory, or as one op that keeps them to itself (FlashAttention, arXiv 2205.14135)."""
+
 Optimizer = Literal["adam", "lamb"]
 """What steps weights: Adam (arXiv 1412.6980), or LAMB (arXiv 1904.00962), which scales the step of every tensor to the
 tensor's own norm."""

@@ -6,11 +6,60 @@ module and its GELU are the embedding; a layer is x + 4h_to_h(gelu(h_to_4h(x)));
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
 from simfrontier.errors import InputError
-from simfrontier.workload.catalog import MlpShape
-from simfrontier.workload.graph import Checkpointing, Phase, Workload
+from simfrontier.records import dataclass
+from simfrontier.workload.graph import Attention, Checkpointing, Phase, Workload
 from simfrontier.workload.graph_builder import GraphBuilder, Softmax, here
 from simfrontier.workload.precision import Precision, find_precision
+from simfrontier.workload.shape import OfAnyPlan
+from simfrontier.workload.sizes import refuse_sizes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MlpShape(OfAnyPlan):
+    """Shape of a multilayer perceptron: `inputs` features, residual layers with a feed-forward width of 4 × hidden,
+    `classes` to choose from."""
+
+    name: str
+    num_layers: int
+    inputs: int
+    hidden: int
+    classes: int
+    source: str
+
+    def __post_init__(self) -> None:
+        refuse_sizes(self.name, self)
+
+    @property
+    def sequence(self) -> int:
+        """A sample is one position: where tokens are counted, samples are."""
+        return 1
+
+    @property
+    def num_parameters(self) -> int:
+        """ψ = L(8h² + 5h) + ih + h + ch: matrices and biases of L layers, first matrix and bias, head."""
+        h = self.hidden
+        return self.num_layers * (8 * h * h + 5 * h) + (self.inputs + 1 + self.classes) * h
+
+    @property
+    def sample(self) -> str:
+        return f"samples of {self.inputs:,} features"
+
+    def with_settings(self, settings: Mapping[str, Any]) -> MlpShape:
+        return replace(self, **settings)
+
+    def workload(
+        self, batch: int, checkpointing: Checkpointing, precision: str, attention: Attention, softmax: Softmax
+    ) -> Workload:
+        return mlp(self, batch, checkpointing, precision, softmax)
+
+    def step_flops(self, samples: int, recomputed: bool) -> float:
+        """By its own matrix products."""
+        return float(mlp(self, samples, "full" if recomputed else "none").matmul_flops)
 
 
 def mlp(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from simfrontier.errors import InputError
-from simfrontier.workload.gpt_model import Attention
-from simfrontier.workload.graph import Checkpointing, Optimizer, Workload
+from simfrontier.workload.graph import Attention, Checkpointing, Optimizer, Workload
 from simfrontier.workload.graph_builder import Softmax
 from simfrontier.workload.precision import Precision, find_precision
 from simfrontier.workload.shape import Shape

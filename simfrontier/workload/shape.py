@@ -7,8 +7,7 @@ from dataclasses import Field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from simfrontier.workload.gpt_model import Attention
-    from simfrontier.workload.graph import Checkpointing, Workload
+    from simfrontier.workload.graph import Attention, Checkpointing, Workload
     from simfrontier.workload.graph_builder import Softmax
 
 

@@ -7,7 +7,7 @@ import json
 
 import typer
 
-from simfrontier.scenario import Scenario
+from simfrontier.scenario import GridJob
 from simfrontier.units import written
 from simfrontier_extras.axonn_model.of_scenario import GridRanking, rank_grids
 from simfrontier_extras.axonn_model.ranking import Ranked
@@ -16,7 +16,7 @@ from simfrontier_extras.axonn_model.versions import VersionName
 SHOWN = 20  # as many as the authors' launcher submits
 
 
-def print_grids(scenario: Scenario, fidelity: VersionName, top: int | None, as_json: bool) -> bool:
+def print_grids(scenario: GridJob, fidelity: VersionName, top: int | None, as_json: bool) -> bool:
     """Print the ranking at the scenario's largest size, the best `top` grids (by default 20; all of them as JSON);
     returns whether any grid can run."""
     ranking = rank_grids(scenario, fidelity, max(scenario.file.run.devices))

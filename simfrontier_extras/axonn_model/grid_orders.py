@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from simfrontier.scenario import GridOrder
+from simfrontier.scenario import GridJob, GridOrder
 from simfrontier_extras.axonn_model.versions import VERSIONS, VersionName
-
-if TYPE_CHECKING:
-    from simfrontier.scenario import Scenario
 
 
 def _order(version: VersionName) -> GridOrder:
-    def grids(scenario: Scenario, devices: int) -> Iterator[dict[str, int]]:
+    def grids(scenario: GridJob, devices: int) -> Iterator[dict[str, int]]:
         from simfrontier_extras.axonn_model.of_scenario import rank_grids
 
         for one in rank_grids(scenario, version, devices).grids:
             if one.runs:
                 yield {"x": one.grid.x, "y": one.grid.y, "z": one.grid.z}
 
-    def listing(scenario: Scenario, top: int | None, as_json: bool) -> bool:
+    def listing(scenario: GridJob, top: int | None, as_json: bool) -> bool:
         from simfrontier_extras.axonn_model.command import print_grids
 
         return print_grids(scenario, version, top, as_json)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from simfrontier.errors import InputError, SimfrontierError
-from simfrontier.scenario import Scenario
+from simfrontier.scenario import GridJob
 from simfrontier.workload import GptShape
 from simfrontier_extras.axonn_model.bandwidth import Bandwidths, load_bandwidths
 from simfrontier_extras.axonn_model.ranking import Ranked, ranked
@@ -30,7 +30,7 @@ class GridRanking:
     grids: tuple[Ranked, ...]
 
 
-def rank_grids(scenario: Scenario, version: VersionName, devices: int) -> GridRanking:
+def rank_grids(scenario: GridJob, version: VersionName, devices: int) -> GridRanking:
     """The grids of a scenario's model on that many devices, by predicted communication.
 
     Raises InputError where the model is no GPT, the version has no formula for it or no table for the machine;
@@ -59,7 +59,7 @@ def rank_grids(scenario: Scenario, version: VersionName, devices: int) -> GridRa
     )
 
 
-def _table(scenario: Scenario) -> AxonnKeys:
+def _table(scenario: GridJob) -> AxonnKeys:
     """The scenario's table `tune`, which has this extra's keys."""
     table = scenario.file.tune
     assert isinstance(table, AxonnKeys)
@@ -67,7 +67,7 @@ def _table(scenario: Scenario) -> AxonnKeys:
 
 
 def _ranked(
-    scenario: Scenario, bandwidths: Bandwidths, transformer: Transformer, devices: int, batch: int
+    scenario: GridJob, bandwidths: Bandwidths, transformer: Transformer, devices: int, batch: int
 ) -> tuple[Ranked, ...]:
     table = _table(scenario)
     try:
@@ -84,7 +84,7 @@ def _ranked(
         raise InputError(f"tune.{error}") from None
 
 
-def _bandwidths(scenario: Scenario, version: VersionName) -> Bandwidths:
+def _bandwidths(scenario: GridJob, version: VersionName) -> Bandwidths:
     machine = _table(scenario).bandwidth
     try:
         return load_bandwidths(version, machine or scenario.machine.name)

@@ -55,7 +55,7 @@ def _templates(step: SimulatedStep) -> Iterator[tuple[Template, list[int]]]:
     comms = comms_of(step.schedule)
     alike: dict[tuple[int, bytes], tuple[Walk, list[int]]] = {}
     for cls in range(step.cluster.folding.num_rank_classes):
-        walk = step.walk(cls)
+        walk = Walk(step=step, cls=cls)
         seconds = np.array([walk.alone_s(place) for place in range(walk.num_ops)])
         alike.setdefault((walk.role, seconds.tobytes()), (walk, []))[1].extend(walk.members)
     for (_, seconds_bytes), (walk, ranks) in alike.items():

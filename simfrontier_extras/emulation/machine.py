@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+from annotated_types import Ge, Le
 
 from simfrontier.errors import InputError
+from simfrontier.io import Share
+from simfrontier.limits import COUNT
 from simfrontier.machine import CodecSpeeds, Device, LinkClass, Machine, Matmul, Packets, Provenance
-from simfrontier_extras.emulation.scenario_keys import Emulation
 from simfrontier_extras.emulation.wiring import FRAME_BYTES
 
 HEADER_BYTES = FRAME_BYTES + 20 + 20 + 12  # Ethernet, IPv4, TCP and its time stamps
@@ -18,6 +22,16 @@ REPLY_BYTES = HEADER_BYTES // 2
 REPLY_MESSAGE_BYTES = 48 + HEADER_BYTES
 COUNTED = "interface counters of single gloo messages (torch 2.13) through veth pairs, packets of 9000 and 1500 bytes"
 SOURCE = "scenario emulation"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Emulation:
+    """How a machine is scaled: `scale` on the rates of links and devices (latencies stay); packets of at most
+    `packet_bytes`, IP and all within it; and what a shaped link that was idle lets through at once."""
+
+    scale: Share
+    packet_bytes: Annotated[int, Ge(1280), Le(65535)] = 9000
+    burst_bytes: Annotated[int, Ge(1), Le(COUNT.most)] = 18200
 
 
 def packets_of(emulation: Emulation) -> Packets:

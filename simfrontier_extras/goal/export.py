@@ -8,7 +8,7 @@ from typing import Final
 from simfrontier.errors import InputError
 from simfrontier.limits import Limit
 from simfrontier.schedule import Compute
-from simfrontier.simulation import CallKey, SimulatedStep
+from simfrontier.simulation import CallKey, SimulatedStep, walks_of
 from simfrontier_extras.goal.calls import Calls
 from simfrontier_extras.goal.rank_text import ANY, RankText, Step
 
@@ -39,7 +39,7 @@ def write_step(plan: str, step: SimulatedStep, folder: Path) -> str:
 def step_of(step: SimulatedStep) -> Step:
     """What is written of a step: walks of ranks, tags of calls, CPUs of lanes. Raises InputError."""
     _refuse(RANKS, step.schedule.mesh.num_ranks)
-    walks, calls = step.walks, Calls(step.cluster)
+    walks, calls = walks_of(step), Calls(step.cluster)
     tags: dict[CallKey, int] = {}
     lanes: dict[str, int] = {}
     next_tag = num_transfers = 0

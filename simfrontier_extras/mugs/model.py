@@ -28,12 +28,12 @@ from simfrontier.workload import (
     here,
     without_cuts,
 )
+from simfrontier_extras.mugs.architecture import MugsArchitecture
 from simfrontier_extras.mugs.heads import GLOBAL, LOCAL, NOT_FOLLOWED, TEACHER, Heads
-from simfrontier_extras.mugs.shape import MugsShape
 
 
 def mugs(
-    shape: MugsShape,
+    shape: MugsArchitecture,
     batch: int,
     precision: str = "fp32",
     attention: Attention = "plain",
@@ -50,7 +50,7 @@ class _Mugs:
     """The model's phases, stream by stream."""
 
     def __init__(
-        self, shape: MugsShape, batch: int, precision: Precision, attention: Attention, softmax: Softmax
+        self, shape: MugsArchitecture, batch: int, precision: Precision, attention: Attention, softmax: Softmax
     ) -> None:
         self.shape, self.batch, self.precision = shape, batch, precision
         self.attention, self.softmax = attention, softmax

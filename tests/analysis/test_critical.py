@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from simfrontier.analysis.critical import WAIT, CriticalPath, critical_path
-from simfrontier.collectives import load_library
+from simfrontier.collectives import algorithm, load_library
 from simfrontier.machine import HEALTHY, Perturbation, load_machine
 from simfrontier.schedule.ir import Schedule
 from simfrontier.simulation import Fidelity, SimulatedStep, simulate_step
@@ -65,7 +65,7 @@ def test_a_step_of_two_stages_by_hand() -> None:
     edge = (512 * 256**2) ** (1 / 3)
     p = 1e-6 + 2 * 512 * 256**2 / (2e12 * edge / (edge + 100.0))
     t, a = 1e-6 + 2 * 262_144 / 100e9, 1e-6 + 3 * 262_144 / 100e9
-    e = 262_144 / (10e9 * library().shares("direct", {"xgmi": 1.0})["xgmi"])
+    e = 262_144 / (10e9 * algorithm("direct").shares_of(library(), {"xgmi": 1.0})["xgmi"])
     path = whole(run(Pipeline(stages=2, micros=1, layers=1, step=False)))
     forward, backward = ["matmul", "cast", "gelu", "add"], ["matmul", "matmul", "cast", "add"]
     assert [(link.role, link.kind) for link in path.links] == [

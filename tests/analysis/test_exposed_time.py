@@ -15,6 +15,7 @@ from simfrontier.analysis import Exposure, exposure, time_spent
 from simfrontier.analysis.attribution import compute_equal, differences, is_equal
 from simfrontier.analysis.exposed_time import IDLE, SLOWED, TimeSpent
 from simfrontier.codecs import parse_codec
+from simfrontier.collectives import algorithm
 from simfrontier.schedule import Collective, Compute, Op
 from simfrontier.simulation import LEVELS, Fidelity, SimulatedStep
 from tests.simulation.pipelines import Order, Pipeline
@@ -148,7 +149,7 @@ def test_a_step_of_two_stages_by_hand() -> None:
     edge = (512 * 256**2) ** (1 / 3)
     p = 1e-6 + 2 * 512 * 256**2 / (2e12 * edge / (edge + 100.0))
     t, a = 1e-6 + 2 * 262_144 / 100e9, 1e-6 + 3 * 262_144 / 100e9
-    e = 262_144 / (10e9 * library().shares("direct", {"xgmi": 1.0})["xgmi"])
+    e = 262_144 / (10e9 * algorithm("direct").shares_of(library(), {"xgmi": 1.0})["xgmi"])
     time = whole(run(Pipeline(stages=2, micros=1, layers=1, step=False)))
     wanted = {
         ("compute", "matmul"): 3 * p,

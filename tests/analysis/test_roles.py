@@ -15,7 +15,7 @@ from simfrontier.analysis.links import node_links
 from simfrontier.analysis.uncertainty import Spread, factors, sampled_step_s, spread_of
 from simfrontier.collectives import Residual, load_library
 from simfrontier.machine import HEALTHY, Perturbation, load_machine
-from simfrontier.simulation import SimulatedStep, simulate_step
+from simfrontier.simulation import SimulatedStep, simulate_step, trace_of
 from simfrontier.simulation.memory import memory_timeline
 from simfrontier.simulation.resample import resampled_s
 from tests.perturbed import perturbed
@@ -129,7 +129,7 @@ def test_products_that_take_twice_as_long_lengthen_the_step() -> None:
 
 def test_a_trace_has_every_roles_ranks_in_its_own_ops() -> None:
     one = run(Pipeline(stages=2, micros=3, tensor=4))
-    drawn = one.trace("digest", "title")
+    drawn = trace_of(one, "digest", "title")
     assert sum(map(len, drawn.members)) == 8
     assert len(drawn.spans) == one.cluster.folding.num_rank_classes
     spans = [span for mine in drawn.spans for span in mine if span.kind == "exchange"]

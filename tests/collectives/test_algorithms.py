@@ -9,6 +9,7 @@ import pytest
 from simfrontier.cli.algorithms import COLUMNS
 from simfrontier.collectives import algorithm, all_algorithms, load_library
 from simfrontier.collectives.algorithms import in_libraries, in_plans
+from simfrontier.collectives.chosen import allowed_algorithms
 from simfrontier.errors import InputError
 from simfrontier.schedule.algorithms import ALGORITHMS
 from simfrontier.schedule.ir import CollectiveKind
@@ -45,7 +46,7 @@ def test_libraries_list_only_what_an_algorithm_knows() -> None:
 def test_what_no_plan_goes_by_is_refused(kind: CollectiveKind, via: str, message: str) -> None:
     assert via not in in_plans() or kind not in algorithm(via).collectives
     with pytest.raises(InputError, match=message):
-        RCCL.algorithms(kind, False, via)
+        allowed_algorithms(RCCL, kind, False, via)
 
 
 def test_the_matrix_is_printed_from_the_algorithms() -> None:

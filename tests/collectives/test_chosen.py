@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.collectives import GroupShape, load_library, with_algorithms
+from simfrontier.collectives import GroupShape, candidate_algorithms, load_library, with_algorithms
+from simfrontier.collectives.chosen import allowed_algorithms
 from simfrontier.errors import InputError
 from simfrontier.scenario import Scenario, load_scenario
 from tests.invoke import TOY, refusal
@@ -33,7 +34,9 @@ def test_one_kind_of_call_is_chosen_alone() -> None:
 def test_the_library_s_rule_of_trees_holds_for_both_and_not_for_one() -> None:
     """RCCL's rule takes trees for 1 MiB on the whole machine; a ring alone leaves it no choice."""
     taken = {
-        ways: with_algorithms(RCCL, {"all_reduce": ways}).taken("all_reduce", False, "library", 2.0**20, WHOLE)
+        ways: candidate_algorithms(
+            with_algorithms(RCCL, {"all_reduce": ways}), "all_reduce", False, "library", 2.0**20, WHOLE
+        )
         for ways in (("ring", "tree"), ("ring",), ("tree",))
     }
     assert taken == {("ring", "tree"): ("tree",), ("ring",): ("ring",), ("tree",): ("tree",)}
@@ -41,17 +44,17 @@ def test_the_library_s_rule_of_trees_holds_for_both_and_not_for_one() -> None:
 
 def test_of_several_the_fastest_is_taken_among_a_library_s_levels_and_its_rings() -> None:
     library = with_algorithms(LEVELS, {"all_gather": ("ring", "two_level")})
-    assert library.taken("all_gather", False, "library", 1.0, WHOLE) == ("ring", "two_level")
+    assert candidate_algorithms(library, "all_gather", False, "library", 1.0, WHOLE) == ("ring", "two_level")
 
 
 def test_a_plan_s_own_algorithm_wins() -> None:
     library = with_algorithms(RCCL, {"all_reduce": ("ring",)})
-    assert library.algorithms("all_reduce", False, "tree") == ("tree",)
+    assert allowed_algorithms(library, "all_reduce", False, "tree") == ("tree",)
 
 
 def test_what_is_added_where_it_arrives_goes_directly_all_the_same() -> None:
     library = with_algorithms(RCCL, {"reduce_scatter": ("ring",)})
-    assert library.algorithms("reduce_scatter", True, "library") == ("direct",)
+    assert allowed_algorithms(library, "reduce_scatter", True, "library") == ("direct",)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.collectives import load_library
+from simfrontier.collectives import algorithm as algorithm_of, load_library
+from simfrontier.collectives.chosen import allowed_algorithms
 from simfrontier.collectives.library import GroupShape
 from simfrontier.collectives.volume import sent_part
 from simfrontier.errors import InputError
@@ -32,37 +33,41 @@ def group(size: int) -> GroupShape:
     ],
 )
 def test_what_a_rank_sends_is_what_was_counted(kind: CollectiveKind, num_ranks: int, counted: float) -> None:
-    (algorithm,) = GLOO.algorithms(kind, False, "library")
+    (algorithm,) = allowed_algorithms(GLOO, kind, False, "library")
     assert float(sent_part(kind, algorithm, num_ranks)) == pytest.approx(counted, rel=0.003)  # headers are 0.2 %
 
 
 def test_a_reduce_scatter_goes_around_twice() -> None:
-    assert GLOO.algorithms("reduce_scatter", False, "library") == ("ring_twice",)
+    assert allowed_algorithms(GLOO, "reduce_scatter", False, "library") == ("ring_twice",)
     assert sent_part("reduce_scatter", "ring_twice", 8) == 2 * sent_part("reduce_scatter", "ring", 8) == Fraction(7, 4)
     # coded gradients cannot be summed on the way: they are sent directly
-    assert GLOO.algorithms("reduce_scatter", True, "library") == ("direct",)
-    twice = GLOO.latency_s("ring_twice", "reduce_scatter", 1e6, group(8), 1e9)
-    assert twice == GLOO.latency_s("ring", "all_reduce", 1e6, group(8), 1e9)
+    assert allowed_algorithms(GLOO, "reduce_scatter", True, "library") == ("direct",)
+    twice = algorithm_of("ring_twice").latency_s(GLOO, "reduce_scatter", 1e6, group(8), 1e9)
+    assert twice == algorithm_of("ring").latency_s(GLOO, "all_reduce", 1e6, group(8), 1e9)
 
 
 def test_a_ring_pays_every_hop() -> None:
     # no LL, and no part of a hop hidden: 2.74 ms + 7 hops of 1.34 ms, whatever the size; twice around: + 14
     for size in (1e3, 1e9):
-        assert GLOO.latency_s("ring", "all_gather", size, group(8), 1e9) == pytest.approx(12.12e-3, rel=1e-12)
-        assert GLOO.latency_s("ring", "all_reduce", size, group(8), 1e9) == pytest.approx(21.50e-3, rel=1e-12)
+        assert algorithm_of("ring").latency_s(GLOO, "all_gather", size, group(8), 1e9) == pytest.approx(
+            12.12e-3, rel=1e-12
+        )
+        assert algorithm_of("ring").latency_s(GLOO, "all_reduce", size, group(8), 1e9) == pytest.approx(
+            21.50e-3, rel=1e-12
+        )
 
 
 def test_there_are_no_trees() -> None:
     assert GLOO.tree is None and GLOO.ring_ll is None
-    assert GLOO.algorithms("all_reduce", False, "library") == ("ring",)
+    assert allowed_algorithms(GLOO, "all_reduce", False, "library") == ("ring",)
     with pytest.raises(InputError) as caught:
-        GLOO.algorithms("all_reduce", False, "tree")
+        allowed_algorithms(GLOO, "all_reduce", False, "tree")
     assert str(caught.value) == "all_reduce by tree: library gloo has no tree, allowed: ring"
 
 
 def test_rccl_goes_by_what_it_did_before() -> None:
     rccl = load_library("rccl")
-    assert {kind: rccl.algorithms(kind, False, "library") for kind in KINDS} == {
+    assert {kind: allowed_algorithms(rccl, kind, False, "library") for kind in KINDS} == {
         "all_gather": ("ring",),
         "reduce_scatter": ("ring",),
         "all_reduce": ("ring", "tree"),
@@ -95,7 +100,9 @@ def test_a_library_without_trees_and_low_latency_says_its_algorithms(tmp_path: P
     assert (numbers["algorithms"].value, numbers["algorithms"].unit) == (4, "entries")
     # Simple only: 10 + 7 (14.5 - 0.005) us, where LL would have taken 24.18 us
     shape = GroupShape(size=8, num_nodes=2, num_packages=4)
-    assert library.latency_s("ring", "all_gather", 8e3, shape, 100e9) == pytest.approx(111.465e-6, rel=1e-12)
+    assert algorithm_of("ring").latency_s(library, "all_gather", 8e3, shape, 100e9) == pytest.approx(
+        111.465e-6, rel=1e-12
+    )
 
 
 @pytest.mark.parametrize(

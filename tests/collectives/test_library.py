@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simfrontier.collectives import Residual, libraries, load_library
+from simfrontier.collectives import Residual, algorithm as algorithm_of, libraries, load_library
 from simfrontier.collectives.algorithms.double_tree import double_tree
+from simfrontier.collectives.chosen import allowed_algorithms
 from simfrontier.collectives.library import GroupShape, Library
 from simfrontier.errors import InputError
 from simfrontier.schedule.ir import CollectiveKind
@@ -80,31 +81,41 @@ def test_edges_of_a_closed_ring() -> None:
 def test_a_simple_ring_hides_part_of_each_hop(library: Library) -> None:
     # S = 8 MB: c = 1 MB, c/B = 10 us at 100 GB/s, of which (1 - f) = 5 us hide what a hop costs:
     # 10 + 7 (14.5 - 5) = 76.5 us. LL would cost 5 + 7 (1.75 + 990) us.
-    value = library.latency_s("ring", "all_gather", 8e6, TWO_NODES, 100e9)
+    value = algorithm_of("ring").latency_s(library, "all_gather", 8e6, TWO_NODES, 100e9)
     assert value == pytest.approx(76.5 * US, rel=1e-12)
-    assert library.latency_s("ring", "reduce_scatter", 8e6, TWO_NODES, 100e9) == value
+    assert algorithm_of("ring").latency_s(library, "reduce_scatter", 8e6, TWO_NODES, 100e9) == value
 
 
 def test_an_all_reduce_goes_around_twice_and_starts_once(library: Library) -> None:
     # 10 + 2 * 66.5 = 143 us
-    assert library.latency_s("ring", "all_reduce", 8e6, TWO_NODES, 100e9) == pytest.approx(143 * US, rel=1e-12)
+    assert algorithm_of("ring").latency_s(library, "all_reduce", 8e6, TWO_NODES, 100e9) == pytest.approx(
+        143 * US, rel=1e-12
+    )
 
 
 def test_large_blocks_hide_all_hops(library: Library) -> None:
     # S = 8 GB: (1 - f) c/B = 5 ms is more than any hop: the base is left
-    assert library.latency_s("ring", "all_gather", 8e9, TWO_NODES, 100e9) == pytest.approx(10 * US, rel=1e-12)
+    assert algorithm_of("ring").latency_s(library, "all_gather", 8e9, TWO_NODES, 100e9) == pytest.approx(
+        10 * US, rel=1e-12
+    )
 
 
 def test_small_blocks_take_the_low_latency_protocol(library: Library) -> None:
     # S = 8 kB: c = 1 kB, c/B = 0.01 us, LL at a hundredth of the rate 1 us, a_LL = (6 * 1 + 2 * 4) / 8 = 1.75 us:
     # 5 + 7 (1.75 + 1 - 0.01) = 24.18 us, where Simple would take 10 + 7 (14.5 - 0.005) = 111.465 us
-    assert library.latency_s("ring", "all_gather", 8e3, TWO_NODES, 100e9) == pytest.approx(24.18 * US, rel=1e-12)
+    assert algorithm_of("ring").latency_s(library, "all_gather", 8e3, TWO_NODES, 100e9) == pytest.approx(
+        24.18 * US, rel=1e-12
+    )
     # twice around: 5 + 2 * 19.18
-    assert library.latency_s("ring", "all_reduce", 8e3, TWO_NODES, 100e9) == pytest.approx(43.36 * US, rel=1e-12)
+    assert algorithm_of("ring").latency_s(library, "all_reduce", 8e3, TWO_NODES, 100e9) == pytest.approx(
+        43.36 * US, rel=1e-12
+    )
 
 
 def test_the_protocol_changes_where_both_cost_the_same(library: Library) -> None:
-    latencies = [library.latency_s("ring", "all_gather", 8.0 * c, TWO_NODES, 100e9) for c in range(0, 40_000, 100)]
+    latencies = [
+        algorithm_of("ring").latency_s(library, "all_gather", 8.0 * c, TWO_NODES, 100e9) for c in range(0, 40_000, 100)
+    ]
     # LL costs 17.25 us + 6.93 us/kB, Simple 111.5 us - 0.035 us/kB: they meet at 94.25 / 6.965 = 13.53 kB
     turn = max(range(len(latencies)), key=latencies.__getitem__)
     assert turn * 100 == pytest.approx(13_530, abs=100)
@@ -112,7 +123,9 @@ def test_the_protocol_changes_where_both_cost_the_same(library: Library) -> None
 
 def test_latency_is_never_negative(library: Library) -> None:
     # over slow links Simple hides everything but its base of 10 us, and LL is 100 times slower still
-    assert library.latency_s("ring", "all_gather", 8e6, TWO_NODES, 1e8) == pytest.approx(10 * US, rel=1e-12)
+    assert algorithm_of("ring").latency_s(library, "all_gather", 8e6, TWO_NODES, 1e8) == pytest.approx(
+        10 * US, rel=1e-12
+    )
 
 
 @pytest.mark.parametrize(
@@ -132,7 +145,9 @@ def test_a_tree_goes_up_and_down_its_levels(
     """All 2 d hops of a message that takes no time; of a large one those that its busiest link has to wait for:
     2 d - 3, or one."""
     for size, us in ((1e-3, hops_us), (1e9, left_us)):
-        assert library.latency_s("tree", "all_reduce", size, shape, 100e9) == pytest.approx(us * US, rel=1e-6)
+        assert algorithm_of("tree").latency_s(library, "all_reduce", size, shape, 100e9) == pytest.approx(
+            us * US, rel=1e-6
+        )
 
 
 def test_a_tree_hides_half_of_its_bytes_behind_its_hops(library: Library) -> None:
@@ -140,7 +155,7 @@ def test_a_tree_hides_half_of_its_bytes_behind_its_hops(library: Library) -> Non
     are 160 us: one hop and all of them, 180 us, where 4 hops and one half would be 160 us."""
     shape = group(4, 4, 4)
     for size, us in ((4e6, 100), (16e6, 180)):
-        taken_s = library.latency_s("tree", "all_reduce", size, shape, 100e9) + size / 100e9
+        taken_s = algorithm_of("tree").latency_s(library, "all_reduce", size, shape, 100e9) + size / 100e9
         assert taken_s == pytest.approx((7 + us) * US, rel=1e-12)
 
 
@@ -159,8 +174,12 @@ def test_a_tree_between_nodes_waits_for_a_chunk(tmp_path: Path) -> None:
     chunk = '[tree]\nchunk_bytes = { value = 1e6, kind = "assumed", source = "test" }\n'
     library = load_library(str(written(tmp_path, FILE.replace("[tree]\n", chunk))))
     for size, us in ((8e6, 7 + 2 * 6 + 2 * (20 + 40) + 80 / 2 - 80), (1e6, 7 + 2 * 6 + 2 * (20 + 10) + 10 / 2 - 10)):
-        assert library.latency_s("tree", "all_reduce", size, TWO_NODES, 100e9) == pytest.approx(us * US, rel=1e-12)
-    assert library.latency_s("tree", "all_reduce", 8e6, group(4), 100e9) == pytest.approx(19 * US, rel=1e-12)
+        assert algorithm_of("tree").latency_s(library, "all_reduce", size, TWO_NODES, 100e9) == pytest.approx(
+            us * US, rel=1e-12
+        )
+    assert algorithm_of("tree").latency_s(library, "all_reduce", 8e6, group(4), 100e9) == pytest.approx(
+        19 * US, rel=1e-12
+    )
 
 
 def test_a_hop_inside_a_node_costs_a_part_of_the_message(tmp_path: Path) -> None:
@@ -171,7 +190,9 @@ def test_a_hop_inside_a_node_costs_a_part_of_the_message(tmp_path: Path) -> None
     assert with_share.tree is not None
     plain = replace(with_share, tree=replace(with_share.tree, fill_share=0.0))
     for shape, us in ((TWO_NODES, 6 * 5.12 / 4), (group(4), 0.0)):
-        filled, bare = (each.latency_s("tree", "all_reduce", 64e6, shape, 100e9) for each in (with_share, plain))
+        filled, bare = (
+            algorithm_of("tree").latency_s(each, "all_reduce", 64e6, shape, 100e9) for each in (with_share, plain)
+        )
         assert filled - bare == pytest.approx(us * US, rel=1e-9)
 
 
@@ -187,7 +208,9 @@ def test_a_hop_inside_a_node_costs_a_part_of_the_message(tmp_path: Path) -> None
     ],
 )
 def test_direct_messages_go_to_a_few_peers_at_a_time(library: Library, shape: GroupShape, us: float) -> None:
-    assert library.latency_s("direct", "all_to_all", 1e6, shape, 100e9) == pytest.approx(us * US, rel=1e-12)
+    assert algorithm_of("direct").latency_s(library, "all_to_all", 1e6, shape, 100e9) == pytest.approx(
+        us * US, rel=1e-12
+    )
 
 
 @pytest.mark.parametrize(
@@ -208,7 +231,7 @@ def test_direct_messages_go_to_a_few_peers_at_a_time(library: Library, shape: Gr
 def test_what_may_carry_a_collective(
     library: Library, kind: CollectiveKind, quantised: bool, via: str, allowed: tuple[str, ...]
 ) -> None:
-    assert library.algorithms(kind, quantised, via) == allowed
+    assert allowed_algorithms(library, kind, quantised, via) == allowed
 
 
 @pytest.mark.parametrize(
@@ -222,14 +245,14 @@ def test_what_may_carry_a_collective(
     ],
 )
 def test_caps_are_of_rings_inside_a_node(library: Library, algorithm: str, shape: GroupShape, cap: float) -> None:
-    assert library.cap_bytes_per_s(algorithm, shape) == cap
+    assert algorithm_of(algorithm).cap_bytes_per_s(library, shape) == cap
 
 
 def test_shares_are_the_librarys_or_else_the_machines(library: Library) -> None:
     plain = {"nic": 0.9, "xgmi": 0.8}
-    assert library.shares("ring", plain) == {"nic": 0.6, "xgmi": 0.8}
-    assert library.shares("direct", plain) == {"nic": 0.6, "xgmi": 0.8}
-    assert library.shares("tree", plain) == {"nic": 0.3, "xgmi": 0.4}
+    assert algorithm_of("ring").shares_of(library, plain) == {"nic": 0.6, "xgmi": 0.8}
+    assert algorithm_of("direct").shares_of(library, plain) == {"nic": 0.6, "xgmi": 0.8}
+    assert algorithm_of("tree").shares_of(library, plain) == {"nic": 0.3, "xgmi": 0.4}
 
 
 def test_every_library_of_the_catalog_loads_and_names_its_sources() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from simfrontier.collectives import load_library
+from simfrontier.collectives import algorithm, load_library
 from simfrontier.cost import EqualGroups, Prices
 from simfrontier.machine import load_machine
 from simfrontier.network import Fabric, equal_parts, paired
@@ -89,7 +89,7 @@ def test_messages_between_stages_go_by_the_nics_and_uplinks() -> None:
     """4 GPUs of each of 36 nodes to those 18 nodes further: two share a NIC, 72 the 225 GB/s of a leaf's uplinks."""
     fabric = Fabric.build(LASSEN, 36)
     pairs = np.arange(144).reshape(2, 72).T
-    pattern = paired(fabric, pairs, 1, 0, MVAPICH.shares_on(LASSEN, "direct"))
+    pattern = paired(fabric, pairs, 1, 0, algorithm("direct").shares_on(MVAPICH, LASSEN))
     _, rates = equal_parts(fabric, pattern)
     assert rates.min() == pytest.approx(0.872 * 225e9 / 72)
     mesh = Mesh((("stage", 2), ("data", 72)))

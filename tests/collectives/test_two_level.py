@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from simfrontier.collectives import GroupShape, Library, load_library
+from simfrontier.collectives import GroupShape, Library, algorithm, load_library
 from simfrontier.collectives.algorithms.levels import level_groups, level_rates, two_level_pattern, with_rates
+from simfrontier.collectives.library import LevelRates
 from simfrontier.collectives.load import CATALOG
-from simfrontier.collectives.two_level import LevelRates
 from simfrontier.cost import EqualGroups, price
 from simfrontier.errors import InputError
 from simfrontier.machine import load_machine
@@ -98,7 +98,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Library:
 def test_the_cap_is_the_volume_over_the_time_of_both_calls(two: Library) -> None:
     """3 nodes of 4 ranks send 2/12 of S at 1 GB/s and then 3/4 of S at 10 GB/s, together 11/12 of S:
     (11/12) / (2/12 + 0.075) ns per byte."""
-    cap = with_rates(two, GROUP, RATES).cap_bytes_per_s("two_level", GROUP)
+    cap = algorithm("two_level").cap_bytes_per_s(with_rates(two, GROUP, RATES), GROUP)
     assert cap == pytest.approx((11 / 12) / (2 / 12 + 0.075) * 1e9)
 
 
@@ -125,8 +125,8 @@ def test_an_all_reduce_is_a_reduce_scatter_and_an_all_gather(num_bytes: int) -> 
 
 def seconds(library: Library, kind: CollectiveKind, num_bytes: float) -> float:
     known = with_rates(library, GROUP, RATES)
-    cap = known.cap_bytes_per_s("two_level", GROUP)
-    return known.latency_s("two_level", kind, num_bytes, GROUP, cap) + 11 / 12 * num_bytes / cap
+    cap = algorithm("two_level").cap_bytes_per_s(known, GROUP)
+    return algorithm("two_level").latency_s(known, kind, num_bytes, GROUP, cap) + 11 / 12 * num_bytes / cap
 
 
 def test_two_groups_of_one_shape_go_at_the_slower_rates(two: Library) -> None:
@@ -152,7 +152,9 @@ def test_all_devices_of_a_node_share_its_nics(two: Library) -> None:
     """Between: 8 rings over 4 NICs of 25 GB/s, at 0.8 and half of that: 25 * 4 / 8 * 0.4 = 5 GB/s. With links' own
     shares inside."""
     shape = GroupShape(size=32, num_nodes=4, num_packages=16)
-    rates = level_rates(fabric(4), np.arange(32)[None, :], shape, two, lambda one: one.shares_on(FRONTIER, "ring"))
+    rates = level_rates(
+        fabric(4), np.arange(32)[None, :], shape, two, lambda one: algorithm("ring").shares_on(one, FRONTIER)
+    )
     assert rates.between == pytest.approx(5e9)
 
 
@@ -161,7 +163,7 @@ def test_every_rank_sends_the_volume_to_other_ranks(num_nodes: int) -> None:
     """Payload between endpoints: the volume of each of n ranks; (k-1)/(n-1) of it between nodes."""
     size = 8 * num_nodes
     pattern = two_level_pattern(
-        fabric(num_nodes), np.arange(size)[None, :], MPI_RCCL, lambda one: one.shares_on(FRONTIER, "ring")
+        fabric(num_nodes), np.arange(size)[None, :], MPI_RCCL, lambda one: algorithm("ring").shares_on(one, FRONTIER)
     )
     assert pattern.edges.sum() == size * pattern.divisor
     assert pattern.edges[0, 2] * (size - 1) == size * (num_nodes - 1) * pattern.divisor
@@ -169,7 +171,7 @@ def test_every_rank_sends_the_volume_to_other_ranks(num_nodes: int) -> None:
 
 def test_each_pair_of_group_and_link_stands_once() -> None:
     groups = np.arange(64).reshape(2, 32)
-    pattern = two_level_pattern(fabric(8), groups, MPI_RCCL, lambda one: one.shares_on(FRONTIER, "ring"))
+    pattern = two_level_pattern(fabric(8), groups, MPI_RCCL, lambda one: algorithm("ring").shares_on(one, FRONTIER))
     pairs = list(zip(pattern.act.tolist(), pattern.link.tolist(), strict=True))
     assert len(set(pairs)) == len(pairs)
 
@@ -295,8 +297,8 @@ def test_one_rank_on_each_node_goes_between_nodes_only(two: Library) -> None:
     """A group of 3 nodes with one rank each: 2 steps of 4 MB of 12 MB at 1 GB/s, and 112 us beside; nothing inside."""
     group = replace(GROUP, size=3, num_packages=3)
     known = with_rates(two, group, LevelRates(between=1e9, inside=np.inf))
-    cap = known.cap_bytes_per_s("two_level", group)
-    took = known.latency_s("two_level", "all_gather", 12e6, group, cap) + 2 / 3 * 12e6 / cap
+    cap = algorithm("two_level").cap_bytes_per_s(known, group)
+    took = algorithm("two_level").latency_s(known, "all_gather", 12e6, group, cap) + 2 / 3 * 12e6 / cap
     assert took == pytest.approx((8000 + 112) * US)
 
 
@@ -314,11 +316,11 @@ def test_rounds_of_halving_take_the_place_of_steps_of_rings(tmp_path: Path) -> N
     Inside: LL takes 3 (1 us + 4 MB / 1 GB/s); Simple 3 (2 us + 4 MB / 10 GB/s), which is less:    1206 us
     Beside: 100 us, and 16 MB / 1 TB/s:                                                             116 us"""
     known = with_rates(load_library(str(written(tmp_path, HALVING))), FOUR, RATES)
-    cap = known.cap_bytes_per_s("two_level", FOUR)
-    took = known.latency_s("two_level", "all_gather", 16e6, FOUR, cap) + 15 / 16 * 16e6 / cap
+    cap = algorithm("two_level").cap_bytes_per_s(known, FOUR)
+    took = algorithm("two_level").latency_s(known, "all_gather", 16e6, FOUR, cap) + 15 / 16 * 16e6 / cap
     assert took == pytest.approx((3002 + 1206 + 116) * US)
-    gathered = known.latency_s("two_level", "all_gather", 16e6, FOUR, cap)
-    scattered = known.latency_s("two_level", "reduce_scatter", 16e6, FOUR, cap)
+    gathered = algorithm("two_level").latency_s(known, "all_gather", 16e6, FOUR, cap)
+    scattered = algorithm("two_level").latency_s(known, "reduce_scatter", 16e6, FOUR, cap)
     assert scattered - gathered == pytest.approx(2 * (30 - 1) * US + (200 + 32 - 100 - 16) * US)
 
 
@@ -328,7 +330,7 @@ def test_the_rate_between_nodes_is_that_of_all_rounds_one_after_the_other() -> N
     groups = np.arange(32)[None, :]
     shape = GroupShape(size=32, num_nodes=4, num_packages=16)
     rings, halves = (
-        level_rates(fabric(4), groups, shape, library, lambda level: level.shares_on(FRONTIER, "ring"))
+        level_rates(fabric(4), groups, shape, library, lambda level: algorithm("ring").shares_on(level, FRONTIER))
         for library in (MPI_RCCL, HALVING_FRONTIER)
     )
     assert halves.between == pytest.approx(0.872 * 25e9 / 2)
@@ -341,7 +343,9 @@ def test_what_a_round_sends_from_group_to_group_holds_up_that_round_alone() -> N
     and which take the 0.23 of the traffic that goes by no third group."""
     groups = np.arange(2048)[None, :]
     shape = GroupShape(size=2048, num_nodes=256, num_packages=1024)
-    rates = level_rates(fabric(256), groups, shape, HALVING_FRONTIER, lambda level: level.shares_on(FRONTIER, "ring"))
+    rates = level_rates(
+        fabric(256), groups, shape, HALVING_FRONTIER, lambda level: algorithm("ring").shares_on(level, FRONTIER)
+    )
     near = 0.872 * 25e9 / 2
     far = 100e9 * 0.932 / 0.23 / 1024
     assert 1 / rates.between == pytest.approx((254 / 255) / near + (1 / 255) / far)
@@ -351,7 +355,9 @@ def test_halving_sends_as_much_between_nodes_as_rings_and_less_than_flat_rings_d
     groups = np.arange(64)[None, :]
     sent = {}
     for name, library in (("rings", MPI_RCCL), ("halving", HALVING_FRONTIER)):
-        pattern = two_level_pattern(fabric(8), groups, library, lambda level: level.shares_on(FRONTIER, "ring"))
+        pattern = two_level_pattern(
+            fabric(8), groups, library, lambda level: algorithm("ring").shares_on(level, FRONTIER)
+        )
         sent[name] = pattern.edges[0] / pattern.divisor
     assert sent["halving"].tolist() == sent["rings"].tolist()
 
@@ -360,8 +366,6 @@ def test_halving_sends_as_much_between_nodes_as_rings_and_less_than_flat_rings_d
 def test_two_levels_never_send_more_between_nodes_than_flat_rings(nodes: int, stride: int) -> None:
     """Of S bytes a flat ring sends k (n-1)/n S between its k nodes, each of them (n-1)/n S; two levels p k (k-1)/n S,
     k - 1 pieces of S/n for every rank: (n - p)/n for a node, equal where p = 1."""
-    from simfrontier.collectives.algorithms import algorithm
-
     ranks, machine = np.arange(8 * nodes).reshape(-1, stride).T, fabric(nodes)
     flat = algorithm("ring").loads(machine, ranks, load_library("rccl"))
     for library in (MPI_RCCL, HALVING_FRONTIER):
@@ -398,8 +402,8 @@ def test_a_flat_ring_of_the_whole_machine_waits_for_75_263_edges() -> None:
     group = GroupShape(size=75_264, num_nodes=9_408, num_packages=37_632)
     rccl = load_library("rccl")
     edge = (9_408 * 22.73 + 65_856 * 0.8) / 75_264
-    once = rccl.latency_s("ring", "all_gather", 75_264.0, group, 1e15)
+    once = algorithm("ring").latency_s(rccl, "all_gather", 75_264.0, group, 1e15)
     assert once == pytest.approx((36 + 75_263 * edge) * US, rel=1e-6)
     assert once == pytest.approx(0.2666, rel=1e-3)
-    twice = rccl.latency_s("ring", "all_reduce", 75_264.0, group, 1e15)
+    twice = algorithm("ring").latency_s(rccl, "all_reduce", 75_264.0, group, 1e15)
     assert twice == pytest.approx((36 + 2 * 75_263 * edge) * US, rel=1e-6)

@@ -93,4 +93,4 @@ def test_without_another_way_the_load_stays() -> None:
 def test_without_anything_dead_the_pattern_is_the_same() -> None:
     fabric = Fabric.build(TOY, 2, Perturbation(nics=(DegradedNic(node=0, nic=0, factor=0.5),)))
     pattern = algorithm("ring").loads(fabric, np.arange(8)[None], RCCL)
-    assert around_dead(fabric, pattern, RCCL.shares_on(TOY, "ring")) is pattern
+    assert around_dead(fabric, pattern, algorithm("ring").shares_on(RCCL, TOY)) is pattern

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from simfrontier.collectives import algorithm, load_library
-from simfrontier.collectives.algorithms.counted import loads_of_transfers
+from simfrontier.collectives.algorithms.base import loads_of_transfers
 from simfrontier.machine import load_machine
 from simfrontier.network import Fabric, Pattern
 
@@ -28,7 +28,7 @@ def by_link(fabric: Fabric, pattern: Pattern) -> np.ndarray:
 def test_counted_loads_are_those_of_the_algorithm(name: str, num_ranks: int, groups: int) -> None:
     fabric = Fabric.build(FRONTIER, -(-num_ranks // 8), num_devices=num_ranks)
     ranks = np.arange(num_ranks).reshape(-1, groups).T
-    by, shares = algorithm(name), PLAIN.shares_on(FRONTIER, name)
+    by, shares = algorithm(name), algorithm(name).shares_on(PLAIN, FRONTIER)
     counted, own = loads_of_transfers(by, fabric, ranks, shares), by.loads(fabric, ranks, PLAIN)
     np.testing.assert_allclose(by_link(fabric, counted), by_link(fabric, own), rtol=1e-12)
     np.testing.assert_allclose(counted.peak, own.peak, rtol=1e-12)

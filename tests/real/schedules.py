@@ -11,8 +11,8 @@ from simfrontier.codecs import Quantised
 from simfrontier.plan import Engine, build, make_plan
 from simfrontier.schedule import Schedule
 from simfrontier.workload import MODELS, Checkpointing, Optimizer, gpt
-from simfrontier.workload.catalog import GptShape, MlpShape
-from simfrontier.workload.mlp_model import mlp
+from simfrontier.workload.gpt_shape import GptShape
+from simfrontier.workload.mlp_model import MlpShape, mlp
 from simfrontier_real.reference import train_unsharded
 from simfrontier_real.reference_optimizer import narrow_states
 from simfrontier_real.states import Weights

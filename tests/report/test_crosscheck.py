@@ -15,7 +15,8 @@ from simfrontier.report.render import said
 from simfrontier.report.theme import marks
 from simfrontier.trace import Trace
 from simfrontier.trace.comparison import compare
-from simfrontier.trace.verdict import CrossCheck, judge
+from simfrontier.trace.crosscheck import CrossCheck
+from simfrontier.trace.verdict import judge
 from tests.facts import says
 from tests.report.test_page import Page
 from tests.trace.fakes import measured, span, trace

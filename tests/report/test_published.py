@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from simfrontier.report.figures.sensitivity import dots
-from simfrontier.report.findings.published import Published, comparable, published_of
+from simfrontier.report.findings.published import Published, published_of
 from simfrontier.report.findings.sensitivity import setting_of, variations_of
 from simfrontier.report.findings.setup import fitted_elsewhere
 from simfrontier.report.page import page
-from simfrontier.report.view import StudyView, published_tflops, rate
+from simfrontier.report.view import StudyView, comparable, published_tflops, rate
 from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.sensitivity import VariedRates
 from simfrontier.study import run_study

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from simfrontier.collectives import Library, load_library
+from simfrontier.collectives import Library, algorithm, candidate_algorithms, load_library
 from simfrontier.collectives.algorithms.levels import level_rates, with_rates
 from simfrontier.cost import EqualGroups
 from simfrontier.errors import InputError
@@ -44,12 +44,12 @@ def test_two_levels_are_as_fast_as_the_simulator_has_them(machine: Machine, name
     the same groups, gets its own."""
     groups = EqualGroups(machine, num_ranks)
     for library in (load_library(name), slower(load_library(name))):
-        shape, of_links = groups.shape, lambda one: one.shares_on(machine, "ring")
+        shape, of_links = groups.shape, lambda one: algorithm("ring").shares_on(one, machine)
         given = level_rates(groups.fabric, groups.groups, shape, library, of_links)
         known = with_rates(library, groups.shape, given)
         volume = (num_ranks - 1) / num_ranks * 2**26
-        seconds = known.latency_s("two_level", "all_gather", 2**26, groups.shape, 0.0)
-        seconds += volume / known.cap_bytes_per_s("two_level", groups.shape)
+        seconds = algorithm("two_level").latency_s(known, "all_gather", 2**26, groups.shape, 0.0)
+        seconds += volume / algorithm("two_level").cap_bytes_per_s(known, groups.shape)
         assert groups.seconds(library, "all_gather", 2**26) == pytest.approx(seconds, rel=1e-12)
 
 
@@ -139,12 +139,14 @@ def test_the_rule_of_trees_leaves_all_others_or_none(size: int, by_tree: bool) -
     library, groups = choosing(all_reduce=("halving", "tree", "ring")), EqualGroups(FRONTIER, 512)
     assert library.tuning is not None and library.tuning.takes_tree(size, groups.shape) == by_tree
     left: tuple[str, ...] = ("tree",) if by_tree else ("halving", "ring")
-    assert library.taken("all_reduce", False, "library", size, groups.shape) == left
-    assert library.taken("all_reduce", False, "ring", size, groups.shape) == ("ring",)  # the schedule says so
+    assert candidate_algorithms(library, "all_reduce", False, "library", size, groups.shape) == left
+    assert candidate_algorithms(library, "all_reduce", False, "ring", size, groups.shape) == (
+        "ring",
+    )  # the schedule says so
     free = replace(library, tuning=None)
-    assert free.taken("all_reduce", False, "library", size, groups.shape) == ("halving", "tree", "ring")
+    assert candidate_algorithms(free, "all_reduce", False, "library", size, groups.shape) == ("halving", "tree", "ring")
     only = choosing(all_reduce=("tree",))
-    assert only.taken("all_reduce", False, "library", size, groups.shape) == ("tree",)
+    assert candidate_algorithms(only, "all_reduce", False, "library", size, groups.shape) == ("tree",)
 
 
 # ── what a machine cannot hold ──

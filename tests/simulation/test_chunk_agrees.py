@@ -11,7 +11,7 @@ from _pytest.mark.structures import ParameterSet
 from numpy.typing import NDArray
 
 from simfrontier.analysis.step_bounds import bounds
-from simfrontier.collectives import load_library
+from simfrontier.collectives import algorithm, load_library
 from simfrontier.collectives.library import GroupShape
 from simfrontier.machine import load_machine
 from simfrontier.network import ResourceKind
@@ -142,7 +142,7 @@ def loads(done: SimulatedStep) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     for op in done.program.ops:
         if isinstance(op, Collective):
             pattern, volume = cluster.pattern_of(op), cluster.volume_bytes(op)
-            shares = cluster.library.shares_on(cluster.machine, cluster.algorithms[op.number])
+            shares = algorithm(cluster.algorithms[op.number]).shares_on(cluster.library, cluster.machine)
             links, weights = pattern.link[: pattern.num_wire_loads], pattern.weight[: pattern.num_wire_loads]
             names = [cluster.fabric.class_names[cluster.fabric.link_class[link]] for link in links]
             np.add.at(out, links, weights * np.array([shares[name] for name in names]) * volume)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from simfrontier.collectives import load_library
+from simfrontier.collectives import algorithm, load_library
 from simfrontier.machine import HEALTHY, Perturbation, load_machine
 from simfrontier.network import ResourceKind
 from simfrontier.schedule.ir import Exchange
@@ -35,7 +35,7 @@ def test_an_exchange_by_hand() -> None:
     """
     pipeline = Pipeline(stages=2, micros=1, data=4, message=2**25, axes=("stage", "data", "tensor"))
     hops = LIBRARY.direct
-    share = LIBRARY.shares_on(MACHINE, "direct")["nic"]
+    share = algorithm("direct").shares_on(LIBRARY, MACHINE)["nic"]
     seconds = hops.base_s + hops.hop_between_nodes_s + 2 * 2**26 / (share * 1e9)
     for fidelity in ("flow", "chunk"):
         longest = max(exchanged(run(pipeline, fidelity)))

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from simfrontier.collectives import HopTimes, Library, load_library
+from simfrontier.collectives import HopTimes, Library, algorithm, load_library
 from simfrontier.errors import InputError
 from simfrontier.machine import load_machine
 from simfrontier.schedule.ir import Exchange, Role
@@ -69,7 +69,7 @@ def test_a_step_of_two_stages_by_hand() -> None:
     two, three = 1e-6 + 2 * 262_144 / 100e9, 1e-6 + 3 * 262_144 / 100e9
     forward, backward = product + 2 * two + three, 2 * product + two + three
     one = run(Pipeline(stages=2, micros=1, layers=1, step=False))
-    share = library().shares("direct", {"xgmi": 1.0})["xgmi"]
+    share = algorithm("direct").shares_of(library(), {"xgmi": 1.0})["xgmi"]
     exchange = 262_144 / (10e9 * share)
     assert one.step_s == pytest.approx(2 * (forward + backward) + 2 * exchange, rel=1e-9)
     assert one.compute_s == pytest.approx(forward + backward, rel=1e-9)

@@ -8,7 +8,7 @@ from simfrontier.collectives import load_library, messages_of
 from simfrontier.errors import InputError
 from simfrontier.machine import HEALTHY, Perturbation, load_machine
 from simfrontier.schedule import Collective, Mesh, digest
-from simfrontier.simulation import simulate_step
+from simfrontier.simulation import simulate_step, trace_of
 from simfrontier.trace import Trace
 from simfrontier.trace.comparison import compare
 from simfrontier.workload import GptShape
@@ -21,7 +21,7 @@ TINY = GptShape(name="tiny", num_layers=1, hidden=60, heads=5, vocabulary=60, se
 def traced(exact: bool = False, perturbation: Perturbation = HEALTHY) -> Trace:
     built = schedule("zero-topo", frontier_mesh(2))
     done = step(built, exact=exact, perturbation=perturbation)
-    return done.trace(digest(built), "t", notes={"scenario": "s"})
+    return trace_of(done, digest(built), "t", notes={"scenario": "s"})
 
 
 def test_every_rank_stands_in_one_class() -> None:
@@ -51,7 +51,7 @@ def test_folded_and_exact_traces_are_the_same_rank_by_rank() -> None:
 def test_messages_are_those_of_the_call_whatever_the_algorithm() -> None:
     built = schedule("zero-topo", frontier_mesh(2))
     done = step(built, fidelity="analytic")
-    spans = done.trace(digest(built), "t").spans[0]
+    spans = trace_of(done, digest(built), "t").spans[0]
     scales = 0
     for op, each in zip(done.program.ops, spans, strict=True):
         assert each.op == spans.index(each) and each.kind == op.kind
@@ -69,7 +69,7 @@ def test_a_gather_carries_its_weight_whole_whatever_a_rank_sends() -> None:
     60 × 180, dense 60 × 60, the MLP's two 60 × 240; biases 180, 240, 60 and 60; three norms of 60 + 60."""
     options = {"prefetch_elements": 0, "persistence_elements": 0}
     built = schedule("zero3", Mesh((("node", 2), ("package", 1), ("gcd", 2))), TINY, **options)
-    spans = step(built, "toy-cluster").trace(digest(built), "t").spans[0]
+    spans = trace_of(step(built, "toy-cluster"), digest(built), "t").spans[0]
     elements = [3600, 3600, 10800, 3600, 14400, 14400, 180, 240, 60, 60, *[60] * 6]
     forward = [each.message_bytes for each in spans if each.kind == "all_gather"]
     assert sorted(forward) == sorted(2.0 * count for count in elements)

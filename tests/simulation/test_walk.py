@@ -9,7 +9,7 @@ import numpy as np
 
 from simfrontier.scenario import load_scenario
 from simfrontier.schedule import Collective, Exchange
-from simfrontier.simulation import SimulatedStep, meetings
+from simfrontier.simulation import SimulatedStep, Walk, meetings, walks_of
 from simfrontier.study import ScheduleCache, simulated
 from tests.invoke import ROOT
 
@@ -23,7 +23,7 @@ def piped() -> SimulatedStep:
 
 def test_ranks_meet_those_of_their_group_at_the_same_call_of_it() -> None:
     step, seen = piped(), Counter[tuple[str, str, int, int]]()
-    walks = step.walks
+    walks = walks_of(step)
     for op, places in meetings(walks):
         ranks = [walks[number].members[0] for number, _ in places]
         axes = op.axes if isinstance(op, Collective) else (op.axis,)
@@ -42,7 +42,7 @@ def test_ranks_meet_those_of_their_group_at_the_same_call_of_it() -> None:
 def test_nodes_and_ops_are_of_the_same_calls() -> None:
     step = piped()
     for cls in range(step.cluster.folding.num_rank_classes):
-        ops, nodes = step.walk(cls), step.walk(cls, by_call=True)
+        ops, nodes = Walk(step=step, cls=cls), Walk(step=step, cls=cls, by_call=True)
         assert nodes.num_ops < ops.num_ops == len(ops.ops) == len(ops.keys)
         counts = [1 if block is None else len(block) for block in nodes.blocks]
         first = np.cumsum([0, *counts[:-1]])

@@ -10,7 +10,7 @@ import pytest
 
 from simfrontier.errors import InputError
 from simfrontier.sweep import Progress, SweepStudy, goal_answer, run_adaptive, run_sweep
-from simfrontier.sweep.goal import goal_values
+from simfrontier.sweep.answers import goal_values
 from simfrontier.sweep.until import parse_until
 from simfrontier.workers import Local
 from tests.sweep.studies import ACCUM, HOOK, MICRO, study

@@ -23,7 +23,7 @@ from simfrontier.machine import HEALTHY, Perturbation, SlowDevice
 from simfrontier.report.figures.timeline import bars
 from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.schedule import digest
-from simfrontier.simulation import Fidelity, SimulatedStep, memory_timeline, spans_of
+from simfrontier.simulation import Fidelity, SimulatedStep, Walk, memory_timeline, spans_of, trace_of
 from simfrontier.study import ScheduleCache, run_case, run_study, simulated
 from simfrontier.trace import Arrow, TraceFile, perfetto_text, read_perfetto, write_perfetto
 from simfrontier.trace.perfetto import MICROSECOND, _nearest
@@ -119,12 +119,12 @@ def test_a_process_has_the_spans_of_its_class() -> None:
     made, one = pipe_file(), pipe_step()
     for process in some(made.processes):
         (cls,) = process.members
-        own = one.trace("d", "t", (cls,)).spans[0]
+        own = trace_of(one, "d", "t", (cls,)).spans[0]
         each = zip(
             process.spans, process.ready_s.tolist(), process.start_s.tolist(), process.end_s.tolist(), strict=True
         )
         assert tuple(replace(s, ready_s=ready, start_s=start, end_s=end) for s, ready, start, end in each) == own
-    assert made.first.spans[0] == one.trace("d", "t", (one.critical,)).spans[0]
+    assert made.first.spans[0] == trace_of(one, "d", "t", (one.critical,)).spans[0]
 
 
 def test_a_file_with_little_room_shows_the_calls_of_the_other_stages() -> None:
@@ -141,7 +141,9 @@ def test_a_file_with_little_room_shows_the_calls_of_the_other_stages() -> None:
     # 64 in fp16, of which a rank sends 2 × 1/2: 4,096 bytes
     forward = next(span for span in spans if span.call == "forward")
     inside = [
-        span for span in spans_of(one.walk(0)) if span.call == "forward" and span.micro == forward.micro and span.axes
+        span
+        for span in spans_of(Walk(step=one, cls=0))
+        if span.call == "forward" and span.micro == forward.micro and span.axes
     ]
     assert forward.num_bytes == sum(span.num_bytes for span in inside) == 4096.0
     assert made.notes["by_call"].startswith("all processes but the first") and "left_out" in made.notes
@@ -359,7 +361,7 @@ def test_the_first_exchange_of_a_pipeline_by_hand() -> None:
     over the time of the call, and receive nothing."""
     one = pipe_step()
     use = link_use(one, traffic(one))
-    first, second, *_ = (span for span in spans_of(one.walk(0)) if span.kind == "exchange")
+    first, second, *_ = (span for span in spans_of(Walk(step=one, cls=0)) if span.kind == "exchange")
     assert (first.name, second.name) == ("forward", "both")
     sent, received = use.num_bytes["nic out"], use.num_bytes["nic in"]
     before = use.times_s + use.part_s < second.start_s
@@ -431,7 +433,8 @@ def test_a_file_reads_back_as_its_spans(tmp_path: Path) -> None:
     made, one = pipe_file(), pipe_step()
     write_perfetto(made, tmp_path / "trace.json")
     write_perfetto(
-        one.trace(made.digest, "t", tuple(process.members[0] for process in made.processes)), tmp_path / "plain.json"
+        trace_of(one, made.digest, "t", tuple(process.members[0] for process in made.processes)),
+        tmp_path / "plain.json",
     )
     read, plain = read_perfetto(tmp_path / "trace.json"), read_perfetto(tmp_path / "plain.json")
     assert read == replace(plain, ranks=tuple(process.name for process in made.processes))

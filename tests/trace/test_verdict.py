@@ -10,7 +10,8 @@ from hypothesis import given, strategies as st
 
 from simfrontier.trace import AddedCheck, Trace
 from simfrontier.trace.comparison import Comparison, compare
-from simfrontier.trace.verdict import CrossCheck, Outcome, judge
+from simfrontier.trace.crosscheck import CrossCheck
+from simfrontier.trace.verdict import Outcome, judge
 from tests.trace.fakes import measured
 from tests.trace.gathers import one_rank
 

@@ -22,9 +22,8 @@ from simfrontier.tuning.evaluator import PlanOutline, SimulatedPlan
 from simfrontier.tuning.journal import NAME, Journal, journal_in
 from simfrontier.tuning.lossy import LossyPolicy
 from simfrontier.tuning.nothing_fits import refuse_empty
-from simfrontier.tuning.outcome import TunedPlan
+from simfrontier.tuning.outcome import COLUMNS, TunedPlan, rows
 from simfrontier.tuning.pins import Pins, pins_of
-from simfrontier.tuning.result_rows import COLUMNS, rows
 from simfrontier.tuning.runner import Runner
 from simfrontier.tuning.space import Candidate, Space
 from simfrontier.tuning.step_estimate import Estimate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simfrontier.collectives import load_library
+from simfrontier.collectives import algorithm, load_library
 from simfrontier.errors import InputError
 from simfrontier.machine import load_machine
 from simfrontier.measured import CallRow, load_table
@@ -71,6 +71,6 @@ def test_devices_that_a_node_does_not_have_are_refused() -> None:
 
 def test_direct_messages_and_trees_keep_the_other_shares() -> None:
     plain = {"xgmi1": 0.8, "nic": 0.9}
-    assert RCCL.shares("ring", plain) == {"xgmi1": 0.72, "nic": 0.864}
-    assert RCCL.shares("direct", plain) == {"xgmi1": 0.8, "nic": 0.864}
-    assert RCCL.shares("tree", plain) == pytest.approx({"xgmi1": 0.672 * 0.8, "nic": 0.672 * 0.864})
+    assert algorithm("ring").shares_of(RCCL, plain) == {"xgmi1": 0.72, "nic": 0.864}
+    assert algorithm("direct").shares_of(RCCL, plain) == {"xgmi1": 0.8, "nic": 0.864}
+    assert algorithm("tree").shares_of(RCCL, plain) == pytest.approx({"xgmi1": 0.672 * 0.8, "nic": 0.672 * 0.864})

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from simfrontier.collectives.ring_law import GroupShape
 from simfrontier.collectives.step_law import StepLaw
+from simfrontier.errors import InputError
+from simfrontier.limits import TRANSFERS
 from simfrontier.records import dataclass
 from simfrontier.schedule import CollectiveKind
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from simfrontier.collectives.library import Library
     from simfrontier.collectives.lowering.recipe import Recipe
     from simfrontier.collectives.lowering.transfers import Lowered
+    from simfrontier.machine import Machine
     from simfrontier.network import Fabric, Pattern, RingOrder
 
     Ranks = NDArray[np.integer]
@@ -121,9 +124,7 @@ class Algorithm(ABC):
         Here counted from its transfers over one channel, in the order of the devices: for groups that are not too large
         to be lowered. Algorithms of any size say it themselves. Raises InputError for larger groups.
         """
-        from simfrontier.collectives.algorithms.counted import loads_of_transfers  # which needs recipes
-
-        reached = library.shares_on(fabric.machine, self.name) if shares is None else shares
+        reached = self.shares_on(library, fabric.machine) if shares is None else shares
         return loads_of_transfers(self, fabric, groups, reached)
 
     def knowing(self, library: Library, fabric: Fabric, groups: Ranks, group: GroupShape) -> Library:
@@ -187,6 +188,15 @@ class Algorithm(ABC):
         """By which every share of a link is multiplied."""
         return 1.0
 
+    def shares_of(self, library: Library, point_to_point: Mapping[str, float]) -> Mapping[str, float]:
+        """The share of each link class that the library reaches by it, given what a plain copy achieves."""
+        known, ratio = self.shares(library), self.shares_ratio(library)
+        return {link: ratio * known.get(link, share) for link, share in point_to_point.items()}
+
+    def shares_on(self, library: Library, machine: Machine) -> Mapping[str, float]:
+        """The share of each of a machine's link classes that the library reaches by it."""
+        return self.shares_of(library, {link: each.share for link, each in machine.link_classes.items()})
+
     def lacks(self, library: Library, kind: CollectiveKind) -> str:
         """What the library has no numbers of, though the algorithm needs them for that kind of call; "" where nothing
         is missing."""
@@ -226,3 +236,25 @@ class Algorithm(ABC):
 @lru_cache(maxsize=256)
 def _sent(by: Algorithm, kind: CollectiveKind, num_ranks: int) -> float:
     return float(by.sent_part(kind, num_ranks))
+
+
+def loads_of_transfers(by: Algorithm, fabric: Fabric, groups: Ranks, shares: Mapping[str, float]) -> Pattern:
+    """The transfers of the first kind of call that the algorithm knows, over one channel, members in the order of their
+    devices and equally many on each node; of other kinds the loads are taken as the same. Raises InputError."""
+    import numpy as np
+
+    from simfrontier.collectives.lowering.recipe import Recipe
+    from simfrontier.network import messages_loads
+
+    order = np.argsort(fabric.device_of[groups], axis=1)
+    ranks = np.take_along_axis(groups, order, axis=1)
+    size, kind = ranks.shape[1], by.collectives[0]
+    nodes = len(np.unique(fabric.device_of[ranks[0]] // fabric.machine.devices_per_node))
+    recipe = Recipe(algorithm=by.name, orders=(tuple(range(size)),), per_node=size // nodes)
+    if fault := TRANSFERS.fault(by.num_transfers(kind, recipe)):
+        raise InputError(f"{by.name} {kind} over {size} ranks: {fault}")
+    lowered = by.lowered(kind, recipe)
+    moved = np.array([(t.src, t.dst, t.count) for t in lowered.transfers if t.src != t.dst], np.int64).reshape(-1, 3)
+    volume = by.sent_part(kind, size) * lowered.num_message_chunks  # chunks that a rank sends: one byte of volume
+    moved[:, 2] *= volume.denominator
+    return messages_loads(fabric, ranks, moved, volume.numerator, shares)

@@ -75,7 +75,7 @@ class Direct(Algorithm):
     def loads(
         self, fabric: Fabric, groups: NDArray[np.integer], library: Library, shares: Mapping[str, float] | None = None
     ) -> Pattern:
-        return direct_loads(fabric, groups, library.shares_on(fabric.machine, self.name) if shares is None else shares)
+        return direct_loads(fabric, groups, self.shares_on(library, fabric.machine) if shares is None else shares)
 
     def ring_order(self, library: Library) -> RingOrder:
         return "ranks"

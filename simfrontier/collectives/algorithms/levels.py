@@ -5,24 +5,29 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simfrontier.collectives.algorithms.direct import ALGORITHM as MESSAGES
 from simfrontier.collectives.algorithms.halving import num_rounds, round_loads
-from simfrontier.collectives.algorithms.ring import ring_loads
+from simfrontier.collectives.algorithms.ring import ALGORITHM as RINGS, ring_loads
+from simfrontier.collectives.library import LevelRates, Library, TwoLevel
 from simfrontier.collectives.ring_law import GroupShape
-from simfrontier.collectives.two_level import LevelRates, shapes_of
 from simfrontier.network import Fabric, Pattern, equal_parts, finished
-from simfrontier.schedule import RING
+from simfrontier.schedule import RING, CollectiveKind
 
-if TYPE_CHECKING:
-    from simfrontier.collectives.library import Library
-
-Shares = Callable[["Library"], Mapping[str, float]]  # of link classes, that a library's rings reach
+PAIR = GroupShape(size=2, num_nodes=2, num_packages=2)  # of ranks that exchange in a round
+Shares = Callable[[Library], Mapping[str, float]]  # of link classes, that a library's rings reach
 Ranks = NDArray[np.integer]
 Wave = tuple[float, Pattern]  # a share of what a rank sends, and what each byte of it loads
+
+
+def shapes_of(group: GroupShape) -> tuple[GroupShape, GroupShape]:
+    """Of the groups between nodes, and inside."""
+    k = group.num_nodes
+    between = GroupShape(size=k, num_nodes=k, num_packages=k)
+    return between, GroupShape(size=group.size // k, num_nodes=1, num_packages=group.num_packages // k)
 
 
 def level_groups(fabric: Fabric, groups: Ranks) -> tuple[Ranks, Ranks]:
@@ -49,11 +54,44 @@ def levels_of(library: Library) -> tuple[Library, Library]:
     return next(iter(library.two_level.calls.values())).between, library.two_level.library_inside
 
 
+def cap_of_levels(levels: TwoLevel, group: GroupShape) -> float:
+    """Bytes that a rank sends over the time of sending them: (n-1)/n over (k-1)/kp / B1 + (p-1)/p / B2."""
+    rates, (between, inside) = levels.rates[group], shapes_of(group)
+    between_s = (between.size - 1) / group.size / rates.between
+    inside_s = (inside.size - 1) / inside.size / rates.inside
+    return (group.size - 1) / group.size / (between_s + inside_s)
+
+
+def latency_of_levels(levels: TwoLevel, kind: CollectiveKind, message_bytes: float, group: GroupShape) -> float:
+    """Time of a call beyond volume / `cap_of_levels`."""
+    if kind == "all_reduce":
+        halves: tuple[CollectiveKind, ...] = ("reduce_scatter", "all_gather")
+        return sum(latency_of_levels(levels, half, message_bytes, group) for half in halves)
+    call, rates, (between, inside) = levels.calls[kind], levels.rates[group], shapes_of(group)
+    seconds = call.base_s + message_bytes / call.reorder_bytes_per_s
+    if between.size > 1:
+        part = message_bytes / inside.size
+        seconds += _between_s(levels.between_by, call.between, kind, part, between, rates.between)
+    if inside.size > 1:
+        seconds += RINGS.latency_s(levels.library_inside, kind, message_bytes, inside, rates.inside)
+    return seconds
+
+
+def _between_s(
+    by: str, library: Library, kind: CollectiveKind, num_bytes: float, group: GroupShape, bytes_per_s: float
+) -> float:
+    """Time of the call between nodes beyond its bytes over its rate."""
+    if by == RING:
+        return RINGS.latency_s(library, kind, num_bytes, group, bytes_per_s)
+    rounds = (group.size - 1).bit_length()
+    return rounds * MESSAGES.latency_s(library, "all_to_all", num_bytes, PAIR, bytes_per_s)
+
+
 def level_rates(fabric: Fabric, groups: Ranks, shape: GroupShape, library: Library, shares: Shares) -> LevelRates:
     """What a rank of the slowest of these groups, of that shape, sends per second between nodes and inside: its links'
     equal parts, at most the cap of the library inside."""
     (across, within), (between, inside) = level_groups(fabric, groups), levels_of(library)
-    cap = inside.cap_bytes_per_s(RING, shapes_of(shape)[1])
+    cap = RINGS.cap_bytes_per_s(inside, shapes_of(shape)[1])
     return LevelRates(
         between=_between_rate(fabric, across, library, shares(between)),
         inside=min(_slowest(fabric, _rings(fabric, within, inside, shares)), cap),

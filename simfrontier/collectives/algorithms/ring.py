@@ -106,7 +106,7 @@ class Ring(Algorithm):
         return ring_loads(
             fabric,
             groups,
-            library.shares_on(fabric.machine, self.name) if shares is None else shares,
+            self.shares_on(library, fabric.machine) if shares is None else shares,
             library.ring_order,
         )
 

@@ -119,7 +119,7 @@ class Tree(Algorithm):
     def loads(
         self, fabric: Fabric, groups: NDArray[np.integer], library: Library, shares: Mapping[str, float] | None = None
     ) -> Pattern:
-        return tree_loads(fabric, groups, library.shares_on(fabric.machine, self.name) if shares is None else shares)
+        return tree_loads(fabric, groups, self.shares_on(library, fabric.machine) if shares is None else shares)
 
     def cap_bytes_per_s(self, library: Library, group: GroupShape) -> float:
         """A part of what is known of rings inside a node."""

@@ -8,17 +8,20 @@ from typing import TYPE_CHECKING
 from simfrontier.collectives.algorithms.base import COPIED, Algorithm, CallsAlone
 from simfrontier.collectives.algorithms.exchange import exchange
 from simfrontier.collectives.algorithms.levels import (
+    cap_of_levels,
+    latency_of_levels,
     level_groups,
     level_rates,
     levels_of,
     two_level_pattern,
     with_rates,
 )
+from simfrontier.collectives.algorithms.ring import ALGORITHM as RINGS
+from simfrontier.collectives.library import LevelRates
 from simfrontier.collectives.lowering.recipe import Recipe
 from simfrontier.collectives.lowering.stages import in_time, mirrored
 from simfrontier.collectives.lowering.transfers import Lowered, Transfer
 from simfrontier.collectives.ring_law import GroupShape
-from simfrontier.collectives.two_level import LevelRates
 from simfrontier.records import dataclass
 from simfrontier.schedule import RING, TWO_LEVEL, CollectiveKind
 
@@ -65,7 +68,7 @@ class InTwoLevels(Algorithm):
 
     def _knowing_alone(self, library: Library, calls: CallsAlone) -> Library:
         """How fast the calls of both levels are, of rings with what is laid out once for all libraries."""
-        assert library.two_level is not None, "`Library.algorithms` names no levels in a library of one"
+        assert library.two_level is not None, "`allowed_algorithms` names no levels in a library of one"
         if library.two_level.between_by != RING:
             return self.knowing(library, calls.fabric, calls.groups, calls.shape)
         levels = zip(calls.split(self.name, level_groups), levels_of(library), strict=True)
@@ -75,12 +78,12 @@ class InTwoLevels(Algorithm):
     def latency_s(
         self, library: Library, kind: CollectiveKind, message_bytes: float, group: GroupShape, bytes_per_s: float
     ) -> float:
-        assert library.two_level is not None, "`Library.algorithms` names no levels in a library of one"
-        return library.two_level.latency_s(kind, message_bytes, group)
+        assert library.two_level is not None, "`allowed_algorithms` names no levels in a library of one"
+        return latency_of_levels(library.two_level, kind, message_bytes, group)
 
     def cap_bytes_per_s(self, library: Library, group: GroupShape) -> float:
-        assert library.two_level is not None, "`Library.algorithms` names no levels in a library of one"
-        return library.two_level.cap_bytes_per_s(group)
+        assert library.two_level is not None, "`allowed_algorithms` names no levels in a library of one"
+        return cap_of_levels(library.two_level, group)
 
     def lacks(self, library: Library, kind: CollectiveKind) -> str:
         if library.two_level is None:
@@ -103,7 +106,7 @@ ALGORITHM = InTwoLevels(
 
 
 def _of_rings(level: Library, fabric: Fabric) -> Mapping[str, float]:
-    return level.shares_on(fabric.machine, RING)
+    return RINGS.shares_on(level, fabric.machine)
 
 
 def two_level(kind: CollectiveKind, recipe: Recipe) -> Lowered:

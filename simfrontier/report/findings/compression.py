@@ -9,8 +9,7 @@ from typing import Final
 from simfrontier.analysis import SIDES, SentBytes, Side, sent_by_dimension
 from simfrontier.plan import DIMENSIONS, PLAIN, MegatronOptions
 from simfrontier.records import dataclass
-from simfrontier.report.findings.published import comparable
-from simfrontier.report.view import StudyView, rate
+from simfrontier.report.view import StudyView, comparable, rate
 from simfrontier.study import schedule_of_case
 
 _OF_CODECS: Final = ("compression", "compress_from", "compress_per_hop", "message_dtype")

@@ -6,9 +6,10 @@ import math
 
 from simfrontier.records import dataclass
 from simfrontier.report.findings.samples import Sampled, sampled_rate, sampled_ratio, work_ratio
+from simfrontier.report.findings.sensitivity import setting_of
 from simfrontier.report.phrases import NOT_RUN, TOO_BIG
-from simfrontier.report.view import StudyView, published_tflops, rate, rate_among
-from simfrontier.scenario import PublishedTable, Scenario
+from simfrontier.report.view import StudyView, comparable, published_tflops, rate, rate_among
+from simfrontier.scenario import PublishedTable
 
 Range = tuple[float, float]
 
@@ -68,12 +69,6 @@ def published_of(view: StudyView) -> Published | None:
         precision=view.scenario.precision.model,
         varied=_varied(view),
     )
-
-
-def comparable(scenario: Scenario) -> PublishedTable | None:
-    """The published figures, if they are of the machine that is simulated: no other one was set on the command line."""
-    was_set = any(setting.startswith("machine.name = ") for setting in scenario.settings)
-    return None if was_set else scenario.file.published
 
 
 def _ratios(view: StudyView, figures: PublishedTable) -> tuple[PublishedFigure, ...]:
@@ -184,6 +179,4 @@ def _varied(view: StudyView) -> tuple[str, ...]:
     """Names of the settings that are varied, without their units."""
     if view.sensitivity is None:
         return ()
-    from simfrontier.report.findings.sensitivity import setting_of
-
     return tuple(dict.fromkeys(setting_of(one)[0] for one in view.sensitivity.varied))

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from simfrontier.records import dataclass
-from simfrontier.report.findings.published import comparable
 from simfrontier.report.phrases import exactly
-from simfrontier.report.view import StudyView
+from simfrontier.report.view import StudyView, comparable
 from simfrontier.units import unit_of
 
 if TYPE_CHECKING:

@@ -4,8 +4,7 @@ import pytest
 
 from simfrontier.errors import InputError
 from simfrontier.machine import CodecSpeeds, FatTree, Packets, load_machine
-from simfrontier_extras.emulation.machine import emulated
-from simfrontier_extras.emulation.scenario_keys import Emulation
+from simfrontier_extras.emulation.machine import Emulation, emulated
 
 
 def test_rates_are_scaled_and_the_graph_stays() -> None:

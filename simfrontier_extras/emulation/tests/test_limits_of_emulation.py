@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from simfrontier.trace.comparison import Comparison, compare
-from simfrontier.trace.verdict import CrossCheck, judge
+from simfrontier.trace.crosscheck import CrossCheck
+from simfrontier.trace.verdict import judge
 from simfrontier_extras.emulation.crosscheck.check import EmulatedCheck
 from simfrontier_extras.emulation.crosscheck.limits import AgreementLimit
 from simfrontier_extras.emulation.crosscheck.links import LinkCheck, LinkPair

@@ -12,8 +12,7 @@ from simfrontier.errors import InputError
 from simfrontier.machine import Machine, Packets, load_machine
 from simfrontier.network import Fabric
 from simfrontier.network.routes import route
-from simfrontier_extras.emulation.machine import emulated
-from simfrontier_extras.emulation.scenario_keys import Emulation
+from simfrontier_extras.emulation.machine import Emulation, emulated
 from simfrontier_extras.emulation.wiring import load_wiring, save_wiring
 from simfrontier_extras.emulation.wiring_of import wiring_of
 from tests.perturbed import perturbed

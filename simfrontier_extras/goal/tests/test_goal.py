@@ -12,7 +12,7 @@ import pytest
 from simfrontier.collectives import lower
 from simfrontier.scenario import load_scenario
 from simfrontier.schedule import Compute
-from simfrontier.simulation import Fidelity, SimulatedStep
+from simfrontier.simulation import Fidelity, SimulatedStep, walks_of
 from simfrontier.simulation.calls import CallPlans
 from simfrontier.study import ScheduleCache, simulated
 from simfrontier_extras.goal import export
@@ -75,7 +75,7 @@ def test_kernels_of_a_step_whose_calls_differ_take_their_own_times(tmp_path: Pat
     step = step_of("ddp", spread, size=4, fidelity="flow")
     write_step("ddp", step, tmp_path)
     ranks = read((tmp_path / "ddp.goal").read_text())
-    for walk, nodes in zip(step.walks, ranks, strict=True):
+    for walk, nodes in zip(walks_of(step), ranks, strict=True):
         kernels = [place for place, op in enumerate(walk.ops) if isinstance(op, Compute)]
         assert [nodes[f"c{place}"].amount for place in kernels] == [round(walk.alone_s(k) * 1e9) for k in kernels]
         took = walk.end_s - walk.start_s

@@ -1,16 +1,15 @@
-"""What extras compare in a cross-check, besides its operations."""
+"""A cross-check of simulation and reality: everything that was compared, and what extras compare besides."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from simfrontier.records import dataclass
-
-if TYPE_CHECKING:
-    from simfrontier.trace.verdict import CrossCheck
+from simfrontier.trace.comparison import Comparison
+from simfrontier.trace.verdict import Outcome, Verdict
 
 
 class AddedCheck(ABC):
@@ -41,6 +40,23 @@ class AddedCheck(ABC):
     @abstractmethod
     def sections(self) -> Mapping[str, tuple[str, str]]:
         """Sections of the page by their anchors: the short title, and the HTML, empty where there is nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrossCheck:
+    """Everything that was compared: a comparison per plan, the verdict, the plans that only one side has, and what
+    extras compared besides."""
+
+    comparisons: tuple[Comparison, ...]
+    verdict: Verdict
+    only_sim: tuple[str, ...] = ()
+    only_real: tuple[str, ...] = ()
+    added: tuple[AddedCheck, ...] = ()
+
+    @property
+    def outcome(self) -> Outcome:
+        """The verdict on operations and times, and on what extras compared, which is judged however times are."""
+        return "differ" if any(each.fault for each in self.added) else self.verdict.outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
