@@ -7,8 +7,20 @@ from collections.abc import Iterable
 
 from simfrontier.errors import InputError
 from simfrontier.schedule.algorithms import LIBRARY
-from simfrontier.schedule.ir import LASTING_ROLES, Collective, Compute, Exchange, Op, Piece, Ref, Role, Schedule, Tensor
-from simfrontier.schedule.repeats import CallLoop, Item, RelativeCall, folded, num_steps, steps_of_calls
+from simfrontier.schedule.ir import (
+    LASTING_ROLES,
+    Call,
+    Collective,
+    Compute,
+    Exchange,
+    Op,
+    Piece,
+    Ref,
+    Role,
+    Schedule,
+    Tensor,
+)
+from simfrontier.schedule.loops import Item, Loop, folded
 from simfrontier.schedule.store import digest
 from simfrontier.units import written
 
@@ -111,34 +123,29 @@ class _Page:
     # ── calls ──
 
     def calls(self, role: Role) -> list[str]:
-        steps = folded(steps_of_calls(role.calls, self.number))
-        return self._items(steps, 0, 0, "  ")
+        return self._items(folded(role.calls, self.number), "  ")
 
-    def _items(self, items: tuple[Item, ...], layer: int, micro: int, indent: str) -> list[str]:
-        """Lines of some items that begin after a call of (layer, micro)."""
+    def _items(self, items: tuple[Item, ...], indent: str) -> list[str]:
         lines = []
-        at = 0
-        while at < len(items):
-            item = items[at]
-            begin = (layer + _first(item).layer, micro + _first(item).micro)
-            moved_layer, moved_micro = _direction((item,))
-            times = num_steps((item,))
-            run = _only_step(item)
-            if run is not None and at + 1 < len(items) and _same_run(run, items[at + 1]):
-                at += 1  # the first call of a run stands alone, because the step to it is another
-                more_layer, more_micro = _direction((items[at],))
-                moved_layer, moved_micro = moved_layer + more_layer, moved_micro + more_micro
-                times += num_steps((items[at],))
-            end = (layer + moved_layer, micro + moved_micro)
-            if run is not None:
-                lines.append(f"{indent}{_run(run, times, begin, end)}")
+        for item in items:
+            inside = item.body if isinstance(item, Loop) else ()
+            if isinstance(item, Call):
+                lines.append(indent + self._run(item, 1, 0, 0))
+            elif len(inside) == 1 and isinstance(inside[0], Call):
+                lines.append(indent + self._run(inside[0], item.times, item.layers, item.micros))
             else:
-                assert isinstance(item, CallLoop)
-                lines.append(f"{indent}{item.times} times over, up to micro-batch {end[1]}; the first time:")
-                lines += self._items(item.body, layer, micro, indent + "  ")
-            layer, micro = end
-            at += 1
+                lines.append(f"{indent}{item.times} times over{_each_time(item)}; the first time:")
+                lines += self._items(inside, indent + "  ")
         return lines
+
+    def _run(self, call: Call, times: int, layers: int, micros: int) -> str:
+        """A call that runs so often, each time so many layers and micro-batches further."""
+        often = f" × {times}" if times > 1 else ""
+        places = (
+            _places("layer", "layers", call.layer, call.layer + (times - 1) * layers),
+            _places("micro-batch", "micro-batches", call.micro, call.micro + (times - 1) * micros),
+        )
+        return f"{call.label}{often} ({', '.join(places)}): block {self.number[call.block]}"
 
     # ── blocks ──
 
@@ -207,38 +214,19 @@ class _Page:
         return " ".join(parts)
 
 
-def _first(item: Item) -> RelativeCall:
-    return item if isinstance(item, RelativeCall) else _first(item.body[0])
+def _each_time(loop: Loop) -> str:
+    """How much further a loop's calls are each time, in words."""
+    parts = [_counted(loop.layers, "layer", "layers")] if loop.layers else []
+    parts += [_counted(loop.micros, "micro-batch", "micro-batches")] if loop.micros else []
+    return f", each time {' and '.join(parts)}" if parts else ""
 
 
-def _only_step(item: Item) -> RelativeCall | None:
-    """The step of an item that is one, or a loop of one."""
-    if isinstance(item, RelativeCall):
-        return item
-    return _only_step(item.body[0]) if len(item.body) == 1 else None
+def _counted(count: int, one: str, several: str) -> str:
+    return f"{count:+d} {one if abs(count) == 1 else several}"
 
 
-def _same_run(step: RelativeCall, item: Item) -> bool:
-    """Whether a loop goes on with the same block of the same label."""
-    other = _only_step(item)
-    return other is not None and isinstance(item, CallLoop) and (other.label, other.block) == (step.label, step.block)
-
-
-def _direction(items: Iterable[Item]) -> tuple[int, int]:
-    """How far the items lead: layers and micro-batches."""
-    layer = micro = 0
-    for item in items:
-        inside = (item.layer, item.micro) if isinstance(item, RelativeCall) else _direction(item.body)
-        times = 1 if isinstance(item, RelativeCall) else item.times
-        layer, micro = layer + times * inside[0], micro + times * inside[1]
-    return layer, micro
-
-
-def _run(step: RelativeCall, times: int, begin: tuple[int, int], end: tuple[int, int]) -> str:
-    layers = f"layer {begin[0]}" if begin[0] == end[0] else f"layers {begin[0]}..{end[0]}"
-    batches = f"micro-batch {begin[1]}" if begin[1] == end[1] else f"micro-batches {begin[1]}..{end[1]}"
-    often = f" × {times}" if times > 1 else ""
-    return f"{step.label}{often} ({layers}, {batches}): block {step.block}"
+def _places(one: str, several: str, first: int, last: int) -> str:
+    return f"{one} {first}" if first == last else f"{several} {first}..{last}"
 
 
 def _op_text(op: Op) -> str:

@@ -30,6 +30,7 @@ from simfrontier.limits import (
 from simfrontier.opnames import NO_MODULE, OpName
 from simfrontier.schedule.algorithms import VIAS
 from simfrontier.schedule.ir import (
+    Call,
     Collective,
     Compute,
     Exchange,
@@ -43,18 +44,11 @@ from simfrontier.schedule.ir import (
     TensorRole,
 )
 from simfrontier.schedule.kinds import KINDS
+from simfrontier.schedule.loops import Item, Loop, expanded
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.op_kind import CallKind, ModelKind
 from simfrontier.schedule.placement import Placement, parse_placement
-from simfrontier.schedule.repeats import (
-    CallLoop,
-    Item,
-    RelativeCall,
-    RepeatedRefs,
-    calls_of_steps,
-    refs_of_run,
-    unfolded,
-)
+from simfrontier.schedule.repeated_refs import RepeatedRefs, refs_of_run
 from simfrontier.schedule.roles import fault_of_end, fault_of_exchange, faults_of_places
 from simfrontier.schedule.softmax import KERNELS
 
@@ -92,7 +86,7 @@ class _Usage:
 
     def role(self, node: Node, items: tuple[Item, ...]) -> None:
         """Count a role's calls, loops run. Raises InputError above the budget."""
-        calls, ops, operands = _unfolded(items, self.sizes)
+        calls, ops, operands = _sizes(items, self.sizes)
         self.calls, self.ops, self.operands = self.calls + calls, self.ops + ops, self.operands + operands
         for limit, count in (
             (self.budget.calls, self.calls),
@@ -110,13 +104,11 @@ def _num_operands(op: Op) -> int:
     return len(op.reads) + len(op.writes) + len(op.accumulates)
 
 
-def _unfolded(items: Iterable[Item], sizes: list[tuple[int, int, int]]) -> tuple[int, int, int]:
+def _sizes(items: Iterable[Item], sizes: list[tuple[int, int, int]]) -> tuple[int, int, int]:
     """(calls, ops, operands) that the items mean, without running their loops; `sizes`: the same of each block."""
     totals = [0, 0, 0]
     for item in items:
-        times, each = (
-            (1, sizes[item.block]) if isinstance(item, RelativeCall) else (item.times, _unfolded(item.body, sizes))
-        )
+        times, each = (item.times, _sizes(item.body, sizes)) if isinstance(item, Loop) else (1, sizes[item.block])
         totals = [total + times * one for total, one in zip(totals, each, strict=True)]
     return totals[0], totals[1], totals[2]
 
@@ -377,6 +369,11 @@ def _steps(node: Node) -> int:
     return node.whole(-POSITION.most, POSITION.most)
 
 
+def _place(node: Node) -> int:
+    """The number of a layer or a micro-batch."""
+    return node.whole(0, POSITION.most)
+
+
 def _ref(node: Node) -> Ref:
     if isinstance(node.value, str):
         return Ref(node.name())
@@ -386,12 +383,12 @@ def _ref(node: Node) -> Ref:
 
 def _role(node: Node, blocks: list[tuple[Op, ...]], usage: _Usage) -> Role:
     of = node.keys(("calls", "name"), ("at",))
-    items = _items(of["calls"], len(blocks), 0, usage)
+    items = _items(of["calls"], blocks, 0, usage)
     usage.role(of["calls"], items)
-    calls = calls_of_steps(unfolded(items), blocks)
+    calls = tuple(expanded(items))
     low = min((min(call.layer, call.micro) for call in calls), default=0)
     if low < 0:
-        of["calls"].fail(f"the steps lead to layer or micro-batch {low}; allowed: 0 or more")
+        of["calls"].fail(f"the loops lead to layer or micro-batch {low}; allowed: 0 or more")
     return Role(of["name"].name(), calls, _at(of["at"]) if "at" in of else None)
 
 
@@ -414,7 +411,7 @@ def _at(node: Node) -> tuple[str, int]:
     return axis.name(), coordinate.whole()
 
 
-def _items(node: Node, num_blocks: int, depth: int, usage: _Usage) -> tuple[Item, ...]:
+def _items(node: Node, blocks: list[tuple[Op, ...]], depth: int, usage: _Usage) -> tuple[Item, ...]:
     if depth > MAX_DEPTH:
         node.fail(f"loops nested more than {MAX_DEPTH} deep")
     out: list[Item] = []
@@ -422,11 +419,14 @@ def _items(node: Node, num_blocks: int, depth: int, usage: _Usage) -> tuple[Item
     usage.stored += len(listed)
     node.within(STORED_STEPS, usage.stored)
     for item in listed:
-        entries = item.items()
-        if entries and isinstance(entries[0].value, str):
-            label, block, layer, micro = item.items(4)
-            out.append(RelativeCall(label.name(), block.whole(0, num_blocks - 1), _steps(layer), _steps(micro)))
+        if isinstance(item.value, dict):
+            of = item.keys(("calls", "layers", "micros", "times"))
+            body = _items(of["calls"], blocks, depth + 1, usage)
+            if not body:
+                of["calls"].fail("a loop of no calls; allowed: one call or more")
+            out.append(Loop(of["times"].whole(1), body, _steps(of["layers"]), _steps(of["micros"])))
         else:
-            times, body = item.items(2)
-            out.append(CallLoop(times.whole(1), _items(body, num_blocks, depth + 1, usage)))
+            label, number, layer, micro = item.items(4)
+            block = number.whole(0, len(blocks) - 1)
+            out.append(Call(label.name(), _place(layer), _place(micro), blocks[block], block))
     return tuple(out)

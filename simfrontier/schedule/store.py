@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,9 @@ from simfrontier.io import text_of
 from simfrontier.limits import SCHEDULE_FILE
 from simfrontier.schedule.ir import Compute, Exchange, Op, Ref, Schedule, Tensor
 from simfrontier.schedule.kinds import is_work
+from simfrontier.schedule.loops import Item, Loop, folded
 from simfrontier.schedule.parse import FORMAT, VERSION, from_json
-from simfrontier.schedule.repeats import Item, RelativeCall, RepeatedRefs, folded, runs_of_refs, steps_of_calls
+from simfrontier.schedule.repeated_refs import RepeatedRefs, runs_of_refs
 from simfrontier.wholefile import write_whole
 
 __all__ = ["digest", "from_json", "load", "save", "to_json"]
@@ -27,7 +28,7 @@ def to_json(schedule: Schedule) -> str:
     tables = _Tables(schedule)
     roles = [
         {
-            "calls": _items(folded(steps_of_calls(role.calls, tables.block_of))),
+            "calls": _items(folded(role.calls, tables.block_of), tables.block_of),
             "name": role.name,
             **_without_defaults(at=role.at),
         }
@@ -76,9 +77,14 @@ class _Tables:
         self.blocks = list(blocks)
 
 
-def _items(items: Iterable[Item]) -> list[Any]:
-    """A step as [label, block, layer, micro-batch], a loop as [times, items]."""
-    return [list(item) if isinstance(item, RelativeCall) else [item.times, _items(item.body)] for item in items]
+def _items(items: Iterable[Item], block_of: Sequence[int]) -> list[Any]:
+    """A call as [label, block, layer, micro-batch], a loop with its calls as they are the first time."""
+    return [
+        {"times": item.times, "layers": item.layers, "micros": item.micros, "calls": _items(item.body, block_of)}
+        if isinstance(item, Loop)
+        else [item.label, block_of[item.block], item.layer, item.micro]
+        for item in items
+    ]
 
 
 def _ref(ref: Ref) -> Any:

@@ -250,10 +250,11 @@ def _items(form: dict[str, Any], at: Path, items: list[Any], numbers: random.Ran
         yield Mutation(f"call.{what}", at, changed)
     for i, item in enumerate(items):
         here = (*at, i)
-        if isinstance(item[0], int):
-            for times in (item[0] + 1, item[0] - 1):
-                yield Mutation("call.times", (*here, 0), times)
-            yield from _items(form, (*here, 1), item[1], numbers)
+        if isinstance(item, dict):
+            for key in ("times", "layers", "micros"):
+                for delta in (1, -1):
+                    yield Mutation(f"call.{key}", (*here, key), item[key] + delta)
+            yield from _items(form, (*here, "calls"), item["calls"], numbers)
             continue
         yield Mutation("call.label", (*here, 0), "other")
         yield from _choices("call.block", (*here, 1), item[1], range(len(form["blocks"])), numbers)

@@ -154,7 +154,7 @@ class Program:
         self.ops: list[dict[str, Any]] = []
         self.operands: list[tuple[list[Instance], list[Instance]]] = []  # read; written or accumulated
         self.place = (0, 0)
-        self._calls(role["calls"])
+        self._calls(role["calls"], 0, 0)
         self.lanes = list(dict.fromkeys(op["lane"] for op in self.ops))
         self.queues: list[list[int]] = [[] for _ in self.lanes]
         self.done: list[tuple[int, int]] = []  # (lane, ops of it that are done when this one is)
@@ -165,13 +165,13 @@ class Program:
         self.meets = self._meets()
         self.waits = self._waits()
 
-    def _calls(self, items: list[Any]) -> None:
+    def _calls(self, items: list[Any], layers: int, micros: int) -> None:
         for item in items:
-            if not isinstance(item[0], str):
-                for _ in range(item[0]):
-                    self._calls(item[1])
+            if isinstance(item, dict):
+                for time in range(item["times"]):
+                    self._calls(item["calls"], layers + time * item["layers"], micros + time * item["micros"])
                 continue
-            self.place = (self.place[0] + item[2], self.place[1] + item[3])
+            self.place = (layers + item[2], micros + item[3])
             for number in self.file.form["blocks"][item[1]]:
                 op = self.file.form["ops"][number]
                 self.ops.append(op)

@@ -27,7 +27,8 @@ def test_runs_and_loops_are_told_with_their_layers() -> None:
     assert " node 48 × package 4 × gcd 2 = 384 ranks\n" in text
     assert "  forward × 37 (layers 5..41, micro-batch 0): block 6\n" in text
     assert (
-        "  2 times over, up to micro-batch 2; the first time:\n    forward (layer 42, micro-batch 0): block 7\n" in text
+        "  2 times over, each time +1 micro-batch; the first time:\n    forward (layer 42, micro-batch 0): block 7\n"
+        in text
     )
     assert "    backward × 39 (layers 40..2, micro-batch 0): block 13\n" in text
     assert "  norm.layer × 44 (layers 0..43, micro-batch 0): block" in text

@@ -13,8 +13,9 @@ import pytest
 from simfrontier.errors import InputError, near, nearest
 from simfrontier.limits import COMPARED_CHARACTERS, LARGE, OPERANDS_OF_OP, RANKS, USUAL
 from simfrontier.schedule import from_json, to_json
-from simfrontier.schedule.ir import Ref, Schedule
-from simfrontier.schedule.repeats import RelativeCall, RepeatedRefs, folded, refs_of_run, runs_of_refs, unfolded
+from simfrontier.schedule.ir import Call, Ref, Schedule
+from simfrontier.schedule.loops import expanded, folded, num_calls
+from simfrontier.schedule.repeated_refs import RepeatedRefs, refs_of_run, runs_of_refs
 from tests.limited import limited, limited_refusal
 from tests.schedule.builders import mesh_of, options_of, schedule_of
 
@@ -33,8 +34,12 @@ def written(folder: Path, edit: Edit) -> Path:
     return path
 
 
+def looped(times: int, items: list[Any]) -> list[Any]:
+    return [{"times": times, "layers": 0, "micros": 0, "calls": items}]
+
+
 def one_op_calls(times: int) -> list[Any]:
-    return [[times, [["x", 0, 0, 0]]]]
+    return looped(times, [["x", 0, 0, 0]])
 
 
 def calls(form: dict[str, Any], items: list[Any]) -> None:
@@ -58,9 +63,12 @@ def many_tensors_of_roles(form: dict[str, Any]) -> None:
     ("edit", "message"),
     [
         (lambda form: calls(form, one_op_calls(999_999)), "roles[0].calls: the loops mean 999,999 calls"),
-        (lambda form: calls(form, [[10**9, one_op_calls(10**4000)]]), "roles[0].calls: the loops mean more than 1e+18"),
         (
-            lambda form: form["roles"][0].update(calls=[[8_000, form["roles"][0]["calls"]]]),
+            lambda form: calls(form, looped(10**9, one_op_calls(10**4000))),
+            "roles[0].calls: the loops mean more than 1e+18",
+        ),
+        (
+            lambda form: form["roles"][0].update(calls=looped(8_000, form["roles"][0]["calls"])),
             "roles[0].calls: the loops mean ",
         ),
         (
@@ -155,12 +163,12 @@ def test_the_nearest_name_is_looked_for_among_few_and_short_ones() -> None:
 # ── the stored form, in little time ──
 
 
-def test_steps_that_do_not_repeat_fold_to_themselves() -> None:
-    """50,000 different steps: comparing every period position by position would take an hour."""
-    steps = tuple(RelativeCall(f"x{i}", 0, 0, 0) for i in range(50_000))
-    assert folded(steps) == steps
-    loop = folded(steps[:1_000] * 300)
-    assert len(loop) == 1 and tuple(unfolded(loop)) == steps[:1_000] * 300
+def test_calls_that_do_not_repeat_fold_to_themselves() -> None:
+    """50,000 different calls: comparing every period position by position would take an hour."""
+    made = tuple(Call(f"x{i}", 0, 0, (), 0) for i in range(50_000))
+    assert folded(made, (0,)) == made
+    loop = folded(made[:1_000] * 300, (0,))
+    assert len(loop) == 1 and num_calls(loop) == 300_000 and tuple(expanded(loop)) == made[:1_000] * 300
 
 
 def test_operands_that_do_not_repeat_stay_as_they_are() -> None:

@@ -11,7 +11,8 @@ from hypothesis import given, settings, strategies as st
 
 from simfrontier.errors import InputError
 from simfrontier.schedule import Call, Ref, Role, Schedule, digest, from_json, load, save, to_json
-from simfrontier.schedule.repeats import RelativeCall, folded, refs_of_run, runs_of_refs, unfolded
+from simfrontier.schedule.loops import Loop, expanded, folded, num_calls
+from simfrontier.schedule.repeated_refs import refs_of_run, runs_of_refs
 from simfrontier.workload import Checkpointing
 from tests.schedule.builders import ENGINES, frontier_20b, mesh_of, options_of, schedule_of
 
@@ -51,6 +52,10 @@ def test_what_is_read_back_is_equal_and_shares_its_blocks(
     assert read == made
     assert num_blocks(read) == num_blocks(made)
     assert to_json(read) == text
+
+
+def loop(times: int, calls: list[Any], layers: int = 0) -> dict[str, Any]:
+    return {"times": times, "layers": layers, "micros": 0, "calls": calls}
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -225,10 +230,20 @@ def change(*path: object) -> Callable[[Any], str]:
         (change("ops", "matmul", "lane", ""), 'ops[{}].lane: got "", allowed: a text of at least one character'),
         (change("blocks", 0, 0, 10_000), "blocks[0][0]: got 10000, allowed: 0 or more, up to"),
         (change("blocks", 0, 0, "a"), 'blocks[0][0]: got "a", allowed: a whole number'),
-        (change("roles", 0, "calls", 0, ["a", 0, -1, 0]), "roles[0].calls: the steps lead to layer or micro-batch -1"),
+        (change("roles", 0, "calls", 0, ["a", 0, -1, 0]), "roles[0].calls[0][2]: got -1, allowed: 0 or more"),
+        (
+            change("roles", 0, "calls", [loop(3, [["a", 0, 1, 0]], layers=-1)]),
+            "roles[0].calls: the loops lead to layer or micro-batch -1; allowed: 0 or more",
+        ),
+        (change("roles", 0, "calls", [loop(2, [])]), "roles[0].calls[0].calls: a loop of no calls; allowed: one call"),
+        (
+            change("roles", 0, "calls", [loop(0, [["a", 0, 1, 0]])]),
+            "roles[0].calls[0].times: got 0, allowed: 1",
+        ),
+        (change("roles", 0, "calls", [{"calls": [["a", 0, 1, 0]]}]), "roles[0].calls[0].layers: missing"),
         (change("roles", 0, "calls", 0, ["a", 999, 0, 0]), "roles[0].calls[0][1]: got 999, allowed: "),
         (
-            change("roles", 0, "calls", [[10**6, [[10**6, [["a", 0, 0, 0]]]]]]),
+            change("roles", 0, "calls", [loop(10**6, [loop(10**6, [["a", 0, 0, 0]])])]),
             "roles[0].calls: the loops mean 1,000,000,000,000 calls; allowed: up to 400,000",
         ),
         (change("roles", 0, "name", None), "roles[0].name: got null, allowed: a text"),
@@ -246,11 +261,22 @@ def test_faults_are_told_with_their_place(edit: Callable[[Any], str], text: str)
 
 @settings(max_examples=200)
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 2), st.integers(0, 1)), max_size=40))
-def test_loops_mean_the_same_steps(steps: list[tuple[str, int, int]]) -> None:
-    made = [RelativeCall(label, block, layer, 0) for label, block, layer in steps]
-    items = folded(made)
-    assert list(unfolded(items)) == made
-    assert len(items) <= len(made)
+def test_loops_mean_the_same_calls(calls: list[tuple[str, int, int]]) -> None:
+    made = [Call(label, layer, layer % 2, (), block) for label, block, layer in calls]
+    items = folded(made, range(3))
+    assert list(expanded(items)) == made and [call.block for call in expanded(items)] == [call.block for call in made]
+    assert num_calls(items) == len(made) and len(items) <= len(made)
+
+
+def test_a_pass_over_layers_and_one_over_micro_batches_are_loops() -> None:
+    """Forwards up the layers, backwards down, and that for each micro-batch; the second backward is another block."""
+    made = []
+    for micro in range(4):
+        made += [Call("forward", layer, micro, (), 0) for layer in range(6)]
+        made += [Call("backward", layer, micro, (), 1 if layer else 2) for layer in reversed(range(6))]
+    up, down = Loop(6, (made[0],), 1, 0), Loop(5, (made[6],), -1, 0)
+    assert folded(made, range(3)) == (Loop(4, (up, down, made[11]), 0, 1),)
+    assert folded(made, (0, 1, 1)) == (Loop(4, (up, Loop(6, (made[6],), -1, 0)), 0, 1),)
 
 
 @settings(max_examples=200)
