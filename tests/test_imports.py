@@ -56,7 +56,7 @@ PUBLIC: dict[str, set[str]] = {
     "simulation": {"CallKey", "recipes_of"},
     "scenario": {"GridJob", "GridOrder", "ScenarioFile", "ScenarioKeys"},
     "schedule": {
-        *("BACKWARD", "product"),
+        *("BACKWARD", "Needed", "product"),
         *("KERNELS", "MemoryPasses", "ModelFacts", "ModelKind", "SweepCall", "Traffic"),
         *("every_operand", "picked_rows", "replaced_entries", "sweep"),
     },

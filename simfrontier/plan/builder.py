@@ -221,9 +221,11 @@ class ProgramBuilder:
         )
 
     def _value_moves(self, src: Ref, dst: Ref, purpose: Purpose) -> None:
-        """A value takes another placement, in one hop over all axes that cut the model; a move across samples is a
-        statistic, whatever its `purpose`."""
-        axes = tuple(axis for axis in self.mesh.live(self.mesh.names) if axis not in self.plan.axes)
+        """A value takes another placement, in one hop over all axes that cut the model, or another label of it than
+        before; a move across samples is a statistic, whatever its `purpose`."""
+        before, after = (dict(self.tensors[ref.name].placement.shards) for ref in (src, dst))
+        of_samples = {axis for axis in self.plan.axes if before.get(axis) == after.get(axis)}
+        axes = tuple(axis for axis in self.mesh.live(self.mesh.names) if axis not in of_samples)
         over_samples = self._samples_crossed(src, dst)
         if over_samples:
             self.move("statistic", src, dst, (Hop(over_samples),))

@@ -28,8 +28,8 @@ class CutLayout:
     kept: dict[str, Placement] = field(default_factory=dict)
     summed_late: dict[str, tuple[str, ...]] = field(default_factory=dict)
     # results so far, by all that they depend on
-    _splits: dict[Space, tuple[tuple[str, str], ...]] = field(default_factory=dict)
-    _needed: dict[tuple[Space, tuple[str, ...]], Placement] = field(default_factory=dict)
+    _splits: dict[tuple[str, Space], tuple[tuple[str, str], ...]] = field(default_factory=dict)
+    _needed: dict[tuple[str, Space, tuple[str, ...]], Placement] = field(default_factory=dict)
     _given: dict[tuple[Space, MatmulLabels | None, str, tuple[str, ...]], Placement] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -60,15 +60,19 @@ class CutLayout:
         return tuple(use for use in uses if self.exists(self.workload.values[use[0]]))
 
     def split(self, op: WorkOp) -> tuple[tuple[str, str], ...]:
-        """Which axis cuts which label of an op: the batch, the axes of `cuts`, or else the sequence."""
-        if op.iteration not in self._splits:
-            self._splits[op.iteration] = self._split(op)
-        return self._splits[op.iteration]
+        """Which axis cuts which label of an op: the axes of `cuts`, the batch, or else the sequence."""
+        key = op.kind, op.iteration
+        if key not in self._splits:
+            self._splits[key] = self._split(op)
+        return self._splits[key]
 
     def _split(self, op: WorkOp) -> tuple[tuple[str, str], ...]:
         labels = {label for label, _ in op.iteration}
-        out = [(axis, BATCH) for axis in self.plan.axes if BATCH in labels]
-        out += [(axis, label) for label, axes in self.plan.cuts.items() if label in labels for axis in axes]
+        cuts = dict(self.plan.cuts)
+        cuts |= {label: axes for (kind, label), axes in self.plan.cuts_of_kind.items() if kind == op.kind}
+        cut = [(axis, label) for label, axes in cuts.items() if label in labels for axis in axes]
+        elsewhere = {axis for axis, _ in cut}
+        out = [(axis, BATCH) for axis in self.plan.axes if BATCH in labels and axis not in elsewhere] + cut
         sequence = self.plan.sequence
         if sequence is not None and "s" in labels and all(axis != sequence for axis, _ in out):
             out.append((sequence, "s"))
@@ -76,7 +80,7 @@ class CutLayout:
 
     def needed(self, op: WorkOp, dims: tuple[str, ...]) -> Placement:
         """The placement that an operand with these labels must have."""
-        key = op.iteration, dims
+        key = op.kind, op.iteration, dims
         if key not in self._needed:
             self._needed[key] = Placement(placements_of(dict(self.split(op)), dims)).on(self.mesh)
         return self._needed[key]

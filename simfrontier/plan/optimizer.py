@@ -23,7 +23,7 @@ def declare_scalars(tensors: Tensors) -> None:
     divided: set[str] = set()
     for states in tensors.states.values():
         placement = states.optimizer.on(tensors.mesh)
-        divided |= placement.flat | {axis for axis, _ in placement.shards if axis not in tensors.plan.axes}
+        divided |= placement.flat | {axis for axis, _ in placement.shards}
     if tensors.plan.pipeline is not None:
         divided |= set(tensors.mesh.live((tensors.plan.pipeline.axis,)))
     for scalar in SCALARS:

@@ -74,7 +74,9 @@ class Plan:
     """One point of the partition lattice over the data axes, on shards that `cuts` makes.
 
     `axes` are the axes over which the batch is divided. `cuts`: the axes that cut a label (h, a, f, v) in every op
-    that has it: tensor parallelism. Ops that have none of the labels that a `sequence` axis cuts are cut by it along s.
+    that has it: tensor parallelism. `cuts_of_kind`: by kind of op and label, the axes that cut it in ops of that kind
+    alone, an axis of the batch among them, which then cuts no samples there. Ops that have none of the labels that a
+    `sequence` axis cuts are cut by it along s.
     Tensors of one dimension are never flat over `whole_vectors_over`. With `sums_branches`, partial values that one
     addition reads are added up before they are reduced. `pipeline` divides the layers among stages. `overlapped` names
     the moves that have lanes of their own (None: all, if the engine overlaps); `gathers_again` says whether a backward
@@ -112,6 +114,7 @@ class Plan:
     one_at_a_time: bool = False
     pipelined: bool = False
     cuts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    cuts_of_kind: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
     sequence: str | None = None
     whole_vectors_over: frozenset[str] = frozenset()
     sums_branches: bool = False
@@ -140,7 +143,8 @@ class Plan:
     def states(self, weight: Weight, raw: Placement, persistent: bool) -> WeightStates:
         """Placements for one weight; `raw` is that of its gradient as it is made (shards, and partial over the ranks
         that contribute); `persistent` weights are not spread over the ranks that have the same shard."""
-        spread = frozenset(self.axes) - (self.whole_vectors_over if len(weight.shape) == 1 else frozenset())
+        whole = self.whole_vectors_over if len(weight.shape) == 1 else frozenset()
+        spread = frozenset(self.axes) - whole - {axis for axis, _ in raw.shards}
         accumulator = self.accumulator & spread & raw.partial_axes
         pending = tuple(part for part in raw.partial if part[0] not in accumulator)
         return WeightStates(

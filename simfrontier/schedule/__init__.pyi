@@ -57,6 +57,7 @@ from .op_kind import (
     MeasuredKind as MeasuredKind,
     ModelFacts as ModelFacts,
     ModelKind as ModelKind,
+    Needed as Needed,
     WaitKind as WaitKind,
 )
 from .phases import Phase as Phase, phase_of as phase_of

@@ -45,6 +45,9 @@ def check_families(schedule: Schedule, findings: Findings) -> None:
             source = schedule.tensors.get(tensor.value)  # a form of an input may outlast the step as that does
             if source is None or source is tensor or not source.persistent:
                 faults.append(("a value that is written to end with the step", "it is persistent"))
+        whole = schedule.tensors.get(tensor.value, tensor)
+        if tensor.role not in ("encoded", whole.role):
+            faults.append((f"to be a form of a tensor with role {tensor.role}", f"{whole.name}, role {whole.role}"))
         if weight is not None and tensor.role in OF_NO_WEIGHT:
             faults.append((f"a {tensor.role} of no weight", weight))
         if (named := in_streams(tensor.streams, tensor.quantity)) != (weight or tensor.value):

@@ -261,6 +261,9 @@ class _Graph:
                 f"one of {_text(sorted(operands))}, which {source.name} reads or makes",
                 _text(op.reads),
             )
+        last = [op.reads.index(value) for value in other_ways]
+        if last and min(last) < len(op.reads) - len(last):
+            yield f"{_text(other_ways)}, gradients that come by other ways, last", _text(op.reads)
         places = [op.reads.index(value) for value in gradients]
         if places != list(range(places[0], places[0] + len(places))):
             yield f"{_text(gradients)} side by side", _text(op.reads)

@@ -99,8 +99,10 @@ class MoveRules(Operands):
                 wanted = replace(before, flat=before.flat - axes, shards=left)
             case "all_to_all":
                 allowed = "sharded", sharded
-                to = dict(after.shards)
-                wanted = replace(before, shards=tuple((a, to.get(a, d) if a in axes else d) for a, d in before.shards))
+                to = dict(before.shards) | {axis: dim for axis, dim in after.shards if axis in axes}
+                moved = tuple((axis, to[axis]) for axis, dim in before.shards if to[axis] != dim)
+                # the ranks of a group share what the other axes leave: their cut is the innermost of its dimension
+                wanted = replace(before, shards=tuple(s for s in before.shards if to[s[0]] == s[1]) + moved)
                 if wanted == before:
                     report("placements", f"{dst} sharded over other dimensions than {src}", f"[{after}]")
             case "reduce_scatter" | "all_reduce":

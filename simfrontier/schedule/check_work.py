@@ -74,6 +74,7 @@ def faults_of_work(op: Compute, tensors: Mapping[str, Tensor], stated: Stated = 
     yield from _order(op, kind, read, made)
     yield from _sizes(op, kind, read, made, stated)
     yield from _product(op, kind, read, made, stated)
+    yield from _rows(op, kind, read)
 
 
 def _space(op: Compute) -> Iterator[Fault]:
@@ -205,6 +206,17 @@ def _product(
     summed = [label for label in k if label in product.dims]
     if summed:
         yield f"{summed[0]}, which the product sums over, to be no label of {product.name}", ", ".join(product.dims)
+
+
+def _rows(op: Compute, kind: ModelKind, read: list[Tensor]) -> Iterator[Fault]:
+    """What needs whole rows has them, or reads sums over all ranks of what it has a part of."""
+    if not kind.has_whole_rows:
+        return
+    row = {*op.matmul[2], *op.matmul[3]} if op.matmul is not None else {*read[0].dims[-1:]}
+    has_sums = op.matmul is None and any(each.role == "activation" and not row & {*each.dims} for each in read)
+    cut = next(((axis, label) for axis, label in op.split if label in row), None)
+    if cut is not None and not has_sums:
+        yield f"whole rows of a {op.kind} along {cut[1]}, or sums over them", f"{cut[0]} cuts {cut[1]}"
 
 
 def _values(written: list[Tensor]) -> int:

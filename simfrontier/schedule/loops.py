@@ -50,10 +50,11 @@ def folded(calls: Iterable[Call], blocks: Sequence[int]) -> tuple[Item, ...]:
     places = _places(items)
     period = 1
     while 2 * period <= len(items):
-        if runs := _runs(places, period):
+        runs = _runs(places, period)
+        if runs:
             items = folder.looped(items, period, runs)
             places = _places(items)
-        period += 1
+        period = 1 if runs else period + 1  # loops that follow each other may be alike
     return tuple([item.item for item in items])
 
 

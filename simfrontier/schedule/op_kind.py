@@ -45,7 +45,9 @@ class ModelKind(OpKind):
     `parts`: what its ops in the backward make, and of which factor of a product (by its place) it is the gradient;
     None: of all that the forward reads. `sums`: an op of it forms the sums that the op of its module needs.
     `products`: of a matrix product, by the number of values written how many products it is (other numbers: one).
-    `reduction`: how results combine over an axis that cuts a label which they lack.
+    `reduction`: how results combine over an axis that cuts a label which they lack. `has_whole_rows`: each result
+    depends on a whole row, the last label of its first operand (of a product, on all of n and k), and is no sum of what
+    ranks with a part of it have: where an axis cuts that label, the op needs what was summed over it before.
 
     Labels: `has_own_labels`: its results have labels that the op does not go through; `resizes_labels`: it may pick,
     join or gather what it reads, so that operands have a label in other sizes; `is_gated`: its operand has two features
@@ -66,6 +68,7 @@ class ModelKind(OpKind):
     sums: bool = False
     products: Mapping[int, int] | None = None
     reduction: PartialOp = "sum"
+    has_whole_rows: bool = False
     has_own_labels: bool = False
     resizes_labels: bool = False
     is_gated: bool = False

@@ -1,6 +1,15 @@
 """Mugs' kinds of ops: tokens and features, products, losses, and what keeps queues, memories and the centre."""
 
-from simfrontier.schedule import BACKWARD, ModelKind, Traffic, every_operand, picked_rows, product, replaced_entries
+from simfrontier.schedule import (
+    BACKWARD,
+    ModelKind,
+    Needed,
+    Traffic,
+    every_operand,
+    picked_rows,
+    product,
+    replaced_entries,
+)
 
 
 def _kind(
@@ -12,6 +21,8 @@ def _kind(
     has_own_labels: bool = False,
     ends: bool = False,
     is_fused: bool = False,
+    has_whole_rows: bool = False,
+    needs: tuple[Needed, ...] = (),
 ) -> ModelKind:
     return ModelKind(
         name=name,
@@ -19,8 +30,9 @@ def _kind(
         parts=BACKWARD if has_backward else {},
         traffic=traffic,
         has_own_labels=has_own_labels,
+        has_whole_rows=has_whole_rows,
         resizes_labels=True,
-        needs=(),
+        needs=needs,
         is_fused=is_fused,
         ends=ends,
     )
@@ -30,7 +42,7 @@ ADDS = (
     _kind("positions", "positions of tokens", has_backward=True, has_own_labels=True),
     _kind("pool", "means of tokens", has_backward=True),
     _kind("join", "joining of crops", has_backward=True),
-    _kind("unit", "normalising of features", has_backward=True),
+    _kind("unit", "normalising of features", has_backward=True, has_whole_rows=True, needs=("operands",)),
     product("similarity", "similarities to a memory", {}),
     _kind("nearest", "nearest rows of a memory", picked_rows, has_backward=True),
     _kind("first", "first tokens", picked_rows, has_backward=True),

@@ -140,3 +140,26 @@ def test_a_tensor_is_of_the_type_that_its_makers_and_readers_need(
     case: str, tensor: str, fields: dict[str, object], expected: str
 ) -> None:
     says(with_tensor(sound(case), tensor, **fields), expected)
+
+
+def test_gradients_that_come_by_other_ways_stand_last() -> None:
+    schedule = sound("ddp")
+    op = op_of(schedule, "ln1.backward")
+    gradient, x, other, *rest = op.reads
+    assert (gradient.name, x.name, other.name) == ("d.ln1", "x", "d.mlp_path")
+    wrong = mutated(schedule, changed(where("norm", name=op.name), reads=(gradient, other, x, *rest)))
+    says(wrong, "norm ln1.backward", "d.mlp_path, d.x, gradients that come by other ways, last")
+
+
+@pytest.mark.parametrize(
+    ("kind", "axis", "label"), [("softmax", "gcd", "t"), ("loss", "gcd", "v"), ("norm", "gcd", "h")]
+)
+def test_what_depends_on_a_whole_row_has_it(kind: str, axis: str, label: str) -> None:
+    """Ranks with a part of the classes each would form a loss of their own."""
+    wrong = mutated(sound("ddp"), changed(where(kind), split=((axis, label),)))
+    says(wrong, f"whole rows of a {kind} along {label}, or sums over them; found {axis} cuts {label}")
+
+
+def test_a_form_of_a_value_is_of_its_role() -> None:
+    wrong = with_tensor(sound("zero3"), "d.probabilities", form_of="embedding.weight.full.backward")
+    says(wrong, "tensor d.probabilities", "to be a form of a tensor with role activation", "role gathered")

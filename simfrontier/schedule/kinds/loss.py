@@ -4,7 +4,7 @@ from typing import Final
 
 from simfrontier.schedule.op_kind import ModelKind
 
-LOSS: Final = ModelKind(name="loss", words="the loss", has_passes=True, ends=True, is_of_loss=True)
+LOSS: Final = ModelKind(name="loss", words="the loss", has_whole_rows=True, has_passes=True, ends=True, is_of_loss=True)
 PARTS: Final = (
     ModelKind(name="loss_max", words="maxima of the loss", reduction="max", is_of_loss=True),
     ModelKind(

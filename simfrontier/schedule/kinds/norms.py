@@ -10,6 +10,7 @@ KINDS: Final = tuple(
         words=words,
         parts=BACKWARD,
         sums=sums,
+        has_whole_rows=not sums,
         has_own_labels=sums,
         needs=("operands", "weight"),
         adds_gradients=True,

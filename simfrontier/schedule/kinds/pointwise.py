@@ -7,7 +7,9 @@ from simfrontier.schedule.op_kind import BACKWARD, ModelKind
 KINDS: Final = (
     ModelKind(name="gelu", words="GELU", parts=BACKWARD, needs=("operands",)),
     ModelKind(name="swiglu", words="SwiGLU", parts=BACKWARD, is_gated=True, needs=("operands",)),
-    ModelKind(name="softmax", words="softmax", parts=BACKWARD, has_passes=True, needs=("results",)),
+    ModelKind(
+        name="softmax", words="softmax", parts=BACKWARD, has_whole_rows=True, has_passes=True, needs=("results",)
+    ),
     ModelKind(name="rotary", words="rotary embeddings", parts=BACKWARD, needs=()),
     ModelKind(name="add", words="additions", parts=BACKWARD, adds_values=True, sums_gradients=True),
     ModelKind(name="cast", words="casts"),

@@ -30,6 +30,7 @@ KINDS: Final = (
     ModelKind(
         name="attention",
         words="attention",
+        has_whole_rows=True,
         parts=BACKWARD,
         traffic=traffic.product,
         products={1: 2, 3: 5},  # the forward, and the backward with the scores again
