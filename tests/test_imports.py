@@ -46,6 +46,7 @@ PUBLIC: dict[str, set[str]] = {
         *("Plans", "Settings", "byte_sizes", "crosscheck_of", "finite", "json_document"),
         *("load", "plain", "print_check", "to_write", "write_simulated"),
     },
+    "collectives": {"Meaning"},
     "explanation": {"explain"},
     "io": {"Line", "Parsed"},
     "machine": {"Device", "Matmul"},
@@ -55,7 +56,7 @@ PUBLIC: dict[str, set[str]] = {
     "simulation": {"CallKey", "recipes_of"},
     "scenario": {"GridOrder", "ScenarioFile", "ScenarioKeys"},
     "schedule": {
-        *("BACKWARD", "product"),
+        *("BACKWARD", "NOTHING", "product"),
         *("KERNELS", "MemoryPasses", "ModelFacts", "ModelKind", "SweepCall", "Traffic"),
         *("every_operand", "picked_rows", "replaced_entries", "sweep"),
     },
