@@ -1,25 +1,24 @@
-"""Values that pass between roles: what each has sent at its calls, kept until the others have come as far."""
+"""Forms that pass between roles: what each has sent at its calls, kept until the others have come as far."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
 
+from simfrontier.schedule.forms import Form
 from simfrontier.schedule.roles import Sequence
-
-Value = int | tuple[int, ...] | None  # a weight's version; a gradient's contributions; anything else
 
 
 class SentValues:
     """What roles have sent: the values of every role that has reached a call, by call of a sequence."""
 
     def __init__(self) -> None:
-        self.sent: dict[tuple[Sequence, int], dict[int, tuple[Value, ...]]] = defaultdict(dict)
+        self.sent: dict[tuple[Sequence, int], dict[int, tuple[Form, ...]]] = defaultdict(dict)
         self.num_reached: dict[tuple[Sequence, int], int] = defaultdict(int)
         self.is_closed = False  # calls that do not match never complete: the order rules report them
         self.num_sent = 0
 
-    def send(self, sequence: Sequence, role: int, values: tuple[Value, ...]) -> dict[int, tuple[Value, ...]]:
+    def send(self, sequence: Sequence, role: int, values: tuple[Form, ...]) -> dict[int, tuple[Form, ...]]:
         """Record what a role sends at its next call of a sequence. Returns what all have sent at that call so far."""
         call = self.num_reached[sequence, role]
         self.num_reached[sequence, role] += 1

@@ -8,182 +8,179 @@ Copies, codes and collectives pass symbols on, exchanges from role to role; what
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from typing import Final
+from typing import Any, Final
 
-from simfrontier.schedule.check_exchanges import SentValues, Value
+from simfrontier.schedule.check_exchanges import SentValues
 from simfrontier.schedule.check_references import explain_unwritten
 from simfrontier.schedule.check_sums import ContributionRecord, Home
-from simfrontier.schedule.expansion import UnrolledProgram
-from simfrontier.schedule.finding import Findings, Rule, ref_text
-from simfrontier.schedule.ir import GRADIENT_ROLES, Collective, Exchange, Op, Ref, Role, Schedule
+from simfrontier.schedule.finding import CheckedRole, Rule, ref_text
+from simfrontier.schedule.forms import OTHER, Clash, Contributions, Form, Version
+from simfrontier.schedule.interpreter import Interpreter
+from simfrontier.schedule.ir import GRADIENT_ROLES, Collective, Compute, Exchange, Op, Ref, Schedule
 from simfrontier.schedule.kinds import kind_of
-from simfrontier.schedule.op_kind import AverageKind, CopyKind, NormKind, StepKind
+from simfrontier.schedule.op_kind import AverageKind, CallKind, CopyKind, NormKind, StepKind
 from simfrontier.schedule.roles import members_of, sequence_of
 
+Places = Sequence[int]  # of operands among the reads, writes or accumulates of an op
+Instruction = tuple[Callable[..., Iterator[None] | None], tuple[Any, ...]]  # a method of the walk, and its arguments
+
 WEIGHTS: Final = ("weight", "copy", "gathered")  # roles of tensors that a pass computes with
-PREVIOUS_STEP: Final = -1  # the version of a copy that was written in the step before
+AT_BEGIN: Final = Version(0)
+PREVIOUS_STEP: Final = Version(-1)  # of a copy that was written in the step before
+STEPPED: Final = Version(1)
 
 
-def check_values(
-    schedule: Schedule, programs: list[tuple[Role, UnrolledProgram]], findings: Findings, num_micro: int | None = None
-) -> None:
+def check_values(schedule: Schedule, roles: Sequence[CheckedRole], num_micro: int | None = None) -> None:
     """References, sums and versions of all roles; `num_micro`: micro-batches in the programs, if not those of a
     step."""
-    contributions = ContributionRecord(schedule, programs, findings, num_micro)
+    contributions = ContributionRecord(schedule, roles, num_micro)
     sent_values = SentValues()
-    walks = [_Walk(contributions, sent_values, number) for number in range(len(programs))]
+    instructions: dict[int, Instruction] = {}  # by the number of an op
+    walks = [_Walk(contributions, sent_values, instructions, number) for number in range(len(roles))]
     sent_values.run([walk.run() for walk in walks])
     for walk in walks:
-        explain_unwritten(walk.unwritten, walk.program, schedule.tensors, walk.report)
+        explain_unwritten(walk.unwritten, walk.checked)
     for walk in walks:
         walk.ends()
     contributions.check()
 
 
-@dataclass(slots=True)
-class _OpPattern:
-    """What the walk does with an op: which operands pass symbols on, which it must look at."""
-
-    does: str
-    pairs: tuple[tuple[int, int], ...] = ()  # (position in reads, position in writes)
-    added: tuple[tuple[int, int], ...] = ()  # (position in reads, position in accumulates)
-    fresh: tuple[int, ...] = ()  # reads that belong to a weight
-    made: tuple[int, ...] = ()  # writes that are gradients
-    grown: tuple[int, ...] = ()  # accumulates that are gradients
-
-
-class _Walk:
+class _Walk(Interpreter[Ref]):
     """One role's way through its program, in the order in which its host issues the ops."""
 
-    def __init__(self, contributions: ContributionRecord, sent_values: SentValues, number: int) -> None:
+    def __init__(
+        self,
+        contributions: ContributionRecord,
+        sent_values: SentValues,
+        instructions: dict[int, Instruction],
+        number: int,
+    ) -> None:
+        super().__init__()
         self.contributions, self.sent_values, self.number = contributions, sent_values, number
-        self.program = contributions.programs[number][1]
+        self.instructions = instructions
+        self.checked = contributions.roles[number]
         self.base = contributions.base[number]
         self.tensors = contributions.schedule.tensors
-        self.values: dict[Ref, Value] = {}
         self.contributed: set[Home] = set()  # the weights whose gradients this role makes
         self.stepped: dict[Home, int] = {}  # how often the optimizer has updated a weight
-        self.updates: dict[Home, int] = {}  # the op that made LAMB's update of a weight, counted through all roles
+        self.updates: dict[Home, Contributions] = {}  # LAMB's update of a weight
         self.unwritten: list[tuple[int, Ref]] = []
-        self.forms: dict[int, _OpPattern] = {}
+        # of the op that is being done: its place in the program, and what it touches
+        self.index = -1
+        self.reads: tuple[Ref, ...] = ()
+        self.writes: tuple[Ref, ...] = ()
+        self.adds: tuple[Ref, ...] = ()
 
     def run(self) -> Iterator[None]:
         """Walk to the end; yields where another role has to come first."""
-        values, forms, base = self.values, self.forms, self.base
-        program = self.program
-        for index, op in enumerate(program.ops):
-            form = forms.get(op.number)
-            if form is None:
-                form = forms[op.number] = self._form(op)
-            reads, writes, adds = program.reads[index], program.writes[index], program.accumulates[index]
-            for ref in reads:
-                if ref not in values:
-                    self._begin(index, ref)
-            if form.does == "copy":
-                if form.pairs:
-                    for ref in writes:  # a token has no source
-                        values[ref] = None
-                    for a, b in form.pairs:
-                        values[writes[b]] = values[reads[a]]
-                for a, b in form.added:
-                    self._add(index, adds[b], values[reads[a]])
-                continue
-            if form.does == "work":
-                for at in form.fresh:
-                    self._is_fresh(index, reads[at])
-                for ref in writes:
-                    values[ref] = None
-                for ref in adds:
-                    if ref not in values:
-                        self._begin(index, ref, adding=True)
-                for at in form.made:
-                    self._contribute(index, writes[at])
-                    values[writes[at]] = (base + index,)
-                for at in form.grown:
-                    self._contribute(index, adds[at])
-                    self._add(index, adds[at], (base + index,))
-            elif form.does == "norm":
-                values.update(dict.fromkeys(writes))  # a token
-                for ref in reads:
-                    self._use(index, ref)
-                for ref in adds:
-                    if ref not in values:
-                        self._begin(index, ref, adding=True)
-                    self._add(index, ref, (base + index,))
-            elif form.does == "both":
-                self._step(index, self._with_gradients(index))
-            elif form.does == "update":
-                self._update(index)
-            elif form.does == "apply":
-                self._step(index, self._with_updates(index))
-            elif form.does == "average":
-                self._is_stepped(index, reads[0])
-            elif form.does == "exchange":
-                yield from self._exchange(index, op)
-            elif form.does == "reduce":
-                yield from self._reduce(index, op)
+        held, program, instructions = self.held, self.checked.program, self.instructions
+        operands = zip(program.reads, program.writes, program.accumulates, strict=True)
+        for self.index, (self.reads, self.writes, self.adds) in enumerate(operands):
+            op = program.ops[self.index]
+            if op.number not in instructions:
+                instructions[op.number] = self._instruction(op)
+            for ref in self.reads:
+                if ref not in held:
+                    self.empty(ref, False)
+            method, arguments = instructions[op.number]
+            waits = method(self, *arguments)
+            if waits is not None:
+                yield from waits
+
+    def empty(self, ref: Ref, adding: bool) -> Form:
+        """The form of something that no op has written yet."""
+        tensor = self.tensors[ref.name]
+        form: Form = OTHER
+        if tensor.role == "weight":
+            form = AT_BEGIN
+        elif tensor.role == "copy":
+            form = PREVIOUS_STEP
+        elif tensor.role == "accumulator" or adding:
+            form = Contributions()
+        if not tensor.persistent and not adding:
+            self.unwritten.append((self.index, ref))
+        self.held[ref] = form
+        return form
+
+    def clash(self, clash: Clash) -> None:
+        raise clash  # which no sum of a schedule is
 
     # ── what each kind of op does ──
 
-    def _form(self, op: Op) -> _OpPattern:
+    def _instruction(self, op: Op) -> Instruction:
         if isinstance(op, Exchange):
-            return _OpPattern("exchange")
-        if isinstance(op, Collective):
-            reduces = op.kind in ("all_reduce", "reduce_scatter") and members_of(op, self.contributions.schedule)
-            return _OpPattern("reduce" if reduces else "copy", pairs=tuple((i, i) for i in range(len(op.dst))))
-        kind = kind_of(op)
-        if isinstance(kind, CopyKind):
-            added = self._zipped(op.reads, op.accumulates) if kind.adds else ()
-            return _OpPattern("copy", pairs=self._zipped(op.reads, op.writes), added=added)
-        if isinstance(kind, NormKind):
-            return _OpPattern("norm")
-        if isinstance(kind, StepKind):
-            return _OpPattern(kind.does)
-        if isinstance(kind, AverageKind):
-            return _OpPattern("average")
-        return _OpPattern(
-            "work",
-            fresh=tuple(i for i, ref in enumerate(op.reads) if self.tensors[ref.name].weight is not None),
-            made=tuple(i for i, ref in enumerate(op.writes) if self._is_gradient(ref)),
-            grown=tuple(i for i, ref in enumerate(op.accumulates) if self._is_gradient(ref)),
-        )
+            return _Walk._exchange, (op,)
+        tokens = any(self._is_token(ref) for ref in (*op.reads, *op.writes, *op.accumulates))
+        match kind_of(op):
+            case CallKind() as kind:
+                assert isinstance(op, Collective)
+                sums = kind.sums and members_of(op, self.contributions.schedule)
+                return (_Walk._reduce, (op,)) if sums else (_Walk._pass_on, (tokens,))
+            case CopyKind():
+                return _Walk._pass_on, (tokens,)
+            case NormKind():
+                return _Walk._norm, ()
+            case StepKind() as kind:
+                return _Walk._step, (kind,)
+            case AverageKind():
+                return _Walk._average, ()
+        of_weights = tuple(i for i, ref in enumerate(op.reads) if self.tensors[ref.name].weight is not None)
+        return _Walk._work, (op, of_weights, self._gradients(op.writes), self._gradients(op.accumulates))
 
-    def _zipped(self, left: tuple[Ref, ...], right: tuple[Ref, ...]) -> tuple[tuple[int, int], ...]:
-        """Positions of sources and targets, pair by pair; tokens that are waited for or written stand apart."""
-        sides = ([i for i, ref in enumerate(side) if self.tensors[ref.name].role != "token"] for side in (left, right))
-        return tuple(zip(*sides, strict=False))
+    def _is_token(self, ref: Ref) -> bool:
+        return self.tensors[ref.name].role == "token"
 
-    def _is_gradient(self, ref: Ref) -> bool:
-        return self.tensors[ref.name].role in GRADIENT_ROLES and self.tensors[ref.name].weight is not None
+    def _without_tokens(self, refs: tuple[Ref, ...]) -> tuple[Ref, ...]:
+        return tuple(ref for ref in refs if not self._is_token(ref))
 
-    def _begin(self, index: int, ref: Ref, adding: bool = False) -> None:
-        """The value of something that no op has written yet."""
-        tensor = self.tensors[ref.name]
-        value: Value = None
-        if tensor.role == "weight":
-            value = 0
-        elif tensor.role == "copy":
-            value = PREVIOUS_STEP
-        elif tensor.role == "accumulator" or adding:
-            value = ()
-        if not tensor.persistent and not adding:
-            self.unwritten.append((index, ref))
-        self.values[ref] = value
+    def _gradients(self, refs: tuple[Ref, ...]) -> Places:
+        tensors = enumerate(self.tensors[ref.name] for ref in refs)
+        return tuple(i for i, tensor in tensors if tensor.role in GRADIENT_ROLES and tensor.weight is not None)
 
-    def _add(self, index: int, target: Ref, value: Value) -> None:
-        if target not in self.values:
-            self._begin(index, target, adding=True)
-        held = self.values[target]
-        if isinstance(held, tuple) and isinstance(value, tuple):
-            self.values[target] = held + value
+    def _pass_on(self, tokens: bool) -> None:
+        """Sources become targets, or are added to them, pair by pair; tokens stand apart."""
+        sources, targets, added = self.reads, self.writes, self.adds
+        if tokens:
+            sources, targets, added = (self._without_tokens(refs) for refs in (sources, targets, added))
+        if targets:
+            for ref in self.writes:
+                self.held[ref] = OTHER
+            self.copy(sources, targets)
+        self.add(sources, added)
 
-    def _contribute(self, index: int, ref: Ref) -> None:
+    def _work(self, op: Compute, of_weights: Places, made: Places, grown: Places) -> None:
+        held = self.held
+        for at in of_weights:
+            self._is_fresh(op, self.reads[at])
+        for ref in self.writes:
+            held[ref] = OTHER
+        for ref in self.adds:
+            if ref not in held:
+                self.empty(ref, True)
+        for at in made:
+            self._contribute(self.writes[at])
+            held[self.writes[at]] = self._own()
+        for at in grown:
+            self._contribute(self.adds[at])
+            self.add_form(self.adds[at], self._own())
+
+    def _norm(self) -> None:
+        self.held.update(dict.fromkeys(self.writes, OTHER))  # a token
+        for ref in self.reads:
+            self._use(ref)
+        for ref in self.adds:
+            self.add_form(ref, self._own())
+
+    def _own(self) -> Contributions:
+        """What the op that is being done contributes."""
+        return Contributions((self.base + self.index,))
+
+    def _contribute(self, ref: Ref) -> None:
         home = self._home(ref)
         self.contributed.add(home)
-        self.contributions.gradients.setdefault(home, []).append(self.base + index)
+        self.contributions.gradients.setdefault(home, []).append(self.base + self.index)
 
     def _home(self, ref: Ref) -> Home:
         weight = self.tensors[ref.name].weight
@@ -192,133 +189,123 @@ class _Walk:
 
     # ── calls in which roles meet ──
 
-    def _exchange(self, index: int, op: Op) -> Iterator[None]:
+    def _exchange(self, op: Exchange) -> Iterator[None]:
         """What the role at the other end sends becomes what this one writes."""
-        assert isinstance(op, Exchange)
-        reads, writes = self.program.reads[index], self.program.writes[index]
-        arriving = [ref for ref in writes if self.tensors[ref.name].role != "token"]
+        writes = self.writes
+        arriving = self._without_tokens(writes)
         for ref in arriving:
-            if self.tensors[ref.name].per_micro and ref in self.values:
-                key = (op.number, "twice")
-                self.report(
-                    "sums", index, f"{ref_text(ref, self.tensors[ref.name].per_layer)} received once", "again", key
-                )
-        sent = self.sent_values.send(sequence_of(op), self.number, tuple([self.values[ref] for ref in reads]))
+            if self.tensors[ref.name].per_micro and ref in self.held:
+                text = ref_text(ref, self.tensors[ref.name].per_layer)
+                self.report("sums", f"{text} received once", "again", (op.number, "twice"))
+        sent = self._send(op)
         if any(self.tensors[ref.name].weight is not None for ref in arriving):  # other values say nothing
             while len(sent) < len(op.ends) and not self.sent_values.is_closed:
                 yield
-        got = next((values for role, values in sent.items() if role != self.number), ())
-        self.values.update(dict.fromkeys(writes))
-        self.values.update(zip(arriving, got, strict=False))
+        got = next((forms for role, forms in sent.items() if role != self.number), ())
+        self.held.update(dict.fromkeys(writes, OTHER))
+        self.held.update(zip(arriving, got, strict=False))
 
-    def _reduce(self, index: int, op: Op) -> Iterator[None]:
+    def _reduce(self, op: Collective) -> Iterator[None]:
         """A reduction over roles sums what each of them has."""
-        assert isinstance(op, Collective)
-        reads, writes = self.program.reads[index], self.program.writes[index]
-        sent = self.sent_values.send(sequence_of(op), self.number, tuple([self.values[ref] for ref in reads]))
-        while len(sent) < len(self.contributions.programs) and not self.sent_values.is_closed:
+        sent = self._send(op)
+        while len(sent) < len(self.contributions.roles) and not self.sent_values.is_closed:
             yield
-        self.values.update(dict.fromkeys(writes))
-        for ref, *parts in zip(writes, *(sent[role] for role in sorted(sent)), strict=False):
-            self.values[ref] = _summed(parts)
+        self.held.update(dict.fromkeys(self.writes, OTHER))
+        for ref, *parts in zip(self.writes, *(sent[role] for role in sorted(sent)), strict=False):
+            self.held[ref] = _summed(parts)
+
+    def _send(self, op: Collective | Exchange) -> dict[int, tuple[Form, ...]]:
+        """What all roles that have come to this call have sent, by their numbers."""
+        return self.sent_values.send(sequence_of(op), self.number, tuple([self.held[ref] for ref in self.reads]))
 
     # ── rules ──
 
-    def _is_fresh(self, index: int, ref: Ref) -> None:
-        version, op = self.values[ref], self.program.ops[index]
-        if isinstance(version, tuple) and self.tensors[ref.name].role in WEIGHTS:
-            self.report("versions", index, f"weights in {ref_text(ref)}", "a gradient", (op.number, ref.name))
-        if type(version) is not int:
-            return
-        age = self.stepped.get(self._home(ref), 0) - version
-        if age > getattr(op, "max_age", 0):
-            held = "the previous step's" if version == PREVIOUS_STEP else f"version {version} of the"
-            self.report(
-                "versions",
-                index,
-                f"{ref_text(ref)} at most {getattr(op, 'max_age', 0)} steps old",
-                f"{held} weights, {age} step{'s' if age > 1 else ''} old",
-                (op.number, ref.name),
-            )
+    def _is_fresh(self, op: Compute, ref: Ref) -> None:
+        form = self.held[ref]
+        if isinstance(form, Version):
+            age = self.stepped.get(self._home(ref), 0) - form.number
+            if age > op.max_age:
+                held = "the previous step's" if form == PREVIOUS_STEP else f"{form} of the"
+                expected = f"{ref_text(ref)} at most {op.max_age} steps old"
+                got = f"{held} weights, {age} step{'s' if age > 1 else ''} old"
+                self.report("versions", expected, got, (op.number, ref.name))
+        elif isinstance(form, Contributions) and self.tensors[ref.name].role in WEIGHTS:
+            self.report("versions", f"weights in {ref_text(ref)}", "a gradient", (op.number, ref.name))
 
-    def _is_stepped(self, index: int, ref: Ref) -> None:
+    def _average(self) -> None:
         """What follows a weight follows that which this step's optimizer has made."""
-        if self.values[ref] != 1:
-            got = f"version {self.values[ref]}" if isinstance(self.values[ref], int) else "something else"
-            key = (self.program.ops[index].number, ref.name)
-            wanted = f"{ref_text(ref)} after its {self.contributions.optimizer} (version 1)"
-            self.report("versions", index, wanted, got, key)
+        ref = self.reads[0]
+        if (form := self.held[ref]) != STEPPED:
+            wanted = f"{ref_text(ref)} after its {self.contributions.optimizer} ({STEPPED})"
+            self.report("versions", wanted, _version_text(form, "something else"), self._key(ref))
 
-    def _use(self, index: int, ref: Ref) -> None:
+    def _use(self, ref: Ref) -> None:
         """A gradient that is about to be used must be one, and complete (which is seen when all roles are walked)."""
         if self.tensors[ref.name].weight is None:
             return
-        value = self.values[ref]
-        if isinstance(value, tuple):
-            self.contributions.used.setdefault((self._home(ref), value), (self.base + index, ref))
-            return
-        key = (self.program.ops[index].number, ref.name)
-        self.report("sums", index, f"a gradient in {ref.name}", "something else", key)
+        form = self.held[ref]
+        if isinstance(form, Contributions):
+            self.contributions.used.setdefault((self._home(ref), form), (self.base + self.index, ref))
+        else:
+            self.report("sums", f"a gradient in {ref.name}", "something else", self._key(ref))
 
-    def _with_gradients(self, index: int) -> set[Home]:
+    def _step(self, kind: StepKind) -> None:
+        """The optimizer makes updates of gradients, or renews weights."""
+        homes = {self._home(ref) for ref in self.writes if self.tensors[ref.name].weight is not None}
+        given = self._with_gradients() if kind.reads_gradients else self._with_updates()
+        if kind.renews_weights:
+            for home in homes:
+                self.stepped[home] = self.stepped.get(home, 0) + 1
+                self.contributions.holders.setdefault(home, []).append(self.number)
+        for home in homes - given:
+            self.report("sums", f"a gradient of {ref_text(Ref(*home), per_micro=False)}", "none", home)
+        if kind.renews_weights:
+            self._renew()
+        else:
+            self._update(homes)
+
+    def _with_gradients(self) -> set[Home]:
         """The weights whose gradients an op reads, complete and clipped by a whole norm."""
         found: set[Home] = set()
-        for ref in self.program.reads[index]:
+        for ref in self.reads:
             if self.tensors[ref.name].weight is None:
-                value = self.values[ref]
-                if isinstance(value, tuple) and value:
-                    self.contributions.normed.setdefault(value, self.base + index)
+                form = self.held[ref]
+                if isinstance(form, Contributions) and form.ops:
+                    self.contributions.normed.setdefault(form, self.base + self.index)
             elif self.tensors[ref.name].role in GRADIENT_ROLES:
                 found.add(self._home(ref))
-                self._use(index, ref)
+                self._use(ref)
         return found
 
-    def _with_updates(self, index: int) -> set[Home]:
+    def _with_updates(self) -> set[Home]:
         """The weights whose updates an op reads: those of this step, with the norms that were taken of them."""
         found: set[Home] = set()
-        for ref in self.program.reads[index]:
+        for ref in self.reads:
             tensor = self.tensors[ref.name]
             if tensor.role not in ("update", "norms") or tensor.weight is None:
                 continue
             home = self._home(ref)
             found.add(home)
-            if home not in self.updates or self.values[ref] != (self.updates[home],):
-                key = (self.program.ops[index].number, ref.name)
-                self.report("versions", index, f"{ref_text(ref)} from one lamb_update", "something else", key)
+            if self.held[ref] != self.updates.get(home):
+                self.report("versions", f"{ref_text(ref)} from one lamb_update", "something else", self._key(ref))
         return found
 
-    def _update(self, index: int) -> None:
+    def _update(self, homes: set[Home]) -> None:
         """What LAMB makes of gradients before it scales it."""
-        homes = self._written(index)
-        self._have_gradients(index, homes - self._with_gradients(index))
         for home in sorted(homes):
             if home in self.updates:
                 text = ref_text(Ref(*home), per_micro=False)
-                self.report("sums", index, f"one lamb_update of {text} per step", "a second one", home)
-            self.updates[home] = self.base + index
-        for ref in self.program.writes[index]:
+                self.report("sums", f"one lamb_update of {text} per step", "a second one", home)
+            self.updates[home] = self._own()
+        for ref in self.writes:
             is_new = self.tensors[ref.name].role in ("update", "norms")
-            self.values[ref] = (self.base + index,) if is_new else None
+            self.held[ref] = self._own() if is_new else OTHER
 
-    def _step(self, index: int, given: set[Home]) -> None:
-        """The optimizer renews weights; it was `given` gradients, or updates made of them, of these."""
-        values, homes = self.values, self._written(index)
-        for home in homes:
-            self.stepped[home] = self.stepped.get(home, 0) + 1
-            self.contributions.holders.setdefault(home, []).append(self.number)
-        self._have_gradients(index, homes - given)
-        for ref in self.program.writes[index]:
-            values[ref] = None
-            if self.tensors[ref.name].weight is not None and self.tensors[ref.name].role not in ("optimizer", "master"):
-                values[ref] = self.stepped[self._home(ref)]
-
-    def _written(self, index: int) -> set[Home]:
-        writes = self.program.writes[index]
-        return {self._home(ref) for ref in writes if self.tensors[ref.name].weight is not None}
-
-    def _have_gradients(self, index: int, without: set[Home]) -> None:
-        for home in without:
-            self.report("sums", index, f"a gradient of {ref_text(Ref(*home), per_micro=False)}", "none", home)
+    def _renew(self) -> None:
+        for ref in self.writes:
+            tensor = self.tensors[ref.name]
+            is_new = tensor.weight is not None and tensor.role not in ("optimizer", "master")
+            self.held[ref] = Version(self.stepped[self._home(ref)]) if is_new else OTHER
 
     # ── at the end of the step ──
 
@@ -328,34 +315,46 @@ class _Walk:
         for weight, layer in self._weights():
             ref = Ref(weight, layer)
             count = self.stepped.get((weight, layer), 0)
+            form = self.held.get(ref, AT_BEGIN)
             if count != 1:
                 got = f"{count} of them" if count else "none"
-                self.contributions.report_end("sums", self.number, ref, f"one {by} per step", got, (weight, "step"))
-                continue
-            version = self.values.get(ref, 0)
-            if version != 1:
-                expected = f"version 1 at its home placement when the step ends (published after its {by})"
-                got = f"version {version}" if isinstance(version, int) else "something that is no weight"
-                self.contributions.report_end("versions", self.number, ref, expected, got, (weight, "publish"))
-        for ref, value in self.values.items():
-            if self.tensors[ref.name].role == "copy" and value == PREVIOUS_STEP:
+                self._report_end("sums", ref, f"one {by} per step", got, (weight, "step"))
+            elif form != STEPPED:
+                expected = f"{STEPPED} at its home placement when the step ends (published after its {by})"
+                got = _version_text(form, "something that is no weight")
+                self._report_end("versions", ref, expected, got, (weight, "publish"))
+        for ref, form in self.held.items():
+            if self.tensors[ref.name].role == "copy" and form == PREVIOUS_STEP:
                 text = "written again in every step", "not written, or from itself"
-                self.contributions.report_end("versions", self.number, ref, *text, (ref.name, "copy"))
+                self._report_end("versions", ref, *text, (ref.name, "copy"))
 
     def _weights(self) -> list[Home]:
         """The weights of a training step: all that the role mentions or that no other role holds, unless the schedule
         computes no gradient at all."""
         if not self.contributions.gradients and not self.contributions.holders:
             return []
-        named = {(ref.name, ref.layer) for ref in self.values if self.tensors[ref.name].role == "weight"}
+        named = {(ref.name, ref.layer) for ref in self.held if self.tensors[ref.name].role == "weight"}
         elsewhere = self.contributed - set(self.contributions.holders)
         return sorted(named | elsewhere | set(self.stepped))
 
-    def report(self, rule: Rule, index: int, expected: str, got: str, key: object) -> None:
-        self.contributions.report(rule, self.base + index, expected, got, key)
+    # ── words ──
+
+    def report(self, rule: Rule, expected: str, got: str, key: object) -> None:
+        self.checked.report(rule, self.index, expected, got, key)
+
+    def _key(self, ref: Ref) -> tuple[int, str]:
+        return self.checked.program.ops[self.index].number, ref.name
+
+    def _report_end(self, rule: Rule, ref: Ref, expected: str, got: str, key: object) -> None:
+        title = f"end of step: {ref_text(ref, self.tensors[ref.name].per_layer, False)}"
+        self.checked.report_end(rule, title, expected, got, key)
 
 
-def _summed(parts: list[Value]) -> Value:
+def _version_text(form: Form, otherwise: str) -> str:
+    return str(form) if isinstance(form, Version) else otherwise
+
+
+def _summed(parts: list[Form]) -> Form:
     """Contributions of several roles side by side; of anything else the first."""
-    sums = [part for part in parts if isinstance(part, tuple)]
-    return tuple(chain.from_iterable(sums)) if sums else parts[0]
+    sums = [part.ops for part in parts if isinstance(part, Contributions)]
+    return Contributions(tuple(chain.from_iterable(sums))) if sums else parts[0]

@@ -23,7 +23,7 @@ from simfrontier.schedule.check_streams import check_streams
 from simfrontier.schedule.check_unread import check_unread
 from simfrontier.schedule.check_values import check_values
 from simfrontier.schedule.expansion import ExpandedProgram, UnrolledProgram, unrolled
-from simfrontier.schedule.finding import Finding, Findings, ranks_of_role
+from simfrontier.schedule.finding import CheckedRole, Finding, Findings, ranks_of_role
 from simfrontier.schedule.ir import Schedule
 from simfrontier.schedule.lifetime import Peak, peak_bytes
 from simfrontier.schedule.pieces import joined
@@ -101,10 +101,10 @@ def _walk(
     schedule: Schedule, programs: Sequence[UnrolledProgram], findings: Findings, num_micro: int | None = None
 ) -> None:
     """The rules that follow values through all ops."""
-    walked = list(zip(schedule.roles, programs, strict=True))
-    check_values(schedule, walked, findings, num_micro)
-    check_states(schedule, walked, findings)
-    check_unread(schedule, walked, findings)
+    roles = [CheckedRole(schedule, *each, findings) for each in zip(schedule.roles, programs, strict=True)]
+    check_values(schedule, roles, num_micro)
+    check_states(schedule, roles)
+    check_unread(schedule, roles)
 
 
 def check_sizes(schedule: Schedule) -> CheckReport:

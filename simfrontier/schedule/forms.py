@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple, Protocol
 
-from simfrontier.records import dataclass
-
 
 class Form(Protocol):
     """What is known of a value."""
@@ -32,8 +30,7 @@ NOTHING: Final = Unknown()
 """The content of a place to which nothing right was written."""
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
+class Version(NamedTuple):
     """A weight after so many steps of its optimizer, counted from the begin of the program."""
 
     number: int
@@ -45,8 +42,7 @@ class Version:
         return f"version {self.number}"
 
 
-@dataclass(frozen=True, slots=True)
-class Contributions:
+class Contributions(NamedTuple):
     """A sum of what `ops` made, each as often as it was added: a gradient, its norm, or LAMB's update of one op."""
 
     ops: tuple[int, ...] = ()
