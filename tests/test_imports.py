@@ -56,7 +56,7 @@ PUBLIC: dict[str, set[str]] = {
     "simulation": {"CallKey", "recipes_of"},
     "scenario": {"GridOrder", "ScenarioFile", "ScenarioKeys"},
     "schedule": {
-        *("BACKWARD", "NOTHING", "product"),
+        *("BACKWARD", "UNKNOWN", "product"),
         *("KERNELS", "MemoryPasses", "ModelFacts", "ModelKind", "SweepCall", "Traffic"),
         *("every_operand", "picked_rows", "replaced_entries", "sweep"),
     },

@@ -16,7 +16,7 @@ from simfrontier.schedule.check_exchanges import SentValues
 from simfrontier.schedule.check_references import explain_unwritten
 from simfrontier.schedule.check_sums import ContributionRecord, Home
 from simfrontier.schedule.finding import CheckedRole, Rule, ref_text
-from simfrontier.schedule.forms import OTHER, Clash, Contributions, Form, Version
+from simfrontier.schedule.forms import UNKNOWN, Contributions, Form, Version
 from simfrontier.schedule.interpreter import Interpreter
 from simfrontier.schedule.ir import GRADIENT_ROLES, Collective, Compute, Exchange, Op, Ref, Schedule
 from simfrontier.schedule.kinds import kind_of
@@ -37,8 +37,7 @@ def check_values(schedule: Schedule, roles: Sequence[CheckedRole], num_micro: in
     step."""
     contributions = ContributionRecord(schedule, roles, num_micro)
     sent_values = SentValues()
-    instructions: dict[int, Instruction] = {}  # by the number of an op
-    walks = [_Walk(contributions, sent_values, instructions, number) for number in range(len(roles))]
+    walks = [_Walk(contributions, sent_values, number) for number in range(len(roles))]
     sent_values.run([walk.run() for walk in walks])
     for walk in walks:
         explain_unwritten(walk.unwritten, walk.checked)
@@ -50,16 +49,9 @@ def check_values(schedule: Schedule, roles: Sequence[CheckedRole], num_micro: in
 class _Walk(Interpreter[Ref]):
     """One role's way through its program, in the order in which its host issues the ops."""
 
-    def __init__(
-        self,
-        contributions: ContributionRecord,
-        sent_values: SentValues,
-        instructions: dict[int, Instruction],
-        number: int,
-    ) -> None:
+    def __init__(self, contributions: ContributionRecord, sent_values: SentValues, number: int) -> None:
         super().__init__()
         self.contributions, self.sent_values, self.number = contributions, sent_values, number
-        self.instructions = instructions
         self.checked = contributions.roles[number]
         self.base = contributions.base[number]
         self.tensors = contributions.schedule.tensors
@@ -75,7 +67,7 @@ class _Walk(Interpreter[Ref]):
 
     def run(self) -> Iterator[None]:
         """Walk to the end; yields where another role has to come first."""
-        held, program, instructions = self.held, self.checked.program, self.instructions
+        held, program, instructions = self.held, self.checked.program, dict[int, Instruction]()
         operands = zip(program.reads, program.writes, program.accumulates, strict=True)
         for self.index, (self.reads, self.writes, self.adds) in enumerate(operands):
             op = program.ops[self.index]
@@ -92,7 +84,7 @@ class _Walk(Interpreter[Ref]):
     def empty(self, ref: Ref, adding: bool) -> Form:
         """The form of something that no op has written yet."""
         tensor = self.tensors[ref.name]
-        form: Form = OTHER
+        form: Form = UNKNOWN
         if tensor.role == "weight":
             form = AT_BEGIN
         elif tensor.role == "copy":
@@ -103,9 +95,6 @@ class _Walk(Interpreter[Ref]):
             self.unwritten.append((self.index, ref))
         self.held[ref] = form
         return form
-
-    def clash(self, clash: Clash) -> None:
-        raise clash  # which no sum of a schedule is
 
     # ── what each kind of op does ──
 
@@ -146,7 +135,7 @@ class _Walk(Interpreter[Ref]):
             sources, targets, added = (self._without_tokens(refs) for refs in (sources, targets, added))
         if targets:
             for ref in self.writes:
-                self.held[ref] = OTHER
+                self.held[ref] = UNKNOWN
             self.copy(sources, targets)
         self.add(sources, added)
 
@@ -155,7 +144,7 @@ class _Walk(Interpreter[Ref]):
         for at in of_weights:
             self._is_fresh(op, self.reads[at])
         for ref in self.writes:
-            held[ref] = OTHER
+            held[ref] = UNKNOWN
         for ref in self.adds:
             if ref not in held:
                 self.empty(ref, True)
@@ -167,7 +156,7 @@ class _Walk(Interpreter[Ref]):
             self.add_form(self.adds[at], self._own())
 
     def _norm(self) -> None:
-        self.held.update(dict.fromkeys(self.writes, OTHER))  # a token
+        self.held.update(dict.fromkeys(self.writes, UNKNOWN))  # a token
         for ref in self.reads:
             self._use(ref)
         for ref in self.adds:
@@ -202,7 +191,7 @@ class _Walk(Interpreter[Ref]):
             while len(sent) < len(op.ends) and not self.sent_values.is_closed:
                 yield
         got = next((forms for role, forms in sent.items() if role != self.number), ())
-        self.held.update(dict.fromkeys(writes, OTHER))
+        self.held.update(dict.fromkeys(writes, UNKNOWN))
         self.held.update(zip(arriving, got, strict=False))
 
     def _reduce(self, op: Collective) -> Iterator[None]:
@@ -210,7 +199,7 @@ class _Walk(Interpreter[Ref]):
         sent = self._send(op)
         while len(sent) < len(self.contributions.roles) and not self.sent_values.is_closed:
             yield
-        self.held.update(dict.fromkeys(self.writes, OTHER))
+        self.held.update(dict.fromkeys(self.writes, UNKNOWN))
         for ref, *parts in zip(self.writes, *(sent[role] for role in sorted(sent)), strict=False):
             self.held[ref] = _summed(parts)
 
@@ -299,13 +288,13 @@ class _Walk(Interpreter[Ref]):
             self.updates[home] = self._own()
         for ref in self.writes:
             is_new = self.tensors[ref.name].role in ("update", "norms")
-            self.held[ref] = self._own() if is_new else OTHER
+            self.held[ref] = self._own() if is_new else UNKNOWN
 
     def _renew(self) -> None:
         for ref in self.writes:
             tensor = self.tensors[ref.name]
             is_new = tensor.weight is not None and tensor.role not in ("optimizer", "master")
-            self.held[ref] = Version(self.stepped[self._home(ref)]) if is_new else OTHER
+            self.held[ref] = Version(self.stepped[self._home(ref)]) if is_new else UNKNOWN
 
     # ── at the end of the step ──
 

@@ -18,16 +18,13 @@ class Form(Protocol):
 
 
 class Unknown:
-    """A value of which no more is known."""
+    """A value of which no more is known: an activation, a state, a token, or what went wrong."""
 
     def plus(self, other: Form) -> Form:
         return self
 
 
-OTHER: Final = Unknown()
-"""A value that the rules do not follow: an activation, a state, a token."""
-NOTHING: Final = Unknown()
-"""The content of a place to which nothing right was written."""
+UNKNOWN: Final = Unknown()
 
 
 class Version(NamedTuple):

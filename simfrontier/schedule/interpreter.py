@@ -25,9 +25,9 @@ class Interpreter(ABC, Generic[Place]):
         """The form in a place that is read, or added to, before anything is written to it; None: there is none, and
         the instruction is left out."""
 
-    @abstractmethod
     def clash(self, clash: Clash) -> None:
-        """Report an addition that is left out because it is never right."""
+        """Report an addition that is never right, and is left out."""
+        raise clash
 
     def copy(self, sources: Iterable[Place], targets: Iterable[Place]) -> None:
         """Targets take on the forms of sources, pair by pair."""

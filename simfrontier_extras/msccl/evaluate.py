@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from simfrontier.records import dataclass as record
-from simfrontier.schedule import NOTHING, Clash, Form
+from simfrontier.schedule import UNKNOWN, Clash, Form
 from simfrontier_extras.msccl.clocks import Clocks
 from simfrontier_extras.msccl.memory import Memory, said
 from simfrontier_extras.msccl.program import READS, RECEIVES, SENDS, WRITES, Algo, Step, ThreadBlock
@@ -264,7 +264,7 @@ class Run:
             self._find(
                 f"{each.at(each.step)} receives {step.count} chunks at once; gpu {line[0]} sends {message.count}"
             )
-            return [NOTHING] * num
+            return [UNKNOWN] * num
         return message.contents
 
     def _send(self, each: _Block, step: Step, contents: list[Form], runnable: deque[_Block]) -> bool:
@@ -293,11 +293,11 @@ class Run:
     def _one(self, each: _Block, step: Step, offset: int, received: Form | None) -> Form:
         memory = self.memory
         source, target = (memory.place(each.rank, chunk, offset) for chunk in (step.src, step.dst))
-        value = received or NOTHING
+        value = received or UNKNOWN
         if step.type in READS:
             self._race(each, self.clocks.read(each.index, each.step, source))
             value = memory.read(source)
-            if value is NOTHING:
+            if value is UNKNOWN:
                 self._find(
                     f"{each.at(each.step)} reads {_named(step.src.buffer, step.src.offset + offset)}, which is empty"
                 )
@@ -320,7 +320,7 @@ class Run:
             twice = clash.twice
             text = f"counts twice: {said(twice)}" if twice else f"adds {said(clash.one)} and {said(clash.other)}"
             self._find(f"{each.at(each.step)} {text}")
-            return NOTHING
+            return UNKNOWN
 
     def _race(self, each: _Block, other: tuple[int, int] | None) -> None:
         """Note that an access is not in order with one of another thread block: (which, step)."""

@@ -169,8 +169,8 @@ class _Builder:
         homes = self.homes[member]
         return Gpu(
             number=member,
-            input_chunks=self.lowered.meaning.num_inputs // self.unit,
-            output_chunks=self.lowered.meaning.num_outputs // self.unit,
+            input_chunks=len(self.lowered.input(member)) // self.unit,
+            output_chunks=len(self.lowered.output(member)) // self.unit,
             scratch_chunks=len(homes.scratch) // self.unit,
             thread_blocks=self.members[member].thread_blocks(self.unit),
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from simfrontier.schedule import NOTHING, ChunkSum, Form
+from simfrontier.schedule import UNKNOWN, ChunkSum, Form
 from simfrontier_extras.msccl.clocks import Place
 from simfrontier_extras.msccl.program import Algo, Buffer, Chunk
 
@@ -18,42 +18,39 @@ class Memory:
     """The contents of the chunks of every GPU."""
 
     def __init__(self, algo: Algo, in_place: bool) -> None:
-        self.algo, self.in_place = algo, in_place
+        self.algo, self.in_place, self.input_chunks = algo, in_place, algo.input_chunks
+        self.begins = [self._begins(rank) for rank in range(algo.size)]
         self.held: dict[Place, Form] = {}
         for rank in range(algo.size):
-            for chunk, form in enumerate(algo.meaning.inputs(rank)):
+            for chunk, form in enumerate(algo.meaning.before(rank)):
                 self.held[self.place(rank, Chunk("i", chunk))] = form
+
+    def _begins(self, rank: int) -> dict[Buffer, int]:
+        """The number of the first chunk of each buffer, so that the same memory has the same numbers."""
+        meaning, scratch = self.algo.meaning, self.algo.input_chunks + self.algo.output_chunks
+        if self.in_place:
+            return {"i": meaning.input(rank).start, "o": meaning.output(rank).start, "s": scratch}
+        return {"i": 0, "o": self.algo.input_chunks, "s": scratch}
 
     def read(self, place: Place) -> Form:
         """The content of a chunk: nothing of one to which nothing was put."""
-        return self.held.get(place, NOTHING)
+        return self.held.get(place, UNKNOWN)
 
     def place(self, rank: int, chunk: Chunk, offset: int = 0) -> Place:
-        """The number of a chunk, so that the same memory has the same number: input, then output, then scratch."""
-        return rank, self._number(rank, chunk.buffer, chunk.offset + offset)
+        """Where a chunk is, or the one that so many come before."""
+        return rank, self.begins[rank][chunk.buffer] + chunk.offset + offset
 
     def is_input(self, place: Place) -> bool:
         """Whether a chunk belongs to the caller, who keeps it as it is where the call is not in place."""
-        return not self.in_place and place[1] < self.algo.input_chunks
+        return not self.in_place and place[1] < self.input_chunks
 
     def wrong_results(self) -> Iterator[str]:
         """What the GPUs end with that is not what the collective means, in words."""
         for rank in range(self.algo.size):
-            for chunk, wanted in enumerate(self.algo.meaning.outputs(rank)):
+            for chunk, wanted in enumerate(self.algo.meaning.after(rank)):
                 form = self.read(self.place(rank, Chunk("o", chunk)))
                 if form != wanted:
                     yield f"gpu {rank} ends with {said(form)} in chunk {chunk} of its output, not {said(wanted)}"
-
-    def _number(self, rank: int, buffer: Buffer, at: int) -> int:
-        algo = self.algo
-        if buffer == "s":
-            return algo.input_chunks + algo.output_chunks + at
-        if not self.in_place:
-            return at if buffer == "i" else algo.input_chunks + at
-        if algo.coll == "reducescatter":
-            return at if buffer == "i" else rank * algo.output_chunks + at
-        own = rank * algo.input_chunks if algo.coll == "allgather" else 0
-        return algo.input_chunks + at + (own if buffer == "i" else 0)
 
 
 def said(form: Form) -> str:

@@ -124,12 +124,12 @@ class Algo:
     @property
     def input_chunks(self) -> int:
         """Chunks of a rank's input: of an all-gather its piece of the message."""
-        return self.meaning.num_inputs
+        return len(self.meaning.input(0))
 
     @property
     def output_chunks(self) -> int:
         """Chunks of a rank's output: of a reduce-scatter its piece of the message."""
-        return self.meaning.num_outputs
+        return len(self.meaning.output(0))
 
     @property
     def num_thread_blocks(self) -> int:

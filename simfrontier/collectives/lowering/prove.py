@@ -29,8 +29,9 @@ class _Proof(Interpreter[int]):
         self.fault = ""  # of the transfer that is being done
         self.width = _widths(lowered)
         for member in range(lowered.size):
-            begin = self._place(member, lowered.input_chunk(member))
-            self.held.update(enumerate(lowered.meaning.inputs(member), begin))
+            self.held.update(
+                zip(self._places(member, lowered.input(member)), lowered.meaning.before(member), strict=True)
+            )
 
     def run(self) -> list[str]:
         for number, transfer in enumerate(self.lowered.transfers):
@@ -47,8 +48,9 @@ class _Proof(Interpreter[int]):
     def clash(self, clash: Clash) -> None:
         self.fault = self.fault or _clash_text(clash)
 
-    def _place(self, member: int, chunk: int) -> int:
-        return member * self.num_chunks + chunk
+    def _places(self, member: int, chunks: range) -> range:
+        begin = member * self.num_chunks
+        return range(begin + chunks.start, begin + chunks.stop)
 
     def _find(self, text: str) -> None:
         if len(self.findings) < MAX_FINDINGS:
@@ -69,16 +71,18 @@ class _Proof(Interpreter[int]):
     def _move(self, t: Transfer) -> str:
         """Do the transfer, as far as it makes sense; its first fault."""
         self.fault = ""
-        source, target = self._place(t.src, t.chunk), self._place(t.dst, t.to)
-        move = self.add if t.add else self.copy
-        move(range(source, source + t.count), range(target, target + t.count))
+        sources = self._places(t.src, range(t.chunk, t.chunk + t.count))
+        targets = self._places(t.dst, range(t.to, t.to + t.count))
+        if t.add:
+            self.add(sources, targets)
+        else:
+            self.copy(sources, targets)
         return self.fault
 
     def _end(self) -> None:
         for member in range(self.lowered.size):
-            first = self.lowered.output_chunk(member)
-            places = range(self._place(member, first), self._place(member + 1, 0))
-            for place, wanted in zip(places, self.lowered.meaning.outputs(member), strict=False):
+            places = self._places(member, self.lowered.output(member))
+            for place, wanted in zip(places, self.lowered.meaning.after(member), strict=True):
                 form = self.held.get(place)
                 if form != wanted:
                     chunk = place % self.num_chunks

@@ -65,13 +65,14 @@ class Lowered:
         """The chunk at which the result begins."""
         return self.num_message_chunks if self.kind == "all_to_all" else 0
 
-    def input_chunk(self, member: int) -> int:
-        """The chunk at which a member's input begins."""
-        return member * self.parts if self.kind == "all_gather" else 0
+    def input(self, member: int) -> range:
+        """The chunks of a member's line that are its input."""
+        return self.meaning.input(member)
 
-    def output_chunk(self, member: int) -> int:
-        """The chunk at which a member's output begins."""
-        return member * self.parts if self.kind == "reduce_scatter" else self.result_chunk
+    def output(self, member: int) -> range:
+        """The chunks of a member's line that are its output."""
+        chunks = self.meaning.output(member)
+        return range(chunks.start + self.result_chunk, chunks.stop + self.result_chunk)
 
     @property
     def num_chunks(self) -> int:
