@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import Any, Final
 
-from simfrontier.schedule.check_exchanges import SentValues
 from simfrontier.schedule.check_references import explain_unwritten
 from simfrontier.schedule.check_sums import ContributionRecord, Home
 from simfrontier.schedule.finding import CheckedRole, Rule, ref_text
@@ -22,6 +21,7 @@ from simfrontier.schedule.ir import GRADIENT_ROLES, Collective, Compute, Exchang
 from simfrontier.schedule.kinds import kind_of
 from simfrontier.schedule.op_kind import AverageKind, CallKind, CopyKind, NormKind, StepKind
 from simfrontier.schedule.roles import members_of, sequence_of
+from simfrontier.schedule.shared_calls import SentValues
 
 Places = Sequence[int]  # of operands among the reads, writes or accumulates of an op
 Instruction = tuple[Callable[..., Iterator[None] | None], tuple[Any, ...]]  # a method of the walk, and its arguments
@@ -205,7 +205,7 @@ class _Walk(Interpreter[Ref]):
 
     def _send(self, op: Collective | Exchange) -> dict[int, tuple[Form, ...]]:
         """What all roles that have come to this call have sent, by their numbers."""
-        return self.sent_values.send(sequence_of(op), self.number, tuple([self.held[ref] for ref in self.reads]))
+        return self.sent_values.join(sequence_of(op), self.number, tuple([self.held[ref] for ref in self.reads]))
 
     # ── rules ──
 

@@ -13,6 +13,7 @@ from simfrontier.schedule.kinds import is_copy
 if TYPE_CHECKING:
     from simfrontier.schedule.expansion import UnrolledProgram
 
+Fault = tuple[str, str]  # what was expected, what was found
 Rule = Literal["references", "placements", "facts", "sums", "versions", "order", "memory"]
 
 
