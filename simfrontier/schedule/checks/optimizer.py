@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Final
 
-from simfrontier.schedule.check_moves import MoveRules
-from simfrontier.schedule.check_operands import Report, text_of
+from simfrontier.schedule.checks.moves import MoveRules
+from simfrontier.schedule.checks.operands import Report, text_of
 from simfrontier.schedule.finding import Fault
 from simfrontier.schedule.ir import Compute, Ref, Schedule, Tensor, TensorRole
 from simfrontier.schedule.kinds import kind_of

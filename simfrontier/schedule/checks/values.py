@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import Any, Final
 
-from simfrontier.schedule.check_references import explain_unwritten
-from simfrontier.schedule.check_sums import ContributionRecord, Home
+from simfrontier.schedule.checks.references import explain_unwritten
+from simfrontier.schedule.checks.shared_calls import SentValues
+from simfrontier.schedule.checks.sums import ContributionRecord, Home
 from simfrontier.schedule.finding import CheckedRole, Rule, ref_text
 from simfrontier.schedule.forms import UNKNOWN, Contributions, Form, Version
 from simfrontier.schedule.interpreter import Interpreter
@@ -21,7 +22,6 @@ from simfrontier.schedule.ir import GRADIENT_ROLES, Collective, Compute, Exchang
 from simfrontier.schedule.kinds import kind_of
 from simfrontier.schedule.op_kind import AverageKind, CallKind, CopyKind, NormKind, StepKind
 from simfrontier.schedule.roles import members_of, sequence_of
-from simfrontier.schedule.shared_calls import SentValues
 
 Places = Sequence[int]  # of operands among the reads, writes or accumulates of an op
 Instruction = tuple[Callable[..., Iterator[None] | None], tuple[Any, ...]]  # a method of the walk, and its arguments

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, groupby
 
-from simfrontier.schedule.check_order import members_by_op
+from simfrontier.schedule.checks.order import members_by_op
+from simfrontier.schedule.checks.shared_calls import SharedCalls
 from simfrontier.schedule.expansion import ExpandedProgram, expand
 from simfrontier.schedule.finding import Findings, ranks_of_role, title_of
 from simfrontier.schedule.ir import HOST, Call, Compute, Op, Ref, Role, Schedule
 from simfrontier.schedule.issuer import Issuer
 from simfrontier.schedule.roles import sequence_of
-from simfrontier.schedule.shared_calls import SharedCalls
 
 LANE = "compute"
 
