@@ -47,6 +47,7 @@ PUBLIC: dict[str, set[str]] = {
         *("Plans", "Settings", "byte_sizes", "crosscheck_of", "finite", "json_document"),
         *("load", "plain", "print_check", "to_write", "write_simulated"),
     },
+    "collectives": {"Meaning"},
     "explanation": {"explain"},
     "io": {"Line", "Parsed"},
     "machine": {"Device", "Matmul"},
@@ -56,7 +57,7 @@ PUBLIC: dict[str, set[str]] = {
     "simulation": {"CallKey", "recipes_of"},
     "scenario": {"GridJob", "GridOrder", "ScenarioFile", "ScenarioKeys"},
     "schedule": {
-        *("BACKWARD", "Needed", "product"),
+        *("BACKWARD", "Needed", "UNKNOWN", "product"),
         *("KERNELS", "MemoryPasses", "ModelFacts", "ModelKind", "SweepCall", "Traffic"),
         *("every_operand", "picked_rows", "replaced_entries", "sweep"),
     },

@@ -31,6 +31,7 @@ from .load import (
 from .lowering import Lowered as Lowered, Recipe as Recipe, Transfer as Transfer, lower as lower
 from .lowering.program import LoweredSchedule as LoweredSchedule
 from .lowering.store import load_lowered as load_lowered, save_lowered as save_lowered
+from .meaning import Meaning as Meaning
 from .merge import merged as merged
 from .nccl_tests import read_log as read_log
 from .nccl_tests_run import Unusable as Unusable

@@ -20,6 +20,8 @@ from .cost import (
 )
 from .expansion import ExpandedProgram as ExpandedProgram, Lifetimes as Lifetimes, expand as expand
 from .finding import Finding as Finding, title_of as title_of
+from .forms import UNKNOWN as UNKNOWN, ChunkSum as ChunkSum, Clash as Clash, Form as Form
+from .interpreter import Interpreter as Interpreter
 from .ir import (
     GRADIENT_ROLES as GRADIENT_ROLES,
     HOST as HOST,

@@ -11,19 +11,19 @@ from functools import cached_property
 
 from simfrontier.records import dataclass
 from simfrontier.schedule.alike import one_of_each_kind
-from simfrontier.schedule.check_families import check_families
-from simfrontier.schedule.check_gradients import check_gradients
-from simfrontier.schedule.check_layouts import check_layouts
-from simfrontier.schedule.check_meta import check_meta
-from simfrontier.schedule.check_order import check_comms
-from simfrontier.schedule.check_placements import check_ops, check_tensors
-from simfrontier.schedule.check_progress import check_progress
-from simfrontier.schedule.check_states import check_states
-from simfrontier.schedule.check_streams import check_streams
-from simfrontier.schedule.check_unread import check_unread
-from simfrontier.schedule.check_values import check_values
+from simfrontier.schedule.checks.families import check_families
+from simfrontier.schedule.checks.gradients import check_gradients
+from simfrontier.schedule.checks.layouts import check_layouts
+from simfrontier.schedule.checks.meta import check_meta
+from simfrontier.schedule.checks.order import check_comms
+from simfrontier.schedule.checks.placements import check_ops, check_tensors
+from simfrontier.schedule.checks.progress import check_progress
+from simfrontier.schedule.checks.states import check_states
+from simfrontier.schedule.checks.streams import check_streams
+from simfrontier.schedule.checks.unread import check_unread
+from simfrontier.schedule.checks.values import check_values
 from simfrontier.schedule.expansion import ExpandedProgram, UnrolledProgram, unrolled
-from simfrontier.schedule.finding import Finding, Findings, ranks_of_role
+from simfrontier.schedule.finding import CheckedRole, Finding, Findings, ranks_of_role
 from simfrontier.schedule.ir import Schedule
 from simfrontier.schedule.lifetime import Peak, peak_bytes
 from simfrontier.schedule.pieces import joined
@@ -101,10 +101,10 @@ def _walk(
     schedule: Schedule, programs: Sequence[UnrolledProgram], findings: Findings, num_micro: int | None = None
 ) -> None:
     """The rules that follow values through all ops."""
-    walked = list(zip(schedule.roles, programs, strict=True))
-    check_values(schedule, walked, findings, num_micro)
-    check_states(schedule, walked, findings)
-    check_unread(schedule, walked, findings)
+    roles = [CheckedRole(schedule, *each, findings) for each in zip(schedule.roles, programs, strict=True)]
+    check_values(schedule, roles, num_micro)
+    check_states(schedule, roles)
+    check_unread(schedule, roles)
 
 
 def check_sizes(schedule: Schedule) -> CheckReport:

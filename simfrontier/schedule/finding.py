@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from simfrontier.records import dataclass
-from simfrontier.schedule.ir import Call, Collective, Compute, Exchange, Op, Ref, Role
+from simfrontier.schedule.ir import Call, Collective, Compute, Exchange, Op, Ref, Role, Schedule
 from simfrontier.schedule.kinds import is_copy
 
+if TYPE_CHECKING:
+    from simfrontier.schedule.expansion import UnrolledProgram
+
+Fault = tuple[str, str]  # what was expected, what was found
 Rule = Literal["references", "placements", "facts", "sums", "versions", "order", "memory"]
 
 
@@ -50,6 +54,32 @@ class Findings:
 
     def all(self) -> tuple[Finding, ...]:
         return tuple(self._found.values())
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedRole:
+    """A role with its program, and the findings about what the program does."""
+
+    schedule: Schedule
+    role: Role
+    program: UnrolledProgram
+    findings: Findings
+
+    def report(self, rule: Rule, index: int, expected: str, got: str, key: Hashable) -> None:
+        """Add a finding about an op of the program; the same faults of a role have the same key."""
+        op, call = self.program.ops[index], self.program.calls[index]
+        ranks = ranks_of(op, self.role, self.schedule.roles)
+        self.findings.add(rule, title_of(op, call), ranks, expected, got, key=(self.role.name, key))
+
+    def report_end(self, rule: Rule, title: str, expected: str, got: str, key: Hashable) -> None:
+        """Add a finding about what the program leaves."""
+        ranks = ranks_of_role(self.role, self.schedule.roles)
+        self.findings.add(rule, title, ranks, expected, got, key=(self.role.name, key))
+
+    def text(self, ref: Ref) -> str:
+        """An instance in words."""
+        tensor = self.schedule.tensors[ref.name]
+        return ref_text(ref, tensor.per_layer, tensor.per_micro)
 
 
 def place_of(call: Call) -> str:

@@ -1,6 +1,6 @@
 """Running an MSCCL algorithm on symbols: whether it computes its collective, whatever the speed of its thread blocks.
 
-A symbol is one GPU's contribution to one chunk of the message (`memory.Content`). Thread blocks run as RCCL runs them
+A symbol is one GPU's contribution to one chunk of the message (`ChunkSum`). Thread blocks run as RCCL runs them
 (ROCm/rccl `src/device/msccl_kernel_impl.h`, mscclRunInterpreter): each its steps one after the other; a step first
 waits until the flag of a thread block of its GPU has reached a step; messages of a connection (from a GPU to a GPU on a
 channel) arrive in the order in which they were sent, and no more of them are under way than a connection holds. All
@@ -21,8 +21,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from simfrontier.records import dataclass as record
+from simfrontier.schedule import UNKNOWN, Clash, Form
 from simfrontier_extras.msccl.clocks import Clocks
-from simfrontier_extras.msccl.memory import Content, Memory, said
+from simfrontier_extras.msccl.memory import Memory, said
 from simfrontier_extras.msccl.program import READS, RECEIVES, SENDS, WRITES, Algo, Step, ThreadBlock
 from simfrontier_extras.msccl.rccl import MAX_FINDINGS, MESSAGE_BYTES, SLOTS, chunks_per_message, faults, refusals
 
@@ -118,7 +119,7 @@ def _largest_right_call(algo: Algo, in_place: bool, wrong: int, right: int) -> i
 class _Message:
     """Chunks under way: the `number`-th message of a step that sends `count` chunks in all."""
 
-    contents: list[Content | None]
+    contents: list[Form]
     count: int
     number: int
     clock: Clock
@@ -134,7 +135,7 @@ class _Block:
     step: int = 0
     done: int = 0
     ready: bool = False  # the step has waited
-    held: list[Content | None] | None = None  # received, and not yet sent on
+    held: list[Form] | None = None  # received, and not yet sent on
     waits: str = ""
 
     def at(self, step: int) -> str:
@@ -150,7 +151,7 @@ class Run:
     in_place: bool
     most: int
     findings: list[str] = field(default_factory=list)
-    messages: dict[Connection, list[Content | None]] = field(default_factory=dict)
+    messages: dict[Connection, list[Form]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         algo = self.algo
@@ -249,7 +250,7 @@ class Run:
 
     # ── messages ──
 
-    def _receive(self, each: _Block, step: Step, num: int, runnable: deque[_Block]) -> list[Content | None] | None:
+    def _receive(self, each: _Block, step: Step, num: int, runnable: deque[_Block]) -> list[Form] | None:
         assert each.block.recv is not None, "refused before"
         line = (each.block.recv, each.rank, each.block.channel)
         if not self.under_way.get(line):
@@ -263,10 +264,10 @@ class Run:
             self._find(
                 f"{each.at(each.step)} receives {step.count} chunks at once; gpu {line[0]} sends {message.count}"
             )
-            return [None] * num
+            return [UNKNOWN] * num
         return message.contents
 
-    def _send(self, each: _Block, step: Step, contents: list[Content | None], runnable: deque[_Block]) -> bool:
+    def _send(self, each: _Block, step: Step, contents: list[Form], runnable: deque[_Block]) -> bool:
         assert each.block.send is not None, "refused before"
         line = (each.rank, each.block.send, each.block.channel)
         queue = self.under_way.setdefault(line, deque())
@@ -285,55 +286,43 @@ class Run:
 
     # ── memory ──
 
-    def _work(
-        self, each: _Block, step: Step, num: int, received: Sequence[Content | None] | None
-    ) -> list[Content | None]:
+    def _work(self, each: _Block, step: Step, num: int, received: Sequence[Form] | None) -> list[Form]:
         """Read, add and write the next chunks of a step; what is to be sent on."""
-        out = []
-        for offset in range(each.done, each.done + num):
-            arrived = None if received is None else received[offset - each.done]
-            out.append(self._one(each, step, offset, arrived, received is not None))
-        return out
+        return [self._one(each, step, each.done + at, None if received is None else received[at]) for at in range(num)]
 
-    def _one(self, each: _Block, step: Step, offset: int, arrived: Content | None, has_arrived: bool) -> Content | None:
-        memory, contents = self.memory, self.memory.contents[each.rank]
-        source = memory.place(each.rank, step.src, offset)
-        target = memory.place(each.rank, step.dst, offset)
-        value = arrived
+    def _one(self, each: _Block, step: Step, offset: int, received: Form | None) -> Form:
+        memory = self.memory
+        source, target = (memory.place(each.rank, chunk, offset) for chunk in (step.src, step.dst))
+        value = received or UNKNOWN
         if step.type in READS:
-            self._race(each, self.clocks.read(each.index, each.step, (each.rank, source)), source)
-            value = contents.get(source)
-            if value is None:
+            self._race(each, self.clocks.read(each.index, each.step, source))
+            value = memory.read(source)
+            if value is UNKNOWN:
                 self._find(
                     f"{each.at(each.step)} reads {_named(step.src.buffer, step.src.offset + offset)}, which is empty"
                 )
-            if has_arrived:
-                value = self._sum(each, value, arrived)
+            if received is not None:
+                value = self._sum(each, value, received)
         if step.type == "re":
-            self._race(each, self.clocks.read(each.index, each.step, (each.rank, target)), target)
-            value = self._sum(each, contents.get(target), value)
+            self._race(each, self.clocks.read(each.index, each.step, target))
+            value = self._sum(each, memory.read(target), value)
         if step.type in WRITES and not (step.type == "cpy" and source == target):  # which changes nothing
-            self._race(each, self.clocks.write(each.index, each.step, (each.rank, target)), target)
+            self._race(each, self.clocks.write(each.index, each.step, target))
             if memory.is_input(target):
                 self._find(f"{each.at(each.step)} writes to the input, which is the caller's")
-            if value is None:
-                contents.pop(target, None)
-            else:
-                contents[target] = value
+            memory.held[target] = value
         return value
 
-    def _sum(self, each: _Block, one: Content | None, other: Content | None) -> Content | None:
-        if one is None or other is None:
-            return None
-        if one[0] != other[0]:
-            self._find(f"{each.at(each.step)} adds {said(one)} and {said(other)}")
-        elif one[1] & other[1]:
-            self._find(f"{each.at(each.step)} counts twice: {said((one[0], one[1] & other[1]))}")
-        else:
-            return one[0], one[1] | other[1]
-        return None
+    def _sum(self, each: _Block, one: Form, other: Form) -> Form:
+        try:
+            return one.plus(other)
+        except Clash as clash:
+            twice = clash.twice
+            text = f"counts twice: {said(twice)}" if twice else f"adds {said(clash.one)} and {said(clash.other)}"
+            self._find(f"{each.at(each.step)} {text}")
+            return UNKNOWN
 
-    def _race(self, each: _Block, other: tuple[int, int] | None, place: int) -> None:
+    def _race(self, each: _Block, other: tuple[int, int] | None) -> None:
         """Note that an access is not in order with one of another thread block: (which, step)."""
         if other is not None:
             before = self.blocks[other[0]]

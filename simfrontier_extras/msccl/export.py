@@ -16,8 +16,7 @@ from simfrontier.simulation import recipes_of
 from simfrontier.wholefile import write_whole
 from simfrontier_extras.msccl.evaluate import verdict
 from simfrontier_extras.msccl.from_lowered import algo_of
-from simfrontier_extras.msccl.homes import COLL
-from simfrontier_extras.msccl.program import Algo, Gpu
+from simfrontier_extras.msccl.program import COLL, Algo, Gpu
 from simfrontier_extras.msccl.rccl import MAX_THREAD_BLOCKS, faults, refusals
 from simfrontier_extras.msccl.read import BLOCKS, MOVED, PLACES, STEPS
 from simfrontier_extras.msccl.write import xml_of

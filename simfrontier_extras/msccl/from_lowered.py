@@ -13,8 +13,8 @@ from math import gcd
 
 from simfrontier.collectives import Lowered, Transfer
 from simfrontier_extras.msccl.fusion import Fusion, fused
-from simfrontier_extras.msccl.homes import COLL, Homes
-from simfrontier_extras.msccl.program import Algo, Gpu, StepType
+from simfrontier_extras.msccl.homes import Homes
+from simfrontier_extras.msccl.program import COLL, Algo, Gpu, StepType
 from simfrontier_extras.msccl.rccl import MAX_COUNT
 from simfrontier_extras.msccl.steps import OWN, End, MemberSteps
 
@@ -169,8 +169,8 @@ class _Builder:
         homes = self.homes[member]
         return Gpu(
             number=member,
-            input_chunks=homes.input_chunks // self.unit,
-            output_chunks=homes.output_chunks // self.unit,
+            input_chunks=len(self.lowered.input(member)) // self.unit,
+            output_chunks=len(self.lowered.output(member)) // self.unit,
             scratch_chunks=len(homes.scratch) // self.unit,
             thread_blocks=self.members[member].thread_blocks(self.unit),
         )

@@ -11,7 +11,6 @@ from typing import Final
 
 from simfrontier.collectives import Lowered, Transfer
 from simfrontier.records import dataclass
-from simfrontier_extras.msccl.homes import Homes
 
 MOST_AHEAD: Final = 2  # chunks that a connection holds by protocol Simple: what all members send before they receive
 
@@ -91,11 +90,10 @@ def _is_unread(lowered: Lowered, first: int, second: int, uses: Mapping[tuple[in
     got = lowered.transfers[first]
     if not got.add:
         return False
-    homes = Homes(lowered, got.dst, ())
     for chunk in range(got.to, got.to + got.count):
         after = [use for use in uses[got.dst, chunk] if use[0] > first and use[0] != second]
         if after and after[0][1] != "replace":
             return False
-        if not after and homes.is_result(chunk):
+        if not after and chunk in lowered.output(got.dst):
             return False
     return True

@@ -9,69 +9,54 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from simfrontier_extras.msccl.program import Algo, Chunk
-
-Content = tuple[int, int]
-"""A sum: of which chunk of the message, and whose contributions are in it (a bit for each GPU)."""
+from simfrontier.schedule import UNKNOWN, ChunkSum, Form
+from simfrontier_extras.msccl.clocks import Place
+from simfrontier_extras.msccl.program import Algo, Buffer, Chunk
 
 
 class Memory:
-    """The contents of the chunks of every GPU; a chunk without one holds nothing that was put there."""
+    """The contents of the chunks of every GPU."""
 
     def __init__(self, algo: Algo, in_place: bool) -> None:
-        self.algo, self.in_place = algo, in_place
-        self.contents: list[dict[int, Content]] = [dict(self._before(rank)) for rank in range(algo.size)]
+        self.algo, self.in_place, self.input_chunks = algo, in_place, algo.input_chunks
+        self.begins = [self._begins(rank) for rank in range(algo.size)]
+        self.held: dict[Place, Form] = {}
+        for rank in range(algo.size):
+            for chunk, form in enumerate(algo.meaning.before(rank)):
+                self.held[self.place(rank, Chunk("i", chunk))] = form
 
-    def place(self, rank: int, chunk: Chunk, offset: int = 0) -> int:
-        """The number of a chunk, so that the same memory has the same number: input, then output, then scratch."""
-        algo, at = self.algo, chunk.offset + offset
-        if chunk.buffer == "s":
-            return algo.input_chunks + algo.output_chunks + at
-        if not self.in_place:
-            return at if chunk.buffer == "i" else algo.input_chunks + at
-        if algo.coll == "reducescatter":
-            return at if chunk.buffer == "i" else rank * algo.output_chunks + at
-        own = rank * algo.input_chunks if algo.coll == "allgather" else 0
-        return algo.input_chunks + at + (own if chunk.buffer == "i" else 0)
+    def _begins(self, rank: int) -> dict[Buffer, int]:
+        """The number of the first chunk of each buffer, so that the same memory has the same numbers."""
+        meaning, scratch = self.algo.meaning, self.algo.input_chunks + self.algo.output_chunks
+        if self.in_place:
+            return {"i": meaning.input(rank).start, "o": meaning.output(rank).start, "s": scratch}
+        return {"i": 0, "o": self.algo.input_chunks, "s": scratch}
 
-    def is_input(self, place: int) -> bool:
+    def read(self, place: Place) -> Form:
+        """The content of a chunk: nothing of one to which nothing was put."""
+        return self.held.get(place, UNKNOWN)
+
+    def place(self, rank: int, chunk: Chunk, offset: int = 0) -> Place:
+        """Where a chunk is, or the one that so many come before."""
+        return rank, self.begins[rank][chunk.buffer] + chunk.offset + offset
+
+    def is_input(self, place: Place) -> bool:
         """Whether a chunk belongs to the caller, who keeps it as it is where the call is not in place."""
-        return not self.in_place and place < self.algo.input_chunks
+        return not self.in_place and place[1] < self.input_chunks
 
     def wrong_results(self) -> Iterator[str]:
         """What the GPUs end with that is not what the collective means, in words."""
         for rank in range(self.algo.size):
-            for chunk in range(self.algo.output_chunks):
-                held = self.contents[rank].get(self.place(rank, Chunk("o", chunk)))
-                wanted = self._after(rank, chunk)
-                if held != wanted:
-                    yield f"gpu {rank} ends with {said(held)} in chunk {chunk} of its output, not {said(wanted)}"
-
-    def _before(self, rank: int) -> Iterator[tuple[int, Content]]:
-        first = rank * self.algo.input_chunks if self.algo.coll == "allgather" else 0
-        for chunk in range(self.algo.input_chunks):
-            yield self.place(rank, Chunk("i", chunk)), (first + chunk, 1 << rank)
-
-    def _after(self, rank: int, chunk: int) -> Content:
-        algo = self.algo
-        everyone = (1 << algo.size) - 1
-        match algo.coll:
-            case "allreduce":
-                return chunk, everyone
-            case "reducescatter":
-                return rank * algo.output_chunks + chunk, everyone
-            case "allgather":
-                return chunk, 1 << chunk // algo.input_chunks
-            case _:
-                sender, part = divmod(chunk, algo.chunks_per_loop // algo.size)
-                return rank * (algo.chunks_per_loop // algo.size) + part, 1 << sender
+            for chunk, wanted in enumerate(self.algo.meaning.after(rank)):
+                form = self.read(self.place(rank, Chunk("o", chunk)))
+                if form != wanted:
+                    yield f"gpu {rank} ends with {said(form)} in chunk {chunk} of its output, not {said(wanted)}"
 
 
-def said(content: Content | None) -> str:
+def said(form: Form) -> str:
     """A content in words."""
-    if content is None:
+    if not isinstance(form, ChunkSum):
         return "nothing"
-    chunk, whose = content
-    ranks = [str(rank) for rank in range(whose.bit_length()) if whose >> rank & 1]
-    shown = ", ".join(ranks[:8]) + (f" and {len(ranks) - 8} more" if len(ranks) > 8 else "")
-    return f"chunk {chunk} of {shown}"
+    shown = ", ".join(map(str, form.members[:8]))
+    more = f" and {len(form.members) - 8} more" if len(form.members) > 8 else ""
+    return f"chunk {form.chunk} of {shown}{more}"

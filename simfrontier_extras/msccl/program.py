@@ -6,15 +6,25 @@ and microsoft/msccl-tools `msccl/language/ir.py` writes (ir_to_xml).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, Literal, get_args
 
+from simfrontier.collectives import Meaning
 from simfrontier.records import dataclass
+from simfrontier.schedule import CollectiveKind
 
 Collective = Literal["allreduce", "allgather", "reducescatter", "alltoall"]
 Protocol = Literal["Simple", "LL", "LL128"]
 Buffer = Literal["i", "o", "s"]
 StepType = Literal["s", "r", "rcs", "rrs", "rrc", "rrcs", "cpy", "re", "nop"]
 
+COLL: Final[Mapping[CollectiveKind, Collective]] = {
+    "all_reduce": "allreduce",
+    "all_gather": "allgather",
+    "reduce_scatter": "reducescatter",
+    "all_to_all": "alltoall",
+}
+_KINDS: Final = {coll: kind for kind, coll in COLL.items()}
 COLLECTIVES: Final[tuple[Collective, ...]] = get_args(Collective)
 PROTOCOLS: Final[tuple[Protocol, ...]] = get_args(Protocol)
 BUFFERS: Final[tuple[Buffer, ...]] = get_args(Buffer)
@@ -107,14 +117,19 @@ class Algo:
         return len(self.gpus)
 
     @property
+    def meaning(self) -> Meaning:
+        """What its collective does, chunk by chunk."""
+        return Meaning(_KINDS[self.coll], self.size, self.chunks_per_loop)
+
+    @property
     def input_chunks(self) -> int:
         """Chunks of a rank's input: of an all-gather its piece of the message."""
-        return self.chunks_per_loop // (self.size if self.coll == "allgather" else 1)
+        return len(self.meaning.input(0))
 
     @property
     def output_chunks(self) -> int:
         """Chunks of a rank's output: of a reduce-scatter its piece of the message."""
-        return self.chunks_per_loop // (self.size if self.coll == "reducescatter" else 1)
+        return len(self.meaning.output(0))
 
     @property
     def num_thread_blocks(self) -> int:

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from simfrontier.errors import SimfrontierError
-from simfrontier.schedule import Call, Role, Schedule, check, check_progress, checker, from_json, to_json
+from simfrontier.schedule import Call, Role, Schedule, check, checker, from_json, to_json
 from simfrontier.schedule.alike import one_of_each_kind
 from simfrontier.schedule.checker import CheckReport
+from simfrontier.schedule.checks import progress
 from tests.mutated.facts import sampled
 from tests.real.grids import megatron
 from tests.schedule.builders import ENGINES, mesh_of, options_of, schedule_of
@@ -52,7 +53,7 @@ def of_all(schedule: Schedule) -> CheckReport:
     """The report of a check that walks through all micro-batches, and runs every op by itself."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(checker, "one_of_each_kind", lambda _: None)
-        patched.setattr(check_progress, "_joined", lambda _: None)
+        patched.setattr(progress, "_joined", lambda _: None)
         return check(schedule)
 
 

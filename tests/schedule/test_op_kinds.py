@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from simfrontier.schedule import KINDS, Compute, ModelFacts, ModelKind, Schedule, check_meta, traffic_bytes
+from simfrontier.schedule import KINDS, Compute, ModelFacts, ModelKind, Schedule, traffic_bytes
+from simfrontier.schedule.checks import meta
 from simfrontier.schedule.kinds import calls, copies, embedding, loss, measured, norms, optimizer, pointwise, products
 from simfrontier.schedule.traffic import Operands, as_written, every_operand, picked_rows, replaced_entries
 from tests.schedule.builders import zero3
@@ -61,5 +62,5 @@ def test_every_kind_stands_once_and_names_kinds_that_there_are() -> None:
 
 def test_facts_of_a_model_are_findings(monkeypatch: pytest.MonkeyPatch) -> None:
     stated = ModelFacts(stated=lambda _: iter([("crops", "12: those that are joined")]))
-    monkeypatch.setattr(check_meta, "added", lambda module, kind: (stated,))
+    monkeypatch.setattr(meta, "added", lambda module, kind: (stated,))
     says(zero3(), "meta crops", "12: those that are joined")

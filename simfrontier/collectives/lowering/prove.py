@@ -1,8 +1,9 @@
-"""The proof of a lowered collective: (rank, chunk) symbols run through its transfers must end as its kind means."""
+"""The proof of a lowered collective: chunks run through its transfers must end as its kind means."""
 
 from __future__ import annotations
 
 from simfrontier.collectives.lowering.transfers import Lowered, Transfer
+from simfrontier.schedule import ChunkSum, Clash, Form, Interpreter
 
 MAX_FINDINGS = 20
 
@@ -10,30 +11,27 @@ MAX_FINDINGS = 20
 def prove(lowered: Lowered) -> list[str]:
     """What is wrong with a lowered collective, in words; nothing where it does exactly what its kind means.
 
-    A symbol is one rank's contribution to one chunk of the message. A place in a line is empty or holds a sum of
-    symbols. Since sums are never taken apart, a right one holds one chunk's symbols only, each rank's at most once; so
-    a place's content is (chunk, set of ranks). Keeping the ranks alone would let a right sum of the wrong chunk pass.
-    The transfers run one after the other; that any order allowed by `after` gives the same follows from `after` itself,
-    which orders any two transfers of which one writes what the other reads or writes, but for two additions.
+    A place in a line is empty or holds a sum over ranks of one chunk. Keeping the ranks alone would let a right sum of
+    the wrong chunk pass. The transfers run one after the other; that any order allowed by `after` gives the same
+    follows from `after` itself, which orders any two transfers of which one writes what the other reads or writes, but
+    for two additions.
     """
     return _Proof(lowered).run()
 
 
-class _Proof:
-    """The content of every place of every line: which chunk (-1: empty) and whose contributions (bits)."""
+class _Proof(Interpreter[int]):
+    """The content of every chunk of every member's line, by numbers that go on from line to line."""
 
     def __init__(self, lowered: Lowered) -> None:
-        self.lowered = lowered
+        super().__init__()
+        self.lowered, self.num_chunks = lowered, lowered.num_chunks
         self.findings: list[str] = []
-        line = range(lowered.num_chunks)
-        self.what = [[-1 for _ in line] for _ in range(lowered.size)]
-        self.whose = [[0 for _ in line] for _ in range(lowered.size)]
+        self.fault = ""  # of the transfer that is being done
         self.width = _widths(lowered)
-        for rank in range(lowered.size):
-            own = lowered.kind != "all_gather"
-            for chunk in range(lowered.num_message_chunks):
-                if own or chunk // lowered.parts == rank:
-                    self.what[rank][chunk], self.whose[rank][chunk] = chunk, 1 << rank
+        for member in range(lowered.size):
+            self.held.update(
+                zip(self._places(member, lowered.input(member)), lowered.meaning.before(member), strict=True)
+            )
 
     def run(self) -> list[str]:
         for number, transfer in enumerate(self.lowered.transfers):
@@ -42,6 +40,17 @@ class _Proof:
                 self._find(f"transfer {number} ({_transfer_text(transfer)}) {text}")
         self._end()
         return self.findings
+
+    def empty(self, place: int, adding: bool) -> None:
+        chunk = place % self.num_chunks
+        self.fault = self.fault or f"{'adds to' if adding else 'reads'} chunk {chunk}, which is empty"
+
+    def clash(self, clash: Clash) -> None:
+        self.fault = self.fault or _clash_text(clash)
+
+    def _places(self, member: int, chunks: range) -> range:
+        begin = member * self.num_chunks
+        return range(begin + chunks.start, begin + chunks.stop)
 
     def _find(self, text: str) -> None:
         if len(self.findings) < MAX_FINDINGS:
@@ -59,49 +68,25 @@ class _Proof:
             return "moves chunks to places of another width"
         return None
 
-    def _move(self, t: Transfer) -> str | None:
-        """Do the transfer; on a fault, as far as it makes sense."""
-        what, whose = self.what[t.src], self.whose[t.src]
-        into, sums = self.what[t.dst], self.whose[t.dst]
-        text = None
-        for chunk, to in zip(range(t.chunk, t.chunk + t.count), range(t.to, t.to + t.count), strict=True):
-            if what[chunk] < 0:
-                text = text or f"reads chunk {chunk}, which is empty"
-            elif not t.add:
-                into[to], sums[to] = what[chunk], whose[chunk]
-            elif into[to] < 0:
-                text = text or f"adds to chunk {to}, which is empty"
-            elif into[to] != what[chunk]:
-                text = text or f"adds a part of message chunk {what[chunk]} to one of chunk {into[to]}"
-            elif sums[to] & whose[chunk]:
-                text = text or f"counts member {_first(sums[to] & whose[chunk])}'s chunk {what[chunk]} twice"
-            else:
-                sums[to] |= whose[chunk]
-        return text
+    def _move(self, t: Transfer) -> str:
+        """Do the transfer, as far as it makes sense; its first fault."""
+        self.fault = ""
+        sources = self._places(t.src, range(t.chunk, t.chunk + t.count))
+        targets = self._places(t.dst, range(t.to, t.to + t.count))
+        if t.add:
+            self.add(sources, targets)
+        else:
+            self.copy(sources, targets)
+        return self.fault
 
     def _end(self) -> None:
-        lowered, parts = self.lowered, self.lowered.parts
-        everyone = (1 << lowered.size) - 1
-        for rank in range(lowered.size):
-            for chunk in range(lowered.num_message_chunks):
-                piece, part = divmod(chunk, parts)
-                place, what, whose = chunk, chunk, everyone
-                match lowered.kind:
-                    case "all_gather":
-                        whose = 1 << piece
-                    case "reduce_scatter" if piece != rank:
-                        continue
-                    case "all_to_all":
-                        place, what, whose = chunk + lowered.result_chunk, rank * parts + part, 1 << piece
-                if (self.what[rank][place], self.whose[rank][place]) != (what, whose):
-                    self._find(f"member {rank} ends with {self._held(rank, place)} in chunk {place}")
-
-    def _held(self, rank: int, place: int) -> str:
-        if self.what[rank][place] < 0:
-            return "nothing"
-        whose = self.whose[rank][place]
-        ranks = [str(member) for member in range(self.lowered.size) if whose >> member & 1]
-        return f"message chunk {self.what[rank][place]} of {', '.join(ranks)}"
+        for member in range(self.lowered.size):
+            places = self._places(member, self.lowered.output(member))
+            for place, wanted in zip(places, self.lowered.meaning.after(member), strict=True):
+                form = self.held.get(place)
+                if form != wanted:
+                    chunk = place % self.num_chunks
+                    self._find(f"member {member} ends with {_held_text(form)} in chunk {chunk}")
 
 
 def _widths(lowered: Lowered) -> list[int]:
@@ -114,8 +99,16 @@ def _widths(lowered: Lowered) -> list[int]:
     return every + [widths[chunk] for chunk in lowered.like]
 
 
-def _first(bits: int) -> int:
-    return (bits & -bits).bit_length() - 1
+def _clash_text(clash: Clash) -> str:
+    if (twice := clash.twice) is None:
+        return f"adds a part of message chunk {clash.other.chunk} to one of chunk {clash.one.chunk}"
+    return f"counts member {twice.members[0]}'s chunk {twice.chunk} twice"
+
+
+def _held_text(form: Form | None) -> str:
+    if not isinstance(form, ChunkSum):
+        return "nothing"
+    return f"message chunk {form.chunk} of {', '.join(map(str, form.members))}"
 
 
 def _transfer_text(t: Transfer) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from simfrontier.collectives.meaning import Meaning
 from simfrontier.records import dataclass
 from simfrontier.schedule import CollectiveKind
 
@@ -55,9 +56,23 @@ class Lowered:
         return self.size * self.parts
 
     @property
+    def meaning(self) -> Meaning:
+        """What the collective does."""
+        return Meaning(self.kind, self.size, self.num_message_chunks)
+
+    @property
     def result_chunk(self) -> int:
         """The chunk at which the result begins."""
         return self.num_message_chunks if self.kind == "all_to_all" else 0
+
+    def input(self, member: int) -> range:
+        """The chunks of a member's line that are its input."""
+        return self.meaning.input(member)
+
+    def output(self, member: int) -> range:
+        """The chunks of a member's line that are its output."""
+        chunks = self.meaning.output(member)
+        return range(chunks.start + self.result_chunk, chunks.stop + self.result_chunk)
 
     @property
     def num_chunks(self) -> int:

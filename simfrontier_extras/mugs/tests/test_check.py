@@ -8,8 +8,8 @@ from typing import get_args
 import pytest
 
 from simfrontier.workload import Softmax, find_model, workload_of
+from tests.schedule.checks.test_gradients import op_of, sound, with_operands
 from tests.schedule.mutations import changed, mutated, says, where, with_tensor
-from tests.schedule.test_check_gradients import op_of, sound, with_operands
 
 
 @pytest.mark.parametrize(

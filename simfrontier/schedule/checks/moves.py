@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from simfrontier.schedule.algorithms import RING
-from simfrontier.schedule.check_operands import Operands, Report, text_of
+from simfrontier.schedule.checks.operands import Operands, Report, text_of
 from simfrontier.schedule.ir import Collective, Exchange, Tensor
 from simfrontier.schedule.placement import Placement
 

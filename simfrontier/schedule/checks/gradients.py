@@ -10,8 +10,7 @@ from typing import Final
 from simfrontier.limits import MODEL_OPERANDS, MODEL_OPS
 from simfrontier.opnames import Part
 from simfrontier.records import dataclass
-from simfrontier.schedule.check_work import Fault
-from simfrontier.schedule.finding import Findings, ranks_of_role
+from simfrontier.schedule.finding import Fault, Findings, ranks_of_role
 from simfrontier.schedule.ir import Compute, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.kinds import is_work, model_kind
 from simfrontier.schedule.op_kind import ModelKind

@@ -6,8 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from simfrontier.opnames import in_streams
-from simfrontier.schedule.check_work import Fault
-from simfrontier.schedule.finding import Findings
+from simfrontier.schedule.finding import Fault, Findings
 from simfrontier.schedule.ir import Compute, Schedule, Tensor
 from simfrontier.schedule.kinds import is_work, model_kind
 

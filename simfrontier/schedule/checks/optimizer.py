@@ -7,16 +7,14 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Final
 
-from simfrontier.schedule.check_moves import MoveRules
-from simfrontier.schedule.check_operands import Report, text_of
+from simfrontier.schedule.checks.moves import MoveRules
+from simfrontier.schedule.checks.operands import Report, text_of
+from simfrontier.schedule.finding import Fault
 from simfrontier.schedule.ir import Compute, Ref, Schedule, Tensor, TensorRole
 from simfrontier.schedule.kinds import kind_of
 from simfrontier.schedule.op_kind import NormKind, StepKind
 from simfrontier.schedule.placement import Placement, partial
 from simfrontier.schedule.roles import axis_of_roles
-
-Fault = tuple[str, str]  # what was expected, what was found
-
 
 _WORDS: Final[dict[TensorRole, str]] = {"master": "master", "optimizer": "optimizer state", "norms": "norms"}
 

@@ -3,32 +3,29 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from simfrontier.schedule.expansion import UnrolledProgram
-from simfrontier.schedule.finding import Rule, place_of, ref_text, short_title, title_of
+from simfrontier.schedule.finding import CheckedRole, place_of, short_title, title_of
 from simfrontier.schedule.ir import Ref, Tensor
 
-Report = Callable[[Rule, int, str, str, object], None]
 MAX_LISTED = 20  # cycles looked for; a broken schedule may have thousands of such reads
 
 
-def explain_unwritten(
-    unwritten: list[tuple[int, Ref]], program: UnrolledProgram, tensors: Mapping[str, Tensor], report: Report
-) -> None:
+def explain_unwritten(unwritten: list[tuple[int, Ref]], checked: CheckedRole) -> None:
     """Report what is wrong with each (op, reference) that is read before any write."""
     if not unwritten:
         return
+    program, report = checked.program, checked.report
     writers = _writers(program)
     for number, (index, ref) in enumerate(unwritten):
-        tensor = tensors[ref.name]
-        what = ref_text(ref, tensor.per_layer, tensor.per_micro)
+        what = checked.text(ref)
         key = (program.ops[index].number, ref.name)
         later = [i for i in writers.get(ref, ()) if i >= index]
         if not later:
             report("references", index, f"{what} written by an op before", "no op writes it", key)
             continue
-        cycle = _cycle(index, later[0], program, writers, tensors) if number < MAX_LISTED else None
+        cycle = _cycle(index, later[0], program, writers, checked.schedule.tensors) if number < MAX_LISTED else None
         if cycle is None:
             by = title_of(program.ops[later[0]], program.calls[later[0]])
             report("references", index, f"{what} written by an op before", f"it is written later, by {by}", key)

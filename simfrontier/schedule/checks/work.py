@@ -10,11 +10,10 @@ from typing import Any, Final
 
 from simfrontier.dtypes import INTEGERS
 from simfrontier.records import dataclass
+from simfrontier.schedule.finding import Fault
 from simfrontier.schedule.ir import Compute, Ref, Tensor
 from simfrontier.schedule.kinds import kind_of
 from simfrontier.schedule.op_kind import ModelKind, WaitKind
-
-Fault = tuple[str, str]  # what was expected, what was found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from simfrontier.errors import InputError
-from simfrontier.schedule.check_operands import Report, coded_text, stacked_text
-from simfrontier.schedule.check_optimizer import OptimizerRules
-from simfrontier.schedule.check_roles import roles_of_work
-from simfrontier.schedule.check_work import OpsByName, Stated, faults_of_work
+from simfrontier.schedule.checks.operands import Report, coded_text, stacked_text
+from simfrontier.schedule.checks.optimizer import OptimizerRules
+from simfrontier.schedule.checks.roles import roles_of_work
+from simfrontier.schedule.checks.work import OpsByName, Stated, faults_of_work
 from simfrontier.schedule.finding import Findings, Rule, ranks_of, ranks_of_role, title_of
 from simfrontier.schedule.ir import HOST, Call, Collective, Compute, Exchange, Op, Role, Schedule, Tensor
 from simfrontier.schedule.kinds import is_work, kind_of

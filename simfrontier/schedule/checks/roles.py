@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from simfrontier.schedule.finding import Fault
 from simfrontier.schedule.ir import GRADIENT_ROLES, Compute, Ref, Tensor
 from simfrontier.schedule.kinds import KINDS
 from simfrontier.schedule.op_kind import CallKind, CopyKind
-
-Fault = tuple[str, str]  # what was expected, what was found
 
 _GIVES: Final = frozenset({"weight", "copy", "gathered", "gradient", "accumulator", "encoded"})
 _SUMS: Final = frozenset({"gradient", "accumulator", "encoded"})  # of a weight's tensors

@@ -7,7 +7,8 @@ from functools import cache
 
 import pytest
 
-from simfrontier.schedule import Compute, Schedule, check, check_gradients
+from simfrontier.schedule import Compute, Schedule, check
+from simfrontier.schedule.checks import gradients
 from tests.mutated.cases import CASES
 from tests.schedule.mutations import changed, mutated, says, where, with_tensor
 
@@ -116,7 +117,7 @@ def test_more_ops_than_a_model_has_are_a_finding(
     limit: str, most: int, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     schedule = sound("ddp")
-    monkeypatch.setattr(check_gradients, limit, replace(getattr(check_gradients, limit), most=most))
+    monkeypatch.setattr(gradients, limit, replace(getattr(gradients, limit), most=most))
     says(schedule, "schedule (all ranks)", message)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from simfrontier.extras import added
 from simfrontier.schedule.finding import Findings
-from simfrontier.schedule.ir import Call, Compute, Op, Ref, Schedule
+from simfrontier.schedule.ir import Call, Compute, Schedule
 from simfrontier.schedule.kinds import kind_of, renews_weights
 from simfrontier.schedule.op_kind import ModelFacts, NormKind
 
@@ -66,11 +66,7 @@ def _stated_layers(schedule: Schedule) -> int:
 
 def _layers_of(call: Call, weights: set[str]) -> Iterator[int]:
     for op in call.ops:
-        yield from (ref.layer for ref in _refs(op) if ref.name in weights)
-
-
-def _refs(op: Op) -> tuple[Ref, ...]:
-    return (*op.reads, *op.writes)
+        yield from (ref.layer for ref in (*op.reads, *op.writes) if ref.name in weights)
 
 
 def _clip(schedule: Schedule) -> Iterator[tuple[str, str]]:

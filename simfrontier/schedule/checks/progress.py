@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, groupby
 
-from simfrontier.schedule.check_order import members_by_op
+from simfrontier.schedule.checks.order import members_by_op
+from simfrontier.schedule.checks.shared_calls import SharedCalls
 from simfrontier.schedule.expansion import ExpandedProgram, expand
 from simfrontier.schedule.finding import Findings, ranks_of_role, title_of
 from simfrontier.schedule.ir import HOST, Call, Compute, Op, Ref, Role, Schedule
 from simfrontier.schedule.issuer import Issuer
-from simfrontier.schedule.roles import Sequence as CallSequence, sequence_of
+from simfrontier.schedule.roles import sequence_of
 
 LANE = "compute"
 
@@ -91,10 +91,7 @@ class _Run:
         self.roles, self.programs = schedule.roles, programs
         self.issuers = [Issuer(program) for program in programs]
         self.group_calls = members_by_op(schedule)
-        self.begun: dict[CallSequence, list[dict[int, int]]] = defaultdict(
-            list
-        )  # its calls: role → op that has started
-        self.num_begun: dict[tuple[CallSequence, int], int] = defaultdict(int)
+        self.begun = SharedCalls[int]()  # with the op of each role that has started
 
     def ends(self) -> bool:
         """Run as far as all roles can go; whether that is to their ends."""
@@ -120,14 +117,9 @@ class _Run:
             self.issuers[number].finish(index)
             return
         sequence, members = group_call
-        call = self.num_begun[sequence, number]
-        self.num_begun[sequence, number] += 1
-        begun = self.begun[sequence]
-        if call == len(begun):
-            begun.append({})
-        begun[call][number] = index
-        if len(begun[call]) == len(members):
-            for other, waiting in begun[call].items():
+        begun = self.begun.join(sequence, number, index)
+        if len(begun) == len(members):
+            for other, waiting in begun.items():
                 self.issuers[other].finish(waiting)
 
     def _stuck(self, number: int, findings: Findings) -> None:
@@ -144,7 +136,7 @@ class _Run:
 
     def _waiting(self, number: int) -> Iterator[tuple[int, list[int]]]:
         """The ops of a role that have started and wait for others: (op, the roles that have not joined it)."""
-        for calls in self.begun.values():
+        for calls in self.begun.calls.values():
             for here in calls:
                 if number in here:
                     absent = [other for other in self._joining(here[number], number) if other not in here]

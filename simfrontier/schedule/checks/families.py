@@ -7,8 +7,8 @@ from typing import Final
 
 from simfrontier.dtypes import INTEGERS, MOMENTS
 from simfrontier.opnames import in_streams
-from simfrontier.schedule.check_operands import text_of
-from simfrontier.schedule.finding import Findings
+from simfrontier.schedule.checks.operands import text_of
+from simfrontier.schedule.finding import Fault, Findings
 from simfrontier.schedule.ir import GRADIENT_ROLES, LASTING_ROLES, Collective, Op, Schedule, Tensor
 from simfrontier.schedule.kinds import is_copy, is_work, writes_mask
 
@@ -62,9 +62,6 @@ def check_families(schedule: Schedule, findings: Findings) -> None:
             findings.add("facts", f"tensor {name}", "all ranks", expected, got)
     for name, expected, got in _homes(schedule):
         findings.add("facts", f"tensor {name}", "all ranks", expected, got)
-
-
-Fault = tuple[str, str]  # what was expected, what was found
 
 
 def _likeness(schedule: Schedule, tensor: Tensor, weight: Tensor) -> Iterator[Fault]:
