@@ -32,6 +32,11 @@ class Version(NamedTuple):
 
     number: int
 
+    @property
+    def next(self) -> Version:
+        """The weight after one step more."""
+        return Version(self.number + 1)
+
     def plus(self, other: Form) -> Form:
         return self
 

@@ -56,7 +56,7 @@ class _Walk(Interpreter[Ref]):
         self.base = contributions.base[number]
         self.tensors = contributions.schedule.tensors
         self.contributed: set[Home] = set()  # the weights whose gradients this role makes
-        self.stepped: dict[Home, int] = {}  # how often the optimizer has updated a weight
+        self.stepped: dict[Home, Version] = {}  # what the optimizer has made of a weight
         self.updates: dict[Home, Contributions] = {}  # LAMB's update of a weight
         self.unwritten: list[tuple[int, Ref]] = []
         # of the op that is being done: its place in the program, and what it touches
@@ -71,12 +71,10 @@ class _Walk(Interpreter[Ref]):
         operands = zip(program.reads, program.writes, program.accumulates, strict=True)
         for self.index, (self.reads, self.writes, self.adds) in enumerate(operands):
             op = program.ops[self.index]
-            if op.number not in instructions:
-                instructions[op.number] = self._instruction(op)
+            method, arguments = instructions.get(op.number) or instructions.setdefault(op.number, self._instruction(op))
             for ref in self.reads:
                 if ref not in held:
                     self.empty(ref, False)
-            method, arguments = instructions[op.number]
             waits = method(self, *arguments)
             if waits is not None:
                 yield from waits
@@ -212,7 +210,7 @@ class _Walk(Interpreter[Ref]):
     def _is_fresh(self, op: Compute, ref: Ref) -> None:
         form = self.held[ref]
         if isinstance(form, Version):
-            age = self.stepped.get(self._home(ref), 0) - form.number
+            age = self.stepped.get(self._home(ref), AT_BEGIN).number - form.number
             if age > op.max_age:
                 held = "the previous step's" if form == PREVIOUS_STEP else f"{form} of the"
                 expected = f"{ref_text(ref)} at most {op.max_age} steps old"
@@ -244,7 +242,7 @@ class _Walk(Interpreter[Ref]):
         given = self._with_gradients() if kind.reads_gradients else self._with_updates()
         if kind.renews_weights:
             for home in homes:
-                self.stepped[home] = self.stepped.get(home, 0) + 1
+                self.stepped[home] = self.stepped.get(home, AT_BEGIN).next
                 self.contributions.holders.setdefault(home, []).append(self.number)
         for home in homes - given:
             self.report("sums", f"a gradient of {ref_text(Ref(*home), per_micro=False)}", "none", home)
@@ -294,7 +292,7 @@ class _Walk(Interpreter[Ref]):
         for ref in self.writes:
             tensor = self.tensors[ref.name]
             is_new = tensor.weight is not None and tensor.role not in ("optimizer", "master")
-            self.held[ref] = Version(self.stepped[self._home(ref)]) if is_new else UNKNOWN
+            self.held[ref] = self.stepped[self._home(ref)] if is_new else UNKNOWN
 
     # ── at the end of the step ──
 
@@ -303,7 +301,7 @@ class _Walk(Interpreter[Ref]):
         by = self.contributions.optimizer
         for weight, layer in self._weights():
             ref = Ref(weight, layer)
-            count = self.stepped.get((weight, layer), 0)
+            count = self.stepped.get((weight, layer), AT_BEGIN).number
             form = self.held.get(ref, AT_BEGIN)
             if count != 1:
                 got = f"{count} of them" if count else "none"
