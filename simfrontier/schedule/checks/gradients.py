@@ -28,15 +28,18 @@ def check_gradients(schedule: Schedule, findings: Findings) -> None:
             findings.add("facts", "schedule", "all ranks", f"up to {limit.most:,} {limit.what}", f"{size:,}")
             return
     kinds = {op.name: op.kind for op in works}
-    for name, (expected, got) in _faults([_named(op, schedule.tensors) for op in works], schedule.tensors):
+    graph = _Graph([_named(op, schedule.tensors) for op in works], schedule.tensors)
+    for name, (expected, got) in _faults(graph):
         findings.add("facts", f"{kinds[name]} {name}", "all ranks", expected, got)
     for role in schedule.roles:
-        for name, (expected, got) in _elsewhere(role, schedule.tensors):
+        for name, (expected, got) in _elsewhere(role, graph):
             findings.add("facts", name, ranks_of_role(role, schedule.roles), expected, got)
 
 
-def _elsewhere(role: Role, tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Fault]]:
-    """Ops that read a value of other layers or micro-batches than the op does whose gradients they make."""
+def _elsewhere(role: Role, graph: _Graph) -> Iterator[tuple[str, Fault]]:
+    """Ops that read a value, or the gradient of a result, of other layers or micro-batches than the op does, or has it,
+    whose gradients they make."""
+    tensors = graph.tensors
     blocks: defaultdict[int, set[tuple[int, int]]] = defaultdict(set)
     ops = {call.block: call.ops for call in role.calls}
     for call in role.calls:
@@ -59,12 +62,11 @@ def _elsewhere(role: Role, tensors: Mapping[str, Tensor]) -> Iterator[tuple[str,
                     touched[op.name, tensors[ref.name].value].add(moved[key])
     for name, (source, op) in backward.items():
         for value in dict.fromkeys(tensors[ref.name].value for ref in op.reads):
-            touched_forward, touched_here = touched.get((source, value)), touched.get((name, value))
-            if (
-                touched_forward
-                and touched_here
-                and frozenset().union(*touched_forward) != frozenset().union(*touched_here)
-            ):
+            is_sum = model_kind(op.kind).adds_values  # of gradients that come by several ways
+            own = [value, *(() if is_sum else graph.results_with_gradient(source, value))]
+            touched_forward = frozenset().union(*(each for one in own for each in touched.get((source, one), ())))
+            touched_here = frozenset().union(*touched.get((name, value), ()))
+            if touched_forward and touched_here and touched_forward != touched_here:
                 yield f"{op.kind} {name}", (f"{value} of the layers and micro-batches of {source}", "others")
 
 
@@ -89,10 +91,9 @@ class _Op:
     read_refs: tuple[Ref, ...]
 
 
-def _faults(ops: Sequence[_Op], tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Fault]]:
+def _faults(graph: _Graph) -> Iterator[tuple[str, Fault]]:
     """(name of an op, fault)."""
-    graph = _Graph(ops, tensors)
-    for op in ops:
+    for op in graph.ops:
         if op.source and op.source not in graph.forward:
             yield op.name, (f"an op {op.source}, of which this makes gradients", "none")
         elif op.source and not op.kind.adds_values:
@@ -207,6 +208,12 @@ class _Graph:
                 elif not op.source:
                     own[value] |= self.bit_of_op[op.name]
         return reachable(edges, own)
+
+    def results_with_gradient(self, source: str, gradient: str) -> Iterator[str]:
+        """The results of an op of the forward pass that a value is a gradient of."""
+        wrt = self.gradients.get(gradient, 0)
+        results = self.forward[source].writes if source in self.forward else ()
+        return (value for value in results if wrt & self.bit[value])
 
     def _reached(self, values: Sequence[str]) -> int:
         """Values, and all sums that they are parts of."""

@@ -55,7 +55,7 @@ class ContributionRecord:
     def _is_complete(self, home: Home, value: Contributions, number: int, ref: Ref) -> None:
         """A gradient that is used must sum every contribution to its weight, from every micro-batch, exactly once."""
         made = self.gradients.get(home, [])
-        roles = self._roles(home, made)
+        roles = self._roles(home, made) or [self.place(number)[0]]
         of_role: dict[int, list[int]] = {role: [] for role in roles}
         for each in made:
             of_role[self.place(each)[0]].append(each)

@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from simfrontier.schedule import Compute, Schedule, check
+from simfrontier.schedule import Compute, Ref, Schedule, check
 from simfrontier.schedule.checks import gradients
 from tests.mutated.cases import CASES
 from tests.schedule.mutations import changed, mutated, says, where, with_tensor
@@ -164,3 +164,11 @@ def test_what_depends_on_a_whole_row_has_it(kind: str, axis: str, label: str) ->
 def test_a_form_of_a_value_is_of_its_role() -> None:
     wrong = with_tensor(sound("zero3"), "d.probabilities", form_of="embedding.weight.full.backward")
     says(wrong, "tensor d.probabilities", "to be a form of a tensor with role activation", "role gathered")
+
+
+def test_a_gradient_is_of_the_layer_of_the_result() -> None:
+    """The embedding gives the input of the first layer, not of the second."""
+    wrong = mutated(
+        sound("ddp"), changed(where("scatter", name="embedding.wgrad"), reads=(Ref("tokens"), Ref("d.x", 1)))
+    )
+    says(wrong, "scatter embedding.wgrad", "d.x of the layers and micro-batches of embedding", "found others")
