@@ -33,6 +33,13 @@ class SimfrontierError(Exception):
 
     exit_code = 1
 
+    def __copy__(self) -> Self:
+        """Return an error with fields of its own, also where Dask has registered how errors are pickled: such copies
+        share their fields."""
+        made = type(self).__new__(type(self), *self.args)
+        made.__dict__.update(self.__dict__)
+        return made
+
 
 class InputError(SimfrontierError):
     """A file, a name or a number that the user gave cannot be used; the message is one line.

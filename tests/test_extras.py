@@ -84,18 +84,6 @@ def test_every_module_of_the_tests_of_the_core_can_be_imported_without_any(tmp_p
     pytest_in(copy_without(EXTRAS, tmp_path), PLAIN, "--collect-only", "tests")
 
 
-def test_a_run_loads_of_extras_only_what_says_what_they_add(tmp_path: Path) -> None:
-    """Modules with `ADDS`: the others are imported when what is added is used."""
-    program = (
-        "import sys\nfrom contextlib import suppress\nfrom simfrontier.cli import app_of\n"
-        f"with suppress(SystemExit): app_of('run')(['run', 'scenarios/toy.toml', '--out', {str(tmp_path)!r}])\n"
-        f"names = [name for name in sys.modules if name.startswith('{PACKAGE}.') and name.count('.') > 1]\n"
-        "print([name for name in names if not hasattr(sys.modules[name], 'ADDS')], file=sys.stderr)"
-    )
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stderr.splitlines()[-1] == "[]", done.stderr
-
-
 def origin(verb: Verb) -> str:
     """The extra that a verb is of."""
     return verb.function.__module__.split(".")[1]

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 import pytest
 from annotated_types import Ge, Le
+from tblib import pickling_support
 
 from simfrontier.errors import InputError
 from simfrontier.io import Derived, Part, Sourced, frozen, toml_of, typed
@@ -80,6 +81,13 @@ def test_an_error_is_moved_by_its_fields() -> None:
     assert str(error.within("b.toml", ("file",))) == f"b.toml: file: {error}"
     assert str(error.inside("a.toml", ("at", "8"))) == "a.toml: at.8.t[0].x: at 8 devices: got 3, allowed: 4"
     assert error.below(("t", 0)) == "x: got 3, allowed: 4"
+
+
+def test_a_moved_error_leaves_the_first_as_it_is_where_errors_are_pickled_by_dask() -> None:
+    pickling_support.install(InputError)
+    error = InputError("got 3, allowed: 4", key=("x",)).within("a.toml")
+    assert str(error.within("b.toml", ("file",))) == "b.toml: file: a.toml: x: got 3, allowed: 4"
+    assert str(error) == "a.toml: x: got 3, allowed: 4"
 
 
 def test_documents_as_keys_are_equal_where_the_documents_are() -> None:
