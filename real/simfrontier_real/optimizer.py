@@ -9,7 +9,7 @@ from typing import Final
 from simfrontier.schedule import Compute, Ref, TensorRole
 from simfrontier_real.arrays import Array
 from simfrontier_real.rank_context import Kernel, RankContext
-from simfrontier_real.trainer import Trainer
+from simfrontier_real.training_state import TrainingState
 
 OTHER: Final = "other"  # the gradient that an op reads, or the new weight that it writes
 _OTHERS: Final[frozenset[TensorRole]] = frozenset({"accumulator", "gradient", "weight"})
@@ -18,9 +18,9 @@ _OfWeight = dict[str, Ref]  # what an op reads, or writes, of one weight, by rol
 
 @dataclass
 class Optimizer:
-    """The kernels of the optimizer's ops; what they see of gradients and norms is kept in the trainer."""
+    """The kernels of the optimizer's ops; what they see of gradients and norms is kept in the state of training."""
 
-    trainer: Trainer
+    training_state: TrainingState
     _held: dict[str, Ref] = field(default_factory=dict)  # what the op at hand reads, by name
     _skips: bool = False
 
@@ -40,7 +40,7 @@ class Optimizer:
             placement = context.schedule.tensors[ref.name].placement
             if not context.is_first(counted - placement.flat - {axis for axis, _ in placement.shards}):
                 continue
-            values = context.backend.wide(context.buffers[ref]) / self.trainer.loss_scale
+            values = context.backend.wide(context.buffers[ref]) / self.training_state.loss_scale
             for name, value in (
                 ("gradient_norm", xp.sum(values * values)),
                 ("overflow", xp.sum(xp.astype(~xp.isfinite(values), values.dtype))),
@@ -73,42 +73,42 @@ class Optimizer:
         for weight, read, new in _by_weight(context, index):
             of_master, of_update = (max(float(square), 0.0) for square in context.buffers[read["norms"]])
             scale = math.sqrt(of_master / of_update) if of_master > 0 and of_update > 0 else 1.0
-            self.trainer.scales[weight, new["master"].layer] = scale
+            self.training_state.scales[weight, new["master"].layer] = scale
             self._renew(context, read, new, context.buffers[read["update"]] * scale)
 
     def _begun(self, context: RankContext, index: int) -> list[tuple[str, _OfWeight, _OfWeight]]:
         """What an op that takes gradients reads and writes, by weight; notes whether one overflowed, and the norm of
         all."""
-        buffers, trainer = context.buffers, self.trainer
+        buffers, training_state = context.buffers, self.training_state
         self._held = {ref.name: ref for ref in context.operands(index)[0]}
         self._skips = float(buffers[self._held["overflow.total"]][0]) > 0
-        trainer.overflowed |= self._skips
+        training_state.overflowed |= self._skips
         if "gradient_norm.total" in self._held:
-            trainer.norms.add(math.sqrt(max(float(buffers[self._held["gradient_norm.total"]][0]), 0.0)))
+            training_state.norms.add(math.sqrt(max(float(buffers[self._held["gradient_norm.total"]][0]), 0.0)))
         return _by_weight(context, index)
 
     def _adam_step(self, context: RankContext, weight: str, read: _OfWeight, new: _OfWeight) -> Array:
         """How Adam would move a master by its gradient, over the learning rate; it renews the moments."""
-        xp, backend, buffers, adam = context.backend.xp, context.backend, context.buffers, self.trainer.adam
+        xp, backend, buffers, adam = context.backend.xp, context.backend, context.buffers, self.training_state.adam
         master, moments = backend.wide(buffers[read["master"]]), backend.wide(buffers[read["optimizer"]])
         if self._skips:
             buffers[new["optimizer"]] = buffers[read["optimizer"]]
             return xp.zeros_like(master)
-        gradient = xp.astype(buffers[read[OTHER]], master.dtype) / self.trainer.loss_scale
-        self.trainer.gradients[weight, read[OTHER].layer] = gradient
+        gradient = xp.astype(buffers[read[OTHER]], master.dtype) / self.training_state.loss_scale
+        self.training_state.gradients[weight, read[OTHER].layer] = gradient
         gradient = gradient * self._factor(context, gradient)
         first = adam.beta1 * moments[0] + (1 - adam.beta1) * gradient
         second = adam.beta2 * moments[1] + (1 - adam.beta2) * gradient * gradient
         buffers[new["optimizer"]] = backend.cast(
             xp.stack([first, second]), context.schedule.tensors[new["optimizer"].name].dtype
         )
-        ahead = first / (1 - adam.beta1**self.trainer.step)
-        return ahead / (xp.sqrt(second / (1 - adam.beta2**self.trainer.step)) + adam.epsilon)
+        ahead = first / (1 - adam.beta1**self.training_state.step)
+        return ahead / (xp.sqrt(second / (1 - adam.beta2**self.training_state.step)) + adam.epsilon)
 
     def _renew(self, context: RankContext, read: _OfWeight, new: _OfWeight, step: Array) -> None:
         """The master moves by a step, and the weight becomes what it is."""
         backend, buffers, tensors = context.backend, context.buffers, context.schedule.tensors
-        master = backend.wide(buffers[read["master"]]) - self.trainer.adam.learning_rate * step
+        master = backend.wide(buffers[read["master"]]) - self.training_state.adam.learning_rate * step
         buffers[new["master"]] = backend.cast(master, tensors[new["master"].name].dtype)
         buffers[new[OTHER]] = backend.cast(buffers[new["master"]], tensors[new[OTHER].name].dtype)
 
@@ -119,7 +119,7 @@ class Optimizer:
         else:
             square = max(float(context.buffers[self._held["gradient_norm.total"]][0]), 0.0)
         norm = math.sqrt(square)
-        return min(1.0, self.trainer.adam.clip / norm) if norm > 0 and math.isfinite(norm) else 1.0
+        return min(1.0, self.training_state.adam.clip / norm) if norm > 0 and math.isfinite(norm) else 1.0
 
 
 def _by_weight(context: RankContext, index: int) -> list[tuple[str, _OfWeight, _OfWeight]]:

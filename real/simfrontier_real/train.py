@@ -30,9 +30,9 @@ from simfrontier_real.rank_context import Kernel, RankContext, rank_context_of
 from simfrontier_real.record import RankTimes, clocked
 from simfrontier_real.states import assembled, copy_difference, final_states
 from simfrontier_real.step_times import StepTimes
-from simfrontier_real.trainer import Trainer
 from simfrontier_real.training_result import RankReport, TrainingResult
 from simfrontier_real.training_settings import StartingPoint, TrainingSettings
+from simfrontier_real.training_state import TrainingState
 from simfrontier_real.transport import Transport
 from simfrontier_real.updates import UpdateCheck
 from simfrontier_real.weight_codes import WeightCodes, published
@@ -59,28 +59,28 @@ class TrainingRank:
         self._training = training
         self._has_loss = any(op.kind == "loss" for op in program.ops)
         grad_accum = int(schedule.meta.get("grad_accum", 1))
-        self.trainer = Trainer(training.adam, grad_accum, training.loss_scale)
+        self.training_state = TrainingState(training.adam, grad_accum, training.loss_scale)
         self._digests, self._weight_codes = MessageDigests(backend, schedule, rank), WeightCodes(self.context)
-        kernels = all_kernels(self.trainer, model, training.of_model)
+        kernels = all_kernels(self.training_state, model, training.of_model)
         op_runner = RealOpRunner(self.context, kernels, self._digests, self._weight_codes)
         self.step = LaneStep(program, schedule.mesh, op_runner, transport, time.monotonic)
         self.inputs = input_names(schedule)
         place(self.context, initial_weights(schedule, training.seed))
         if start is not None:
             start.restore(self.context)
-            self.trainer.step = start.steps - len(start.skipped)
-            self.trainer.counters.update(start.counters)
+            self.training_state.step = start.steps - len(start.skipped)
+            self.training_state.counters.update(start.counters)
         self._gradient_digests = GradientDigests(self.context)
-        self._updates = UpdateCheck(self.context, training.adam, self.trainer.step)
+        self._updates = UpdateCheck(self.context, training.adam, self.training_state.step)
         self._steps: list[tuple[float, StepGradients]] = []
         self._calls: list[Calls] = []
         self._code_errors: list[float] = []
 
     def load(self, number: int) -> None:
         """Take in the data of a step, counted from 0: the inputs and the labels that this rank's program uses."""
-        self.trainer.begin_step()
+        self.training_state.begin_step()
         backend = self.context.backend
-        for micro in range(self.trainer.grad_accum):
+        for micro in range(self.training_state.grad_accum):
             whole = batch(self.context.schedule, self._training.data_seed, number, micro)
             for name in self.inputs:
                 ref = Ref(name, 0, micro)
@@ -88,21 +88,21 @@ class TrainingRank:
                     dtype = self.context.schedule.tensors[name].dtype
                     self.context.buffers[ref] = backend.array(shard(self.context, whole.by_name[name], name), dtype)
             if self._has_loss:
-                self.trainer.labels[micro] = backend.array(shard(self.context, whole.labels, "logits"), "int64")
+                self.training_state.labels[micro] = backend.array(shard(self.context, whole.labels, "logits"), "int64")
 
     def loss(self) -> float:
         """This rank's part of the mean loss of the step that has just run, which this ends; 0 where others count it."""
-        self.trainer.end_step()
-        return sum(float(loss) for loss in self.trainer.losses.values())
+        self.training_state.end_step()
+        return sum(float(loss) for loss in self.training_state.losses.values())
 
     def record_step(self) -> None:
         """End the step that has just run and keep its results for `report`."""
-        was_skipped, trainer = self.trainer.overflowed, self.trainer
-        digests = {} if was_skipped else self._gradient_digests.digests(trainer.gradients)
-        norms = () if was_skipped else tuple(sorted(trainer.norms))
+        was_skipped, training_state = self.training_state.overflowed, self.training_state
+        digests = {} if was_skipped else self._gradient_digests.digests(training_state.gradients)
+        norms = () if was_skipped else tuple(sorted(training_state.norms))
         each = self.context.schedule.meta.get("clip") == "each"
         norm = None if each else next(iter(norms), 0.0)
-        update = self._updates.error_of(trainer.gradients, norm, was_skipped, trainer.scales)
+        update = self._updates.error_of(training_state.gradients, norm, was_skipped, training_state.scales)
         self._steps.append((self.loss(), StepGradients(digests, norms, was_skipped, update)))
         self._calls.append(self._digests.take_calls())
         self._code_errors.append(self._weight_codes.take_error())
@@ -126,14 +126,14 @@ class TrainingRank:
         )
 
 
-def all_kernels(trainer: Trainer, model: RealModel | None, settings: object | None) -> dict[str, Kernel]:
+def all_kernels(training_state: TrainingState, model: RealModel | None, settings: object | None) -> dict[str, Kernel]:
     """Every kind of op that training needs; `model`: an extra's, with its own settings."""
-    own = {} if model is None else model.kernels(trainer, settings)
+    own = {} if model is None else model.kernels(training_state, settings)
     return {
         **LOCAL_KERNELS,
         **MODEL_KERNELS,
-        **CrossEntropy(trainer).kernels(),
-        **Optimizer(trainer).kernels(),
+        **CrossEntropy(training_state).kernels(),
+        **Optimizer(training_state).kernels(),
         **own,
     }
 

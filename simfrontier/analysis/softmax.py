@@ -66,7 +66,7 @@ def softmaxes(step: SimulatedStep) -> Softmaxes | None:
     classes, of the critical rank. None where there is neither loss nor softmax."""
     for cls in (step.critical, *range(step.cluster.folding.num_rank_classes)):
         walk = Walk(step=step, cls=cls)
-        if any(op.kind == "loss" for op in walk.ops):
+        if any(op.kind == LOSS.name for op in walk.ops):
             return _of(walk)
     walk, of_loss = Walk(step=step, cls=step.critical), _of_loss(step.schedule)
     return _of(walk) if any(_part(op, of_loss) for op in walk.ops) else None

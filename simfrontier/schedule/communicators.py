@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
+from simfrontier.arrays import Ints
 from simfrontier.records import dataclass
 from simfrontier.schedule.mesh import Mesh
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from simfrontier.arrays import Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +40,6 @@ class CommunicatorGroups:
         communicators: Sequence[Communicator],
         callers: Mapping[Communicator, NDArray[np.bool_]] | None = None,
     ) -> None:
-        import numpy as np  # takes long to import, and reading a schedule needs none
-
         self.number_of: dict[Communicator, Ints] = {}
         self.members: dict[int, list[int]] = {}
         for communicator in communicators:

@@ -35,7 +35,7 @@ def restarted(made: Schedule, folder: Path, steps: int = STEPS, **how: Any) -> N
     again.train(steps)
     assert again.buffers() == whole.buffers()
     assert [rank.losses for rank in again.ranks] == [rank.losses[steps // 2 :] for rank in whole.ranks]
-    assert again.ranks[0].trainer.step == whole.ranks[0].trainer.step
+    assert again.ranks[0].training_state.step == whole.ranks[0].training_state.step
 
 
 @pytest.mark.parametrize(

@@ -37,8 +37,8 @@ from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.op_runner import RealOpRunner
 from simfrontier_real.programs import programs_of
 from simfrontier_real.rank_context import rank_context_of
-from simfrontier_real.trainer import Trainer
 from simfrontier_real.training_settings import Adam
+from simfrontier_real.training_state import TrainingState
 
 CLASSES = 6
 LABELS = np.array([[0, 5]])  # one sample of two positions
@@ -142,18 +142,18 @@ def losses_of(num_ranks: int, logits: Any, way: CrossEntropy, dtype: str = "fp64
     made = losing(num_ranks, way, dtype)
     program, world = programs_of(made).of_roles[0], LoopbackWorld(made.mesh)
     backend = numpy_backend()
-    sites, trainers, executors = [], [], []
+    sites, training_states, executors = [], [], []
     for rank in range(num_ranks):
         site = rank_context_of(made, program, layouts_of(made, program), backend, rank)
-        trainer = Trainer(Adam(), grad_accum=1, labels={0: backend.array(LABELS, "int64")})
+        training_state = TrainingState(Adam(), grad_accum=1, labels={0: backend.array(LABELS, "int64")})
         site.buffers.by_ref[Ref("logits")] = backend.array(np.split(logits, num_ranks, axis=-1)[rank], dtype)
-        work = RealOpRunner(site, {**LOCAL_KERNELS, **losses.CrossEntropy(trainer).kernels()})
+        work = RealOpRunner(site, {**LOCAL_KERNELS, **losses.CrossEntropy(training_state).kernels()})
         executors.append(inline(LaneStep(program, made.mesh, work, world.transport(rank), time.monotonic)))
         sites.append(site)
-        trainers.append(trainer)
+        training_states.append(training_state)
     run_together(executors)
     gradient = np.concatenate([backend.numpy(site.buffers[Ref("d.logits")]) for site in sites], axis=-1)
-    return [sum(map(float, trainer.losses.values())) for trainer in trainers], gradient
+    return [sum(map(float, training_state.losses.values())) for training_state in training_states], gradient
 
 
 def expected_of(logits: Any) -> tuple[float, Any]:

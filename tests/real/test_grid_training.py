@@ -247,7 +247,7 @@ def test_inputs_go_to_the_first_stage_and_labels_to_the_last() -> None:
         rank.load(0)
     whole = batch(grid.schedule, 0, 0, 1)
     tokens = [rank.context.buffers.by_ref.get(Ref("tokens", 0, 1)) for rank in ranks]
-    labels = [rank.trainer.labels.get(1) for rank in ranks]
+    labels = [rank.training_state.labels.get(1) for rank in ranks]
     assert tokens[4:] == [None] * 4 and labels[:4] == [None] * 4
     assert np.array_equal(tokens[0], tokens[1]) and np.array_equal(labels[6], labels[7])
     assert np.array_equal(np.concatenate([tokens[0], tokens[2]]), whole.inputs)

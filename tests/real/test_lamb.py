@@ -143,7 +143,7 @@ def test_the_check_of_updates_sees_a_wrong_step_in_narrow_states() -> None:
     for factor, least, most in ((1.0, 0.0, 0.01), (2.0, 0.5, 2.0)):
         adam = Adam(learning_rate=1e-2, epsilon=1e-5)
         rank = only_rank(made, adam)
-        rank.trainer.adam = replace(adam, learning_rate=factor * 1e-2)
+        rank.training_state.adam = replace(adam, learning_rate=factor * 1e-2)
         seen = [error_of_step(rank, number) for number in range(3)]
         assert least <= max(seen) <= most, (factor, seen)
 

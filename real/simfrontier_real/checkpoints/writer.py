@@ -99,7 +99,7 @@ def manifest_of(
         steps=steps,
         skipped=(*(() if before is None else before.skipped), *(first + number for number in rank.skipped)),
         losses=(*(() if before is None else before.losses), *_finite(losses)),
-        counters=dict(rank.trainer.counters),
+        counters=dict(rank.training_state.counters),
         model=model_facts(schedule),
         training=training_facts(training),
         history=(*past, stretch),

@@ -263,20 +263,20 @@ def _uncleared(at: Place, go: Callable[[], None]) -> None:
 
 
 def _labels_swapped(rank: TrainingRank, number: int, memory: Memory) -> None:
-    labels = rank.trainer.labels
+    labels = rank.training_state.labels
     if len(labels) > 1:
         memory.fired += not same(labels[0], labels[1])
         labels[0], labels[1] = labels[1], labels[0]
 
 
 def _labels_of_the_first_step(rank: TrainingRank, number: int, memory: Memory) -> None:
-    first = memory.kept.setdefault("labels", dict(rank.trainer.labels))
-    memory.fired += any(not same(first[micro], each) for micro, each in rank.trainer.labels.items())
-    rank.trainer.labels.update(first)
+    first = memory.kept.setdefault("labels", dict(rank.training_state.labels))
+    memory.fired += any(not same(first[micro], each) for micro, each in rank.training_state.labels.items())
+    rank.training_state.labels.update(first)
 
 
 def _first_micro_batch_again(rank: TrainingRank, number: int, memory: Memory) -> None:
-    held, labels = rank.context.buffers.by_ref, rank.trainer.labels
+    held, labels = rank.context.buffers.by_ref, rank.training_state.labels
     inputs = {ref for ref in held if ref.micro == 1 and ref._replace(micro=0) in held and ref.name in rank.inputs}
     for ref in inputs:
         memory.fired += not same(held[ref], held[ref._replace(micro=0)])
@@ -288,7 +288,7 @@ def _first_micro_batch_again(rank: TrainingRank, number: int, memory: Memory) ->
 
 def _loss_counted_twice(at: Place, go: Callable[[], None]) -> None:
     go()
-    losses = at.rank.trainer.losses
+    losses = at.rank.training_state.losses
     for micro, loss in losses.items():
         if micro not in at.memory.kept.setdefault(at.step, set()):
             at.memory.kept[at.step].add(micro)
@@ -385,7 +385,10 @@ ALL: Final[tuple[Fault, ...]] = (
     Fault("loss: gradient × 4", run=after(LOSSES, lambda at: _times(at, 4.0))),
     Fault("loss: gradient × 1.0001", run=after(LOSSES, lambda at: _times(at, 1.0001))),
     Fault("loss: not divided by ranks", run=after(LOSSES, lambda at: _times(at, _batch_ranks(at)))),
-    Fault("loss: not divided by micro-batches", run=after(LOSSES, lambda at: _times(at, at.rank.trainer.grad_accum))),
+    Fault(
+        "loss: not divided by micro-batches",
+        run=after(LOSSES, lambda at: _times(at, at.rank.training_state.grad_accum)),
+    ),
     Fault("loss: counted twice", run=where(LOSSES, _loss_counted_twice)),
     Fault("loss: labels of another micro-batch", loads=_labels_swapped),
     Fault("loss: labels of the first step", loads=_labels_of_the_first_step),

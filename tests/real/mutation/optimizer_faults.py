@@ -100,10 +100,10 @@ def _no_moments(at: Place) -> None:
 
 
 def _other_scale(at: Place, go: Callable[[], None]) -> None:
-    trainer = at.rank.trainer
-    trainer.loss_scale, right = trainer.loss_scale * 2, trainer.loss_scale
+    training_state = at.rank.training_state
+    training_state.loss_scale, right = training_state.loss_scale * 2, training_state.loss_scale
     go()
-    trainer.loss_scale = right
+    training_state.loss_scale = right
     at.memory.fired += 1
 
 
@@ -155,7 +155,7 @@ def _one_norm_left_out(at: Place) -> bool:
 def _later_step(rank: TrainingRank, number: int, memory: Memory) -> None:
     """Adam's bias correction as if a step had gone before."""
     if number == 0:
-        rank.trainer.step += 1
+        rank.training_state.step += 1
         memory.fired += 1
 
 

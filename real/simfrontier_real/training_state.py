@@ -9,7 +9,7 @@ from simfrontier_real.training_settings import Adam
 
 
 @dataclass
-class Trainer:
+class TrainingState:
     """The state of training that no buffer holds: settings, the number of the step, and the losses seen.
 
     `labels` are this rank's targets by micro-batch; `loss_scale` multiplies the loss and divides the gradients, so that
