@@ -3,7 +3,7 @@ from .call import Call as Call
 from .choice import pattern_key as pattern_key
 from .cluster import Cluster as Cluster
 from .coding import NO_CODING as NO_CODING, PerHopCoding as PerHopCoding
-from .compute import compute_s as compute_s, kernel_parts as kernel_parts
+from .compute import Kernel as Kernel
 from .exchange import exchange_s as exchange_s, pair_shape as pair_shape
 from .folded_pattern import FoldedPattern as FoldedPattern
 from .on_machine import (

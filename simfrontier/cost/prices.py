@@ -15,7 +15,7 @@ from simfrontier.cost.alone import EqualGroups
 from simfrontier.cost.call import Call
 from simfrontier.cost.choice import refuse_alone
 from simfrontier.cost.coding import PerHopCoding
-from simfrontier.cost.compute import arithmetic_s, compute_s
+from simfrontier.cost.compute import Kernel, least_kernel_s
 from simfrontier.cost.exchange import exchange_s, pair_shape
 from simfrontier.cost.on_machine import Placement, placed
 from simfrontier.machine import HEALTHY, Machine, Perturbation
@@ -71,7 +71,7 @@ class Prices:
         """Time of an op. Raises InputError where groups lie unevenly on the nodes."""
         match op:
             case Compute():
-                return compute_s(op, schedule, self.machine, self.slowest)
+                return Kernel.of(op, schedule, self.machine).seconds(self.slowest)
             case Collective():
                 return self._collective_s(op, schedule)
             case Exchange():
@@ -92,18 +92,11 @@ class Prices:
 
     def floor_s(self, op: Compute | Collective, schedule: Schedule) -> float:
         """What no simulation of an op (fidelities `flow` and `analytic`) falls below, whatever runs beside it, however
-        its groups come together, and wherever a plan keeps the weights: a kernel's time on the fastest device, with
-        the traffic of its activations alone; a collective's start-up, and its bytes at the most that the library lets a
+        its groups come together, and wherever a plan keeps the weights: a kernel's least on the fastest device; a
+        collective's start-up, and its bytes at the most that the library lets a
         rank send. 0 for calls of which times were measured, and for those on two levels."""
         if isinstance(op, Compute):
-            held = (schedule.tensors[ref.name] for ref in (*op.reads, *op.writes))
-            parts = ((tensor, 1 if op.piece is None else op.piece.share_of(tensor)) for tensor in held)
-            traffic = sum(
-                tensor.local_bytes(schedule.mesh) // share for tensor, share in parts if tensor.role == "activation"
-            )
-            if op.kind == "lookup":
-                traffic = sum(schedule.tensors[ref.name].local_bytes(schedule.mesh) for ref in op.writes)
-            return self.machine.device.kernel_s(arithmetic_s(op, schedule, self.machine), float(traffic), self.fastest)
+            return least_kernel_s(op, schedule, self.machine, self.fastest)
         call = self._call(op, schedule)
         if call not in self._floors:
             groups = self._groups[call[1]]

@@ -9,7 +9,7 @@ import numpy as np
 
 from simfrontier.arrays import Floats
 from simfrontier.collectives import GroupShape, algorithm
-from simfrontier.cost import Call, Cluster, FoldedPattern, PerHopCoding, compute_s, exchange_s, pair_shape, pattern_key
+from simfrontier.cost import Call, Cluster, FoldedPattern, Kernel, PerHopCoding, exchange_s, pair_shape, pattern_key
 from simfrontier.schedule import DIRECT, Collective, Compute, Exchange, Op
 from simfrontier.whatif.many import Given, Many, UnknownLawError, plain
 from simfrontier.whatif.numbers import VariedNumbers
@@ -54,15 +54,13 @@ class VariedPrices:
             raise UnknownLawError(f"the time of {op.name} follows another law than what-ifs know")
 
     def _compute(self, op: Compute) -> Floats:
-        cluster, (machine, variations) = self.cluster, (self.numbers.machine, self.numbers.variations)
-        speeds = cluster.fabric.speed[cluster.folding.representative].tolist()
-        each = {
-            speed: variations.values(partial(compute_s, op, cluster.schedule, machine, speed))
-            for speed in set(speeds)
-            if speed
-        }
-        nothing = np.zeros(variations.num)
-        return np.array([each.get(speed, nothing) for speed in speeds])
+        cluster, variations = self.cluster, self.numbers.variations
+        speeds = cluster.fabric.speed[cluster.folding.representative]
+        out = np.zeros((len(speeds), variations.num))
+        for rows, kernel in variations.apart(partial(Kernel.of, op, cluster.schedule, self.numbers.machine)):
+            for speed in np.unique(speeds[speeds > 0.0]).tolist():
+                out[np.ix_(speeds == speed, np.arange(variations.num)[rows])] = plain(kernel.seconds(speed))
+        return out
 
     def _collective(self, op: Collective, base: Floats) -> Floats:
         """By what the library takes in each variation; a call of which times were measured takes these."""
