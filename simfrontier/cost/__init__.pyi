@@ -1,10 +1,11 @@
 from .alone import EqualGroups as EqualGroups
+from .call import Call as Call
 from .choice import pattern_key as pattern_key
 from .cluster import Cluster as Cluster
 from .coding import NO_CODING as NO_CODING, PerHopCoding as PerHopCoding
-from .collective import call_s as call_s
-from .compute import compute_s as compute_s, kernel_parts as kernel_parts
-from .exchange import exchange_latency_s as exchange_latency_s, pair_shape as pair_shape
+from .compute import Kernel as Kernel
+from .exchange import exchange_s as exchange_s, pair_shape as pair_shape
+from .folded_pattern import FoldedPattern as FoldedPattern
 from .on_machine import (
     Placement as Placement,
     folded_anew as folded_anew,
@@ -13,6 +14,5 @@ from .on_machine import (
     price_states as price_states,
 )
 from .prices import Prices as Prices
-from .rates import rates_alone as rates_alone
 from .role_assignment import pairs_of as pairs_of
 from .work import LOCAL as LOCAL, Flow as Flow, OpWork as OpWork, PricedOp as PricedOp

@@ -3,17 +3,20 @@ once, for tables of measured times and for fits to them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.collectives import GroupShape, Library, algorithm, candidate_algorithms
+from simfrontier.arrays import Floats
+from simfrontier.collectives import GroupShape, Library, algorithm
+from simfrontier.cost.call import Call
+from simfrontier.cost.folded_pattern import FoldedPattern
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine
-from simfrontier.network import Fabric, Pattern, equal_parts
-from simfrontier.schedule import LIBRARY, CollectiveKind
+from simfrontier.network import Fabric
+from simfrontier.schedule import CollectiveKind, Mesh
 
 ALIKE = 1e-12  # rates closer than this, relative to each other, are the same
 
@@ -30,10 +33,10 @@ class EqualGroups:
     machine: Machine
     num_devices: int
     stride: int = 1
-    _limits: dict[tuple[str, str], Mapping[str, float]] = field(default_factory=dict)
-    _held: dict[tuple[str, str], frozenset[str]] = field(default_factory=dict)  # classes of links that hold all alike
+    _folded: dict[tuple[str, str], FoldedPattern] = field(default_factory=dict)
+    _unlike: set[tuple[str, str]] = field(default_factory=set)  # keys of patterns whose groups load links unlike
     _split: dict[str, list[EqualGroups]] = field(default_factory=dict)  # by the algorithm that splits its calls so
-    _sent: dict[str, tuple[Library, float]] = field(default_factory=dict)  # by the library that last asked
+    _sent: dict[str, tuple[Library, Floats]] = field(default_factory=dict)  # by the library that last asked
 
     def __post_init__(self) -> None:
         per_node, total = self.machine.devices_per_node, self.machine.num_devices
@@ -54,78 +57,93 @@ class EqualGroups:
         self._take(np.arange(self.num_devices).reshape(-1, self.stride).T)
 
     @classmethod
-    def over(cls, fabric: Fabric, groups: NDArray[np.integer]) -> EqualGroups:
+    def of(cls, fabric: Fabric, groups: NDArray[np.integer]) -> EqualGroups:
         """Groups of ranks [num_groups, group size] of a job, all alike, which make the same call at the same time."""
         made = cls.__new__(cls)
         made.machine, made.fabric = fabric.machine, fabric
         made.num_devices, made.num_nodes = groups.size, fabric.num_nodes
-        made._limits, made._held, made._split, made._sent = {}, {}, {}, {}
+        made._folded, made._unlike, made._split, made._sent = {}, set(), {}, {}
         made._take(groups)
         return made
 
+    @classmethod
+    def over(cls, fabric: Fabric, mesh: Mesh, axes: tuple[str, ...]) -> EqualGroups:
+        """The groups over some axes of a mesh; InputError as `group_shape`."""
+        group_shape(fabric, mesh, axes)
+        return cls.of(fabric, mesh.groups(axes))
+
     def _take(self, groups: NDArray[np.integer]) -> None:
-        self.groups, first = groups, np.sort(self.fabric.device_of[groups[0]])
-        self.shape = GroupShape(
-            size=len(first),
-            num_nodes=len(np.unique(first // self.machine.devices_per_node)),
-            num_packages=len(np.unique(first // self.machine.devices_per_package)),
-        )
+        self.groups, self.shape = groups, _shape(self.machine, np.sort(self.fabric.device_of[groups[0]]))
 
     def seconds(self, library: Library, kind: CollectiveKind, num_bytes: float) -> float:
         """Time of the call by what the library takes for it."""
-        options = candidate_algorithms(library, kind, False, LIBRARY, num_bytes, self.shape)
-        return min(self.seconds_by(name, library, kind, num_bytes) for name in options)
+        call = Call(kind, (num_bytes,), self.shape)
+        return self.fastest(call, library, call.algorithms(library))[0]
+
+    def fastest(self, call: Call, library: Library, names: Sequence[str]) -> tuple[float, str]:
+        """Time of a call by the fastest of some algorithms, and its name."""
+        by = ((sum([self.seconds_by(name, library, call.kind, size) for size in call.sizes]), name) for name in names)
+        return min(by, key=lambda each: each[0])
 
     def seconds_by(self, name: str, library: Library, kind: CollectiveKind, num_bytes: float) -> float:
         """Time of the call by an algorithm."""
         return algorithm(name).seconds_alone(self, library, kind, num_bytes)
 
     def sent_per_s(self, name: str, library: Library) -> float:
-        """What a rank of the slowest group sends at most: links first shared equally are where max-min rates begin."""
-        if name not in self._sent or self._sent[name][0] is not library:
-            shares = algorithm(name).shares_on(library, self.machine)
-            reached = [shares[link] * rate for link, rate in self.limits(name, library).items()]
-            self._sent[name] = library, min([*reached, algorithm(name).cap_bytes_per_s(library, self.shape)])
-        return self._sent[name][1]
-
-    def limits(self, name: str, library: Library) -> Mapping[str, float]:
-        """What a rank could send if only the links of one class held it up, at a share of 1, by class of link."""
-        key = (name, library.ring_order)
-        if key not in self._limits:
-            whole = dict.fromkeys(self.machine.link_classes, 1.0)
-            pattern = algorithm(name).loads(self.fabric, self.groups, library, whole)
-            self._limits[key], self._held[key] = self._limits_of(pattern)
-        return self._limits[key]
+        """What a rank of the slowest group sends by an algorithm, all groups having equal parts of the links."""
+        return float(self._rates(name, library).min())
 
     def is_even(self, name: str, library: Library) -> bool:
-        """Whether all groups are known to send at that rate: the library's cap holds them all, or each has a link of
-        the class that holds up the slowest, and gets as little of it."""
+        """Whether all groups are known to send at that rate."""
         if library.two_level is not None:
             return False
-        rate, limits = self.sent_per_s(name, library), self.limits(name, library)
-        if rate == algorithm(name).cap_bytes_per_s(library, self.shape):
-            return True
-        shares, held = algorithm(name).shares_on(library, self.machine), self._held[name, library.ring_order]
-        return any(shares[link] * limit == rate and link in held for link, limit in limits.items())
+        rates = self._rates(name, library)
+        return (name, library.ring_order) not in self._unlike and bool(rates.max() <= rates.min() * (1.0 + ALIKE))
+
+    def _rates(self, name: str, library: Library) -> Floats:
+        """Bytes per second that a rank of each class of groups sends: the links at the shares that the library reaches,
+        and at most its cap."""
+        if name not in self._sent or self._sent[name][0] is not library:
+            key, by = (name, library.ring_order), algorithm(name)
+            if key not in self._folded:
+                whole = dict.fromkeys(self.machine.link_classes, 1.0)
+                pattern = by.loads(self.fabric, self.groups, library, whole)
+                if np.ptp(pattern.peak):  # groups share links by what they send, not by their busiest wires' speed
+                    self._unlike.add(key)
+                    pattern = replace(pattern, peak=np.ones(pattern.num))
+                self._folded[key] = FoldedPattern.alone(self.fabric, pattern)
+            cap, shares = by.cap_bytes_per_s(library, self.shape), by.shares_on(library, self.machine)
+            self._sent[name] = library, self._folded[key].sent_per_s(cap, shares)
+        return self._sent[name][1]
 
     def split(
         self, name: str, into: Callable[[Fabric, NDArray[np.integer]], Iterable[NDArray[np.integer]]]
     ) -> list[EqualGroups]:
         """The same ranks in other groups, as an algorithm of that name splits its calls; laid out once."""
         if name not in self._split:
-            self._split[name] = [EqualGroups.over(self.fabric, groups) for groups in into(self.fabric, self.groups)]
+            self._split[name] = [EqualGroups.of(self.fabric, groups) for groups in into(self.fabric, self.groups)]
         return self._split[name]
 
-    def _limits_of(self, pattern: Pattern) -> tuple[Mapping[str, float], frozenset[str]]:
-        """The limits, and the classes of links of which every group has one that is as full as any."""
-        fabric, (used, rate) = self.fabric, equal_parts(self.fabric, pattern)
-        classes, limits, held = fabric.link_class[used], dict[str, float](), set[str]()
-        act, link = pattern.act[: pattern.num_wire_loads], pattern.link[: pattern.num_wire_loads]
-        for number in np.unique(classes):
-            mine = classes == number
-            least = limits[fabric.class_names[number]] = float(rate[mine].min())
-            is_full = np.zeros(len(fabric.capacity), bool)
-            is_full[used[mine & (rate <= least * (1.0 + ALIKE))]] = True
-            if np.bincount(act[is_full[link]], minlength=pattern.num).all() and np.ptp(pattern.peak) == 0.0:
-                held.add(fabric.class_names[number])
-        return limits, frozenset(held)
+
+def group_shape(fabric: Fabric, mesh: Mesh, axes: tuple[str, ...]) -> GroupShape:
+    """Ranks, nodes and packages of the groups over `axes`. Raises InputError where a group has unequal numbers of
+    ranks on its nodes, which no algorithm here is written for."""
+    machine = fabric.machine
+    devices = np.sort(fabric.device_of[mesh.groups(axes)], axis=1)
+    shape, nodes = _shape(machine, devices[0]), devices // machine.devices_per_node
+    per_node = shape.size // shape.num_nodes
+    if shape.size % shape.num_nodes or (nodes[:, ::per_node] != nodes[:, per_node - 1 :: per_node]).any():
+        raise InputError(
+            f"groups over {'+'.join(axes)} of {shape.size} ranks lie unevenly on the nodes; use block placement, "
+            "or a size whose groups divide over the nodes"
+        )
+    return shape
+
+
+def _shape(machine: Machine, devices: NDArray[np.integer]) -> GroupShape:
+    """Of a group of devices."""
+    return GroupShape(
+        size=len(devices),
+        num_nodes=len(np.unique(devices // machine.devices_per_node)),
+        num_packages=len(np.unique(devices // machine.devices_per_package)),
+    )

@@ -55,19 +55,23 @@ class PerHopCoding:
     num_gaps: int
 
     @classmethod
-    def of(cls, op: Collective, tensors: Mapping[str, Tensor], mesh: Mesh, machine: Machine) -> PerHopCoding | None:
-        """Of an op that codes every message by itself; None for others.
+    def of(cls, op: Collective, tensors: Mapping[str, Tensor], mesh: Mesh, machine: Machine) -> PerHopCoding:
+        """Of an op that codes every message by itself; nothing for others.
 
         A rank encodes what it sends and decodes what it gets, one after the other and between transfers: nothing of
         that is assumed to overlap. Both kernels read and write a message once, plain and coded.
         """
         if not op.per_hop:
-            return None
+            return NO_CODING
         plain = tensors[op.src[0].name].dtype
         values = 8.0 / float(op.codec.bits)  # of a byte on the wire
         seconds = _WORD_BYTES * values * (_per_byte_s(op.codec, True, machine) + _per_byte_s(op.codec, False, machine))
         hops = (mesh.size(op.axes) - 1) * (2 if op.kind == "all_reduce" else 1)
         return cls(seconds, 2.0 * (1.0 + DTYPE_BYTES[plain] * values), 2 * hops)
+
+    def added_s(self, volume_bytes: float, machine: Machine) -> float:
+        """By how much a call takes longer in which a rank sends so many bytes."""
+        return self.num_gaps * machine.device.kernel_gap_s + volume_bytes * self.seconds
 
 
 NO_CODING: Final = PerHopCoding(0.0, 0.0, 0)

@@ -1,6 +1,8 @@
-"""What a kernel takes: seconds of arithmetic, its roofline time, and its work on every class of ranks."""
+"""What a kernel takes: its roofline time on a device, at least, and as work on every class of ranks."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from simfrontier.cost.coding import coding_s
 from simfrontier.cost.folded import FoldedCluster
@@ -21,36 +23,52 @@ from simfrontier.schedule import (
 )
 
 
-def compute_s(op: Compute, schedule: Schedule, machine: Machine, speed: float = 1.0) -> float:
-    """Roofline time of local work on a device of that relative speed; of a measured kernel the time that it took."""
-    traffic = _moved_bytes(op, schedule, machine)
-    if isinstance(kind_of(op), WaitKind) or traffic == 0.0:
-        return waiting_s(op, machine, speed)
-    return _kernel_s(op, machine, arithmetic_s(op, schedule, machine), traffic, speed)
+class Kernel(NamedTuple):
+    """Local work as a device sees it: bytes through memory, seconds of arithmetic on a typical device (both 0 of what
+    moves nothing), and its roofline time there in two parts: seconds that are the same on any device (`fixed_s`), and
+    those that a slower one takes longer (`paced_s`)."""
+
+    num_bytes: float
+    arithmetic_s: float
+    fixed_s: float
+    paced_s: float
+
+    @classmethod
+    def of(cls, op: Compute, schedule: Schedule, machine: Machine) -> Kernel:
+        """Of an op: of a hook the host's time (a stream's wait for another takes none), of a measured kernel or a pause
+        what it took, of what moves nothing the gap before a kernel."""
+        kind = kind_of(op)
+        if isinstance(kind, WaitKind):
+            return cls(0.0, 0.0, machine.host.hook_s if op.lane == "host" else 0.0, 0.0)
+        if isinstance(kind, MeasuredKind):
+            known = machine.kernels.measured[op.name]
+            fixed_s = known.seconds if kind.is_pause and not known.num_bytes else 0.0
+            math_s = known.arithmetic_s if known.num_bytes else 0.0
+            return cls(known.num_bytes, math_s, fixed_s, known.seconds - fixed_s)
+        num_bytes = _moved_bytes(op, schedule, machine)
+        if not num_bytes:
+            return cls(0.0, 0.0, machine.device.kernel_gap_s, 0.0)
+        math_s = _arithmetic_s(op, schedule, machine)
+        return cls(num_bytes, math_s, machine.device.kernel_gap_s, machine.device.roofline_s(math_s, num_bytes))
+
+    def seconds(self, speed: float) -> float:
+        """Its time on a device of that relative speed."""
+        return self.fixed_s + self.paced_s / speed
 
 
-def _kernel_s(op: Compute, machine: Machine, math_s: float, traffic: float, speed: float) -> float:
-    """Time of a kernel that does so much arithmetic and moves so many bytes; of a measured one what it took."""
-    if isinstance(kind_of(op), MeasuredKind):
-        return machine.kernels.measured[op.name].seconds / speed
-    return machine.device.kernel_s(math_s, traffic, speed)
+def least_kernel_s(op: Compute, schedule: Schedule, machine: Machine, speed: float) -> float:
+    """No more than the time of a kernel of the model on devices of that speed and slower, wherever a plan keeps the
+    weights: with the traffic of its activations alone."""
+    held = (schedule.tensors[ref.name] for ref in (*op.reads, *op.writes))
+    parts = ((tensor, 1 if op.piece is None else op.piece.share_of(tensor)) for tensor in held)
+    traffic = sum(tensor.local_bytes(schedule.mesh) // share for tensor, share in parts if tensor.role == "activation")
+    if op.kind == "lookup":
+        traffic = sum(schedule.tensors[ref.name].local_bytes(schedule.mesh) for ref in op.writes)
+    return machine.device.kernel_s(_arithmetic_s(op, schedule, machine), float(traffic), speed)
 
 
-def waiting_s(op: Compute, machine: Machine, speed: float = 1.0) -> float:
-    """Time of an op that moves nothing: the host's of a hook (a stream's wait for another takes none), that of a
-    measured kernel of which no more is known, on a device of that speed, of a pause, or the gap before a kernel."""
-    kind = kind_of(op)
-    if isinstance(kind, WaitKind):
-        return machine.host.hook_s if op.lane == "host" else 0.0
-    if isinstance(kind, MeasuredKind):
-        return machine.kernels.measured[op.name].seconds / (1.0 if kind.is_pause else speed)
-    return machine.device.kernel_gap_s
-
-
-def arithmetic_s(op: Compute, schedule: Schedule, machine: Machine) -> float:
+def _arithmetic_s(op: Compute, schedule: Schedule, machine: Machine) -> float:
     """Seconds of arithmetic on a typical device: of a matrix product by the machine's law, of coding by its codecs."""
-    if isinstance(kind_of(op), MeasuredKind):
-        return machine.kernels.measured[op.name].arithmetic_s
     if op.matmul is None:
         return coding_s(op, schedule.tensors, schedule.mesh, machine)
     batch, m, n, k = matmul_shape(op, schedule.mesh)
@@ -66,34 +84,20 @@ def arithmetic_s(op: Compute, schedule: Schedule, machine: Machine) -> float:
 
 def _moved_bytes(op: Compute, schedule: Schedule, machine: Machine) -> float:
     """Bytes through memory: of the model's kernels without products, as many more as the stack's are less fused."""
-    if isinstance(kind_of(op), MeasuredKind):
-        return machine.kernels.measured[op.name].num_bytes
     traffic = float(traffic_bytes(op, schedule.tensors, schedule.mesh))
     is_pointwise = op.matmul is None and is_work(op)
     return traffic * machine.kernels.traffic(op.kind) if is_pointwise else traffic
 
 
-def kernel_parts(op: Compute, schedule: Schedule, machine: Machine) -> tuple[float, float]:
-    """(bytes through memory, seconds of arithmetic on a typical device) of local work; zeros of what only waits."""
-    if isinstance(kind_of(op), WaitKind):
-        return 0.0, 0.0
-    num_bytes = _moved_bytes(op, schedule, machine)
-    return num_bytes, arithmetic_s(op, schedule, machine) if num_bytes else 0.0
-
-
 def priced_compute(cluster: FoldedCluster, op: Compute) -> PricedOp:
     """A kernel: its memory traffic, capped so that alone it takes its roofline time on a device of that speed."""
     num_units = cluster.machine.device.num_compute_units
-    traffic = _moved_bytes(op, cluster.schedule, cluster.machine)
-    speeds = cluster.fabric.speed[cluster.folding.representative]
-    if isinstance(kind_of(op), WaitKind) or traffic == 0.0:
+    kernel = Kernel.of(op, cluster.schedule, cluster.machine)
+    speeds, traffic = cluster.fabric.speed[cluster.folding.representative], kernel.num_bytes
+    if not traffic:
         each: list[float] = speeds.tolist()
-        waits = {
-            speed: OpWork(waiting_s(op, cluster.machine, speed), 0.0, 1.0, -1) if speed else STILL
-            for speed in set(each)
-        }
+        waits = {speed: OpWork(kernel.seconds(speed), 0.0, 1.0, -1) if speed else STILL for speed in set(each)}
         return PricedOp(LOCAL, tuple([waits[speed] for speed in each]))
-    math_s = arithmetic_s(op, cluster.schedule, cluster.machine)
     works = []
     for cls, (speed, has_part) in enumerate(zip(speeds.tolist(), cluster.has_part(op).tolist(), strict=True)):
         if not has_part:
@@ -102,8 +106,8 @@ def priced_compute(cluster: FoldedCluster, op: Compute) -> PricedOp:
         if not speed:
             works.append(cluster.still(LOCAL, cls, traffic))
             continue
-        alone = traffic / _kernel_s(op, cluster.machine, math_s, traffic, speed)
-        units = math_s / speed * num_units / traffic
+        alone = traffic / kernel.seconds(speed)
+        units = kernel.arithmetic_s / speed * num_units / traffic
         column = cluster.column(LOCAL, cls)
         load = column.hbm + column.units * units
         works.append(OpWork(0.0, traffic, alone, cluster.intern((cls, alone, units), column.rows, load, alone)))

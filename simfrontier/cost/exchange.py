@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-
-import numpy as np
 
 from simfrontier.collectives import GroupShape, Library, algorithm, exchanged_bytes
 from simfrontier.cost.folded import FoldedCluster
@@ -29,31 +28,32 @@ def priced_exchange(cluster: FoldedCluster, op: Exchange) -> PricedOp:
     """
     there, back = exchanged_bytes(op, cluster.schedule.tensors, cluster.schedule.mesh)
     key, volume = cluster.key_of(op), float(max(there, back))
-    pattern, peaks = cluster.patterns[key], cluster.peak(key)
-    alone = cluster.alone(key, (True,) * len(peaks))
-    first = np.unique(cluster.folding.activity_class[key], return_index=True)[1]
+    folded, alone = cluster.folded(key), cluster.sent_per_s(key, (True,) * len(cluster.folding.count(key)))
     works = []
-    each = zip(peaks.tolist(), alone.tolist(), pattern.edges[first].tolist(), strict=True)
-    for cls, (peak, speed, edges) in enumerate(each):
+    each = zip(folded.peak.tolist(), alone.tolist(), folded.edges.tolist(), strict=True)
+    for cls, (peak, sent_per_s, edges) in enumerate(each):
         if not any(edges):  # a rank that is in no pair
             works.append(NO_WORK)
             continue
-        if not speed:
+        if not sent_per_s:
             works.append(cluster.still(key, cls, volume * peak))
             continue
-        sent_per_s = speed / peak
-        shape = pair_shape(edges)
-        latency = exchange_latency_s(volume, shape, cluster.library, sent_per_s)
+        latency = exchange_latency_s(volume, pair_shape(edges), cluster.library, sent_per_s)
         column = cluster.column(key, cls)
         load = column.wire + column.hbm * ((there + back) / volume)
-        flow = cluster.intern((key, cls), column.rows, load, np.inf, cluster.reserved_units(column))
-        works.append(OpWork(latency, volume * peak, speed, flow, cluster.starting(key, cls, latency)))
+        flow = cluster.intern((key, cls), column.rows, load, math.inf, cluster.reserved_units(column))
+        works.append(OpWork(latency, volume * peak, sent_per_s * peak, flow, cluster.starting(key, cls, latency)))
     return PricedOp(key, tuple(works))
 
 
 def exchange_latency_s(num_bytes: float, shape: GroupShape, library: Library, sent_per_s: float) -> float:
     """What an exchange takes beyond its larger message over the rate at which its ranks send."""
     return algorithm(DIRECT).latency_s(library, "all_to_all", num_bytes, shape, sent_per_s)
+
+
+def exchange_s(num_bytes: float, shape: GroupShape, library: Library, sent_per_s: float) -> float:
+    """Time of an exchange, nothing else running."""
+    return exchange_latency_s(num_bytes, shape, library, sent_per_s) + num_bytes / sent_per_s
 
 
 def pattern_of_pairs(

@@ -8,18 +8,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.collectives import (
-    CallTable,
-    GroupShape,
-    Library,
-    algorithm as algorithm_of,
-    call_of,
-    exchanged_bytes,
-    messages_of,
-    sent_share,
-)
+from simfrontier.collectives import CallTable, GroupShape, Library, algorithm as algorithm_of, call_of, exchanged_bytes
+from simfrontier.cost.alone import group_shape
+from simfrontier.cost.call import Call
 from simfrontier.cost.choice import pattern_key
-from simfrontier.cost.rates import group_shape, speeds_alone
+from simfrontier.cost.folded_pattern import FoldedPattern
 from simfrontier.cost.role_assignment import RoleAssignment, exchange_key
 from simfrontier.cost.work import LOCAL, Flow, OpWork
 from simfrontier.machine import Machine
@@ -55,9 +48,8 @@ class FoldedCluster:
     users: Mapping[int, frozenset[int]] = field(default_factory=dict)
     flows: list[Flow] = field(default_factory=list, init=False)
     _interned: dict[tuple[object, ...], int] = field(default_factory=dict, init=False)
-    _alone: dict[tuple[str, tuple[bool, ...]], NDArray[np.float64]] = field(default_factory=dict, init=False)
-    _peaks: dict[str, NDArray[np.float64]] = field(default_factory=dict, init=False)
-    _columns: dict[tuple[str, int], LoadColumn] = field(default_factory=dict, init=False)
+    _sent: dict[tuple[str, tuple[bool, ...]], NDArray[np.float64]] = field(default_factory=dict, init=False)
+    _folded: dict[str, FoldedPattern] = field(default_factory=dict, init=False)
     _shapes: dict[tuple[str, ...], GroupShape] = field(default_factory=dict, init=False)
 
     def has_part(self, op: Op) -> NDArray[np.bool_]:
@@ -76,9 +68,11 @@ class FoldedCluster:
         """Bytes that one rank sends in one call; of an exchange the rank that sends more."""
         if isinstance(op, Exchange):
             return float(max(exchanged_bytes(op, self.schedule.tensors, self.schedule.mesh)))
-        messages = messages_of(op, self.schedule.tensors, self.schedule.mesh)
-        share = sent_share(op, self.algorithms[op.number], self.schedule.mesh)
-        return float(share * sum(message.num_bytes for message in messages))
+        return self.call(op).volume_bytes(self.algorithms[op.number])
+
+    def call(self, op: Collective) -> Call:
+        """What the library's law sees of a collective."""
+        return Call.of(op, self.schedule, self.shape(op.axes))
 
     def pattern_of(self, op: Collective | Exchange) -> Pattern:
         """The pattern of an op's messages, for counting."""
@@ -142,15 +136,20 @@ class FoldedCluster:
 
     def column(self, key: str, cls: int) -> LoadColumn:
         """What an activity class of a pattern takes from each link class."""
-        if (key, cls) not in self._columns:
-            self._columns[key, cls] = self.folding.column(key, cls)
-        return self._columns[key, cls]
+        return self.folded(key).columns[cls]
 
-    def alone(self, key: str, runs: tuple[bool, ...]) -> NDArray[np.float64]:
-        """Speed of each activity class when only this pattern's activities run, all that `runs` says, on wires."""
-        if (key, runs) not in self._alone:
-            self._alone[key, runs] = speeds_alone(self.folding, key, self.cap(key) * self.peak(key), runs=runs)
-        return self._alone[key, runs]
+    def folded(self, key: str) -> FoldedPattern:
+        """The activity classes of a pattern."""
+        if key not in self._folded:
+            self._folded[key] = FoldedPattern.of(self.fabric, self.folding, key, self.patterns[key])
+        return self._folded[key]
+
+    def sent_per_s(self, key: str, runs: tuple[bool, ...]) -> NDArray[np.float64]:
+        """Bytes per second that a rank of each activity class sends when only this pattern's activities run, all that
+        `runs` says."""
+        if (key, runs) not in self._sent:
+            self._sent[key, runs] = self.folded(key).sent_per_s(self.cap(key), runs=runs)
+        return self._sent[key, runs]
 
     def cap(self, key: str) -> float:
         """What the library lets a rank send at most on a pattern; anything on an exchange's."""
@@ -162,13 +161,6 @@ class FoldedCluster:
     def carrier(self, key: str) -> str:
         """The algorithm behind a counted pattern; messages of exchanges go as direct ones."""
         return self.carried[key][1] if key in self.carried else DIRECT
-
-    def peak(self, key: str) -> NDArray[np.float64]:
-        """Of each activity class of a pattern."""
-        if key not in self._peaks:
-            _, first = np.unique(self.folding.activity_class[key], return_index=True)
-            self._peaks[key] = self.patterns[key].peak[first]
-        return self._peaks[key]
 
     def least_s(self, work: OpWork) -> float:
         """The time of a work that has all its links to itself at their full capacity; endless where one is dead."""

@@ -6,47 +6,25 @@ What a pattern costs depends on how its groups lie, not on the plan, so that pla
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.collectives import (
-    CallTable,
-    GroupShape,
-    Library,
-    algorithm,
-    call_of,
-    candidate_algorithms,
-    exchanged_bytes,
-    messages_of,
-    sent_share,
-)
+from simfrontier.collectives import CallTable, GroupShape, Library, algorithm, call_of, exchanged_bytes
 from simfrontier.cost.alone import EqualGroups
+from simfrontier.cost.call import Call
 from simfrontier.cost.choice import refuse_alone
 from simfrontier.cost.coding import PerHopCoding
-from simfrontier.cost.compute import arithmetic_s, compute_s
-from simfrontier.cost.exchange import pair_shape
+from simfrontier.cost.compute import Kernel, least_kernel_s
+from simfrontier.cost.exchange import exchange_s, pair_shape
 from simfrontier.cost.on_machine import Placement, placed
-from simfrontier.cost.rates import group_shape
 from simfrontier.machine import HEALTHY, Machine, Perturbation
 from simfrontier.network import Fabric, equal_parts, paired
-from simfrontier.schedule import DIRECT, RING, Collective, CollectiveKind, Compute, Exchange, Mesh, Op, Schedule
+from simfrontier.schedule import DIRECT, Collective, Compute, Exchange, Mesh, Op, Schedule
 
 MOST_BOUNDARIES = 12  # between stages that are priced, where there are more
 Strides = tuple[tuple[int, int], ...]  # of each axis: how far apart neighbours stand, and its size
-Sizes = tuple[int, ...]
-
-
-class _PricedCall(NamedTuple):
-    """What the library's law depends on: the kind of call, who adds, what carries it, bytes of its messages, and where
-    ranks stand."""
-
-    kind: CollectiveKind
-    is_added_later: bool
-    via: str
-    sizes: Sizes
-    groups: Strides
+_PricedCall = tuple[Call, Strides]  # and where its ranks stand
 
 
 @dataclass
@@ -93,7 +71,7 @@ class Prices:
         """Time of an op. Raises InputError where groups lie unevenly on the nodes."""
         match op:
             case Compute():
-                return compute_s(op, schedule, self.machine, self.slowest)
+                return Kernel.of(op, schedule, self.machine).seconds(self.slowest)
             case Collective():
                 return self._collective_s(op, schedule)
             case Exchange():
@@ -107,74 +85,58 @@ class Prices:
         if isinstance(op, Exchange):
             return False
         call = self._call(op, schedule)
-        groups = self._groups[call.groups]
+        groups = self._groups[call[1]]
         if self._table(op, groups) is not None:
             return False
-        if call not in self._seconds:
-            self._collective_s(op, schedule)
-        return groups.is_even(self._seconds[call][1], self.library)
+        return groups.is_even(self._fastest(call)[1], self.library)
 
     def floor_s(self, op: Compute | Collective, schedule: Schedule) -> float:
         """What no simulation of an op (fidelities `flow` and `analytic`) falls below, whatever runs beside it, however
-        its groups come together, and wherever a plan keeps the weights: a kernel's time on the fastest device, with
-        the traffic of its activations alone; a collective's start-up, and its bytes at the most that the library lets a
+        its groups come together, and wherever a plan keeps the weights: a kernel's least on the fastest device; a
+        collective's start-up, and its bytes at the most that the library lets a
         rank send. 0 for calls of which times were measured, and for those on two levels."""
         if isinstance(op, Compute):
-            held = (schedule.tensors[ref.name] for ref in (*op.reads, *op.writes))
-            parts = ((tensor, 1 if op.piece is None else op.piece.share_of(tensor)) for tensor in held)
-            traffic = sum(
-                tensor.local_bytes(schedule.mesh) // share for tensor, share in parts if tensor.role == "activation"
-            )
-            if op.kind == "lookup":
-                traffic = sum(schedule.tensors[ref.name].local_bytes(schedule.mesh) for ref in op.writes)
-            return self.machine.device.kernel_s(arithmetic_s(op, schedule, self.machine), float(traffic), self.fastest)
+            return least_kernel_s(op, schedule, self.machine, self.fastest)
         call = self._call(op, schedule)
         if call not in self._floors:
-            groups, sizes = self._groups[call.groups], call.sizes
-            least = (self._least_s(name, op.kind, sizes, groups) for name in self._algorithms(op, sizes, groups))
+            groups = self._groups[call[1]]
+            least = (self._least_s(name, call[0], groups) for name in self._algorithms(call[0]))
             self._floors[call] = min(least) if self._table(op, groups) is None else 0.0
         return self._floors[call]
 
-    def _least_s(self, name: str, kind: CollectiveKind, sizes: Sizes, groups: EqualGroups) -> float:
-        """The least start-up of a group that is as fast as the slowest one or faster, and the bytes at the library's
-        cap."""
+    def _least_s(self, name: str, call: Call, groups: EqualGroups) -> float:
+        """The least of a call by an algorithm, whichever of the groups makes it."""
         if not algorithm(name).has_floor:
             return 0.0
-        library, shape = self.library, groups.shape
-        slowest = groups.sent_per_s(name, library)
-        start_up = sum(algorithm(name).least_latency_s(library, kind, size, shape, slowest) for size in sizes)
-        sent = sum(sizes) * algorithm(name).sent(kind, shape.size)
-        return start_up + sent / algorithm(name).cap_bytes_per_s(library, shape)
+        return call.least_s(name, self.library, groups.sent_per_s(name, self.library))
 
-    def _by(self, name: str, kind: CollectiveKind, sizes: Sizes, groups: EqualGroups) -> float:
-        return sum([groups.seconds_by(name, self.library, kind, size) for size in sizes])
+    def _fastest(self, call: _PricedCall) -> tuple[float, str]:
+        if call not in self._seconds:
+            names = self._algorithms(call[0])
+            self._seconds[call] = self._groups[call[1]].fastest(call[0], self.library, names)
+        return self._seconds[call]
 
     def _collective_s(self, op: Collective, schedule: Schedule) -> float:
         call = self._call(op, schedule)
-        groups, sizes = self._groups[call.groups], call.sizes
-        table = self._table(op, groups)
+        table = self._table(op, self._groups[call[1]])
         if table is not None:
-            return sum(map(table.seconds, sizes))
-        if call not in self._seconds:
-            by = ((self._by(name, op.kind, sizes, groups), name) for name in self._algorithms(op, sizes, groups))
-            self._seconds[call] = min(by, key=lambda each: each[0])
-        seconds, _ = self._seconds[call]
-        hops = PerHopCoding.of(op, schedule.tensors, schedule.mesh, self.machine)
-        if hops is None:
+            return sum(map(table.seconds, call[0].sizes))
+        seconds, name = self._fastest(call)
+        if not op.per_hop:
             return seconds
-        volume = sum(sizes) * float(sent_share(op, RING, schedule.mesh))
-        return seconds + hops.num_gaps * self.machine.device.kernel_gap_s + volume * hops.seconds
+        hops = PerHopCoding.of(op, schedule.tensors, schedule.mesh, self.machine)
+        return seconds + hops.added_s(call[0].volume_bytes(name), self.machine)
 
     def _call(self, op: Collective, schedule: Schedule) -> _PricedCall:
-        sizes = tuple([message.num_bytes for message in messages_of(op, schedule.tensors, schedule.mesh)])
-        return _PricedCall(op.kind, op.is_added_later, op.via, sizes, self.over(schedule.mesh, op.axes))
+        groups = self.over(schedule.mesh, op.axes)
+        return Call.of(op, schedule, self._groups[groups].shape), groups
 
     def _table(self, op: Collective, groups: EqualGroups) -> CallTable | None:
         """The times measured of a call, if there are any."""
         return self.library.table(call_of(op), groups.shape)
 
-    def _algorithms(self, op: Collective, sizes: Sizes, groups: EqualGroups) -> tuple[str, ...]:
-        names = candidate_algorithms(self.library, op.kind, op.is_added_later, op.via, max(sizes), groups.shape)
+    def _algorithms(self, call: Call) -> tuple[str, ...]:
+        names = call.algorithms(self.library)
         refuse_alone(self.library, names)
         return names
 
@@ -190,7 +152,7 @@ class Prices:
         if key not in self._pairs:
             self._pairs[key] = self._pair(mesh.groups((axis,))[:, list(ends)])
         shape, rate = self._pairs[key]
-        return algorithm(DIRECT).latency_s(self.library, "all_to_all", num_bytes, shape, rate) + num_bytes / rate
+        return exchange_s(num_bytes, shape, self.library, rate)
 
     def _pair(self, pairs: NDArray[np.integer]) -> tuple[GroupShape, float]:
         """What a pair is that lies farthest apart, and bytes per second that the slowest sends."""
@@ -204,8 +166,7 @@ class Prices:
         they lie unevenly on the nodes."""
         key = tuple((_stride(mesh, axis), mesh[axis]) for axis in axes if mesh[axis] > 1)
         if key not in self._groups:
-            group_shape(self.fabric, mesh, axes)
-            self._groups[key] = EqualGroups.over(self.fabric, mesh.groups(axes))
+            self._groups[key] = EqualGroups.over(self.fabric, mesh, axes)
         return key
 
 

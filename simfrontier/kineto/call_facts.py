@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simfrontier.collectives import TracedCall, traced_call
-from simfrontier.cost import kernel_parts
+from simfrontier.cost import Kernel
 from simfrontier.schedule import Compute, Op
 from simfrontier.simulation import Walk
 from simfrontier.trace import kineto as form
@@ -14,7 +14,8 @@ def facts_of(walk: Walk, op: Op) -> TracedCall:
     cluster = walk.step.cluster
     if not isinstance(op, Compute):
         return traced_call(op, cluster.schedule, walk.at)
-    num_bytes, arithmetic_s = kernel_parts(op, cluster.schedule, cluster.machine)
+    kernel = Kernel.of(op, cluster.schedule, cluster.machine)
     speed = float(cluster.fabric.speed[walk.members[0]])
-    own = {"seconds": cluster.work_of(op, walk.cls).alone_s, "bytes": num_bytes, "arithmetic_s": arithmetic_s / speed}
+    took_s = cluster.work_of(op, walk.cls).alone_s
+    own = {"seconds": took_s, "bytes": kernel.num_bytes, "arithmetic_s": kernel.arithmetic_s / speed}
     return TracedCall(f"{op.kind} {op.name}", {form.OWN: own}, (), "")

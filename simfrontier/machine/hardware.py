@@ -292,10 +292,14 @@ class Device:
         """Achieved flop/s of `batch` products (m x k)(k x n) of 16-bit numbers, 2*m*n*k flops each."""
         return self.matmuls()["fp16"].rate(m, n, k, batch)
 
+    def roofline_s(self, math_s: float, num_bytes: float) -> float:
+        """The slower of `math_s` seconds of arithmetic and of moving `num_bytes` through memory, s."""
+        return max(math_s, num_bytes / (self.hbm_bytes_per_s * self.hbm_share))
+
     def kernel_s(self, math_s: float, num_bytes: float, speed: float = 1.0) -> float:
-        """Time of a kernel, s: the gap before it, then the slower of `math_s` seconds of arithmetic and of moving
-        `num_bytes` through memory, on a device of `speed` times the typical one."""
-        return self.kernel_gap_s + max(math_s, num_bytes / (self.hbm_bytes_per_s * self.hbm_share)) / speed
+        """Time of a kernel, s: the gap before it, then its roofline time, on a device of `speed` times the typical
+        one."""
+        return self.kernel_gap_s + self.roofline_s(math_s, num_bytes) / speed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,7 +53,7 @@ def solve_each(usage: Floats, capacity: Floats, taken: Floats, cap: Floats, runs
     usage     [num_links, num_activities, num_problems]
     capacity  [num_links, num_problems]
     taken     [num_links, num_problems]       what activities with rates of their own take of the links already
-    cap       [num_activities, num_problems]  finite for what uses no link
+    cap       [num_activities, num_problems]  np.inf for none, at which what uses no link then runs
     runs      [num_activities, num_problems]  which activities there are; the rate of others is 0
     """
     level, free, reached = np.zeros(cap.shape), runs.copy(), np.zeros(cap.shape[1])
@@ -63,7 +63,7 @@ def solve_each(usage: Floats, capacity: Floats, taken: Floats, cap: Floats, runs
         left = capacity - (taken + (usage * level).sum(axis=1))
         rise = np.divide(left, asked, out=np.full(capacity.shape, np.inf), where=asked > 0.0)
         ceiling = np.where(free, cap, np.inf)
-        reached = np.maximum(reached, np.minimum(rise.min(axis=0), ceiling.min(axis=0)))
+        reached = np.maximum(reached, np.minimum(rise.min(axis=0, initial=np.inf), ceiling.min(axis=0)))
         edge = reached * (1.0 + TIE)
         full = rise <= edge
         np.minimum(filled, reached, out=filled, where=full)

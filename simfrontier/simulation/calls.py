@@ -20,7 +20,7 @@ from simfrontier.collectives import (
     messages_of,
     sent_share,
 )
-from simfrontier.cost import NO_CODING, Cluster, PerHopCoding, pair_shape, pairs_of, rates_alone
+from simfrontier.cost import NO_CODING, Cluster, FoldedPattern, PerHopCoding, pair_shape, pairs_of
 from simfrontier.network import Fabric, route, servers_of
 from simfrontier.schedule import DIRECT, Collective, CollectiveKind, Exchange
 from simfrontier.simulation.lowering import recipe, recipes_of
@@ -189,7 +189,7 @@ class CallPlans:
     def _coding(self, op: Collective, num_channels: int) -> PerHopCoding:
         """What each of the channels, which share the device, takes to code its messages."""
         cluster = self.cluster
-        coding = PerHopCoding.of(op, cluster.schedule.tensors, cluster.schedule.mesh, cluster.machine) or NO_CODING
+        coding = PerHopCoding.of(op, cluster.schedule.tensors, cluster.schedule.mesh, cluster.machine)
         return replace(coding, seconds=coding.seconds * num_channels)
 
     def _form(self, kind: CollectiveKind, recipe: Recipe) -> TransferLists:
@@ -220,5 +220,5 @@ class CallPlans:
         if key not in self._rates:
             pattern = cluster.pattern_of(op)
             cap = algorithm_of(cluster.algorithms[op.number]).cap_bytes_per_s(cluster.library, shape)
-            self._rates[key] = rates_alone(cluster.fabric, pattern, cap, exact=True).tolist()
+            self._rates[key] = FoldedPattern.alone(cluster.fabric, pattern, exact=True).sent_per_s(cap).tolist()
         return self._rates[key][group]

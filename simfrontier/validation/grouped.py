@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from simfrontier.collectives import Library, algorithm, candidate_algorithms
-from simfrontier.cost import EqualGroups, rates_alone
+from simfrontier.cost import EqualGroups, FoldedPattern
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine
 from simfrontier.network import Fabric
@@ -38,11 +38,12 @@ def grouped_seconds(
 def _laid_out(machine: Machine, groups: Devices) -> EqualGroups:
     devices = np.array(groups)
     fabric = Fabric.build(machine, 1, num_devices=devices.size, placement=devices.ravel())
-    return EqualGroups.over(fabric, np.arange(devices.size).reshape(devices.shape))
+    return EqualGroups.of(fabric, np.arange(devices.size).reshape(devices.shape))
 
 
 def _sent_per_s(machine: Machine, library: Library, groups: Devices) -> float:
     """What a rank of the first group sends; the others may be slower, or faster."""
     at = _laid_out(machine, groups)
     pattern = algorithm(RING).loads(at.fabric, at.groups, library)
-    return float(rates_alone(at.fabric, pattern, algorithm(RING).cap_bytes_per_s(library, at.shape), exact=True)[0])
+    cap = algorithm(RING).cap_bytes_per_s(library, at.shape)
+    return float(FoldedPattern.alone(at.fabric, pattern, exact=True).sent_per_s(cap)[0])

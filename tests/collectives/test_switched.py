@@ -7,6 +7,7 @@ import pytest
 from simfrontier.collectives import load_library
 from simfrontier.cost import EqualGroups
 from simfrontier.machine import Machine, catalog, load_machine
+from tests.network.limits import limits
 
 GIB = 2**30
 SWITCHED = [load_machine(name) for name in catalog() if load_machine(name).node.has_switch]
@@ -19,15 +20,15 @@ def test_a_device_sends_as_much_as_its_port_carries(machine: Machine, algorithm:
     """In a ring both orders carry a half; in an all-to-all n - 1 messages of 1/(n-1) go up, and as many come down."""
     library, port = load_library(machine.library), machine.link_classes["port"].bytes_per_s
     for size in (machine.devices_per_node, machine.devices_per_node // 2):
-        assert EqualGroups(machine, size).limits(algorithm, library) == pytest.approx({"port": port})
+        assert limits(EqualGroups(machine, size), algorithm, library) == pytest.approx({"port": port})
 
 
 @pytest.mark.parametrize("machine", SWITCHED, ids=lambda machine: machine.name)
 def test_a_ring_over_nodes_fills_all_nics(machine: Machine) -> None:
     """A ring brings all that it sends through each node's NICs once, so each rank may send what they carry together."""
     library, nics = load_library(machine.library), len(machine.node.nic_device)
-    limits = EqualGroups(machine, 4 * machine.devices_per_node).limits("ring", library)
-    assert limits["nic"] == pytest.approx(nics * machine.link_classes["nic"].bytes_per_s)
+    found = limits(EqualGroups(machine, 4 * machine.devices_per_node), "ring", library)
+    assert found["nic"] == pytest.approx(nics * machine.link_classes["nic"].bytes_per_s)
 
 
 def test_an_all_gather_in_a_node() -> None:
@@ -51,4 +52,4 @@ def test_an_all_reduce_is_two_of_them_with_one_start() -> None:
 def test_half_the_network_is_half_the_rate() -> None:
     """Ring of 32 devices on four nodes: 8 * 12.5 GB/s where it was 8 * 25."""
     half = load_machine("a100-node", {"link_classes.nic.bytes_per_s": 12.5e9})
-    assert EqualGroups(half, 32).limits("ring", NCCL_IB)["nic"] == pytest.approx(100e9)
+    assert limits(EqualGroups(half, 32), "ring", NCCL_IB)["nic"] == pytest.approx(100e9)

@@ -9,6 +9,7 @@ from simfrontier.cost import EqualGroups
 from simfrontier.machine import Machine, load_machine
 from simfrontier.network import Fabric
 from simfrontier.network.routes import route
+from tests.network.limits import limits
 
 
 @pytest.fixture(scope="module")
@@ -57,23 +58,23 @@ def test_the_narrowest_link_of_a_ring(lassen: Machine) -> None:
     """In the ranks' order, one channel. Inside a node all goes over each half of the X-Bus. Over nodes each NIC carries
     all one way; only one node under a leaf sends to another leaf, which has 225 GB/s of uplinks for it."""
     library = load_library("mvapich2-gdr")
-    assert EqualGroups(lassen, 4).limits("ring", library) == {"nvlink3": 75e9, "xbus": 32e9}
-    assert EqualGroups(lassen, 8).limits("ring", library)["nic"] == 12.5e9
-    across = EqualGroups(lassen, 36 * 4).limits("ring", library)
+    assert limits(EqualGroups(lassen, 4), "ring", library) == {"nvlink3": 75e9, "xbus": 32e9}
+    assert limits(EqualGroups(lassen, 8), "ring", library)["nic"] == 12.5e9
+    across = limits(EqualGroups(lassen, 36 * 4), "ring", library)
     assert (across["nic"], across["uplink"]) == (12.5e9, 225e9)
 
 
 def test_rings_of_equal_positions_share_the_nics_and_uplinks(lassen: Machine) -> None:
     """Four rings, one per position of a node: two share a NIC of 12.5 GB/s, all four a leaf's uplinks of 225."""
-    limits = EqualGroups(lassen, 36 * 4, stride=4).limits("ring", load_library("mvapich2-gdr"))
-    assert (limits["nic"], limits["uplink"]) == (6.25e9, 225e9 / 4)
+    found = limits(EqualGroups(lassen, 36 * 4, stride=4), "ring", load_library("mvapich2-gdr"))
+    assert (found["nic"], found["uplink"]) == (6.25e9, 225e9 / 4)
 
 
 def test_all_to_alls_over_leaves_are_held_up_by_the_taper(lassen: Machine) -> None:
     """36 nodes: the 72 devices under a leaf each send 72/143 out of it, over 225 GB/s; 2 devices of a NIC 140/143."""
-    limits = EqualGroups(lassen, 36 * 4).limits("direct", load_library("mvapich2-gdr"))
-    assert limits["uplink"] == pytest.approx(225e9 * 143 / 72 / 72)
-    assert limits["nic"] == pytest.approx(12.5e9 * 143 / 140 / 2)
+    found = limits(EqualGroups(lassen, 36 * 4), "direct", load_library("mvapich2-gdr"))
+    assert found["uplink"] == pytest.approx(225e9 * 143 / 72 / 72)
+    assert found["nic"] == pytest.approx(12.5e9 * 143 / 140 / 2)
 
 
 def test_a_route_between_two_leaves(lassen: Machine) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 from simfrontier.collectives import load_library
 from simfrontier.collectives.algorithms.direct import direct_loads as direct
 from simfrontier.collectives.algorithms.ring import ring_loads as ring
-from simfrontier.cost.rates import rates_alone
+from simfrontier.cost import FoldedPattern
 from simfrontier.machine import BusyPools, JobNodes, Machine, Perturbation, load_machine
 from simfrontier.network import Fabric, fold, groups_of_job, route
 from simfrontier.network.groups import nodes_of_job
@@ -123,9 +123,8 @@ def test_the_rate_of_rings_is_held_up_by_pools_only_where_they_cross_often() -> 
     for nodes, rate in ((range(8), 0.5e9), ((0, 4, 1, 5, 2, 6, 3, 7), 0.25e9)):
         fabric = Fabric.build(listed(*nodes), 8)
         pattern = ring(fabric, across_nodes(8), {})
-        assert rates_alone(fabric, pattern, INF).tolist() == pytest.approx(
-            [rate] * len(rates_alone(fabric, pattern, INF))
-        )
+        rates = FoldedPattern.alone(fabric, pattern).sent_per_s(INF)
+        assert rates.tolist() == pytest.approx([rate] * len(rates))
 
 
 @pytest.mark.parametrize(("left", "rate"), [(0.75, 0.5e9), (0.5, 0.5e9), (0.25, 0.25e9), (0.1, 0.1e9)])
@@ -135,7 +134,8 @@ def test_other_jobs_take_a_part_of_every_pool(left: float, rate: float) -> None:
     fabric = Fabric.build(CLUSTER, 8, busy)
     assert fabric.capacity[fabric.pool_base :].tolist() == pytest.approx([2e9 * left] * 16)
     assert (fabric.capacity[: fabric.pool_base] == Fabric.build(CLUSTER, 8).capacity[: fabric.pool_base]).all()
-    assert rates_alone(fabric, ring(fabric, across_nodes(8), {}), INF).min() == pytest.approx(rate)
+    pattern = ring(fabric, across_nodes(8), {})
+    assert FoldedPattern.alone(fabric, pattern).sent_per_s(INF).min() == pytest.approx(rate)
 
 
 def test_other_jobs_take_a_part_of_a_leafs_uplinks_and_nothing_of_a_job_below_one() -> None:

@@ -12,6 +12,7 @@ from simfrontier.cost import EqualGroups
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine, load_machine
 from simfrontier.schedule.ir import CollectiveKind
+from tests.network.limits import limits
 from tests.simulation.singles import single
 
 FRONTIER, PERLMUTTER = load_machine("frontier"), load_machine("perlmutter")
@@ -80,8 +81,8 @@ def test_strided_groups_share_the_nics() -> None:
     """64 GCDs on 8 nodes. One group of all: 4 NICs of 25 GB/s carry one ring, 100 GB/s for a rank. 8 groups of one GCD
     of each node: two of them on each NIC, 12.5 GB/s for each."""
     whole, strided = EqualGroups(FRONTIER, 64), EqualGroups(FRONTIER, 64, stride=8)
-    assert whole.limits("ring", RCCL)["nic"] == pytest.approx(100e9)
-    assert strided.limits("ring", RCCL)["nic"] == pytest.approx(12.5e9)
+    assert limits(whole, "ring", RCCL)["nic"] == pytest.approx(100e9)
+    assert limits(strided, "ring", RCCL)["nic"] == pytest.approx(12.5e9)
     assert (strided.shape.size, strided.shape.num_nodes, strided.shape.num_packages) == (8, 8, 8)
     simulated = single("all_gather", 2**26, 64, fidelity="analytic", library=RCCL, axes=("node",)).step_s
     assert strided.seconds(RCCL, "all_gather", 2**26) == pytest.approx(simulated, rel=1e-9)
@@ -90,7 +91,7 @@ def test_strided_groups_share_the_nics() -> None:
 @pytest.mark.parametrize("stride", [2, 4])
 def test_groups_of_every_second_or_fourth_device_are_laid_out(stride: int) -> None:
     """32 GCDs: two groups of 16 share the 4 NICs, four groups of 8 likewise: a half and a quarter of 100 GB/s each."""
-    assert EqualGroups(FRONTIER, 32, stride).limits("ring", RCCL)["nic"] == pytest.approx(100e9 / stride)
+    assert limits(EqualGroups(FRONTIER, 32, stride), "ring", RCCL)["nic"] == pytest.approx(100e9 / stride)
 
 
 @pytest.mark.parametrize(("devices", "stride"), [(6, 4), (8, 8), (8, 0), (24, 3), (24, 6), (24, 16)])

@@ -127,7 +127,7 @@ class Algorithm(ABC):
         reached = self.shares_on(library, fabric.machine) if shares is None else shares
         return loads_of_transfers(self, fabric, groups, reached)
 
-    def knowing(self, library: Library, fabric: Fabric, groups: Ranks, group: GroupShape) -> Library:
+    def knowing(self, library: Library, calls: CallsAlone) -> Library:
         """The library with what it has to know of these groups before their calls have a time."""
         return library
 

@@ -56,21 +56,18 @@ class InTwoLevels(Algorithm):
             fabric, groups, library, lambda level: _of_rings(level, fabric) if shares is None else shares
         )
 
-    def knowing(self, library: Library, fabric: Fabric, groups: NDArray[np.integer], group: GroupShape) -> Library:
-        """How fast the calls of both levels are."""
-        rates = level_rates(fabric, groups, group, library, lambda level: _of_rings(level, fabric))
-        return with_rates(library, group, rates)
-
     def seconds_alone(self, calls: CallsAlone, library: Library, kind: CollectiveKind, message_bytes: float) -> float:
         """At the rates of both levels' calls, each alone."""
-        known = self._knowing_alone(library, calls)
+        known = self.knowing(library, calls)
         return self.seconds_at(known, kind, message_bytes, calls.shape, self.cap_bytes_per_s(known, calls.shape))
 
-    def _knowing_alone(self, library: Library, calls: CallsAlone) -> Library:
+    def knowing(self, library: Library, calls: CallsAlone) -> Library:
         """How fast the calls of both levels are, of rings with what is laid out once for all libraries."""
         assert library.two_level is not None, "`allowed_algorithms` names no levels in a library of one"
         if library.two_level.between_by != RING:
-            return self.knowing(library, calls.fabric, calls.groups, calls.shape)
+            fabric = calls.fabric
+            rates = level_rates(fabric, calls.groups, calls.shape, library, lambda level: _of_rings(level, fabric))
+            return with_rates(library, calls.shape, rates)
         levels = zip(calls.split(self.name, level_groups), levels_of(library), strict=True)
         between, inside = (groups.sent_per_s(RING, level) for groups, level in levels)
         return with_rates(library, calls.shape, LevelRates(between=between, inside=inside))
