@@ -10,8 +10,12 @@ from .memory import (
     timeline_of as timeline_of,
 )
 from .neighbour import Neighbour as Neighbour
-from .replay import replayed_s as replayed_s
-from .resample import DurationFactors as DurationFactors, resampled as resampled, resampled_s as resampled_s
+from .resample import (
+    DurationFactors as DurationFactors,
+    resampled as resampled,
+    resampled_s as resampled_s,
+    scaled_s as scaled_s,
+)
 from .spans import spans_of as spans_of, trace_of as trace_of
 from .step import (
     LEVELS as LEVELS,

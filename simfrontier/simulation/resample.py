@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import numpy as np
 
 from simfrontier.arrays import Floats
 from simfrontier.records import dataclass
 from simfrontier.schedule import Compute, Op, SegmentedProgram
+from simfrontier.simulation.durations import FactorsOf, ScaledDurations, SimulatedDurations
 from simfrontier.simulation.longest_path import Node
-from simfrontier.simulation.replay import Replay
 from simfrontier.simulation.step import SimulatedStep
+from simfrontier.simulation.step_path import StepPath
 from simfrontier.simulation.waiting import Waiting
 
 
@@ -68,92 +69,102 @@ def resampled(step: SimulatedStep, factors: DurationFactors, waits: bool = True)
     its ops follow one another by the same rule. The noise of its single messages is one number, of the variance of
     their sum.
     """
-    path = _Resampled(step, factors)
-    last_of_lanes = {(role, nodes[-1]) for role, part in enumerate(path.parts) for nodes in part.program.by_lane}
-    waiting = path.waiting() if waits else None
+    path = StepPath(_SampledDurations(step, factors))
+    waiting = _TypicalWaits(step, factors, path) if waits else None
     ends = []
-    for node, _, start, end in path.ends(path.begin):
+    for node, _, start, end in path.passed():
         if waiting is not None:
-            path.note(waiting, node, start, end)
-        if node in last_of_lanes:
+            waiting.note(node, start, end)
+        if node in path.last_of_lanes:
             ends.append(end.max(axis=0))
     longest: Floats = np.max(ends, axis=0)
     return Resampled(step_s=longest, waited_s={} if waiting is None else waiting.by_call)
 
 
-class _Resampled(Replay):
+class _SampledDurations(SimulatedDurations):
     """Durations as simulated, times the factors of each op."""
 
     def __init__(self, step: SimulatedStep, factors: DurationFactors) -> None:
-        super().__init__([step], factors.of_class.shape[1])
-        self.factors = factors
+        super().__init__(step.cluster, step.roles, factors.of_class.shape[1])
+        self.sampled = factors
         self.runs: dict[int, dict[int, tuple[int, float]]] = {}
-        self.without_noise: dict[tuple[int, int], Floats] = {}
+        self._messages: dict[Hashable, tuple[Floats, float]] = {}
 
-    def end(self, node: Node, start: Floats) -> Floats:
-        role, index = node
-        op, noise = self.parts[role].program.ops[index], self.factors.noise[role][index]
-        if self.parts[role].blocks[index] is not None:
-            made = self.call_pass(role, index)
-            shaken = np.expm1(self.factors.run_sd * made.noise_share * noise)
-            shaken_end: Floats = self.end_of_call(node, start) + made.in_messages_s * shaken
-            return shaken_end
-        took = self.took[role][index]
+    def factors(self, op: Op, role: int) -> Floats:
+        logs = self.sampled.of_op.get(op.number)
+        factor = np.ones((1, 1)) if logs is None else np.exp(logs)[None]
+        slow: Floats = factor * self.sampled.of_class[self.rows[role]] if self.sampled.on_device[op.number] else factor
+        return slow
+
+    def of_op(self, role: int, node: int) -> Floats:
+        op, took = self.parts[role].program.ops[node], self.took[role][node]
         if isinstance(op, Compute):
-            longer = self.takes(op, role, took)
-            run = self.run_of(role, index)
-            if run is None or self.factors.of_run is None:
-                return start + longer
+            longer: Floats = took * self.known_factors(op, role)
+            run = self._run_of(role, node)
+            if run is None or self.sampled.of_run is None:
+                return longer
             number, share = run
-            return start + longer * np.exp(self.factors.call_sd * share * self.factors.of_run(role, number))
-        logs = self.factors.run_sd * noise
-        if op.number in self.factors.of_op:
-            logs += self.factors.of_op[op.number]
+            return longer * np.exp(self.sampled.call_sd * share * self.sampled.of_run(role, number))
+        logs = self.sampled.run_sd * self.sampled.noise[role][node]
+        if op.number in self.sampled.of_op:
+            logs += self.sampled.of_op[op.number]
         out: Floats = took * np.exp(logs)
-        return start + out
-
-    def takes(self, op: Op, role: int, took: Floats) -> Floats:
-        """An op's time without noise."""
-        key = op.number, role
-        if key not in self.without_noise:
-            logs = self.factors.of_op.get(op.number)
-            factor = np.ones((1, 1)) if logs is None else np.exp(logs)[None]
-            slow = self.factors.on_device[op.number]
-            self.without_noise[key] = factor * self.factors.of_class[self.rows[role]] if slow else factor
-        out: Floats = took * self.without_noise[key]
         return out
 
-    def run_of(self, role: int, node: int) -> tuple[int, float] | None:
+    def added_to_call(self, role: int, node: int) -> Floats | None:
+        in_messages_s, noise_share = self._messages_in(role, node)
+        noise = self.sampled.noise[role][node]
+        out: Floats = in_messages_s * np.expm1(self.sampled.run_sd * noise_share * noise)
+        return out
+
+    def _messages_in(self, role: int, node: int) -> tuple[Floats, float]:
+        """The simulated time in messages of a call [num_rows, 1], and the standard deviation of the noise of their sum,
+        for one of single calls."""
+        key = self.call_key(role, node)
+        if key not in self._messages:
+            each = zip(self.parts[role].block(node), self.took_in_call(role, node), strict=True)
+            messages = np.array([took for op, took in each if not isinstance(op, Compute)])
+            total: Floats = messages.sum(axis=0) if len(messages) else np.zeros((len(self.rows[role]), 1))
+            whole_s = np.sqrt((total**2).sum())
+            share = float(np.sqrt((messages**2).sum()) / whole_s) if total.any() else 0.0
+            self._messages[key] = total, share
+        return self._messages[key]
+
+    def _run_of(self, role: int, node: int) -> tuple[int, float] | None:
         """Of a kernel by itself: the number of its run, and sqrt(sum(t²)) / sum(t) of the run; None where kernels take
         the same time at every launch."""
-        if not self.factors.call_sd:
+        if not self.sampled.call_sd:
             return None
         if role not in self.runs:
-            self.runs[role] = runs_of(self.parts[role], self.before[role], [float(t.mean()) for t in self.took[role]])
+            part = self.parts[role]
+            self.runs[role] = runs_of(part, part.program.before, [float(t.mean()) for t in self.took[role]])
         return self.runs[role].get(node)
 
-    # ── waiting ──
 
-    def waiting(self) -> Waiting:
-        """What collects who waits how long."""
-        members = np.bincount(self.cluster.folding.rank_class)
-        shares = [members[rows] / members.sum() for rows in self.rows]
-        return Waiting(self.before, shares, self.factors.of_class.shape[1])
+class _TypicalWaits(Waiting):
+    """Who waits how long, of a step that is passed through: what a typical member of each rank class does."""
 
-    def note(self, waiting: Waiting, node: Node, start: Floats, end: Floats) -> None:
-        """What a typical member of each rank class does at a node that starts and ends so."""
+    def __init__(self, step: SimulatedStep, factors: DurationFactors, path: StepPath) -> None:
+        members = np.bincount(step.cluster.folding.rank_class)
+        shares = [members[rows] / members.sum() for rows in path.rows]
+        super().__init__(path.before, shares, factors.of_class.shape[1])
+        self.path, self.factors = path, factors
+        self.took = [role.timeline.end - role.timeline.start for role in step.roles]
+
+    def note(self, node: Node, start: Floats, end: Floats) -> None:
+        """A node that starts and ends so on the slowest members."""
         role, index = node
-        op, ready = self.parts[role].program.ops[index], waiting.ready(node)
-        if self.parts[role].blocks[index] is not None:
-            coupled = self.ran_by_ops(role, index) or self.coupled(role, index) is not None
-            waiting.ended(node, end if coupled else ready + self.took[role][index])
+        part, ready = self.path.parts[role], self.ready(node)
+        op, took = part.program.ops[index], self.took[role][:, index, None]
+        if part.blocks[index] is not None:
+            coupled = not self.path.runs_whole[node] or self.path.coupled(role, index) is not None
+            self.ended(node, end if coupled else ready + took)
         elif isinstance(op, Compute):
             logs = self.factors.of_op.get(op.number)
-            factor = 1.0 if logs is None else np.exp(logs)[None]
-            waiting.ended(node, ready + self.took[role][index] * factor)
+            self.ended(node, ready + took * (1.0 if logs is None else np.exp(logs)[None]))
         else:
-            waiting.waited(node, op.name, ready, start)
-            waiting.ended(node, end)
+            self.waited(node, op.name, ready, start)
+            self.ended(node, end)
 
 
 def runs_of(
@@ -179,3 +190,8 @@ def runs_of(
         share = float(np.sqrt((times**2).sum()) / times.sum()) if times.any() else 0.0
         out |= dict.fromkeys(nodes, (number, share))
     return out
+
+
+def scaled_s(step: SimulatedStep, num_variations: int, factors_of: FactorsOf) -> Floats:
+    """Step times in seconds [num_variations] when every op takes so many times as long as simulated."""
+    return StepPath(ScaledDurations(step.cluster, step.roles, num_variations, factors_of)).step_s()

@@ -15,7 +15,7 @@ import numpy as np
 from simfrontier.arrays import Floats, Ints
 from simfrontier.cost import Cluster
 from simfrontier.schedule import Op
-from simfrontier.simulation import SimulatedStep, replayed_s
+from simfrontier.simulation import SimulatedStep, scaled_s
 from simfrontier.whatif.prices import VariedPrices
 
 AT_ONCE = 4096  # step times of a pass: with fewer, most of it is Python, with more, memory
@@ -37,13 +37,15 @@ class Bases:
 
     def replayed_s(self, base: Ints, rows: Ints) -> Floats:
         """Step times of variations `rows`, each from one of the steps, `base` [len(rows)]."""
-        usable = [number for number, step in enumerate(self.steps) if step is not None]
-        steps, of = [step for step in self.steps if step is not None], np.searchsorted(usable, base)
-        parts = [slice(first, first + AT_ONCE) for first in range(0, len(rows), AT_ONCE)]
-        each = [
-            replayed_s(steps, of[part], partial(self._factors, self.number[base[part]], rows[part])) for part in parts
-        ]
-        return np.concatenate(each)
+        out = np.empty(len(rows))
+        for number in np.unique(base).tolist():
+            step = self.steps[number]
+            assert step is not None, f"step {number} may not be scaled"
+            mine = np.flatnonzero(base == number)
+            for part in np.array_split(mine, -(-len(mine) // AT_ONCE)):
+                of = self.number[base[part]]
+                out[part] = scaled_s(step, len(part), partial(self._factors, of, rows[part]))
+        return out
 
     def _factors(self, of: Ints, rows: Ints, op: Op) -> Floats:
         alone = self.prices.alone_s(op)
