@@ -18,8 +18,6 @@ from simfrontier.machine import Machine
 from simfrontier.network import Fabric
 from simfrontier.schedule import CollectiveKind, Mesh
 
-ALIKE = 1e-12  # rates closer than this, relative to each other, are the same
-
 
 @dataclass(eq=False)
 class EqualGroups:
@@ -34,7 +32,6 @@ class EqualGroups:
     num_devices: int
     stride: int = 1
     _folded: dict[tuple[str, str], FoldedPattern] = field(default_factory=dict)
-    _unlike: set[tuple[str, str]] = field(default_factory=set)  # keys of patterns whose groups load links unlike
     _split: dict[str, list[EqualGroups]] = field(default_factory=dict)  # by the algorithm that splits its calls so
     _sent: dict[str, tuple[Library, Floats]] = field(default_factory=dict)  # by the library that last asked
 
@@ -62,7 +59,7 @@ class EqualGroups:
         made = cls.__new__(cls)
         made.machine, made.fabric = fabric.machine, fabric
         made.num_devices, made.num_nodes = groups.size, fabric.num_nodes
-        made._folded, made._unlike, made._split, made._sent = {}, set(), {}, {}
+        made._folded, made._split, made._sent = {}, {}, {}
         made._take(groups)
         return made
 
@@ -93,13 +90,6 @@ class EqualGroups:
         """What a rank of the slowest group sends by an algorithm, all groups having equal parts of the links."""
         return float(self._rates(name, library).min())
 
-    def is_even(self, name: str, library: Library) -> bool:
-        """Whether all groups are known to send at that rate."""
-        if library.two_level is not None:
-            return False
-        rates = self._rates(name, library)
-        return (name, library.ring_order) not in self._unlike and bool(rates.max() <= rates.min() * (1.0 + ALIKE))
-
     def _rates(self, name: str, library: Library) -> Floats:
         """Bytes per second that a rank of each class of groups sends: the links at the shares that the library reaches,
         and at most its cap."""
@@ -109,7 +99,6 @@ class EqualGroups:
                 whole = dict.fromkeys(self.machine.link_classes, 1.0)
                 pattern = by.loads(self.fabric, self.groups, library, whole)
                 if np.ptp(pattern.peak):  # groups share links by what they send, not by their busiest wires' speed
-                    self._unlike.add(key)
                     pattern = replace(pattern, peak=np.ones(pattern.num))
                 self._folded[key] = FoldedPattern.alone(self.fabric, pattern)
             cap, shares = by.cap_bytes_per_s(library, self.shape), by.shares_on(library, self.machine)

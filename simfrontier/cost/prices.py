@@ -78,18 +78,6 @@ class Prices:
                 size = max(exchanged_bytes(op, schedule.tensors, schedule.mesh))
                 return self._exchange_s(schedule.mesh, op.axis, op.ends, float(size))
 
-    def is_even(self, op: Op, schedule: Schedule) -> bool:
-        """Whether an op is known to take as long on all devices, or in all groups, as on the slowest."""
-        if isinstance(op, Compute):
-            return self.slowest == self.fastest
-        if isinstance(op, Exchange):
-            return False
-        call = self._call(op, schedule)
-        groups = self._groups[call[1]]
-        if self._table(op, groups) is not None:
-            return False
-        return groups.is_even(self._fastest(call)[1], self.library)
-
     def floor_s(self, op: Compute | Collective, schedule: Schedule) -> float:
         """What no simulation of an op (fidelities `flow` and `analytic`) falls below, whatever runs beside it, however
         its groups come together, and wherever a plan keeps the weights: a kernel's least on the fastest device; a

@@ -7,7 +7,6 @@ from .memory import (
     fullest as fullest,
     memory_of_role as memory_of_role,
     memory_timeline as memory_timeline,
-    timeline_of as timeline_of,
 )
 from .neighbour import Neighbour as Neighbour
 from .resample import (

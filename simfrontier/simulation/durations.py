@@ -57,9 +57,7 @@ class Durations(ABC):
 class AloneDurations(Durations):
     """Every op takes its time alone, in one variation."""
 
-    def __init__(
-        self, cluster: Cluster, parts: Sequence[SegmentedProgram], classes: Sequence[Sequence[int]]
-    ) -> None:
+    def __init__(self, cluster: Cluster, parts: Sequence[SegmentedProgram], classes: Sequence[Sequence[int]]) -> None:
         super().__init__(cluster, parts, classes, 1)
         self._known: dict[tuple[int, int], Floats] = {}
 

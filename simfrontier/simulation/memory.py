@@ -8,7 +8,7 @@ import numpy as np
 
 from simfrontier.arrays import Floats
 from simfrontier.records import dataclass
-from simfrontier.schedule import ExpandedProgram, Lifetimes, Peak, Schedule
+from simfrontier.schedule import Lifetimes, Peak, Schedule
 from simfrontier.simulation.step import SimulatedStep
 from simfrontier.simulation.walk import Walk
 
@@ -51,13 +51,6 @@ def memory_timeline(step: SimulatedStep, cls: int | None = None) -> MemoryTimeli
     chosen = step.critical if cls is None else cls
     walk = Walk(step=step, cls=chosen)
     return _timeline(step.schedule, step.view(chosen).lifetimes, walk.start_s, walk.end_s, step.step_s)
-
-
-def timeline_of(
-    schedule: Schedule, program: ExpandedProgram, start: Floats, end: Floats, step_s: float
-) -> MemoryTimeline:
-    """The same of a rank that runs a program whose ops start and end then [num_ops], in a step that takes `step_s`."""
-    return _timeline(schedule, program.lifetime_arrays, start, end, step_s)
 
 
 def _timeline(schedule: Schedule, lives: Lifetimes, start: Floats, end: Floats, step_s: float) -> MemoryTimeline:

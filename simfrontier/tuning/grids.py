@@ -7,9 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice, product
 from typing import Any
 
-from simfrontier.cost import Placement, Prices
 from simfrontier.errors import InputError, SimfrontierError
-from simfrontier.machine import Machine
 from simfrontier.plan import Options
 from simfrontier.scenario import Case, Scenario, options_of
 from simfrontier.simulation import fullest
@@ -41,7 +39,6 @@ class GridSearcher:
     schedule_cache: ScheduleCache = field(default_factory=ScheduleCache)
     tried: dict[tuple[str, int], tuple[TriedGrid, ...]] = field(default_factory=dict)
     layer_states: LayerStates = field(default_factory=LayerStates)
-    _prices: dict[tuple[Machine, int, Placement], Prices] = field(default_factory=dict)
 
     def resolved(
         self,
@@ -70,7 +67,6 @@ class GridSearcher:
         best: tuple[float, Options] | None = None
         tried: list[TriedGrid] = []
         faults: list[str] = []
-        prices = self._prices_of(here, size)
         for options in _candidates(here, plan, size):
             try:
                 case = here.case_with(plan, options, size, shared)
@@ -78,7 +74,7 @@ class GridSearcher:
                 faults.append(str(error))
                 tried.append(TriedGrid(options=options, rate=None, why=error.below(("plans", plan))))
                 continue
-            rate = self._rate(here, case, prices)
+            rate = self._rate(here, case)
             tried.append(TriedGrid(options=options, rate=rate, why=TOO_BIG if rate is None else ""))
             if rate is not None and (best is None or rate > best[0] * (1 + 1e-9)):
                 best = rate, options
@@ -91,28 +87,14 @@ class GridSearcher:
             raise NothingFitsError(f"{where}: none of the {count} candidates of its search fits into memory")
         raise InputError(f"{where}: no candidate of its search can run; the first: {faults[0] if faults else 'none'}")
 
-    def _prices_of(self, scenario: Scenario, size: int) -> Prices | None:
-        """Prices at a size; None where something is perturbed, so that devices differ."""
-        if scenario.file.perturbation:
-            return None
-        key = scenario.machine, size, scenario.file.run.placement
-        if key not in self._prices:
-            self._prices[key] = Prices(scenario.machine, scenario.library, size, placement=scenario.file.run.placement)
-        return self._prices[key].by(scenario.library)
-
-    def _rate(self, scenario: Scenario, case: Case, prices: Prices | None) -> float | None:
+    def _rate(self, scenario: Scenario, case: Case) -> float | None:
         """Samples per second of a case; None where it does not fit."""
-        from simfrontier.tuning.even_steps import even_step
-
         capacity = scenario.machine.device.hbm_bytes
         if self.layer_states.num_bytes(case) > capacity:
             return None
         built = self.schedule_cache.of_case(scenario, case)
         if built.peaks and max(peak.num_bytes for peak in built.peaks) > capacity:
             return None
-        even = None if prices is None else even_step(built, prices)
-        if even is not None:
-            return case.samples / even.step_s if even.peak_bytes <= capacity else None
         step = simulated(scenario, built, "analytic")
         return case.samples / step.step_s if fullest(step, built.peaks).peak_bytes <= capacity else None
 

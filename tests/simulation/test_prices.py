@@ -38,33 +38,6 @@ def test_every_op_takes_what_the_slowest_of_its_groups_takes_alone(
         assert prices.seconds(op, schedule) == pytest.approx(slowest, rel=1e-9), op.name
 
 
-@pytest.mark.parametrize(
-    ("plan", "devices", "settings", "some_uneven"),
-    [
-        ("zero3", 64, SMALL, False),
-        ("zero-topo", 64, SMALL, False),
-        ("zero3", 1056, SMALL, False),
-        ("zero3", 16, {**SMALL, "perturbation.slow": [{"device": 3, "factor": 0.5}]}, True),
-        ("zero-topo", 16, {**SMALL, "perturbation.links": [{"node": 1, "link": "xgmi 0>1", "factor": 0.5}]}, True),
-    ],
-)
-def test_what_is_even_takes_as_long_in_all_groups(
-    plan: str, devices: int, settings: dict[str, object], some_uneven: bool
-) -> None:
-    made = load_scenario("scenarios/frontier-20b.toml", settings, (plan,), (devices,))
-    schedule = schedule_of(made, plan, devices)
-    cluster = price(schedule, made.machine, made.library, made.file.perturbation)
-    prices = Prices(made.machine, made.library, devices, made.file.perturbation)
-    uneven = set()
-    for op in schedule.distinct_ops():
-        took = [work.alone_s for work in cluster.of(op).works]
-        if prices.is_even(op, schedule):
-            assert took == pytest.approx([took[0]] * len(took), rel=1e-9), op.name
-        else:
-            uneven.add(op.name)
-    assert bool(uneven) == some_uneven, uneven
-
-
 def test_prices_of_another_library_are_its_own() -> None:
     made = load_scenario("scenarios/frontier-20b.toml", SMALL, ("zero3",), (64,))
     slow = load_scenario(

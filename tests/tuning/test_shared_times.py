@@ -12,9 +12,7 @@ from simfrontier.errors import InputError
 from simfrontier.plan import resized, tensors_of
 from simfrontier.scenario import Case, Scenario
 from simfrontier.schedule import Op
-from simfrontier.simulation import fullest
-from simfrontier.study import ScheduleCache, simulated
-from simfrontier.tuning.even_steps import even_step
+from simfrontier.study import ScheduleCache
 from simfrontier.tuning.layer_states import LayerStates
 from simfrontier.tuning.lossy import LossyPolicy
 from simfrontier.tuning.op_times import OpTimes
@@ -64,18 +62,3 @@ def test_layers_keep_what_the_tensors_of_each_plan_say() -> None:
         kept = sum(t.held_bytes(case.mesh) for t in every if t.persistent and t.per_layer)
         assert states.num_bytes(case) == kept * (case.shape.num_layers // case.stages), case.options
     assert 0 < len(states.known) < len(cases)
-
-
-@pytest.mark.parametrize("machine", ["frontier", "perlmutter"])
-def test_even_steps_are_those_that_are_simulated_without_contention(machine: str) -> None:
-    made, cases = some_cases(machine)
-    prices, cache, even = Prices(made.machine, made.library, 16), ScheduleCache(), 0
-    for case in (case for case in cases if case.stages == 1):
-        built = cache.of_case(made, case)
-        step = even_step(built, prices)
-        if step is not None:
-            whole = simulated(made, built, "analytic")
-            assert step.step_s == pytest.approx(whole.step_s, rel=1e-12), case.options
-            assert step.peak_bytes == fullest(whole, built.peaks).peak_bytes, case.options
-            even += 1
-    assert even > 5
