@@ -101,7 +101,8 @@ class SimulatedDurations(Durations):
         """How many times as long an op takes as simulated, wherever it stands [num_rows or 1, num_variations]."""
 
     def of_op(self, role: int, node: int) -> Floats:
-        return self.took[role][node] * self.known_factors(self.parts[role].program.ops[node], role)
+        seconds: Floats = self.took[role][node] * self.known_factors(self.parts[role].program.ops[node], role)
+        return seconds
 
     def of_call(self, role: int, node: int) -> list[Floats]:
         each = zip(self.parts[role].block(node), self.took_in_call(role, node), strict=True)
@@ -145,7 +146,8 @@ class ScaledDurations(SimulatedDurations):
 
     def factors(self, op: Op, role: int) -> Floats:
         groups = self.cluster.folding.activity_of(self.cluster.of(op).pattern)[self.rows[role]]
-        return np.ascontiguousarray(self.factors_of(op)[groups])
+        factors: Floats = np.ascontiguousarray(self.factors_of(op)[groups])
+        return factors
 
 
 def _took(role: RoleTimeline) -> Floats:
