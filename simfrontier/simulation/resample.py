@@ -10,10 +10,9 @@ from simfrontier.arrays import Floats
 from simfrontier.records import dataclass
 from simfrontier.schedule import Compute, Op, SegmentedProgram
 from simfrontier.simulation.durations import FactorsOf, ScaledDurations, SimulatedDurations
-from simfrontier.simulation.longest_path import Node
 from simfrontier.simulation.step import SimulatedStep
 from simfrontier.simulation.step_path import StepPath
-from simfrontier.simulation.waiting import Waiting
+from simfrontier.simulation.waiting import TypicalWaits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -70,7 +69,7 @@ def resampled(step: SimulatedStep, factors: DurationFactors, waits: bool = True)
     their sum.
     """
     path = StepPath(_SampledDurations(step, factors))
-    waiting = _TypicalWaits(step, factors, path) if waits else None
+    waiting = TypicalWaits(path, step.roles, factors.of_op) if waits else None
     ends = []
     for node, _, start, end in path.passed():
         if waiting is not None:
@@ -139,32 +138,6 @@ class _SampledDurations(SimulatedDurations):
             part = self.parts[role]
             self.runs[role] = runs_of(part, part.program.before, [float(t.mean()) for t in self.took[role]])
         return self.runs[role].get(node)
-
-
-class _TypicalWaits(Waiting):
-    """Who waits how long, of a step that is passed through: what a typical member of each rank class does."""
-
-    def __init__(self, step: SimulatedStep, factors: DurationFactors, path: StepPath) -> None:
-        members = np.bincount(step.cluster.folding.rank_class)
-        shares = [members[rows] / members.sum() for rows in path.rows]
-        super().__init__(path.before, shares, factors.of_class.shape[1])
-        self.path, self.factors = path, factors
-        self.took = [role.timeline.end - role.timeline.start for role in step.roles]
-
-    def note(self, node: Node, start: Floats, end: Floats) -> None:
-        """A node that starts and ends so on the slowest members."""
-        role, index = node
-        part, ready = self.path.parts[role], self.ready(node)
-        op, took = part.program.ops[index], self.took[role][:, index, None]
-        if part.blocks[index] is not None:
-            coupled = not self.path.runs_whole[node] or self.path.coupled(role, index) is not None
-            self.ended(node, end if coupled else ready + took)
-        elif isinstance(op, Compute):
-            logs = self.factors.of_op.get(op.number)
-            self.ended(node, ready + took * (1.0 if logs is None else np.exp(logs)[None]))
-        else:
-            self.waited(node, op.name, ready, start)
-            self.ended(node, end)
 
 
 def runs_of(

@@ -14,9 +14,9 @@ from simfrontier.analysis.uncertainty import Spread, factors, sampled_waits, spr
 from simfrontier.collectives import Residual, load_library
 from simfrontier.machine import load_machine
 from simfrontier.schedule import Compute
-from simfrontier.simulation import SimulatedStep, simulate_step
+from simfrontier.simulation import SimulatedStep, Timeline, simulate_step
 from simfrontier.simulation.resample import DurationFactors, resampled, resampled_s, runs_of
-from simfrontier.simulation.waiting import Waiting
+from simfrontier.simulation.waiting import TypicalWaits
 from tests.simulation.steps import NAMED, frontier_mesh, schedule, step
 
 NO_LAW = Residual(model_sd=0.0, run_sd=0.0)
@@ -42,15 +42,26 @@ def test_two_calls_by_hand() -> None:
     First call: starts at 5; waits 5 - 3 and 5 - 2: 0.25 · 2 + 0.75 · 3 = 2.75. It ends at 6; typical members are at the
     second at 8, which starts at 10: 2 for all.
     """
-    waiting = Waiting([[[], [0], [1], [2]]], [np.array([0.25, 0.75])], num_samples=1)
-    kernel = waiting.ready((0, 0))
-    assert kernel.tolist() == [[0.0], [0.0]]
-    waiting.ended((0, 0), kernel + np.array([[3.0], [2.0]]))
-    waiting.waited((0, 1), "first", waiting.ready((0, 1)), np.array([[5.0], [5.0]]))
-    waiting.ended((0, 1), np.array([[6.0], [6.0]]))
-    waiting.ended((0, 2), waiting.ready((0, 2)) + 2.0)
-    waiting.waited((0, 3), "second", waiting.ready((0, 3)), np.array([[10.0], [10.0]]))
-    assert {name: each.tolist() for name, each in waiting.by_call.items()} == {"first": [2.75], "second": [2.0]}
+    kernel, first, second = Compute(kind="matmul", name="kernel"), call("first"), call("second")
+    program = SimpleNamespace(ops=[kernel, first, replace(kernel, number=1), second])
+    path = SimpleNamespace(
+        parts=[SimpleNamespace(program=program, blocks=[None] * 4)],
+        before=[[[], [0], [1], [2]]],
+        rows=[np.array([0, 1])],
+        cluster=SimpleNamespace(folding=SimpleNamespace(rank_class=np.array([0, 1, 1, 1]))),
+        durations=SimpleNamespace(num_variations=1),
+    )
+    end = np.array([[3.0, 4.0, 6.0, 7.0], [2.0, 4.0, 6.0, 7.0]])  # of typical members by themselves
+    start = np.array([[0.0, 3.0, 4.0, 6.0], [0.0, 3.0, 4.0, 6.0]])
+    roles = [SimpleNamespace(timeline=Timeline(ready=start, start=start, end=end))]
+    waits = TypicalWaits(path, roles, {})  # type: ignore[arg-type]
+    for node, began, ended in ((0, [0, 0], [5, 4]), (1, [5, 5], [6, 6]), (2, [6, 6], [10, 9]), (3, [10, 10], [11, 11])):
+        waits.note((0, node), *(np.array([each], float).T for each in (began, ended)))
+    assert {name: each.tolist() for name, each in waits.by_call.items()} == {"first": [2.75], "second": [2.0]}
+
+
+def call(name: str) -> SimpleNamespace:
+    return SimpleNamespace(name=name, number=2)
 
 
 @pytest.mark.parametrize("family", NAMED)
