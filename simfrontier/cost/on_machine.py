@@ -59,7 +59,14 @@ def price_states(
     device_of = placed(placement, mesh.num_ranks, num_nodes, machine)
 
     def laid_out(perturbation: Perturbation) -> Fabric:
-        return Fabric.build(machine, num_nodes, perturbation, num_devices=mesh.num_ranks, placement=device_of)
+        return Fabric.build(
+            machine,
+            num_nodes,
+            perturbation,
+            num_devices=mesh.num_ranks,
+            placement=device_of,
+            in_classes=not exact,
+        )
 
     fabrics = [laid_out(state) for state in states]
     alive = fabrics[0] if states[0].without_dead == states[0] else laid_out(states[0].without_dead)

@@ -34,6 +34,8 @@ class Fabric(LinkIds):
     group_of_node  [num_nodes] the group of the dragonfly, or the leaf of the fat tree, that each node is in
     device_of   [num_ranks] device of each rank; device d is position d % devices_per_node of node d // devices_per_node
     speed       [num_ranks] factor on the compute speed of the rank's device
+    speed_error  largest relative difference of a device's speed, or a node's network, from the one that it has here,
+                 where nodes are in classes
     calls_differ  whether calls of one kernel or collective differ, so that no rank is like another
     """
 
@@ -45,6 +47,7 @@ class Fabric(LinkIds):
     group_of_node: Ints
     device_of: Ints
     speed: Floats
+    speed_error: float
     calls_differ: bool
 
     @classmethod
@@ -56,11 +59,13 @@ class Fabric(LinkIds):
         *,
         num_devices: int | None = None,
         placement: NDArray[np.integer] | None = None,
+        in_classes: bool = False,
     ) -> Self:
         """Lay out the links; ranks fill the devices in order unless `placement` (rank -> device) says otherwise.
 
         num_devices: number of ranks, by default all devices of the nodes. Of a perturbation that changes over time,
-        what is wrong at the beginning of step 0. Raises InputError where it names what is not there.
+        what is wrong at the beginning of step 0. in_classes: nodes of devices of many speeds are put into classes
+        (`node_classes`). Raises InputError where the perturbation names what is not there.
         """
         per_node = machine.devices_per_node
         num_slots = num_nodes * per_node
@@ -96,7 +101,7 @@ class Fabric(LinkIds):
             np.array([ResourceKind.WIRE, ResourceKind.HBM, ResourceKind.UNITS, ResourceKind.WIRE], np.int8), sizes
         )
         links = LinkIds(machine=machine, num_nodes=num_nodes, pools=pools)
-        speed = degrade(links, capacity, perturbation.at((0, 0.0)))
+        speed, speed_error = degrade(links, capacity, perturbation.at((0, 0.0)), in_classes)
         fabric = cls(
             machine=machine,
             num_nodes=num_nodes,
@@ -109,6 +114,7 @@ class Fabric(LinkIds):
             group_of_node=group_of_node,
             device_of=device_of,
             speed=speed[device_of],
+            speed_error=speed_error,
             calls_differ=perturbation.calls_differ,
         )
         for array in (capacity, kind, link_class, group_of_node, device_of, fabric.speed):

@@ -77,6 +77,17 @@ class SimulatedStep:
         return not self.changes and not self.is_shared
 
     @property
+    def speed_note(self) -> str:
+        """Where nodes are simulated in classes of device speeds: how far off that may be; else empty."""
+        error = max(state.cluster.fabric.speed_error for state in self.states)
+        if not error:
+            return ""
+        return (
+            "nodes with devices of many speeds are simulated in classes, the slowest by itself: single devices, and "
+            f"the step at most, are off by up to {100 * error:.2g} %"
+        )
+
+    @property
     def times_as_long(self) -> list[float] | None:
         """Per op of the critical rank, how many times as long it takes as is usual, where calls differ."""
         if self.call_factors is None:
@@ -165,6 +176,7 @@ class SimulatedStep:
             "machine": self.cluster.machine.name,
             "library": self.cluster.library.name,
             "mesh": ", ".join(f"{axis} {size}" for axis, size in self.schedule.mesh.axes),
+            **({"speeds": self.speed_note} if self.speed_note else {}),
         }
 
     def link_table(self, digest: str, title: str) -> LinkTable:

@@ -1,4 +1,4 @@
-"""Calls that differ from each other: worked by hand, folded = exact, on many clocks, and what they add up to."""
+"""Calls that differ from each other: worked by hand, folded = exact, and what they add up to."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from simfrontier.analysis import bounds, time_spent
 from simfrontier.errors import InputError
 from simfrontier.machine import Perturbation, SlowDevice, Spread
 from simfrontier.schedule import Compute
-from simfrontier.simulation import Fidelity, SimulatedStep, which_engine
-from simfrontier.simulation.flows import INSTANT_S
+from simfrontier.simulation import Fidelity, SimulatedStep
 from simfrontier.study.over_steps import different
 from simfrontier.workload import find_model
 from tests.simulation.pipelines import Pipeline
@@ -120,14 +119,3 @@ def test_folded_is_exact(family: str, ill: Perturbation) -> None:
 def test_pipelines_folded_are_exact(name: str, ill: Perturbation) -> None:
     built = PIPELINES[name].schedule()
     assert_one(step(built, "toy-cluster", perturbation=ill), step(built, "toy-cluster", perturbation=ill, exact=True))
-
-
-@pytest.mark.parametrize("family", ["zero3", "hsdp", "zero-topo"])
-def test_on_many_clocks_as_on_one(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    built = schedule(family, frontier_mesh(4), shape=TINY, grad_accum=2)
-    ill = normal("devices", "kernels", "collectives")
-    many = step(built, perturbation=ill)
-    assert many.cluster.folding.num_rank_classes == 32
-    monkeypatch.setattr(which_engine, "MOST_ON_ONE_CLOCK", 10**9)
-    one = step(built, perturbation=ill)
-    assert np.abs(many.timeline.end - one.timeline.end).max() <= INSTANT_S * len(many.ops)
