@@ -19,7 +19,7 @@ def degrade(links: LinkIds, capacity: Floats, perturbation: Perturbation, in_cla
     speed, difference = _speeds(links, perturbation), 0.0
     networks = perturbation.differing("networks")
     network = np.ones(links.num_nodes) if networks is None else _factors(perturbation, networks, links.num_nodes)
-    if in_classes and not perturbation.calls_differ:
+    if in_classes:
         own = speed, network
         classes = node_classes(speed.reshape(links.num_nodes, -1), network)
         speed = class_means(speed.reshape(links.num_nodes, -1), classes).ravel()

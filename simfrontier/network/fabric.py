@@ -10,7 +10,7 @@ from simfrontier.arrays import Floats, Ints
 from simfrontier.machine import HEALTHY, Machine, Perturbation
 from simfrontier.network.degraded import degrade
 from simfrontier.network.groups import groups_of_job
-from simfrontier.network.hashes import Hashes, combine, mix, number_hash
+from simfrontier.network.hashes import Hashes, combine, number_hash
 from simfrontier.network.link_ids import LinkIds
 from simfrontier.network.pools import pools_of
 from simfrontier.records import dataclass
@@ -36,7 +36,6 @@ class Fabric(LinkIds):
     speed       [num_ranks] factor on the compute speed of the rank's device
     speed_error  largest relative difference of a device's speed, or a node's network, from the one that it has here,
                  where nodes are in classes
-    calls_differ  whether calls of one kernel or collective differ, so that no rank is like another
     """
 
     num_ranks: int
@@ -48,7 +47,6 @@ class Fabric(LinkIds):
     device_of: Ints
     speed: Floats
     speed_error: float
-    calls_differ: bool
 
     @classmethod
     def build(
@@ -115,7 +113,6 @@ class Fabric(LinkIds):
             device_of=device_of,
             speed=speed[device_of],
             speed_error=speed_error,
-            calls_differ=perturbation.calls_differ,
         )
         for array in (capacity, kind, link_class, group_of_node, device_of, fabric.speed):
             array.flags.writeable = False
@@ -136,10 +133,7 @@ class Fabric(LinkIds):
         return combine(number_hash(self.capacity), self.link_class.astype(np.uint64))
 
     def rank_hashes(self) -> Hashes:
-        """[num_ranks] what tells ranks apart before their loads do: speed, memory and compute units; where calls
-        differ, each from all others."""
-        if self.calls_differ:
-            return mix(np.arange(self.num_ranks, dtype=np.uint64))
+        """[num_ranks] what tells ranks apart before their loads do: speed, memory and compute units."""
         own = number_hash(self.capacity[self.hbm_base : self.pool_base])
         memories, units = own[: self.num_devices], own[self.num_devices :]
         return combine(number_hash(self.speed), memories[self.device_of], units[self.device_of])

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from simfrontier.arrays import Floats
 from simfrontier.cost import Cluster
 from simfrontier.schedule import SegmentedProgram
 from simfrontier.simulation.analytic import without_contention
@@ -21,19 +20,17 @@ def simulate(
     cluster: Cluster,
     contended: bool = True,
     later: Sequence[tuple[float, Cluster]] = (),
-    longer: Sequence[Floats] | None = None,
 ) -> tuple[RoleTimeline, ...]:
     """Run one step of all roles, one result for each; not `contended`, every op takes its time alone (fidelity
-    `analytic`). `later`: the machine in other states, folded with this one, and from when on, in seconds; `longer`:
-    `call_factors`, where calls differ. Raises JobStopsError where something is dead that the step needs, and stays
-    so."""
+    `analytic`). `later`: the machine in other states, folded with this one, and from when on, in seconds. Raises
+    JobStopsError where something is dead that the step needs, and stays so."""
     classes = classes_of(cluster, len(parts))
     if not contended:
         return without_contention(parts, classes, cluster)
     context, others = EngineContext(cluster), [(since, EngineContext(state)) for since, state in later]
-    if longer is None and len(parts) == 1 and parts[0].num_ops == parts[0].program.num_ops:
+    if len(parts) == 1 and parts[0].num_ops == parts[0].program.num_ops:
         return RepeatingEngine(context, parts[0], classes[0], others).run()
-    return Engine(context, list(zip(parts, classes, strict=True)), later=others, longer=longer).run()
+    return Engine(context, list(zip(parts, classes, strict=True)), later=others).run()
 
 
 def classes_of(cluster: Cluster, num_roles: int) -> list[tuple[int, ...]]:

@@ -77,11 +77,12 @@ def test_a_table_is_a_list_of_slow_devices() -> None:
     assert np.array_equal(listed.timeline.end, slow.timeline.end) and listed.speed_note == slow.speed_note != ""
 
 
-def test_calls_that_differ_leave_every_device_as_it_is() -> None:
+def test_calls_that_differ_do_so_on_devices_in_classes() -> None:
     kernels = Spread(of="kernels", distribution="normal", sd=0.02)
     built = schedule("zero3", frontier_mesh(5), shape=TINY)
     ill = step(built, perturbation=Perturbation(spread=(DEVICES, kernels)))
-    assert ill.cluster.folding.num_rank_classes == 40 and ill.speed_note == ""
+    assert ill.cluster.folding.num_rank_classes == 40 and len(np.unique(ill.cluster.fabric.speed)) <= MOST_SPEEDS
+    assert ill.speed_note == step(built, perturbation=Perturbation(spread=(DEVICES,))).speed_note != ""
 
 
 def test_speeds_that_change_within_a_step_say_the_larger_error() -> None:
