@@ -3,7 +3,7 @@ at the best that each link and device was in the step."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -20,7 +20,8 @@ from simfrontier.simulation import SimulatedStep
 class Bounds:
     """Seconds: the busiest lane if every op ran alone; the busiest link at full capacity; the larger of both.
 
-    `step_s` holds at fidelity `flow`, `lane_s` at `analytic` too; at `chunk` neither does.
+    `step_s` holds at fidelity `flow`, `lane_s` at `analytic` too; at `chunk` neither does. Where calls differ, `link_s`
+    is 0: a call then shares links as it did in a step with usual calls, so that some may carry more than they can.
     """
 
     lane_s: float
@@ -51,10 +52,8 @@ def bounds(step: SimulatedStep) -> Bounds:
         times = [1.0] * len(mine) if longer is None else (longer[role][op.number] / count).tolist()
         for cls, group, each in zip(mine.tolist(), groups.tolist(), times, strict=True):
             lanes[op.lane, cls] = lanes.get((op.lane, cls), 0.0) + count * each * shortest[group]
-        if not isinstance(op, Compute) and role == min(members_of(op, step.schedule), default=role):
-            used = dict(zip(groups.tolist(), times, strict=True))
-            if longer is None and cluster.role_assignment.is_shared(op):
-                used = dict.fromkeys(range(len(priced.works)), 1.0)
+        if longer is None and not isinstance(op, Compute) and role == min(members_of(op, step.schedule), default=role):
+            used = range(len(priced.works)) if cluster.role_assignment.is_shared(op) else dict.fromkeys(groups.tolist())
             asked = [_asked(state, best, state.of(op), used) for state in states]
             wire += count * (np.min(asked, axis=0) if len(asked) > 1 else asked[0])
     is_used = (cluster.fabric.kind[cluster.folding.link_representative] == ResourceKind.WIRE) & (wire > 0.0)
@@ -74,17 +73,17 @@ def _longer(step: SimulatedStep) -> list[dict[int, Floats]]:
     return out
 
 
-def _asked(cluster: Cluster, best: Floats, priced: PricedOp, groups: Mapping[int, float]) -> Floats:
+def _asked(cluster: Cluster, best: Floats, priced: PricedOp, groups: Iterable[int]) -> Floats:
     """What an op asks of each link class, as so much of a link of the `best` capacity; endless where it stands
-    still. `groups`: those that run it, each with how many times as much as is usual."""
+    still. `groups`: those that run it."""
     out = np.zeros(len(best))
-    for work, times in ((priced.works[group], times) for group, times in groups.items()):
+    for work in (priced.works[group] for group in groups):
         if work.stands_still:
             return np.full(len(best), np.inf)
         if work.amount > 0.0:
             flow = cluster.flows[work.flow]
             own, highest = cluster.folding.capacity[flow.rows], best[flow.rows]
             out[flow.rows] += (
-                times * work.amount * flow.load * np.divide(highest, own, out=np.ones(len(own)), where=own > 0.0)
+                work.amount * flow.load * np.divide(highest, own, out=np.ones(len(own)), where=own > 0.0)
             )
     return out

@@ -15,4 +15,4 @@ from .on_machine import (
 )
 from .prices import Prices as Prices
 from .role_assignment import pairs_of as pairs_of
-from .work import LOCAL as LOCAL, Flow as Flow, OpWork as OpWork, PricedOp as PricedOp
+from .work import Flow as Flow, OpWork as OpWork, PricedOp as PricedOp

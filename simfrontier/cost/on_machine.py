@@ -59,7 +59,14 @@ def price_states(
     device_of = placed(placement, mesh.num_ranks, num_nodes, machine)
 
     def laid_out(perturbation: Perturbation) -> Fabric:
-        return Fabric.build(machine, num_nodes, perturbation, num_devices=mesh.num_ranks, placement=device_of)
+        return Fabric.build(
+            machine,
+            num_nodes,
+            perturbation,
+            num_devices=mesh.num_ranks,
+            placement=device_of,
+            in_classes=not exact,
+        )
 
     fabrics = [laid_out(state) for state in states]
     alive = fabrics[0] if states[0].without_dead == states[0] else laid_out(states[0].without_dead)
@@ -117,11 +124,11 @@ def price_states(
     )
 
 
-def folded_anew(cluster: Cluster, link_colour: NDArray[np.int64]) -> Cluster:
-    """The same, with links told apart by a colour, too [num_links]."""
+def folded_anew(cluster: Cluster, link_colour: NDArray[np.int64] | None = None, exact: bool = False) -> Cluster:
+    """The same, with links told apart by a colour, too [num_links], or with every rank and link by itself."""
     assignment, nominal_of_link = cluster.role_assignment, cluster.nominal[cluster.folding.link_class]
     states = [(cluster.fabric, cluster.patterns)]
-    (folding,) = fold_states(states, None if assignment.is_one else assignment.of_rank, link_colour=link_colour)
+    (folding,) = fold_states(states, None if assignment.is_one else assignment.of_rank, exact, link_colour)
     return replace(
         cluster,
         folding=folding,

@@ -37,8 +37,8 @@ class CallTimes:
 
 
 def replayed(job: Job, on: Platform, fidelity: Fidelity = "flow", exact: bool = False) -> SimulatedStep:
-    """One step of the job; kernels that took other times on every rank do so at fidelity `flow`, and take the mean of
-    their ranks at others. Raises InputError where the machine or the fidelity cannot run it."""
+    """One step of the job, with kernels as long as they were on each rank. Raises InputError where the machine or the
+    fidelity cannot run it."""
     kernels = replace(on.machine.kernels, measured=job.kernels)
     return simulate_step(
         job.schedule,
@@ -48,7 +48,7 @@ def replayed(job: Job, on: Platform, fidelity: Fidelity = "flow", exact: bool = 
         on.perturbation,
         exact,
         on.placement,
-        factors_of=partial(_factors, job) if job.times and fidelity == "flow" else None,
+        factors_of=partial(_factors, job) if job.times else None,
     )
 
 

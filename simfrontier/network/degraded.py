@@ -8,19 +8,30 @@ from simfrontier.arrays import Floats, Ints
 from simfrontier.errors import InputError
 from simfrontier.machine import NET, Perturbation, Spread
 from simfrontier.network.link_ids import LinkIds
+from simfrontier.network.node_classes import class_means, largest_difference, node_classes
 
 
-def degrade(links: LinkIds, capacity: Floats, perturbation: Perturbation) -> Floats:
+def degrade(links: LinkIds, capacity: Floats, perturbation: Perturbation, in_classes: bool) -> tuple[Floats, float]:
     """Lower the capacities of links [num_links], and return the factors on the speeds of all devices [num_devices].
-    Raises InputError where something is named that is not there."""
-    speed = _speeds(links, perturbation)
+    Where these are many and nodes are to be put `in_classes`, speeds and networks are those of classes: the largest
+    relative difference that this makes is returned too. Raises InputError where something is named that is not
+    there."""
+    speed, difference = _speeds(links, perturbation), 0.0
+    networks = perturbation.differing("networks")
+    network = np.ones(links.num_nodes) if networks is None else _factors(perturbation, networks, links.num_nodes)
+    if in_classes:
+        own = speed, network
+        classes = node_classes(speed.reshape(links.num_nodes, -1), network)
+        speed = class_means(speed.reshape(links.num_nodes, -1), classes).ravel()
+        network = class_means(network, classes)
+        difference = max(largest_difference(*pair) for pair in zip(own, (speed, network), strict=True))
     hbm, units, pools = links.hbm_base, links.units_base, links.pool_base
     for memory in perturbation.memories:
         _refuse_beyond("memory: got device", memory.device, links.num_devices, "devices")
         capacity[hbm + memory.device] *= memory.factor
     capacity[hbm:units][speed == 0.0] = 0.0
-    if (networks := perturbation.differing("networks")) is not None:
-        _wires(links, capacity)[:, _to_network(links)] *= _factors(perturbation, networks, links.num_nodes)[:, None]
+    if networks is not None:
+        _wires(links, capacity)[:, _to_network(links)] *= network[:, None]
     for node in perturbation.nodes:
         if node.factor == 0.0:
             first = node.node * links.wires_per_node
@@ -39,7 +50,7 @@ def degrade(links: LinkIds, capacity: Floats, perturbation: Perturbation) -> Flo
         capacity[pools + links.pools.degraded(pool.source, pool.target)] *= pool.factor
     for busy in perturbation.background:
         capacity[pools:] *= busy.factor
-    return speed
+    return speed, difference
 
 
 def _speeds(links: LinkIds, perturbation: Perturbation) -> Floats:

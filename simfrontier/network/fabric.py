@@ -10,7 +10,7 @@ from simfrontier.arrays import Floats, Ints
 from simfrontier.machine import HEALTHY, Machine, Perturbation
 from simfrontier.network.degraded import degrade
 from simfrontier.network.groups import groups_of_job
-from simfrontier.network.hashes import Hashes, combine, mix, number_hash
+from simfrontier.network.hashes import Hashes, combine, number_hash
 from simfrontier.network.link_ids import LinkIds
 from simfrontier.network.pools import pools_of
 from simfrontier.records import dataclass
@@ -34,7 +34,8 @@ class Fabric(LinkIds):
     group_of_node  [num_nodes] the group of the dragonfly, or the leaf of the fat tree, that each node is in
     device_of   [num_ranks] device of each rank; device d is position d % devices_per_node of node d // devices_per_node
     speed       [num_ranks] factor on the compute speed of the rank's device
-    calls_differ  whether calls of one kernel or collective differ, so that no rank is like another
+    speed_error  largest relative difference of a device's speed, or a node's network, from the one that it has here,
+                 where nodes are in classes
     """
 
     num_ranks: int
@@ -45,7 +46,7 @@ class Fabric(LinkIds):
     group_of_node: Ints
     device_of: Ints
     speed: Floats
-    calls_differ: bool
+    speed_error: float
 
     @classmethod
     def build(
@@ -56,11 +57,13 @@ class Fabric(LinkIds):
         *,
         num_devices: int | None = None,
         placement: NDArray[np.integer] | None = None,
+        in_classes: bool = False,
     ) -> Self:
         """Lay out the links; ranks fill the devices in order unless `placement` (rank -> device) says otherwise.
 
         num_devices: number of ranks, by default all devices of the nodes. Of a perturbation that changes over time,
-        what is wrong at the beginning of step 0. Raises InputError where it names what is not there.
+        what is wrong at the beginning of step 0. in_classes: nodes of devices of many speeds are put into classes
+        (`node_classes`). Raises InputError where the perturbation names what is not there.
         """
         per_node = machine.devices_per_node
         num_slots = num_nodes * per_node
@@ -96,7 +99,7 @@ class Fabric(LinkIds):
             np.array([ResourceKind.WIRE, ResourceKind.HBM, ResourceKind.UNITS, ResourceKind.WIRE], np.int8), sizes
         )
         links = LinkIds(machine=machine, num_nodes=num_nodes, pools=pools)
-        speed = degrade(links, capacity, perturbation.at((0, 0.0)))
+        speed, speed_error = degrade(links, capacity, perturbation.at((0, 0.0)), in_classes)
         fabric = cls(
             machine=machine,
             num_nodes=num_nodes,
@@ -109,7 +112,7 @@ class Fabric(LinkIds):
             group_of_node=group_of_node,
             device_of=device_of,
             speed=speed[device_of],
-            calls_differ=perturbation.calls_differ,
+            speed_error=speed_error,
         )
         for array in (capacity, kind, link_class, group_of_node, device_of, fabric.speed):
             array.flags.writeable = False
@@ -130,10 +133,7 @@ class Fabric(LinkIds):
         return combine(number_hash(self.capacity), self.link_class.astype(np.uint64))
 
     def rank_hashes(self) -> Hashes:
-        """[num_ranks] what tells ranks apart before their loads do: speed, memory and compute units; where calls
-        differ, each from all others."""
-        if self.calls_differ:
-            return mix(np.arange(self.num_ranks, dtype=np.uint64))
+        """[num_ranks] what tells ranks apart before their loads do: speed, memory and compute units."""
         own = number_hash(self.capacity[self.hbm_base : self.pool_base])
         memories, units = own[: self.num_devices], own[self.num_devices :]
         return combine(number_hash(self.speed), memories[self.device_of], units[self.device_of])

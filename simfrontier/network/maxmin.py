@@ -19,31 +19,30 @@ def solve(usage: Floats, capacity: Floats, weight: Floats, cap: Floats) -> Float
     cap       [num_activities]             largest rate of its own, np.inf for none
 
     An activity that uses no link runs at its cap (which may be infinite).
-    Method: all levels rise together; at each step the first link to fill, or the first cap to be
-    reached, stops the activities it concerns (Bertsekas and Gallager, Data Networks, section 6.5.2).
+    Method: all levels rise together; a link that fills before any other of the links and caps that stop its activities
+    stops them, as does a cap that is reached before any link of its activity fills; all such links and caps at once,
+    as none of them waits for another (bottleneck ordering; Bertsekas and Gallager, Data Networks, section 6.5.2).
     """
-    num = usage.shape[1]
     load = usage * weight  # resource per unit of level
     top = cap / weight  # level at which an activity's own cap stops it
-    level = np.zeros(num)
-    free = np.ones(num)  # 1.0 while the level still rises: a float, so that one product gives sums
-    rise = np.empty(len(capacity))
-    reached = 0.0
+    uses = load > 0.0
+    level = np.zeros(usage.shape[1])
+    free = np.ones(usage.shape[1], bool)
+    rise = np.zeros(len(capacity))
     while free.any():
         # level at which link l fills = (capacity_l - load of the stopped) / (load of the free per unit of level)
-        taken = load @ free
-        rise.fill(np.inf)
-        np.divide(capacity - load @ level, taken, out=rise, where=taken > 0.0)
-        ceiling = np.where(free > 0.0, top, np.inf)
-        reached = max(reached, float(min(rise.min(initial=np.inf), ceiling.min())))
-        if reached == np.inf:
-            level[free > 0.0] = np.inf
+        taken = load @ free.astype(np.float64)
+        spare = np.divide(capacity - load @ level, taken, out=np.full(len(capacity), np.inf), where=taken > 0.0)
+        np.maximum(rise, spare, out=rise)  # it only ever rises, but for rounding
+        first = np.where(uses, rise[:, None], np.inf).min(axis=0, initial=np.inf)
+        bound = np.minimum(first, top)
+        fills = rise <= np.where(uses & free, bound, np.inf).min(axis=1, initial=np.inf) * (1.0 + TIE)
+        stop = free & (uses[fills].any(axis=0) | (top <= first * (1.0 + TIE))) & (bound < np.inf)
+        if not stop.any():
+            level[free] = np.inf
             break
-        edge = reached * (1.0 + TIE)
-        stop = (load[rise <= edge] > 0.0).any(axis=0) | (ceiling <= edge)
-        stop &= free > 0.0
-        level[stop] = reached
-        free[stop] = 0.0
+        level[stop] = bound[stop]
+        free &= ~stop
     return np.where(level >= top * (1.0 - TIE), cap, weight * level)
 
 

@@ -1,4 +1,8 @@
-"""How many times as long single calls take as is usual, where calls differ: a number for each of them."""
+"""Single calls that differ: how many times as long each takes as is usual, and the timeline of all ranks that follows.
+
+The step is simulated with usual calls first, folded as ever. The ops of every rank then run once more, each as long as
+in that step times the factor of its call: what ran beside an op, and slowed it, still does, by as large a share.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +16,20 @@ from simfrontier.cost import Cluster, OpWork
 from simfrontier.machine import Perturbation, Spread
 from simfrontier.network import combine
 from simfrontier.schedule import Compute, SegmentedProgram
+from simfrontier.simulation.longest_path import Node
 from simfrontier.simulation.nodes import number_nodes
+from simfrontier.simulation.role_view import view_of
+from simfrontier.simulation.step_path import StepPath
+from simfrontier.simulation.timeline import RoleTimeline, Timeline
+from simfrontier.simulation.which_engine import classes_of
 
 
 def call_factors(
-    parts: Sequence[SegmentedProgram],
-    classes: Sequence[Sequence[int]],
-    cluster: Cluster,
-    perturbation: Perturbation,
-    step: int,
+    parts: Sequence[SegmentedProgram], cluster: Cluster, perturbation: Perturbation, step: int
 ) -> tuple[Floats, ...]:
-    """Of each role, how many times as long its calls take in a step as is usual [num_classes, num_nodes]; the same of a
-    seed however the ranks are folded. `parts`: every op a node; `classes`: of each role, each of one rank."""
-    assert all(block is None for part in parts for block in part.blocks), "every op is a node"
-    nodes = number_nodes(parts, cluster)
+    """Return, for each role, how many times as long its calls take in a step as is usual [num_classes, num_nodes].
+    `parts`: every op a node; `cluster`: every rank a class."""
+    nodes, classes = number_nodes(parts, cluster), classes_of(cluster, len(parts))
     rank = cluster.folding.representative
     kernels, collectives = perturbation.differing("kernels"), perturbation.differing("collectives")
     lowest: dict[str, Ints] = {}
@@ -49,6 +53,59 @@ def call_factors(
 def lasting(work: OpWork, factor: float) -> OpWork:
     """The work of a call that takes so many times as long."""
     return work if factor == 1.0 else replace(work, latency_s=work.latency_s * factor, amount=work.amount * factor)
+
+
+def apply_call_factors(
+    usual: Sequence[RoleTimeline],
+    rank_class: Ints,
+    parts: Sequence[SegmentedProgram],
+    cluster: Cluster,
+    factors: Sequence[Floats],
+) -> tuple[RoleTimeline, ...]:
+    """Return the timeline of every rank, with calls that take so many times as long as in a step with usual calls.
+
+    usual       timelines of that step, folded into the rank classes `rank_class` [num_ranks]
+    parts       the same roles, every op a node
+    cluster     every rank a class
+    factors     per role [num_ranks of the role, num_nodes]
+    """
+    took = []
+    for role, ranks, longer in zip(usual, classes_of(cluster, len(parts)), factors, strict=True):
+        times, row_of = view_of(role).timeline, {cls: row for row, cls in enumerate(role.classes)}
+        rows = [row_of[cls] for cls in rank_class[list(ranks)].tolist()]
+        took.append(np.ascontiguousarray(((times.end - times.start)[rows] * longer).T))
+    return _EveryRank(parts, cluster, took).run()
+
+
+class _EveryRank(StepPath):
+    """Longest path through the ops of all ranks, which take these times [num_nodes, num_rows] in each role."""
+
+    def __init__(self, parts: Sequence[SegmentedProgram], cluster: Cluster, took: Sequence[Floats]) -> None:
+        self.classes, self.took = classes_of(cluster, len(parts)), took
+        super().__init__(parts, self.classes, cluster)
+
+    def run(self) -> tuple[RoleTimeline, ...]:
+        """Return the times of all roles."""
+        times = [np.empty((3, *took.shape)) for took in self.took]
+        for (role, node), *each in self.ends([np.zeros(len(rows)) for rows in self.rows]):
+            times[role][:, node] = each
+        return tuple(
+            RoleTimeline(
+                segmented=part,
+                classes=classes,
+                timeline=Timeline(ready=ready.T, start=start.T, end=end.T),
+                by_class={},
+                by_node={},
+            )
+            for part, classes, (ready, start, end) in zip(self.parts, self.classes, times, strict=True)
+        )
+
+    def start_of_call(self, role: int, node: int, ready: Floats) -> Floats:
+        raise AssertionError("every op is a node")
+
+    def end(self, node: Node, start: Floats) -> Floats:
+        role, index = node
+        return start + self.took[role][index]
 
 
 def _lowest_rank(pattern: str, cluster: Cluster) -> Ints:

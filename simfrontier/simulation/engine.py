@@ -21,7 +21,6 @@ from simfrontier.arrays import Floats
 from simfrontier.cost import OpWork
 from simfrontier.errors import SimfrontierError
 from simfrontier.schedule import Issuer, Op, SegmentedProgram
-from simfrontier.simulation.call_factors import lasting
 from simfrontier.simulation.clock import at
 from simfrontier.simulation.context import CallAlone, Classes, EngineContext, OpInfo
 from simfrontier.simulation.flows import INSTANT_S, RESOLUTION, FlowEvents, RunningFlow
@@ -41,11 +40,9 @@ class Engine(FlowEvents):
         parts: Sequence[tuple[SegmentedProgram, Classes]],
         done: Sequence[int] = (),
         later: Sequence[tuple[float, EngineContext]] = (),
-        longer: Sequence[Floats] | None = None,
     ) -> None:
         """`done`: how many ops of each lane every rank class has done already, none where it is empty; `later`: other
-        states of the machine, and from when on they hold, in order, in seconds; `longer`: `call_factors`, where calls
-        differ."""
+        states of the machine, and from when on they hold, in order, in seconds."""
         super().__init__(context.rates)
         self.context, self.later = context, list(later)
         self.parts = [part for part, _ in parts]
@@ -69,9 +66,6 @@ class Engine(FlowEvents):
         self.times_by_class: list[dict[tuple[int, int], CallTimes]] = [{} for _ in parts]
         self.times_by_node: list[dict[int, list[tuple[float, Mapping[int, CallTimes]]]]] = [{} for _ in parts]
         self.nodes = context.numbered(self.parts)
-        self.longer: dict[int, list[float]] = {}  # by rank class
-        for classes, factors in zip(self.classes, longer or (), strict=False):
-            self.longer.update(zip(classes, factors.tolist(), strict=True))
 
     @property
     def now(self) -> float:
@@ -166,12 +160,6 @@ class Engine(FlowEvents):
             for member in members:
                 self.start[member][node] = now
         self._begin(info.works[group], Ending(key, members, inner))
-
-    def _begin(self, work: OpWork, op: Ending) -> None:
-        if self.longer:
-            cls = op.classes[0]
-            work = lasting(work, self.longer[cls][self.nodes.node(op.key, self.role_of[cls])])
-        super()._begin(work, op)
 
     # ── calls ──
 

@@ -47,7 +47,6 @@ class FlowRates:
     def __init__(self, flows: Sequence[Flow], capacity: NDArray[np.float64]) -> None:
         """`flows` may grow; `capacity`: of each link class."""
         self.flows, self.capacity = flows, capacity
-        self._known: dict[tuple[int, ...], dict[int, float]] = {}
         self._of_set: dict[tuple[int, ...], list[float]] = {}  # in the order of the flows
         self._apart: dict[tuple[int, ...], SharingSets] = {}
         self._num_apart = 0  # flows in all of these
@@ -84,15 +83,8 @@ class FlowRates:
             )
         return known
 
-    def of(self, flows: tuple[int, ...]) -> dict[int, float]:
-        """The rate of each of these flows, which share links with no others; in ascending order."""
-        known = self._known.get(flows)
-        if known is None:
-            known = self._known[flows] = self.solved(flows)
-        return known
-
     def solved(self, numbers: tuple[int, ...]) -> dict[int, float]:
-        """The same, but not kept: for flows that will hardly run together again."""
+        """The rate of each of these flows, which share links with no others."""
         flows = [self.flows[number] for number in numbers]
         link = np.concatenate([flow.rows for flow in flows])
         load = np.concatenate([flow.load for flow in flows])

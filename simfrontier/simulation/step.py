@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.collectives import Library
-from simfrontier.cost import Cluster, Placement, price_states
+from simfrontier.cost import Cluster, Placement, folded_anew, price_states
 from simfrontier.errors import InputError
 from simfrontier.machine import HEALTHY, Machine, Perturbation
 from simfrontier.network import ends, joining_links
 from simfrontier.records import dataclass
 from simfrontier.schedule import Collective, Exchange, ExpandedProgram, Op, Schedule, SegmentedProgram, segmented_roles
-from simfrontier.simulation.call_factors import call_factors
+from simfrontier.simulation.call_factors import apply_call_factors, call_factors
 from simfrontier.simulation.nodes import NodeNumbers, number_nodes
 from simfrontier.simulation.role_view import RoleView, busy_s, is_kernel, view_of
 from simfrontier.simulation.timeline import RoleTimeline, Timeline
-from simfrontier.simulation.which_engine import classes_of, simulate
+from simfrontier.simulation.which_engine import simulate
 
 if TYPE_CHECKING:
     from simfrontier.simulation.neighbour import Neighbour
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 Fidelity = Literal["analytic", "flow", "chunk"]
 FactorsOf = Callable[[Sequence[SegmentedProgram], Cluster], tuple[NDArray[np.float64], ...]]
-"""Of each role [num_classes, num_ops], how many times as long its calls take as is usual."""
+"""Of each role [num_classes, num_ops], how many times as long its calls take as is usual; every rank is a class."""
 Level = Literal["inter_node", "intra_node", "package"]
 SIMULATED: Final = "simulated"  # the mode of its trace, in the notes
 LEVELS: tuple[Level, ...] = ("inter_node", "intra_node", "package")
@@ -51,7 +51,7 @@ class SimulatedStep:
     `link_bytes`: what each link carried [num_links], where single messages were simulated. `states`: the machine as it
     was, one after another; `cluster`: as it was longest, of the states with nothing dead if there are any; `is_shared`:
     whether another job shared its links; `call_factors`: where calls differ, how many times as long each takes as is
-    usual, of each role [num_classes, num_nodes].
+    usual, of each role [num_classes, num_nodes]; every rank is a class then.
 
     `program` and `timeline` are those of the ranks that run the role of the critical one, op by op, `classes` the rank
     classes that the timeline's rows stand for.
@@ -75,6 +75,17 @@ class SimulatedStep:
     def may_be_sampled(self) -> bool:
         """Whether it may be resampled: not on a machine that changes, nor beside another job."""
         return not self.changes and not self.is_shared
+
+    @property
+    def speed_note(self) -> str:
+        """Where nodes are simulated in classes of device speeds: how far off that may be; else empty."""
+        error = max(state.cluster.fabric.speed_error for state in self.states)
+        if not error:
+            return ""
+        return (
+            "nodes with devices of many speeds are simulated in classes, the slowest by itself: single devices, and "
+            f"the step at most, are off by up to {100 * error:.2g} %"
+        )
 
     @property
     def times_as_long(self) -> list[float] | None:
@@ -165,6 +176,7 @@ class SimulatedStep:
             "machine": self.cluster.machine.name,
             "library": self.cluster.library.name,
             "mesh": ", ".join(f"{axis} {size}" for axis, size in self.schedule.mesh.axes),
+            **({"speeds": self.speed_note} if self.speed_note else {}),
         }
 
     def link_table(self, digest: str, title: str) -> LinkTable:
@@ -204,25 +216,26 @@ def simulate_step(
     and runs calls of several roles op by op; fidelity `chunk` always does. `parts` are the roles in nodes, as
     `segmented_roles` makes them, if they are at hand; `number`: which step of the training it is, where the
     perturbation changes over time; `beside`: another job on the same machine; `factors_of`: how many times as long
-    single calls take as is usual, where that is known of each rank, which is then simulated by itself. Raises
-    InputError where the machine or the fidelity cannot run it, and JobStopsError where it needs something that is dead
-    for good."""
+    single calls take as is usual, where that is known of each rank. Raises InputError where the machine or the fidelity
+    cannot run it, and JobStopsError where it needs something that is dead for good."""
     if fidelity == "chunk":
         from simfrontier.simulation.chunk import chunked, refuse_many
 
         refuse_many(schedule.mesh.num_ranks)
-    exact = exact or fidelity == "chunk" or factors_of is not None
+    exact = exact or fidelity == "chunk"
+    if factors_of is None and perturbation.calls_differ:
+        factors_of = partial(call_factors, perturbation=perturbation, step=number)
     begins, states = zip(*perturbation.states(number), strict=True)
-    refuse_unknown(fidelity, len(states), perturbation, beside)
+    refuse_unknown(fidelity, len(states), factors_of is not None, beside)
     clusters = price_states(schedule, machine, library, states, exact, placement)
     over_time = tuple(
         MachineState(begin_s=begin_s, perturbation=state, cluster=each)
         for begin_s, state, each in zip(begins, states, clusters, strict=True)
     )
     cluster, later = clusters[0], [(each.begin_s, each.cluster) for each in over_time[1:]]
-    if parts is None or perturbation.calls_differ:
-        parts = segmented_roles(schedule, whole=not exact and not perturbation.calls_differ)
-    link_bytes = factors = together = None
+    if parts is None:
+        parts = segmented_roles(schedule, whole=not exact)
+    link_bytes = together = None
     if beside is not None:
         from simfrontier.simulation.joint import simulate_beside
 
@@ -233,12 +246,8 @@ def simulate_step(
     elif fidelity == "chunk":
         roles, link_bytes = chunked(parts, cluster, later)
     else:
-        if factors_of is not None:
-            factors = factors_of(parts, cluster)
-        elif perturbation.calls_differ:
-            factors = call_factors(parts, classes_of(cluster, len(parts)), cluster, perturbation, number)
-        roles = simulate(parts, cluster, fidelity == "flow", later, factors)
-    return SimulatedStep(
+        roles = simulate(parts, cluster, fidelity == "flow", later)
+    step = SimulatedStep(
         schedule=schedule,
         cluster=_usual(over_time, max(float(role.timeline.end.max()) for role in roles)),
         fidelity=fidelity,
@@ -246,16 +255,16 @@ def simulate_step(
         link_bytes=link_bytes,
         states=over_time,
         is_shared=together is not None,
-        call_factors=factors,
     )
+    return step if factors_of is None else _with_call_factors(step, factors_of)
 
 
-def refuse_unknown(fidelity: Fidelity, num_states: int, perturbation: Perturbation, beside: Neighbour | None) -> None:
-    """Raise InputError for what a fidelity does not know, or what is not known beside another job; `num_states`: of the
-    machine in a step."""
-    if perturbation.calls_differ and fidelity != "flow":
-        text = f"fidelity {fidelity} has no calls that differ; allowed: flow"
-        raise InputError(text, key=("perturbation", "spread"))
+def refuse_unknown(fidelity: Fidelity, num_states: int, calls_differ: bool, beside: Neighbour | None) -> None:
+    """Raise InputError for what a fidelity does not know, or what is not known where calls differ or beside another
+    job; `num_states`: of the machine in a step."""
+    if calls_differ and num_states > 1:
+        text = "calls differ, which is not known of a machine that changes within a step; allowed: what always is"
+        raise InputError(text, key=("perturbation",))
     if num_states > 1 and fidelity == "analytic":
         text = f"fidelity {fidelity} has no rates that change within a step; allowed: flow, chunk"
         raise InputError(text, key=("perturbation",))
@@ -265,8 +274,22 @@ def refuse_unknown(fidelity: Fidelity, num_states: int, perturbation: Perturbati
         raise InputError(f"fidelity {fidelity} has no job beside another; allowed: flow", key=("neighbour",))
     if num_states > 1:
         raise InputError("not on a machine that changes within a step; allowed: what always is", key=("neighbour",))
-    if perturbation.calls_differ:
+    if calls_differ:
         raise InputError("not where calls differ; allowed: devices and networks that do", key=("neighbour",))
+
+
+def _with_call_factors(step: SimulatedStep, factors_of: FactorsOf) -> SimulatedStep:
+    """The step on every rank by itself, with calls that take so many times as long."""
+    cluster = folded_anew(step.cluster, exact=True)
+    parts = segmented_roles(step.schedule, whole=False)
+    factors = factors_of(parts, cluster)
+    return replace(
+        step,
+        cluster=cluster,
+        roles=apply_call_factors(step.roles, step.cluster.folding.rank_class, parts, cluster, factors),
+        states=(replace(step.states[0], cluster=cluster),),
+        call_factors=factors,
+    )
 
 
 def _usual(states: Sequence[MachineState], end_s: float) -> Cluster:

@@ -178,7 +178,12 @@ class _Troubled:
         return TroubledStep(
             step_s=step.step_s,
             slowdown=step.step_s / self.healthy.step_s,
-            sentence=why_faster(time_spent(step), time_spent(self.healthy), "a healthy step"),
+            sentence="; ".join(
+                filter(
+                    None,
+                    (why_faster(time_spent(step), time_spent(self.healthy), "a healthy step"), step.speed_note),
+                )
+            ),
         )
 
     def devices(self, factor: float) -> LaggingDevices:

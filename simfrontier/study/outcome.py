@@ -272,7 +272,7 @@ def _row(
         "rank_classes": step.cluster.folding.num_rank_classes,
         "fidelity": step.fidelity,
         "schedule_digest": built.digest,
-        "note": "",
+        "note": step.speed_note,
         "tokens_per_s_per_device": tokens / step.step_s / devices,
         "hfu": case.hardware_flops / step.step_s / peak,
         "neox_tflops_per_device": "" if case.neox_flops is None else case.neox_flops / step.step_s / devices / 1e12,

@@ -44,5 +44,6 @@ def mean_row(
     else:
         seconds = [float(row["step_time_s"]) for _, _, row in rows]
         each = f"{written(min(seconds), 's')} to {written(max(seconds), 's')}"
-    out["note"] = f"mean of {num_steps} steps: {each}; shown: step {shown}"
+    several = f"mean of {num_steps} steps: {each}; shown: step {shown}"
+    out["note"] = "; ".join(filter(None, (several, str(out["note"]))))
     return out

@@ -1,4 +1,4 @@
-"""Calls that differ from each other: worked by hand, folded = exact, on many clocks, and what they add up to."""
+"""Calls that differ from each other: worked by hand, on every rank as in folded steps, and what they add up to."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from simfrontier.analysis import bounds, time_spent
 from simfrontier.errors import InputError
 from simfrontier.machine import Perturbation, SlowDevice, Spread
 from simfrontier.schedule import Compute
-from simfrontier.simulation import Fidelity, SimulatedStep, which_engine
-from simfrontier.simulation.flows import INSTANT_S
+from simfrontier.simulation import Fidelity, SimulatedStep
 from simfrontier.study.over_steps import different
 from simfrontier.workload import find_model
 from tests.simulation.pipelines import Pipeline
@@ -36,10 +35,15 @@ def zero3(perturbation: Perturbation, fidelity: Fidelity = "flow", number: int =
     return step(built, perturbation=perturbation, fidelity=fidelity, number=number)
 
 
-def test_all_calls_at_half_take_twice_as_long() -> None:
-    """Latencies and amounts are doubled, so everything happens at twice its time."""
-    half = [Spread(of=thing, listed=(0.5,)) for thing in ("kernels", "collectives")]  # type: ignore[arg-type]
-    healthy, slow = zero3(Perturbation()), zero3(Perturbation(spread=tuple(half)))
+def all_calls_at(factor: float) -> Perturbation:
+    kernels, collectives = Spread(of="kernels", listed=(factor,)), Spread(of="collectives", listed=(factor,))
+    return Perturbation(spread=(kernels, collectives))
+
+
+@pytest.mark.parametrize("fidelity", ["flow", "analytic", "chunk"])
+def test_all_calls_at_half_take_twice_as_long(fidelity: Fidelity) -> None:
+    """Everything happens at twice its time."""
+    healthy, slow = zero3(Perturbation(), fidelity), zero3(all_calls_at(0.5), fidelity)
     assert slow.step_s == pytest.approx(2.0 * healthy.step_s, rel=1e-9)
     assert bounds(slow).lane_s == pytest.approx(2.0 * bounds(healthy).lane_s, rel=1e-9)
     assert time_spent(slow).parts[0].seconds == pytest.approx(2.0 * time_spent(healthy).parts[0].seconds, rel=1e-9)
@@ -84,26 +88,25 @@ def test_steps_differ_and_seeds_do() -> None:
     assert different(normal("devices"), 3) == ((0, 3),)
 
 
-@pytest.mark.parametrize("fidelity", ["analytic", "chunk"])
-def test_fidelities_without_calls_that_differ(fidelity: Fidelity) -> None:
-    with pytest.raises(InputError) as caught:
-        zero3(normal("kernels"), fidelity)
-    assert str(caught.value) == f"perturbation.spread: fidelity {fidelity} has no calls that differ; allowed: flow"
+def test_not_on_a_machine_that_changes_within_a_step() -> None:
+    ill = Perturbation(spread=normal("kernels").spread, slow=(SlowDevice(device=3, factor=0.5, from_s=1e-4),))
+    with pytest.raises(InputError, match="calls differ, which is not known of a machine that changes within a step"):
+        zero3(ill)
 
 
 @st.composite
 def spreads(draw: st.DrawFn) -> Perturbation:
     things = draw(st.lists(st.sampled_from(["devices", "networks", "kernels", "collectives"]), min_size=1, unique=True))
     things = things if {"kernels", "collectives"} & set(things) else [*things, "kernels"]
-    ill = normal(*things, sd=draw(st.sampled_from([0.01, 0.1])), seed=draw(st.integers(0, 2**40)))
-    begin = draw(st.sampled_from([None, 1e-4, 5e-4]))
-    slow = () if begin is None else (SlowDevice(device=draw(st.integers(0, 7)), factor=0.5, from_s=begin),)
-    return Perturbation(spread=ill.spread, slow=slow)
+    return normal(*things, sd=draw(st.sampled_from([0.01, 0.1])), seed=draw(st.integers(0, 2**40)))
 
 
 def assert_one(folded: SimulatedStep, exact: SimulatedStep) -> None:
-    assert folded.step_s == pytest.approx(exact.step_s, rel=1e-9)
-    assert folded.step_s >= bounds(folded).step_s * (1 - 1e-9)
+    """Every rank does the same in both."""
+    for one, other in zip(folded.roles, exact.roles, strict=True):
+        assert one.timeline.start == pytest.approx(other.timeline.start, rel=1e-9, abs=1e-12)
+        assert one.timeline.end == pytest.approx(other.timeline.end, rel=1e-9, abs=1e-12)
+    assert folded.step_s >= bounds(folded).lane_s * (1 - 1e-9)
 
 
 @pytest.mark.parametrize("family", NAMED)
@@ -122,12 +125,13 @@ def test_pipelines_folded_are_exact(name: str, ill: Perturbation) -> None:
     assert_one(step(built, "toy-cluster", perturbation=ill), step(built, "toy-cluster", perturbation=ill, exact=True))
 
 
-@pytest.mark.parametrize("family", ["zero3", "hsdp", "zero-topo"])
-def test_on_many_clocks_as_on_one(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    built = schedule(family, frontier_mesh(4), shape=TINY, grad_accum=2)
-    ill = normal("devices", "kernels", "collectives")
-    many = step(built, perturbation=ill)
-    assert many.cluster.folding.num_rank_classes == 32
-    monkeypatch.setattr(which_engine, "MOST_ON_ONE_CLOCK", 10**9)
-    one = step(built, perturbation=ill)
-    assert np.abs(many.timeline.end - one.timeline.end).max() <= INSTANT_S * len(many.ops)
+@pytest.mark.parametrize("family", NAMED)
+def test_calls_at_their_usual_speed_are_those_of_every_rank_simulated(family: str) -> None:
+    built = schedule(family, frontier_mesh(2), shape=TINY, grad_accum=2)
+    assert_one(step(built, perturbation=all_calls_at(1.0)), step(built, exact=True))
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_calls_of_pipelines_at_their_usual_speed_are_those_of_every_rank_simulated(name: str) -> None:
+    built = PIPELINES[name].schedule()
+    assert_one(step(built, "toy-cluster", perturbation=all_calls_at(1.0)), step(built, "toy-cluster", exact=True))
