@@ -16,11 +16,12 @@ from simfrontier.cost import Cluster, OpWork
 from simfrontier.machine import Perturbation, Spread
 from simfrontier.network import combine
 from simfrontier.schedule import Compute, SegmentedProgram
-from simfrontier.simulation.longest_path import Node
+from simfrontier.simulation.analytic import timelines
+from simfrontier.simulation.durations import NodeDurations
 from simfrontier.simulation.nodes import number_nodes
 from simfrontier.simulation.role_view import view_of
 from simfrontier.simulation.step_path import StepPath
-from simfrontier.simulation.timeline import RoleTimeline, Timeline
+from simfrontier.simulation.timeline import RoleTimeline
 from simfrontier.simulation.which_engine import classes_of
 
 
@@ -69,43 +70,12 @@ def apply_call_factors(
     cluster     every rank a class
     factors     per role [num_ranks of the role, num_nodes]
     """
-    took = []
-    for role, ranks, longer in zip(usual, classes_of(cluster, len(parts)), factors, strict=True):
+    took, classes = [], classes_of(cluster, len(parts))
+    for role, ranks, longer in zip(usual, classes, factors, strict=True):
         times, row_of = view_of(role).timeline, {cls: row for row, cls in enumerate(role.classes)}
         rows = [row_of[cls] for cls in rank_class[list(ranks)].tolist()]
-        took.append(np.ascontiguousarray(((times.end - times.start)[rows] * longer).T))
-    return _EveryRank(parts, cluster, took).run()
-
-
-class _EveryRank(StepPath):
-    """Longest path through the ops of all ranks, which take these times [num_nodes, num_rows] in each role."""
-
-    def __init__(self, parts: Sequence[SegmentedProgram], cluster: Cluster, took: Sequence[Floats]) -> None:
-        self.classes, self.took = classes_of(cluster, len(parts)), took
-        super().__init__(parts, self.classes, cluster)
-
-    def run(self) -> tuple[RoleTimeline, ...]:
-        """Return the times of all roles."""
-        times = [np.empty((3, *took.shape)) for took in self.took]
-        for (role, node), *each in self.ends([np.zeros(len(rows)) for rows in self.rows]):
-            times[role][:, node] = each
-        return tuple(
-            RoleTimeline(
-                segmented=part,
-                classes=classes,
-                timeline=Timeline(ready=ready.T, start=start.T, end=end.T),
-                by_class={},
-                by_node={},
-            )
-            for part, classes, (ready, start, end) in zip(self.parts, self.classes, times, strict=True)
-        )
-
-    def start_of_call(self, role: int, node: int, ready: Floats) -> Floats:
-        raise AssertionError("every op is a node")
-
-    def end(self, node: Node, start: Floats) -> Floats:
-        role, index = node
-        return start + self.took[role][index]
+        took.append(np.ascontiguousarray(((times.end - times.start)[rows] * longer).T)[:, :, None])
+    return timelines(StepPath(NodeDurations(cluster, parts, classes, took)), classes)
 
 
 def _lowest_rank(pattern: str, cluster: Cluster) -> Ints:

@@ -82,6 +82,34 @@ class AloneDurations(Durations):
         return self._known[key]
 
 
+class NodeDurations(Durations):
+    """Every node takes a time of its own, in one variation: `took` [num_nodes, num_rows, 1] of each role. No node
+    stands for a call."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        parts: Sequence[SegmentedProgram],
+        classes: Sequence[Sequence[int]],
+        took: Sequence[Floats],
+    ) -> None:
+        super().__init__(cluster, parts, classes, 1)
+        self.took = took
+
+    def of_op(self, role: int, node: int) -> Floats:
+        own: Floats = self.took[role][node]
+        return own
+
+    def of_call(self, role: int, node: int) -> list[Floats]:
+        raise AssertionError("every op is a node")
+
+    def call_key(self, role: int, node: int) -> Hashable:
+        raise AssertionError("every op is a node")
+
+    def is_whole(self, role: int, node: int) -> bool | None:
+        raise AssertionError("every op is a node")
+
+
 class SimulatedDurations(Durations):
     """Every op takes as long as in a simulated step, times factors of its own: what ran beside it, and slowed it, still
     does, by as large a share.
