@@ -30,7 +30,7 @@ def call_factors(
 ) -> tuple[Floats, ...]:
     """Return, for each role, how many times as long its calls take in a step as is usual [num_classes, num_nodes].
     `parts`: every op a node; `cluster`: every rank a class."""
-    nodes, classes = number_nodes(parts, cluster), classes_of(cluster, len(parts))
+    nodes, classes = number_nodes(parts, [cluster] * len(parts)), classes_of(cluster, len(parts))
     rank = cluster.folding.representative
     kernels, collectives = perturbation.differing("kernels"), perturbation.differing("collectives")
     lowest: dict[str, Ints] = {}

@@ -154,7 +154,7 @@ class _Engine:
     ) -> None:
         self.parts, self.cluster = parts, cluster
         self.last = later[-1][1] if later else cluster
-        self.nodes = number_nodes(parts, cluster)
+        self.nodes = number_nodes(parts, [cluster] * len(parts))
         self.env = simpy.Environment()
         self.calls = CallPlans(cluster, [(begin_s, each.fabric) for begin_s, each in later])
         self.packets = cluster.machine.packets

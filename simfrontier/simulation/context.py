@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -11,7 +11,6 @@ import numpy as np
 from simfrontier.cost import Cluster, OpWork
 from simfrontier.schedule import Compute, Op, Role, Segment, SegmentedProgram
 from simfrontier.simulation.flow_rates import FlowRates
-from simfrontier.simulation.nodes import NodeNumbers, number_nodes
 from simfrontier.simulation.pieces import Pieces
 from simfrontier.simulation.timeline import CallTimes
 
@@ -50,11 +49,21 @@ class CallAlone:
 
 
 class EngineContext:
-    """Works and groups of ops, what flows load, rates, and calls alone, of a cluster."""
+    """Works and groups of ops, what flows load, rates, and calls alone, of a cluster.
 
-    def __init__(self, cluster: Cluster) -> None:
-        self.cluster = cluster
-        self.rates = FlowRates(cluster.flows, cluster.folding.capacity)
+    Of jobs that run together each has its own: its rank classes are numbered from `first` on, and `rates` are those of
+    the flows of all of them, of which its own have the numbers `flow_number` of them.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        first: int = 0,
+        rates: FlowRates | None = None,
+        flow_number: Callable[[int], int] = lambda own: own,
+    ) -> None:
+        self.cluster, self.first, self.flow_number = cluster, first, flow_number
+        self.rates = FlowRates(cluster.flows, cluster.folding.capacity) if rates is None else rates
         self.is_dead = cluster.folding.capacity == 0.0  # [num_link_classes]
         self.some_dead = bool(self.is_dead.any()) or not cluster.fabric.speed.all()
         self.alone: dict[tuple[Segment, Classes], CallAlone] = {}
@@ -71,21 +80,23 @@ class EngineContext:
             self.info(op) if block is None else None for op, block in zip(part.program.ops, part.blocks, strict=True)
         ]
 
-    def numbered(self, parts: Sequence[SegmentedProgram]) -> NodeNumbers:
-        """The nodes of all roles as one list."""
-        return number_nodes(parts, self.cluster)
-
     def info(self, op: Op) -> OpInfo:
         """What an engine needs of an op."""
         known = self._infos.get(op.number)
         if known is None:
             priced = self.cluster.of(op)
-            # waits that differ by rounding are equal, so that equal classes stay together
-            works = tuple(replace(work, latency_s=_rounded(work.latency_s)) for work in priced.works)
+            works = priced.works
             if self.some_dead:
                 works = tuple(self._moving(work, priced.pattern, group) for group, work in enumerate(works))
+            works = tuple(map(self._numbered, works))
             known = self._infos[op.number] = OpInfo(works, *self._group(priced.pattern))
         return known
+
+    def _numbered(self, work: OpWork) -> OpWork:
+        """A work with its flows by the numbers of all jobs. Waits that differ by rounding are equal, so that equal
+        classes stay together."""
+        flow, starting = (-1 if own < 0 else self.flow_number(own) for own in (work.flow, work.starting))
+        return replace(work, latency_s=_rounded(work.latency_s), flow=flow, starting=starting)
 
     @cached_property
     def idle(self) -> int:
@@ -116,8 +127,8 @@ class EngineContext:
         known = self._groups.get(pattern)
         if known is None:
             folding = self.cluster.folding
-            members = tuple(tuple(sorted(each)) for each in folding.members(pattern))
-            known = self._groups[pattern] = folding.activity_of(pattern).tolist(), members
+            members = tuple(tuple(self.first + cls for cls in sorted(each)) for each in folding.members(pattern))
+            known = self._groups[pattern] = [-1] * self.first + folding.activity_of(pattern).tolist(), members
         return known
 
     def inner(self, part: SegmentedProgram, node: int) -> InnerCall:

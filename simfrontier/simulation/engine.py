@@ -24,6 +24,7 @@ from simfrontier.schedule import Issuer, Op, SegmentedProgram
 from simfrontier.simulation.clock import at
 from simfrontier.simulation.context import CallAlone, Classes, EngineContext, OpInfo
 from simfrontier.simulation.flows import INSTANT_S, RESOLUTION, FlowEvents, RunningFlow
+from simfrontier.simulation.nodes import number_nodes
 from simfrontier.simulation.pieces import pieces_of
 from simfrontier.simulation.stopped import job_stops
 from simfrontier.simulation.timeline import CallTimes, RoleTimeline, Timeline
@@ -36,21 +37,22 @@ class Engine(FlowEvents):
 
     def __init__(
         self,
-        context: EngineContext,
-        parts: Sequence[tuple[SegmentedProgram, Classes]],
+        roles: Sequence[tuple[EngineContext, SegmentedProgram, Classes]],
         done: Sequence[int] = (),
         later: Sequence[tuple[float, EngineContext]] = (),
     ) -> None:
-        """`done`: how many ops of each lane every rank class has done already, none where it is empty; `later`: other
-        states of the machine, and from when on they hold, in order, in seconds."""
-        super().__init__(context.rates)
-        self.context, self.later = context, list(later)
-        self.parts = [part for part, _ in parts]
-        self.classes = [classes for _, classes in parts]
-        self.role_of = {cls: number for number, (_, classes) in enumerate(parts) for cls in classes}
+        """`roles`: each with the context of its job, and the rank classes that run it; `done`: how many ops of each lane
+        every rank class has done already, none where it is empty; `later`: other states of the machine, and from when
+        on they hold, in order, in seconds."""
+        self.contexts = [context for context, _, _ in roles]
+        self.parts = [part for _, part, _ in roles]
+        self.classes = [classes for _, _, classes in roles]
+        super().__init__(self.contexts[0].rates)
+        self.later = list(later)
+        self.role_of = {cls: number for number, classes in enumerate(self.classes) for cls in classes}
         self.infos: list[list[OpInfo | None]] = []
         self.issuers: dict[int, Issuer] = {}
-        for part, classes in parts:
+        for context, part, classes in roles:
             self.infos.append(context.infos(part))
             self.issuers.update({cls: Issuer(part.program, done) for cls in classes})
         self.ready, self.start, self.end = (
@@ -63,9 +65,9 @@ class Engine(FlowEvents):
         self.returning: dict[tuple[int, Classes, int], list[int]] = {}  # by call, rank classes and piece that comes
         self.whole: list[WholeCalls] = []
         self.whole_load = 0  # what any of them loads
-        self.times_by_class: list[dict[tuple[int, int], CallTimes]] = [{} for _ in parts]
-        self.times_by_node: list[dict[int, list[tuple[float, Mapping[int, CallTimes]]]]] = [{} for _ in parts]
-        self.nodes = context.numbered(self.parts)
+        self.times_by_class: list[dict[tuple[int, int], CallTimes]] = [{} for _ in roles]
+        self.times_by_node: list[dict[int, list[tuple[float, Mapping[int, CallTimes]]]]] = [{} for _ in roles]
+        self.nodes = number_nodes(self.parts, [context.cluster for context in self.contexts])
 
     @property
     def now(self) -> float:
@@ -95,8 +97,8 @@ class Engine(FlowEvents):
         """Why it goes no further, where something is dead for good."""
         standing = [flow.op for sharing in self.sharing for flow in sharing.flows if not flow.rate]
         ops = [(self._op(ending), ending.classes[0]) for ending in [*self.still, *standing]]
-        works = [(op, self.context.info(op).group_of[cls]) for op, cls in ops]
-        return job_stops(self.context.cluster, works, self.now) if works else None
+        works = [(op, self.contexts[0].info(op).group_of[cls]) for op, cls in ops]
+        return job_stops(self.contexts[0].cluster, works, self.now) if works else None
 
     def _role_timeline(self, role: int) -> RoleTimeline:
         ready, start, end = self._tables(role)
@@ -165,7 +167,7 @@ class Engine(FlowEvents):
 
     def _come(self, cls: int, role: int, node: int) -> None:
         """A rank class is ready for a call."""
-        coupled = self.context.coupled(self.parts[role], node, self.classes[role])[cls]
+        coupled = self.contexts[role].coupled(self.parts[role], node, self.classes[role])[cls]
         key = self.nodes.keys[role][node]
         if self.by_ops_keys and (key, coupled) in self.by_ops_keys:
             self._run_by_ops(cls, role, node)
@@ -203,9 +205,9 @@ class Engine(FlowEvents):
 
     def _is_clear(self, role: int, node: int, coupled: Classes) -> bool:
         """Whether nothing that is under way uses a link that a call loads; whole calls that do go on op by op."""
-        if self.context.stands_still(self.parts[role], node, coupled):
+        if self.contexts[role].stands_still(self.parts[role], node, coupled):
             return False
-        load = self.context.load(self.parts[role], node, coupled)
+        load = self.contexts[role].load(self.parts[role], node, coupled)
         return not self._disturb(load) and not self.under_way(load)
 
     def _run_whole(self, role: int, node: int, classes: Classes, piece: int = 0) -> None:
@@ -219,7 +221,7 @@ class Engine(FlowEvents):
             while followers[nodes[-1]] >= 0:
                 nodes.append(followers[nodes[-1]])
                 begins.append(begins[-1] + length)
-        key, load = self.nodes.keys[role][nodes[-1]], self.context.load(self.parts[role], node, classes)
+        key, load = self.nodes.keys[role][nodes[-1]], self.contexts[role].load(self.parts[role], node, classes)
         begun = {cls: self.by_ops.pop(cls) for cls in classes} if piece else {}
         calls = WholeCalls(role, nodes, begins, key, classes, load, alone, set(classes), begun)
         self.whole.append(calls)
@@ -254,10 +256,11 @@ class Engine(FlowEvents):
 
     def _alone(self, role: int, node: int, classes: Classes) -> CallAlone:
         """When the ops of a call run on rank classes that begin it together, with nothing beside them."""
-        key, known = (self.parts[role].segment(node), classes), self.context.alone
+        context = self.contexts[role]
+        key, known = (self.parts[role].segment(node), classes), context.alone
         if key not in known:
-            part = self.context.inner(self.parts[role], node).segmented
-            (role_timeline,) = Engine(self.context, [(part, classes)]).run()
+            part = context.inner(self.parts[role], node).segmented
+            (role_timeline,) = Engine([(context, part, classes)]).run()
             table, ends = role_timeline.timeline, dict[float, list[int]]()
             for row, cls in enumerate(classes):
                 ends.setdefault(float(table.end[row].max()), []).append(cls)
@@ -274,8 +277,8 @@ class Engine(FlowEvents):
 
     def _run_by_ops(self, cls: int, role: int, node: int) -> None:
         self.start[cls][node] = self.env.now
-        part = self.parts[role]
-        inner, coupled = self.context.inner(part, node), self.context.coupled(part, node, self.classes[role])[cls]
+        part, context = self.parts[role], self.contexts[role]
+        inner, coupled = context.inner(part, node), context.coupled(part, node, self.classes[role])[cls]
         program = inner.segmented.program
         times = ([0.0] * program.num_ops for _ in range(3))
         issuer = Issuer(program)
@@ -293,7 +296,7 @@ class Engine(FlowEvents):
         """The same, but where a piece of the call begins, it may run on as a whole."""
         call = self.by_ops[cls]
         role = self.role_of[cls]
-        if call.issuer.is_idle and not self.context.stands_still(self.parts[role], call.node, call.coupled):
+        if call.issuer.is_idle and not self.contexts[role].stands_still(self.parts[role], call.node, call.coupled):
             pieces = self._alone(role, call.node, call.coupled).pieces
             piece = pieces.number_of.get(tuple(call.issuer.done))
             if piece is not None:
@@ -316,18 +319,19 @@ class Engine(FlowEvents):
         now, instant = self.env.now, max(INSTANT_S, self.env.now * RESOLUTION)
         number = bisect_right(calls.begins, now + instant) - 1
         self._pass_to(calls, number)
+        context = self.contexts[calls.role]
         part, node, since = self.parts[calls.role], calls.nodes[number], min(now, calls.begins[number])
-        key, inner, pieces = self.nodes.keys[calls.role][node], self.context.inner(part, node), calls.alone.pieces
+        key, inner, pieces = self.nodes.keys[calls.role][node], context.inner(part, node), calls.alone.pieces
         piece = bisect_right(pieces.begins, now - since + instant) - 1
         origin = since + pieces.begins[piece]
-        alone = Engine(self.context, [(inner.segmented, calls.classes)], pieces.done[piece])
+        alone = Engine([(context, inner.segmented, calls.classes)], pieces.done[piece])
         alone.run_until(max(0.0, now - origin), instant)
         going = {cls for cls in calls.left if not alone.issuers[cls].is_finished}
         for waiting in self.timers.values():
             waiting[:] = [what for what in waiting if not is_end_of(what, calls.key, going)]
         begun = calls.begun if number == 0 else {}
         self._write_down(calls.role, {cls: call for cls, call in begun.items() if cls not in going})
-        coupled = self.context.coupled(part, node, self.classes[calls.role])
+        coupled = context.coupled(part, node, self.classes[calls.role])
         for cls in going:
             if cls in begun:
                 self.by_ops[cls] = begun[cls]
@@ -363,25 +367,24 @@ class Engine(FlowEvents):
             self._go_on_by_ops(calls)
         for sharing in list(self.sharing):
             self._stop(sharing)
-        before = self.context
-        _, self.context = self.later.pop(0)
-        self.rates = self.context.rates
-        self.infos = [self.context.infos(part) for part in self.parts]
+        before, (_, after) = self.contexts[0], self.later.pop(0)
+        self.contexts, self.rates = [after] * len(self.parts), after.rates
+        self.infos = [after.infos(part) for part in self.parts]
         waiting = [what for each in self.timers.values() for what in each if isinstance(what, RunningFlow)]
         for flow in [*self.loose, *self.woken, *waiting]:
-            self._take_over(flow, before)
+            self._take_over(flow, before, after)
         for cls, call in self.by_ops.items():
-            call.inner = self.context.inner(self.parts[self.role_of[cls]], call.node)
+            call.inner = after.inner(self.parts[self.role_of[cls]], call.node)
         still, self.still = self.still, []
         for ending in still:
-            self._begin(self._work(ending, self.context), ending)
+            self._begin(self._work(ending, after), ending)
         self._await_change()
 
-    def _take_over(self, flow: RunningFlow, before: EngineContext) -> None:
+    def _take_over(self, flow: RunningFlow, before: EngineContext, after: EngineContext) -> None:
         """Let a flow go on in this state as that of the same op."""
-        was, work = self._work(flow.op, before), self._work(flow.op, self.context)
+        was, work = self._work(flow.op, before), self._work(flow.op, after)
         if flow.then is not None:
-            flow.flow = work.starting if work.starting >= 0 else self.context.idle
+            flow.flow = work.starting if work.starting >= 0 else after.idle
             flow = flow.then
         flow.flow = work.flow
         flow.left *= work.amount / was.amount

@@ -14,15 +14,14 @@ from typing import overload
 import numpy as np
 
 from simfrontier.arrays import Ints
-from simfrontier.cost import Cluster, Flow, OpWork, folded_anew, price
+from simfrontier.cost import Cluster, Flow, folded_anew, price
 from simfrontier.errors import InputError
 from simfrontier.network import Fabric
-from simfrontier.schedule import Issuer, Op, SegmentedProgram, segmented_roles
-from simfrontier.simulation.context import Classes, EngineContext, InnerCall, OpInfo
+from simfrontier.schedule import Issuer, SegmentedProgram, segmented_roles
+from simfrontier.simulation.context import Classes, EngineContext
 from simfrontier.simulation.engine import Engine
 from simfrontier.simulation.flow_rates import FlowRates
 from simfrontier.simulation.neighbour import Neighbour
-from simfrontier.simulation.nodes import NodeNumbers, number_nodes
 from simfrontier.simulation.timeline import RoleTimeline
 
 Parts = Sequence[SegmentedProgram]
@@ -41,14 +40,15 @@ def simulate_beside(
     if not len(shared_links(cluster.fabric, other.fabric)[0]):
         return None
     cluster, other = told_apart(cluster, other)
-    context = JointContext(cluster, other)
-    if any(job.some_dead for job in context.jobs):
+    contexts = contexts_of(cluster, other)
+    if any(job.some_dead for job in contexts):
         raise InputError("not beside what is dead; allowed: factors above 0", key=("neighbour",))
-    both = []
-    for first, own, job in ((0, parts, cluster), (context.first, other_parts, other)):
+    roles = []
+    for job, own in zip(contexts, (parts, other_parts), strict=True):
         for number, part in enumerate(own):
-            both.append((part, tuple((first + np.flatnonzero(job.role_of == number)).tolist())))
-    return cluster, _JointEngine(context, both, len(parts)).run()
+            classes = job.first + np.flatnonzero(job.cluster.role_of == number)
+            roles.append((job, part, tuple(classes.tolist())))
+    return cluster, _JointEngine(roles, len(parts)).run()
 
 
 def shared_links(one: Fabric, other: Fabric) -> tuple[Ints, Ints]:
@@ -108,96 +108,24 @@ class _JointFlows(Sequence[Flow]):
         return self.known[number]
 
 
-class _JobContext(EngineContext):
-    """One of the jobs: its rank classes are numbered from `first`, its flows as all flows of both are."""
-
-    def __init__(self, cluster: Cluster, job: int, first: int, rates: FlowRates) -> None:
-        super().__init__(cluster)
-        self.job, self.first, self.rates = job, first, rates
-        self._of_both: dict[int, OpInfo] = {}
-
-    def info(self, op: Op) -> OpInfo:
-        """What an engine needs of an op."""
-        known = self._of_both.get(op.number)
-        if known is None:
-            own = super().info(op)
-            known = self._of_both[op.number] = OpInfo(
-                works=tuple(map(self._renumbered, own.works)),
-                group_of=[-1] * self.first + own.group_of,
-                members=tuple(tuple(self.first + cls for cls in members) for members in own.members),
-            )
-        return known
-
-    def _renumbered(self, work: OpWork) -> OpWork:
-        flow, starting = (-1 if each < 0 else 2 * each + self.job for each in (work.flow, work.starting))
-        return replace(work, flow=flow, starting=starting)
-
-
-class JointContext(EngineContext):
-    """Both jobs, as an engine sees them."""
-
-    def __init__(self, one: Cluster, other: Cluster) -> None:
-        super().__init__(one)
-        num_links = one.folding.num_link_classes
-        row_of = num_links + np.arange(other.folding.num_link_classes)
-        mine, theirs = shared_links(one.fabric, other.fabric)
-        row_of[other.folding.link_class[theirs]] = one.folding.link_class[mine]
-        capacity = np.concatenate([one.folding.capacity, other.folding.capacity])
-        self.rates = FlowRates(_JointFlows(one, other, row_of), capacity)
-        self.first = one.folding.num_rank_classes
-        self.jobs = (
-            _JobContext(one, 0, 0, self.rates),
-            _JobContext(other, 1, self.first, self.rates),
-        )
-
-    def of(self, part: SegmentedProgram) -> EngineContext:
-        """That of the job whose program it is."""
-        return next(job for job in self.jobs if job.cluster.schedule is part.schedule)
-
-    def infos(self, part: SegmentedProgram) -> list[OpInfo | None]:
-        return self.of(part).infos(part)
-
-    def inner(self, part: SegmentedProgram, node: int) -> InnerCall:
-        return self.of(part).inner(part, node)
-
-    def load(self, part: SegmentedProgram, node: int, classes: Classes) -> int:
-        return self.of(part).load(part, node, classes)
-
-    def coupled(self, part: SegmentedProgram, node: int, classes: Classes) -> dict[int, Classes]:
-        return self.of(part).coupled(part, node, classes)
-
-    def stands_still(self, part: SegmentedProgram, node: int, classes: Classes) -> bool:
-        return self.of(part).stands_still(part, node, classes)
-
-    def numbered(self, parts: Parts) -> NodeNumbers:
-        """The nodes of both jobs as one list: they share no call."""
-        own = [[part for part in parts if self.of(part) is job] for job in self.jobs]
-        each = [number_nodes(some, job.cluster) if some else None for some, job in zip(own, self.jobs, strict=True)]
-        known = [numbers for numbers in each if numbers is not None]
-        if len(known) == 1:
-            return known[0]
-        one, other = known
-        begin, roles = sum(map(len, one.keys)), len(one.keys)
-        return NodeNumbers(
-            keys=(*one.keys, *([begin + key for key in keys] for keys in other.keys)),
-            first=(*one.first, *(begin + first for first in other.first)),
-            shared={
-                **one.shared,
-                **{
-                    begin + key: {roles + role: node for role, node in nodes.items()}
-                    for key, nodes in other.shared.items()
-                },
-            },
-        )
+def contexts_of(one: Cluster, other: Cluster) -> tuple[EngineContext, EngineContext]:
+    """What the engine needs of both jobs: their flows load the links of both, of which they share some."""
+    num_links = one.folding.num_link_classes
+    row_of = num_links + np.arange(other.folding.num_link_classes)
+    mine, theirs = shared_links(one.fabric, other.fabric)
+    row_of[other.folding.link_class[theirs]] = one.folding.link_class[mine]
+    rates = FlowRates(_JointFlows(one, other, row_of), np.concatenate([one.folding.capacity, other.folding.capacity]))
+    return (
+        EngineContext(one, 0, rates, lambda own: 2 * own),
+        EngineContext(other, one.folding.num_rank_classes, rates, lambda own: 2 * own + 1),
+    )
 
 
 class _JointEngine(Engine):
     """The first `num_first` roles are the first job's; the others begin anew when they are done."""
 
-    def __init__(
-        self, context: JointContext, parts: Sequence[tuple[SegmentedProgram, Classes]], num_first: int
-    ) -> None:
-        super().__init__(context, parts)
+    def __init__(self, roles: Sequence[tuple[EngineContext, SegmentedProgram, Classes]], num_first: int) -> None:
+        super().__init__(roles)
         self.num_first = num_first
         self.mine = [cls for cls, role in self.role_of.items() if role < num_first]
         self.over = self.env.event()

@@ -55,15 +55,15 @@ class NodeNumbers:
         return out
 
 
-def number_nodes(parts: Sequence[SegmentedProgram], cluster: Cluster) -> NodeNumbers:
-    """Number the nodes of all roles: the k-th call of a communicator that spans roles, and the k-th exchange of two
-    ends, is one for all that take part."""
+def number_nodes(parts: Sequence[SegmentedProgram], clusters: Sequence[Cluster]) -> NodeNumbers:
+    """Number the nodes of all roles, each of the job on its cluster: the k-th call of a communicator that spans roles,
+    and the k-th exchange of two ends, is one for all roles of the job that take part."""
     keys: list[list[int]] = []
     shared: dict[int, dict[int, int]] = {}
     first: list[int] = []
-    known: dict[tuple[CallSequence, int], int] = {}
+    known: dict[tuple[int, CallSequence, int], int] = {}
     begin = 0
-    for role, part in enumerate(parts):
+    for role, (part, cluster) in enumerate(zip(parts, clusters, strict=True)):
         count: defaultdict[CallSequence, int] = defaultdict(int)
         mine = list(range(begin, begin + part.program.num_ops))
         first.append(begin)
@@ -71,7 +71,7 @@ def number_nodes(parts: Sequence[SegmentedProgram], cluster: Cluster) -> NodeNum
         for node, op in enumerate(part.program.ops):
             if not isinstance(op, Compute) and cluster.role_assignment.is_shared(op):
                 sequence = sequence_of(op)
-                mine[node] = known.setdefault((sequence, count[sequence]), mine[node])
+                mine[node] = known.setdefault((id(cluster), sequence, count[sequence]), mine[node])
                 count[sequence] += 1
                 shared.setdefault(mine[node], {})[role] = node
         keys.append(mine)

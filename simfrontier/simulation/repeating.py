@@ -24,7 +24,7 @@ class RepeatingEngine(Engine):
         classes: Classes,
         later: Sequence[tuple[float, EngineContext]] = (),
     ) -> None:
-        super().__init__(context, [(part, classes)], later=later)
+        super().__init__([(context, part, classes)], later=later)
         self.steady = SteadyState(part.program, self.issuers)
         self.repetitions: list[Repetition] = []
         self.skipped_s = 0.0
@@ -42,7 +42,7 @@ class RepeatingEngine(Engine):
 
     def _settle(self) -> None:
         super()._settle()
-        if self.steady.is_at_call() and not self.context.some_dead:
+        if self.steady.is_at_call() and not self.contexts[0].some_dead:
             repetition = self.steady.repetition(self.now, self.remaining(), max(INSTANT_S, self.env.now * RESOLUTION))
             if repetition is not None:
                 self._skip(repetition)

@@ -138,7 +138,7 @@ class SimulatedStep:
     @cached_property
     def nodes(self) -> NodeNumbers:
         """The nodes of all roles, in which they were simulated, as one list."""
-        return number_nodes([role.segmented for role in self.roles], self.cluster)
+        return number_nodes([role.segmented for role in self.roles], [self.cluster] * len(self.roles))
 
     def view(self, cls: int) -> RoleView:
         """Program and times, op by op, of the role that a rank class runs."""

@@ -26,7 +26,7 @@ class StepPath:
         self.durations, self.cluster, self.parts = durations, durations.cluster, durations.parts
         self.rows = durations.rows
         self.before = [part.program.before for part in self.parts]
-        self.order = number_nodes(self.parts, self.cluster).order(self.before)
+        self.order = number_nodes(self.parts, [self.cluster] * len(self.parts)).order(self.before)
         self.calls: dict[Hashable, CallPath] = {}
         self.runs_whole: dict[Node, bool] = {}  # of calls that have started
         self._waits: dict[tuple[str, int], GroupWait | None] = {}

@@ -30,7 +30,7 @@ def simulate(
     context, others = EngineContext(cluster), [(since, EngineContext(state)) for since, state in later]
     if len(parts) == 1 and parts[0].num_ops == parts[0].program.num_ops:
         return RepeatingEngine(context, parts[0], classes[0], others).run()
-    return Engine(context, list(zip(parts, classes, strict=True)), later=others).run()
+    return Engine([(context, *role) for role in zip(parts, classes, strict=True)], later=others).run()
 
 
 def classes_of(cluster: Cluster, num_roles: int) -> list[tuple[int, ...]]:

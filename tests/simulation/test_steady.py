@@ -37,7 +37,7 @@ def runs(
     parts = segmented_roles(built)
     every = tuple(range(cluster.folding.num_rank_classes))
     copying = RepeatingEngine(EngineContext(cluster), parts[0], every)
-    plain = Engine(EngineContext(cluster), [(parts[0], every)])
+    plain = Engine([(EngineContext(cluster), parts[0], every)])
     (one,), (other,) = copying.run(), plain.run()
     return one, other, copying.repetitions
 
