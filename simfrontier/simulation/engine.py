@@ -41,9 +41,9 @@ class Engine(FlowEvents):
         done: Sequence[int] = (),
         later: Sequence[tuple[float, EngineContext]] = (),
     ) -> None:
-        """`roles`: each with the context of its job, and the rank classes that run it; `done`: how many ops of each lane
-        every rank class has done already, none where it is empty; `later`: other states of the machine, and from when
-        on they hold, in order, in seconds."""
+        """`roles`: each with the context of its job, and the rank classes that run it; `done`: how many ops of each
+        lane every rank class has done already, none where it is empty; `later`: other states of the machine, and from
+        when on they hold, in order, in seconds."""
         self.contexts = [context for context, _, _ in roles]
         self.parts = [part for _, part, _ in roles]
         self.classes = [classes for _, _, classes in roles]
