@@ -46,8 +46,8 @@ ESTIMATES: Final = 150  # plans that `tune` estimates for each divisor of the nu
 MOST_TRIES: Final = 10**9  # of a search that are counted: far above what is refused
 
 # limits
-TOLD_S: Final = 60.0
-TOLD_BYTES: Final = 1e9
+ANNOUNCED_S: Final = 60.0
+ANNOUNCED_BYTES: Final = 1e9
 MOST_S: Final = 1_800.0  # half an hour: beyond, somebody has mistyped a number more often than not
 MOST_BYTES: Final = 8e9  # half of a usual laptop's memory
 
@@ -65,7 +65,7 @@ class Forecast:
     @property
     def is_large(self) -> bool:
         """Whether the job is announced before it begins."""
-        return self.seconds >= TOLD_S or self.num_bytes >= TOLD_BYTES
+        return self.seconds >= ANNOUNCED_S or self.num_bytes >= ANNOUNCED_BYTES
 
     @property
     def is_too_large(self) -> bool:

@@ -81,7 +81,7 @@ def times(ratio: float) -> str:
 
 
 def time_words(seconds: float) -> str:
-    """A time as people say it, such as `3 hours`."""
+    """Return a time in words, in the largest unit of which it has two: `3 hours`."""
     for unit, each in _LONG_TIMES:
         if seconds >= 2 * each:
             return f"{seconds / each:,.0f} {unit}"

@@ -171,10 +171,10 @@ def test_a_search_of_very_many_values_is_refused(tmp_path: Path) -> None:
     assert "1,000,000,000 plans at a size" in refusal("check", path)
 
 
-def test_a_large_job_is_told_in_one_line_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_job_is_announced_in_one_line_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = ("run", TOY, "--plans", "zero3", "--devices", "8", "--no-page", "--out", tmp_path / "out")
     assert invoke(*words).err == ""
-    monkeypatch.setattr(forecasts, "TOLD_S", 0.0)
+    monkeypatch.setattr(forecasts, "ANNOUNCED_S", 0.0)
     ran = invoke(*words)
     assert ran.code == 0 and ran.err.count("\n") == 1
     assert ran.err.startswith(f"simfrontier: {TOY}: will take about a second of CPU time and 0.1 GB of memory (")
@@ -182,7 +182,7 @@ def test_a_large_job_is_told_in_one_line_first(tmp_path: Path, monkeypatch: pyte
 
 def test_the_user_may_agree_to_what_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forecasts, "MOST_BYTES", 0.0)
-    monkeypatch.setattr(forecasts, "TOLD_BYTES", 0.0)
+    monkeypatch.setattr(forecasts, "ANNOUNCED_BYTES", 0.0)
     for words in (
         ("run", TOY, "--plans", "zero3", "--devices", "8", "--no-page", "--out", tmp_path / "run"),
         ("export", TOY, "--plans", "zero3", "--devices", "8", "--out", tmp_path / "export"),
@@ -205,7 +205,7 @@ def test_a_schedule_file_is_weighed_before_it_is_replayed(tmp_path: Path, monkey
     assert invoke("replay", path, "--scenario", TOY, "--yes-large").code == 0
 
 
-def test_a_million_devices_are_told_of() -> None:
+def test_a_million_devices_are_announced() -> None:
     overrides = {"machine.overrides.num_nodes": 131_072, "machine.overrides.dragonfly.num_groups": 1_024}
     scenario = load_scenario(B20, overrides, ("zero3",), (1_000_000,))
     forecast = forecast_run(scenario, None, vary=False)
