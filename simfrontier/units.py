@@ -18,6 +18,12 @@ _SUFFIXES = (
 _COUNTS = ("num_", "devices_per_", "nodes_per_", "packages_per_")
 _WRITTEN = {"bytes": "B", "bytes/s": "B/s", "flop": "flop", "flop/s": "flop/s", "s": "s"}
 _PREFIXES = {-4: "p", -3: "n", -2: "u", -1: "m", 0: "", 1: "k", 2: "M", 3: "G", 4: "T", 5: "P", 6: "E"}
+_LONG_TIMES = (
+    ("years", 365.25 * 86_400.0),
+    ("days", 86_400.0),
+    ("hours", 3_600.0),
+    ("minutes", 60.0),
+)
 _SIZE = re.compile(r"\s*(\d{1,15}(?:\.\d{1,15})?)\s*(?:([kKMGT])(i?))?B?\s*", re.ASCII)
 
 
@@ -72,3 +78,11 @@ def written(value: float, unit: str) -> str:
 def times(ratio: float) -> str:
     """How many times as long: ×1.16, ×1.071."""
     return f"×{ratio:.3f}" if ratio < 1.0995 else f"×{ratio:.2f}"
+
+
+def time_words(seconds: float) -> str:
+    """Return a time in words, in the largest unit of which it has two: `3 hours`."""
+    for unit, each in _LONG_TIMES:
+        if seconds >= 2 * each:
+            return f"{seconds / each:,.0f} {unit}"
+    return "a second" if seconds < 1.5 else f"{seconds:,.0f} seconds"

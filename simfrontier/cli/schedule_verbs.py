@@ -59,7 +59,7 @@ def show(
         from simfrontier.forecast import forecast_show
 
         loaded = load(scenario, set_, plan, size)
-        announce(forecast_show(loaded, plan, volumes), str(scenario), yes_large)
+        announce(forecast_show(loaded, volumes), str(scenario), yes_large)
         if volumes:
             show_volumes(loaded, plan)
         else:

@@ -29,9 +29,9 @@ from simfrontier.sweep import (
     run_adaptive,
     run_sweep,
     seconds_of,
-    time_words,
     write_goal,
 )
+from simfrontier.units import time_words
 from simfrontier.workers import Local, SlurmJobs
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def describe(study: SweepStudy, place: Place, until: str | None, as_json: bool) 
         screen.print(f"  {times} {', '.join(axis.keys)}", soft_wrap=True)
     if enough is not None and enough.points is None:
         screen.print(f"  and more, until {until}", soft_wrap=True)
-    screen.print(f"{_time(seconds, place)} (forecast from sizes, within a factor of three)", soft_wrap=True)
+    screen.print(f"{_time(seconds, place)} (forecast from sizes, within a factor of five)", soft_wrap=True)
     if not is_counted:
         screen.print(f"More than are run: {SWEEP_POINTS.fault(points)}", soft_wrap=True)
 

@@ -14,7 +14,7 @@ from .best import BestRow as BestRow, best_rows as best_rows
 from .columns import AXIS as AXIS, RESULTS as RESULTS
 from .dataset import ROWS as ROWS, STUDY as STUDY, Counts as Counts, manifest_of as manifest_of, read_rows as read_rows
 from .digests import Digests as Digests
-from .estimate import seconds_of as seconds_of, time_words as time_words
+from .estimate import seconds_of as seconds_of
 from .form import StudyFile as StudyFile
 from .indices import Indices as Indices
 from .keys import is_of_plan as is_of_plan

@@ -11,13 +11,14 @@ from hypothesis import given, settings, strategies as st
 from simfrontier.collectives import load_library
 from simfrontier.collectives.algorithms.direct import direct_loads as direct
 from simfrontier.collectives.algorithms.ring import ring_loads as ring
-from simfrontier.cost import FoldedPattern
+from simfrontier.cost import FoldedPattern, price
 from simfrontier.machine import BusyPools, JobNodes, Machine, Perturbation, load_machine
-from simfrontier.network import Fabric, fold, groups_of_job, route
+from simfrontier.network import Fabric, fold, groups_of_job, num_unlike, route
 from simfrontier.network.groups import nodes_of_job
 from simfrontier.schedule import Mesh
 from simfrontier.simulation import SimulatedStep, simulate_step
 from tests.network.brute import brute, folded_rates, full_rates, wire_loads
+from tests.simulation.pipelines import Pipeline
 from tests.simulation.steps import schedule
 
 CLUSTER = load_machine("toy-cluster")  # four groups of four nodes; nodes of four devices and two NICs of 1 GB/s
@@ -245,3 +246,15 @@ def test_a_job_on_half_of_frontier_spread_over_all_groups_folds_to_few_classes()
     cross = np.arange(fabric.num_ranks).reshape(-1, 8).T
     folding = fold(fabric, {"cross": ring(fabric, cross, {})})
     assert folding.num_rank_classes <= 8
+
+
+@pytest.mark.parametrize("nodes", [128, 192, 320])
+def test_classes_of_ranks_grow_with_pipelines_that_are_unlike(nodes: int) -> None:
+    """Two stages of so many nodes of Frontier: of the eight ranks of a node, as many classes as there are kinds of
+    pipelines at most, which are 1, 3 and 5; ranks are 2,048 to 5,120."""
+    built = Pipeline(stages=2, data=nodes, tensor=8).schedule()
+    groups = groups_of_job(FRONTIER, 2 * nodes)[built.mesh.groups(("stage",)) // 8]
+    unlike = num_unlike(groups)
+    assert unlike == {128: 1, 192: 3, 320: 5}[nodes]
+    found = price(built, FRONTIER, load_library("rccl")).folding.num_rank_classes
+    assert 2 * unlike <= found <= 2 * 8 * unlike
