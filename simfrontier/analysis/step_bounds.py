@@ -83,7 +83,5 @@ def _asked(cluster: Cluster, best: Floats, priced: PricedOp, groups: Iterable[in
         if work.amount > 0.0:
             flow = cluster.flows[work.flow]
             own, highest = cluster.folding.capacity[flow.rows], best[flow.rows]
-            out[flow.rows] += (
-                work.amount * flow.load * np.divide(highest, own, out=np.ones(len(own)), where=own > 0.0)
-            )
+            out[flow.rows] += work.amount * flow.load * np.divide(highest, own, out=np.ones(len(own)), where=own > 0.0)
     return out

@@ -82,7 +82,9 @@ def tune(
     prepared = with_batch(scenario, size, batch)
     wrong = prepared.file.perturbation  # what no plan can be simulated with is no fault of a plan's
     try:
-        refuse_unknown(prepared.file.run.fidelity, len(wrong.states(0)), wrong.calls_differ, neighbour_of(prepared, size))
+        refuse_unknown(
+            prepared.file.run.fidelity, len(wrong.states(0)), wrong.calls_differ, neighbour_of(prepared, size)
+        )
     except InputError as error:
         raise error.within(scenario.where) from None
     space = Space(prepared, size, batch, held, loss)
