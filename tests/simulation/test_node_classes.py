@@ -13,6 +13,7 @@ from simfrontier.simulation import speed_error, trace_notes
 from simfrontier.simulation.many_speeds import OTHER_CONTENTION
 from simfrontier.workload import find_model
 from tests.perturbed import perturbed
+from tests.simulation.pipelines import Pipeline
 from tests.simulation.steps import NAMED, frontier_mesh, schedule, step
 
 TINY = find_model("tiny")
@@ -63,6 +64,17 @@ def test_the_error_that_is_stated_bounds_the_error(family: str, networks: tuple[
     assert networks or stated.step < 1e-3
     numbers = f"by up to {100 * stated.single:.2g} %, the step by up to {100 * stated.step:.2g} %"
     assert numbers in stated.note == trace_notes(classes)["speeds"] and "speeds" not in trace_notes(exact)
+
+
+@pytest.mark.parametrize("networks", [(), (NETWORKS,)], ids=["devices", "devices and networks"])
+def test_the_error_that_is_stated_bounds_that_of_a_pipeline(networks: tuple[Spread, ...]) -> None:
+    """Stages with devices of other speeds than the slowest make the step, too."""
+    built = Pipeline(stages=4, micros=4, tensor=4, data=4).schedule()
+    ill = Perturbation(spread=(DEVICES, *networks))
+    classes, exact = step(built, perturbation=ill), step(built, perturbation=ill, exact=True)
+    stated = speed_error(classes)
+    assert stated is not None and 1e-4 < abs(classes.step_s / exact.step_s - 1.0) <= stated.step < 0.2
+    assert networks or stated.step < 0.01
 
 
 @pytest.mark.parametrize("seed", [1, 2])
