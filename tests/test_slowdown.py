@@ -131,10 +131,7 @@ def test_what_changes_within_the_step_needs_flow() -> None:
     result = run_slowdown(scenario(GONE, plans=("zero3",), device_factor=1.0, link_factor=1.0), "analytic")
     assert result is not None
     case = result.plans[0].cases["a NIC for a while"]
-    assert (case.slowdown, case.sentence) == (
-        None,
-        "changes within the step, or from call to call: at fidelity flow only",
-    )
+    assert (case.slowdown, case.sentence) == (None, "changes within the step: at fidelity flow only")
 
 
 def test_a_dead_device_stops_the_job_and_that_is_said() -> None:

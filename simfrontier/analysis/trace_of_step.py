@@ -12,7 +12,7 @@ from simfrontier.analysis.arrows import arrows_of
 from simfrontier.analysis.bytes_moved import Traffic
 from simfrontier.analysis.links_over_time import link_use
 from simfrontier.analysis.shown_ranks import MOST_SPANS, shown_ranks
-from simfrontier.simulation import SimulatedStep, Walk, memory_timeline
+from simfrontier.simulation import SimulatedStep, Walk, memory_timeline, trace_notes
 from simfrontier.trace import Counter, Mark, TraceFile
 
 MEMORY = "memory"
@@ -40,7 +40,7 @@ def step_trace(
             for before, after in pairwise(step.states)
             if after.begin_s < step.step_s
         ],
-        notes={**step.trace_notes, **shown.notes},
+        notes={**trace_notes(step), **shown.notes},
     )
 
 

@@ -8,30 +8,27 @@ from simfrontier.arrays import Floats, Ints
 from simfrontier.errors import InputError
 from simfrontier.machine import NET, Perturbation, Spread
 from simfrontier.network.link_ids import LinkIds
-from simfrontier.network.node_classes import class_means, largest_difference, node_classes
+from simfrontier.network.node_classes import ClassRates, class_rates, node_classes
 
 
-def degrade(links: LinkIds, capacity: Floats, perturbation: Perturbation, in_classes: bool) -> tuple[Floats, float]:
-    """Lower the capacities of links [num_links], and return the factors on the speeds of all devices [num_devices].
-    Where these are many and nodes are to be put `in_classes`, speeds and networks are those of classes: the largest
-    relative difference that this makes is returned too. Raises InputError where something is named that is not
+def degrade(
+    links: LinkIds, capacity: Floats, perturbation: Perturbation, in_classes: bool
+) -> tuple[ClassRates, ClassRates]:
+    """Lower the capacities of links [num_links], and return the factors on the speeds of devices
+    [num_nodes, devices of a node] and on the rates at which nodes reach the network [num_nodes]. Where speeds are many
+    and nodes are to be put `in_classes`, these are of classes. Raises InputError where something is named that is not
     there."""
-    speed, difference = _speeds(links, perturbation), 0.0
-    networks = perturbation.differing("networks")
+    speed, networks = _speeds(links, perturbation).reshape(links.num_nodes, -1), perturbation.differing("networks")
     network = np.ones(links.num_nodes) if networks is None else _factors(perturbation, networks, links.num_nodes)
-    if in_classes:
-        own = speed, network
-        classes = node_classes(speed.reshape(links.num_nodes, -1), network)
-        speed = class_means(speed.reshape(links.num_nodes, -1), classes).ravel()
-        network = class_means(network, classes)
-        difference = max(largest_difference(*pair) for pair in zip(own, (speed, network), strict=True))
+    classes = node_classes(speed, network) if in_classes else np.arange(links.num_nodes)
+    of_devices, of_networks = class_rates(speed, classes), class_rates(network, classes)
     hbm, units, pools = links.hbm_base, links.units_base, links.pool_base
     for memory in perturbation.memories:
         _refuse_beyond("memory: got device", memory.device, links.num_devices, "devices")
         capacity[hbm + memory.device] *= memory.factor
-    capacity[hbm:units][speed == 0.0] = 0.0
+    capacity[hbm:units][speed.ravel() == 0.0] = 0.0
     if networks is not None:
-        _wires(links, capacity)[:, _to_network(links)] *= network[:, None]
+        _wires(links, capacity)[:, _to_network(links)] *= of_networks.mean[:, None]
     for node in perturbation.nodes:
         if node.factor == 0.0:
             first = node.node * links.wires_per_node
@@ -50,7 +47,7 @@ def degrade(links: LinkIds, capacity: Floats, perturbation: Perturbation, in_cla
         capacity[pools + links.pools.degraded(pool.source, pool.target)] *= pool.factor
     for busy in perturbation.background:
         capacity[pools:] *= busy.factor
-    return speed, difference
+    return of_devices, of_networks
 
 
 def _speeds(links: LinkIds, perturbation: Perturbation) -> Floats:

@@ -12,6 +12,7 @@ from simfrontier.network.degraded import degrade
 from simfrontier.network.groups import groups_of_job
 from simfrontier.network.hashes import Hashes, combine, number_hash
 from simfrontier.network.link_ids import LinkIds
+from simfrontier.network.node_classes import ClassRates
 from simfrontier.network.pools import pools_of
 from simfrontier.records import dataclass
 
@@ -33,9 +34,8 @@ class Fabric(LinkIds):
     link_class  [num_links] index into class_names
     group_of_node  [num_nodes] the group of the dragonfly, or the leaf of the fat tree, that each node is in
     device_of   [num_ranks] device of each rank; device d is position d % devices_per_node of node d // devices_per_node
-    speed       [num_ranks] factor on the compute speed of the rank's device
-    speed_error  largest relative difference of a device's speed, or a node's network, from the one that it has here,
-                 where nodes are in classes
+    devices     [num_ranks] factors on the compute speeds of the ranks' devices
+    networks    [num_ranks] factors on the rates at which the ranks' nodes reach the network
     """
 
     num_ranks: int
@@ -45,8 +45,8 @@ class Fabric(LinkIds):
     class_names: tuple[str, ...]
     group_of_node: Ints
     device_of: Ints
-    speed: Floats
-    speed_error: float
+    devices: ClassRates
+    networks: ClassRates
 
     @classmethod
     def build(
@@ -99,7 +99,7 @@ class Fabric(LinkIds):
             np.array([ResourceKind.WIRE, ResourceKind.HBM, ResourceKind.UNITS, ResourceKind.WIRE], np.int8), sizes
         )
         links = LinkIds(machine=machine, num_nodes=num_nodes, pools=pools)
-        speed, speed_error = degrade(links, capacity, perturbation.at((0, 0.0)), in_classes)
+        devices, networks = degrade(links, capacity, perturbation.at((0, 0.0)), in_classes)
         fabric = cls(
             machine=machine,
             num_nodes=num_nodes,
@@ -111,12 +111,17 @@ class Fabric(LinkIds):
             class_names=names,
             group_of_node=group_of_node,
             device_of=device_of,
-            speed=speed[device_of],
-            speed_error=speed_error,
+            devices=devices.at(np.divmod(device_of, per_node)),
+            networks=networks.at(device_of // per_node),
         )
         for array in (capacity, kind, link_class, group_of_node, device_of, fabric.speed):
             array.flags.writeable = False
         return fabric
+
+    @property
+    def speed(self) -> Floats:
+        """[num_ranks] factor on the compute speed of the rank's device, as it is simulated."""
+        return self.devices.mean
 
     @property
     def hbm_of(self) -> Ints:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from simfrontier.arrays import Floats, Ints
+from simfrontier.records import dataclass
 
 MOST_SPEEDS = 32  # device speeds that are simulated as they are; with more, nodes are put into classes
 
@@ -33,18 +34,32 @@ def node_classes(speed: Floats, network: Floats) -> Ints:
     return out
 
 
-def class_means(factors: Floats, classes: Ints) -> Floats:
-    """Factors on rates [num_nodes, ...] with those of a class at their harmonic mean, which keeps its mean time."""
-    out = factors.copy()
-    for number in np.unique(classes).tolist():
-        nodes = np.flatnonzero(classes == number)
-        if len(nodes) > 1:
-            out[nodes] = 1.0 / (1.0 / factors[nodes]).mean(axis=0)
-    return out
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ClassRates:
+    """Factors on rates of nodes in classes [num_nodes, ...]: `mean` as simulated, the harmonic mean of a class, which
+    keeps its mean time; `slowest` and `fastest`: of the class's nodes at that place."""
+
+    mean: Floats
+    slowest: Floats
+    fastest: Floats
+
+    def at(self, index: Ints | tuple[Ints, ...]) -> ClassRates:
+        """Those of some places."""
+        return ClassRates(mean=self.mean[index], slowest=self.slowest[index], fastest=self.fastest[index])
+
+    @property
+    def largest_difference(self) -> float:
+        """Relative, of a node's own factor from that of its class; of a time, it is at most so much."""
+        some = self.mean > 0.0  # the dead are by themselves
+        ratios = self.mean[some] / self.slowest[some], self.fastest[some] / self.mean[some]
+        return float(np.max(ratios, initial=1.0)) - 1.0
 
 
-def largest_difference(one: Floats, other: Floats) -> float:
-    """The largest relative difference of factors, 0 where both are dead; of a time, it is at most so much."""
-    some = one > 0.0
-    ratio = one[some] / other[some]
-    return float(np.maximum(ratio, 1.0 / ratio).max(initial=1.0)) - 1.0
+def class_rates(factors: Floats, classes: Ints) -> ClassRates:
+    """Factors on rates [num_nodes, ...] of nodes in these classes [num_nodes]."""
+    mean, slowest, fastest = factors.copy(), factors.copy(), factors.copy()
+    for number in np.flatnonzero(np.bincount(classes) > 1).tolist():
+        own = factors[nodes := np.flatnonzero(classes == number)]
+        mean[nodes] = 1.0 / (1.0 / own).mean(axis=0)
+        slowest[nodes], fastest[nodes] = own.min(axis=0), own.max(axis=0)
+    return ClassRates(mean=mean, slowest=slowest, fastest=fastest)

@@ -1,6 +1,7 @@
 from .call_factors import lasting as lasting
 from .longest_path import passed as passed
 from .lowering import lowered_schedule as lowered_schedule, recipes_of as recipes_of
+from .many_speeds import speed_error as speed_error
 from .memory import (
     KINDS as KINDS,
     MemoryTimeline as MemoryTimeline,
@@ -15,10 +16,9 @@ from .resample import (
     resampled_s as resampled_s,
     scaled_s as scaled_s,
 )
-from .spans import spans_of as spans_of, trace_of as trace_of
+from .spans import SIMULATED as SIMULATED, spans_of as spans_of, trace_notes as trace_notes, trace_of as trace_of
 from .step import (
     LEVELS as LEVELS,
-    SIMULATED as SIMULATED,
     Fidelity as Fidelity,
     Level as Level,
     SimulatedStep as SimulatedStep,

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simfrontier.arrays import Floats, Ints
 from simfrontier.cost import Cluster, OpWork
@@ -58,7 +59,7 @@ def lasting(work: OpWork, factor: float) -> OpWork:
 
 def apply_call_factors(
     usual: Sequence[RoleTimeline],
-    rank_class: Ints,
+    rank_class: NDArray[np.integer],
     parts: Sequence[SegmentedProgram],
     cluster: Cluster,
     factors: Sequence[Floats],

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from simfrontier.collectives import message_bytes, sent_and_received
 from simfrontier.schedule import Compute, Exchange, Op, traffic_bytes
+from simfrontier.simulation.many_speeds import speed_error
 from simfrontier.simulation.step import SimulatedStep
 from simfrontier.simulation.walk import Walk, walks_of
 from simfrontier.trace import Span, Trace, rank_text
+
+SIMULATED: Final = "simulated"  # the mode of a trace, in its notes
 
 
 def trace_of(
@@ -29,8 +32,21 @@ def trace_of(
         ranks=tuple(rank_text(each, step.schedule.mesh.num_ranks) for each in members),
         members=members,
         spans=tuple(spans_of(walk) for walk in walks),
-        notes={**step.trace_notes, **(notes or {})},
+        notes={**trace_notes(step), **(notes or {})},
     )
+
+
+def trace_notes(step: SimulatedStep) -> dict[str, str]:
+    """Return how the times of a trace of the step came about."""
+    error = speed_error(step)
+    return {
+        "mode": SIMULATED,
+        "fidelity": step.fidelity,
+        "machine": step.cluster.machine.name,
+        "library": step.cluster.library.name,
+        "mesh": ", ".join(f"{axis} {size}" for axis, size in step.schedule.mesh.axes),
+        **({} if error is None else {"speeds": error.note}),
+    }
 
 
 def spans_of(walk: Walk) -> tuple[Span, ...]:

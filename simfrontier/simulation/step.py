@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,6 @@ Fidelity = Literal["analytic", "flow", "chunk"]
 FactorsOf = Callable[[Sequence[SegmentedProgram], Cluster], tuple[NDArray[np.float64], ...]]
 """Of each role [num_classes, num_ops], how many times as long its calls take as is usual; every rank is a class."""
 Level = Literal["inter_node", "intra_node", "package"]
-SIMULATED: Final = "simulated"  # the mode of its trace, in the notes
 LEVELS: tuple[Level, ...] = ("inter_node", "intra_node", "package")
 
 
@@ -75,17 +74,6 @@ class SimulatedStep:
     def may_be_sampled(self) -> bool:
         """Whether it may be resampled: not on a machine that changes, nor beside another job."""
         return not self.changes and not self.is_shared
-
-    @property
-    def speed_note(self) -> str:
-        """Where nodes are simulated in classes of device speeds: how far off that may be; else empty."""
-        error = max(state.cluster.fabric.speed_error for state in self.states)
-        if not error:
-            return ""
-        return (
-            "nodes with devices of many speeds are simulated in classes, the slowest by itself: single devices, and "
-            f"the step at most, are off by up to {100 * error:.2g} %"
-        )
 
     @property
     def times_as_long(self) -> list[float] | None:
@@ -166,18 +154,6 @@ class SimulatedStep:
         """The coarsest boundary that the op's messages cross."""
         edges = self.cluster.pattern_of(op).edges.sum(axis=0)
         return "inter_node" if edges[2] else "intra_node" if edges[1] else "package"
-
-    @property
-    def trace_notes(self) -> dict[str, str]:
-        """How the times of a trace of the step came about."""
-        return {
-            "mode": SIMULATED,
-            "fidelity": self.fidelity,
-            "machine": self.cluster.machine.name,
-            "library": self.cluster.library.name,
-            "mesh": ", ".join(f"{axis} {size}" for axis, size in self.schedule.mesh.axes),
-            **({"speeds": self.speed_note} if self.speed_note else {}),
-        }
 
     def link_table(self, digest: str, title: str) -> LinkTable:
         """What every wire and pool carried in the step; fidelity `chunk` only."""

@@ -26,11 +26,13 @@ class HealthyStep:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TroubledStep:
     """A plan's step in one case: its seconds, over those of the healthy step (`slowdown`), and what of it takes longer,
-    as a sentence without a full stop. Where the step cannot be there are no numbers, and the sentence says why."""
+    as a sentence without a full stop. Where the step cannot be there are no numbers, and the sentence says why.
+    `speed_error`: by what share it may be off as devices are simulated in classes of speed."""
 
     step_s: float | None
     slowdown: float | None
     sentence: str
+    speed_error: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -14,7 +14,7 @@ from simfrontier.errors import InputError
 from simfrontier.machine import HEALTHY, Perturbation
 from simfrontier.records import dataclass
 from simfrontier.scenario import Scenario, SlowdownTable
-from simfrontier.simulation import Fidelity, JobStopsError, SimulatedStep, fullest
+from simfrontier.simulation import Fidelity, JobStopsError, SimulatedStep, fullest, speed_error
 from simfrontier.slowdown.lagging import classes_of_devices, lagging_device, lagging_links
 from simfrontier.slowdown.results import HealthyStep, LaggingDevices, LaggingLinks, Slowdown, SlowedPlan, TroubledStep
 from simfrontier.slowdown.why import case_sentence, verdict_of
@@ -24,7 +24,7 @@ from simfrontier.workers import Local, PerProcess, Workers
 
 MOST_CLASSES = 64  # of devices, and of links, that are simulated for a plan: those with the most members
 DOES_NOT_FIT = "does not fit"
-FLOW_ONLY = "changes within the step, or from call to call: at fidelity flow only"
+FLOW_ONLY = "changes within the step: at fidelity flow only"
 
 
 def num_slowdowns(scenario: Scenario) -> int:
@@ -169,21 +169,18 @@ class _Troubled:
         return self.step(perturbation).step_s / self.healthy.step_s
 
     def case(self, perturbation: Perturbation) -> TroubledStep:
-        if (perturbation.is_timed or perturbation.calls_differ) and self.fidelity != "flow":
+        if perturbation.is_timed and self.fidelity != "flow":
             return TroubledStep(step_s=None, slowdown=None, sentence=FLOW_ONLY)
         try:
             step = self.step(perturbation)
         except (JobStopsError, InputError) as error:
             return TroubledStep(step_s=None, slowdown=None, sentence=str(error).rpartition(" devices: ")[2])
+        off = speed_error(step)
         return TroubledStep(
             step_s=step.step_s,
             slowdown=step.step_s / self.healthy.step_s,
-            sentence="; ".join(
-                filter(
-                    None,
-                    (why_faster(time_spent(step), time_spent(self.healthy), "a healthy step"), step.speed_note),
-                )
-            ),
+            sentence=why_faster(time_spent(step), time_spent(self.healthy), "a healthy step"),
+            speed_error=0.0 if off is None else off.step,
         )
 
     def devices(self, factor: float) -> LaggingDevices:

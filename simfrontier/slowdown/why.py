@@ -26,6 +26,8 @@ def case_sentence(label: str, perturbation: Perturbation, plans: Sequence[Slowed
     known = sorted(_suffering(label, plans), key=lambda each: each.slowdown)
     stopped = [one.plan for one in plans if label in one.cases and one.cases[label].slowdown is None]
     ends = f"; no step of {_listed(stopped)}: {_reason(label, plans, stopped[0])}" if stopped else ""
+    if error := max((each.step.speed_error for each in known), default=0.0):
+        ends += f"; devices are simulated in classes of speed, which makes a step differ by up to {100 * error:.2g} %"
     if not known:
         return f"{label}: no plan has a step{ends}"
     least, most = known[0], known[-1]

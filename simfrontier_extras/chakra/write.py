@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from simfrontier.scenario import Scenario
 from simfrontier.schedule import Collective, Communicator, CommunicatorGroups, digest
-from simfrontier.simulation import SimulatedStep, Walk
+from simfrontier.simulation import SimulatedStep, Walk, trace_notes
 from simfrontier.wholefile import write_json
 from simfrontier_extras.chakra.exchanges import Peer, comms_of
 from simfrontier_extras.chakra.nodes import attribute_bytes, communicator_of, framed
@@ -84,7 +84,7 @@ def _metadata(scenario: Scenario, plan: str, step: SimulatedStep) -> bytes:
         "scenario": scenario.name,
         "plan": plan,
         "schedule_digest": digest(step.schedule),
-        **step.trace_notes,
+        **trace_notes(step),
     }
     for name, value in facts.items():
         metadata.attr.add(name=name, string_val=value)

@@ -10,6 +10,7 @@ import pytest
 from simfrontier.kineto import Job, platform_of, read_job, replayed
 from simfrontier.kineto.order import placed
 from simfrontier.kineto.read_rank import read_rank
+from simfrontier.simulation import Fidelity
 from tests.kineto.traces import Event, annotated, call, kernel, record, wait, written
 
 WORLD = [0, 1]
@@ -20,8 +21,9 @@ def job_of(tmp_path: Path, *ranks: list[Event], backend: str = "nccl") -> Job:
     return read_job([written(tmp_path / f"{rank}.json", events, rank, len(ranks), backend) for rank, events in each])
 
 
+@pytest.mark.parametrize("fidelity", ["flow", "analytic", "chunk"])
 @pytest.mark.parametrize("slow", [0, 1])
-def test_a_rank_whose_host_stalls_holds_up_the_others(tmp_path: Path, slow: int) -> None:
+def test_a_rank_whose_host_stalls_holds_up_the_others(tmp_path: Path, slow: int, fidelity: Fidelity) -> None:
     """One rank launches its second kernel 100 ms late; both reduce then. Whichever of the two it is."""
     ranks = []
     for rank in WORLD:
@@ -29,7 +31,7 @@ def test_a_rank_whose_host_stalls_holds_up_the_others(tmp_path: Path, slow: int)
         events = [*kernel("a", 7, 0, 100, 1), *kernel("b", 7, 100 + late, 200 + late, 2)]
         ranks.append([*events, *call("allreduce", 7, 200 + late, 100_300, 3, 1 << 20, WORLD)])
     job = job_of(tmp_path, *ranks)
-    step_s = replayed(job, platform_of("perlmutter", {}, "--machine")).step_s
+    step_s = replayed(job, platform_of("perlmutter", {}, "--machine"), fidelity).step_s
     assert step_s == pytest.approx(100_200e-6, rel=0.01)
     assert sorted(job.times) == WORLD
 

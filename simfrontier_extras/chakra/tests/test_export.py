@@ -17,7 +17,7 @@ import pytest
 from simfrontier.collectives import exchanged_bytes, message_bytes
 from simfrontier.scenario import load_scenario
 from simfrontier.schedule import Collective, Compute, Exchange, Schedule
-from simfrontier.simulation import SimulatedStep
+from simfrontier.simulation import SimulatedStep, trace_notes
 from simfrontier.study import ScheduleCache, simulated
 from simfrontier_extras.chakra.nodes import COMM_TYPES
 from simfrontier_extras.chakra.tests.replays import OneAtATime, longest_path_s
@@ -118,7 +118,7 @@ def test_generated_code_reads_traces_without_a_fault(
     assert faults(traces) == []
     assert list(traces.groups) == [str(number) for number in range(1, len(traces.groups) + 1)]
     assert {each["plan"] for each in traces.metadata.values()} == {plan}
-    assert {each["mesh"] for each in traces.metadata.values()} == {step.trace_notes["mesh"]}
+    assert {each["mesh"] for each in traces.metadata.values()} == {trace_notes(step)["mesh"]}
 
 
 @plans

@@ -1,0 +1,90 @@
+"""Error of a step whose devices of many speeds were simulated in classes of nodes (`network.node_classes`)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from simfrontier.arrays import Floats
+from simfrontier.cost import Cluster
+from simfrontier.network import ClassRates
+from simfrontier.records import dataclass
+from simfrontier.schedule import Collective, Compute, Exchange, Op
+from simfrontier.simulation.resample import scaled_s
+from simfrontier.simulation.step import SimulatedStep
+
+# Of a step: what calls take more or less where other calls run beside them than in the step with classes. Measured: at
+# most 1.5e-4 (docs/model.md, "Many speeds").
+OTHER_CONTENTION = 5e-4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeedError:
+    """Largest relative errors of a step: `single` of the speed of a device, or the network of a node; `step` of its
+    time."""
+
+    single: float
+    step: float
+
+    @property
+    def note(self) -> str:
+        """What was done, and how far off that may be."""
+        return (
+            "nodes with devices of many speeds are simulated in classes, the slowest by itself: single devices are off "
+            f"by up to {100 * self.single:.2g} %, the step by up to {100 * self.step:.2g} %"
+        )
+
+
+def speed_error(step: SimulatedStep) -> SpeedError | None:
+    """Return how far off a step may be; None where all speeds are as they are.
+
+    The longest path through the step with every device at its own speed is at most as long as with all classes of nodes
+    as slow as their slowest members, and at least as long as with all as fast as their fastest. What is contended is as
+    in the step, but for OTHER_CONTENTION.
+    """
+    fabrics = [state.cluster.fabric for state in step.states]
+    single = max(rates.largest_difference for each in fabrics for rates in (each.devices, each.networks))
+    if not single:
+        return None
+    ends_s = scaled_s(step, 2, _Extremes(step).times_as_long)
+    return SpeedError(single=single, step=OTHER_CONTENTION + float(np.abs(ends_s / step.step_s - 1.0).max()))
+
+
+class _Extremes:
+    """Ops of a step with the fastest and the slowest members of all classes of nodes."""
+
+    def __init__(self, step: SimulatedStep) -> None:
+        self.step = step
+        devices, networks = step.cluster.fabric.devices, step.cluster.fabric.networks
+        self.clusters = [_at_speeds(step.cluster, devices, mean) for mean in (devices.fastest, devices.slowest)]
+        ranks = step.cluster.folding.representative
+        self.network = [(networks.mean / each)[ranks] for each in (networks.fastest, networks.slowest)]
+
+    def times_as_long(self, op: Op) -> Floats:
+        """How many times as long as simulated an op takes [num_activity_classes, 2]."""
+        if not isinstance(op, Compute):
+            return self._on_networks(op)
+        usual, *others = (_alone_s(each, op) for each in (self.step.cluster, *self.clusters))
+        moves = np.isfinite(usual) & (usual > 0.0)
+        return np.stack([np.divide(each, usual, out=np.ones(len(usual)), where=moves) for each in others], axis=1)
+
+    def _on_networks(self, op: Collective | Exchange) -> Floats:
+        """The same of messages, where any node of a group may be the one that they wait for."""
+        priced = self.step.cluster.of(op)
+        times = np.ones((len(priced.works), 2))
+        if self.step.level(op) == "inter_node":
+            group, (fastest, slowest) = self.step.cluster.folding.activity_of(priced.pattern), self.network
+            np.minimum.at(times[:, 0], group, fastest)
+            np.maximum.at(times[:, 1], group, slowest)
+        return times
+
+
+def _at_speeds(cluster: Cluster, devices: ClassRates, speed: Floats) -> Cluster:
+    """The cluster, priced anew with devices of these speeds [num_ranks]."""
+    return replace(cluster, fabric=replace(cluster.fabric, devices=replace(devices, mean=speed)))
+
+
+def _alone_s(cluster: Cluster, op: Op) -> Floats:
+    """Seconds that an op takes alone [num_activity_classes]."""
+    return np.array([work.alone_s for work in cluster.of(op).works])
