@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from simfrontier.arrays import Floats
+from simfrontier.arrays import Floats, Ints
 from simfrontier.collectives import GroupShape, algorithm
 from simfrontier.cost import Call, Cluster, FoldedPattern, Kernel, PerHopCoding, exchange_s, pair_shape, pattern_key
 from simfrontier.schedule import DIRECT, Collective, Compute, Exchange, Op
@@ -43,15 +43,15 @@ class VariedPrices:
                     made = self._exchange(op)
             made[~np.isfinite(base) | (base == 0.0)] = 0.0
             self._known[op.number] = made
-            self.hold(op, self.cluster, 0)
+            if not np.allclose(made[:, 0], np.where(np.isfinite(base), base, 0.0), rtol=CLOSE, atol=0.0):
+                raise UnknownLawError(f"the time of {op.name} follows another law than what-ifs know")
         return self._known[op.number]
 
-    def hold(self, op: Op, cluster: Cluster, variation: int) -> None:
-        """Raise UnknownLawError where a cluster that was priced for a variation has another time of an op."""
-        own = np.array([work.alone_s for work in cluster.of(op).works])
-        own = np.where(np.isfinite(own), own, 0.0)
-        if not np.allclose(self.alone_s(op)[:, variation], own, rtol=CLOSE, atol=0.0):
-            raise UnknownLawError(f"the time of {op.name} follows another law than what-ifs know")
+    def factor(self, rows: Ints, op: Op) -> Floats:
+        """How many times as long as in the first variation it takes in others [num_activity_classes, len(rows)]."""
+        alone = self.alone_s(op)
+        before = np.repeat(alone[:, :1], len(rows), axis=1)
+        return np.divide(alone[:, rows], before, out=np.ones(before.shape), where=before > 0.0)
 
     def _compute(self, op: Compute) -> Floats:
         cluster, variations = self.cluster, self.numbers.variations
