@@ -12,16 +12,15 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from simfrontier.arrays import Floats
-from simfrontier.collectives import GroupShape, Library, algorithm, candidate_algorithms, libraries, load_library
+from simfrontier.collectives import GroupShape, Library, algorithm, algorithms_left, libraries, load_library
 from simfrontier.cost import price
 from simfrontier.errors import InputError
 from simfrontier.limits import WHAT_IFS
 from simfrontier.machine import catalog, load_machine
 from simfrontier.scenario import Scenario, load_scenario
-from simfrontier.schedule import Op
+from simfrontier.schedule import CollectiveKind
 from simfrontier.study import ScheduleCache, simulated
 from simfrontier.whatif import LARGEST_ERROR, MEAN_ERROR, WhatIfs
-from simfrontier.whatif.many import Given, UnknownLawError, Variations
 from simfrontier.whatif.numbers import varied_numbers, with_settings
 from simfrontier.whatif.prices import VariedPrices
 from tests.whatif import IN_PART, LAWS, Asked, compared, drawn, varied as varied_axes
@@ -52,13 +51,7 @@ def library(request: pytest.FixtureRequest) -> Library:
     return load_library(request.param)
 
 
-# ── numbers with many values ──
-
-
-def varied(factors: list[float]) -> tuple[Variations, Given]:
-    """A number with these values."""
-    variations = Variations(len(factors))
-    return variations, variations.number(np.array(factors))
+# ── formulas of arrays ──
 
 
 def with_laws(library: Library, times: Any) -> Library:
@@ -74,21 +67,17 @@ def with_laws(library: Library, times: Any) -> Library:
 
 @few
 @calls
-def test_laws_of_many_numbers_are_those_of_each(
+def test_laws_of_arrays_are_those_of_each(
     library: Library, factors: list[float], size: float, shape: GroupShape
 ) -> None:
-    variations, many = varied(factors)
+    def latency_s(by: str, kind: CollectiveKind, times: Any) -> Any:
+        return algorithm(by).latency_s(with_laws(library, times), kind, size, shape, 1e10 / times)
+
     for kind, names in library.choices.items():
         for by in [each for each in names if not algorithm(each).not_as_loads]:
-            together = variations.values(
-                lambda kind=kind, by=by: algorithm(by).latency_s(
-                    with_laws(library, many), kind, size, shape, 1e10 / many
-                )  # type: ignore[misc,arg-type,operator]
-            )
-            apart = [
-                algorithm(by).latency_s(with_laws(library, each), kind, size, shape, 1e10 / each) for each in factors
-            ]
-            assert together == pytest.approx(apart, rel=1e-12), (kind, by)
+            each = [latency_s(by, kind, factor) for factor in factors]
+            assert latency_s(by, kind, np.array(factors)) == pytest.approx(each, rel=1e-12), (kind, by)
+            assert {type(one) for one in each} == {float}
 
 
 @few
@@ -96,32 +85,27 @@ def test_laws_of_many_numbers_are_those_of_each(
 def test_what_a_library_takes_is_found_for_each(
     library: Library, factors: list[float], size: float, shape: GroupShape
 ) -> None:
-    variations, many = varied(factors)
     if library.tuning is None:
         return
 
-    def tuned(times: Any) -> Library:
+    def left(times: Any) -> dict[str, Any]:
         tuning = library.tuning
         assert tuning is not None
-        return replace(library, tuning=replace(tuning, bus_bytes_per_s=tuning.bus_bytes_per_s * times))
+        tuned = replace(library, tuning=replace(tuning, bus_bytes_per_s=tuning.bus_bytes_per_s * times))
+        return algorithms_left(tuned, "all_reduce", False, "library", size, shape)
 
-    together = np.empty(len(factors), object)
-    for rows, names in variations.apart(
-        lambda: candidate_algorithms(tuned(many), "all_reduce", False, "library", size, shape)
-    ):
-        together[rows] = names[0]
-    assert together.tolist() == [
-        candidate_algorithms(tuned(each), "all_reduce", False, "library", size, shape)[0] for each in factors
-    ]
+    together = {name: np.broadcast_to(each, len(factors)).tolist() for name, each in left(np.array(factors)).items()}
+    for place, factor in enumerate(factors):
+        assert left(factor) == {name: each[place] for name, each in together.items()}
 
 
 @pytest.mark.parametrize("name", catalog())
 @few
 @given(factors=factors, edges=st.tuples(*[st.integers(1, 20_000)] * 3), traffic=st.floats(1.0, 1e10))
-def test_kernels_of_many_numbers_are_those_of_each(
+def test_kernels_of_arrays_are_those_of_each(
     name: str, factors: list[float], edges: tuple[int, int, int], traffic: float
 ) -> None:
-    device, (variations, many) = load_machine(name).device, varied(factors)
+    device = load_machine(name).device
 
     def seconds(times: Any) -> float:
         other = replace(
@@ -132,32 +116,7 @@ def test_kernels_of_many_numbers_are_those_of_each(
         )
         return other.kernel_s(1e12 / other.matmul_rate(*edges), traffic)
 
-    together = variations.values(lambda: seconds(many))
-    assert together == pytest.approx([seconds(each) for each in factors], rel=1e-12)
-
-
-def test_variations_are_told_apart_where_a_comparison_differs() -> None:
-    variations = Variations(4)
-    x = variations.number(np.array([1.0, 5.0, 3.0, 0.0]))
-    # of 1, 5, 3, 0: max(x, 2) is 2, 5, 3, 2; where it is 2, and x is not 0, one is added
-    values = variations.values(lambda: max(x, 2.0) + (1.0 if x and x < 2.0 else 0.0))
-    assert values.tolist() == [3.0, 5.0, 3.0, 2.0]
-
-
-def test_values_are_of_every_variation_while_some_are_looked_at() -> None:
-    variations = Variations(3)
-    x = variations.number(np.array([1.0, 2.0, 3.0]))
-    seen = []
-    for _, is_large in variations.apart(lambda: x > 1.5):
-        seen.append((is_large, x.values.tolist(), variations.values(lambda: x * 2.0).tolist()))
-    assert sorted(seen) == [(False, [1.0], [2.0, 4.0, 6.0]), (True, [2.0, 3.0], [2.0, 4.0, 6.0])]
-
-
-def test_a_number_with_many_values_has_no_single_one() -> None:
-    for number in (Variations(2).number(np.ones(2)), Variations(2).number(np.ones(2)) * 2.0):
-        for single in (float, round):
-            with pytest.raises(UnknownLawError, match="a formula asks for its one value"):
-                single(number)  # type: ignore[operator]
+    assert seconds(np.array(factors)) == pytest.approx([seconds(each) for each in factors], rel=1e-12)
 
 
 # ── prices ──
@@ -242,9 +201,7 @@ def test_the_uplinks_of_a_tree_follow_its_nics() -> None:
     nic = scenario.machine.link_classes["nic"].bytes_per_s
     numbers = varied_numbers(scenario, {NIC: nic * np.array([0.5, 2.0])})
     uplink: Any = numbers.machine.link_classes["uplink"].bytes_per_s
-    assert uplink.every == pytest.approx(
-        scenario.machine.link_classes["uplink"].bytes_per_s * np.array([1.0, 0.5, 2.0])
-    )
+    assert uplink == pytest.approx(scenario.machine.link_classes["uplink"].bytes_per_s * np.array([1.0, 0.5, 2.0]))
 
 
 # ── what is refused ──
@@ -313,21 +270,6 @@ def test_numbers_that_choose_another_algorithm_together_alone_are_not_refused() 
     axes = varied_axes(question, scenario, 200, np.random.default_rng(1))
     answers = WhatIfs.of(scenario, question.plan, question.devices).step_s(axes)
     assert answers.is_unlike.any() and not answers.is_unlike.all()
-
-
-def test_a_law_that_is_not_known_is_told_with_its_key(toy: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of several keys that one which the law depends on."""
-    asked = WhatIfs.of(toy, "zero3", 16)
-    axes = {HOOK: np.array([1e-6, 5e-5, 2e-4]), NIC: np.array([1e9, 2e9, 4e9])}
-    real = VariedPrices.alone_s
-
-    def floated(self: VariedPrices, op: Op) -> Floats:
-        float(self.numbers.machine.link_classes["nic"].bytes_per_s)
-        return real(self, op)
-
-    monkeypatch.setattr(VariedPrices, "alone_s", floated)
-    with pytest.raises(InputError, match=f"^{re.escape(NIC)}: .*a formula asks for its one value.*; allowed: other"):
-        asked.step_s(axes)
 
 
 @pytest.mark.parametrize(("scenario", "plan"), [("frontier-20b", "zeropp"), ("zeropp-v100", "zero3"), ("toy", "ddp")])

@@ -42,4 +42,4 @@ def answered(prices: VariedPrices, step: SimulatedStep, num: int) -> Answers:
     rows = np.arange(1, num + 1)
     parts = [rows[first : first + AT_ONCE] for first in range(0, num, AT_ONCE)]
     each = [replayed_s([step], np.zeros(len(part), np.int64), partial(prices.factor, part)) for part in parts]
-    return Answers(step_s=np.concatenate(each), is_unlike=prices.has_other_ways[rows])
+    return Answers(step_s=np.concatenate(each), is_unlike=prices.has_other_algorithm[rows])

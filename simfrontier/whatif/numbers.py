@@ -15,7 +15,6 @@ from simfrontier.errors import InputError
 from simfrontier.machine import Machine
 from simfrontier.records import dataclass
 from simfrontier.scenario import Scenario, scenario_of
-from simfrontier.whatif.many import Variations
 
 TABLES: Final = ("machine.overrides.", "library.overrides.")
 APART: Final = ("at", "published", "sensitivity", "slowdown")  # say nothing of machine and library
@@ -25,9 +24,10 @@ Place = tuple[str | int, ...]  # of a number in a machine or a library
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariedNumbers:
-    """Machine and library of a scenario, the first of the variations being the scenario as it is."""
+    """Machine and library of a scenario, in which numbers that vary are arrays [num_variations]; the first of these is
+    the scenario as it is."""
 
-    variations: Variations
+    num: int
     machine: Machine
     library: Library
 
@@ -45,7 +45,6 @@ def varied_numbers(scenario: Scenario, axes: Mapping[str, Floats]) -> VariedNumb
         raise InputError("axes of what-ifs: got no values; allowed: at least one axis with at least one value")
     if len(lengths) > 1:
         raise InputError(f"axes of what-ifs: got {sorted(lengths)} values; allowed: equally many on each axis")
-    variations = Variations(lengths.pop() + 1)
     found: dict[Place, Floats] = {}
     own: dict[Place, str] = {}
     for key, values in axes.items():
@@ -58,11 +57,10 @@ def varied_numbers(scenario: Scenario, axes: Mapping[str, Floats]) -> VariedNumb
     numbers = {}
     for place, values in found.items():
         base = float(_at(both, place))
-        every = values if own[place] == "itself" else base * values
-        numbers[place] = variations.number(np.concatenate([[base], every]))
-    _hold(scenario, axes, {place: number.every for place, number in numbers.items()})
+        numbers[place] = np.concatenate([[base], values if own[place] == "itself" else base * values])
+    _hold(scenario, axes, numbers)
     machine, library = _put_in(both, numbers)
-    return VariedNumbers(variations=variations, machine=machine, library=library)
+    return VariedNumbers(num=lengths.pop() + 1, machine=machine, library=library)
 
 
 def with_settings(scenario: Scenario, settings: Mapping[str, float]) -> Scenario:

@@ -16,7 +16,6 @@ from simfrontier.schedule import Schedule
 from simfrontier.simulation import Fidelity, SimulatedStep
 from simfrontier.study import BuiltSchedule, ScheduleCache, simulated
 from simfrontier.whatif.answers import Answers, answered
-from simfrontier.whatif.many import UnknownLawError
 from simfrontier.whatif.numbers import varied_numbers, with_settings
 from simfrontier.whatif.prices import VariedPrices
 
@@ -59,21 +58,6 @@ class WhatIfs:
         given = {key: np.asarray(values, float).reshape(-1) for key, values in axes.items()}
         if fault := WHAT_IFS.fault(max(map(len, given.values()), default=0)):
             raise InputError(fault)
-        try:
-            return self._step_s(given)
-        except UnknownLawError as error:
-            keys = [key for key, values in given.items() if not self._follows(key, values)] or list(given)
-            raise InputError(f"{', '.join(keys)}: {error}; allowed: other keys, or a simulation of each") from None
-
-    def _follows(self, key: str, values: Floats) -> bool:
-        """Whether what-ifs know how the step depends on one key alone."""
-        try:
-            self._step_s({key: np.array([values.min(), values.max()])})
-        except UnknownLawError:
-            return False
-        return True
-
-    def _step_s(self, given: Mapping[str, Floats]) -> Answers:
         num = max(map(len, given.values()), default=0)
         given = _with_ends(given)
         prices = VariedPrices(self.step.cluster, varied_numbers(self.scenario, given))
