@@ -21,10 +21,8 @@ import numpy as np
 from simfrontier.arrays import Floats
 from simfrontier.collectives.tuning import WAYS
 from simfrontier.errors import InputError
-from simfrontier.scenario import Scenario, load_scenario
-from simfrontier.study import ScheduleCache, simulated
-from simfrontier.whatif import Answers, WhatIfs
-from simfrontier.whatif.numbers import with_settings
+from simfrontier.scenario import Scenario, load_scenario, with_numbers
+from simfrontier.study import Answers, ScheduleCache, WhatIfs, simulated
 
 LAWS = ("ring", "ring_ll", "tree", "direct")
 
@@ -204,7 +202,7 @@ def compared(asked: Asked, num: int, count: int, seed: int) -> Compared:
 
 
 def _exact_s(what_ifs: WhatIfs, axes: Mapping[str, Floats], number: int) -> float:
-    changed = with_settings(what_ifs.scenario, {key: float(values[number]) for key, values in axes.items()})
+    changed = with_numbers(what_ifs.scenario, {key: float(values[number]) for key, values in axes.items()})
     return simulated(changed, what_ifs.built, "flow").step_s
 
 

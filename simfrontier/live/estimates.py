@@ -14,7 +14,9 @@ from simfrontier.live.controls import OVERRIDES, Control
 from simfrontier.live.state import LiveState
 from simfrontier.live.worker import Worker
 from simfrontier.records import dataclass
-from simfrontier.whatif import MEAN_ERROR, TABLES, WhatIfs
+from simfrontier.scenario import NUMBER_TABLES
+from simfrontier.simulation import REPLAY_MEAN_ERROR
+from simfrontier.study import WhatIfs
 from simfrontier.workers import PerProcess
 
 Places = tuple[int, ...]  # of the controls of numbers, in their order
@@ -33,12 +35,12 @@ class Estimates:
         step_s = self.step_s.get(places)
         if step_s is None:
             return None
-        return {"step_s": step_s, "nominal": self.tokens_per_device / step_s, "error": MEAN_ERROR}
+        return {"step_s": step_s, "nominal": self.tokens_per_device / step_s, "error": REPLAY_MEAN_ERROR}
 
 
 def numbers_of(controls: Sequence[Control]) -> tuple[Control, ...]:
     """The controls of numbers of machine or library."""
-    return tuple(control for control in controls if control.key.startswith(TABLES))
+    return tuple(control for control in controls if control.key.startswith(NUMBER_TABLES))
 
 
 def without_numbers(state: LiveState, controls: Sequence[Control]) -> LiveState:

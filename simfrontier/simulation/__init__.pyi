@@ -10,7 +10,6 @@ from .memory import (
     timeline_of as timeline_of,
 )
 from .neighbour import Neighbour as Neighbour
-from .replay import replayed_s as replayed_s
 from .resample import DurationFactors as DurationFactors, resampled as resampled, resampled_s as resampled_s
 from .spans import spans_of as spans_of, trace_of as trace_of
 from .step import (
@@ -24,5 +23,10 @@ from .step import (
 )
 from .stopped import JobStopsError as JobStopsError
 from .timeline import RoleTimeline as RoleTimeline, Timeline as Timeline
+from .variations import (
+    REPLAY_LARGEST_ERROR as REPLAY_LARGEST_ERROR,
+    REPLAY_MEAN_ERROR as REPLAY_MEAN_ERROR,
+    varied_step_s as varied_step_s,
+)
 from .walk import CallKey as CallKey, Walk as Walk, meetings as meetings, walks_of as walks_of
 from .which_engine import simulate as simulate

@@ -11,13 +11,12 @@ import numpy as np
 
 from simfrontier.arrays import Floats
 from simfrontier.errors import SimfrontierError
-from simfrontier.scenario import Scenario, scenario_of
-from simfrontier.study import outcome_of
+from simfrontier.scenario import NUMBER_TABLES, Scenario, scenario_of
+from simfrontier.study import Answers, WhatIfs, outcome_of
 from simfrontier.sweep.columns import Row
 from simfrontier.sweep.replayed_columns import KEPT, OFF_BY, PER_STEP, REPLAY, STEP
 from simfrontier.sweep.rows import PointRunner
 from simfrontier.sweep.study import Point
-from simfrontier.whatif import TABLES, Answers, WhatIfs
 
 FEWEST: Final = 24  # points of a question: fewer take no time worth an error
 MOST: Final = 4096  # points of a question
@@ -28,7 +27,7 @@ NOT_REPLAYED: Final = ("machine.overrides.device.hbm_bytes",)  # which decides w
 def is_varied(key: str, value: Any) -> bool:
     """Whether points that differ in that setting may be answered together."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and key.startswith(TABLES) and key not in NOT_REPLAYED
+    return is_number and key.startswith(NUMBER_TABLES) and key not in NOT_REPLAYED
 
 
 def questions(points: Sequence[Point]) -> list[list[Point]]:

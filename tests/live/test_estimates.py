@@ -11,7 +11,7 @@ from simfrontier.live.estimates import estimates_of, numbers_of, places_of, with
 from simfrontier.live.state import LiveState
 from simfrontier.live.worker import Worker
 from simfrontier.scenario import load_scenario
-from simfrontier.whatif import MEAN_ERROR
+from simfrontier.simulation import REPLAY_MEAN_ERROR
 from simfrontier.workers import PerProcess
 from tests.invoke import TOY
 from tests.live.serving import served
@@ -34,7 +34,7 @@ def test_estimates_are_close_to_what_is_simulated(worker: PerProcess[Worker]) ->
         state = OTHER.moved(share, at_share).moved(hop, at_hop)
         shown = found.shown(places_of(state, controls))
         row = worker.here.simulated("zero3", state).outcome.row
-        assert shown is not None and shown["error"] == MEAN_ERROR
+        assert shown is not None and shown["error"] == REPLAY_MEAN_ERROR
         assert shown["step_s"] == pytest.approx(row["step_time_nominal_s"], rel=0.02)
         assert shown["nominal"] == pytest.approx(float(row["tokens_per_s_nominal"]) / row["devices"], rel=0.02)
 

@@ -12,10 +12,10 @@ import pytest
 
 from simfrontier.arrays import Floats
 from simfrontier.errors import InputError
+from simfrontier.study import Answers, WhatIfs
 from simfrontier.sweep import OFF_BY, SweepStudy, read_rows, run_sweep
 from simfrontier.sweep.replayed import FEWEST, MOST, questions
 from simfrontier.sweep.study import Point
-from simfrontier.whatif import Answers, WhatIfs
 from simfrontier.workers import Local
 from tests.sweep.studies import ACCUM, HOOK, study
 

@@ -7,19 +7,32 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simfrontier.arrays import Floats
+from simfrontier.cost import VariedPrices
 from simfrontier.errors import InputError
 from simfrontier.limits import WHAT_IFS
-from simfrontier.scenario import Scenario
+from simfrontier.scenario import Scenario, varied_numbers, with_numbers
 from simfrontier.schedule import Schedule
-from simfrontier.simulation import Fidelity, SimulatedStep
-from simfrontier.study import BuiltSchedule, ScheduleCache, simulated
-from simfrontier.whatif.answers import Answers, answered
-from simfrontier.whatif.numbers import varied_numbers, with_settings
-from simfrontier.whatif.prices import VariedPrices
+from simfrontier.simulation import Fidelity, SimulatedStep, varied_step_s
+from simfrontier.study.schedule_cache import BuiltSchedule, ScheduleCache
+from simfrontier.study.step import simulated
 
 UNSEEN: Final = 0.001  # of a step, by which numbers may change it of which no answer knows
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Answers:
+    """Step times of variations.
+
+    step_s     [num_variations] seconds
+    is_unlike  [num_variations] whether the library takes another algorithm there than in the simulated step, so that
+               other links are loaded: whoever needs that step time simulates it
+    """
+
+    step_s: Floats
+    is_unlike: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -60,9 +73,11 @@ class WhatIfs:
             raise InputError(fault)
         num = max(map(len, given.values()), default=0)
         given = _with_ends(given)
-        prices = VariedPrices(self.step.cluster, varied_numbers(self.scenario, given))
+        numbers = varied_numbers(self.scenario, given)
+        prices = VariedPrices(self.step.cluster, numbers.machine, numbers.library, numbers.num)
         self._refuse_unseen(_unseen(prices, self.built.schedule, tuple(given), num + 1), given)
-        return answered(prices, self.step, num)
+        step_s = varied_step_s(self.step, prices, num)
+        return Answers(step_s=step_s, is_unlike=prices.has_other_algorithm[1 : num + 1])
 
     def _refuse_unseen(self, keys: Sequence[str], given: Mapping[str, Floats]) -> None:
         """Raise InputError where keys that change the time alone of no op change the step all the same. Without
@@ -77,7 +92,7 @@ class WhatIfs:
         """Whether a step changes from the least to the greatest values of keys, the others at their first."""
         first = {key: float(values[0]) for key, values in given.items()}
         least, most = (
-            simulated(with_settings(self.scenario, first | ends), self.built, self.step.fidelity).step_s
+            simulated(with_numbers(self.scenario, first | ends), self.built, self.step.fidelity).step_s
             for ends in ({key: float(given[key].min()) for key in keys}, {key: float(given[key].max()) for key in keys})
         )
         return abs(most / least - 1.0) > UNSEEN

@@ -8,21 +8,27 @@ from typing import Any, Final
 import numpy as np
 
 from simfrontier.arrays import Floats, Ints
-from simfrontier.collectives import GroupShape, algorithm
-from simfrontier.cost import Call, Cluster, FoldedPattern, Kernel, PerHopCoding, exchange_s, pair_shape, pattern_key
+from simfrontier.collectives import GroupShape, Library, algorithm
+from simfrontier.cost.call import Call
+from simfrontier.cost.choice import pattern_key
+from simfrontier.cost.cluster import Cluster
+from simfrontier.cost.coding import PerHopCoding
+from simfrontier.cost.compute import Kernel
+from simfrontier.cost.exchange import exchange_s, pair_shape
+from simfrontier.cost.folded_pattern import FoldedPattern
+from simfrontier.machine import Machine
 from simfrontier.schedule import DIRECT, Collective, Compute, Exchange, Op
-from simfrontier.whatif.numbers import VariedNumbers
 
 CLOSE: Final = 1e-9  # relative: the cluster's prices and these add the same numbers in another order
 
 
 class VariedPrices:
     """Seconds of ops alone, of each activity class [num_activity_classes, num_variations], by the formulas that price
-    them for a simulation. The first variation is the cluster as it is."""
+    them for a simulation. Numbers of machine and library that vary are arrays [num_variations]; the first of these is
+    the cluster as it is."""
 
-    def __init__(self, cluster: Cluster, numbers: VariedNumbers) -> None:
-        self.cluster, self.num = cluster, numbers.num
-        self.machine, self.library = numbers.machine, numbers.library
+    def __init__(self, cluster: Cluster, machine: Machine, library: Library, num_variations: int) -> None:
+        self.cluster, self.machine, self.library, self.num = cluster, machine, library, num_variations
         self._rates_of: dict[tuple[str, tuple[bool, ...] | None], Floats] = {}
         self._folded: dict[str, FoldedPattern] = {}  # by themselves
         self._scales: dict[str, dict[str, Floats]] = {}
