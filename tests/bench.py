@@ -126,7 +126,7 @@ def inside() -> None:
         asked = compared(QUESTIONS[name], num=1000, count=12, seed=1)
         each = 1000 / asked.answered_s
         sys.stdout.write(
-            f"what-ifs of {name}, 20B, 384 GCDs: {each:,.0f} a CPU second of 1,000 with 12 simulated steps, "
+            f"what-ifs of {name}, 20B, 384 GCDs: {each:,.0f} a CPU second of 1,000 from one simulated step, "
         )
         sys.stdout.write(f"{each * asked.exact_s:.0f} times as many as simulated one by one   aim 1,000\n")
     fold = time_fold(9408)

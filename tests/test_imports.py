@@ -27,7 +27,7 @@ LAYERS = (
     ("cost",),
     ("simulation", "analysis"),
     ("scenario",),
-    ("forecast", "study", "whatif"),
+    ("forecast", "study"),
     ("sensitivity", "slowdown", "tuning", "explanation", "kineto"),
     ("environment", "goodput", "sweep"),
     ("json_schema", "runs"),
@@ -64,7 +64,6 @@ PUBLIC: dict[str, set[str]] = {
     "workload": {"NEXT", "GraphBuilder", "Phase", "Stream", "here", "in_stream", "refuse_sizes", "without_cuts"},
     "trace": {"AddedCheck"},
     "tuning": {"tune"},
-    "whatif": {"Answers", "WhatIfs"},
 }
 EXTRAS = ROOT / "simfrontier_extras"
 # Modules that extras may import beside the front doors: what sections of pages and verbs of real runs are made of.

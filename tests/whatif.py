@@ -2,9 +2,9 @@
 
     python -m tests.whatif [--count 22] [--seed 1] [--only NAME]
 
-Each question has `--asked` variations; of those that were not simulated to answer it, `--count` are simulated
-afterwards. In the first questions all numbers differ at once, in others those by which the library chooses its
-algorithms, or one number alone, in order; those of numbers that only contention feels are to be refused.
+Each question has `--asked` variations, of which `--count` are simulated afterwards. In the first questions all numbers
+differ at once, in others those by which the library chooses its algorithms, or one number alone, in order; those of
+numbers that only contention feels are to be refused.
 """
 
 from __future__ import annotations
@@ -21,10 +21,8 @@ import numpy as np
 from simfrontier.arrays import Floats
 from simfrontier.collectives.tuning import WAYS
 from simfrontier.errors import InputError
-from simfrontier.scenario import Scenario, load_scenario
-from simfrontier.study import ScheduleCache, simulated
-from simfrontier.whatif import Answers, WhatIfs
-from simfrontier.whatif.numbers import with_settings
+from simfrontier.scenario import Scenario, load_scenario, with_numbers
+from simfrontier.study import Answers, ScheduleCache, WhatIfs, simulated
 
 LAWS = ("ring", "ring_ll", "tree", "direct")
 
@@ -170,48 +168,48 @@ def drawn(scenario: Scenario, num: int, rng: np.random.Generator) -> dict[str, F
 
 @dataclass(frozen=True, kw_only=True)
 class Compared:
-    """Answers to one question, and what steps of some of its variations take: relative errors, and which of these
-    answers are trusted; CPU seconds of the answers, and of one simulated step."""
+    """Answers to one question, and what steps of some of its variations take: relative errors, and where the library
+    takes another algorithm; CPU seconds of the answers, and of one simulated step."""
 
     answers: Answers
     as_it_is_s: float
     errors: Floats
-    trusted: np.ndarray[Any, np.dtype[np.bool_]]
+    is_unlike: np.ndarray[Any, np.dtype[np.bool_]]
     answered_s: float
     exact_s: float
 
 
 def compared(asked: Asked, num: int, count: int, seed: int) -> Compared:
-    """Answers `num` variations and simulates `count` of those that were not simulated for that. Raises InputError."""
+    """Answers `num` variations and simulates `count` of them. Raises InputError."""
     scenario, rng, cache = asked.loaded(), np.random.default_rng(seed), ScheduleCache()
     axes = varied(asked, scenario, num, rng)
     what_ifs = WhatIfs.of(scenario, asked.plan, asked.devices, schedule_cache=cache)
     began = time.process_time()
     answers = what_ifs.step_s(axes)
     answered_s = time.process_time() - began
-    chosen = rng.permutation(np.flatnonzero(~answers.simulated))[:count]
+    chosen = rng.permutation(num)[:count]
     began = time.process_time()
     exact = np.array([_exact_s(what_ifs, axes, number) for number in chosen.tolist()])
     exact_s = (time.process_time() - began) / max(1, len(chosen))
     return Compared(
         answers=answers,
         as_it_is_s=what_ifs.step.step_s,
-        errors=answers.value[chosen] / exact - 1.0,
-        trusted=answers.trusted[chosen],
+        errors=answers.step_s[chosen] / exact - 1.0,
+        is_unlike=answers.is_unlike[chosen],
         answered_s=answered_s,
         exact_s=exact_s,
     )
 
 
 def _exact_s(what_ifs: WhatIfs, axes: Mapping[str, Floats], number: int) -> float:
-    changed = with_settings(what_ifs.scenario, {key: float(values[number]) for key, values in axes.items()})
+    changed = with_numbers(what_ifs.scenario, {key: float(values[number]) for key, values in axes.items()})
     return simulated(changed, what_ifs.built, "flow").step_s
 
 
 def lines(num: int, count: int, seed: int, only: str) -> Iterator[str]:
     """The table, a line for each question as it is answered, and what holds for all."""
-    yield f"{'question':22s} {'from':>9s} {'to':>6s} {'trusted':>8s} {'mean':>6s} {'most':>6s} " + (
-        f"{'all':>6s} {'said':>6s} {'a second':>9s} {'exact':>6s}"
+    yield f"{'question':22s} {'from':>9s} {'to':>6s} {'alike':>6s} {'mean':>6s} {'most':>6s} " + (
+        f"{'all':>6s} {'a second':>9s} {'exact':>6s}"
     )
     for questions in (QUESTIONS, IN_PART):
         every: list[Compared] = []
@@ -233,25 +231,24 @@ def lines(num: int, count: int, seed: int, only: str) -> Iterator[str]:
 
 
 def _line(name: str, one: Compared, num: int) -> str:
-    sizes, ratio = np.abs(one.errors), one.answers.value / one.as_it_is_s
-    kept = sizes[one.trusted]
+    sizes, ratio = np.abs(one.errors), one.answers.step_s / one.as_it_is_s
+    alike = sizes[~one.is_unlike]
     return (
-        f"{name:22s} {ratio.min() - 1:+9.0%} {ratio.max() - 1:+6.0%} {one.trusted.mean():8.0%} "
-        f"{_percent(kept.mean() if len(kept) else None)} {_percent(kept.max() if len(kept) else None)} "
-        f"{_percent(sizes.max())} {_percent(one.answers.error)} {num / one.answered_s:9.0f} {1 / one.exact_s:6.1f}"
+        f"{name:22s} {ratio.min() - 1:+9.0%} {ratio.max() - 1:+6.0%} {1.0 - one.is_unlike.mean():6.0%} "
+        f"{_percent(alike.mean() if len(alike) else None)} {_percent(alike.max() if len(alike) else None)} "
+        f"{_percent(sizes.max())} {num / one.answered_s:9.0f} {1 / one.exact_s:6.1f}"
     )
 
 
 def _all(every: Sequence[Compared]) -> str:
     sizes = np.abs(np.concatenate([one.errors for one in every]))
-    trusted = np.concatenate([one.trusted for one in every])
-    if not trusted.any():
-        return f"{len(sizes)} variations, none trusted; off by at most {sizes.max():.2%}"
-    kept = sizes[trusted]
+    alike = sizes[~np.concatenate([one.is_unlike for one in every])]
+    if not len(alike):
+        return f"{len(sizes)} variations, all by other algorithms; off by at most {sizes.max():.2%}"
     return (
-        f"{len(sizes)} variations, {trusted.mean():.0%} trusted: off by {kept.mean():.2%} on average, 95 % by at most "
-        f"{np.percentile(kept, 95):.2%}, all by at most {kept.max():.2%}; without regard to trust {sizes.mean():.2%}, "
-        f"{np.percentile(sizes, 95):.2%}, {sizes.max():.2%}"
+        f"{len(sizes)} variations, {len(alike) / len(sizes):.0%} by the same algorithms: off by {alike.mean():.2%} on "
+        f"average, 95 % by at most {np.percentile(alike, 95):.2%}, all by at most {alike.max():.2%}; of all "
+        f"{sizes.mean():.2%}, {np.percentile(sizes, 95):.2%}, {sizes.max():.2%}"
     )
 
 

@@ -14,6 +14,7 @@ from .calibration import (
     write_calibration as write_calibration,
 )
 from .chosen import (
+    algorithms_left as algorithms_left,
     candidate_algorithms as candidate_algorithms,
     carriers as carriers,
     with_algorithms as with_algorithms,

@@ -39,11 +39,20 @@ def candidate_algorithms(
 ) -> tuple[str, ...]:
     """Return what may carry a call with its largest message, less what the library's own rule of trees excludes; of
     what is left the fastest is taken. Raises InputError as `allowed_algorithms`."""
+    left = algorithms_left(library, kind, added_later, via, message_bytes, group)
+    return tuple([name for name, is_left in left.items() if is_left])
+
+
+def algorithms_left(
+    library: Library, kind: CollectiveKind, added_later: bool, via: str, message_bytes: float, group: GroupShape
+) -> dict[str, bool]:
+    """Return of each algorithm that may carry the call whether the library's own rule of trees leaves it; for a library
+    whose numbers vary an array of that. Raises InputError as `allowed_algorithms`."""
     options = allowed_algorithms(library, kind, added_later, via)
-    others = tuple(option for option in options if option != TREE)
-    if library.tuning is None or others in ((), options):
-        return options
-    return (TREE,) if library.tuning.takes_tree(message_bytes, group) else others
+    if library.tuning is None or TREE not in options or set(options) == {TREE}:
+        return dict.fromkeys(options, True)
+    by_tree = library.tuning.takes_tree(message_bytes, group)
+    return {name: by_tree == (name == TREE) for name in options}
 
 
 def with_algorithms(library: Library, chosen: Mapping[CollectiveKind, tuple[str, ...]]) -> Library:

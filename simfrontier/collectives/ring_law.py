@@ -7,7 +7,7 @@ from typing import Annotated
 
 from annotated_types import Ge, Le
 
-from simfrontier.elementary import exp, log1p
+from simfrontier.elementary import exp, log1p, maximum, minimum, where
 from simfrontier.io import SOURCED, NotNegative, Part, Positive, Share
 from simfrontier.limits import CHANNELS, COUNT, SLICES
 from simfrontier.records import dataclass
@@ -62,6 +62,14 @@ class HopTimes:
     hop_in_node_s: Annotated[NotNegative, SOURCED]
     hop_between_nodes_s: Annotated[NotNegative, SOURCED]
 
+    def unless(self, condition: bool, other: HopTimes) -> HopTimes:
+        """These times, but the other ones where the condition holds."""
+        return HopTimes(
+            base_s=where(condition, other.base_s, self.base_s),
+            hop_in_node_s=where(condition, other.hop_in_node_s, self.hop_in_node_s),
+            hop_between_nodes_s=where(condition, other.hop_between_nodes_s, self.hop_between_nodes_s),
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RingTimes(HopTimes):
@@ -79,11 +87,9 @@ class RingTimes(HopTimes):
 
     def longer(self, one_s: float, other_s: float) -> float:
         """The longer of two times, rounded off where they are alike."""
-        most = max(one_s, other_s)
-        if self.sharpness == math.inf or most <= 0.0:
-            return most
-        least = min(one_s, other_s)
-        return most * exp(log1p((least / most) ** self.sharpness) / self.sharpness)
+        most, least = maximum(one_s, other_s), minimum(one_s, other_s)
+        ratio = least / where(most > 0.0, most, 1.0)
+        return most * exp(log1p(ratio**self.sharpness) / self.sharpness)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +123,7 @@ class LowLatency(HopTimes):
 
     def hop_of_block_s(self, block_bytes: float) -> float:
         """Start-up time of a hop between nodes with a block of that size."""
-        channels = min(max(block_bytes / self.bytes_per_channel, 1.0), self.num_channels)
+        channels = minimum(maximum(block_bytes / self.bytes_per_channel, 1.0), self.num_channels)
         return self.hop_between_nodes_s + channels * self.channel_s
 
 
@@ -135,6 +141,16 @@ class RingStep:
     share: float
     bytes_per_s: float
 
+    def unless(self, condition: bool, other: RingStep) -> RingStep:
+        """This step, but the other one where the condition holds."""
+        return RingStep(
+            base_s=where(condition, other.base_s, self.base_s),
+            extra_s=where(condition, other.extra_s, self.extra_s),
+            inside_s=where(condition, other.inside_s, self.inside_s),
+            share=where(condition, other.share, self.share),
+            bytes_per_s=where(condition, other.bytes_per_s, self.bytes_per_s),
+        )
+
 
 def simple_step(ring: RingTimes, block_bytes: float, group: GroupShape, rate: float) -> RingStep:
     """A step with the Simple protocol: max(c/B, a + f c/B), with its corner rounded off.
@@ -149,7 +165,7 @@ def simple_step(ring: RingTimes, block_bytes: float, group: GroupShape, rate: fl
     return RingStep(
         base_s=ring.base_s,
         extra_s=extra_s,
-        inside_s=extra_s if group.num_nodes == 1 else max(0.0, ring.hop_in_node_s - hidden),
+        inside_s=extra_s if group.num_nodes == 1 else maximum(0.0, ring.hop_in_node_s - hidden),
         share=ring.forwarded_share,
         bytes_per_s=rate,
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from simfrontier.elementary import maximum
+
 
 def tree_passage_s(depth: int, hop_s: float, volume_s: float) -> float:
     """Time from the first byte sent to the last one received, for trees that are `depth` hops between nodes high.
@@ -16,7 +18,7 @@ def tree_passage_s(depth: int, hop_s: float, volume_s: float) -> float:
 
         T = max(2 d a + V/2, max(1, 2 d - 3) a + V)
     """
-    return max(2 * depth * hop_s + volume_s / 2, tree_waits_s(depth, hop_s) + volume_s)
+    return maximum(2 * depth * hop_s + volume_s / 2, tree_waits_s(depth, hop_s) + volume_s)
 
 
 def tree_waits_s(depth: int, hop_s: float) -> float:

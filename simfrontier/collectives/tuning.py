@@ -9,11 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import field
+from functools import reduce
 from typing import Annotated, Final, Literal, get_args
 
 from annotated_types import Ge, Le, Len
 
 from simfrontier.collectives.ring_law import GroupShape, HopTimes
+from simfrontier.elementary import maximum, minimum
 from simfrontier.io import SOURCED, Kind, Names, NotNegative, Positive, Text
 from simfrontier.records import dataclass
 from simfrontier.schedule import RING, TREE, CollectiveKind
@@ -41,7 +43,7 @@ class AlgorithmTuning(HopTimes):
         if num_nodes > 2:
             share = share if self.rate_share_more_nodes is None else self.rate_share_more_nodes
             cap = cap if self.cap_more_nodes_bytes_per_s is None else self.cap_more_nodes_bytes_per_s
-        return min(bus_bytes_per_s * share, cap)
+        return minimum(bus_bytes_per_s * share, cap)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,23 +77,27 @@ class TuningModel:
     one_node_block_bytes: Annotated[Positive, SOURCED] | None = None
     corrections: Mapping[Annotated[Way, Names(*WAYS)], Corrections] = field(default_factory=dict)
 
-    def protocol(self, algorithm: str, kind: CollectiveKind, message_bytes: float, group: GroupShape) -> Protocol:
-        """The protocol of a ring or a tree."""
+    def takes_ll(self, algorithm: str, kind: CollectiveKind, message_bytes: float, group: GroupShape) -> bool:
+        """Whether a ring or a tree goes by the LL protocol, not by the Simple one."""
         simple, low = (way for way, (name, _) in WAYS.items() if name == algorithm)
         if low not in self.ways:
-            return "simple"
+            return False
         if algorithm == RING and group.num_nodes == 1 and self.one_node_block_bytes is not None:
             rounds = 2 if kind == "all_reduce" else 1
-            return "ll" if rounds * message_bytes / group.size <= self.one_node_block_bytes else "simple"
+            return rounds * message_bytes / group.size <= self.one_node_block_bytes
         low_s, simple_s = (self.predicted_s(way, kind, message_bytes, group) for way in (low, simple))
-        return "ll" if low_s < simple_s else "simple"
+        return low_s < simple_s
 
     def takes_tree(self, message_bytes: float, group: GroupShape) -> bool:
         """Whether an all-reduce goes by tree."""
         if group.num_nodes == 1 and self.one_node_block_bytes is not None:
             return False
-        times = {way: self.predicted_s(way, "all_reduce", message_bytes, group) for way in WAYS if way in self.ways}
-        return WAYS[min(times, key=times.__getitem__)][0] == TREE
+        return self._least_s(TREE, message_bytes, group) < self._least_s(RING, message_bytes, group)
+
+    def _least_s(self, algorithm: str, message_bytes: float, group: GroupShape) -> float:
+        """Predicted time of an all-reduce by the faster protocol of an algorithm; endless where there is none."""
+        ways = [way for way, (name, _) in WAYS.items() if name == algorithm and way in self.ways]
+        return reduce(minimum, [self.predicted_s(way, "all_reduce", message_bytes, group) for way in ways], math.inf)
 
     def predicted_s(self, way: Way, kind: CollectiveKind, message_bytes: float, group: GroupShape) -> float:
         """latency + S / bandwidth, as the library predicts it."""
@@ -114,7 +120,7 @@ class TuningModel:
             steps, between = 2 * steps, 2 * (group.num_nodes - self.all_reduce_turns) if several else 0
         least_s = self.host_hop_s * (self.simple_host_factor if simple else 1.0) if several else 0.0
         latency_s = (
-            hops.base_s + (steps - between) * max(hops.hop_in_node_s, least_s) + between * hops.hop_between_nodes_s
+            hops.base_s + (steps - between) * maximum(hops.hop_in_node_s, least_s) + between * hops.hop_between_nodes_s
         )
         if simple and several and kind == "all_reduce":
             latency_s *= self.all_reduce_factor

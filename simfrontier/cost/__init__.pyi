@@ -1,10 +1,8 @@
 from .alone import EqualGroups as EqualGroups
-from .call import Call as Call
-from .choice import pattern_key as pattern_key
 from .cluster import Cluster as Cluster
 from .coding import NO_CODING as NO_CODING, PerHopCoding as PerHopCoding
 from .compute import Kernel as Kernel
-from .exchange import exchange_s as exchange_s, pair_shape as pair_shape
+from .exchange import pair_shape as pair_shape
 from .folded_pattern import FoldedPattern as FoldedPattern
 from .on_machine import (
     Placement as Placement,
@@ -15,4 +13,5 @@ from .on_machine import (
 )
 from .prices import Prices as Prices
 from .role_assignment import pairs_of as pairs_of
-from .work import Flow as Flow, OpWork as OpWork, PricedOp as PricedOp
+from .varied_prices import VariedPrices as VariedPrices
+from .work import LOCAL as LOCAL, Flow as Flow, OpWork as OpWork, PricedOp as PricedOp

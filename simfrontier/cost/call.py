@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
-
-import numpy as np
 
 from simfrontier.collectives import (
     GroupShape,
     Library,
     algorithm as algorithm_of,
+    algorithms_left,
     candidate_algorithms,
     messages_of,
     sent_part,
 )
+from simfrontier.elementary import where
 from simfrontier.schedule import LIBRARY, Collective, CollectiveKind, Schedule
 
 
@@ -37,6 +38,10 @@ class Call(NamedTuple):
         """What may carry it; errors as `candidate_algorithms`."""
         return candidate_algorithms(library, self.kind, self.is_added_later, self.via, max(self.sizes), self.shape)
 
+    def algorithms_left(self, library: Library) -> dict[str, bool]:
+        """Of each of its algorithms whether the library's own rule leaves it; as `algorithms_left` of libraries."""
+        return algorithms_left(library, self.kind, self.is_added_later, self.via, max(self.sizes), self.shape)
+
     def volume_bytes(self, algorithm: str) -> float:
         """Bytes that a rank sends by an algorithm."""
         return float(sent_part(self.kind, algorithm, self.shape.size) * sum(self.sizes))
@@ -48,10 +53,10 @@ class Call(NamedTuple):
 
     def seconds(self, algorithm: str, library: Library, sent_per_s: float) -> float:
         """Its time at that rate; endless where nothing can be sent."""
-        if not sent_per_s:
-            return np.inf
-        by = algorithm_of(algorithm)
-        return sum([by.seconds_at(library, self.kind, size, self.shape, sent_per_s) for size in self.sizes])
+        by, is_sent = algorithm_of(algorithm), sent_per_s > 0.0
+        rate = where(is_sent, sent_per_s, 1.0)
+        seconds = sum([by.seconds_at(library, self.kind, size, self.shape, rate) for size in self.sizes])
+        return where(is_sent, seconds, math.inf)
 
     def least_s(self, algorithm: str, library: Library, slowest_per_s: float) -> float:
         """No more than its time in any group whose ranks send at that rate or faster: the least start-up, and its bytes

@@ -19,7 +19,7 @@ SENTENCES: Final[Mapping[str, Mapping[str, str]]] = {
         "plans": "Plans that are simulated, as --plans takes them; all of the scenarios without it.",
         "set": "Settings of all points: key of a scenario = value. Tables mean dotted keys.",
         "fidelity": "How all points are simulated, instead of as the scenarios say.",
-        "replay": "Whether points that differ in numbers of the machine alone are answered from a few simulated steps.",
+        "replay": "Whether points that differ in numbers of the machine alone are answered from one simulated step.",
         "axes": "What is varied. Every combination of the axes' values is a point; the last axis moves first.",
         "sampling": "How axes without values of their own are sampled together.",
         "goal": "The number of each point that the study is made for.",

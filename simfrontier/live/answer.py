@@ -84,8 +84,8 @@ class Answerer:
                 self._estimates[key] = call(estimates_of, plan, rest).result()
 
     def estimate(self, state: LiveState) -> dict[str, Any]:
-        """What is estimated of a state by now: by plan the nominal step in seconds, its rate, and the relative
-        error."""
+        """What is estimated of a state by now: by plan the nominal step in seconds, its rate, and the
+        mean relative error of estimates."""
         rest, places = without_numbers(state, self.controls), places_of(state, self.controls)
         known = {plan: self._estimates.get((plan, *sorted(rest.places.items()))) for plan in self.plans}
         shown = {plan: each.shown(places) for plan, each in known.items() if each is not None}

@@ -1,5 +1,5 @@
-"""Estimates of the live page: rates of a plan wherever the controls of numbers stand, by what-ifs of a few simulated
-steps, to be shown until what was asked for is simulated."""
+"""Estimates of the live page: rates of a plan wherever the controls of numbers stand, by what-ifs of one simulated
+step, to be shown until what was asked for is simulated."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from simfrontier.live.controls import OVERRIDES, Control
 from simfrontier.live.state import LiveState
 from simfrontier.live.worker import Worker
 from simfrontier.records import dataclass
-from simfrontier.whatif import TABLES, WhatIfs
+from simfrontier.scenario import NUMBER_TABLES
+from simfrontier.simulation import REPLAY_MEAN_ERROR
+from simfrontier.study import WhatIfs
 from simfrontier.workers import PerProcess
 
 Places = tuple[int, ...]  # of the controls of numbers, in their order
@@ -22,11 +24,10 @@ Places = tuple[int, ...]  # of the controls of numbers, in their order
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimates:
-    """Nominal step times of a plan in seconds, where they are to be trusted; their relative error as it was measured;
-    and the tokens of a device in a step. Empty where what-ifs are not known, or the plan does not fit."""
+    """Nominal step times of a plan in seconds, where the library takes the same algorithms, and the tokens of a device
+    in a step. Empty where what-ifs are not known, or the plan does not fit."""
 
     step_s: Mapping[Places, float]
-    error: float = 0.0
     tokens_per_device: float = 0.0
 
     def shown(self, places: Places) -> dict[str, float] | None:
@@ -34,12 +35,12 @@ class Estimates:
         step_s = self.step_s.get(places)
         if step_s is None:
             return None
-        return {"step_s": step_s, "nominal": self.tokens_per_device / step_s, "error": self.error}
+        return {"step_s": step_s, "nominal": self.tokens_per_device / step_s, "error": REPLAY_MEAN_ERROR}
 
 
 def numbers_of(controls: Sequence[Control]) -> tuple[Control, ...]:
     """The controls of numbers of machine or library."""
-    return tuple(control for control in controls if control.key.startswith(TABLES))
+    return tuple(control for control in controls if control.key.startswith(NUMBER_TABLES))
 
 
 def without_numbers(state: LiveState, controls: Sequence[Control]) -> LiveState:
@@ -67,11 +68,9 @@ def estimates_of(worker: PerProcess[Worker], plan: str, state: LiveState) -> Est
         answers = asked.step_s(axes)
     except InputError:
         return Estimates(step_s={})
-    is_good = answers.trusted & (answers.peak_bytes <= asked.step.cluster.machine.device.hbm_bytes)
-    trusted = zip(all_places, answers.value.tolist(), is_good.tolist(), strict=True)
+    each = zip(all_places, answers.step_s.tolist(), answers.is_unlike.tolist(), strict=True)
     return Estimates(
-        step_s={places: step_s for places, step_s, is_trusted in trusted if is_trusted},
-        error=answers.error,
+        step_s={places: step_s for places, step_s, is_unlike in each if not is_unlike},
         tokens_per_device=float(row["tokens_per_s_per_device"]) * float(row["step_time_s"]),
     )
 

@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 from annotated_types import Ge, Le
 
 from simfrontier.codecs import timed_codecs
+from simfrontier.elementary import maximum
 from simfrontier.errors import InputError
 from simfrontier.io import SOURCED, AtLeastOne, Derived, Names, NotNegative, Part, Positive, Share, Switch
 from simfrontier.limits import COMPUTE_UNITS, GROUPS, NODES
@@ -230,7 +231,7 @@ class MatmulForms:
         if form is None:
             return 1.0
         own = {"tn": self.tn, "nn": self.nn, "nt": self.nt}
-        return max(own.values()) if self.tuned and form != "nt" else own[form]
+        return maximum(self.tn, maximum(self.nn, self.nt)) if self.tuned and form != "nt" else own[form]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,7 +295,7 @@ class Device:
 
     def roofline_s(self, math_s: float, num_bytes: float) -> float:
         """The slower of `math_s` seconds of arithmetic and of moving `num_bytes` through memory, s."""
-        return max(math_s, num_bytes / (self.hbm_bytes_per_s * self.hbm_share))
+        return maximum(math_s, num_bytes / (self.hbm_bytes_per_s * self.hbm_share))
 
     def kernel_s(self, math_s: float, num_bytes: float, speed: float = 1.0) -> float:
         """Time of a kernel, s: the gap before it, then its roofline time, on a device of `speed` times the typical

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from functools import reduce
 from typing import Annotated, Final
 
+from simfrontier.elementary import minimum
 from simfrontier.io import SOURCED, NotNegative
 from simfrontier.records import dataclass
 
@@ -28,7 +30,7 @@ class Tiles:
     def slowdown(self, m: int, n: int, k: int, batch: int, units: int) -> float:
         """Time of `batch` products (m x k)(k x n) over what 2·m·n·k flops each take at full rate."""
         work = batch * float(m) * n * k
-        best = min(self._work(m, n, k, batch, units, rows, columns) for rows, columns in SHAPES)
+        best = reduce(minimum, [self._work(m, n, k, batch, units, rows, columns) for rows, columns in SHAPES])
         return best / work
 
     def _work(self, m: int, n: int, k: int, batch: int, units: int, rows: int, columns: int) -> float:

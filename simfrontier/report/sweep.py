@@ -21,7 +21,7 @@ from simfrontier.report.phrases import NOTHING, number, percent, quantity
 from simfrontier.report.render import page_of
 from simfrontier.report.sweep_data import choices_of, few_values, page_data, varied_columns
 from simfrontier.report.theme import Figure, marks
-from simfrontier.sweep import AXIS, GOAL, ROWS, is_of_plan, measure_next
+from simfrontier.sweep import AXIS, GOAL, OFF_BY, ROWS, is_of_plan, measure_next
 from simfrontier.units import has_multiples, scaled
 from simfrontier.wholefile import write_whole
 
@@ -70,6 +70,7 @@ def sweep_page(found: SweepFindings) -> str:
         replayed_best=sum(map(found.is_replayed, found.best)),
         best=found.best[:MOST_LISTED],
         lead=lead,
+        off_by=OFF_BY,
         front=[] if front is None else front[1][:MOST_LISTED],
         data=page_data(found, quantities, mark),
         quantities=quantities,

@@ -14,14 +14,14 @@ from simfrontier.report.findings.sweep import FRONT, PACE, SweepFindings
 from simfrontier.report.findings.sweep_columns import ERROR, EXPOSED_SHARE, Quantity, is_list
 from simfrontier.report.findings.sweep_rows import Column, Numbers, Words
 from simfrontier.report.theme import PlanMark
-from simfrontier.sweep import AXIS, REPLAY, REPLAY_ERROR, ROWS
+from simfrontier.sweep import AXIS, OFF_BY, REPLAY, ROWS
 
 DIGITS: Final = 6  # of results: more than is shown, or told apart by a chart
 FEW: Final = 24  # values of an axis that a drop-down lists
 SHORT_DIGEST: Final = 12  # digits of a schedule's digest that are shown
 RESULTS_DRAWN: Final = ("step_time_s", PACE, "tflops_per_device", EXPOSED_SHARE, "peak_memory_bytes", "fits")
 _SIZES: Final = ("devices", "nodes")  # which are axes of a chart, and no results
-NOT_OFFERED: Final = ("schedule_digest", "note", "fidelity", "mesh", REPLAY_ERROR, ERROR)
+NOT_OFFERED: Final = ("schedule_digest", "note", "fidelity", "mesh", ERROR)
 _PART_COLUMNS: Final = {"compute": "compute_time_s"} | {
     part: f"exposed_{part}_s" for part in PARTS if part != "compute"
 }
@@ -58,6 +58,7 @@ def page_data(
         "rowsFile": ROWS,
         "pace": PACE,
         "replay": REPLAY,
+        "offBy": OFF_BY,
         "mostLines": SWEEP_LINES.most,
         "varied": varied,
         "parallel": [*varied, *results],

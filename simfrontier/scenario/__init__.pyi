@@ -30,4 +30,5 @@ from .plans import (
     without_comparisons as without_comparisons,
 )
 from .scenario import Scenario as Scenario
-from .settings import parse_setting as parse_setting, path_of as path_of
+from .settings import NUMBER_TABLES as NUMBER_TABLES, parse_setting as parse_setting, path_of as path_of
+from .variations import varied_numbers as varied_numbers, with_numbers as with_numbers

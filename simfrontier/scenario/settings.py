@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from simfrontier.errors import InputError
 from simfrontier.io import refuse_unfit
@@ -15,6 +15,7 @@ from simfrontier.plaintext import control_in
 Path = tuple[str, ...]  # of a setting in a scenario's document
 
 EVERY_PLAN = "*"  # in the place of a plan's name
+NUMBER_TABLES: Final = ("machine.overrides.", "library.overrides.")  # what keys of their numbers begin with
 NUMBERS: Path = ("overrides",)  # of a machine or library: what follows is the dotted key of a number there
 
 

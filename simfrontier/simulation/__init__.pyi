@@ -27,5 +27,10 @@ from .step import (
 )
 from .stopped import JobStopsError as JobStopsError
 from .timeline import RoleTimeline as RoleTimeline, Timeline as Timeline
+from .variations import (
+    REPLAY_LARGEST_ERROR as REPLAY_LARGEST_ERROR,
+    REPLAY_MEAN_ERROR as REPLAY_MEAN_ERROR,
+    varied_step_s as varied_step_s,
+)
 from .walk import CallKey as CallKey, Walk as Walk, meetings as meetings, walks_of as walks_of
 from .which_engine import simulate as simulate

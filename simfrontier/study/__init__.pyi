@@ -23,3 +23,4 @@ from .schedule_cache import (
 )
 from .step import simulated as simulated
 from .study import Study as Study, completed as completed, run_study as run_study
+from .what_ifs import Answers as Answers, WhatIfs as WhatIfs

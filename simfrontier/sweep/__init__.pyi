@@ -18,7 +18,7 @@ from .estimate import seconds_of as seconds_of
 from .form import StudyFile as StudyFile
 from .indices import Indices as Indices
 from .keys import is_of_plan as is_of_plan
-from .replayed_columns import REPLAY as REPLAY, REPLAY_ERROR as REPLAY_ERROR
+from .replayed_columns import OFF_BY as OFF_BY, REPLAY as REPLAY
 from .rows import PointRunner as PointRunner
 from .runner import Progress as Progress, SweepOutcome as SweepOutcome, run_sweep as run_sweep
 from .study import Point as Point, SweepStudy as SweepStudy, load_study as load_study, study_of as study_of

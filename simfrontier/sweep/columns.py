@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from simfrontier.errors import InputError
 from simfrontier.study import COLUMNS, MORE_COLUMNS
-from simfrontier.sweep.replayed_columns import REPLAY_ERROR
 from simfrontier.sweep.study import SweepStudy
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ def result_schema() -> pa.Schema:
     """What is kept of each row, whatever the study: the digest of its point, its results, and why it was refused."""
     import pyarrow as pa
 
-    names = ("digest", "scenario", *RESULTS, REPLAY_ERROR, "error")
+    names = ("digest", "scenario", *RESULTS, "error")
     return pa.schema([pa.field(name, _type(name)) for name in names])
 
 

@@ -106,8 +106,8 @@ class SearchTable(Strict):
 
 class StudyFile(Strict):
     """A study: scenarios, the plans of them that are simulated (default: all), settings that all points have, axes, and
-    what is left out. `replay`: points that differ in numbers of machine or library alone are answered from a few
-    simulated steps, as far as such answers are trusted."""
+    what is left out. `replay`: points that differ in numbers of machine or library alone are answered from one
+    simulated step, where the library takes the same algorithms."""
 
     name: Name
     title: Line

@@ -1,4 +1,4 @@
-"""Rows of many points that differ in numbers of machine or library alone, by a replay of a few simulated steps."""
+"""Rows of many points that differ in numbers of machine or library alone, by a replay of one simulated step."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ import numpy as np
 
 from simfrontier.arrays import Floats
 from simfrontier.errors import SimfrontierError
-from simfrontier.scenario import Scenario, scenario_of
-from simfrontier.study import outcome_of
+from simfrontier.scenario import NUMBER_TABLES, Scenario, scenario_of
+from simfrontier.study import Answers, WhatIfs, outcome_of
 from simfrontier.sweep.columns import Row
-from simfrontier.sweep.replayed_columns import KEPT, PER_STEP, REPLAY, REPLAY_ERROR, STEP
+from simfrontier.sweep.replayed_columns import KEPT, OFF_BY, PER_STEP, REPLAY, STEP
 from simfrontier.sweep.rows import PointRunner
 from simfrontier.sweep.study import Point
-from simfrontier.whatif import TABLES, Answers, WhatIfs
 
-FEWEST: Final = 24  # points of a question: a replay simulates 12 of them anyway
+FEWEST: Final = 24  # points of a question: fewer take no time worth an error
 MOST: Final = 4096  # points of a question
 MOST_CONFIRMED: Final = 8  # points of a question that are simulated because they seem to be the fastest of a plan
 NOT_REPLAYED: Final = ("machine.overrides.device.hbm_bytes",)  # which decides what fits
@@ -28,7 +27,7 @@ NOT_REPLAYED: Final = ("machine.overrides.device.hbm_bytes",)  # which decides w
 def is_varied(key: str, value: Any) -> bool:
     """Whether points that differ in that setting may be answered together."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and key.startswith(TABLES) and key not in NOT_REPLAYED
+    return is_number and key.startswith(NUMBER_TABLES) and key not in NOT_REPLAYED
 
 
 def questions(points: Sequence[Point]) -> list[list[Point]]:
@@ -45,14 +44,14 @@ def questions(points: Sequence[Point]) -> list[list[Point]]:
 
 @dataclass
 class ReplayRunner:
-    """Answers questions, and simulates the points of which the answer is not trusted."""
+    """Answers questions, and simulates the points of which a replay is no answer."""
 
     simulator: PointRunner
 
     def rows_of(self, points: Sequence[Point]) -> list[list[Row]]:
         """The rows of each point of a question, as `PointRunner.rows_of`; those that were replayed have the step time
-        and what follows from it alone, with `fidelity` "replay" and the measured error in `replay_error`. The fastest
-        of each plan at each size is simulated: what is shown as the best is exact, unless many are as fast."""
+        and what follows from it alone, with `fidelity` "replay". The fastest of each plan at each size is simulated:
+        what is shown as the best is exact, unless many are as fast."""
         if len(points) < FEWEST:
             return [self.simulator.rows_of(point) for point in points]
         first = points[0].settings
@@ -78,7 +77,7 @@ class ReplayRunner:
             return [self.simulator.rows_of(point) for point in points]
         simulated: dict[int, list[Row]] = {}
         for place, point in enumerate(points):
-            if not all(each.is_replayed(place) for each in answered):
+            if any(each.answers.is_unlike[place] for each in answered):
                 simulated[place] = self.simulator.rows_of(point)
         for (plan, devices), each in zip(found, answered, strict=True):
             for place in each.fastest(plan, devices, simulated):
@@ -96,34 +95,22 @@ class ReplayRunner:
                 return None
             asked = WhatIfs.of(scenario, plan, devices, fidelity, self.simulator.schedule_cache)
             row = outcome_of(scenario, scenario.case(plan, devices), asked.built, asked.step).row
-            return (
-                _Answered(dict(row), asked.step_s(axes), asked.step.cluster.machine.device.hbm_bytes)
-                if row["fits"]
-                else None
-            )
+            return _Answered(dict(row), asked.step_s(axes)) if row["fits"] else None
         except SimfrontierError:
             return None
 
 
 @dataclass(frozen=True, eq=False)
 class _Answered:
-    """The row of the scenario as it is, answers to all points, and what a device holds."""
+    """The row of the scenario as it is, and answers to all points."""
 
     base: Row
     answers: Answers
-    capacity_bytes: float
-
-    def is_replayed(self, place: int) -> bool:
-        """Whether an answer is one to be trusted, and the plan fits in the steps that give it; steps that were
-        simulated for others get a full row instead."""
-        answers = self.answers
-        fits = answers.peak_bytes[place] <= self.capacity_bytes
-        return bool(answers.trusted[place] and fits and not answers.simulated[place])
 
     def fastest(self, plan: str, devices: int, simulated: Mapping[int, Sequence[Row]]) -> Iterator[int]:
         """The points that seem to be the fastest, one after the other, until that one is among those that are
         simulated, or enough are; each has to be there before the next is asked for."""
-        steps = self.answers.value.copy()
+        steps = self.answers.step_s.copy()
         exact: set[int] = set()
         for _ in range(MOST_CONFIRMED):
             for place in simulated.keys() - exact:
@@ -136,12 +123,14 @@ class _Answered:
 
     def row(self, place: int) -> Row:
         """The replayed row of a point."""
-        base, answers = self.base, self.answers
-        step_s = float(answers.value[place])
+        base, step_s = self.base, float(self.answers.step_s[place])
         row = {column: base[column] for column in KEPT}
         row |= {column: base[column] * base[STEP] / step_s for column in PER_STEP}
-        note = f"replayed from {len(answers.left_out)} simulated steps, {answers.error:.2%} off where that was measured"
-        return row | {STEP: step_s, "fidelity": REPLAY, REPLAY_ERROR: answers.error, "note": note}
+        return row | {
+            STEP: step_s,
+            "fidelity": REPLAY,
+            "note": f"replayed from one simulated step; replays are {OFF_BY}",
+        }
 
 
 def _step_s(rows: Sequence[Row], plan: str, devices: int) -> float:

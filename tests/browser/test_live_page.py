@@ -244,8 +244,8 @@ def test_an_estimate_stands_until_the_answer_is_there(chromium: Any) -> None:
         page.locator(f'[name="{SHARE}"]').evaluate(
             "it => { it.value = 3; it.dispatchEvent(new Event('input', {bubbles: true})); }"
         )
-        wait_for(page, "document.getElementById('rates').innerText.includes('estimated, ±')")
-        assert page.locator("#rates").inner_text().count("estimated, ±") == 2
+        wait_for(page, "document.getElementById('rates').innerText.includes('estimated, off by')")
+        assert page.locator("#rates").inner_text().count("estimated, off by") == 2
         [route] = held
         route.continue_()
         wait_for_answers(page, 2)

@@ -22,6 +22,7 @@ from simfrontier.report.findings.sweep import sweep_findings
 from simfrontier.report.findings.sweep_columns import QUANTITIES, Quantity
 from simfrontier.report.phrases import signed
 from simfrontier.report.sweep import told_value
+from simfrontier.sweep import OFF_BY
 from tests.browser.chromium import browser, complaints_of
 from tests.invoke import invoke
 from tests.report.sweeps import NIC, made_up, refused, sampled, toy_sweep, write
@@ -344,7 +345,7 @@ def test_rows_without_a_value_have_a_colour_of_their_own(page: Any, tmp_path: Pa
 
 def test_a_replayed_point_says_so_and_what_it_has_not(page: Any, tmp_path: Path) -> None:
     empty = {name: None for name, each in QUANTITIES.items() if each.unit in ("s", "bytes", "share")}
-    told = {"step_time_s": 1.0, "tokens_per_s": 2e6, "fidelity": "replay", "replay_error": 4e-4}
+    told = {"step_time_s": 1.0, "tokens_per_s": 2e6, "fidelity": "replay"}
     empty.pop("exposed_share")
     rows = [made_up(at, {"engine.overlap": at == 1}, **(empty | told if at else {})) for at in (0, 1)]
     folder = write(tmp_path / "of", rows)
@@ -353,9 +354,7 @@ def test_a_replayed_point_says_so_and_what_it_has_not(page: Any, tmp_path: Path)
     assert [row[0] for row in cells(page, "#rows-table")] == ["1 ≈", "0"]
     page.locator("#rows-table tbody a").first.click()
     said = text(page, "#report .callout")
-    assert said.startswith(
-        "This point was replayed, not simulated. The largest error that was measured beside it is 0.04 %."
-    )
+    assert said.startswith(f"This point was replayed, not simulated: replays are {OFF_BY}.")
     assert "it draws no samples, whose ends and median are empty therefore" in text(page, "#report .callout")
     assert "Where the step goes is left out: a replay gives" in text(page, "#report")
     assert page.locator("#report .plot").count() == 0

@@ -37,8 +37,8 @@ def test_rings_of_rccl_by_hand() -> None:
     low = RCCL.predicted_s("ring_ll", "all_gather", 64 * MIB, gcds(1024))
     assert simple == pytest.approx(((17 + 896 * 6 + 127 * 19.8) * 0.87 + 266.05) * 1e-6, rel=1e-4)
     assert low == pytest.approx((3010.5 + 4434.1) * 1e-6, rel=1e-4)
-    assert RCCL.protocol("ring", "all_gather", 64 * MIB, gcds(1024)) == "simple"
-    assert RCCL.protocol("ring", "all_gather", 32 * MIB, gcds(1024)) == "ll"
+    assert not RCCL.takes_ll("ring", "all_gather", 64 * MIB, gcds(1024))
+    assert RCCL.takes_ll("ring", "all_gather", 32 * MIB, gcds(1024))
 
 
 def test_an_all_reduce_of_rccl_crosses_nodes_twice_per_node() -> None:
@@ -68,8 +68,8 @@ def test_an_all_reduce_of_nccl_counts_its_edges_and_a_factor() -> None:
 @pytest.mark.parametrize(("devices", "last_ll_mib"), [(16, 2), (64, 8), (256, 32), (1024, 128)])
 def test_nccl_changes_its_protocol_where_the_measured_times_jump(devices: int, last_ll_mib: int) -> None:
     """All-gathers on Perlmutter: a step takes 5 to 6 us more from one size to the next exactly here."""
-    assert NCCL.protocol("ring", "all_gather", last_ll_mib * MIB, a100s(devices)) == "ll"
-    assert NCCL.protocol("ring", "all_gather", 2 * last_ll_mib * MIB, a100s(devices)) == "simple"
+    assert NCCL.takes_ll("ring", "all_gather", last_ll_mib * MIB, a100s(devices))
+    assert not NCCL.takes_ll("ring", "all_gather", 2 * last_ll_mib * MIB, a100s(devices))
 
 
 @pytest.mark.parametrize(
@@ -77,15 +77,15 @@ def test_nccl_changes_its_protocol_where_the_measured_times_jump(devices: int, l
 )
 def test_in_one_node_rccl_goes_by_its_blocks(kind: str, last_ll: int) -> None:
     """Blocks of 32 KiB, the two rounds of an all-reduce counted together: the measured times jump there."""
-    assert RCCL.protocol("ring", kind, last_ll, gcds(8)) == "ll"  # type: ignore[arg-type]
-    assert RCCL.protocol("ring", kind, last_ll + 8, gcds(8)) == "simple"  # type: ignore[arg-type]
+    assert RCCL.takes_ll("ring", kind, last_ll, gcds(8))  # type: ignore[arg-type]
+    assert not RCCL.takes_ll("ring", kind, last_ll + 8, gcds(8))  # type: ignore[arg-type]
     assert not RCCL.takes_tree(2**30, gcds(8)) and RCCL.takes_tree(2**30, gcds(16))
 
 
 def test_a_library_without_ll_takes_simple() -> None:
     without = replace(RCCL, ways={way: RCCL.ways[way] for way in WAYS if way.endswith("simple")})
-    assert without.protocol("ring", "all_gather", 8, gcds(1024)) == "simple"
-    assert without.protocol("tree", "all_reduce", 8, gcds(1024)) == "simple"
+    assert not without.takes_ll("ring", "all_gather", 8, gcds(1024))
+    assert not without.takes_ll("tree", "all_reduce", 8, gcds(1024))
 
 
 @given(
@@ -145,7 +145,7 @@ def test_all_other_ways_may_be_missing(tmp_path: Path, ways: tuple[Way, ...]) ->
     library = load_library(without(tmp_path, *ways))
     assert library.tuning is not None and set(library.tuning.ways) == {*WAYS} - {*ways}
     for name in ("ring", "tree"):
-        assert library.tuning.protocol(name, "all_reduce", 8, gcds(1024)) in ("simple", "ll")
+        assert library.tuning.takes_ll(name, "all_reduce", 8, gcds(1024)) in (False, True)
     assert library.tuning.takes_tree(2**30, gcds(16)) == ("tree_simple" not in ways)
 
 

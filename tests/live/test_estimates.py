@@ -11,6 +11,7 @@ from simfrontier.live.estimates import estimates_of, numbers_of, places_of, with
 from simfrontier.live.state import LiveState
 from simfrontier.live.worker import Worker
 from simfrontier.scenario import load_scenario
+from simfrontier.simulation import REPLAY_MEAN_ERROR
 from simfrontier.workers import PerProcess
 from tests.invoke import TOY
 from tests.live.serving import served
@@ -28,12 +29,12 @@ def test_estimates_are_close_to_what_is_simulated(worker: PerProcess[Worker]) ->
     controls = worker.here.controls
     share, hop = numbers_of(controls)
     found = estimates_of(worker, "zero3", OTHER)
-    assert len(found.step_s) > 0.8 * len(share.values) * len(hop.values) and 0.0 < found.error <= 0.01
+    assert len(found.step_s) > 0.8 * len(share.values) * len(hop.values)
     for at_share, at_hop in ((2, 3), (5, 0), (9, 8)):
         state = OTHER.moved(share, at_share).moved(hop, at_hop)
         shown = found.shown(places_of(state, controls))
         row = worker.here.simulated("zero3", state).outcome.row
-        assert shown is not None
+        assert shown is not None and shown["error"] == REPLAY_MEAN_ERROR
         assert shown["step_s"] == pytest.approx(row["step_time_nominal_s"], rel=0.02)
         assert shown["nominal"] == pytest.approx(float(row["tokens_per_s_nominal"]) / row["devices"], rel=0.02)
 

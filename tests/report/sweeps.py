@@ -61,7 +61,6 @@ def made_up(point: int, settings: Mapping[str, Any], scenario: str = "toy", **ce
         "fidelity": "flow",
         "mesh": "node 2 × gcd 8",
         "note": None,
-        "replay_error": None,
         "error": None,
         "fits": True,
     }

@@ -19,6 +19,7 @@ from simfrontier.report.findings import sweep_rows
 from simfrontier.report.findings.sweep import column_quantities, sweep_findings
 from simfrontier.report.findings.sweep_columns import KNOWN, QUANTITIES, Quantity
 from simfrontier.report.sweep import settings, sweep_page, told_apart, told_value
+from simfrontier.sweep import OFF_BY
 from tests.invoke import invoke, refusal
 from tests.report.sweeps import NIC, made_up, refused, sampled, table, toy_sweep, write
 from tests.report.test_page import Page
@@ -140,18 +141,18 @@ def replays(count: int, simulated: dict[int, float] | None = None) -> list[Any]:
     rows = []
     for point in range(count):
         cells: dict[str, Any] = {"tokens_per_s": 1e5 + point, "step_time_s": 1.0}
-        cells = empty | cells | {"fidelity": "replay", "replay_error": 1e-4 * (1 + point % 3)}
+        cells = empty | cells | {"fidelity": "replay"}
         if simulated and point in simulated:
             cells = {"tokens_per_s": simulated[point]}
         rows.append(made_up(point, {"engine.overlap": point % 2 == 0}, **cells))
     return rows
 
 
-def test_replayed_rows_are_counted_with_their_largest_error(tmp_path: Path) -> None:
+def test_replayed_rows_are_counted_with_the_error_of_replays(tmp_path: Path) -> None:
     page = page_of_folder(write(tmp_path / "of", replays(5)))
     said = page.section("headline").replace("\u00a0", " ")
-    assert "is fastest at point 4 ≈ :" in said and "5 of 5 rows were replayed from simulated steps" in said
-    assert "the largest error that was measured beside them is 0.03 %" in said
+    assert "is fastest at point 4 ≈ :" in said and "5 of 5 rows were replayed from a simulated step" in said
+    assert f"and replays are {OFF_BY}." in said
     assert "The fastest row, too, was replayed: the command in the report of point 4 ≈ simulates it exactly." in said
     assert "zero3 16 4 ≈ " in page.section("best").replace("\u00a0", " ")
     assert "None of memory and tokens per second: the rows were replayed" in page.section("front")

@@ -181,7 +181,7 @@ def test_times_jump_only_where_the_library_changes_its_mind(library: str, device
     def way(size: float) -> tuple[bool, str]:
         assert used.tuning is not None
         by_tree = used.tuning.takes_tree(size, groups.shape)
-        return by_tree, used.tuning.protocol("tree" if by_tree else "ring", "all_reduce", size, groups.shape)
+        return by_tree, used.tuning.takes_ll("tree" if by_tree else "ring", "all_reduce", size, groups.shape)
 
     compared = 0
     for size in [64 * 2 ** (number / 2) for number in range(60)]:

@@ -82,7 +82,7 @@ def test_columns_have_their_order_and_types(tmp_path: Path) -> None:
     table = read_rows(tmp_path / "out")
     keys = [MICRO, HOOK, "engine.overlap", "run.devices", "engine.granularity"]
     axes_named = [f"axis:{key}" for key in keys]
-    assert table.schema.names == ["point", "digest", "scenario", *axes_named, *RESULTS, "replay_error", "error"]
+    assert table.schema.names == ["point", "digest", "scenario", *axes_named, *RESULTS, "error"]
     kinds = [table.schema.field(f"axis:{key}").type for key in keys]
     assert kinds == [pa.int64(), pa.float64(), pa.bool_(), pa.string(), pa.string()]
     assert set(table.column("axis:run.devices").to_pylist()) == {"2", "[2, 4]"}

@@ -1,4 +1,4 @@
-"""Studies whose points are replayed from a few simulated steps."""
+"""Studies whose points are replayed from one simulated step."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import pytest
 
 from simfrontier.arrays import Floats
 from simfrontier.errors import InputError
-from simfrontier.sweep import SweepStudy, read_rows, run_sweep
+from simfrontier.study import Answers, WhatIfs
+from simfrontier.sweep import OFF_BY, SweepStudy, read_rows, run_sweep
 from simfrontier.sweep.replayed import FEWEST, MOST, questions
 from simfrontier.sweep.study import Point
-from simfrontier.whatif import Answers, WhatIfs
 from simfrontier.workers import Local
 from tests.sweep.studies import ACCUM, HOOK, study
 
@@ -33,19 +33,19 @@ def sampled(
 
 
 def test_replayed_step_times_are_those_of_simulations(tmp_path: Path) -> None:
-    """Within the 2 % that an answer to be trusted is off at most; others are simulated, and equal."""
+    """Within 3 %; others are simulated, and equal."""
     for name, replay in (("quick", True), ("exact", False)):
         run_sweep(sampled(tmp_path, replay=replay), tmp_path / name, ALONE)
     quick, exact = (read_rows(tmp_path / name) for name in ("quick", "exact"))
     for one, other in zip(quick.to_pylist(), exact.to_pylist(), strict=True):
-        assert one["step_time_s"] == pytest.approx(other["step_time_s"], rel=0.02)
+        assert one["step_time_s"] == pytest.approx(other["step_time_s"], rel=0.03)
         for column in ("tflops_per_device", "tokens_per_s"):
             assert one[column] * one["step_time_s"] == pytest.approx(other[column] * other["step_time_s"], rel=1e-12)
         if one["fidelity"] != "replay":
             assert one["step_time_s"] == other["step_time_s"]
     assert pc.sum(pc.equal(quick.column("fidelity"), "replay")).as_py() >= 20
     notes = {row["note"] for row in quick.to_pylist() if row["fidelity"] == "replay"}
-    assert all(note.startswith("replayed from ") and note.endswith("off where that was measured") for note in notes)
+    assert notes == {f"replayed from one simulated step; replays are {OFF_BY}"}
 
 
 def test_replayed_steps_which_are_nominal_stand_beside_no_medians(tmp_path: Path) -> None:
@@ -57,8 +57,7 @@ def test_the_fastest_point_is_simulated(tmp_path: Path) -> None:
     run_sweep(sampled(tmp_path), tmp_path / "out", ALONE)
     rows = read_rows(tmp_path / "out").to_pylist()
     best = max(rows, key=lambda row: row["tokens_per_s"])
-    assert best["fidelity"] == "flow" and best["replay_error"] is None
-    assert all(row["replay_error"] >= 0.0 for row in rows if row["fidelity"] == "replay")
+    assert best["fidelity"] == "flow"
 
 
 def test_points_that_turn_out_slower_are_followed_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,9 +67,7 @@ def test_points_that_turn_out_slower_are_followed_by_the_next(tmp_path: Path, mo
 
     def too_fast(self: WhatIfs, axes: Mapping[str, Floats]) -> Answers:
         found = real(self, axes)
-        none, nought = np.zeros(40, dtype=bool), np.zeros(40)
-        sure = replace(found, spread=nought, near_error=nought, is_unlike=none, simulated=none)
-        return replace(sure, value=found.value / 100.0)
+        return replace(found, step_s=found.step_s / 100.0)
 
     monkeypatch.setattr(WhatIfs, "step_s", too_fast)
     run_sweep(sampled(tmp_path), tmp_path / "out", ALONE)
@@ -104,12 +101,11 @@ def test_few_points_are_simulated(tmp_path: Path) -> None:
     assert set(read_rows(tmp_path / "out").column("fidelity").to_pylist()) == {"flow"}
 
 
-def test_points_at_which_a_plan_may_not_fit_are_simulated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Slow links keep gradients waiting in memory: where a step that gives the answer does not fit, no row is
-    replayed."""
-    real = WhatIfs.step_s
-    held = np.where(np.arange(40) < 20, 1e30, 0.0)
-    monkeypatch.setattr(WhatIfs, "step_s", lambda self, axes: replace(real(self, axes), peak_bytes=held))
+def test_points_at_which_the_library_takes_another_algorithm_are_simulated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, is_unlike = WhatIfs.step_s, np.arange(40) < 20
+    monkeypatch.setattr(WhatIfs, "step_s", lambda self, axes: replace(real(self, axes), is_unlike=is_unlike))
     run_sweep(sampled(tmp_path), tmp_path / "out", ALONE)
     fidelities = read_rows(tmp_path / "out").column("fidelity").to_pylist()
     assert set(fidelities[:20]) == {"flow"} and "replay" in fidelities[20:]

@@ -72,9 +72,10 @@ class Ring(Algorithm):
         low = low_latency_step(library.ring_ll, block, group, bytes_per_s)
         if library.tuning is not None:
             called: CollectiveKind = "all_reduce" if rounds == 2 else kind
-            return low if library.tuning.protocol(RING, called, message_bytes, group) == "ll" else simple
+            return simple.unless(library.tuning.takes_ll(RING, called, message_bytes, group), low)
         hops = rounds * (group.size - 1)
-        return min(low, simple, key=lambda step: step.base_s + hops * step.extra_s)
+        is_faster = low.base_s + hops * low.extra_s <= simple.base_s + hops * simple.extra_s
+        return simple.unless(is_faster, low)
 
     def step_law(
         self,

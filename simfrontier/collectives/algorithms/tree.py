@@ -20,6 +20,7 @@ from simfrontier.collectives.lowering.transfers import Lowered, Transfer
 from simfrontier.collectives.ring_law import GroupShape, HopTimes, TreeTimes
 from simfrontier.collectives.step_law import StepLaw, added
 from simfrontier.collectives.tree_law import tree_passage_s, tree_waits_s
+from simfrontier.elementary import maximum, minimum, where, whole
 from simfrontier.machine import Machine
 from simfrontier.network import (
     NETWORK,
@@ -110,11 +111,13 @@ class Tree(Algorithm):
         it is smaller, at the tree's rate, and the start-up. Hops inside a node, over faster links, are start-up only.
         """
         times = _times(library)
+        chunk_s = minimum(message_bytes, library.num_channels * times.chunk_bytes) / bytes_per_s
+        simple = replace(times, hop_between_nodes_s=times.hop_between_nodes_s + chunk_s)
         low, ring, tuning = library.tree_ll, library.ring_ll, library.tuning
-        if low and ring and tuning and tuning.protocol(TREE, "all_reduce", message_bytes, group) == "ll":
-            return low, ring.rate_share
-        chunk_s = min(message_bytes, library.num_channels * times.chunk_bytes) / bytes_per_s
-        return replace(times, hop_between_nodes_s=times.hop_between_nodes_s + chunk_s), 1.0
+        if low is None or ring is None or tuning is None:
+            return simple, 1.0
+        is_low = tuning.takes_ll(TREE, "all_reduce", message_bytes, group)
+        return simple.unless(is_low, low), where(is_low, ring.rate_share, 1.0)
 
     def loads(
         self, fabric: Fabric, groups: NDArray[np.integer], library: Library, shares: Mapping[str, float] | None = None
@@ -138,10 +141,11 @@ class Tree(Algorithm):
         the bytes: here from its `slices` for 1 MiB on, in whole rounds of `in_flight`, up to about 128; over several
         nodes of `least_slice_bytes` at least, so that those in flight fill the links while hops are started up."""
         times = _times(library)
-        parts = min(MOST_SLICES, times.slices * math.sqrt(channel_bytes / MIB))
+        parts = minimum(MOST_SLICES, times.slices * math.sqrt(channel_bytes / MIB))
         if num_nodes > 1:
-            parts = min(parts, channel_bytes / times.least_slice_bytes)
-        return max(1, round(parts / (library.in_flight or 1))) * (library.in_flight or 1)
+            parts = minimum(parts, channel_bytes / times.least_slice_bytes)
+        at_once = library.in_flight or 1
+        return whole(maximum(1.0, parts / at_once)) * at_once
 
     def ring_order(self, library: Library) -> RingOrder:
         return "links"

@@ -20,10 +20,9 @@ from simfrontier.report.findings.sweep_columns import (
     sentence_of,
 )
 from simfrontier.report.findings.sweep_goal import SweptGoal, swept_goal
-from simfrontier.report.findings.sweep_replayed import Replayed, replayed_rows
 from simfrontier.report.findings.sweep_rows import Column, DataSet, Numbers, Rows, Words, data_set_of
 from simfrontier.report.findings.swept_study import SweptStudy, study_in
-from simfrontier.sweep import AXIS, REPLAY, REPLAY_ERROR, RESULTS
+from simfrontier.sweep import AXIS, REPLAY, RESULTS
 
 if TYPE_CHECKING:
     from simfrontier.arrays import Floats, Ints
@@ -69,7 +68,7 @@ class SweepFindings:
     `point_of`: for each of them the place of its point among those shown, which `numbers` and `digests` name.
 
     `num_points`, `num_rows`, `num_unfit` (rows that do not fit in memory), `num_refused` (points all of whose rows
-    were refused) and `replayed` count all of the sweep.
+    were refused) and `num_replayed` (rows that were replayed, not simulated) count all of the sweep.
     `best`: rows (of those shown) that are first of their scenario, plan and size, the best sizes' first. `front`: rows
     on the Pareto front of `FRONT` by scenario and size, the least memory first. `within` ranks rows by `PACE` among all
     rows of their scenario, plan and size, `overall` among those of all plans.
@@ -80,7 +79,7 @@ class SweepFindings:
     num_rows: int
     num_unfit: int
     num_refused: int
-    replayed: Replayed
+    num_replayed: int
     axes: tuple[SweptAxis, ...]
     refused: tuple[Refused, ...]
     rows: Rows
@@ -125,7 +124,7 @@ class SweepFindings:
         return float(_values(self.rows[name])[row])
 
     def is_replayed(self, row: int) -> bool:
-        """Whether a row was replayed from simulated steps instead of simulated."""
+        """Whether a row was replayed from a simulated step instead of simulated."""
         return self.text("fidelity", row) == REPLAY
 
     def digest_of(self, row: int) -> str:
@@ -186,7 +185,7 @@ def sweep_findings(folder: Path, most_rows: int = SWEEP_PAGE_ROWS.most) -> Sweep
         num_rows=found.num_rows,
         num_unfit=int(np.count_nonzero(_fits(every) == 0)),
         num_refused=int(np.count_nonzero(refused_rows == np.bincount(point_of))),
-        replayed=replayed_rows(found, every["fidelity"]),
+        num_replayed=_num_replayed(every["fidelity"]),
         axes=axes,
         refused=_refused(every),
         rows=rows,
@@ -217,10 +216,20 @@ def short_digests(digests: Sequence[str]) -> tuple[str, ...]:
     return tuple(each[:digits] for each in digests)
 
 
+def _num_replayed(fidelity: Column) -> int:
+    """How many rows were replayed. `fidelity`: that column of all rows."""
+    import numpy as np
+
+    assert isinstance(fidelity, Words)
+    if REPLAY not in fidelity.texts:
+        return 0
+    return int(np.count_nonzero(fidelity.places == fidelity.texts.index(REPLAY)))
+
+
 def column_quantities(found: SweepFindings) -> dict[str, Quantity]:
     """What is in every column that rows have, by its name: of axes, then of results."""
     axes = {AXIS + axis.key: axis.quantity for axis in found.axes}
-    return axes | {name: QUANTITIES[name] for name in ("scenario", *RESULTS, EXPOSED_SHARE, REPLAY_ERROR, ERROR)}
+    return axes | {name: QUANTITIES[name] for name in ("scenario", *RESULTS, EXPOSED_SHARE, ERROR)}
 
 
 def _shown_rows(found: DataSet, shown: Ints) -> dict[str, Column]:

@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final, Literal
 
 from simfrontier.records import dataclass
-from simfrontier.sweep import REPLAY_ERROR, RESULTS
+from simfrontier.sweep import RESULTS
 from simfrontier.units import unit_of
 
 if TYPE_CHECKING:
@@ -81,7 +81,6 @@ QUANTITIES: Final[Mapping[str, Quantity]] = {
     "schedule_digest": _text("digest of the schedule"),
     "mesh": _text("mesh"),
     "note": _text("note"),
-    REPLAY_ERROR: Quantity(words="measured error of replayed steps", unit="share"),
     ERROR: _text("why it was refused"),
     "step_time_p05_s": _seconds("step, low end of the 90 % interval"),
     "step_time_p50_s": _seconds("step, median of samples"),
@@ -96,7 +95,7 @@ QUANTITIES: Final[Mapping[str, Quantity]] = {
     "exposed_variation_s": _seconds("exposed, over the nominal step"),
     "stack": _text("software stack"),
 }
-KNOWN: Final = (*OF_POINT, *RESULTS, REPLAY_ERROR, ERROR)  # of every sweep, beside its axes
+KNOWN: Final = (*OF_POINT, *RESULTS, ERROR)  # of every sweep, beside its axes
 
 
 def axis_quantities(keys: Iterable[str], kinds: Mapping[str, Unit]) -> dict[str, Quantity]:

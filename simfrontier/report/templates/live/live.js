@@ -185,7 +185,7 @@
       row.classList.toggle("earlier", Boolean(one.isEarlier));
       if (one.fits && one.error !== undefined) {
         const more = document.createElement("small");
-        more.textContent = `${seconds(one.step_s)} nominal; estimated, ±${percent(one.error)}`;
+        more.textContent = `${seconds(one.step_s)} nominal; estimated, off by ${(100 * one.error).toPrecision(2)} % on average`;
         track.append(mark("part", `left:0;width:${(100 * one.step_s) / longest}%;background:var(--soft)`));
         track.append(mark("nominal", `left:${x(one.nominal)}`));
         number.append(`about ${rate(one.nominal)} ${found.unit}`, more);

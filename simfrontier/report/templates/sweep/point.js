@@ -50,11 +50,9 @@ class PointReport {
   replayed(rows) {
     const mine = rows.filter((row) => isReplayed(this.data, row));
     if (!mine.length) return [];
-    const errors = mine.map((row) => this.data.columns.replay_error.values[row]).filter((error) => error !== null);
-    const off = errors.length ? ` The largest error that was measured beside ${errors.length > 1 ? "its rows" : "it"} is ${fixed(100 * Math.max(...errors), 2)}${BLANK}%.` : "";
     const which = mine.length === rows.length ? "This point was" : `${mine.map((row) => this.named(row)).join(", ")}:`;
     return [
-      element("p", { class: "callout" }, `${which} replayed, not simulated.${off} A replay gives the time of one step and what follows from it: it draws no samples, whose ends and median are empty therefore, and has no bytes and no memory. The command below simulates it exactly.`),
+      element("p", { class: "callout" }, `${which} replayed, not simulated: replays are ${this.data.offBy}. A replay gives the time of one step and what follows from it: it draws no samples, whose ends and median are empty therefore, and has no bytes and no memory. The command below simulates it exactly.`),
     ];
   }
 

@@ -31,7 +31,7 @@ function numbersOf(column) {
   return column.texts ? column.places : column.values;
 }
 
-// Whether a row was replayed from simulated steps instead of simulated.
+// Whether a row was replayed from a simulated step instead of simulated.
 const isReplayed = (data, row) => valueOf(data.columns.fidelity, row) === data.replay;
 
 // The different values of a column among rows, in ascending order.

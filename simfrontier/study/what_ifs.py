@@ -1,4 +1,4 @@
-"""What-ifs: step times of one plan at one size on machines with other numbers, from a few simulated steps."""
+"""What-ifs: step times of one plan at one size on machines with other numbers, from one simulated step."""
 
 from __future__ import annotations
 
@@ -7,21 +7,32 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simfrontier.arrays import Floats
+from simfrontier.cost import VariedPrices
 from simfrontier.errors import InputError
 from simfrontier.limits import WHAT_IFS
-from simfrontier.scenario import Scenario
-from simfrontier.simulation import Fidelity, SimulatedStep
-from simfrontier.study import BuiltSchedule, ScheduleCache, simulated
-from simfrontier.whatif.answers import Answers, answered
-from simfrontier.whatif.bases import simulated_bases, unseen
-from simfrontier.whatif.many import UnknownLawError
-from simfrontier.whatif.numbers import varied_numbers, with_settings
-from simfrontier.whatif.prices import VariedPrices
+from simfrontier.scenario import Scenario, varied_numbers, with_numbers
+from simfrontier.schedule import Schedule
+from simfrontier.simulation import Fidelity, SimulatedStep, varied_step_s
+from simfrontier.study.schedule_cache import BuiltSchedule, ScheduleCache
+from simfrontier.study.step import simulated
 
 UNSEEN: Final = 0.001  # of a step, by which numbers may change it of which no answer knows
-STEPS: Final = 12  # that are simulated for a question
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Answers:
+    """Step times of variations.
+
+    step_s     [num_variations] seconds
+    is_unlike  [num_variations] whether the library takes another algorithm there than in the simulated step, so that
+               other links are loaded: whoever needs that step time simulates it
+    """
+
+    step_s: Floats
+    is_unlike: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -53,40 +64,20 @@ class WhatIfs:
             raise InputError(text, where=scenario.where, key=key)
         return cls(scenario=scenario, built=built, step=step)
 
-    def step_s(self, axes: Mapping[str, Floats], num_steps: int = STEPS) -> Answers:
+    def step_s(self, axes: Mapping[str, Floats]) -> Answers:
         """Step times in seconds with these numbers: keys of `machine.overrides` and `library.overrides`, as `--set`
-        takes them, to the values of the variations [num_variations each]. `num_steps`: how many steps are simulated,
-        this one among them; with this one alone the error is not known, and no answer is trusted. Raises InputError
-        for keys that what-ifs cannot vary, which it names, and for values that the scenario cannot have."""
+        takes them, to the values of the variations [num_variations each]. Raises InputError for keys that what-ifs
+        cannot vary, which it names, and for values that the scenario cannot have."""
         given = {key: np.asarray(values, float).reshape(-1) for key, values in axes.items()}
         if fault := WHAT_IFS.fault(max(map(len, given.values()), default=0)):
             raise InputError(fault)
-        try:
-            return self._step_s(given, num_steps)
-        except UnknownLawError as error:
-            keys = [key for key, values in given.items() if not self._follows(key, values)] or list(given)
-            raise InputError(f"{', '.join(keys)}: {error}; allowed: other keys, or a simulation of each") from None
-
-    def _follows(self, key: str, values: Floats) -> bool:
-        """Whether what-ifs know how the step depends on one key alone."""
-        try:
-            self._step_s({key: np.array([values.min(), values.max()])}, num_steps=2)
-        except UnknownLawError:
-            return False
-        return True
-
-    def _step_s(self, given: Mapping[str, Floats], num_steps: int) -> Answers:
         num = max(map(len, given.values()), default=0)
         given = _with_ends(given)
-        prices = VariedPrices(self.step.cluster, varied_numbers(self.scenario, given))
-        self._refuse_unseen(unseen(prices, self.step, tuple(given), num + 1), given)
-
-        def simulate(variation: int) -> SimulatedStep:
-            changed = with_settings(self.scenario, {key: float(values[variation - 1]) for key, values in given.items()})
-            return simulated(changed, self.built, self.step.fidelity)
-
-        bases = simulated_bases(prices, self.step, simulate, num_steps, num + 1)
-        return answered(bases, self.built.peaks).first(num)
+        numbers = varied_numbers(self.scenario, given)
+        prices = VariedPrices(self.step.cluster, numbers.machine, numbers.library, numbers.num)
+        self._refuse_unseen(_unseen(prices, self.built.schedule, tuple(given), num + 1), given)
+        step_s = varied_step_s(self.step, prices, num)
+        return Answers(step_s=step_s, is_unlike=prices.has_other_algorithm[1 : num + 1])
 
     def _refuse_unseen(self, keys: Sequence[str], given: Mapping[str, Floats]) -> None:
         """Raise InputError where keys that change the time alone of no op change the step all the same. Without
@@ -101,7 +92,7 @@ class WhatIfs:
         """Whether a step changes from the least to the greatest values of keys, the others at their first."""
         first = {key: float(values[0]) for key, values in given.items()}
         least, most = (
-            simulated(with_settings(self.scenario, first | ends), self.built, self.step.fidelity).step_s
+            simulated(with_numbers(self.scenario, first | ends), self.built, self.step.fidelity).step_s
             for ends in ({key: float(given[key].min()) for key in keys}, {key: float(given[key].max()) for key in keys})
         )
         return abs(most / least - 1.0) > UNSEEN
@@ -116,6 +107,14 @@ def _with_ends(given: Mapping[str, Floats]) -> dict[str, Floats]:
     for place, key in enumerate(keys):
         more[key][2 * place : 2 * place + 2] = given[key].min(), given[key].max()
     return {key: np.concatenate([values, more[key]]) for key, values in given.items()}
+
+
+def _unseen(prices: VariedPrices, schedule: Schedule, keys: Sequence[str], first: int) -> tuple[str, ...]:
+    """The keys that change the time alone of no op, such as what ops take of each other's links: nothing tells their
+    variations apart. From `first` on there are two variations for each key, which differ in it alone."""
+    times = np.concatenate([prices.alone_s(op)[:, first : first + 2 * len(keys)] for op in schedule.distinct_ops()])
+    is_same = (times[:, 0::2] == times[:, 1::2]).all(axis=0)
+    return tuple(key for key, same in zip(keys, is_same.tolist(), strict=True) if same)
 
 
 def _why_not(step: SimulatedStep) -> Iterator[tuple[tuple[str, ...], str]]:

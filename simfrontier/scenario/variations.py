@@ -14,10 +14,10 @@ from simfrontier.collectives import Library
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine
 from simfrontier.records import dataclass
-from simfrontier.scenario import Scenario, scenario_of
-from simfrontier.whatif.many import Variations
+from simfrontier.scenario.load import scenario_of
+from simfrontier.scenario.scenario import Scenario
+from simfrontier.scenario.settings import NUMBER_TABLES
 
-TABLES: Final = ("machine.overrides.", "library.overrides.")
 APART: Final = ("at", "published", "sensitivity", "slowdown")  # say nothing of machine and library
 CLOSE: Final = 1e-12  # relative distance at which two numbers are one but for rounding
 Place = tuple[str | int, ...]  # of a number in a machine or a library
@@ -25,9 +25,10 @@ Place = tuple[str | int, ...]  # of a number in a machine or a library
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariedNumbers:
-    """Machine and library of a scenario, the first of the variations being the scenario as it is."""
+    """Machine and library of a scenario, in which numbers that vary are arrays [num_variations]; the first of these is
+    the scenario as it is."""
 
-    variations: Variations
+    num: int
     machine: Machine
     library: Library
 
@@ -37,15 +38,14 @@ def varied_numbers(scenario: Scenario, axes: Mapping[str, Floats]) -> VariedNumb
 
     Each axis is set to its least and its greatest value in turn, by the scenario's own loader. A number that is then
     the setting itself varies with it; one that grows in proportion to it, or to its inverse, does so too, whatever else
-    it depends on. Raises InputError for keys that are not of `TABLES`, for a value that the loader refuses, and where
-    anything else changes: a count, a route, a rule.
+    it depends on. Raises InputError for keys that are not of `NUMBER_TABLES`, for a value that the loader refuses, and
+    where anything else changes: a count, a route, a rule.
     """
     lengths = {len(values) for values in axes.values()}
     if not lengths or 0 in lengths:
         raise InputError("axes of what-ifs: got no values; allowed: at least one axis with at least one value")
     if len(lengths) > 1:
         raise InputError(f"axes of what-ifs: got {sorted(lengths)} values; allowed: equally many on each axis")
-    variations = Variations(lengths.pop() + 1)
     found: dict[Place, Floats] = {}
     own: dict[Place, str] = {}
     for key, values in axes.items():
@@ -58,14 +58,13 @@ def varied_numbers(scenario: Scenario, axes: Mapping[str, Floats]) -> VariedNumb
     numbers = {}
     for place, values in found.items():
         base = float(_at(both, place))
-        every = values if own[place] == "itself" else base * values
-        numbers[place] = variations.number(np.concatenate([[base], every]))
-    _hold(scenario, axes, {place: number.every for place, number in numbers.items()})
+        numbers[place] = np.concatenate([[base], values if own[place] == "itself" else base * values])
+    _hold(scenario, axes, numbers)
     machine, library = _put_in(both, numbers)
-    return VariedNumbers(variations=variations, machine=machine, library=library)
+    return VariedNumbers(num=lengths.pop() + 1, machine=machine, library=library)
 
 
-def with_settings(scenario: Scenario, settings: Mapping[str, float]) -> Scenario:
+def with_numbers(scenario: Scenario, settings: Mapping[str, float]) -> Scenario:
     """The scenario with other numbers, without the tables that say nothing of its machine and library."""
     kept = {name: table for name, table in scenario.document.items() if name not in APART}
     made = scenario_of(kept, scenario.where, settings, laid_out=False)
@@ -74,15 +73,15 @@ def with_settings(scenario: Scenario, settings: Mapping[str, float]) -> Scenario
 
 def _of_axis(scenario: Scenario, key: str, values: Floats) -> dict[Place, tuple[Floats, bool]]:
     """Of each number that a setting changes: its values, or factors on it, by variation, and which of the two."""
-    if not key.startswith(TABLES):
-        keys = ", ".join(f"{table}KEY" for table in TABLES)
+    if not key.startswith(NUMBER_TABLES):
+        keys = ", ".join(f"{table}KEY" for table in NUMBER_TABLES)
         raise InputError(f"{key}: not a number that what-ifs can vary; allowed: {keys}, or a simulation")
     if not np.isfinite(values).all():
         raise InputError(f"{key}: got values that are not finite numbers; allowed: finite ones")
     seen: dict[float, dict[Place, tuple[Any, Any]]] = {}
     both = scenario.machine, scenario.library
     for value in dict.fromkeys((float(values.min()), float(values.max()))):
-        other = with_settings(scenario, {key: value})
+        other = with_numbers(scenario, {key: value})
         seen[value] = {place: pair for place, *pair in _differing(both, (other.machine, other.library))}  # type: ignore[misc]
     places = dict.fromkeys(place for changes in seen.values() for place in changes)
     if not all(isinstance(each, float) for changes in seen.values() for pair in changes.values() for each in pair):
@@ -114,7 +113,7 @@ def _power(base: float | None, pairs: Mapping[float, tuple[float, float]]) -> in
 
 def _hold(scenario: Scenario, axes: Mapping[str, Floats], numbers: Mapping[Place, Floats]) -> None:
     """Raise InputError where numbers that change together are not what the loader makes of them."""
-    last = with_settings(scenario, {key: float(values[-1]) for key, values in axes.items()})
+    last = with_numbers(scenario, {key: float(values[-1]) for key, values in axes.items()})
     changed = [place for place, *_ in _differing((scenario.machine, scenario.library), (last.machine, last.library))]
     for place in dict.fromkeys([*changed, *numbers]):
         new = _at((last.machine, last.library), place)

@@ -1,0 +1,145 @@
+"""Prices of ops on machines with other numbers: seconds alone, for all variations at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from simfrontier.arrays import Floats, Ints
+from simfrontier.collectives import GroupShape, Library, algorithm
+from simfrontier.cost.call import Call
+from simfrontier.cost.choice import pattern_key
+from simfrontier.cost.cluster import Cluster
+from simfrontier.cost.coding import PerHopCoding
+from simfrontier.cost.compute import Kernel
+from simfrontier.cost.exchange import exchange_s, pair_shape
+from simfrontier.cost.folded_pattern import FoldedPattern
+from simfrontier.machine import Machine
+from simfrontier.schedule import DIRECT, Collective, Compute, Exchange, Op
+
+CLOSE: Final = 1e-9  # relative: the cluster's prices and these add the same numbers in another order
+
+
+class VariedPrices:
+    """Seconds of ops alone, of each activity class [num_activity_classes, num_variations], by the formulas that price
+    them for a simulation. Numbers of machine and library that vary are arrays [num_variations]; the first of these is
+    the cluster as it is."""
+
+    def __init__(self, cluster: Cluster, machine: Machine, library: Library, num_variations: int) -> None:
+        self.cluster, self.machine, self.library, self.num = cluster, machine, library, num_variations
+        self._rates_of: dict[tuple[str, tuple[bool, ...] | None], Floats] = {}
+        self._folded: dict[str, FoldedPattern] = {}  # by themselves
+        self._scales: dict[str, dict[str, Floats]] = {}
+        self._known: dict[int, Floats] = {}
+        self.has_other_algorithm = np.zeros(self.num, bool)  # of some call
+
+    def alone_s(self, op: Op) -> Floats:
+        """Time of an op; nothing where a class has no part in it, or stands still."""
+        if op.number not in self._known:
+            base = np.array([work.alone_s for work in self.cluster.of(op).works])
+            match op:
+                case Compute():
+                    made = self._compute(op)
+                case Collective():
+                    made = self._collective(op, base)
+                case Exchange():
+                    made = self._exchange(op)
+            base = np.where(np.isfinite(base), base, 0.0)
+            made[base == 0.0] = 0.0
+            assert np.allclose(made[:, 0], base, rtol=CLOSE, atol=0.0), f"{op.name} has two prices"
+            self._known[op.number] = made
+        return self._known[op.number]
+
+    def factor(self, rows: Ints, op: Op) -> Floats:
+        """How many times as long as in the first variation it takes in others [num_activity_classes, len(rows)]."""
+        alone = self.alone_s(op)
+        before = np.repeat(alone[:, :1], len(rows), axis=1)
+        return np.divide(alone[:, rows], before, out=np.ones(before.shape), where=before > 0.0)
+
+    def _compute(self, op: Compute) -> Floats:
+        speeds = self.cluster.fabric.speed[self.cluster.folding.representative]
+        out = np.zeros((len(speeds), self.num))
+        kernel, runs = Kernel.of(op, self.cluster.schedule, self.machine), speeds > 0.0
+        out[runs] = kernel.seconds(speeds[runs, None])  # type: ignore[arg-type]
+        return out
+
+    def _exchange(self, op: Exchange) -> Floats:
+        folded, volume = self.cluster.folded(self.cluster.key_of(op)), self.cluster.volume_bytes(op)
+        out = np.zeros((len(folded.edges), self.num))
+        sent = self._rates(self.cluster.key_of(op), DIRECT, None, folded, None)
+        for cls, (edges, rate) in enumerate(zip(folded.edges.tolist(), sent, strict=True)):
+            if any(edges) and rate.all():
+                out[cls] = exchange_s(volume, pair_shape(edges), self.library, rate)
+        return out
+
+    def _collective(self, op: Collective, base: Floats) -> Floats:
+        """By what the library takes in each variation; a call of which times were measured takes these."""
+        out = np.repeat(base[:, None], self.num, axis=1)
+        if self.cluster.table(op) is not None:
+            return out
+        call = self.cluster.call(op)
+        left = {name: is_left for name, is_left in call.algorithms_left(self.library).items() if np.any(is_left)}
+        fastest = self._fastest(op, call, left)
+        for place, name in enumerate(left):
+            those = fastest == place
+            if those.any():
+                self.has_other_algorithm |= those & (name != self.cluster.algorithms[op.number])
+                seconds = self._call_s(op, call, name, self._sent(op, name))
+                out[:, those] = np.broadcast_to(seconds, out.shape)[:, those]
+        return out
+
+    def _fastest(self, op: Collective, call: Call, left: Mapping[str, bool]) -> Ints:
+        """The place of the algorithm that the library takes among those that may be left [num_variations]."""
+        if len(left) == 1:
+            return np.zeros(self.num, np.int64)
+        seconds = np.empty((len(left), self.num))
+        for row, (name, is_left) in zip(seconds, left.items(), strict=True):
+            row[:] = np.where(is_left, self._call_s(op, call, name, self._slowest(op, name)), np.inf)
+        fastest: Ints = seconds.argmin(axis=0)
+        return fastest
+
+    def _call_s(self, op: Collective, call: Call, name: str, sent: Floats) -> Floats:
+        """Time of a call by an algorithm, whose ranks send at those rates [..., num_variations]."""
+        schedule = self.cluster.schedule
+        hops = PerHopCoding.of(op, schedule.tensors, schedule.mesh, self.machine)
+        seconds: Any = call.seconds(name, self.library, sent)  # type: ignore[arg-type]
+        return np.asarray(seconds + hops.added_s(call.volume_bytes(name), self.machine))
+
+    def _sent(self, op: Collective, name: str) -> Floats:
+        """The rate of every activity class: that of the slowest where the classes are not of this algorithm."""
+        cluster, key = self.cluster, pattern_key(op.axes, name)
+        if op.number in cluster.small or name != cluster.algorithms[op.number]:
+            return self._slowest(op, name)
+        return self._rates(key, name, cluster.shape(op.axes), cluster.folded(key), cluster.runs(op, key))
+
+    def _slowest(self, op: Collective, name: str) -> Floats:
+        """The rate of the slowest group by any algorithm, all running [num_variations]."""
+        cluster, key = self.cluster, pattern_key(op.axes, name)
+        if key not in self._folded:
+            pattern = cluster.counted.get(key)
+            if pattern is None:
+                groups = cluster.schedule.mesh.groups(op.axes)
+                pattern = algorithm(name).loads(cluster.fabric, groups, cluster.library)
+            self._folded[key] = FoldedPattern.alone(cluster.fabric, pattern)
+        slowest: Floats = self._rates(key, name, cluster.shape(op.axes), self._folded[key], None).min(axis=0)
+        return slowest
+
+    def _rates(
+        self, key: str, by: str, shape: GroupShape | None, folded: FoldedPattern, runs: tuple[bool, ...] | None
+    ) -> Floats:
+        """Bytes per second that a rank of each activity class sends [num_activity_classes, num_variations]; without a
+        `shape` no library holds it up."""
+        if (key, runs) not in self._rates_of:
+            cap = np.inf if shape is None else algorithm(by).cap_bytes_per_s(self.library, shape)
+            self._rates_of[key, runs] = folded.sent_per_s(np.broadcast_to(cap, self.num), self._scale(by), runs)
+        return self._rates_of[key, runs]
+
+    def _scale(self, by: str) -> dict[str, Floats]:
+        """Of each class of links, how many times as much it carries by an algorithm as in the first variation."""
+        if by not in self._scales:
+            shares, links = algorithm(by).shares_on(self.library, self.machine), self.machine.link_classes
+            carried = {name: np.broadcast_to(shares[name] * link.bytes_per_s, self.num) for name, link in links.items()}
+            self._scales[by] = {name: each / each[0] for name, each in carried.items()}
+        return self._scales[by]

@@ -1,0 +1,148 @@
+"""Prices of ops for many variations at once, against those of each variation by itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from simfrontier.collectives import GroupShape, Library, algorithm, algorithms_left, libraries, load_library
+from simfrontier.cost import VariedPrices, price
+from simfrontier.machine import catalog, load_machine
+from simfrontier.scenario import load_scenario, varied_numbers, with_numbers
+from simfrontier.schedule import CollectiveKind
+from simfrontier.study import ScheduleCache
+from tests.whatif import LAWS, drawn
+
+TOY = Path("scenarios/toy.toml")
+NIC = "machine.overrides.link_classes.nic.bytes_per_s"
+SHAPES = (
+    GroupShape(size=2, num_nodes=1, num_packages=1),
+    GroupShape(size=8, num_nodes=1, num_packages=4),
+    GroupShape(size=16, num_nodes=2, num_packages=8),
+    GroupShape(size=48, num_nodes=48, num_packages=48),
+    GroupShape(size=384, num_nodes=48, num_packages=192),
+)
+ONE_LEVEL = [name for name in libraries() if load_library(name).two_level is None]
+few = settings(max_examples=10, deadline=None)
+factors = st.lists(st.floats(0.2, 5.0), min_size=6, max_size=6)
+calls = given(factors=factors, size=st.floats(8.0, 1e10), shape=st.sampled_from(SHAPES))
+
+
+@pytest.fixture(scope="module", params=ONE_LEVEL)
+def library(request: pytest.FixtureRequest) -> Library:
+    return load_library(request.param)
+
+
+# ── formulas of arrays ──
+
+
+def with_laws(library: Library, times: Any) -> Library:
+    """A library whose start-up times are so many times as long."""
+    changed = {}
+    for name in LAWS:
+        law = getattr(library, name)
+        if law is not None:
+            each = ("base_s", "hop_in_node_s", "hop_between_nodes_s")
+            changed[name] = replace(law, **{key: getattr(law, key) * times for key in each})
+    return replace(library, **changed)
+
+
+@few
+@calls
+def test_laws_of_arrays_are_those_of_each(
+    library: Library, factors: list[float], size: float, shape: GroupShape
+) -> None:
+    def latency_s(by: str, kind: CollectiveKind, times: Any) -> Any:
+        return algorithm(by).latency_s(with_laws(library, times), kind, size, shape, 1e10 / times)
+
+    for kind, names in library.choices.items():
+        for by in [each for each in names if not algorithm(each).not_as_loads]:
+            each = [latency_s(by, kind, factor) for factor in factors]
+            assert latency_s(by, kind, np.array(factors)) == pytest.approx(each, rel=1e-12), (kind, by)
+            assert {type(one) for one in each} == {float}
+
+
+@few
+@calls
+def test_what_a_library_takes_is_found_for_each(
+    library: Library, factors: list[float], size: float, shape: GroupShape
+) -> None:
+    if library.tuning is None:
+        return
+
+    def left(times: Any) -> dict[str, Any]:
+        tuning = library.tuning
+        assert tuning is not None
+        tuned = replace(library, tuning=replace(tuning, bus_bytes_per_s=tuning.bus_bytes_per_s * times))
+        return algorithms_left(tuned, "all_reduce", False, "library", size, shape)
+
+    together = {name: np.broadcast_to(each, len(factors)).tolist() for name, each in left(np.array(factors)).items()}
+    for place, factor in enumerate(factors):
+        assert left(factor) == {name: each[place] for name, each in together.items()}
+
+
+@pytest.mark.parametrize("name", catalog())
+@few
+@given(factors=factors, edges=st.tuples(*[st.integers(1, 20_000)] * 3), traffic=st.floats(1.0, 1e10))
+def test_kernels_of_arrays_are_those_of_each(
+    name: str, factors: list[float], edges: tuple[int, int, int], traffic: float
+) -> None:
+    device = load_machine(name).device
+
+    def seconds(times: Any) -> float:
+        other = replace(
+            device,
+            matmul_flops_per_s=device.matmul_flops_per_s * times,
+            hbm_bytes_per_s=device.hbm_bytes_per_s / times,
+            kernel_gap_s=device.kernel_gap_s * times,
+        )
+        return other.kernel_s(1e12 / other.matmul_rate(*edges), traffic)
+
+    assert seconds(np.array(factors)) == pytest.approx([seconds(each) for each in factors], rel=1e-12)
+
+
+# ── prices ──
+
+
+@pytest.mark.parametrize(
+    ("scenario", "plan", "devices", "changed"),
+    [
+        ("toy", "zero-topo", 16, {}),
+        ("frontier-20b", "zeropp", 16, {}),
+        ("frontier-20b", "zero3", 32, {"machine.name": "perlmutter-80gb"}),
+        ("frontier-20b", "zero3", 16, {"machine.name": "lassen", "library.name": "mvapich2-gdr"}),
+        ("compressed-3d", "ZHybrid", 8, {}),
+    ],
+)
+def test_every_op_takes_what_it_is_priced_at(scenario: str, plan: str, devices: int, changed: dict[str, Any]) -> None:
+    loaded = load_scenario(f"scenarios/{scenario}.toml", changed)
+    axes = drawn(loaded, 3, np.random.default_rng(7))
+    schedule = ScheduleCache().get(loaded, plan, devices).schedule
+    here = loaded.of(plan, devices)
+    cluster = price(schedule, here.machine, here.library)
+    numbers = varied_numbers(here, axes)
+    prices = VariedPrices(cluster, numbers.machine, numbers.library, numbers.num)
+    compared_ops = 0
+    for number in range(3):
+        other = with_numbers(here, {key: float(values[number]) for key, values in axes.items()})
+        exact = price(schedule, other.machine, other.library)
+        for op in schedule.distinct_ops():
+            if cluster.of(op).pattern != exact.of(op).pattern:
+                continue  # another algorithm, of other classes
+            own = [work.alone_s for work in exact.of(op).works]
+            assert prices.alone_s(op)[:, number + 1] == pytest.approx(own, rel=1e-12, abs=1e-18), op.name
+            compared_ops += 1
+    assert compared_ops > 20
+
+
+def test_the_uplinks_of_a_tree_follow_its_nics() -> None:
+    scenario = load_scenario(TOY, {"machine.name": "toy-tree"})
+    nic = scenario.machine.link_classes["nic"].bytes_per_s
+    numbers = varied_numbers(scenario, {NIC: nic * np.array([0.5, 2.0])})
+    uplink: Any = numbers.machine.link_classes["uplink"].bytes_per_s
+    assert uplink == pytest.approx(scenario.machine.link_classes["uplink"].bytes_per_s * np.array([1.0, 0.5, 2.0]))
