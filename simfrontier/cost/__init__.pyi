@@ -14,4 +14,4 @@ from .on_machine import (
 from .prices import Prices as Prices
 from .role_assignment import pairs_of as pairs_of
 from .varied_prices import VariedPrices as VariedPrices
-from .work import LOCAL as LOCAL, Flow as Flow, OpWork as OpWork, PricedOp as PricedOp
+from .work import Flow as Flow, OpWork as OpWork, PricedOp as PricedOp
