@@ -11,8 +11,8 @@ from simfrontier.cost import Cluster
 from simfrontier.network import ClassRates
 from simfrontier.records import dataclass
 from simfrontier.schedule import Collective, Compute, Exchange, Op
-from simfrontier.simulation.resample import scaled_s
 from simfrontier.simulation.step import SimulatedStep
+from simfrontier.simulation.variations import scaled_s
 
 # Of a step: what calls take more or less where other calls run beside them than in the step with classes. Measured: at
 # most 1.5e-4 (docs/model.md, "Many speeds").

@@ -9,7 +9,7 @@ import numpy as np
 from simfrontier.arrays import Floats
 from simfrontier.records import dataclass
 from simfrontier.schedule import Compute, Op, SegmentedProgram
-from simfrontier.simulation.durations import FactorsOf, ScaledDurations, SimulatedDurations
+from simfrontier.simulation.durations import SimulatedDurations
 from simfrontier.simulation.step import SimulatedStep
 from simfrontier.simulation.step_path import StepPath
 from simfrontier.simulation.waiting import TypicalWaits
@@ -163,8 +163,3 @@ def runs_of(
         share = float(np.sqrt((times**2).sum()) / times.sum()) if times.any() else 0.0
         out |= dict.fromkeys(nodes, (number, share))
     return out
-
-
-def scaled_s(step: SimulatedStep, num_variations: int, factors_of: FactorsOf) -> Floats:
-    """Step times in seconds [num_variations] when every op takes so many times as long as simulated."""
-    return StepPath(ScaledDurations(step.cluster, step.roles, num_variations, factors_of)).step_s()

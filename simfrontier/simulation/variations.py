@@ -9,8 +9,9 @@ import numpy as np
 
 from simfrontier.arrays import Floats
 from simfrontier.cost import VariedPrices
-from simfrontier.simulation.resample import scaled_s
+from simfrontier.simulation.durations import FactorsOf, ScaledDurations
 from simfrontier.simulation.step import SimulatedStep
+from simfrontier.simulation.step_path import StepPath
 
 AT_ONCE: Final = 4096  # step times of a pass: with fewer, most of it is Python, with more, memory
 # Relative errors against simulated steps where the library takes the same algorithms, of the 24 questions of
@@ -29,3 +30,8 @@ def varied_step_s(step: SimulatedStep, prices: VariedPrices, num: int) -> Floats
     parts = [rows[first : first + AT_ONCE] for first in range(0, num, AT_ONCE)]
     each = [scaled_s(step, len(part), partial(prices.factor, part)) for part in parts]
     return np.concatenate(each)
+
+
+def scaled_s(step: SimulatedStep, num_variations: int, factors_of: FactorsOf) -> Floats:
+    """Step times in seconds [num_variations] when every op takes so many times as long as simulated."""
+    return StepPath(ScaledDurations(step.cluster, step.roles, num_variations, factors_of)).step_s()
