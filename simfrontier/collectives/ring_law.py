@@ -64,6 +64,8 @@ class HopTimes:
 
     def unless(self, condition: bool, other: HopTimes) -> HopTimes:
         """These times, but the other ones where the condition holds."""
+        if isinstance(condition, bool):
+            return other if condition else self
         return HopTimes(
             base_s=where(condition, other.base_s, self.base_s),
             hop_in_node_s=where(condition, other.hop_in_node_s, self.hop_in_node_s),
@@ -143,6 +145,8 @@ class RingStep:
 
     def unless(self, condition: bool, other: RingStep) -> RingStep:
         """This step, but the other one where the condition holds."""
+        if isinstance(condition, bool):
+            return other if condition else self
         return RingStep(
             base_s=where(condition, other.base_s, self.base_s),
             extra_s=where(condition, other.extra_s, self.extra_s),

@@ -28,12 +28,12 @@ class VariedPrices:
     the cluster as it is."""
 
     def __init__(self, cluster: Cluster, machine: Machine, library: Library, num_variations: int) -> None:
-        self.cluster, self.machine, self.library, self.num = cluster, machine, library, num_variations
+        self.cluster, self.machine, self.library, self.num_variations = cluster, machine, library, num_variations
         self._rates_of: dict[tuple[str, tuple[bool, ...] | None], Floats] = {}
         self._folded: dict[str, FoldedPattern] = {}  # by themselves
         self._scales: dict[str, dict[str, Floats]] = {}
         self._known: dict[int, Floats] = {}
-        self.has_other_algorithm = np.zeros(self.num, bool)  # of some call
+        self.has_other_algorithm = np.zeros(self.num_variations, bool)  # of some call
 
     def alone_s(self, op: Op) -> Floats:
         """Time of an op; nothing where a class has no part in it, or stands still."""
@@ -60,14 +60,14 @@ class VariedPrices:
 
     def _compute(self, op: Compute) -> Floats:
         speeds = self.cluster.fabric.speed[self.cluster.folding.representative]
-        out = np.zeros((len(speeds), self.num))
+        out = np.zeros((len(speeds), self.num_variations))
         kernel, runs = Kernel.of(op, self.cluster.schedule, self.machine), speeds > 0.0
         out[runs] = kernel.seconds(speeds[runs, None])  # type: ignore[arg-type]
         return out
 
     def _exchange(self, op: Exchange) -> Floats:
         folded, volume = self.cluster.folded(self.cluster.key_of(op)), self.cluster.volume_bytes(op)
-        out = np.zeros((len(folded.edges), self.num))
+        out = np.zeros((len(folded.edges), self.num_variations))
         sent = self._rates(self.cluster.key_of(op), DIRECT, None, folded, None)
         for cls, (edges, rate) in enumerate(zip(folded.edges.tolist(), sent, strict=True)):
             if any(edges) and rate.all():
@@ -76,7 +76,7 @@ class VariedPrices:
 
     def _collective(self, op: Collective, base: Floats) -> Floats:
         """By what the library takes in each variation; a call of which times were measured takes these."""
-        out = np.repeat(base[:, None], self.num, axis=1)
+        out = np.repeat(base[:, None], self.num_variations, axis=1)
         if self.cluster.table(op) is not None:
             return out
         call = self.cluster.call(op)
@@ -93,8 +93,8 @@ class VariedPrices:
     def _fastest(self, op: Collective, call: Call, left: Mapping[str, bool]) -> Ints:
         """The place of the algorithm that the library takes among those that may be left [num_variations]."""
         if len(left) == 1:
-            return np.zeros(self.num, np.int64)
-        seconds = np.empty((len(left), self.num))
+            return np.zeros(self.num_variations, np.int64)
+        seconds = np.empty((len(left), self.num_variations))
         for row, (name, is_left) in zip(seconds, left.items(), strict=True):
             row[:] = np.where(is_left, self._call_s(op, call, name, self._slowest(op, name)), np.inf)
         fastest: Ints = seconds.argmin(axis=0)
@@ -133,13 +133,18 @@ class VariedPrices:
         `shape` no library holds it up."""
         if (key, runs) not in self._rates_of:
             cap = np.inf if shape is None else algorithm(by).cap_bytes_per_s(self.library, shape)
-            self._rates_of[key, runs] = folded.sent_per_s(np.broadcast_to(cap, self.num), self._scale(by), runs)
+            self._rates_of[key, runs] = folded.sent_per_s(
+                np.broadcast_to(cap, self.num_variations), self._scale(by), runs
+            )
         return self._rates_of[key, runs]
 
     def _scale(self, by: str) -> dict[str, Floats]:
         """Of each class of links, how many times as much it carries by an algorithm as in the first variation."""
         if by not in self._scales:
             shares, links = algorithm(by).shares_on(self.library, self.machine), self.machine.link_classes
-            carried = {name: np.broadcast_to(shares[name] * link.bytes_per_s, self.num) for name, link in links.items()}
+            carried = {
+                name: np.broadcast_to(shares[name] * link.bytes_per_s, self.num_variations)
+                for name, link in links.items()
+            }
             self._scales[by] = {name: each / each[0] for name, each in carried.items()}
         return self._scales[by]

@@ -28,7 +28,7 @@ class VariedNumbers:
     """Machine and library of a scenario, in which numbers that vary are arrays [num_variations]; the first of these is
     the scenario as it is."""
 
-    num: int
+    num_variations: int
     machine: Machine
     library: Library
 
@@ -61,7 +61,7 @@ def varied_numbers(scenario: Scenario, axes: Mapping[str, Floats]) -> VariedNumb
         numbers[place] = np.concatenate([[base], values if own[place] == "itself" else base * values])
     _hold(scenario, axes, numbers)
     machine, library = _put_in(both, numbers)
-    return VariedNumbers(num=lengths.pop() + 1, machine=machine, library=library)
+    return VariedNumbers(num_variations=lengths.pop() + 1, machine=machine, library=library)
 
 
 def with_numbers(scenario: Scenario, settings: Mapping[str, float]) -> Scenario:

@@ -74,7 +74,7 @@ class WhatIfs:
         num = max(map(len, given.values()), default=0)
         given = _with_ends(given)
         numbers = varied_numbers(self.scenario, given)
-        prices = VariedPrices(self.step.cluster, numbers.machine, numbers.library, numbers.num)
+        prices = VariedPrices(self.step.cluster, numbers.machine, numbers.library, numbers.num_variations)
         self._refuse_unseen(_unseen(prices, self.built.schedule, tuple(given), num + 1), given)
         step_s = varied_step_s(self.step, prices, num)
         return Answers(step_s=step_s, is_unlike=prices.has_other_algorithm[1 : num + 1])

@@ -126,7 +126,7 @@ def test_every_op_takes_what_it_is_priced_at(scenario: str, plan: str, devices: 
     here = loaded.of(plan, devices)
     cluster = price(schedule, here.machine, here.library)
     numbers = varied_numbers(here, axes)
-    prices = VariedPrices(cluster, numbers.machine, numbers.library, numbers.num)
+    prices = VariedPrices(cluster, numbers.machine, numbers.library, numbers.num_variations)
     compared_ops = 0
     for number in range(3):
         other = with_numbers(here, {key: float(values[number]) for key, values in axes.items()})
