@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.arrays import Floats
 from simfrontier.collectives import GroupShape, Library, algorithm
 from simfrontier.cost.call import Call
 from simfrontier.cost.folded_pattern import FoldedPattern
@@ -17,6 +17,14 @@ from simfrontier.errors import InputError
 from simfrontier.machine import Machine
 from simfrontier.network import Fabric
 from simfrontier.schedule import CollectiveKind, Mesh
+
+
+class _Sent(NamedTuple):
+    """The rate by an algorithm for the library that last asked, and what of the library it depends on."""
+
+    library: Library
+    asked: tuple[object, ...]
+    bytes_per_s: float
 
 
 @dataclass(eq=False)
@@ -33,7 +41,7 @@ class EqualGroups:
     stride: int = 1
     _folded: dict[tuple[str, str], FoldedPattern] = field(default_factory=dict)
     _split: dict[str, list[EqualGroups]] = field(default_factory=dict)  # by the algorithm that splits its calls so
-    _sent: dict[str, tuple[Library, Floats]] = field(default_factory=dict)  # by the library that last asked
+    _sent: dict[str, _Sent] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         per_node, total = self.machine.devices_per_node, self.machine.num_devices
@@ -87,23 +95,29 @@ class EqualGroups:
         return algorithm(name).seconds_alone(self, library, kind, num_bytes)
 
     def sent_per_s(self, name: str, library: Library) -> float:
-        """What a rank of the slowest group sends by an algorithm, all groups having equal parts of the links."""
-        return float(self._rates(name, library).min())
-
-    def _rates(self, name: str, library: Library) -> Floats:
-        """Bytes per second that a rank of each class of groups sends: the links at the shares that the library reaches,
-        and at most its cap."""
-        if name not in self._sent or self._sent[name][0] is not library:
-            key, by = (name, library.ring_order), algorithm(name)
-            if key not in self._folded:
-                whole = dict.fromkeys(self.machine.link_classes, 1.0)
-                pattern = by.loads(self.fabric, self.groups, library, whole)
-                if np.ptp(pattern.peak):  # groups share links by what they send, not by their busiest wires' speed
-                    pattern = replace(pattern, peak=np.ones(pattern.num))
-                self._folded[key] = FoldedPattern.alone(self.fabric, pattern)
+        """What a rank of the slowest group sends by an algorithm, all groups having equal parts of the links, at the
+        shares that the library reaches, and at most its cap."""
+        known = self._sent.get(name)
+        if known is None or known.library is not library:
+            by = algorithm(name)
             cap, shares = by.cap_bytes_per_s(library, self.shape), by.shares_on(library, self.machine)
-            self._sent[name] = library, self._folded[key].sent_per_s(cap, shares)
-        return self._sent[name][1]
+            asked = library.ring_order, cap, tuple(shares.values())
+            if known is None or known.asked != asked:
+                rate = float(self._pattern(name, library).sent_per_s(cap, shares).min())
+            else:
+                rate = known.bytes_per_s
+            known = self._sent[name] = _Sent(library, asked, rate)
+        return known.bytes_per_s
+
+    def _pattern(self, name: str, library: Library) -> FoldedPattern:
+        key = name, library.ring_order
+        if key not in self._folded:
+            whole = dict.fromkeys(self.machine.link_classes, 1.0)
+            pattern = algorithm(name).loads(self.fabric, self.groups, library, whole)
+            if np.ptp(pattern.peak):  # groups share links by what they send, not by their busiest wires' speed
+                pattern = replace(pattern, peak=np.ones(pattern.num))
+            self._folded[key] = FoldedPattern.alone(self.fabric, pattern)
+        return self._folded[key]
 
     def split(
         self, name: str, into: Callable[[Fabric, NDArray[np.integer]], Iterable[NDArray[np.integer]]]

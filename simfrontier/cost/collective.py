@@ -8,7 +8,6 @@ from simfrontier.collectives import CallTable, algorithm as algorithm_of
 from simfrontier.cost.choice import GROUP_WAIT, pattern_key
 from simfrontier.cost.coding import PerHopCoding
 from simfrontier.cost.folded import FoldedCluster
-from simfrontier.cost.folded_pattern import FoldedPattern
 from simfrontier.cost.work import NO_WORK, OpWork, PricedOp
 from simfrontier.schedule import Collective
 
@@ -95,8 +94,8 @@ def _small(cluster: FoldedCluster, op: Collective) -> PricedOp:
     key = pattern_key(op.axes, GROUP_WAIT)
     algorithm, table, call = cluster.algorithms[op.number], cluster.table(op), cluster.call(op)
     if table is None:
-        folded = FoldedPattern.alone(cluster.fabric, cluster.pattern_of(op))
-        slowest = float(folded.sent_per_s(cluster.cap(cluster.key_of(op))).min())
+        counted = cluster.key_of(op)
+        slowest = float(cluster.by_itself(counted).sent_per_s(cluster.cap(counted)).min())
         seconds = call.seconds(algorithm, cluster.library, slowest)
     else:
         seconds = sum(map(table.seconds, call.sizes))

@@ -50,6 +50,7 @@ class FoldedCluster:
     _interned: dict[tuple[object, ...], int] = field(default_factory=dict, init=False)
     _sent: dict[tuple[str, tuple[bool, ...]], NDArray[np.float64]] = field(default_factory=dict, init=False)
     _folded: dict[str, FoldedPattern] = field(default_factory=dict, init=False)
+    _by_itself: dict[str, FoldedPattern] = field(default_factory=dict, init=False)
     _shapes: dict[tuple[str, ...], GroupShape] = field(default_factory=dict, init=False)
 
     def has_part(self, op: Op) -> NDArray[np.bool_]:
@@ -143,6 +144,12 @@ class FoldedCluster:
         if key not in self._folded:
             self._folded[key] = FoldedPattern.of(self.fabric, self.folding, key, self.patterns[key])
         return self._folded[key]
+
+    def by_itself(self, key: str) -> FoldedPattern:
+        """A counted pattern folded without the others."""
+        if key not in self._by_itself:
+            self._by_itself[key] = FoldedPattern.alone(self.fabric, self.counted[key])
+        return self._by_itself[key]
 
     def sent_per_s(self, key: str, runs: tuple[bool, ...]) -> NDArray[np.float64]:
         """Bytes per second that a rank of each activity class sends when only this pattern's activities run, all that

@@ -30,7 +30,7 @@ class VariedPrices:
     def __init__(self, cluster: Cluster, machine: Machine, library: Library, num_variations: int) -> None:
         self.cluster, self.machine, self.library, self.num_variations = cluster, machine, library, num_variations
         self._rates_of: dict[tuple[str, tuple[bool, ...] | None], Floats] = {}
-        self._folded: dict[str, FoldedPattern] = {}  # by themselves
+        self._folded: dict[str, FoldedPattern] = {}  # of algorithms that are not the cluster's, by themselves
         self._scales: dict[str, dict[str, Floats]] = {}
         self._known: dict[int, Floats] = {}
         self.has_other_algorithm = np.zeros(self.num_variations, bool)  # of some call
@@ -117,13 +117,14 @@ class VariedPrices:
     def _slowest(self, op: Collective, name: str) -> Floats:
         """The rate of the slowest group by any algorithm, all running [num_variations]."""
         cluster, key = self.cluster, pattern_key(op.axes, name)
-        if key not in self._folded:
-            pattern = cluster.counted.get(key)
-            if pattern is None:
-                groups = cluster.schedule.mesh.groups(op.axes)
-                pattern = algorithm(name).loads(cluster.fabric, groups, cluster.library)
-            self._folded[key] = FoldedPattern.alone(cluster.fabric, pattern)
-        slowest: Floats = self._rates(key, name, cluster.shape(op.axes), self._folded[key], None).min(axis=0)
+        if key in cluster.counted:
+            folded = cluster.by_itself(key)
+        elif key not in self._folded:
+            pattern = algorithm(name).loads(cluster.fabric, cluster.schedule.mesh.groups(op.axes), cluster.library)
+            folded = self._folded[key] = FoldedPattern.alone(cluster.fabric, pattern)
+        else:
+            folded = self._folded[key]
+        slowest: Floats = self._rates(key, name, cluster.shape(op.axes), folded, None).min(axis=0)
         return slowest
 
     def _rates(

@@ -30,6 +30,7 @@ class StepPath:
         self.calls: dict[Hashable, CallPath] = {}
         self.runs_whole: dict[Node, bool] = {}  # of calls that have started
         self._waits: dict[tuple[str, int], GroupWait | None] = {}
+        self._waits_of: dict[tuple[int, int], GroupWait | None] = {}  # the same by number of the op and role
         self._joint_waits: dict[str, GroupWait | None] = {}
         self._coupled: dict[tuple[int, Segment], GroupWait | None] = {}
         self._waits_in: dict[Segment, list[list[int]]] = {}
@@ -77,10 +78,13 @@ class StepPath:
 
     def group_wait(self, op: Op, role: int) -> GroupWait | None:
         """Who waits for whom at an op, of the role's rank classes."""
-        key = self.cluster.of(op).pattern, role
-        if key not in self._waits:
-            self._waits[key] = group_wait_of(self.cluster.folding.activity_of(key[0])[self.rows[role]])
-        return self._waits[key]
+        number = op.number, role
+        if number not in self._waits_of:
+            key = self.cluster.of(op).pattern, role
+            if key not in self._waits:
+                self._waits[key] = group_wait_of(self.cluster.folding.activity_of(key[0])[self.rows[role]])
+            self._waits_of[number] = self._waits[key]
+        return self._waits_of[number]
 
     # ── calls ──
 
