@@ -89,6 +89,7 @@ def as_document(explanation: Explanation) -> dict[str, Any]:
         "ranking": [_ranked(each) for each in explanation.ranking],
         "left_out": dict(explanation.left_out),
         "waits": asdict(explanation.waits),
+        "note": explanation.note,
         "links": [asdict(link) for link in explanation.path.links],
     }
 
@@ -159,6 +160,8 @@ def _print_waits(it: Explanation) -> None:
         if it.waits.left_out:
             screen.print(plain(f"And {it.waits.left_out:,} other pairs."), style="dim")
     screen.print(plain(f"{it.waits.sentence}."), soft_wrap=True)
+    if it.note:
+        screen.print(plain(f"Simplified: {it.note}."), style="dim", soft_wrap=True)
 
 
 def _print_changes(it: Explanation) -> None:

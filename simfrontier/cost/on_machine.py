@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from simfrontier.arrays import Ints
 from simfrontier.collectives import Library, algorithm as algorithm_of, exchanged_bytes, message_bytes
 from simfrontier.cost.choice import GROUP_WAIT, AlgorithmChoices, pattern_key
 from simfrontier.cost.cluster import Cluster
@@ -17,7 +18,7 @@ from simfrontier.cost.role_assignment import exchange_key, role_assignment_of, u
 from simfrontier.cost.work import LOCAL
 from simfrontier.errors import InputError
 from simfrontier.machine import HEALTHY, Machine, Perturbation
-from simfrontier.network import Fabric, around_dead, fold_states, local
+from simfrontier.network import Fabric, around_dead, classes_of_nodes, fold_states, local
 from simfrontier.schedule import DIRECT, Collective, Exchange, Schedule
 
 # Assumed: a message up to this size takes its time alone and no bandwidth (0.04 us on a NIC of 25 GB/s, far below the
@@ -49,27 +50,30 @@ def price_states(
     states: Sequence[Perturbation],
     exact: bool = False,
     placement: Placement = "block",
+    in_classes: bool = True,
 ) -> tuple[Cluster, ...]:
     """The same of a machine in several states, one after another, without times: what is alike is so in all of them.
-    Algorithms are chosen as if nothing were dead; what a dead link would carry takes another way, if there is one."""
+    Nodes of devices of many speeds are put `in_classes` where there is one role and nothing is `exact`; a step of
+    stages waits for the slowest of each. Algorithms are chosen as if nothing were dead; what a dead link would carry
+    takes another way, if there is one."""
     mesh, assignment = schedule.mesh, role_assignment_of(schedule)
     if mesh.num_ranks > machine.num_devices:
         raise InputError(f"{machine.name} has {machine.num_devices} devices; the mesh needs {mesh.num_ranks}")
     num_nodes = -(-mesh.num_ranks // machine.devices_per_node)
     device_of = placed(placement, mesh.num_ranks, num_nodes, machine)
 
-    def laid_out(perturbation: Perturbation) -> Fabric:
+    def laid_out(perturbation: Perturbation, classes: Ints | None = None) -> Fabric:
         return Fabric.build(
-            machine,
-            num_nodes,
-            perturbation,
-            num_devices=mesh.num_ranks,
-            placement=device_of,
-            in_classes=not exact,
+            machine, num_nodes, perturbation, num_devices=mesh.num_ranks, placement=device_of, classes=classes
         )
 
-    fabrics = [laid_out(state) for state in states]
-    alive = fabrics[0] if states[0].without_dead == states[0] else laid_out(states[0].without_dead)
+    fabrics, classes = [laid_out(state) for state in states], None
+    if in_classes and assignment.is_one and not exact and any(states):
+        speeds, networks = (np.stack(each) for each in zip(*(fabric.node_speeds() for fabric in fabrics), strict=True))
+        classes = classes_of_nodes(speeds, networks)
+        if len(np.unique(classes)) < num_nodes:
+            fabrics = [laid_out(state, classes) for state in states]
+    alive = fabrics[0] if states[0].without_dead == states[0] else laid_out(states[0].without_dead, classes)
     choices = AlgorithmChoices(alive, mesh, library)
     collectives = {op.number: op for op in schedule.distinct_ops() if isinstance(op, Collective)}
     algorithms = {number: choices.choose(op, schedule) for number, op in collectives.items()}

@@ -16,6 +16,7 @@ from simfrontier.cost.coding import PerHopCoding
 from simfrontier.cost.compute import Kernel
 from simfrontier.cost.exchange import exchange_s, pair_shape
 from simfrontier.cost.folded_pattern import FoldedPattern
+from simfrontier.errors import SimfrontierError
 from simfrontier.machine import Machine
 from simfrontier.schedule import DIRECT, Collective, Compute, Exchange, Op
 
@@ -36,7 +37,8 @@ class VariedPrices:
         self.has_other_algorithm = np.zeros(self.num_variations, bool)  # of some call
 
     def alone_s(self, op: Op) -> Floats:
-        """Time of an op; nothing where a class has no part in it, or stands still."""
+        """Time of an op; nothing where a class has no part in it, or stands still. Raises SimfrontierError where the
+        first variation is not what the cluster says."""
         if op.number not in self._known:
             base = np.array([work.alone_s for work in self.cluster.of(op).works])
             match op:
@@ -48,7 +50,8 @@ class VariedPrices:
                     made = self._exchange(op)
             base = np.where(np.isfinite(base), base, 0.0)
             made[base == 0.0] = 0.0
-            assert np.allclose(made[:, 0], base, rtol=CLOSE, atol=0.0), f"{op.name} has two prices"
+            if not np.allclose(made[:, 0], base, rtol=CLOSE, atol=0.0):
+                raise SimfrontierError(f"the time of {op.name} follows another law than what-ifs know")
             self._known[op.number] = made
         return self._known[op.number]
 

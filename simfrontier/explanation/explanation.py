@@ -75,7 +75,8 @@ class Explanation:
     `changes` that might help (what saves most first), and what makes it differ from another plan: the one that was
     asked for, or the best of the others (None: there is no other).
 
-    `waits`: which ranks waited for which others to arrive at a call.
+    `waits`: which ranks waited for which others to arrive at a call. `note`: what was simplified in the step, "" where
+    nothing was.
 
     `ranking`: where no plan was asked for, all that fit, by sequences per second, each against the next best;
     `left_out`: names of plans that were not compared, and why. `samples`: sequences of one step. `given`: settings that
@@ -95,6 +96,7 @@ class Explanation:
     time: TimeSpent
     path: CriticalPath
     waits: Waits
+    note: str
     changes: tuple[TriedChange, ...]
     against: PlanComparison | None
     ranking: tuple[RankedPlan, ...]

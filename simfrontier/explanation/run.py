@@ -19,7 +19,7 @@ from simfrontier.machine import Machine
 from simfrontier.records import dataclass
 from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.schedule import digest
-from simfrontier.simulation import Fidelity, SimulatedStep, fullest
+from simfrontier.simulation import Fidelity, SimulatedStep, fullest, step_note
 from simfrontier.study import ScheduleCache, advice_on, shortage, simulated
 from simfrontier.tuning import GridSearcher
 from simfrontier.units import written
@@ -105,6 +105,7 @@ def explain(
         time=mine.time,
         path=critical_path(ours.step),
         waits=_waits(ours.step, scenario.machine),
+        note=step_note(ours.step),
         changes=changes,
         against=_compared(mine, others[0]) if others else None,
         ranking=_ranking([mine, *others]) if plan is None and against is None else (),

@@ -7,7 +7,7 @@ from .hashes import combine as combine
 from .layout import GroupLayout as GroupLayout, lay_out as lay_out
 from .maxmin import solve as solve, solve_each as solve_each
 from .messages import messages_loads as messages_loads
-from .node_classes import ClassRates as ClassRates
+from .node_classes import ClassRates as ClassRates, classes_of_nodes as classes_of_nodes
 from .pairs import paired as paired
 from .pattern import (
     Pattern as Pattern,

@@ -8,19 +8,18 @@ from simfrontier.arrays import Floats, Ints
 from simfrontier.errors import InputError
 from simfrontier.machine import NET, Perturbation, Spread
 from simfrontier.network.link_ids import LinkIds
-from simfrontier.network.node_classes import ClassRates, class_rates, node_classes
+from simfrontier.network.node_classes import ClassRates, class_rates
 
 
 def degrade(
-    links: LinkIds, capacity: Floats, perturbation: Perturbation, in_classes: bool
+    links: LinkIds, capacity: Floats, perturbation: Perturbation, classes: Ints | None
 ) -> tuple[ClassRates, ClassRates]:
     """Lower the capacities of links [num_links], and return the factors on the speeds of devices
-    [num_nodes, devices of a node] and on the rates at which nodes reach the network [num_nodes]. Where speeds are many
-    and nodes are to be put `in_classes`, these are of classes. Raises InputError where something is named that is not
-    there."""
+    [num_nodes, devices of a node] and on the rates at which nodes reach the network [num_nodes], where nodes are in
+    these classes [num_nodes] (None: each by itself). Raises InputError where something is named that is not there."""
     speed, networks = _speeds(links, perturbation).reshape(links.num_nodes, -1), perturbation.differing("networks")
     network = np.ones(links.num_nodes) if networks is None else _factors(perturbation, networks, links.num_nodes)
-    classes = node_classes(speed, network) if in_classes else np.arange(links.num_nodes)
+    classes = np.arange(links.num_nodes) if classes is None else classes
     of_devices, of_networks = class_rates(speed, classes), class_rates(network, classes)
     hbm, units, pools = links.hbm_base, links.units_base, links.pool_base
     for memory in perturbation.memories:

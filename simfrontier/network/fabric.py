@@ -57,13 +57,14 @@ class Fabric(LinkIds):
         *,
         num_devices: int | None = None,
         placement: NDArray[np.integer] | None = None,
-        in_classes: bool = False,
+        classes: Ints | None = None,
     ) -> Self:
         """Lay out the links; ranks fill the devices in order unless `placement` (rank -> device) says otherwise.
 
         num_devices: number of ranks, by default all devices of the nodes. Of a perturbation that changes over time,
-        what is wrong at the beginning of step 0. in_classes: nodes of devices of many speeds are put into classes
-        (`node_classes`). Raises InputError where the perturbation names what is not there.
+        what is wrong at the beginning of step 0. classes: the class of each node, whose devices have the mean speeds of
+        the class (`classes_of_nodes`; None: each node is by itself). Raises InputError where the perturbation names
+        what is not there.
         """
         per_node = machine.devices_per_node
         num_slots = num_nodes * per_node
@@ -99,7 +100,7 @@ class Fabric(LinkIds):
             np.array([ResourceKind.WIRE, ResourceKind.HBM, ResourceKind.UNITS, ResourceKind.WIRE], np.int8), sizes
         )
         links = LinkIds(machine=machine, num_nodes=num_nodes, pools=pools)
-        devices, networks = degrade(links, capacity, perturbation.at((0, 0.0)), in_classes)
+        devices, networks = degrade(links, capacity, perturbation.at((0, 0.0)), classes)
         fabric = cls(
             machine=machine,
             num_nodes=num_nodes,
@@ -122,6 +123,14 @@ class Fabric(LinkIds):
     def speed(self) -> Floats:
         """[num_ranks] factor on the compute speed of the rank's device, as it is simulated."""
         return self.devices.mean
+
+    def node_speeds(self) -> tuple[Floats, Floats]:
+        """Factors on the speeds of devices [num_nodes, devices of a node] and on the rates at which nodes reach the
+        network [num_nodes]; 1 where no rank is."""
+        per_node = self.machine.devices_per_node
+        speed, network = np.ones(self.num_nodes * per_node), np.ones(self.num_nodes)
+        speed[self.device_of], network[self.device_of // per_node] = self.speed, self.networks.mean
+        return speed.reshape(self.num_nodes, per_node), network
 
     @property
     def hbm_of(self) -> Ints:

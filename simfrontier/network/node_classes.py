@@ -8,23 +8,25 @@ from simfrontier.arrays import Floats, Ints
 from simfrontier.records import dataclass
 
 MOST_SPEEDS = 32  # device speeds that are simulated as they are; with more, nodes are put into classes
+MOST_MIXED = 256  # speeds times nodes of different devices that are, too: the engine's time grows with both
 
 
-def node_classes(speed: Floats, network: Floats) -> Ints:
-    """The class of every node [num_nodes], where its devices have these speeds [num_nodes, devices of a node] and its
-    links to the network these factors on their rates [num_nodes].
+def classes_of_nodes(speeds: Floats, networks: Floats) -> Ints:
+    """The class of every node [num_nodes], where in each state of the machine its devices have these speeds
+    [num_states, num_nodes, devices of a node] and its links to the network these factors on their rates
+    [num_states, num_nodes].
 
-    The node of the slowest device, that of the slowest network, and those with dead devices are classes by themselves,
-    as a step waits for them. The others are sorted by their slowest devices, in classes of about equal counts, as many
-    as leave MOST_SPEEDS speeds. With at most so many speeds, every node is a class.
+    In every state the node of the slowest living device, that of the slowest living network, and those with dead
+    devices are classes by themselves, as a step waits for them. The others are sorted by their slowest devices, in
+    classes of about equal counts, as many as leave MOST_SPEEDS speeds. With few speeds every node is a class.
     """
-    num_nodes, per_node = speed.shape
-    if len(np.unique(speed)) <= MOST_SPEEDS:
+    _, num_nodes, per_node = speeds.shape
+    if all(_are_few(speed) for speed in speeds):
         return np.arange(num_nodes)
-    slowest = speed.min(axis=1)
-    alone = set(np.flatnonzero(slowest == 0.0).tolist()) | {int(slowest.argmin())}
-    if network.min() < network.max():
-        alone.add(int(network.argmin()))
+    slowest = speeds.min(axis=(0, 2))
+    alone = set(np.flatnonzero(slowest == 0.0).tolist())
+    alone |= {_slowest_living(speed.min(axis=1)) for speed in speeds}
+    alone |= {_slowest_living(network) for network in networks if network.min() < network.max()}
     others = [node for node in np.argsort(slowest, kind="stable").tolist() if node not in alone]
     out = np.empty(num_nodes, np.int64)
     out[sorted(alone)] = np.arange(len(alone))
@@ -32,6 +34,17 @@ def node_classes(speed: Floats, network: Floats) -> Ints:
     for number, nodes in enumerate(np.array_split(np.array(others, np.int64), num_classes), len(alone)):
         out[nodes] = number
     return out
+
+
+def _are_few(speed: Floats) -> bool:
+    """Whether devices [num_nodes, devices of a node] have so few speeds that they are simulated as they are."""
+    num_speeds, num_different = len(np.unique(speed)), len(np.unique(speed, axis=0))
+    return num_speeds <= MOST_SPEEDS and num_speeds * num_different <= MOST_MIXED
+
+
+def _slowest_living(factors: Floats) -> int:
+    """The node of the least factor above 0 [num_nodes]."""
+    return int(np.where(factors > 0.0, factors, np.inf).argmin())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

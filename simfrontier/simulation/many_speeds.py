@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -40,41 +41,48 @@ def speed_error(step: SimulatedStep) -> SpeedError | None:
     """Return how far off a step may be; None where all speeds are as they are.
 
     The longest path through the step with every device at its own speed is at most as long as with all classes of nodes
-    as slow as their slowest members, and at least as long as with all as fast as their fastest. What is contended is as
-    in the step, but for OTHER_CONTENTION.
+    as slow as their slowest members, and at least as long as with all as fast as their fastest, in whichever state of
+    the machine. What is contended is as in the step, but for OTHER_CONTENTION.
     """
     fabrics = [state.cluster.fabric for state in step.states]
     single = max(rates.largest_difference for each in fabrics for rates in (each.devices, each.networks))
     if not single:
         return None
-    ends_s = scaled_s(step, 2, _Extremes(step).times_as_long)
+    extremes = [_Extremes(step, state.cluster) for state in step.states]
+    ends_s = scaled_s(step, 2, lambda op: _widest([each.times_as_long(op) for each in extremes]))
     return SpeedError(single=single, step=OTHER_CONTENTION + float(np.abs(ends_s / step.step_s - 1.0).max()))
 
 
-class _Extremes:
-    """Ops of a step with the fastest and the slowest members of all classes of nodes."""
+def _widest(times: Sequence[Floats]) -> Floats:
+    """The least of the first column of all, and the greatest of the second [num_activity_classes, 2]."""
+    each = np.stack(times)
+    return np.stack([each[..., 0].min(axis=0), each[..., 1].max(axis=0)], axis=1)
 
-    def __init__(self, step: SimulatedStep) -> None:
-        self.step = step
-        devices, networks = step.cluster.fabric.devices, step.cluster.fabric.networks
-        self.clusters = [_at_speeds(step.cluster, devices, mean) for mean in (devices.fastest, devices.slowest)]
-        ranks = step.cluster.folding.representative
+
+class _Extremes:
+    """Ops of a step with the fastest and the slowest members of all classes of nodes, in one state of the machine."""
+
+    def __init__(self, step: SimulatedStep, cluster: Cluster) -> None:
+        self.step, self.cluster = step, cluster
+        devices, networks = cluster.fabric.devices, cluster.fabric.networks
+        self.clusters = [_at_speeds(cluster, devices, mean) for mean in (devices.fastest, devices.slowest)]
+        ranks = cluster.folding.representative
         self.network = [(networks.mean / each)[ranks] for each in (networks.fastest, networks.slowest)]
 
     def times_as_long(self, op: Op) -> Floats:
         """How many times as long as simulated an op takes [num_activity_classes, 2]."""
         if not isinstance(op, Compute):
             return self._on_networks(op)
-        usual, *others = (_alone_s(each, op) for each in (self.step.cluster, *self.clusters))
+        usual, *others = (_alone_s(each, op) for each in (self.cluster, *self.clusters))
         moves = np.isfinite(usual) & (usual > 0.0)
         return np.stack([np.divide(each, usual, out=np.ones(len(usual)), where=moves) for each in others], axis=1)
 
     def _on_networks(self, op: Collective | Exchange) -> Floats:
         """The same of messages, where any node of a group may be the one that they wait for."""
-        priced = self.step.cluster.of(op)
+        priced = self.cluster.of(op)
         times = np.ones((len(priced.works), 2))
         if self.step.level(op) == "inter_node":
-            group, (fastest, slowest) = self.step.cluster.folding.activity_of(priced.pattern), self.network
+            group, (fastest, slowest) = self.cluster.folding.activity_of(priced.pattern), self.network
             np.minimum.at(times[:, 0], group, fastest)
             np.maximum.at(times[:, 1], group, slowest)
         return times

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from simfrontier.collectives import message_bytes, sent_and_received
 from simfrontier.schedule import Compute, Exchange, Op, traffic_bytes
-from simfrontier.simulation.many_speeds import speed_error
+from simfrontier.simulation.notes import step_note
 from simfrontier.simulation.step import SimulatedStep
 from simfrontier.simulation.walk import Walk, walks_of
 from simfrontier.trace import Span, Trace, rank_text
@@ -38,14 +38,14 @@ def trace_of(
 
 def trace_notes(step: SimulatedStep) -> dict[str, str]:
     """Return how the times of a trace of the step came about."""
-    error = speed_error(step)
+    note = step_note(step)
     return {
         "mode": SIMULATED,
         "fidelity": step.fidelity,
         "machine": step.cluster.machine.name,
         "library": step.cluster.library.name,
         "mesh": ", ".join(f"{axis} {size}" for axis, size in step.schedule.mesh.axes),
-        **({} if error is None else {"speeds": error.note}),
+        **({"simplified": note} if note else {}),
     }
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from simfrontier.trace import LinkTable
 
 Fidelity = Literal["analytic", "flow", "chunk"]
-FactorsOf = Callable[[Sequence[SegmentedProgram], Cluster], tuple[NDArray[np.float64], ...]]
+CallFactorsOf = Callable[[Sequence[SegmentedProgram], Cluster], tuple[NDArray[np.float64], ...]]
 """Of each role [num_classes, num_ops], how many times as long its calls take as is usual; every rank is a class."""
 Level = Literal["inter_node", "intra_node", "package"]
 LEVELS: tuple[Level, ...] = ("inter_node", "intra_node", "package")
@@ -186,7 +186,7 @@ def simulate_step(
     parts: Sequence[SegmentedProgram] | None = None,
     number: int = 0,
     beside: Neighbour | None = None,
-    factors_of: FactorsOf | None = None,
+    factors_of: CallFactorsOf | None = None,
 ) -> SimulatedStep:
     """Simulate one step. `exact` gives every rank, link and activity its own class instead of folding what is alike,
     and runs calls of several roles op by op; fidelity `chunk` always does. `parts` are the roles in nodes, as
@@ -203,7 +203,7 @@ def simulate_step(
         factors_of = partial(call_factors, perturbation=perturbation, step=number)
     begins, states = zip(*perturbation.states(number), strict=True)
     refuse_unknown(fidelity, len(states), factors_of is not None, beside)
-    clusters = price_states(schedule, machine, library, states, exact, placement)
+    clusters = price_states(schedule, machine, library, states, exact, placement, in_classes=fidelity == "flow")
     over_time = tuple(
         MachineState(begin_s=begin_s, perturbation=state, cluster=each)
         for begin_s, state, each in zip(begins, states, clusters, strict=True)
@@ -254,7 +254,7 @@ def refuse_unknown(fidelity: Fidelity, num_states: int, calls_differ: bool, besi
         raise InputError("not where calls differ; allowed: devices and networks that do", key=("neighbour",))
 
 
-def _with_call_factors(step: SimulatedStep, factors_of: FactorsOf) -> SimulatedStep:
+def _with_call_factors(step: SimulatedStep, factors_of: CallFactorsOf) -> SimulatedStep:
     """The step on every rank by itself, with calls that take so many times as long."""
     cluster = folded_anew(step.cluster, exact=True)
     parts = segmented_roles(step.schedule, whole=False)

@@ -15,7 +15,7 @@ from simfrontier.simulation.longest_path import Node, Passed, alone, longest_pat
 from simfrontier.simulation.nodes import number_nodes
 from simfrontier.simulation.waits import GroupWait, group_wait_of
 
-AT_ONCE = 1e-12  # rank classes that come to a call closer than this, relative to the time, come to it at once
+SAME_TIME = 1e-12  # rank classes that come to a call closer than this, relative to the time, come to it at once
 
 
 class StepPath:
@@ -92,7 +92,7 @@ class StepPath:
         wait, is_whole = self.coupled(role, node), self.durations.is_whole(role, node)
         last = ready if wait is None else wait.after(ready)
         if is_whole is None:
-            is_whole = wait is None or bool((last + wait.after(-ready) <= AT_ONCE * last).all())
+            is_whole = wait is None or bool((last + wait.after(-ready) <= SAME_TIME * last).all())
         self.runs_whole[role, node] = is_whole
         return last if is_whole else ready
 

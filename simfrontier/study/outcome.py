@@ -30,7 +30,7 @@ from simfrontier.arrays import Floats
 from simfrontier.errors import InputError
 from simfrontier.records import dataclass
 from simfrontier.scenario import Case, Scenario
-from simfrontier.simulation import Fidelity, MemoryTimeline, SimulatedStep, fullest, speed_error
+from simfrontier.simulation import Fidelity, MemoryTimeline, SimulatedStep, fullest, step_note
 from simfrontier.stack import NONE as NO_STACK
 from simfrontier.study.advice import advice_on
 from simfrontier.study.over_steps import different, mean_row
@@ -248,7 +248,7 @@ def _row(
 ) -> Row:
     devices, here = case.devices, scenario.of(case.name, case.devices)
     peak = devices * here.peak_flops_per_s
-    tokens, off = case.samples * case.shape.sequence, speed_error(step)
+    tokens = case.samples * case.shape.sequence
     row: Row = {
         "scenario": scenario.name,
         "plan": case.name,
@@ -272,7 +272,7 @@ def _row(
         "rank_classes": step.cluster.folding.num_rank_classes,
         "fidelity": step.fidelity,
         "schedule_digest": built.digest,
-        "note": "" if off is None else off.note,
+        "note": step_note(step),
         "tokens_per_s_per_device": tokens / step.step_s / devices,
         "hfu": case.hardware_flops / step.step_s / peak,
         "neox_tflops_per_device": "" if case.neox_flops is None else case.neox_flops / step.step_s / devices / 1e12,

@@ -129,7 +129,7 @@ class _Answered:
         return row | {
             STEP: step_s,
             "fidelity": REPLAY,
-            "note": f"replayed from one simulated step; replays are {OFF_BY}",
+            "note": "; ".join(filter(None, (f"replayed from one simulated step; replays are {OFF_BY}", base["note"]))),
         }
 
 
