@@ -10,6 +10,7 @@ Printed, never asserted; the figure after "aim" is the bound that the project se
 from __future__ import annotations
 
 import os
+import random
 import statistics
 import subprocess
 import sys
@@ -82,6 +83,13 @@ def many_speeds(plan: str, devices: int, num_speeds: int) -> None:
     sf.simulate(sf.load(SCENARIO, {"perturbation.slow": slow}, (plan,), (devices,)))
 
 
+def mixed_speeds(plan: str) -> None:
+    """A step of the 20B on 384 devices of 30 speeds, which are mixed on all nodes."""
+    speeds = random.Random(1).choices([1.0 - 0.01 * number for number in range(30)], k=384)
+    slow = [{"device": each, "factor": speed} for each, speed in enumerate(speeds) if speed < 1.0]
+    sf.simulate(sf.load(SCENARIO, {"perturbation.slow": slow}, (plan,), (384,)))
+
+
 def calls_that_differ(devices: int) -> None:
     """A step of the 20B on devices and in calls that all differ."""
     spread = {"perturbation.spread": [{"name": "not-all-gpus-2022"}]}
@@ -104,6 +112,7 @@ WORK: Mapping[str, Callable[[], object]] = {
     **{f"{plan}-{size}": partial(step, plan, size) for plan in PLANS for size in SIZES},
     "other-numbers": other_numbers,
     **{f"speeds-{plan}": partial(many_speeds, plan, 384, 384) for plan in PLANS},
+    **{f"mixed-{plan}": partial(mixed_speeds, plan) for plan in PLANS},
     "speeds-4096": partial(many_speeds, "zero3", 4096, 96),
     "differ-384": partial(calls_that_differ, 384),
     "1f1b": partial(pipeline, "1f1b"),
@@ -206,6 +215,7 @@ def main() -> None:
             seconds_line(f"{plan}, 20B, {size:,} GCDs", f"{plan}-{size}")
     for plan in PLANS:
         seconds_line(f"{plan}, 20B, 384 GCDs of 384 speeds", f"speeds-{plan}", "10 s", runs=1)
+        seconds_line(f"{plan}, 20B, 384 GCDs of 30 speeds, mixed", f"mixed-{plan}", "10 s", runs=1)
     seconds_line("zero3, 20B, 4,096 GCDs of 96 speeds", "speeds-4096", "10 s", runs=1)
     seconds_line("zero3, 20B, 384 GCDs, all calls differ", "differ-384", "10 s", runs=1)
     seconds_line("1T, 3,072 GCDs: 16 stages, 64 micro-batches, tensor 8", "1f1b")
