@@ -28,7 +28,7 @@ _FRACTION: Final = re.compile(r"[0-9]+\.[0-9]+|[0-9]*\.?[0-9]+e[0-9]+")
 def _pattern(text: str) -> str:
     try:
         re.compile(text)
-    except re.error as error:
+    except (re.error, RecursionError) as error:  # the latter of thousands of brackets
         raise ValueError(f"a regular expression, got {text!r}: {error}") from None
     return text
 
