@@ -69,10 +69,9 @@ def price_states(
 
     fabrics, classes = [laid_out(state) for state in states], None
     if in_classes and assignment.is_one and not exact and any(states):
-        speeds, networks = (np.stack(each) for each in zip(*(fabric.node_speeds() for fabric in fabrics), strict=True))
-        classes = classes_of_nodes(speeds, networks)
-        if len(np.unique(classes)) < num_nodes:
-            fabrics = [laid_out(state, classes) for state in states]
+        classes = _node_classes(fabrics)
+    if classes is not None:
+        fabrics = [laid_out(state, classes) for state in states]
     alive = fabrics[0] if states[0].without_dead == states[0] else laid_out(states[0].without_dead, classes)
     choices = AlgorithmChoices(alive, mesh, library)
     collectives = {op.number: op for op in schedule.distinct_ops() if isinstance(op, Collective)}
@@ -126,6 +125,13 @@ def price_states(
         )
         for fabric, (rerouted, loading), folding in zip(fabrics, loaded, foldings, strict=True)
     )
+
+
+def _node_classes(states: Sequence[Fabric]) -> Ints | None:
+    """The class of every node of a machine in several states [num_nodes]; None where each is by itself."""
+    speeds, networks = (np.stack(each) for each in zip(*(state.node_speeds() for state in states), strict=True))
+    classes = classes_of_nodes(speeds, networks)
+    return None if len(np.unique(classes)) == len(classes) else classes
 
 
 def folded_anew(cluster: Cluster, link_colour: NDArray[np.int64] | None = None, exact: bool = False) -> Cluster:
