@@ -1,5 +1,5 @@
-"""Pages of the site that are made from the program: every command with its options, every key of a scenario file; and
-the start, which is the README."""
+"""Pages of the site that are made from the program: every command with its options, every key of a scenario file, every
+column of results; and the start, which is the README."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ def on_files(files: Any, config: Any) -> Any:
     """mkdocs asks for the files of the site."""
     from mkdocs.structure.files import File
 
-    for name, text in (("index.md", start()), ("commands.md", commands()), ("keys.md", keys())):
+    pages = {"index.md": start(), "commands.md": commands(), "keys.md": keys(), "columns.md": columns()}
+    for name, text in pages.items():
         files.append(File.generated(config, name, content=text))
     return files
 
@@ -81,6 +82,17 @@ def keys() -> str:
         if key.families:
             of = "all" if len(key.families) == every else ", ".join(key.families)
             parts.append(_row(f"`{key.name}`", key.sentence, key.allowed, key.default, of))
+    return "\n".join(parts) + "\n"
+
+
+def columns() -> str:
+    """Every column of results."""
+    from simfrontier.study import RESULTS
+
+    parts = ["# Columns of results\n"]
+    parts += ["`results.csv`, `Comparison.frame()`, `run --json` and the rows of a sweep have these columns.\n"]
+    parts += [_table("column", "what it is", "unit", "meaning")]
+    parts += [_row(f"`{each.name}`", each.title, each.unit, each.meaning) for each in RESULTS]
     return "\n".join(parts) + "\n"
 
 

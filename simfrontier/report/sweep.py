@@ -13,7 +13,7 @@ from simfrontier.limits import LARGEST, TEXT
 from simfrontier.records import dataclass
 from simfrontier.report.figures.sweep_goal import samples_figure, search_figure, shares_figure
 from simfrontier.report.findings.sweep import PACE, SweepFindings, SweptAxis, column_quantities, sweep_findings
-from simfrontier.report.findings.sweep_columns import Quantity, Unit, axis_quantities, sentence_of
+from simfrontier.report.findings.sweep_columns import Quantity, axis_quantities, sentence_of
 from simfrontier.report.findings.sweep_goal import SweptGoal
 from simfrontier.report.findings.sweep_rows import Words
 from simfrontier.report.manifest import versions
@@ -21,6 +21,7 @@ from simfrontier.report.phrases import NOTHING, number, percent, quantity
 from simfrontier.report.render import page_of
 from simfrontier.report.sweep_data import choices_of, few_values, page_data, varied_columns
 from simfrontier.report.theme import Figure, marks
+from simfrontier.study import Unit
 from simfrontier.sweep import AXIS, GOAL, OFF_BY, ROWS, is_of_plan, measure_next
 from simfrontier.units import has_multiples, scaled
 from simfrontier.wholefile import write_whole

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from simfrontier.study import COLUMNS, MORE_COLUMNS, Cell, Study
+from simfrontier.study import COLUMNS, Cell, Study
 from simfrontier.wholefile import write_whole
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ SLOWDOWN_FILE: Final = "slowdown.csv"
 
 def results_csv(study: Study) -> str:
     """The table as text: floats in full (`repr`), truth as true or false, empty where a plan does not fit."""
-    return rows_csv((*COLUMNS, *MORE_COLUMNS), (outcome.row for outcome in study.outcomes))
+    return rows_csv(COLUMNS, (outcome.row for outcome in study.outcomes))
 
 
 def rows_csv(columns: Sequence[str], rows: Iterable[Mapping[str, Cell]]) -> str:

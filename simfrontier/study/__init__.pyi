@@ -1,18 +1,8 @@
 from .advice import advice_on as advice_on, shortage as shortage
+from .columns import BAND as BAND, COLUMNS as COLUMNS, RESULTS as RESULTS, Better as Better, Cell as Cell, Unit as Unit
 from .export_format import ExportFormat as ExportFormat
 from .neighbour import neighbour_of as neighbour_of
-from .outcome import (
-    BAND as BAND,
-    COLUMNS as COLUMNS,
-    MORE_COLUMNS as MORE_COLUMNS,
-    RATES as RATES,
-    TIMES as TIMES,
-    Cell as Cell,
-    PlanOutcome as PlanOutcome,
-    advised as advised,
-    outcome_of as outcome_of,
-    run_case as run_case,
-)
+from .outcome import PlanOutcome as PlanOutcome, advised as advised, outcome_of as outcome_of, run_case as run_case
 from .over_steps import different as different
 from .provenance import inputs as inputs, scenario_digest as scenario_digest, versions as versions
 from .schedule_cache import (

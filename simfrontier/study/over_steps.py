@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from simfrontier.machine import Perturbation
+from simfrontier.study.columns import BAND, RESULTS, Column, Row
 from simfrontier.units import written
 
 MOST_LISTED = 6  # times of steps in a note
-Cell = str | int | float | bool
 
 
 def different(perturbation: Perturbation, num_steps: int) -> tuple[tuple[int, int], ...]:
@@ -24,21 +24,15 @@ def different(perturbation: Perturbation, num_steps: int) -> tuple[tuple[int, in
     return tuple(count.items())
 
 
-def mean_row(
-    rows: Sequence[tuple[int, int, dict[str, Cell]]], shown: int, times: Sequence[str], rates: Sequence[str]
-) -> dict[str, Cell]:
-    """The row of several steps, of (step, how many are like it, its row): that of the step that is shown, with times
-    and rates (of several steps, all work over all time) over all of them, and a note of their times."""
+def mean_row(rows: Sequence[tuple[int, int, Row]], shown: int) -> Row:
+    """The row of several steps, of (step, how many are like it, its row): that of the step that is shown, with the mean
+    of each column over all of them as the column says, and a note of their times."""
     num_steps = sum(count for _, count, _ in rows)
     out = next(dict(row) for number, _, row in rows if number == shown)
-    for key in times:
-        step = "step_time_nominal_s" if key.endswith("_nominal") else "step_time_s"  # of which a rate is
-        total_s = sum(count * float(row[step]) for _, count, row in rows)
-        cells = [(count, row[key], float(row[step])) for _, count, row in rows]
-        if any(isinstance(cell, str) for _, cell, _ in cells):
-            continue
-        weighed = [count * float(cell) * (step_s if key in rates else 1.0) for count, cell, step_s in cells]
-        out[key] = sum(weighed) / (total_s if key in rates else num_steps)
+    for column in RESULTS:
+        cells = [row[column.name] for _, _, row in rows]
+        if column.mean and not any(isinstance(cell, str) for cell in cells):
+            out[column.name] = _mean(column, [(count, row) for _, count, row in rows], num_steps)
     if len(rows) <= MOST_LISTED:
         each = ", ".join(f"{count} of {written(float(row['step_time_s']), 's')}" for _, count, row in rows)
     else:
@@ -46,4 +40,13 @@ def mean_row(
         each = f"{written(min(seconds), 's')} to {written(max(seconds), 's')}"
     several = f"mean of {num_steps} steps: {each}; shown: step {shown}"
     out["note"] = "; ".join(filter(None, (several, str(out["note"]))))
-    return out
+    return out | dict.fromkeys(BAND, "")
+
+
+def _mean(column: Column, rows: Sequence[tuple[int, Row]], num_steps: int) -> float:
+    """The mean of a column over steps; of a rate all work over all time."""
+    if column.mean == "per step":
+        return sum(count * float(row[column.name]) for count, row in rows) / num_steps
+    step = "step_time_nominal_s" if column.name.endswith("_nominal") else "step_time_s"  # of which it is a rate
+    work = sum(count * float(row[column.name]) * float(row[step]) for count, row in rows)
+    return work / sum(count * float(row[step]) for count, row in rows)

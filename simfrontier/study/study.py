@@ -10,7 +10,8 @@ from simfrontier.records import dataclass
 from simfrontier.scenario import Scenario
 from simfrontier.simulation import Fidelity
 from simfrontier.study.advice import shortage
-from simfrontier.study.outcome import COLUMNS, MORE_COLUMNS, TIMES, PlanOutcome, run_case
+from simfrontier.study.columns import EMPTY_IF_TOO_BIG, RESULTS
+from simfrontier.study.outcome import PlanOutcome, run_case
 from simfrontier.study.schedule_cache import ScheduleCache
 from simfrontier.workers import Local, PerProcess, Workers
 
@@ -35,8 +36,9 @@ class Study:
         import pandas as pd
 
         table = pd.DataFrame([outcome.row for outcome in self.outcomes])
-        for column in (*TIMES, "scaling_efficiency", "speedup"):
-            table[column] = pd.to_numeric(table[column], errors="coerce")
+        for column in RESULTS:
+            if column.is_number and not column.is_whole:
+                table[column.name] = pd.to_numeric(table[column.name], errors="coerce")
         return table
 
 
@@ -108,13 +110,10 @@ def completed(scenario: Scenario, outcomes: list[PlanOutcome]) -> list[PlanOutco
         row["note"] = "; ".join(filter(None, (str(row["note"]), *outcome.advice)))
         if not row["fits"]:
             row["note"] = _too_big(scenario, outcome, outcomes)
-            row.update(dict.fromkeys(TIMES, ""))
+            row.update(dict.fromkeys(EMPTY_IF_TOO_BIG, ""))
         for key in ("scaling_efficiency", "speedup"):
             if isinstance(row[key], float) and math.isnan(row[key]):  # type: ignore[arg-type]
                 row[key] = ""
-        ordered = {key: row[key] for key in (*COLUMNS, *MORE_COLUMNS)}
-        row.clear()
-        row.update(ordered)
     return outcomes
 
 

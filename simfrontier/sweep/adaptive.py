@@ -13,7 +13,7 @@ from simfrontier.errors import InputError
 from simfrontier.limits import SWEEP_POINTS
 from simfrontier.records import dataclass
 from simfrontier.scenario import scenario_of
-from simfrontier.study import RATES
+from simfrontier.study import RESULTS
 from simfrontier.sweep.answers import goal_values
 from simfrontier.sweep.axes import SampledAxis
 from simfrontier.sweep.distributions import rounded
@@ -277,7 +277,8 @@ def _worth_of(column: str) -> Callable[[float, float], float] | None:
     """How good a point is, out of its samples per second and its step time; None of a goal that is not estimated."""
     if column == "step_time_s":
         return lambda _, step_s: -step_s
-    return (lambda rate, _: rate) if column in RATES else None
+    rates = {each.name for each in RESULTS if each.mean == "per second"}
+    return (lambda rate, _: rate) if column in rates else None
 
 
 def _even(num_axes: int, count: int, seed: int) -> Iterator[Sequence[float]]:

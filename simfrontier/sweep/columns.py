@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from simfrontier.errors import InputError
-from simfrontier.study import COLUMNS, MORE_COLUMNS
+from simfrontier.study import RESULTS as RESULT_COLUMNS
 from simfrontier.sweep.study import SweepStudy
 
 if TYPE_CHECKING:
@@ -15,10 +15,7 @@ if TYPE_CHECKING:
 
 Row: TypeAlias = dict[str, Any]  # the columns of a row of results; None where it has none
 AXIS: Final = "axis:"  # before the key of an axis, in the name of its column
-TEXTS: Final = frozenset({"scenario", "plan", "stack", "fidelity", "schedule_digest", "mesh", "note", "error"})
-WHOLE: Final = frozenset({"devices", "nodes", "micro_batch", "grad_accum", "peak_memory_bytes", "rank_classes"})
-TRUTHS: Final = frozenset({"fits"})
-RESULTS: Final[tuple[str, ...]] = tuple(column for column in (*COLUMNS, *MORE_COLUMNS) if column != "scenario")
+RESULTS: Final = {column.name: column for column in RESULT_COLUMNS if column.name != "scenario"}
 
 
 def result_schema() -> pa.Schema:
@@ -75,9 +72,10 @@ def result_table(digests: Sequence[str], rows: Sequence[Row]) -> pa.Table:
     schema = result_schema()
     columns: dict[str, list[Any]] = {name: [row.get(name) for row in rows] for name in schema.names[1:]}
     columns = {"digest": list(digests), **columns}
-    for name in WHOLE | (set(schema.names) - TEXTS - TRUTHS - WHOLE - {"digest"}):
-        convert = int if name in WHOLE else float
-        columns[name] = [None if cell is None else convert(cell) for cell in columns[name]]
+    for name, column in RESULTS.items():
+        if column.is_number:
+            convert = int if column.is_whole else float
+            columns[name] = [None if cell is None else convert(cell) for cell in columns[name]]
     return pa.table(columns, schema=schema)
 
 
@@ -96,8 +94,9 @@ def refuse_columns(found: pa.Schema, where: str) -> None:
 def _type(name: str) -> pa.DataType:
     import pyarrow as pa
 
-    if name in TEXTS or name == "digest":
+    column = RESULTS.get(name)
+    if column is None or column.unit == "text":
         return pa.string()
-    if name in TRUTHS:
+    if column.unit == "truth":
         return pa.bool_()
-    return pa.int64() if name in WHOLE else pa.float64()
+    return pa.int64() if column.is_whole else pa.float64()

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from simfrontier.errors import InputError, nearest
-from simfrontier.study import COLUMNS, MORE_COLUMNS
+from simfrontier.study import RESULTS
 from simfrontier.sweep.form import GoalTable, StudyFile
 from simfrontier.sweep.indices import LEAST_ROUNDS
 from simfrontier.sweep.replayed_columns import REPLAYED
 
-NO_NUMBERS = frozenset({"scenario", "plan", "stack", "note", "mesh", "fidelity", "schedule_digest", "fits"})
-GOALS = tuple(column for column in (*COLUMNS, *MORE_COLUMNS) if column not in NO_NUMBERS)
+GOALS = tuple(column.name for column in RESULTS if column.is_number)
 
 
 def refuse_goal(file: StudyFile) -> None:

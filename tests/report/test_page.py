@@ -208,8 +208,6 @@ def test_a_page_names_the_precision_and_the_codecs_of_what_is_not_coded() -> Non
     assert "num_layers 2, inputs 32, hidden 64, classes 16" in words
     assert "gradient_codec fp32, gather_codec fp32" in words
     assert "each counted once (recomputation is no useful work)" in words and "nominal fp32 matrix peak" in words
-    assert "Empty: the model is no GPT." in words and "Samples of a step over its time" in words
     usual = Page(page(study(), None)).words
     assert "sequences of 32 tokens" in usual and "gradient_codec fp16, gather_codec fp16" in usual
     assert "nominal 16-bit matrix peak" in usual and "GPT-NeoX" in usual
-    assert "Tokens of a step over its time" in usual and "Empty: the model" not in usual

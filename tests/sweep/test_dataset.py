@@ -17,7 +17,7 @@ from hypothesis import given, settings, strategies as st
 
 from simfrontier.errors import InputError
 from simfrontier.scenario import load_scenario
-from simfrontier.study import COLUMNS, MORE_COLUMNS, run_study
+from simfrontier.study import COLUMNS, RESULTS as RESULT_COLUMNS, run_study
 from simfrontier.sweep import (
     Counts,
     Digests,
@@ -31,7 +31,7 @@ from simfrontier.sweep import (
     read_rows,
     run_sweep,
 )
-from simfrontier.sweep.columns import RESULTS, TEXTS, TRUTHS, WHOLE, result_schema, result_table
+from simfrontier.sweep.columns import RESULTS, result_schema, result_table
 from simfrontier.sweep.journal import stream_of, table_of
 from simfrontier.workers import Local
 from tests.sweep.studies import ACCUM, HOOK, MICRO, SET, document, scenario, study, write
@@ -69,8 +69,8 @@ def test_rows_are_those_of_run_with_the_same_settings(tmp_path: Path) -> None:
     rows = [row for row in table.to_pylist() if row["point"] == 3]
     with_settings = load_scenario(tmp_path / "small.toml", {**SET, MICRO: 2, HOOK: 1e-5})
     expected = [outcome.row for outcome in run_study(with_settings).outcomes]
-    assert [{name: row[name] for name in (*COLUMNS, *MORE_COLUMNS)} for row in rows] == [
-        {name: None if row[name] == "" else row[name] for name in (*COLUMNS, *MORE_COLUMNS)} for row in expected
+    assert [{name: row[name] for name in COLUMNS} for row in rows] == [
+        {name: None if row[name] == "" else row[name] for name in COLUMNS} for row in expected
     ]
     assert {(row[f"axis:{MICRO}"], row[f"axis:{HOOK}"], row["error"]) for row in rows} == {(2, 1e-5, None)}
 
@@ -239,9 +239,12 @@ def test_a_digest_changes_with_fidelity_and_version(tmp_path: Path) -> None:
 # ── rows as Arrow ──
 
 CELLS = {
-    **dict.fromkeys(TEXTS, st.none() | st.text(st.characters(codec="utf-8"), max_size=5)),
-    **dict.fromkeys(TRUTHS, st.none() | st.booleans()),
-    **dict.fromkeys(WHOLE, st.none() | st.integers(0, 2**62)),
+    **dict.fromkeys(
+        [*(each.name for each in RESULT_COLUMNS if each.unit == "text"), "error"],
+        st.none() | st.text(st.characters(codec="utf-8"), max_size=5),
+    ),
+    **dict.fromkeys([each.name for each in RESULT_COLUMNS if each.unit == "truth"], st.none() | st.booleans()),
+    **dict.fromkeys([each.name for each in RESULT_COLUMNS if each.is_whole], st.none() | st.integers(0, 2**62)),
 }
 ROWS = st.lists(
     st.fixed_dictionaries(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from simfrontier.arrays import Floats, Ints
-from simfrontier.report.findings.sweep_columns import Better
+from simfrontier.study import Better
 
 
 def front_of(x: Floats, y: Floats, x_better: Better, y_better: Better) -> Ints:

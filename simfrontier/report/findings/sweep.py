@@ -15,13 +15,13 @@ from simfrontier.report.findings.sweep_columns import (
     OF_POINT,
     QUANTITIES,
     Quantity,
-    Unit,
     axis_quantities,
     sentence_of,
 )
 from simfrontier.report.findings.sweep_goal import SweptGoal, swept_goal
 from simfrontier.report.findings.sweep_rows import Column, DataSet, Numbers, Rows, Words, data_set_of
 from simfrontier.report.findings.swept_study import SweptStudy, study_in
+from simfrontier.study import Unit
 from simfrontier.sweep import AXIS, REPLAY, RESULTS
 
 if TYPE_CHECKING:

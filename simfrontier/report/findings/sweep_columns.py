@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from simfrontier.records import dataclass
-from simfrontier.sweep import RESULTS
+from simfrontier.study import RESULTS, Better, Unit
 from simfrontier.units import unit_of
 
 if TYPE_CHECKING:
     from simfrontier.scenario import ScenarioKey
-
-Unit = Literal["s", "bytes", "bytes/s", "flop", "flop/s", "1/s", "share", "count", "number", "text", "truth"]
-Better = Literal["less", "more", ""]
 
 OF_POINT: Final = ("point", "digest", "scenario")
 ERROR: Final = "error"  # why a row was refused
@@ -32,70 +29,15 @@ class Quantity:
     better: Better = ""
 
 
-def _seconds(words: str, better: Better = "less") -> Quantity:
-    return Quantity(words=words, unit="s", better=better)
-
-
-def _bytes(words: str) -> Quantity:
-    return Quantity(words=words, unit="bytes", better="less")
-
-
-def _text(words: str) -> Quantity:
-    return Quantity(words=words, unit="text")
-
-
 QUANTITIES: Final[Mapping[str, Quantity]] = {
-    "scenario": _text("scenario"),
-    "plan": _text("plan"),
-    "devices": Quantity(words="devices", unit="count", better="less"),
-    "nodes": Quantity(words="nodes", unit="count", better="less"),
-    "micro_batch": Quantity(words="micro-batch", unit="count"),
-    "grad_accum": Quantity(words="micro-batches of a step", unit="count"),
-    "step_time_s": _seconds("time of a step"),
-    "compute_time_s": _seconds("compute in a step"),
-    "exposed_comm_s": _seconds("exposed communication and waiting"),
+    **{column.name: Quantity(words=column.title, unit=column.unit, better=column.better) for column in RESULTS},
     EXPOSED_SHARE: Quantity(words="exposed, share of the step", unit="share", better="less"),
-    "tflops_per_device": Quantity(words="TFLOPS per device", unit="number", better="more"),
-    "mfu": Quantity(words="useful share of the peak (MFU)", unit="share", better="more"),
-    "tokens_per_s": Quantity(words="tokens per second", unit="number", better="more"),
-    "bytes_package": _bytes("bytes inside packages"),
-    "bytes_intra_node": _bytes("bytes inside nodes, between packages"),
-    "bytes_inter_node": _bytes("bytes between nodes"),
-    "peak_memory_bytes": _bytes("memory on the fullest device"),
-    "fits": Quantity(words="fits in memory", unit="truth"),
-    "scaling_efficiency": Quantity(words="efficiency against the plan's smallest size", unit="share", better="more"),
-    "speedup": Quantity(words="speed against the first plan", unit="number", better="more"),
-    "exposed_inter_node_s": _seconds("exposed, between nodes"),
-    "exposed_intra_node_s": _seconds("exposed, inside a node"),
-    "exposed_package_s": _seconds("exposed, inside a package"),
-    "exposed_codec_s": _seconds("codec and reordering"),
-    "exposed_idle_s": _seconds("idle"),
-    "bytes_scales": _bytes("bytes of scales"),
-    "bytes_padding": _bytes("bytes of padding"),
-    "bytes_fallback": _bytes("bytes of fallbacks"),
-    "bytes_persisted": _bytes("bytes of persisted tensors"),
-    "need_inter_node": _bytes("bytes between nodes that any algorithm needs"),
-    "bound_s": _seconds("lower bound of the step"),
-    "rank_classes": Quantity(words="classes of ranks", unit="count"),
-    "fidelity": _text("fidelity"),
-    "schedule_digest": _text("digest of the schedule"),
-    "mesh": _text("mesh"),
-    "note": _text("note"),
-    ERROR: _text("why it was refused"),
-    "step_time_p05_s": _seconds("step, low end of the 90 % interval"),
-    "step_time_p50_s": _seconds("step, median of samples"),
-    "step_time_p95_s": _seconds("step, high end of the 90 % interval"),
-    "step_time_nominal_s": _seconds("time of a nominal step"),
-    "tflops_per_device_nominal": Quantity(words="TFLOPS per device, nominal", unit="number", better="more"),
-    "mfu_nominal": Quantity(words="MFU, nominal", unit="share", better="more"),
-    "tokens_per_s_nominal": Quantity(words="tokens per second, nominal", unit="number", better="more"),
-    "tokens_per_s_per_device": Quantity(words="tokens per second and device", unit="number", better="more"),
-    "hfu": Quantity(words="HFU (with recomputation)", unit="share", better="more"),
-    "neox_tflops_per_device": Quantity(words="TFLOPS per device as GPT-NeoX counts", unit="number", better="more"),
-    "exposed_variation_s": _seconds("exposed, over the nominal step"),
-    "stack": _text("software stack"),
+    ERROR: Quantity(words="why it was refused", unit="text"),
 }
-KNOWN: Final = (*OF_POINT, *RESULTS, ERROR)  # of every sweep, beside its axes
+KNOWN: Final = (
+    *dict.fromkeys((*OF_POINT, *(column.name for column in RESULTS))),
+    ERROR,
+)  # of every sweep, beside its axes
 
 
 def axis_quantities(keys: Iterable[str], kinds: Mapping[str, Unit]) -> dict[str, Quantity]:
