@@ -89,16 +89,12 @@ RANK_FILE: Final = FileLimit(
     why="the 2,000 last calls of a rank with their frames are 4 MB; parsed JSON takes 20 x",
 )
 RANK_LOG: Final = FileLimit(most_bytes=1 << 30, why="read line by line: 500 bytes for every call of a rank")
-JOURNAL_FILE: Final = FileLimit(most_bytes=256 << 20, why="one line of a search per plan: 2,700 plans take 1 MB")
 
 
 # ── lines and names, in characters ──
 
 LINE: Final = Limit(most=65_536, what="characters in a line", why="a row of a table has tens to hundreds")
 LOG_LINE: Final = Limit(most=4_096, what="characters in a line", why="benchmarks print some hundred; rest is no row")
-JOURNAL_LINE: Final = Limit(
-    most=1 << 20, what="bytes in a line", why="a result with ten thousand samples takes a fifth of it"
-)
 TOML_DOTS: Final = Limit(
     most=1_000, what="dots in a line that is no text", why="Python's reader takes quadratic time for a.b.c.d and so on"
 )
@@ -250,9 +246,6 @@ SWEEP_SAMPLES: Final = Limit(
 )
 FILTER: Final = Limit(most=1_000, what="characters in a filter", why="conditions have some fifty")
 FILTER_PARTS: Final = Limit(most=300, what="parts of a filter", why="each is computed for every point")
-SWEEP_RECORD: Final = Limit(
-    most=256 << 20, what="bytes in an entry of a journal", why="16 points with 1,000 rows each take 10 MB"
-)
 GOAL_FILE: Final = FileLimit(most_bytes=64 << 20, why="two numbers for each of a million points, 28 bytes a number")
 GOAL_VALUES: Final = Limit(
     most=2_010_000, what="values of a goal", why="two for each of a million points, and ten for each of 64 unknowns"

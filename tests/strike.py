@@ -1,5 +1,5 @@
 """One operation on files of this process that is its last, or fails: what `tests/struck_writes.py` and
-`tests/sweep/struck.py` do to each in turn."""
+`tests/struck_writes.py` do to each in turn."""
 
 from __future__ import annotations
 

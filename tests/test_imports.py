@@ -29,6 +29,7 @@ LAYERS = (
     ("scenario",),
     ("forecast", "study"),
     ("sensitivity", "slowdown", "tuning", "explanation", "kineto"),
+    ("experiments",),
     ("environment", "goodput", "sweep"),
     ("json_schema", "runs"),
     ("validation",),

@@ -16,6 +16,7 @@ from simfrontier.cli.sweep_goal import goal_lines
 from simfrontier.errors import InputError
 from simfrontier.limits import SWEEP_POINTS
 from simfrontier.report import counted, number, quantity, write_sweep_page
+from simfrontier.study import forget
 from simfrontier.sweep import (
     Progress,
     SweepOutcome,
@@ -73,11 +74,15 @@ def describe(study: SweepStudy, place: Place, until: str | None, as_json: bool) 
         screen.print(f"More than are run: {SWEEP_POINTS.fault(points)}", soft_wrap=True)
 
 
-def sweep_study(study: SweepStudy, out: Path | None, place: Place, until: str | None, as_json: bool) -> bool:
+def sweep_study(
+    study: SweepStudy, out: Path | None, place: Place, until: str | None, fresh: bool, as_json: bool
+) -> bool:
     """Run a study and print what its data set holds; whether any point was not refused. Raises as `run_sweep`."""
     enough = None if until is None else parse_until(until)
     study.refuse_many(lambda: f"; it would take {_time(seconds_of(study), place)}")
     folder = out or Path("reports") / f"sweep-{study.name}"
+    if fresh:
+        forget(folder)
     if study.count >= TOLD_POINTS:
         left = " before filters" if study.filters else ""
         text = f"{counted(study.count, 'point')}{left}, {_time(seconds_of(study), place)} for those that are new"

@@ -30,6 +30,7 @@ def sweep(
             "known to a part of itself (1%)"
         ),
     ] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="forget what the folder has of earlier runs")] = False,
     json: Annotated[bool, typer.Option("--json", help="print what was made as JSON")] = False,
     page: Annotated[
         bool, typer.Option("--page", help="make the page of a folder of this verb anew, from its rows; run nothing")
@@ -42,7 +43,7 @@ def sweep(
     from simfrontier.sweep import load_study
 
     if page:
-        if out or jobs or scheduler or slurm or dashboard or dry_run or until or json:
+        if out or jobs or scheduler or slurm or dashboard or dry_run or until or fresh or json:
             raise InputError("--page: goes with no other option; allowed: simfrontier sweep FOLDER --page")
         write_page(study)
         return
@@ -50,5 +51,5 @@ def sweep(
     loaded = load_study(study)
     if dry_run:
         describe(loaded, place, until, json)
-    elif not sweep_study(loaded, out, place, until, json):
+    elif not sweep_study(loaded, out, place, until, fresh, json):
         raise typer.Exit(1)

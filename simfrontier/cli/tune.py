@@ -16,7 +16,8 @@ from simfrontier.cli.tune_files import BEST, as_document, write_files
 from simfrontier.cli.tune_table import print_tuning
 from simfrontier.errors import InputError, StoppedError
 from simfrontier.scenario import Scenario
-from simfrontier.tuning import NAME, TuningOutcome, Value, parse_pin, pins_of, tune
+from simfrontier.study import STORE, forget
+from simfrontier.tuning import TuningOutcome, Value, parse_pin, pins_of, tune
 from simfrontier.wholefile import MANIFEST, ensure_writable, filled
 from simfrontier.workers import Place
 
@@ -50,14 +51,14 @@ def search_plans(
     pins = _pins(settings["pins"])
     ensure_writable(folder, "results.csv", BEST, "index.html", MANIFEST)
     if settings["fresh"]:
-        _forget(folder)
+        forget(folder)
 
     def finish(outcome: TuningOutcome) -> None:
         try:
             with filled(folder, "tune", MANIFEST) as new:
                 write_files(outcome, new, folder, page)
         except InputError as error:
-            raise InputError(f"{error}; {NAME} stays: the same command goes on from there") from None
+            raise InputError(f"{error}; {STORE} stays: the same command goes on from there") from None
 
     outcome = _searched(scenario, settings, pins, folder, finish)
     if as_json:
@@ -92,9 +93,9 @@ def _searched(
                 finish=finish,
             )
         except KeyboardInterrupt as stop:
-            if not (folder / NAME).exists():
+            if not (folder / STORE).exists():
                 raise
-            text = f"stopped; {folder / NAME} has what is done: the same command goes on from there"
+            text = f"stopped; {folder / STORE} has what is done: the same command goes on from there"
             raise StoppedError(text, stop) from None
 
 
@@ -109,10 +110,3 @@ def _pins(texts: Sequence[str]) -> dict[str, list[Value]]:
     except InputError as error:
         raise InputError(error.what, where=" ".join(("--pin", *map(str, error.key)))) from None
     return given
-
-
-def _forget(folder: Path) -> None:
-    try:
-        (folder / NAME).unlink(missing_ok=True)
-    except OSError as error:
-        raise InputError(f"{folder / NAME} cannot be removed: {error.strerror}", where="--fresh") from None

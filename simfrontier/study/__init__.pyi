@@ -5,6 +5,13 @@ from .neighbour import neighbour_of as neighbour_of
 from .outcome import PlanOutcome as PlanOutcome, advised as advised, outcome_of as outcome_of, run_case as run_case
 from .over_steps import different as different
 from .provenance import inputs as inputs, scenario_digest as scenario_digest, versions as versions
+from .result_store import (
+    STORE as STORE,
+    NotKeptError as NotKeptError,
+    ResultStore as ResultStore,
+    forget as forget,
+    store_in as store_in,
+)
 from .schedule_cache import (
     BuiltSchedule as BuiltSchedule,
     ScheduleCache as ScheduleCache,

@@ -13,13 +13,11 @@ from .axes import AXIS_KEYS as AXIS_KEYS
 from .best import BestRow as BestRow, best_rows as best_rows
 from .columns import AXIS as AXIS, RESULTS as RESULTS
 from .dataset import ROWS as ROWS, STUDY as STUDY, Counts as Counts, manifest_of as manifest_of, read_rows as read_rows
-from .digests import Digests as Digests
 from .estimate import seconds_of as seconds_of
 from .form import StudyFile as StudyFile
 from .indices import Indices as Indices
 from .keys import is_of_plan as is_of_plan
 from .replayed_columns import OFF_BY as OFF_BY, REPLAY as REPLAY
-from .rows import PointRunner as PointRunner
 from .runner import Progress as Progress, SweepOutcome as SweepOutcome, run_sweep as run_sweep
-from .study import Point as Point, SweepStudy as SweepStudy, load_study as load_study, study_of as study_of
+from .study import SweepStudy as SweepStudy, load_study as load_study, study_of as study_of
 from .until import parse_until as parse_until

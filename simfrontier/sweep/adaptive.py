@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from simfrontier.errors import InputError
+from simfrontier.experiments import RowRunner
 from simfrontier.limits import SWEEP_POINTS
 from simfrontier.records import dataclass
 from simfrontier.scenario import scenario_of
@@ -21,11 +22,11 @@ from simfrontier.sweep.estimates import Estimates
 from simfrontier.sweep.form import Value
 from simfrontier.sweep.indices import indices_of
 from simfrontier.sweep.keys import KeyForms
-from simfrontier.sweep.runner import Progress, Report, SweepOutcome, run_sweep, workers_of
+from simfrontier.sweep.runner import Progress, Report, SweepOutcome, run_sweep
 from simfrontier.sweep.search import Dimension, Number, Search
 from simfrontier.sweep.study import SweepStudy
 from simfrontier.sweep.until import Until
-from simfrontier.workers import Place, Workers
+from simfrontier.workers import PerProcess, Place, Workers
 
 ROUND = 8  # points of a search that are asked for at once: what it proposes does not depend on the number of workers
 QUIET_ROUNDS = 5  # of a search without a better point by the precision that is wanted: it ends
@@ -56,6 +57,7 @@ class _Rounds:
     place: Place
     workers: Workers
     report: Report
+    runner: PerProcess[RowRunner] = dataclasses.field(default_factory=lambda: PerProcess(RowRunner))
     most: int = 0
     points: int = 0
     known: int = 0
@@ -70,7 +72,7 @@ class _Rounds:
             known = self.known + max(0, at.known - self.points)
             self.report(replace(at, known=known, refused=self.refused, total=max(self.most, at.total)))
 
-        outcome = run_sweep(study, self.folder, self.place, told, self.workers)
+        outcome = run_sweep(study, self.folder, self.place, told, self.workers, self.runner)
         self.known += max(0, outcome.known - self.points)
         self.points = outcome.counts.points
         return replace(outcome, known=self.known)
@@ -116,7 +118,7 @@ def _sampled(study: SweepStudy, folder: Path, place: Place, until: Until, report
     assert sampling is not None, "looked at by refuse_until"
     per_sample, started = study.count / sampling.count, time.monotonic()
     count = sampling.count
-    with workers_of(study, place) as workers:
+    with Workers(place) as workers:
         rounds = _Rounds(folder=folder, place=place, workers=workers, report=report)
         while True:
             now = study.with_samples(count)
@@ -182,7 +184,7 @@ def _searched(study: SweepStudy, folder: Path, place: Place, until: Until | None
     rows: list[tuple[Value, ...]] = []
     bests: list[float] = []
     started = time.monotonic()
-    with workers_of(study, place) as workers:
+    with Workers(place) as workers:
         planned = most if until is None or until.seconds is None else 0
         rounds = _Rounds(folder=folder, place=place, workers=workers, report=report, most=planned)
         while True:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from simfrontier.errors import InputError
+from simfrontier.experiments import Row
 from simfrontier.study import RESULTS as RESULT_COLUMNS
 from simfrontier.sweep.study import SweepStudy
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Row: TypeAlias = dict[str, Any]  # the columns of a row of results; None where it has none
 AXIS: Final = "axis:"  # before the key of an axis, in the name of its column
 RESULTS: Final = {column.name: column for column in RESULT_COLUMNS if column.name != "scenario"}
 

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 
 from simfrontier.arrays import Floats
 from simfrontier.errors import SimfrontierError
-from simfrontier.scenario import NUMBER_TABLES, Scenario, scenario_of
+from simfrontier.experiments import Keyed, Row, RowRunner, Setting, is_number
+from simfrontier.scenario import Scenario
+from simfrontier.simulation import Fidelity
 from simfrontier.study import Answers, WhatIfs, outcome_of
-from simfrontier.sweep.columns import Row
 from simfrontier.sweep.replayed_columns import KEPT, OFF_BY, PER_STEP, REPLAY, STEP
-from simfrontier.sweep.rows import PointRunner
 from simfrontier.sweep.study import Point
+from simfrontier.workers import PerProcess
 
 FEWEST: Final = 24  # points of a question: fewer take no time worth an error
 MOST: Final = 4096  # points of a question
@@ -26,8 +27,7 @@ NOT_REPLAYED: Final = ("machine.overrides.device.hbm_bytes",)  # which decides w
 
 def is_varied(key: str, value: Any) -> bool:
     """Whether points that differ in that setting may be answered together."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and key.startswith(NUMBER_TABLES) and key not in NOT_REPLAYED
+    return is_number(key, value) and key not in NOT_REPLAYED
 
 
 def questions(points: Sequence[Point]) -> list[list[Point]]:
@@ -42,54 +42,57 @@ def questions(points: Sequence[Point]) -> list[list[Point]]:
     return [piece for pieces in alike.values() for piece in pieces]
 
 
+def answer(runner: PerProcess[RowRunner], asked: Sequence[Keyed]) -> dict[str, list[Row]]:
+    """The rows of the points of a question by their digests."""
+    rows = ReplayRunner(runner.here).rows_of([setting for _, setting in asked])
+    return {digest: mine for (digest, _), mine in zip(asked, rows, strict=True)}
+
+
 @dataclass
 class ReplayRunner:
-    """Answers questions, and simulates the points of which a replay is no answer."""
+    """Answers questions, and simulates the settings of which a replay is no answer."""
 
-    simulator: PointRunner
+    simulator: RowRunner
 
-    def rows_of(self, points: Sequence[Point]) -> list[list[Row]]:
-        """The rows of each point of a question, as `PointRunner.rows_of`; those that were replayed have the step time
+    def rows_of(self, settings: Sequence[Setting]) -> list[list[Row]]:
+        """The rows of each setting of a question, as `RowRunner.rows_of`; those that were replayed have the step time
         and what follows from it alone, with `fidelity` "replay". The fastest of each plan at each size is simulated:
         what is shown as the best is exact, unless many are as fast."""
-        if len(points) < FEWEST:
-            return [self.simulator.rows_of(point) for point in points]
-        first = points[0].settings
-        varied = [key for key in first if is_varied(key, first[key]) and len({p.settings[key] for p in points}) > 1]
-        settings = {key: value for key, value in first.items() if key not in varied}
+        if len(settings) < FEWEST:
+            return [self.simulator.rows_of(setting) for setting in settings]
+        first = settings[0].changes
+        varied = [key for key in first if is_varied(key, first[key]) and len({s.changes[key] for s in settings}) > 1]
+        others = {key: value for key, value in first.items() if key not in varied}
         try:
-            scenario = scenario_of(
-                self.simulator.documents[points[0].scenario],
-                points[0].scenario,
-                self.simulator.forms.put(settings),
-                laid_out=False,
-            )
+            scenario = replace(settings[0], changes=others).scenario()
         except SimfrontierError:
-            return [self.simulator.rows_of(point) for point in points]
-        axes = {key: np.array([float(point.settings[key]) for point in points]) for key in varied}
+            return [self.simulator.rows_of(setting) for setting in settings]
+        axes = {key: np.array([float(setting.changes[key]) for setting in settings]) for key in varied}
+        fidelity: Fidelity = settings[0].fidelity or scenario.file.run.fidelity  # type: ignore[assignment]
         found = {
-            (plan, devices): self._answers(scenario, plan, devices, axes)
+            (plan, devices): self._answers(scenario, plan, devices, fidelity, axes)
             for plan in scenario.plans
             for devices in scenario.file.run.devices
         }
         answered = [each for each in found.values() if each is not None]
         if len(answered) < len(found):
-            return [self.simulator.rows_of(point) for point in points]
+            return [self.simulator.rows_of(setting) for setting in settings]
         simulated: dict[int, list[Row]] = {}
-        for place, point in enumerate(points):
+        for place, setting in enumerate(settings):
             if any(each.answers.is_unlike[place] for each in answered):
-                simulated[place] = self.simulator.rows_of(point)
+                simulated[place] = self.simulator.rows_of(setting)
         for (plan, devices), each in zip(found, answered, strict=True):
             for place in each.fastest(plan, devices, simulated):
-                simulated[place] = self.simulator.rows_of(points[place])
+                simulated[place] = self.simulator.rows_of(settings[place])
         return [
             simulated[place] if place in simulated else [each.row(place) for each in answered]
-            for place in range(len(points))
+            for place in range(len(settings))
         ]
 
-    def _answers(self, scenario: Scenario, plan: str, devices: int, axes: Mapping[str, Floats]) -> _Answered | None:
+    def _answers(
+        self, scenario: Scenario, plan: str, devices: int, fidelity: Fidelity, axes: Mapping[str, Floats]
+    ) -> _Answered | None:
         """None where all points have to be simulated."""
-        fidelity = self.simulator.fidelity or scenario.file.run.fidelity
         try:
             if not axes or plan in scenario.at(devices).searches:
                 return None

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from simfrontier.errors import InputError
+from simfrontier.experiments import Setting
 from simfrontier.io import read_toml, text_of, toml_of, typed
 from simfrontier.limits import SWEEP_DEPTH, SWEEP_POINTS, TOML_FILE
 from simfrontier.records import dataclass
@@ -76,6 +77,15 @@ class SweepStudy:
                 if self._is_in(source, settings):
                     yield Point(number=number, scenario=source.path, settings=settings)
                     number += 1
+
+    def setting_of(self, point: Point) -> Setting:
+        """Return what is simulated of a point."""
+        return Setting(
+            document=self.sources[point.scenario].document,
+            where=point.scenario,
+            changes=KeyForms().put(point.settings),
+            fidelity=self.file.fidelity,
+        )
 
     def with_points(self, rows: Sequence[tuple[Value, ...]]) -> SweepStudy:
         """The study of a search with the points that were asked for: values of its keys."""

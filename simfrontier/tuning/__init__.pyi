@@ -1,7 +1,6 @@
 from .best import best_toml as best_toml
 from .evaluator import SimulatedPlan as SimulatedPlan
 from .grids import GridSearcher as GridSearcher, NothingFitsError as NothingFitsError, TriedGrid as TriedGrid
-from .journal import NAME as NAME
 from .lossy import LossyPolicy as LossyPolicy
 from .outcome import (
     COLUMNS as COLUMNS,

@@ -196,9 +196,6 @@ def simulated_of(known: Mapping[str, Any]) -> SimulatedPlan | PlanFault:
     )
 
 
-READERS = {"outline": outline_of, "simulated": simulated_of, "own": simulated_of}  # of what a journal holds, by kind
-
-
 def _number(value: Any) -> float:
     """A finite number as it is. Raises ValueError for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):

@@ -9,7 +9,7 @@ from simfrontier.analysis import TimeSpent, why_faster
 from simfrontier.errors import InputError
 from simfrontier.scenario import Scenario
 from simfrontier.tuning.evaluator import PlanFault, PlanOutline, SimulatedPlan, outline_of, plain, simulated_of
-from simfrontier.tuning.journal import Journal
+from simfrontier.tuning.known import Known
 from simfrontier.tuning.outcome import OwnPlan, RuledOut, TunedPlan
 from simfrontier.tuning.space import TUNED, Candidate
 from simfrontier.tuning.workers import Task, TuneWorkers
@@ -65,10 +65,10 @@ def _next(rest: Sequence[TunedPlan], kept: Sequence[TunedPlan]) -> list[TunedPla
 
 
 class Runner:
-    """Estimates and simulates plans on several processes, and keeps what is known in the journal."""
+    """Estimates and simulates plans on several processes, and keeps what is known."""
 
-    def __init__(self, size: int, workers: TuneWorkers, journal: Journal, progress: Progress) -> None:
-        self.size, self.workers, self.journal, self.progress = size, workers, journal, progress
+    def __init__(self, size: int, workers: TuneWorkers, known: Known, progress: Progress) -> None:
+        self.size, self.workers, self.known, self.progress = size, workers, known, progress
         self.faults: dict[Candidate, str] = {}  # why plans could not be simulated
 
     def first_outlines(self, candidates: Sequence[Candidate]) -> dict[Candidate, PlanOutline]:
@@ -95,22 +95,22 @@ class Runner:
     def _outlined(self, candidates: Sequence[Candidate], what: str) -> dict[Candidate, PlanOutline]:
         groups: dict[tuple[object, ...], list[Candidate]] = {}
         for candidate in candidates:
-            if self.journal.get("outline", candidate.key) is None:
+            if self.known.get("outline", candidate.key) is None:
                 groups.setdefault(_structure(candidate), []).append(candidate)
         total, known = len(candidates), len(candidates) - sum(map(len, groups.values()))
         works = sorted(groups.values(), key=lambda group: (-len(group), group[0].key))
 
         def record_results(number: int, results: list[PlanOutline]) -> None:
             nonlocal known
-            for candidate, result in zip(works[number], results, strict=True):
-                self.journal.add("outline", candidate.key, plain(result))
+            keys = (candidate.key for candidate in works[number])
+            self.known.add("outline", dict(zip(keys, map(plain, results), strict=True)))
             known += len(results)
             self.progress(what, known, total)
 
         self.progress(what, known, total)
         tasks: list[Task] = [("outline", [(c.table, TUNED) for c in group]) for group in works]
         self.workers.do(tasks, record_results)
-        return {candidate: outline_of(self.journal.get("outline", candidate.key) or {}) for candidate in candidates}
+        return {candidate: outline_of(self.known.get("outline", candidate.key) or {}) for candidate in candidates}
 
     def best(
         self, fitting: Sequence[TunedPlan], count: int, before: Sequence[TunedPlan]
@@ -135,12 +135,12 @@ class Runner:
         return kept, tuple(misfits)
 
     def _simulated(self, plans: Sequence[TunedPlan], before: int, count: int) -> list[TunedPlan]:
-        new = [plan for plan in plans if self.journal.get("simulated", plan.candidate.key) is None]
+        new = [plan for plan in plans if self.known.get("simulated", plan.candidate.key) is None]
         known = before + len(plans) - len(new)
 
         def record_results(number: int, results: list[SimulatedPlan | PlanFault]) -> None:
             nonlocal known
-            self.journal.add("simulated", new[number].candidate.key, plain(results[0]))
+            self.known.add("simulated", {new[number].candidate.key: plain(results[0])})
             known += 1
             self.progress("simulating the best", known, max(count, before + len(plans)))
 
@@ -149,7 +149,7 @@ class Runner:
         self.workers.do(tasks, record_results)
         out = []
         for plan in plans:
-            simulated = simulated_of(self.journal.get("simulated", plan.candidate.key) or {})
+            simulated = simulated_of(self.known.get("simulated", plan.candidate.key) or {})
             if isinstance(simulated, PlanFault):
                 self.faults[plan.candidate] = simulated.why
             else:
@@ -170,15 +170,15 @@ class Runner:
                 names.append(plan)
             except InputError as error:
                 out[plan] = OwnPlan(name=plan, simulated=None, fits=False, why=error.below(("plans", plan)))
-        new = [plan for plan in names if self.journal.get("own", plan) is None]
+        new = [plan for plan in names if self.known.get("own", plan) is None]
 
         def record_results(number: int, results: list[SimulatedPlan | PlanFault]) -> None:
-            self.journal.add("own", new[number], plain(results[0]))
+            self.known.add("own", {new[number]: plain(results[0])})
             self.progress("simulating the scenario's own", number + 1, len(new))
 
         self.workers.do([("own", [(plan,)]) for plan in new], record_results)
         for plan in names:
-            simulated = simulated_of(self.journal.get("own", plan) or {})
+            simulated = simulated_of(self.known.get("own", plan) or {})
             if isinstance(simulated, PlanFault):
                 out[plan] = OwnPlan(name=plan, simulated=None, fits=False, why=simulated.why)
             else:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 
@@ -12,9 +13,9 @@ from simfrontier import __version__
 from simfrontier.errors import InputError
 from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.simulation import refuse_unknown
-from simfrontier.study import neighbour_of
-from simfrontier.tuning.evaluator import READERS
-from simfrontier.tuning.journal import journal_in
+from simfrontier.study import STORE, ResultStore, neighbour_of, store_in
+from simfrontier.tuning.grids import NothingFitsError
+from simfrontier.tuning.known import Known
 from simfrontier.tuning.lossy import LossyPolicy
 from simfrontier.tuning.nothing_fits import refuse_empty
 from simfrontier.tuning.outcome import TuningOutcome
@@ -22,7 +23,7 @@ from simfrontier.tuning.pins import Pins, Value, pins_of
 from simfrontier.tuning.runner import Progress, Runner, fitting_of, is_too_big, ordered, without
 from simfrontier.tuning.space import Space
 from simfrontier.tuning.workers import TuneWorkers
-from simfrontier.workers import HERE, Place
+from simfrontier.workers import HERE, LostError, Place
 
 SHARE_SIMULATED = 0.05  # of the plans that fit
 FEWEST_SIMULATED, MOST_SIMULATED = 5, 20
@@ -90,9 +91,9 @@ def tune(
     space = Space(prepared, size, batch, held, loss)
     candidates = list(space.candidates())
     digest = _digest(prepared, scenario, size, held, loss)
-    with journal_in(folder, digest, READERS) as journal:
+    with _resumed(folder) as store:
         with TuneWorkers(prepared, scenario, size, place) as workers:
-            runner = Runner(size, workers, journal, progress)
+            runner = Runner(size, workers, Known(store=store, digest=digest), progress)
             outlines = runner.first_outlines(candidates)
             first = 0 if wanted is not None and wanted <= FIRST_SIMULATED else FIRST_SIMULATED
             ahead, misfits = runner.best(fitting_of(outlines), first, [])
@@ -124,9 +125,23 @@ def tune(
             why=why,
             time=spent,
         )
-        journal.is_answered = True
         finish(outcome)
     return outcome
+
+
+@contextmanager
+def _resumed(folder: Path | None) -> Iterator[ResultStore]:
+    """The store of a search, which stays in the folder where it is stopped, and is removed where it has its answer: the
+    best plans, or that there are none."""
+    with store_in(folder) as store:
+        try:
+            yield store
+        except LostError as error:
+            raise type(error)(f"{error}; {STORE} has what is done: the same command goes on from there") from None
+        except NothingFitsError:
+            store.is_done_with = True
+            raise
+        store.is_done_with = True
 
 
 def _refuse_unsearchable(here: Scenario) -> None:

@@ -204,38 +204,40 @@ def _setting(path: Path, _: random.Random) -> None:
     command("check", TOY, "--plans", "zero3", "--devices", "8", "--set", text)
 
 
-def _journal(path: Path, _: random.Random) -> None:
-    """What a search that was stopped has left, damaged: read, and gone on from."""
-    from simfrontier.tuning.evaluator import READERS
-    from simfrontier.tuning.journal import NAME, journal_in
+def _store(path: Path, _: random.Random) -> None:
+    """A store of results, damaged: what a search has left that was stopped."""
+    from simfrontier.study import STORE, store_in
 
     folder = path.parent / "tuned"
     folder.mkdir(exist_ok=True)
-    (folder / NAME).write_bytes(path.read_bytes())
-    with journal_in(folder, DIGEST, READERS) as journal:
-        for (kind, _key), value in journal.known.items():
-            READERS[kind](value)
-    shutil.rmtree(folder)
+    (folder / STORE).write_bytes(path.read_bytes())
+    try:
+        with store_in(folder) as store:
+            for number in range(3):
+                store.get(f"{DIGEST} outline plan {number}")
+    finally:
+        shutil.rmtree(folder)
 
 
 def _study(path: Path, _: random.Random) -> None:
     """A study: read and counted; its first points are made, and given their digests."""
     from itertools import islice
 
-    from simfrontier.sweep import Digests, load_study
+    from simfrontier.experiments import Digests
+    from simfrontier.sweep import load_study
 
     scenario = path.parent / TOY.name
     if not scenario.exists():
         shutil.copy(TOY, scenario)
     study = load_study(path)
     if study.count <= STUDIED:
-        digests = Digests(study)
+        digests = Digests()
         for point in islice(study.points(), 3):
-            assert len(digests.of(point)) == 64
+            assert len(digests.of(study.setting_of(point))) == 64
 
 
 def _sweep_rows(path: Path, rng: random.Random) -> None:
-    _sweep_page(path.parent, rng, "rows.parquet/part-00000.parquet", path.read_bytes())
+    _sweep_page(path.parent, rng, "rows.parquet", path.read_bytes())
 
 
 def _sweep_manifest(path: Path, rng: random.Random) -> None:
@@ -329,7 +331,7 @@ READERS: dict[str, Reader] = {
     "kineto": Reader(kind="kineto", suffix=".json", share=8.0, read=_kineto),
     "topology-xml": Reader(kind="topology-xml", suffix=".xml", share=8.0, read=_topology_xml),
     "setting": Reader(kind="setting", suffix=".txt", share=1.0, read=_setting),
-    "journal": Reader(kind="journal", suffix=".jsonl", share=8.0, read=_journal),
+    "store": Reader(kind="store", suffix=".sqlite", share=4.0, read=_store),
     "killed-run": Reader(kind="setting", suffix=".txt", share=0.02, read=_killed),
 }
 READERS |= {reader.kind: reader for reader in added("tests.fuzz", Reader)}

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from simfrontier.extras import added
 from simfrontier.measured import CallRow, load_table
-from simfrontier.tuning.evaluator import READERS
-from simfrontier.tuning.journal import NAME, journal_in
+from simfrontier.study import STORE, store_in
 from tests.fuzz.reader import Reader
 from tests.invoke import ROOT, TOY, invoke
 from tests.kineto import traces
@@ -68,7 +67,7 @@ log_range = { from = 1e9, to = 1e11, count = 3 }
 key = "engine.overlap"
 values = [true, false]
 """
-DIGEST = "d" * 64  # of the search that a journal is of
+DIGEST = "d" * 64
 OUTLINE = {"estimate": {"step_s": 0.1, "floor_s": 1e-3, "peak_bytes": 5e9}, "too_big": 0.0, "fault": ""}
 CASES = (  # settings of the toy scenario whose schedules are taken
     ("zero3,zeropp,zero-topo,zero2", ()),
@@ -114,7 +113,7 @@ def made_in(folder: Path) -> dict[str, list[bytes]]:
     made = invoke("calibrate", folder / "all_gather_perf.log", "--tables", "--out", folder / "box.toml")
     assert made.code == 0, made
     out["calibration"] = [(folder / "box.toml").read_bytes()]
-    out["journal"] = [_journal(folder / "tuned")]
+    out["store"] = [_store(folder / "tuned")]
     out["checkpoint-file"], out["checkpoint-manifest"] = _checkpoint()
     out["topology"] = [TOPOLOGY]
     nodes = (frontier(), perlmutter(), dgx_a100(), bare([link(1, 4), link(0, 4)]))
@@ -180,7 +179,7 @@ def _sweeps(folder: Path) -> tuple[list[bytes], list[bytes]]:
     kinds = {"machine.overrides.host.hook_s": 1e-6, "engine.overlap": True, "model.norm": "rmsnorm"}
     few = [sweeps.made_up(0, kinds), sweeps.refused(1, kinds, "it does not divide"), sweeps.made_up(2, kinds)]
     made = [sweeps.write(folder / str(number), rows) for number, rows in enumerate((few, sweeps.sampled(40, 2)))]
-    parts = [(each / "rows.parquet" / "part-00000.parquet").read_bytes() for each in made]
+    parts = [(each / "rows.parquet").read_bytes() for each in made]
     settings = {"run.devices": [8], "uncertainty.samples": 0}
     whole = sweeps.write(folder / "told", few, set=settings, file="study.toml", fidelity="flow")
     return parts, [(whole / "manifest.json").read_bytes()]
@@ -212,12 +211,8 @@ def _checkpoint() -> tuple[list[bytes], list[bytes]]:
     return [shard_bytes(entries, {"rank": "0"})], [manifest_text(manifest).encode()]
 
 
-def _journal(folder: Path) -> bytes:
+def _store(folder: Path) -> bytes:
     """What a search leaves that is stopped after three results."""
-    try:
-        with journal_in(folder, DIGEST, READERS) as journal:
-            for number in range(3):
-                journal.add("outline", f"plan {number}", OUTLINE)
-            raise KeyboardInterrupt
-    except KeyboardInterrupt:
-        return (folder / NAME).read_bytes()
+    with store_in(folder) as store:
+        store.add({f"{DIGEST} outline plan {number}": OUTLINE for number in range(3)})
+    return (folder / STORE).read_bytes()

@@ -288,28 +288,28 @@ def test_another_commands_folder_is_one_line(tmp_path: Path) -> None:
 
 def test_no_parts_are_one_line(tmp_path: Path) -> None:
     folder = some(tmp_path / "of")
-    (folder / "rows.parquet" / "part-00000.parquet").unlink()
+    (folder / "rows.parquet").unlink()
     assert "rows.parquet: has no rows; allowed: a data set" in said(folder)
 
 
 def test_no_rows_are_one_line(tmp_path: Path) -> None:
     folder = some(tmp_path / "of")
-    pq.write_table(table(sampled(3), []), folder / "rows.parquet" / "part-00000.parquet")
+    pq.write_table(table(sampled(3), []), folder / "rows.parquet")
     assert "rows.parquet: has no rows" in said(folder)
 
 
 @pytest.mark.parametrize("keep", [0, 3, 40, 0.5, 0.99])
 def test_a_truncated_file_is_one_line(tmp_path: Path, keep: float) -> None:
     folder = some(tmp_path / "of")
-    part = folder / "rows.parquet" / "part-00000.parquet"
+    part = folder / "rows.parquet"
     content = part.read_bytes()
     part.write_bytes(content[: int(keep * len(content)) if keep < 1 else int(keep)])
-    assert re.search(r"part-00000\.parquet: cannot be read: .*; allowed: a data set", said(folder))
+    assert re.search(r"rows\.parquet: cannot be read: .*; allowed: a data set", said(folder))
 
 
 def test_damaged_pages_are_one_line(tmp_path: Path) -> None:
     folder = some(tmp_path / "of")
-    part = folder / "rows.parquet" / "part-00000.parquet"
+    part = folder / "rows.parquet"
     content = bytearray(part.read_bytes())
     content[4:400] = bytes(396)
     part.write_bytes(bytes(content))
@@ -317,7 +317,7 @@ def test_damaged_pages_are_one_line(tmp_path: Path) -> None:
 
 
 def changed(folder: Path, change: Any) -> Path:
-    part = folder / "rows.parquet" / "part-00000.parquet"
+    part = folder / "rows.parquet"
     pq.write_table(change(pq.read_table(part, partitioning=None)), part)
     return folder
 

@@ -48,7 +48,7 @@ def test_a_search_goes_on_to_the_same_points(tmp_path: Path) -> None:
     second = run_adaptive(searching(tmp_path), tmp_path / "two", ALONE, parse_until("16"))
     whole = run_adaptive(searching(tmp_path), tmp_path / "one", ALONE, parse_until("16"))
     assert [point.settings for point in second.study.points()] == [point.settings for point in whole.study.points()]
-    parts = [(tmp_path / name / "rows.parquet" / "part-00000.parquet").read_bytes() for name in ("one", "two")]
+    parts = [(tmp_path / name / "rows.parquet").read_bytes() for name in ("one", "two")]
     assert parts[0] == parts[1]
 
 

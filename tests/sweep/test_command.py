@@ -14,12 +14,13 @@ from typing import Any
 import pytest
 
 from simfrontier.errors import StoppedError
+from simfrontier.study import STORE
 from simfrontier.sweep import Progress, is_of_plan, load_study, read_rows, run_sweep
-from simfrontier.sweep.journal import NAME
 from simfrontier.workers import Local
 from tests.invoke import ROOT, invoke, refusal
 from tests.processes import hearing_ctrl_c
 from tests.sweep.studies import ACCUM, HOOK, MICRO, SET, document, scenario, write
+from tests.sweep.test_workers_lost import kept_in
 
 LIMIT_S = 240.0  # machines are noisy
 BILLION = [{"key": key, "log_range": {"from": 1e-3, "to": 1.0, "count": 1000}} for key in (HOOK,)]
@@ -264,11 +265,13 @@ def test_a_folder_below_a_file_is_refused(tmp_path: Path) -> None:
     assert "cannot be written: Not a directory" in refusal("sweep", path, "--out", path / "new", "--jobs", "1")
 
 
-def test_a_journal_of_something_else_is_refused(tmp_path: Path) -> None:
+def test_a_store_that_is_none_is_refused_and_forgotten_when_asked(tmp_path: Path) -> None:
     path, out = write(tmp_path, document()), tmp_path / "out"
     out.mkdir()
-    (out / NAME).write_bytes(b"x" * 100)
-    assert "holds other files" in refusal("sweep", path, "--out", out, "--jobs", "1")
+    (out / STORE).write_bytes(b"x" * 5000)
+    message = refusal("sweep", path, "--out", out, "--jobs", "1")
+    assert message.startswith(f"{out / STORE}: is no store of results, or damaged; allowed: --fresh")
+    assert invoke("sweep", path, "--out", out, "--jobs", "1", "--fresh").code == 0
 
 
 # ── stopped from outside ──
@@ -282,14 +285,9 @@ def _started(path: Path, out: Path, jobs: int) -> subprocess.Popen[str]:
         )
 
 
-def _kept(out: Path, more_than: int) -> bool:
-    journal = out / NAME
-    return journal.is_file() and journal.stat().st_size > more_than
-
-
-def _until_kept(process: subprocess.Popen[str], out: Path, more_than: int = 100) -> None:
+def _until_kept(process: subprocess.Popen[str], out: Path, more_than: int = 0) -> None:
     deadline = time.monotonic() + LIMIT_S
-    while not _kept(out, more_than):
+    while kept_in(out) <= more_than:
         assert time.monotonic() < deadline and process.poll() is None, process.communicate()
         time.sleep(0.02)
 
@@ -328,17 +326,17 @@ def test_a_signal_to_stop_keeps_what_is_done_and_says_so(
 def test_a_main_process_that_is_killed_again_and_again_loses_nothing(tmp_path: Path) -> None:
     path = write(tmp_path, document({"key": HOOK, "range": {"from": 1e-6, "to": 1e-4, "count": 40}}))
     invoke("sweep", path, "--out", tmp_path / "whole", "--jobs", "1")
-    size = 100
+    known = 0
     for _ in range(3):
         process = _started(path, tmp_path / "out", 1)
-        _until_kept(process, tmp_path / "out", size)
+        _until_kept(process, tmp_path / "out", known)
         os.kill(process.pid, signal.SIGKILL)
         process.communicate(timeout=LIMIT_S)
-        size = (tmp_path / "out" / NAME).stat().st_size + 1
+        known = kept_in(tmp_path / "out")
     found = json.loads(invoke("sweep", path, "--out", tmp_path / "out", "--jobs", "1", "--json").out)
     assert found["known"] >= 3
     assert read_rows(tmp_path / "out").equals(read_rows(tmp_path / "whole"))
-    part = "rows.parquet/part-00000.parquet"
+    part = "rows.parquet"
     assert (tmp_path / "out" / part).read_bytes() == (tmp_path / "whole" / part).read_bytes()
     names = {each.name for each in (tmp_path / "out").iterdir()}
-    assert names == {"index.html", "manifest.json", "rows.parquet", "study.toml"}
+    assert names == {"index.html", "manifest.json", STORE, "rows.parquet", "study.toml"}

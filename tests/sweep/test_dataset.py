@@ -16,23 +16,11 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from simfrontier.errors import InputError
+from simfrontier.experiments import Digests, RowRunner, Setting
 from simfrontier.scenario import load_scenario
-from simfrontier.study import COLUMNS, RESULTS as RESULT_COLUMNS, run_study
-from simfrontier.sweep import (
-    Counts,
-    Digests,
-    Point,
-    PointRunner,
-    SweepOutcome,
-    SweepStudy,
-    best_rows,
-    load_study,
-    manifest_of,
-    read_rows,
-    run_sweep,
-)
+from simfrontier.study import COLUMNS, RESULTS as RESULT_COLUMNS, STORE, run_study
+from simfrontier.sweep import Counts, SweepOutcome, SweepStudy, best_rows, load_study, manifest_of, read_rows, run_sweep
 from simfrontier.sweep.columns import RESULTS, result_schema, result_table
-from simfrontier.sweep.journal import stream_of, table_of
 from simfrontier.workers import Local
 from tests.sweep.studies import ACCUM, HOOK, MICRO, SET, document, scenario, study, write
 
@@ -41,21 +29,21 @@ GRID = ({"key": MICRO, "values": [1, 2]}, {"key": HOOK, "values": [1e-6, 1e-5]})
 
 
 def files(folder: Path) -> Files:
-    """Every file of a folder, by its path from there."""
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    """Every file of a folder, by its name, but for the store, in which rows stand in the order in which they came."""
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != STORE}
 
 
 @contextmanager
-def counted() -> Iterator[list[Point]]:
-    """The points that are simulated meanwhile."""
-    seen: list[Point] = []
-    original = PointRunner.rows_of
+def counted() -> Iterator[list[Setting]]:
+    """The settings that are simulated meanwhile."""
+    seen: list[Setting] = []
+    original = RowRunner.rows_of
 
-    def rows_of(self: PointRunner, point: Point) -> Any:
-        seen.append(point)
-        return original(self, point)
+    def rows_of(self: RowRunner, setting: Setting) -> Any:
+        seen.append(setting)
+        return original(self, setting)
 
-    with mock.patch.object(PointRunner, "rows_of", rows_of):
+    with mock.patch.object(RowRunner, "rows_of", rows_of):
         yield seen
 
 
@@ -95,7 +83,7 @@ def test_the_bytes_do_not_depend_on_the_number_of_workers(tmp_path: Path) -> Non
     for jobs in (1, 2, 3):
         assert ran(made, tmp_path / f"by{jobs}", jobs).counts == Counts(points=8, rows=16, refused=0, refused_whole=0)
     assert files(tmp_path / "by1") == files(tmp_path / "by2") == files(tmp_path / "by3")
-    assert set(files(tmp_path / "by1")) == {"manifest.json", "rows.parquet/part-00000.parquet", "study.toml"}
+    assert set(files(tmp_path / "by1")) == {"manifest.json", "rows.parquet", "study.toml"}
 
 
 def test_a_second_run_simulates_nothing_and_leaves_the_same_bytes(tmp_path: Path) -> None:
@@ -112,7 +100,7 @@ def test_a_wider_study_simulates_what_is_new_and_has_the_bytes_of_one_run(tmp_pa
     wide = study(tmp_path, {"key": MICRO, "values": [1, 2, 4]}, GRID[1])
     with counted() as seen:
         assert ran(wide, tmp_path / "out").known == 2
-    assert [point.settings[MICRO] for point in seen] == [1, 1, 4, 4]
+    assert [setting.changes[MICRO] for setting in seen] == [1, 1, 4, 4]
     ran(wide, tmp_path / "whole")
     assert files(tmp_path / "out") == files(tmp_path / "whole")
 
@@ -123,7 +111,6 @@ def test_points_that_a_study_no_longer_has_are_found_again(tmp_path: Path) -> No
     before = files(tmp_path / "out")
     with counted() as seen:
         assert ran(narrow, tmp_path / "out").counts.points == 2
-        assert pq.read_table(tmp_path / "out" / "others.parquet").num_rows == 4
         ran(narrow, tmp_path / "out")  # the others stay
         ran(wide, tmp_path / "out")
     assert (seen, files(tmp_path / "out")) == ([], before)
@@ -197,7 +184,7 @@ def test_a_study_whose_points_are_all_refused_is_told(tmp_path: Path) -> None:
 
 
 def _digest(made: SweepStudy) -> str:
-    return Digests(made).of(next(made.points()))
+    return Digests().of(made.setting_of(next(made.points())))
 
 
 def test_a_digest_is_of_the_content_and_not_of_the_place(tmp_path: Path) -> None:
@@ -232,7 +219,7 @@ def test_a_digest_changes_with_the_files_that_a_scenario_names(tmp_path: Path) -
 def test_a_digest_changes_with_fidelity_and_version(tmp_path: Path) -> None:
     plain = _digest(study(tmp_path, *GRID))
     assert _digest(study(tmp_path, *GRID, fidelity="analytic")) != plain
-    with mock.patch("simfrontier.sweep.digests.__version__", "9.9.9"):
+    with mock.patch("simfrontier.experiments.digests.__version__", "9.9.9"):
         assert _digest(study(tmp_path, *GRID)) != plain
 
 
@@ -260,10 +247,9 @@ ROWS = st.lists(
 
 @given(rows=ROWS)
 @settings(max_examples=30, deadline=None)
-def test_rows_are_the_same_after_a_journal_and_a_file(rows: list[dict[str, Any]]) -> None:
+def test_rows_are_the_same_after_a_file(rows: list[dict[str, Any]]) -> None:
     table = result_table(["0" * 64] * len(rows), rows)
     assert [{**row, "digest": "0" * 64} for row in rows] == table.to_pylist()
-    assert table_of(stream_of(table)).equals(table)
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink)
     assert pq.read_table(pa.BufferReader(sink.getvalue())).equals(table)
@@ -293,21 +279,22 @@ def test_a_folder_without_a_data_set_is_one_line(tmp_path: Path, name: str, text
 def test_a_damaged_part_is_one_line(tmp_path: Path) -> None:
     made = study(tmp_path, *GRID)
     ran(made, tmp_path / "out")
-    part = tmp_path / "out" / "rows.parquet" / "part-00000.parquet"
+    part = tmp_path / "out" / "rows.parquet"
     part.write_bytes(part.read_bytes()[:-9])
-    for read in (lambda: read_rows(tmp_path / "out"), lambda: ran(made, tmp_path / "out")):
-        with pytest.raises(InputError) as caught:
-            read()
-        assert str(caught.value).startswith(f"{part}: cannot be read: ") and "\n" not in str(caught.value)
+    with pytest.raises(InputError) as caught:
+        read_rows(tmp_path / "out")
+    assert str(caught.value).startswith(f"{part}: cannot be read: ") and "\n" not in str(caught.value)
+    ran(made, tmp_path / "out")
+    assert read_rows(tmp_path / "out").num_rows == 8
 
 
 def test_a_part_with_other_columns_is_one_line(tmp_path: Path) -> None:
     made = study(tmp_path, *GRID)
     ran(made, tmp_path / "out")
-    part = tmp_path / "out" / "rows.parquet" / "part-00000.parquet"
+    part = tmp_path / "out" / "rows.parquet"
     pq.write_table(pq.read_table(part).drop_columns(["mfu"]), part)
     with pytest.raises(InputError, match='column "mfu" is not there as double; allowed: a data set of this version'):
-        ran(made, tmp_path / "out")
+        read_rows(tmp_path / "out")
 
 
 def test_points_that_are_alike_stay_as_they_are(tmp_path: Path) -> None:
@@ -318,5 +305,5 @@ def test_points_that_are_alike_stay_as_they_are(tmp_path: Path) -> None:
     for _ in range(3):
         counts = run_sweep(made, out, Local(jobs=1)).counts
         assert (counts.points, counts.rows) == (3, 6)
-        parts.append((out / "rows.parquet" / "part-00000.parquet").read_bytes())
+        parts.append((out / "rows.parquet").read_bytes())
     assert parts[0] == parts[1] == parts[2]

@@ -5,18 +5,19 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
+from simfrontier.study import STORE
 from simfrontier.sweep import read_rows
-from simfrontier.sweep.journal import NAME
 from tests.invoke import ROOT, Ran, invoke, refusal
 from tests.processes import hearing_ctrl_c, leaves_ctrl_c, workers_of
 from tests.sweep.studies import HOOK, document, write
@@ -54,7 +55,7 @@ def study(folder: Path, count: int) -> Path:
 
 def same(folder: Path, out: Path, count: int) -> None:
     """The bytes of the data set are those of `whole`, and each row is there once."""
-    for part in ("rows.parquet/part-00000.parquet", "manifest.json", "study.toml", "index.html"):
+    for part in ("rows.parquet", "manifest.json", "study.toml", "index.html"):
         assert (out / part).read_bytes() == (folder / "whole" / part).read_bytes(), part
     table = read_rows(out)
     rows = list(zip(table["point"].to_pylist(), table["plan"].to_pylist(), strict=True))
@@ -68,10 +69,18 @@ def until(true: Callable[[], bool], process: subprocess.Popen[str]) -> None:
         time.sleep(0.02)
 
 
+def kept_in(out: Path) -> int:
+    """How many points are kept, read as another process sees the store."""
+    try:
+        with closing(sqlite3.connect(f"file:{out / STORE}?mode=ro&nolock=1", uri=True)) as store:
+            return int(store.execute("SELECT count(*) FROM result").fetchone()[0])
+    except sqlite3.Error:  # not there yet, or just being written
+        return 0
+
+
 def has_rows(out: Path) -> bool:
     """Whether some points are kept."""
-    journal = out / NAME
-    return journal.is_file() and journal.stat().st_size > 100
+    return kept_in(out) > 0
 
 
 @contextmanager

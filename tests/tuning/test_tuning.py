@@ -16,10 +16,10 @@ from hypothesis import given, settings, strategies as st
 from simfrontier.errors import InputError
 from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.scenario.plans import options_of
-from simfrontier.study import ScheduleCache, run_study, simulated
+from simfrontier.study import STORE, ResultStore, ScheduleCache, run_study, simulated, store_in
 from simfrontier.tuning import NothingFitsError, TuningOutcome, tune
 from simfrontier.tuning.evaluator import PlanOutline, SimulatedPlan
-from simfrontier.tuning.journal import NAME, Journal, journal_in
+from simfrontier.tuning.known import Known
 from simfrontier.tuning.lossy import LossyPolicy
 from simfrontier.tuning.nothing_fits import refuse_empty
 from simfrontier.tuning.outcome import COLUMNS, TunedPlan, rows
@@ -146,11 +146,15 @@ class Stopped(Exception):
 
 @pytest.mark.parametrize("lost", [WorkerLostError, SchedulerLostError, JobsLostError])
 def test_workers_that_are_lost_leave_what_is_done(lost: type[LostError], tmp_path: Path) -> None:
-    with pytest.raises(lost) as caught, journal_in(tmp_path, "digest", {}) as journal:
-        journal.add("kind", "key", 1.0)
-        raise lost("gone")
-    assert str(caught.value) == f"gone; {tmp_path / NAME} has what is done: the same command goes on from there"
-    assert (tmp_path / NAME).is_file()
+    def lose(what: str, done: int, total: int) -> None:
+        if done:
+            raise lost("gone")
+
+    with pytest.raises(lost) as caught:
+        tune(scenario(16, 32), pins=FEW, folder=tmp_path, progress=lose)
+    assert str(caught.value) == f"gone; {STORE} has what is done: the same command goes on from there"
+    with store_in(tmp_path) as store:
+        assert len(store) > 0
 
 
 @pytest.mark.parametrize("after", [3, pytest.param(40, marks=pytest.mark.long), 48])
@@ -166,19 +170,16 @@ def test_a_stopped_search_goes_on_to_the_same_answer(outcome: TuningOutcome, tmp
     folder = tmp_path / "search"
     with pytest.raises(Stopped):
         tune(made, pins=FEW, folder=folder, progress=stop)
-    journal = folder / NAME
-    lines = journal.read_text().splitlines()
-    assert len(lines) > 1
-    journal.write_text("\n".join(lines) + '\n0123456789abcdef ["outline", "cut sho')  # as a power failure leaves it
+    assert (folder / STORE).is_file()
     after_that: list[tuple[str, int]] = []
     again = tune(made, pins=FEW, folder=folder, progress=lambda what, done, _: after_that.append((what, done)))
     assert rows(again) == rows(outcome)
     assert after_that[0][1] > 0  # what was done is not done again
-    assert not journal.exists()
+    assert not (folder / STORE).exists()
 
 
-def test_another_search_does_not_take_over_what_was_stopped(tmp_path: Path) -> None:
-    made = scenario(16, 32)
+def test_another_search_does_not_use_the_results_of_one_that_was_stopped(tmp_path: Path) -> None:
+    made, other = scenario(16, 32), scenario(16, 32, hidden=512)
 
     def stop(what: str, done: int, total: int) -> None:
         if done:
@@ -186,15 +187,7 @@ def test_another_search_does_not_take_over_what_was_stopped(tmp_path: Path) -> N
 
     with pytest.raises(Stopped):
         tune(made, pins=FEW, folder=tmp_path, progress=stop)
-    kept = (tmp_path / NAME).read_bytes()
-    for other, pins in ((scenario(16, 32, hidden=512), FEW), (made, {**FEW, "tensor": 1})):
-        with pytest.raises(InputError) as caught:
-            tune(other, pins=pins, folder=tmp_path)
-        assert str(caught.value) == (
-            f"{tmp_path / NAME}: is of another search that was stopped (another scenario, size, pins or version); "
-            "allowed: --fresh, which forgets it, or another folder"
-        )
-        assert (tmp_path / NAME).read_bytes() == kept
+    assert rows(tune(other, pins=FEW, folder=tmp_path)) == rows(tune(other, pins=FEW))
 
 
 def test_another_content_of_a_file_that_is_named_is_another_search(tmp_path: Path) -> None:
@@ -208,13 +201,6 @@ def test_another_content_of_a_file_that_is_named_is_another_search(tmp_path: Pat
 
     digests = [_digest(one, one, 16, Pins({}), LossyPolicy()) for one in (made(1.5), made(2.5), made(1.5))]
     assert digests[0] == digests[2] != digests[1]
-
-
-@pytest.mark.parametrize("text", ["5", "null", "[1, 2]", '["search", "x", 1]\n5', "\x00", '{"a": 1}'])
-def test_a_damaged_journal_is_passed_over(tmp_path: Path, text: str) -> None:
-    (tmp_path / NAME).write_text(text)
-    pins = {"family": "zero", "states": "zero3", "micro_batch": 2, "checkpointing": "full"}
-    assert tune(scenario(16, 32), pins=pins, folder=tmp_path).plans
 
 
 def test_an_own_plan_that_the_library_cannot_run_says_why() -> None:
@@ -295,7 +281,7 @@ class ScriptedRunner(Runner):
     """A runner of which the simulations say that only some plans fit, or can run."""
 
     def __init__(self, fitting: set[Candidate], faulty: set[Candidate]) -> None:
-        super().__init__(16, cast(TuneWorkers, None), Journal(), lambda *_: None)
+        super().__init__(16, cast(TuneWorkers, None), Known(store=ResultStore(), digest=""), lambda *_: None)
         self.fitting, self.faulty = fitting, faulty
 
     def _simulated(self, plans: Sequence[TunedPlan], before: int, count: int) -> list[TunedPlan]:

@@ -83,7 +83,7 @@ def data_set_of(folder: Path) -> DataSet:
     """The data set in the folder of a sweep. Raises InputError where there is none, or one without rows, too large, or
     with columns that are not known."""
     manifest, where = manifest_of(folder), folder / ROWS
-    parts = tuple(sorted(path for path in where.glob("part-*.parquet") if path.is_file()))
+    parts = (where,) if where.is_file() else ()
     if not parts:
         raise InputError(f"has no rows; allowed: {_DAMAGED}", where=str(where))
     _refuse(SWEEP_PARTS.fault(len(parts)), where)

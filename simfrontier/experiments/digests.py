@@ -1,4 +1,4 @@
-"""Digests of points: of all that their rows depend on, without reading a scenario for each."""
+"""Digests of settings: of all that their rows depend on, without reading a scenario for each."""
 
 from __future__ import annotations
 
@@ -7,21 +7,19 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from simfrontier import __version__
 from simfrontier.collectives import load_library
 from simfrontier.errors import InputError
+from simfrontier.experiments.setting import Setting
 from simfrontier.inputfile import open_input
 from simfrontier.io import read_toml
 from simfrontier.limits import NAME
 from simfrontier.machine import load_machine
 from simfrontier.scenario import with_settings
 from simfrontier.stack import NONE as NO_STACK, USUAL, load_stack
-from simfrontier.sweep.keys import KeyForms
-from simfrontier.sweep.study import Point, SweepStudy
 
 DEEPEST = 3  # files that name files: a scenario, another job's scenario, and what that names
 NOT_COUNTED = ("title",)  # tables and keys of a scenario that no row depends on
@@ -29,34 +27,29 @@ NOT_COUNTED = ("title",)  # tables and keys of a scenario that no row depends on
 
 @dataclass
 class Digests:
-    """The digests of a study's points: of the scenario's document with all settings, the numbers of machine, library
-    and stack, the contents of files that the document names, the fidelity, and the version of simfrontier."""
+    """Digests of settings: of the scenario's document with all changes, the numbers of machine, library and stack, the
+    contents of files that the document names, what is asked for, and the version of simfrontier."""
 
-    study: SweepStudy
     _named: dict[tuple[str, str], str | None] = field(default_factory=dict)
     _numbers: dict[tuple[Any, ...], str] = field(default_factory=dict)
 
-    @cached_property
-    def _forms(self) -> KeyForms:
-        return KeyForms()
-
-    def of(self, point: Point) -> str:
-        """The digest of a point: 64 hexadecimal digits."""
-        document = self.study.sources[point.scenario].document
-        settings = self._forms.put(point.settings)
+    def of(self, setting: Setting) -> str:
+        """Return the digest of a setting: 64 hexadecimal digits."""
         try:
-            changed = with_settings(document, point.scenario, settings)
-        except InputError:  # a point that is refused has its reason as its row
-            changed = {**document, "settings": settings}
+            changed = with_settings(setting.document, setting.where, setting.changes)
+        except InputError:  # a setting that is refused has its reason as its row
+            changed = {**setting.document, "settings": setting.changes}
         for name in NOT_COUNTED:
             changed.pop(name, None)
-        folder = str(Path(point.scenario).parent)
+        folder = str(Path(setting.where).parent)
         files = {text: sum_ for text in sorted(set(_texts(changed))) if (sum_ := self._contents(folder, text))}
         value = {
             "document": changed,
             "numbers": self._numbers_of(changed, folder),
             "files": files,
-            "fidelity": self.study.file.fidelity,
+            "plans": setting.plans,
+            "devices": setting.devices,
+            "fidelity": setting.fidelity,
             "version": __version__,
         }
         return _digest(value)

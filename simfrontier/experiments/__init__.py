@@ -1,0 +1,5 @@
+"""Experiments: settings of a scenario in, one table of results out."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

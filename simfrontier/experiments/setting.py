@@ -1,0 +1,29 @@
+"""A setting: a scenario's document with changes of dotted keys, and what of it is simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from simfrontier.records import dataclass
+from simfrontier.scenario import Scenario, scenario_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Setting:
+    """The `document` of a scenario that was read from `where`, with `changes`: dotted key → value.
+
+    `plans`: those whose rows are asked for; () for all that it has then. `devices`: the sizes; () for its own.
+    `fidelity`: None for the scenario's own.
+    """
+
+    document: Mapping[str, Any]
+    where: str
+    changes: Mapping[str, Any]
+    plans: tuple[str, ...] = ()
+    devices: tuple[int, ...] = ()
+    fidelity: str | None = None
+
+    def scenario(self) -> Scenario:
+        """Return the scenario with its changes. Raises InputError for changes that it cannot have."""
+        return scenario_of(self.document, self.where, self.changes, devices=self.devices, laid_out=False)
