@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from simfrontier.experiments import RowRunner
 from simfrontier.report import StudyView
 from simfrontier.scenario import Scenario, refuse_variations
 from simfrontier.study import ScheduleCache, run_study
+from simfrontier.tuning import GridSearcher
 from simfrontier.workers import HERE, PerProcess, Place, Workers, for_calls
 
 if TYPE_CHECKING:
-    from simfrontier.environment import Environment
-    from simfrontier.sensitivity import Sensitivity
+    from simfrontier.experiments import Environment, Sensitivity
     from simfrontier.simulation import Fidelity
     from simfrontier.slowdown import Slowdown
     from simfrontier.tuning import TriedGrid
@@ -48,6 +49,10 @@ def _most_at_once(scenario: Scenario, vary: bool, trouble: bool) -> int:
     return max(cases, varied, _num_slowdowns(scenario, trouble))
 
 
+def _runner(schedules: PerProcess[ScheduleCache]) -> RowRunner:
+    return RowRunner(searcher=GridSearcher(schedule_cache=schedules.here))
+
+
 def view_of(
     scenario: Scenario,
     fidelity: Fidelity | None = None,
@@ -64,10 +69,9 @@ def view_of(
         refuse_variations(scenario)
     sizes = scenario.file.run.devices
     schedules = PerProcess(ScheduleCache)
+    runner = PerProcess(_runner, schedules)
     tried: dict[tuple[str, int], tuple[TriedGrid, ...]] = {}
     if any(scenario.at(size).searches for size in sizes):
-        from simfrontier.tuning import GridSearcher
-
         searcher = GridSearcher(schedule_cache=schedules.here)
         scenario, tried = searcher.complete(scenario, progress), searcher.tried
     sensitivity: Sensitivity | None = None
@@ -76,14 +80,13 @@ def view_of(
     with Workers(for_calls(place, _most_at_once(scenario, vary, trouble))) as workers:
         study = run_study(scenario, fidelity, exact, progress, workers, schedules)
         if vary and scenario.file.sensitivity is not None:
-            from simfrontier.sensitivity import run_sensitivity
+            from simfrontier.experiments import run_sensitivity
 
-            known = () if exact else study.outcomes
-            sensitivity = run_sensitivity(scenario, study.fidelity, progress, known, workers, schedules)
+            sensitivity = run_sensitivity(scenario, study.fidelity, progress, workers, runner)
         if vary:
-            from simfrontier.environment import environment_of
+            from simfrontier.experiments import environment_of
 
-            environment = environment_of(scenario, max(sizes))
+            environment = environment_of(scenario, max(sizes), study.fidelity, workers, runner)
             progress("other environments")
         if trouble and scenario.file.slowdown is not None:
             from simfrontier.slowdown import run_slowdown

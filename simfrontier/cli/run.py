@@ -46,7 +46,7 @@ from simfrontier.wholefile import MANIFEST, ensure_writable, filled
 from simfrontier.workers import Place
 
 if TYPE_CHECKING:
-    from simfrontier.environment import Environment
+    from simfrontier.experiments import Environment
     from simfrontier.report import PublishedFigure, SlowdownFindings, StudyFindings, Variations, VariedAtSize
 
 
@@ -232,9 +232,9 @@ def _bands(found: StudyFindings) -> Iterator[str]:
 
 
 def _environments(found: Environment) -> Iterator[str]:
-    """What is assumed of stack and library, and by plan what a step takes with others, over what it takes so."""
+    """By plan the step time with other stacks and states of the library, relative to those assumed."""
     where = f'With another stack, or library "{found.library}" in another state'
-    yield f"{where}, a step on {found.devices:,} takes, times as long (estimates without contention):"
+    yield f"{where}, step time on {found.devices:,} relative to what is assumed:"
     width = max(map(len, found.bands))
     keys = dict.fromkeys(each.key for each in found.alternatives)
     for plan in found.bands:
@@ -244,7 +244,8 @@ def _environments(found: Environment) -> Iterator[str]:
 
 def _between(found: Environment, key: str, plan: str) -> str:
     """The shortest and the longest step with another value of a key; empty where a plan has none."""
-    known = [(one.factors[plan], one.value) for one in found.alternatives if one.key == key and plan in one.factors]
+    factors = [(one.factors.get(plan), one.value) for one in found.alternatives if one.key == key]
+    known = [(factor, value) for factor, value in factors if factor]
     ends = dict.fromkeys((min(known), max(known))) if known else ()
     words = " to ".join(f"{factor:.2f} ({value})" for factor, value in ends)
     return f"{'stack' if key == 'stack' else 'library'} {words}" if words else ""

@@ -11,7 +11,6 @@ from typing import Any
 from simfrontier.analysis import TimeSpent, critical_path, differences, time_spent, who_waited, why_faster
 from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.explanation.changes import RESCHEDULED, WhatIf, what_ifs
-from simfrontier.explanation.decided import decided, only
 from simfrontier.explanation.explanation import DoesNotFitError, Explanation, PlanComparison, RankedPlan, TriedChange
 from simfrontier.explanation.settings_text import setting_text
 from simfrontier.explanation.waits import Waits, waits_of
@@ -21,7 +20,7 @@ from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.schedule import digest
 from simfrontier.simulation import Fidelity, SimulatedStep, fullest, step_note
 from simfrontier.study import ScheduleCache, advice_on, shortage, simulated
-from simfrontier.tuning import GridSearcher
+from simfrontier.tuning import GridSearcher, decided, only
 from simfrontier.units import written
 from simfrontier.workers import HERE, PerProcess, Place, Workers, for_calls
 

@@ -29,7 +29,7 @@ from simfrontier.study import Study
 from simfrontier.wholefile import write_whole
 
 if TYPE_CHECKING:
-    from simfrontier.sensitivity import Sensitivity
+    from simfrontier.experiments import Sensitivity
 
 CONTENTS = {
     "headline": "In short",

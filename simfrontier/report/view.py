@@ -17,8 +17,7 @@ from simfrontier.study import PlanOutcome, Study
 from simfrontier.workload import Shape
 
 if TYPE_CHECKING:
-    from simfrontier.environment import Environment
-    from simfrontier.sensitivity import Sensitivity
+    from simfrontier.experiments import Environment, Sensitivity
     from simfrontier.slowdown import Slowdown
     from simfrontier.tuning import TriedGrid
 

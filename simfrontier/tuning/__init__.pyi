@@ -1,4 +1,5 @@
 from .best import best_toml as best_toml
+from .decide import decided as decided, only as only
 from .evaluator import SimulatedPlan as SimulatedPlan
 from .grids import GridSearcher as GridSearcher, NothingFitsError as NothingFitsError, TriedGrid as TriedGrid
 from .lossy import LossyPolicy as LossyPolicy

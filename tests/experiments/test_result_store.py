@@ -48,13 +48,13 @@ def test_what_is_added_again_is_the_last(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
 def test_a_process_that_is_killed_leaves_whole_transactions(tmp_path: Path) -> None:
-    process = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    for line in process.stdout:
-        if int(line) >= 20:
-            os.kill(process.pid, signal.SIGKILL)
-            break
-    process.wait()
+    command = [sys.executable, "-c", KILLED, str(tmp_path)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if int(line) >= 20:
+                os.kill(process.pid, signal.SIGKILL)
+                break
     with store_in(tmp_path) as store:
         assert len(store) % 2 == 0 and all(f"{number} b" in store for number in range(20))
 

@@ -10,10 +10,9 @@ import pytest
 
 from simfrontier.errors import InputError
 from simfrontier.explanation import DoesNotFitError, Explanation, TriedChange, explain
-from simfrontier.explanation.decided import only
 from simfrontier.explanation.options import option_changes
 from simfrontier.scenario import load_scenario, parse_setting, scenario_of
-from simfrontier.tuning import NothingFitsError
+from simfrontier.tuning import NothingFitsError, only
 from simfrontier.workers import Local
 from tests.explanation.toys import GRIDS, grids, of_grids, of_toy, ran, toy
 from tests.invoke import TOY

@@ -6,9 +6,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from simfrontier.experiments import Sensitivity, run_sensitivity
 from simfrontier.report.view import Searches
 from simfrontier.scenario import scenario_of
-from simfrontier.sensitivity import Sensitivity, run_sensitivity
 from simfrontier.study import Study, run_study
 from simfrontier.tuning import GridSearcher
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -134,19 +132,3 @@ def test_the_page_has_a_chart_of_each_size_and_plan() -> None:
     assert list(data["fig-time"]) == ["8", "2"]
     assert list(data["fig-memory"]) == ["zero3", "ddp", "zeropp"]
     assert list(data["fig-bytes"]) == ["bytes"]
-
-
-def test_a_run_without_searches_and_variations_loads_neither() -> None:
-    code = "import sys, simfrontier.cli.run, simfrontier.report.page; print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert "simfrontier.report.findings.study" in loaded
-    rare = (
-        "sensitivity",
-        "environment",
-        "tuning",
-        "report.findings.ranks",
-        "report.findings.pipeline",
-        "report.findings.sensitivity",
-        "slowdown",
-    )
-    assert [name for name in loaded if name.startswith(tuple(f"simfrontier.{part}" for part in rare))] == []

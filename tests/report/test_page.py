@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from simfrontier.errors import InputError
+from simfrontier.experiments import Sensitivity
 from simfrontier.report import StudyView, findings_of, write_page
 from simfrontier.report.page import CONTENTS, page
-from simfrontier.sensitivity import Sensitivity
 from simfrontier.study import Study
 from tests.report.studies import full, mlp, piped, sized, study
 from tests.some import some

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from simfrontier.errors import InputError
+from simfrontier.experiments import Sensitivity, VariedRates
 from simfrontier.report.figures.sensitivity import dots
 from simfrontier.report.findings.published import PublishedFigure, published_of, ratio_over_unknown, share_over_unknown
 from simfrontier.report.findings.sensitivity import variations_of
 from simfrontier.report.page import page
 from simfrontier.report.view import StudyView, published_tflops, rate, step_s
 from simfrontier.scenario import scenario_of
-from simfrontier.sensitivity import Sensitivity, VariedRates
 from simfrontier.study import run_study
 from tests.facts import says
 from tests.invoke import invoke

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from simfrontier.experiments import VariedRates
 from simfrontier.report.figures.sensitivity import dots
 from simfrontier.report.findings.published import Published, published_of
 from simfrontier.report.findings.sensitivity import setting_of, variations_of
@@ -16,7 +17,6 @@ from simfrontier.report.findings.setup import fitted_elsewhere
 from simfrontier.report.page import page
 from simfrontier.report.view import StudyView, comparable, published_tflops, rate
 from simfrontier.scenario import Scenario, scenario_of
-from simfrontier.sensitivity import VariedRates
 from simfrontier.study import run_study
 from tests.facts import says
 from tests.report.studies import SCENARIO, full, scenario_path, study

@@ -12,7 +12,7 @@ from simfrontier.report.view import StudyView, comparable
 from simfrontier.units import unit_of
 
 if TYPE_CHECKING:
-    from simfrontier.sensitivity import RequiredValue, Sensitivity, VariedRates
+    from simfrontier.experiments import RequiredValue, Sensitivity, VariedRates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

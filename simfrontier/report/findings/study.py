@@ -22,7 +22,7 @@ from simfrontier.report.view import StudyView
 from simfrontier.wholefile import write_json
 
 if TYPE_CHECKING:
-    from simfrontier.environment import Environment
+    from simfrontier.experiments import Environment
     from simfrontier.report.findings.pipeline import Pipeline
     from simfrontier.report.findings.published import Published
     from simfrontier.report.findings.ranks import RankGrids

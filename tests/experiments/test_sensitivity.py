@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 import tomllib
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from simfrontier.errors import InputError
+from simfrontier.experiments import Sensitivity, run_sensitivity
 from simfrontier.scenario import Scenario, refuse_variations, scenario_of
-from simfrontier.sensitivity import Sensitivity, run_sensitivity
-from simfrontier.study import run_study
+from simfrontier.study import PlanOutcome, run_case, run_study
 from simfrontier.workers import Workers
 from tests.invoke import TOY
 
@@ -158,9 +157,7 @@ def test_where_a_plan_does_not_fit_by_default_nothing_is_compared() -> None:
     assert result.strongest == "no variation can be compared: a plan does not fit"
 
 
-@pytest.mark.parametrize("known", [False, True])
-def test_two_processes_give_the_same_to_the_last_bit_and_tell_of_it_in_order(two_workers: Workers, known: bool) -> None:
-    """Also where what the study has found already is not simulated again."""
+def test_two_processes_give_the_same_to_the_last_bit_and_tell_of_it_in_order(two_workers: Workers) -> None:
     required: list[dict[str, Any]] = [
         {"key": NIC, "label": "share"},
         {"key": NIC, "label": "share", "given": {"engine.overlap": False}},
@@ -168,11 +165,9 @@ def test_two_processes_give_the_same_to_the_last_bit_and_tell_of_it_in_order(two
     vary = [("training.micro_batch", [1, 2]), ("engine.overlap", [False]), (NIC, [0.3])]
     made = {"source": "made up", "ratios": {"zero3": 1.0, "hsdp": ratio(0.2), "ddp": 1e3}}
     one = scenario(*vary, required=required, published=made)
-    outcomes = run_study(scenario_of(DOCUMENT, "toy.toml", {}, tuple(PLANS), (8,))).outcomes if known else ()
     told: list[list[str]] = [[], []]
     alone, together = (
-        run_sensitivity(one, "flow", told[at].append, outcomes, workers)
-        for at, workers in enumerate((None, two_workers))
+        run_sensitivity(one, "flow", told[at].append, workers) for at, workers in enumerate((None, two_workers))
     )
     assert alone is not None and together == alone
     assert alone.required[0].found["hsdp"] is not None and alone.required[0].found["ddp"] is None
@@ -183,13 +178,13 @@ def test_what_several_variations_ask_for_is_simulated_once(monkeypatch: pytest.M
     """Micro-batch 1 is the default; the plans that a key does not belong to stay as they are."""
     asked: list[str] = []
 
-    def rate(_: Scenario, plan: str, *__: Any) -> Any:
+    def counted(made: Scenario, plan: str, *more: Any) -> PlanOutcome:
         asked.append(plan)
-        return SimpleNamespace(rate=1.0, tflops=1.0, fits=True)
+        return run_case(made, plan, *more)
 
-    monkeypatch.setattr("simfrontier.sensitivity._rate", rate)
+    monkeypatch.setattr("simfrontier.experiments.row_runner.run_case", counted)
     run(
-        scenario(("training.micro_batch", [1]), ("plans.hsdp.gradient_codec", ["int8:64"]), ("engine.overlap", [False]))
+        scenario(("training.micro_batch", [1]), ("plans.hsdp.checkpointing", ["none"]), ("engine.overlap", [False]))
     )
     assert sorted(asked) == sorted([*PLANS, "hsdp", *PLANS])
 

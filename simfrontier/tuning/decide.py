@@ -1,5 +1,5 @@
-"""The scenario that an explanation starts from: one size, the plans in question, and searches decided once, with what
-was found in the place of the search."""
+"""A scenario at one size with some of its plans, and searches decided once, with what was found in the place of the
+search."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from simfrontier.errors import InputError
 from simfrontier.plan import Options
 from simfrontier.scenario import Scenario, SearchTable, options_of, scenario_of, without_comparisons
-from simfrontier.tuning import GridSearcher
+from simfrontier.tuning.grids import GridSearcher
 
 
 def only(scenario: Scenario, plans: tuple[str, ...], devices: int) -> Scenario:
