@@ -1,10 +1,9 @@
-"""Answers made beforehand: while nobody asks, those of the states that lie one move away from the last question, then
-estimates of those that lie farther."""
+"""Answers made beforehand: while nobody asks, those of the states that lie one move away from the last question."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError, Future
 from typing import Any, Final
 
@@ -46,17 +45,16 @@ class LookAhead:
 
     def _answer_beside(self) -> None:
         for state in beside(self._last, self._before, self._answerer.controls):
-            if not self._made(self._answerer.answer_ahead, state):
+            if not self._is_made(state):
                 return
-        self._made(self._answerer.estimate_ahead, self._last)
 
-    def _made(self, make: Callable[[LiveState, Callable[[Future[Any]], None]], None], state: LiveState) -> bool:
-        """Whether there was time for that: nobody asks."""
+    def _is_made(self, state: LiveState) -> bool:
+        """Whether there was time for the answer of a state: nobody asks."""
         if self._asked.is_set():
             return False
         self._tasks = []
         try:
-            make(state, self._tasks.append)
+            self._answerer.answer_ahead(state, self._tasks.append)
         except CancelledError:
             return False
         except Exception:

@@ -11,9 +11,8 @@ from dataclasses import asdict
 from typing import Any, Final, Self
 
 from simfrontier.live.controls import Control, controls_of, own_words
-from simfrontier.live.estimates import Estimates, estimates_of, numbers_of, places_of, without_numbers
 from simfrontier.live.state import LiveState, scenario_at, state_of
-from simfrontier.live.worker import Work, Worker, beside, outcome, sampled, step_of
+from simfrontier.live.worker import Work, Worker, beside, outcome, step_of
 from simfrontier.report import PARTS, StudyView, headline_of, nominal_step_s, rate, sampled_rate, step_s, verdict
 from simfrontier.scenario import Scenario
 from simfrontier.study import PlanOutcome, Study, completed
@@ -21,7 +20,6 @@ from simfrontier.workers import Local, PerProcess, WorkerLostError, Workers
 
 MOST_WORKERS: Final = 8
 MOST_ANSWERS: Final = 60  # that are kept: of some half a megabyte each
-MOST_ESTIMATED: Final = 200  # plans of a state of which estimates are kept: some ten kilobytes each
 ENDING: Final = "the server is about to end"
 Call = Callable[[Work, str, LiveState], Future[Any]]
 
@@ -40,7 +38,6 @@ class Answerer:
         self._worker, self._is_open = PerProcess(Worker, scenario), True
         self._likely = ""  # the plan whose step was shown last
         self._known: OrderedDict[tuple[Any, ...], bytes] = OrderedDict()
-        self._estimates: dict[tuple[Any, ...], Estimates] = {}
 
     def __enter__(self) -> Self:
         self._workers.__enter__()
@@ -70,26 +67,6 @@ class Answerer:
         """Make an answer that nobody has asked for yet; `started` hears of every task, which may be cancelled. Raises
         CancelledError, and as `answer` does."""
         self._answer(state, self._call_beside(started))
-
-    def estimate_ahead(self, state: LiveState, started: Callable[[Future[Any]], None]) -> None:
-        """Make the estimates of a state and of all that differ from it in numbers. As `answer_ahead`."""
-        if not numbers_of(self.controls):
-            return
-        call, rest = self._call_beside(started), without_numbers(state, self.controls)
-        for plan in self.plans:
-            key = (plan, *sorted(rest.places.items()))
-            if key not in self._estimates:
-                if len(self._estimates) >= MOST_ESTIMATED:
-                    self._estimates.clear()
-                self._estimates[key] = call(estimates_of, plan, rest).result()
-
-    def estimate(self, state: LiveState) -> dict[str, Any]:
-        """What is estimated of a state by now: by plan the nominal step in seconds, its rate, and the
-        mean relative error of estimates."""
-        rest, places = without_numbers(state, self.controls), places_of(state, self.controls)
-        known = {plan: self._estimates.get((plan, *sorted(rest.places.items()))) for plan in self.plans}
-        shown = {plan: each.shown(places) for plan, each in known.items() if each is not None}
-        return {"plans": {plan: each for plan, each in shown.items() if each is not None}}
 
     def _call_beside(self, started: Callable[[Future[Any]], None]) -> Call:
         def call(work: Work, plan: str, state: LiveState) -> Future[Any]:
@@ -128,7 +105,7 @@ class Answerer:
         tasks = [call(outcome, plan, state) for plan in self.plans]
         likely = state.plan or self._likely
         step = call(step_of, likely, state) if likely else None
-        scenario = scenario_at(self.scenario, self.controls, state, sampled(self.scenario))
+        scenario = scenario_at(self.scenario, self.controls, state)
         outcomes = completed(scenario, [task.result() for task in tasks])
         view = StudyView(study=Study(scenario=scenario, fidelity=scenario.file.run.fidelity, outcomes=tuple(outcomes)))
         fitting = [each.plan for each in view.ranked]

@@ -32,8 +32,8 @@ _SCRIPT: Final = re.compile(r"<script[^>]*>(.*?)</script>", re.DOTALL)
 
 
 def app_of(answerer: Answerer) -> Starlette:
-    """The application: `/` is the page, `/answer` what it shows of a state (the query of its link), `/estimate` what is
-    known of it before that, `/scenario.toml` the state as a scenario file."""
+    """The application: `/` is the page, `/answer` what it shows of a state (the query of its link),
+    `/scenario.toml` the state as a scenario file."""
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
     from starlette.middleware.base import BaseHTTPMiddleware
@@ -54,9 +54,6 @@ def app_of(answerer: Answerer) -> Starlette:
             partial(Response, media_type="application/json"), lambda query: ahead.answer(answerer.state(query)), request
         )
 
-    async def estimate(request: Request) -> Response:
-        return await _made(JSONResponse, lambda query: answerer.estimate(answerer.state(query)), request)
-
     async def file(request: Request) -> Response:
         def text(query: dict[str, str]) -> str:
             return scenario_file(scenario, answerer.controls, answerer.state(query))
@@ -70,7 +67,7 @@ def app_of(answerer: Answerer) -> Starlette:
         except SimfrontierError as error:
             return JSONResponse({"error": str(error)}, status_code=422)
 
-    routes = [Route("/", start), Route("/answer", answer), Route("/estimate", estimate), Route("/scenario.toml", file)]
+    routes = [Route("/", start), Route("/answer", answer), Route("/scenario.toml", file)]
 
     async def of_own_page(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
         if is_of_another_page(request.headers):

@@ -53,18 +53,15 @@ def shown(value: Any) -> str:
     return {True: "true", False: "false"}[value] if isinstance(value, bool) else str(value)
 
 
-def scenario_at(
-    base: Scenario, controls: Sequence[Control], state: LiveState, more: Mapping[str, Any] | None = None
-) -> Scenario:
-    """The scenario with everything that was moved, and `more` settings, at one size. Raises InputError where it cannot
-    be."""
+def scenario_at(base: Scenario, controls: Sequence[Control], state: LiveState) -> Scenario:
+    """The scenario with everything that was moved, at one size. Raises InputError where it cannot be."""
     values = {control.key: control.values[state.places.get(control.key, control.at)] for control in controls}
     size = values.pop(DEVICES, max(base.file.run.devices))
     settings = {key: values[key] for key in state.places if key in values}
     if SLOW in settings:
         settings[SLOW] = [{"device": 0, "factor": settings[SLOW]}]
     document = without_comparisons(base.document, base.plans)
-    return scenario_of(document, base.where, {**settings, **(more or {})}, tuple(base.plans), (size,))
+    return scenario_of(document, base.where, settings, tuple(base.plans), (size,))
 
 
 def scenario_file(base: Scenario, controls: Sequence[Control], state: LiveState) -> str:

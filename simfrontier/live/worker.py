@@ -15,7 +15,6 @@ from simfrontier.simulation import SimulatedStep
 from simfrontier.study import BuiltSchedule, PlanOutcome, ScheduleCache, advised, outcome_of, simulated
 from simfrontier.workers import PerProcess
 
-MOST_SAMPLES: Final = 50  # of a step: enough for a band that is looked at while a slider moves
 MOST_SCHEDULES: Final = 40  # that a worker keeps
 LEAST_PRIORITY: Final = 19  # of what nobody has asked for (nice)
 
@@ -56,18 +55,13 @@ class Worker:
     def scenario(self, plan: str, state: LiveState) -> Scenario:
         """The scenario of a state, with what its plan searches for decided."""
         if self._at is None or self._at[0].places != state.places:
-            self._at = state, scenario_at(self.base, self.controls, state, sampled(self.base))
+            self._at = state, scenario_at(self.base, self.controls, state)
         scenario, size = self._at[1], self._at[1].file.run.devices[0]
         if plan not in scenario.at(size).searches:
             return scenario
         from simfrontier.tuning import GridSearcher
 
         return GridSearcher(self.schedules).resolved(scenario, (size,), (plan,))
-
-
-def sampled(base: Scenario) -> dict[str, Any]:
-    """The setting of how many steps are sampled."""
-    return {"uncertainty.samples": min(MOST_SAMPLES, base.file.uncertainty.samples)}
 
 
 Work = Callable[[PerProcess[Worker], str, LiveState], Any]  # `outcome` or `step_of`

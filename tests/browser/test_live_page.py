@@ -188,7 +188,9 @@ def test_before_the_first_answer_there_are_no_empty_figures(chromium: Any, serve
     page.route("**/answer*", lambda route: None)
     page.goto(server.address)
     page.wait_for_function("document.body.classList.contains('busy')")
-    assert page.locator("main").inner_text() == "Simulating …"
+    assert (
+        page.locator("main").inner_text().split("\n")[0] == "Simulating …" and not page.locator("#plans").is_visible()
+    )
     page.close()
 
 
@@ -229,27 +231,25 @@ def test_without_samples_none_are_told_of(chromium: Any) -> None:
         page.close()
 
 
-def test_an_estimate_stands_until_the_answer_is_there(chromium: Any) -> None:
-    """With an answer that is held up, the rates are those of what-ifs, with their error."""
+def test_while_it_computes_the_last_answer_is_greyed(chromium: Any) -> None:
     with served(TOY, "--devices", "16", "--plans", "zero3,ddp") as started:
         page = chromium.new_page()
         page.goto(started.address)
         wait_for_answers(page, 1)
-        for _ in range(600):
-            if len(started.estimate()["plans"]) == 2:
-                break
-            page.wait_for_timeout(200)
         held: list[Any] = []
         page.route("**/answer?*", lambda route: held.append(route))
         page.locator(f'[name="{SHARE}"]').evaluate(
             "it => { it.value = 3; it.dispatchEvent(new Event('input', {bubbles: true})); }"
         )
-        wait_for(page, "document.getElementById('rates').innerText.includes('estimated, off by')")
-        assert page.locator("#rates").inner_text().count("estimated, off by") == 2
+        wait_for(page, "document.body.classList.contains('busy')")
+        opacity = "getComputedStyle(document.getElementById('plans')).opacity"
+        wait_for(page, f"Number({opacity}) < 1")
+        wait_for(page, "getComputedStyle(document.getElementById('computing')).visibility === 'visible'")
         [route] = held
         route.continue_()
         wait_for_answers(page, 2)
-        assert "estimated" not in page.locator("#rates").inner_text()
+        wait_for(page, f"{opacity} === '1'")
+        assert not page.locator("#computing").is_visible()
         page.close()
 
 

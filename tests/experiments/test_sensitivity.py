@@ -183,9 +183,7 @@ def test_what_several_variations_ask_for_is_simulated_once(monkeypatch: pytest.M
         return run_case(made, plan, *more)
 
     monkeypatch.setattr("simfrontier.experiments.row_runner.run_case", counted)
-    run(
-        scenario(("training.micro_batch", [1]), ("plans.hsdp.checkpointing", ["none"]), ("engine.overlap", [False]))
-    )
+    run(scenario(("training.micro_batch", [1]), ("plans.hsdp.checkpointing", ["none"]), ("engine.overlap", [False])))
     assert sorted(asked) == sorted([*PLANS, "hsdp", *PLANS])
 
 

@@ -54,9 +54,6 @@ class Served:
     def answer(self, link: Mapping[str, str] | None = None) -> dict[str, Any]:
         return self._json("answer", link)
 
-    def estimate(self, link: Mapping[str, str] | None = None) -> dict[str, Any]:
-        return self._json("estimate", link)
-
     def _json(self, path: str, link: Mapping[str, str] | None) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self.text(path, link))
         return found

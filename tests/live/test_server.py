@@ -125,7 +125,7 @@ def test_only_this_machine_is_answered(live: Served) -> None:
     assert live.refusal("answer", host="evil.example")[0] == 400
 
 
-@pytest.mark.parametrize("path", ["", "answer", "estimate", "scenario.toml"])
+@pytest.mark.parametrize("path", ["", "answer", "scenario.toml"])
 @pytest.mark.parametrize(
     "headers",
     [
@@ -146,7 +146,7 @@ def test_a_page_of_another_site_is_not_answered(live: Served, path: str, headers
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 def test_its_own_page_is_answered_and_may_be_framed_by_none(live: Served, site: str, host: str) -> None:
     own = {"Host": f"{host}:{live.port}", "Origin": f"http://{host}:{live.port}", "Sec-Fetch-Site": site}
-    for path in ("", "estimate"):
+    for path in ("", "answer"):
         code, headers, _ = live.asked(path, own)
         assert code == 200 and headers["X-Frame-Options"] == "DENY"
         policy = dict(each.split(" ", 1) for each in headers["Content-Security-Policy"].split("; "))
@@ -208,7 +208,7 @@ def test_some_plans_of_a_scenario_that_compares_others_are_answered() -> None:
     """The main scenario names ratios of plans that are not served."""
     with served(MAIN, "--plans", "zero3,zeropp", "--devices", "8", "--set", "training.micro_batch=2") as started:
         answer = started.answer({"training.grad_accum": "2"})
-        assert {each["plan"] for each in answer["plans"]} == {"zero3", "zeropp"} and answer["num_samples"] == 50
+        assert {each["plan"] for each in answer["plans"]} == {"zero3", "zeropp"} and answer["num_samples"] == 200
         assert answer["moved"] == ["accumulation steps: 2"] and "with training.micro_batch = 2." in started.text()
 
 

@@ -12,7 +12,6 @@
   let view = [0, 1]; // of the step, that the timeline shows
   let chosen = null; // a stretch of the step
   let asked = false, waiting = false;
-  const SOON = 50; // milliseconds in which an answer that was made before is there
 
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const seconds = (value) =>
@@ -76,10 +75,7 @@
     asked = true;
     document.body.classList.add("busy");
     const said = query();
-    let isThere = false;
-    setTimeout(() => !isThere && estimate(said, () => isThere), SOON);
-    const answer = await answered("answer", said);
-    isThere = true;
+    const answer = await answered(said);
     say(answer.error);
     if (!answer.error) show(answer);
     asked = false;
@@ -91,22 +87,10 @@
     }
   }
 
-  // What is known of the rates before the answer is there.
-  async function estimate(said, isThere) {
-    const { plans } = await answered("estimate", said);
-    if (isThere() || !found || !plans || !Object.keys(plans).length) return;
-    showRates(
-      found.plans.map((one) => {
-        const known = plans[one.plan];
-        return known ? { ...one, ...known, high: known.nominal, rate: known.nominal } : { ...one, isEarlier: true };
-      })
-    );
-  }
-
-  async function answered(what, said) {
+  async function answered(said) {
     let response;
     try {
-      response = await fetch(`${what}?${said}`);
+      response = await fetch(`answer?${said}`);
     } catch {
       return { error: "simfrontier serve does not answer; was it stopped?" };
     }
@@ -182,15 +166,7 @@
       track.className = "track";
       track.append(...grid());
       number.className = "number";
-      row.classList.toggle("earlier", Boolean(one.isEarlier));
-      if (one.fits && one.error !== undefined) {
-        const more = document.createElement("small");
-        more.textContent = `${seconds(one.step_s)} nominal; estimated, off by ${(100 * one.error).toPrecision(2)} % on average`;
-        track.append(mark("part", `left:0;width:${(100 * one.step_s) / longest}%;background:var(--soft)`));
-        track.append(mark("nominal", `left:${x(one.nominal)}`));
-        number.append(`about ${rate(one.nominal)} ${found.unit}`, more);
-        row.append(name, track, number);
-      } else if (one.fits) {
+      if (one.fits) {
         let at = 0;
         for (const [index, share] of one.parts.entries()) {
           const width = (share * one.step_s) / longest;
@@ -482,7 +458,7 @@
   // The link as it is; where it is wrong, that is said above the scenario's own figures.
   async function begin() {
     readLink();
-    const wrong = location.search.length > 1 ? (await answered("answer", location.search.slice(1))).error : undefined;
+    const wrong = location.search.length > 1 ? (await answered(location.search.slice(1))).error : undefined;
     if (wrong) resetPlaces();
     await ask();
     if (wrong) {
