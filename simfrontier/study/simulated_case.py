@@ -17,9 +17,16 @@ from simfrontier.analysis import (
     traffic,
 )
 from simfrontier.arrays import Floats
+from simfrontier.plan import Options
 from simfrontier.scenario import Case, Scenario
 from simfrontier.simulation import MemoryTimeline, SimulatedStep, fullest
 from simfrontier.study.schedule_cache import BuiltSchedule
+
+
+def stream_of(options: Options) -> str:
+    """Return the name of the stream of random numbers that is a plan's own: its options, so that it has the same
+    samples under whatever name, in a scenario or in a search."""
+    return options.model_dump_json()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +72,7 @@ class SimulatedCase:
         """Waiting in the sampled steps; None where it is not asked for, or devices are not known to differ."""
         if not self.with_waits:
             return None
-        return sampled_waits(self.step, self.case.name, self._num_samples, self.scenario.file.uncertainty.seed)
+        return sampled_waits(self.step, self._stream, self._num_samples, self.scenario.file.uncertainty.seed)
 
     @cached_property
     def samples_s(self) -> Floats | None:
@@ -73,7 +80,11 @@ class SimulatedCase:
         not fit, nothing is known to be uncertain, or no samples are asked for."""
         if self.waits is not None:
             return self.waits.step_s
-        return sampled_step_s(self.step, self.case.name, self._num_samples, self.scenario.file.uncertainty.seed)
+        return sampled_step_s(self.step, self._stream, self._num_samples, self.scenario.file.uncertainty.seed)
+
+    @property
+    def _stream(self) -> str:
+        return stream_of(self.case.options)
 
     @property
     def _num_samples(self) -> int:

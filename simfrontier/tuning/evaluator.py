@@ -16,7 +16,7 @@ from simfrontier.scenario import Case, Scenario, options_of
 from simfrontier.schedule import peak_bytes
 from simfrontier.simulation import SimulatedStep, memory_of_role
 from simfrontier.stack import NONE as NO_STACK
-from simfrontier.study import BuiltSchedule, ScheduleCache, schedule_of_case, simulated
+from simfrontier.study import BuiltSchedule, ScheduleCache, schedule_of_case, simulated, stream_of
 from simfrontier.tuning.layer_states import LayerStates
 from simfrontier.tuning.small_steps import SmallSchedules
 from simfrontier.tuning.step_estimate import Estimate, estimate
@@ -115,12 +115,11 @@ class PlanEvaluator:
             self.states[key] = self.layer_states.num_bytes(case)
         return self.states[key]
 
-    def simulate(self, table: Table, name: str, seed_of: str) -> SimulatedPlan | PlanFault:
-        """The simulated plan; `seed_of` names the stream of what its samples have of their own. The
-        schedule is not checked: that is done for the best plan."""
+    def simulate(self, table: Table, name: str) -> SimulatedPlan | PlanFault:
+        """The simulated plan. The schedule is not checked: that is done for the best plan."""
         try:
             case = self.case(table, name)
-            return self._simulate(self._run_by(case.options.family)[0], case, seed_of)
+            return self._simulate(self._run_by(case.options.family)[0], case)
         except InputError as error:
             return PlanFault(why=str(error))
 
@@ -138,15 +137,16 @@ class PlanEvaluator:
     def own(self, plan: str) -> SimulatedPlan | PlanFault:
         """A plan of the scenario itself, simulated."""
         try:
-            return self._simulate(self.original.of(plan, self.size), self.original.case(plan, self.size), plan)
+            return self._simulate(self.original.of(plan, self.size), self.original.case(plan, self.size))
         except InputError as error:
             return PlanFault(why=error.below(("plans", plan)))
 
-    def _simulate(self, here: Scenario, case: Case, seed_of: str) -> SimulatedPlan:
+    def _simulate(self, here: Scenario, case: Case) -> SimulatedPlan:
         schedule = schedule_of_case(here, case)
         step = simulated(here, BuiltSchedule(schedule=schedule), here.file.run.fidelity)
         wanted = here.file.uncertainty
-        samples = sampled_step_s(step, seed_of, wanted.samples if step.may_be_sampled else 0, wanted.seed)
+        num_samples = wanted.samples if step.may_be_sampled else 0
+        samples = sampled_step_s(step, stream_of(case.options), num_samples, wanted.seed)
         return SimulatedPlan(
             nominal_s=step.step_s,
             parts=_parts(exposure(step)),

@@ -144,7 +144,7 @@ class Runner:
             known += 1
             self.progress("simulating the best", known, max(count, before + len(plans)))
 
-        tasks: list[Task] = [("simulate", [(p.candidate.table, TUNED, p.candidate.key)]) for p in new]
+        tasks: list[Task] = [("simulate", [(p.candidate.table, TUNED)]) for p in new]
         self.progress("simulating the best", known, max(count, before + len(plans)))
         self.workers.do(tasks, record_results)
         out = []
