@@ -58,8 +58,8 @@ def axis_values(axis: SweptAxis) -> str:
     """The values of an axis in words: all of a few, the first of many texts, the ends of many numbers."""
     count = len(axis.values)
     if axis.is_number and count > FEW_NUMBERS:
-        return f"{axis.told(axis.values[0])} to {axis.told(axis.values[-1])}: {count:,} values"
-    listed = ", ".join(map(axis.told, axis.values[:FEW_TEXTS]))
+        return f"{axis.in_words(axis.values[0])} to {axis.in_words(axis.values[-1])}: {count:,} values"
+    listed = ", ".join(map(axis.in_words, axis.values[:FEW_TEXTS]))
     return f"{listed} and {count - FEW_TEXTS:,} more" if count > FEW_TEXTS else listed
 
 
@@ -71,5 +71,5 @@ def goal_figure(goal: SweptGoal | None) -> Figure | None:
     if answer.indices is not None:
         return shares_figure(answer.indices, goal.names) if answer.indices.sd else None
     if answer.kind == "search":
-        return search_figure(answer, goal.quantity, goal.told)
-    return samples_figure(answer, goal.quantity, goal.told) if answer.kind == "samples" else None
+        return search_figure(answer, goal.quantity, goal.in_words)
+    return samples_figure(answer, goal.quantity, goal.in_words) if answer.kind == "samples" else None

@@ -157,7 +157,7 @@ def unit_scale(highest: float, unit: str) -> tuple[float, str]:
     if unit == "share":
         return 100.0, "%"
     if not has_multiples(unit) or not highest:
-        return 1.0, ""
+        return 1.0, unit if unit == "1/s" else ""
     size, name = scaled(highest, unit)
     return size / highest, name.replace("us", "µs")
 

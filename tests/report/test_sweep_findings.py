@@ -85,6 +85,7 @@ def test_a_recipe_has_no_setting_of_another_plan(tmp_path: Path) -> None:
         (4096, "number", "4,096"),
         (1e6, "number", "1,000,000"),
         (0.01405, "number", "0.01405"),
+        (12.5, "1/s", "12.5 1/s"),
         (True, "truth", "yes"),
         ("rccl", "text", "rccl"),
         (float("nan"), "s", "–"),
@@ -92,7 +93,7 @@ def test_a_recipe_has_no_setting_of_another_plan(tmp_path: Path) -> None:
 )
 def test_settings_in_words(value: object, unit: object, words: str) -> None:
     axis = SweptAxis(key="a", quantity=Quantity(words="a", unit=unit), values=())  # type: ignore[arg-type]
-    assert axis.told(value).replace("\u00a0", " ") == words
+    assert axis.in_words(value).replace("\u00a0", " ") == words
 
 
 def test_every_column_is_told_in_words() -> None:

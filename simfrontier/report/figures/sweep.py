@@ -50,8 +50,8 @@ class _Coordinate:
 
 
 def parallel_coordinates(found: SweepFindings, rows: pd.DataFrame, marks: Marks) -> dict[str, Figure]:
-    """A line for each row over the axes that vary and the results: coloured by rate, and by plan where there are
-    several. Columns in which a row has no value are left out."""
+    """Parallel coordinates of the axes that vary and the results, a line for each row: coloured by rate, and by plan
+    where there are several. Columns in which a row has no value are left out."""
     if rows.empty:
         return {}
     several = [name for name in ("scenario", "plan", "devices") if len(found.several(name)) > 1]
@@ -76,7 +76,7 @@ def _coordinate(found: SweepFindings, column: pd.Series) -> _Coordinate:
     quantity = of.quantity if of else QUANTITIES[name]
     if quantity.unit in ("text", "truth"):
         texts = list(of.values) if of else found.several(name)
-        words = {float(at): escape(of.told(text) if of else text) for at, text in enumerate(texts)}
+        words = {float(at): escape(of.in_words(text) if of else text) for at, text in enumerate(texts)}
         return _Coordinate(title=quantity.words, places=[texts.index(each) for each in column], ticks=words)
     factor, unit = unit_scale(float(column.abs().max()), quantity.unit)
     title = f"{quantity.words} ({unit})" if unit else quantity.words
@@ -92,8 +92,8 @@ def _coordinate(found: SweepFindings, column: pd.Series) -> _Coordinate:
 
 
 def heat_maps(found: SweepFindings) -> dict[str, Figure]:
-    """The best rate over two axes by scenario and size: the first two of which every pair of values was run; none where
-    there are no such axes."""
+    """Heat maps of the best rate over two axes by scenario and size: the first two of which every pair of values was
+    run; none where there are no such axes."""
     pairs = (pair for pair in combinations(found.varied, 2) if _is_full(found.rows, *pair))
     pair = next(pairs, None)
     if pair is None:
@@ -130,20 +130,20 @@ def _heat_map(rows: pd.DataFrame, across: SweptAxis, up: SweptAxis) -> Figure:
 
 def _steps(of: SweptAxis) -> dict[str, Any]:
     """A side of a heat map: the values of an axis at even distances."""
-    ticks = {float(at): escape(of.told(value)) for at, value in enumerate(of.values)}
+    ticks = {float(at): escape(of.in_words(value)) for at, value in enumerate(of.values)}
     return axis(escape(of.quantity.words), showgrid=False, **_ticks(ticks))
 
 
 def _words_of_cell(row: Row | None, across: SweptAxis, up: SweptAxis) -> str:
     if row is None:
         return "no plan ran"
-    settings = (f"{each.quantity.words} {each.told(row[each.column])}" for each in (across, up))
+    settings = (f"{each.quantity.words} {each.in_words(row[each.column])}" for each in (across, up))
     best = f"<b>{in_unit(row[RATE], 'number')}</b> by {escape(row['plan'])}, point {row['point']:,}"
     return "<br>".join([best, *map(escape, settings)])
 
 
 def front_charts(found: SweepFindings, rows: pd.DataFrame, marks: Marks) -> dict[str, Figure]:
-    """Memory against rate by scenario and size: a mark for each row, those on the Pareto front with a ring."""
+    """Scatter plots of memory and rate by scenario and size, with the Pareto front."""
     known = rows.dropna(subset=[MEMORY])
     return {
         found.size_name(size): _front_chart(found, own, found.fronts[size], marks)

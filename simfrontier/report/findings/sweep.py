@@ -43,15 +43,15 @@ class SweptAxis:
     def is_number(self) -> bool:
         return self.quantity.unit not in ("text", "truth")
 
-    def told(self, value: Any) -> str:
+    def in_words(self, value: Any) -> str:
         """One of its values in words: 25 GB/s, 4,096, yes."""
         if value != value:  # NaN: a row that has none
             return NOTHING
         if has_multiples(self.quantity.unit):
             return exactly(value, self.quantity.unit)
         if isinstance(value, float):
-            return f"{value:,.0f}" if value.is_integer() else f"{value:,.6g}"
-        return setting(value)
+            value = f"{value:,.0f}" if value.is_integer() else f"{value:,.6g}"
+        return f"{setting(value)}\u00a01/s" if self.quantity.unit == "1/s" else setting(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +124,7 @@ class SweepFindings:
         """What the point of a row sets, of axes on which points differ: `micro batch 4`. `plan`: without settings of
         other plans."""
         axes = [axis for axis in self.varied if plan is None or is_of_plan(axis.key, plan)]
-        return [f"{axis.quantity.words} {axis.told(row[axis.column])}" for axis in axes]
+        return [f"{axis.quantity.words} {axis.in_words(row[axis.column])}" for axis in axes]
 
     def settings_at(self, point: int) -> list[str]:
         """What a point sets, of axes on which points differ."""

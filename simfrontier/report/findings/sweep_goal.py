@@ -35,7 +35,7 @@ class SweptGoal:
     names: Mapping[str, str]
     left_out: str = ""
 
-    def told(self, value: float) -> str:
+    def in_words(self, value: float) -> str:
         """A value of the goal in words."""
         return in_unit(value, self.quantity.unit)
 
