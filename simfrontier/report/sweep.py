@@ -32,7 +32,7 @@ def write_sweep_page(folder: Path) -> str:
 
 def sweep_page(found: SweepFindings) -> str:
     """The page as text; the same findings give the same text."""
-    best, drawn, mark = found.best.to_dict("records"), found.drawn(), marks(found.several("plan"))
+    best, drawn, mark = found.best.to_dict("records"), found.rows_to_draw(), marks(found.values_of("plan"))
     return page_of(
         "sweep",
         found=found,

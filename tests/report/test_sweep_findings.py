@@ -60,12 +60,12 @@ def test_reasons_are_grouped_the_most_frequent_first(tmp_path: Path) -> None:
 
 def test_charts_of_a_large_sweep_draw_the_best_and_the_front(tmp_path: Path) -> None:
     found = sweep_findings(write(tmp_path / "of", sampled(300, 2), 3))
-    drawn = found.drawn(most=100)
+    drawn = found.rows_to_draw(most=100)
     assert 100 <= len(drawn) <= 100 + len(found.best) + sum(map(len, found.fronts.values()))
     for rows in (found.best, *found.fronts.values()):
         assert set(rows.index) <= set(drawn.index)
-    assert drawn.equals(found.drawn(most=100))
-    assert found.drawn(most=600).equals(found.ran)
+    assert drawn.equals(found.rows_to_draw(most=100))
+    assert found.rows_to_draw(most=600).equals(found.ran)
 
 
 def test_a_recipe_has_no_setting_of_another_plan(tmp_path: Path) -> None:

@@ -193,6 +193,14 @@ def test_a_sweep_that_was_refused_as_a_whole_has_a_page(tmp_path: Path) -> None:
     assert list(page.data) == []
 
 
+def test_the_best_of_several_scenarios_is_named_with_its_own(tmp_path: Path) -> None:
+    rows = [made_up(0, {}, tokens_per_s=1e5), made_up(1, {}, scenario="other", tokens_per_s=2e5)]
+    page = page_of_folder(write(tmp_path / "of", rows))
+    assert "zero3 of other on 16 devices is fastest at point 1:" in said_of(page, "headline")
+    assert list(charts(page, "fig-front")) == ["other, 16 devices", "toy, 16 devices"]
+    assert "No axis: the scenarios as they are." in page.section("swept")
+
+
 def test_numbers_that_are_none_are_missing(tmp_path: Path) -> None:
     rows = [made_up(at, {"engine.overlap": at == 0}, step_time_s=float("inf")) for at in (0, 1)]
     page = page_of_folder(write(tmp_path / "of", rows))
@@ -206,8 +214,8 @@ def test_the_page_of_ten_thousand_rows_is_small_and_says_what_it_draws(tmp_path:
     assert time.process_time() - began < 20.0
     assert (folder / "index.html").stat().st_size < 3_000_000
     found = sweep_findings(folder)
-    assert f"Drawn: {len(found.drawn()):,} of 10,000 rows" in page.section("parallel")
-    assert len(found.drawn()) < 2_200
+    assert f"Drawn: {len(found.rows_to_draw()):,} of 10,000 rows" in page.section("parallel")
+    assert len(found.rows_to_draw()) < 2_200
 
 
 # ── what cannot be read ──

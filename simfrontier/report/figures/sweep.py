@@ -54,7 +54,7 @@ def parallel_coordinates(found: SweepFindings, rows: pd.DataFrame, marks: Marks)
     where there are several. Columns in which a row has no value are left out."""
     if rows.empty:
         return {}
-    several = [name for name in ("scenario", "plan", "devices") if len(found.several(name)) > 1]
+    several = [name for name in ("scenario", "plan", "devices") if len(found.values_of(name)) > 1]
     columns = [*(each.column for each in found.varied), *several, *RESULTS_SHOWN]
     coordinates = {name: _coordinate(found, rows[name]) for name in columns if rows[name].notna().all()}
     lines = {"by rate": coordinates[RATE].colours(SCALE)}
@@ -75,7 +75,7 @@ def _coordinate(found: SweepFindings, column: pd.Series) -> _Coordinate:
     of = next((each for each in found.varied if each.column == name), None)
     quantity = of.quantity if of else QUANTITIES[name]
     if quantity.unit in ("text", "truth"):
-        texts = list(of.values) if of else found.several(name)
+        texts = list(of.values) if of else found.values_of(name)
         words = {float(at): escape(of.in_words(text) if of else text) for at, text in enumerate(texts)}
         return _Coordinate(title=quantity.words, places=[texts.index(each) for each in column], ticks=words)
     factor, unit = unit_scale(float(column.abs().max()), quantity.unit)

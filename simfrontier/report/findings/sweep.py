@@ -103,17 +103,17 @@ class SweepFindings:
     def num_replayed(self) -> int:
         return int(self.rows["fidelity"].eq(REPLAY).sum())
 
-    def several(self, column: str) -> list[Any]:
+    def values_of(self, column: str) -> list[Any]:
         """The different values of a column in the order of the rows that ran."""
         return list(self.ran[column].unique().tolist())
 
     def size_name(self, size: tuple[str, int]) -> str:
         """A scenario and its number of devices in words; the scenario where there are several."""
         scenario, devices = size
-        return f"{scenario}, {devices:,} devices" if len(self.several("scenario")) > 1 else f"{devices:,} devices"
+        return f"{scenario}, {devices:,} devices" if len(self.values_of("scenario")) > 1 else f"{devices:,} devices"
 
-    def drawn(self, most: int = SWEEP_DRAWN.most) -> pd.DataFrame:
-        """Rows that charts show: the best, those on a front, and `most` of all by chance, the same every time."""
+    def rows_to_draw(self, most: int = SWEEP_DRAWN.most) -> pd.DataFrame:
+        """Rows that charts show: the best, those on a front, and `most` of all at random, the same every time."""
         some = self.ran.sample(most, random_state=0) if len(self.ran) > most else self.ran
         kept = some.index.union(self.best.index)
         for front in self.fronts.values():
@@ -128,8 +128,8 @@ class SweepFindings:
 
     def settings_at(self, point: int) -> list[str]:
         """What a point sets, of axes on which points differ."""
-        first = self.rows[self.rows["point"] == point].head(1)
-        return self.settings_of(first.to_dict("records")[0])
+        rows = self.rows[self.rows["point"] == point].head(1).to_dict("records")
+        return self.settings_of(rows[0]) if rows else []
 
 
 def sweep_findings(folder: Path) -> SweepFindings:
