@@ -250,20 +250,8 @@ GOAL_FILE: Final = FileLimit(most_bytes=64 << 20, why="two numbers for each of a
 GOAL_VALUES: Final = Limit(
     most=2_010_000, what="values of a goal", why="two for each of a million points, and ten for each of 64 unknowns"
 )
-SWEEP_PARTS: Final = Limit(most=10_000, what="files of a data set", why="each has thousands of rows; opened one by one")
-SWEEP_ROWS: Final = Limit(
-    most=1_000_000, what="rows of a sweep on a page", why="it chooses among them by some 12 numbers of each: 560 MB"
-)
-SWEEP_PAGE_ROWS: Final = Limit(
-    most=20_000, what="rows on the page of a sweep", why="up to 200 bytes each once packed: 4 MB beside 2 MB of plotly"
-)
-SWEEP_LINES: Final = Limit(
-    most=2_000, what="lines of parallel coordinates", why="more hide each other; without a GPU these take seconds"
-)
-SWEEP_TEXTS: Final = Limit(
-    most=100_000,
-    what="different texts of a column",
-    why="plans, meshes and notes repeat; digests are one for each point",
+SWEEP_DRAWN: Final = Limit(
+    most=2_000, what="rows in a chart of a sweep", why="more hide each other; without a GPU these take seconds"
 )
 
 # ── machines and libraries ──

@@ -43,6 +43,13 @@ def quantity(value: float, unit: str) -> str:
     return f"{_three_digits(size)}{_BLANK}{_with_micro(name)}"
 
 
+def in_unit(value: float, unit: str) -> str:
+    """A result in its unit, three digits, whole above that: 4.74 s, 13.2 %, 593,370."""
+    if unit == "share":
+        return percent(value)
+    return quantity(value, unit) if has_multiples(unit) else number(value)
+
+
 def between(low: float, high: float, unit: str) -> str:
     """A range of quantities, the unit once where it is the same: 3.44 to 3.62 s, 980 ms to 1.02 s."""
     if scaled(low, unit).unit != scaled(high, unit).unit:

@@ -12,6 +12,7 @@ from math import ceil, floor, log2, log10
 from typing import TYPE_CHECKING, Any
 
 from simfrontier.records import dataclass
+from simfrontier.units import has_multiples, scaled
 
 if TYPE_CHECKING:
     from simfrontier.arrays import Floats
@@ -149,6 +150,16 @@ def lanes_axis(title: str, lanes: Sequence[object], **more: Any) -> dict[str, An
 def time_scale(longest_s: float) -> tuple[float, str]:
     """What to multiply seconds by on an axis that reaches so far, and its unit."""
     return (1.0, "s") if longest_s >= 1.0 else (1e3, "ms") if longest_s >= 1e-3 else (1e6, "µs")
+
+
+def unit_scale(highest: float, unit: str) -> tuple[float, str]:
+    """What to multiply values of a unit by on an axis that reaches so far, and the multiple of the unit there."""
+    if unit == "share":
+        return 100.0, "%"
+    if not has_multiples(unit) or not highest:
+        return 1.0, unit if unit == "1/s" else ""
+    size, name = scaled(highest, unit)
+    return size / highest, name.replace("us", "µs")
 
 
 def nice_ticks(highest: float) -> list[float]:

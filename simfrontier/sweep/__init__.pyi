@@ -11,8 +11,14 @@ from .answers import (
 )
 from .axes import AXIS_KEYS as AXIS_KEYS
 from .best import BestRow as BestRow, best_rows as best_rows
-from .columns import AXIS as AXIS, RESULTS as RESULTS
-from .dataset import ROWS as ROWS, STUDY as STUDY, Counts as Counts, manifest_of as manifest_of, read_rows as read_rows
+from .columns import AXIS as AXIS
+from .dataset import (
+    ROWS as ROWS,
+    Counts as Counts,
+    manifest_of as manifest_of,
+    parts_of as parts_of,
+    read_rows as read_rows,
+)
 from .estimate import seconds_of as seconds_of
 from .form import StudyFile as StudyFile
 from .indices import Indices as Indices

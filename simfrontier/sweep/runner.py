@@ -141,4 +141,5 @@ class _Run:
         self._report(done)
 
     def _words(self) -> str:
-        return f"{self._done:,} of {len(self._digests):,} points are kept: the same command goes on from there"
+        kept = sum(digest in self._store for digest in self._digests)
+        return f"{kept:,} of {len(self._digests):,} points are kept: the same command goes on from there"

@@ -38,7 +38,7 @@ def section(folder: Path) -> str:
 
 def drawn(folder: Path) -> dict[str, Any]:
     """Traces of the chart of the goal by their names."""
-    figure = goal_figure(sweep_findings(folder))
+    figure = goal_figure(sweep_findings(folder).goal)
     assert figure is not None
     return {trace["name"]: trace for trace in figure["data"]}
 
@@ -49,37 +49,21 @@ def test_without_a_goal_there_is_no_section(tmp_path: Path) -> None:
     assert 'id="goal"' not in text and "#goal" not in text
 
 
-def test_a_search_tells_its_best_point_with_a_link(tmp_path: Path) -> None:
+def test_a_search_tells_its_best_point_and_its_settings(tmp_path: Path) -> None:
     """3, 2 and 4 s: the second point is the best, by a third."""
-    folder = swept(tmp_path / "of", goal("search"))
-    said = section(folder)
-    assert said.startswith("The goal The least of time of a step of zero3 is 2 s, at point 1 , with host number a ")
+    said = section(swept(tmp_path / "of", goal("search")))
+    assert said.startswith("The goal The least of time of a step of zero3 is 2 s, at point 1, with host number a ")
     assert re.search(r"0 3 s – host number a .* 1 2 s 33 % host number a ", said)
-    digest = sweep_findings(folder).digests[1]
-    text = (folder / "index.html").read_text(encoding="utf-8")
-    assert f'at point <a href="#point={digest}">1</a>' in text
 
 
 def test_a_search_is_drawn_as_marks_and_steps(tmp_path: Path) -> None:
     folder = swept(tmp_path / "of", goal("search", (3.0, None, 2.0)))
-    traces, digests = drawn(folder), sweep_findings(folder).digests
+    traces = drawn(folder)
     assert (traces["a point"]["x"], traces["a point"]["y"]) == ([0, 2], [3.0, 2.0])
-    assert traces["a point"]["customdata"] == [digests[0], digests[2]]
     steps = traces["the best so far"]
     assert (steps["x"], steps["y"], steps["line"]["shape"]) == ([0, 2], [3.0, 2.0], "hv")
     assert (traces["the best"]["x"], traces["the best"]["y"]) == ([2], [2.0])
     assert "2 of 3 points have the goal" in section(folder)
-
-
-def test_the_best_point_of_a_large_search_is_on_the_page(tmp_path: Path) -> None:
-    """The goal's best point is kept though its rows are not the fastest."""
-    rows = sampled(300, 2)
-    write(tmp_path / "of", rows)
-    for at in (5, 17, 123):
-        values = [9.0] * 300
-        values[at] = 1.0
-        (tmp_path / "of" / "goal.json").write_text(json.dumps(goal("search", values)), encoding="utf-8")
-        assert at in sweep_findings(tmp_path / "of", most_rows=20).numbers
 
 
 def test_samples_are_told_by_mean_and_deviation(tmp_path: Path) -> None:

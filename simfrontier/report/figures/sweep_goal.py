@@ -7,7 +7,7 @@ from html import escape
 from math import sqrt
 from typing import Any, Final
 
-from simfrontier.limits import SWEEP_LINES
+from simfrontier.limits import SWEEP_DRAWN
 from simfrontier.report.findings.sweep_columns import Quantity
 from simfrontier.report.phrases import percent, percent_between
 from simfrontier.report.theme import (
@@ -24,8 +24,8 @@ from simfrontier.report.theme import (
     points,
     rows,
     scatter,
-    time_scale,
     told_bars,
+    unit_scale,
 )
 from simfrontier.sweep import GoalAnswer, Indices
 
@@ -56,28 +56,31 @@ def shares_figure(found: Indices, names: Mapping[str, str]) -> Figure:
     return figure(traces, x, axis("", **rows(labels)), 120 + 44 * len(labels), barmode="group", bargap=0.3)
 
 
-def search_figure(answer: GoalAnswer, quantity: Quantity, told: Told, links: Mapping[int, str]) -> Figure:
-    """Values of points in the order in which they were asked for, and the best so far as steps. `links`: of points that
-    have a report."""
+def search_figure(answer: GoalAnswer, quantity: Quantity, told: Told) -> Figure:
+    """Values of points in the order in which they were asked for, and the best so far as steps."""
     factor, unit = _scale(answer, quantity)
     known = [(point, value) for point, value in enumerate(answer.values) if value is not None]
-    every = -(-len(known) // SWEEP_LINES.most) if known else 1
+    every = -(-len(known) // SWEEP_DRAWN.most) if known else 1
     shown = [(point, value) for point, value in known if point % every == 0 or point == answer.best_point]
     hover = [f"<b>point {point:,}</b><br>{escape(told(value))}" for point, value in shown]
     marks = points(
         "a point", [point for point, _ in shown], [factor * value for _, value in shown], LINE, "circle", hover,
-        {"size": 7, "opacity": 0.75}, customdata=[links.get(point) for point, _ in shown],
+        {"size": 7, "opacity": 0.75},
     )  # fmt: skip
     steps = [(point, value) for point, value in enumerate(answer.so_far) if value is not None]
     traces = [marks, _steps(steps, factor)]
     if answer.best is not None and answer.best_point is not None:
         traces.append(
             points(
-                "the best", [answer.best_point], [factor * answer.best], "#D55E00", "star",
+                "the best",
+                [answer.best_point],
+                [factor * answer.best],
+                "#D55E00",
+                "star",
                 [f"<b>point {answer.best_point:,}</b>, the best<br>{escape(told(answer.best))}"],
-                {"size": 15}, customdata=[links.get(answer.best_point)],
+                {"size": 15},
             )
-        )  # fmt: skip
+        )
     y = axis(_titled(quantity.words, unit), **_spread([factor * value for _, value in known]))
     return figure(traces, axis("point, in the order of the search"), y, 400, hovermode="closest")
 
@@ -132,12 +135,7 @@ def samples_figure(answer: GoalAnswer, quantity: Quantity, told: Told) -> Figure
 
 def _scale(answer: GoalAnswer, quantity: Quantity) -> tuple[float, str]:
     """What to multiply values by on an axis, and their unit there."""
-    most = max((abs(value) for value in answer.values if value is not None), default=1.0)
-    if quantity.unit == "s":
-        return time_scale(most)
-    if quantity.unit == "bytes":
-        return next(((1.0 / size, name) for size, name in ((1e9, "GB"), (1e6, "MB")) if most >= size), (1.0, "bytes"))
-    return (100.0, "%") if quantity.unit == "share" else (1.0, "")
+    return unit_scale(max((abs(value) for value in answer.values if value is not None), default=1.0), quantity.unit)
 
 
 def _titled(words: str, unit: str) -> str:

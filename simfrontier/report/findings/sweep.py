@@ -1,371 +1,184 @@
-"""What the rows of a sweep say: what was swept, the best rows, the Pareto front, and which points a page shows."""
+"""What the rows of a sweep say: what was swept and refused, the best row of each plan and size, the Pareto front."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from simfrontier.limits import SWEEP_PAGE_ROWS
+from simfrontier.limits import SWEEP_DRAWN
+from simfrontier.plaintext import without_controls
 from simfrontier.records import dataclass
-from simfrontier.report.findings.sweep_columns import (
-    ERROR,
-    EXPOSED_SHARE,
-    KNOWN,
-    OF_POINT,
-    QUANTITIES,
-    Quantity,
-    axis_quantities,
-    sentence_of,
-)
+from simfrontier.report.findings.sweep_columns import ERROR, Quantity, axis_quantities, sentence_of
 from simfrontier.report.findings.sweep_goal import SweptGoal, swept_goal
-from simfrontier.report.findings.sweep_rows import Column, DataSet, Numbers, Rows, Words, data_set_of
-from simfrontier.report.findings.swept_study import SweptStudy, study_in
-from simfrontier.study import Unit
-from simfrontier.sweep import AXIS, REPLAY, RESULTS
+from simfrontier.report.findings.sweep_rows import MEMORY, RATE, swept_rows
+from simfrontier.report.phrases import NOTHING, exactly, setting
+from simfrontier.sweep import AXIS, REPLAY, is_of_plan, manifest_of
+from simfrontier.units import has_multiples
 
 if TYPE_CHECKING:
-    from simfrontier.arrays import Floats, Ints
-    from simfrontier.report.findings.neighbours import Neighbours
-    from simfrontier.report.findings.ranks_in_groups import Ranks
+    import pandas as pd
 
-PACE: Final = "tokens_per_s"  # what rows of one size are ranked by: the work of a step may differ between points
-FRONT: Final = ("peak_memory_bytes", PACE)  # the pair of the first front
-FEWEST_HEX: Final = 16  # digits of a digest that a link has
-_CHOSEN_BY: Final = ("point", "scenario", "plan", "devices", "fits", "fidelity", ERROR, *FRONT)
+Row = Mapping[str, Any]  # cells by the names of their columns
+_OF_SIZE: Final = ["scenario", "devices"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweptAxis:
-    """An axis of the study: its key in a scenario, what it is, and which values points have on it. `values`: texts, or
-    the different numbers in ascending order; `is_log`: above zero, and spread by their ratios."""
+    """An axis of the study: its key in a scenario, what it is, and the different values of its points, ascending."""
 
     key: str
     quantity: Quantity
-    sentence: str
-    is_whole: bool
-    is_log: bool
-    values: Floats | tuple[str, ...]
+    values: tuple[str | bool | int | float, ...]
 
     @property
-    def is_ordered(self) -> bool:
+    def column(self) -> str:
+        return AXIS + self.key
+
+    @property
+    def meaning(self) -> str:
+        return sentence_of(self.key)
+
+    @property
+    def is_number(self) -> bool:
         return self.quantity.unit not in ("text", "truth")
+
+    def in_words(self, value: Any) -> str:
+        """One of its values in words: 25 GB/s, 4,096, yes."""
+        if value != value:  # NaN: a row that has none
+            return NOTHING
+        if has_multiples(self.quantity.unit):
+            return exactly(value, self.quantity.unit)
+        if isinstance(value, float):
+            value = f"{value:,.0f}" if value.is_integer() else f"{value:,.6g}"
+        return f"{setting(value)}\u00a01/s" if self.quantity.unit == "1/s" else setting(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """What could not be run for one reason: how many rows of how many points, and the numbers of the first."""
+    """What was refused for one reason: how many rows, and the numbers of their points."""
 
     reason: str
     num_rows: int
-    num_points: int
-    examples: tuple[int, ...]
+    points: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SweepFindings:
-    """A sweep as its page shows it. `rows`: columns of the rows that are shown, whole points in the order of the study;
-    `point_of`: for each of them the place of its point among those shown, which `numbers` and `digests` name.
+    """A sweep as its page shows it. `settings`: of every point; `rows`: all rows, of which `ran` have a rate.
 
-    `num_points`, `num_rows`, `num_unfit` (rows that do not fit in memory), `num_refused` (points all of whose rows
-    were refused) and `num_replayed` (rows that were replayed, not simulated) count all of the sweep.
-    `best`: rows (of those shown) that are first of their scenario, plan and size, the best sizes' first. `front`: rows
-    on the Pareto front of `FRONT` by scenario and size, the least memory first. `within` ranks rows by `PACE` among all
-    rows of their scenario, plan and size, `overall` among those of all plans.
+    `best`: of each scenario, plan and size the row with the highest rate, by size, the best first. `fronts`: the Pareto
+    front of memory and rate by scenario and size, the least memory first.
     """
 
-    study: SweptStudy
-    num_points: int
-    num_rows: int
-    num_unfit: int
-    num_refused: int
-    num_replayed: int
+    title: str
+    settings: Mapping[str, Any]
     axes: tuple[SweptAxis, ...]
+    rows: pd.DataFrame
+    ran: pd.DataFrame
+    best: pd.DataFrame
+    fronts: Mapping[tuple[str, int], pd.DataFrame]
     refused: tuple[Refused, ...]
-    rows: Rows
-    point_of: Ints
-    numbers: Ints
-    digests: tuple[str, ...]  # cut, see `short_digests`
-    best: tuple[int, ...]
-    front: Mapping[tuple[str, int], tuple[int, ...]]
-    within: Ranks
-    overall: Ranks
-    beside: Mapping[str, Neighbours]
-    nearest: Ints | None
     goal: SweptGoal | None
 
     @property
-    def scenarios(self) -> tuple[str, ...]:
-        """Names in the order of the study."""
-        return _in_order(self.rows["scenario"])
+    def varied(self) -> list[SweptAxis]:
+        """Axes on which points differ."""
+        return [axis for axis in self.axes if len(axis.values) > 1]
 
     @property
-    def plans(self) -> tuple[str, ...]:
-        """Names in the order of the scenarios."""
-        return _in_order(self.rows["plan"])
+    def num_points(self) -> int:
+        return int(self.rows["point"].nunique())
 
     @property
-    def sizes(self) -> tuple[int, ...]:
-        return tuple(int(value) for value in _different(self.rows["devices"]))
+    def num_refused(self) -> int:
+        """Points all of whose rows were refused."""
+        return int(self.rows[ERROR].notna().groupby(self.rows["point"]).all().sum())
 
     @property
-    def is_thinned(self) -> bool:
-        return len(self.numbers) < self.num_points
+    def num_unfit(self) -> int:
+        return int(self.rows["fits"].eq(False).sum())
 
-    def text(self, name: str, row: int) -> str:
-        """A text of a row; empty where it has none."""
-        column = self.rows[name]
-        assert isinstance(column, Words)
-        place = int(column.places[row])
-        return column.texts[place] if place >= 0 else ""
+    @property
+    def num_replayed(self) -> int:
+        return int(self.rows["fidelity"].eq(REPLAY).sum())
 
-    def number(self, name: str, row: int) -> float:
-        """A number of a row; NaN where it has none."""
-        return float(_values(self.rows[name])[row])
+    def values_of(self, column: str) -> list[Any]:
+        """The different values of a column in the order of the rows that ran."""
+        return list(self.ran[column].unique().tolist())
 
-    def is_replayed(self, row: int) -> bool:
-        """Whether a row was replayed from a simulated step instead of simulated."""
-        return self.text("fidelity", row) == REPLAY
+    def size_name(self, size: tuple[str, int]) -> str:
+        """A scenario and its number of devices in words; the scenario where there are several."""
+        scenario, devices = size
+        return f"{scenario}, {devices:,} devices" if len(self.values_of("scenario")) > 1 else f"{devices:,} devices"
 
-    def digest_of(self, row: int) -> str:
-        """The begin of the digest of the point of a row, as links have it; empty where there is none."""
-        return self.digests[int(self.point_of[row])]
+    def rows_to_draw(self, most: int = SWEEP_DRAWN.most) -> pd.DataFrame:
+        """Rows that charts show: the best, those on a front, and `most` of all at random, the same every time."""
+        some = self.ran.sample(most, random_state=0) if len(self.ran) > most else self.ran
+        kept = some.index.union(self.best.index)
+        for front in self.fronts.values():
+            kept = kept.union(front.index)
+        return self.ran.loc[kept]
 
-    def number_of_point(self, row: int) -> int:
-        """The number of the point of a row in the order of the study."""
-        return int(self.numbers[self.point_of[row]])
+    def settings_of(self, row: Row, plan: str | None = None) -> list[str]:
+        """What the point of a row sets, of axes on which points differ: `micro batch 4`. `plan`: without settings of
+        other plans."""
+        axes = [axis for axis in self.varied if plan is None or is_of_plan(axis.key, plan)]
+        return [f"{axis.quantity.words} {axis.in_words(row[axis.column])}" for axis in axes]
 
-    def row_of(self, number: int) -> int | None:
-        """The first row of the point with this number; None where it is not shown."""
-        import numpy as np
-
-        rows = np.flatnonzero(self.numbers[self.point_of] == number)
-        return int(rows[0]) if rows.size else None
+    def settings_at(self, point: int) -> list[str]:
+        """What a point sets, of axes on which points differ."""
+        rows = self.rows[self.rows["point"] == point].head(1).to_dict("records")
+        return self.settings_of(rows[0]) if rows else []
 
 
-def sweep_findings(folder: Path, most_rows: int = SWEEP_PAGE_ROWS.most) -> SweepFindings:
-    """What is found in the folder of a sweep, of which rows up to `most_rows` are kept. Raises InputError."""
-    import numpy as np
-
-    from simfrontier.report.findings.pareto import front_of
-    from simfrontier.report.findings.ranks_in_groups import ranks
-    from simfrontier.report.findings.thinning import kept_points
-
-    found = data_set_of(folder)
-    every = found.read([*_CHOSEN_BY, *(AXIS + key for key in found.axes)])
-    all_numbers, point_of = np.unique(_values(every["point"]).astype(np.int64), return_inverse=True)
-    point_of = point_of.reshape(-1)
-    pace = np.where(_fits(every) == 1, _values(every[PACE]), np.nan)
-    sizes = _groups(every, "scenario", "devices")
-    within, overall = ranks(pace, _groups(every, "scenario", "devices", "plan")), ranks(pace, sizes)
-    memory = _values(every[FRONT[0]])
-    fronts = {}
-    for size in np.unique(sizes[~np.isnan(pace)]):
-        own = np.flatnonzero(sizes == size)
-        fronts[int(size)] = own[front_of(memory[own], pace[own], "less", "more")]
-    study = study_in(folder, found.manifest)
-    axes = _swept(found, every, study.log_axes)
-    told = {axis.key: axis.quantity for axis in axes}
-    goal = swept_goal(folder, found.manifest, all_numbers.size, told)
-    best = np.flatnonzero(all_numbers[point_of] == _best_point(goal))
-    wanted = np.concatenate([np.flatnonzero(within.place == 1), best, *fronts.values()])
-    kept = kept_points(np.bincount(point_of), point_of[wanted], most_rows)
-    shown = np.flatnonzero(np.isin(point_of, kept))
-    rows = _shown_rows(found, shown)
-    place = np.full(point_of.size, -1)
-    place[shown] = np.arange(shown.size)
-    points = np.searchsorted(kept, point_of[shown])
-    first = np.unique(points, return_index=True)[1]
-    beside, near = _beside(axes, rows, first)
-    on_page = {size: [int(at) for at in place[front] if at >= 0] for size, front in fronts.items()}
-    refused_rows = np.bincount(point_of, _places(every[ERROR]) >= 0)
+def sweep_findings(folder: Path) -> SweepFindings:
+    """Return what is found in the folder of a sweep. Raises InputError where its rows cannot be read."""
+    manifest, rows = manifest_of(folder), swept_rows(folder)
+    axes = _axes(rows)
+    ran = rows[rows["fits"].eq(True) & rows[RATE].notna()].astype({"devices": int})
+    best = ran.loc[ran.groupby([*_OF_SIZE, "plan"])[RATE].idxmax()]
+    given = manifest.get("set")
     return SweepFindings(
-        study=study,
-        num_points=all_numbers.size,
-        num_rows=found.num_rows,
-        num_unfit=int(np.count_nonzero(_fits(every) == 0)),
-        num_refused=int(np.count_nonzero(refused_rows == np.bincount(point_of))),
-        num_replayed=_num_replayed(every["fidelity"]),
+        title=without_controls(str(manifest.get("title") or manifest["study"])),
+        settings=given if isinstance(given, dict) else {},
         axes=axes,
-        refused=_refused(every),
         rows=rows,
-        point_of=points,
-        numbers=all_numbers[kept],
-        digests=short_digests(_digests(rows, first)),
-        best=_best(rows, within.at(shown)),
-        front={_named(rows, front[0]): tuple(front) for front in on_page.values() if front},
-        within=within.at(shown),
-        overall=overall.at(shown),
-        beside=beside,
-        nearest=near,
-        goal=goal,
+        ran=ran,
+        best=best.sort_values([*_OF_SIZE, RATE], ascending=[True, True, False], kind="stable"),
+        fronts={size: pareto_front(own) for size, own in ran.dropna(subset=[MEMORY]).groupby(_OF_SIZE)},
+        refused=_refused(rows),
+        goal=swept_goal(folder, manifest, rows["point"].nunique(), {axis.key: axis.quantity for axis in axes}),
     )
 
 
-def _best_point(goal: SweptGoal | None) -> int:
-    """The number of the best point by the goal; -1 where there is none."""
-    at = goal.answer.best_point if goal and goal.answer else None
-    return -1 if at is None else at
+def pareto_front(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows than which no other needs less memory or has a higher rate, and is no worse in the other; of
+    equal rows the first. The least memory comes first."""
+    ordered = rows.sort_values([MEMORY, RATE], ascending=[True, False], kind="stable")
+    best_before = ordered[RATE].cummax().shift()
+    return ordered[best_before.isna() | (ordered[RATE] > best_before)]
 
 
-def short_digests(digests: Sequence[str]) -> tuple[str, ...]:
-    """Digests cut to as many digits as tell them apart, and no fewer than a link should have."""
-    digits = FEWEST_HEX
-    while digits < max(map(len, digests), default=0) and len({each[:digits] for each in digests}) < len(set(digests)):
-        digits += 8
-    return tuple(each[:digits] for each in digests)
-
-
-def _num_replayed(fidelity: Column) -> int:
-    """How many rows were replayed. `fidelity`: that column of all rows."""
-    import numpy as np
-
-    assert isinstance(fidelity, Words)
-    if REPLAY not in fidelity.texts:
-        return 0
-    return int(np.count_nonzero(fidelity.places == fidelity.texts.index(REPLAY)))
-
-
-def column_quantities(found: SweepFindings) -> dict[str, Quantity]:
-    """What is in every column that rows have, by its name: of axes, then of results."""
-    axes = {AXIS + axis.key: axis.quantity for axis in found.axes}
-    return axes | {name: QUANTITIES[name] for name in ("scenario", *RESULTS, EXPOSED_SHARE, ERROR)}
-
-
-def _shown_rows(found: DataSet, shown: Ints) -> dict[str, Column]:
-    import numpy as np
-
-    names = dict.fromkeys((*OF_POINT, *(AXIS + key for key in found.axes), *KNOWN))
-    rows = found.read(list(names), shown)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        share = _values(rows["exposed_comm_s"]) / _values(rows["step_time_s"])
-    return {**rows, EXPOSED_SHARE: Numbers(values=np.where(np.isfinite(share), share, np.nan), is_whole=False)}
-
-
-def _values(column: Column) -> Floats:
-    assert isinstance(column, Numbers)
-    return column.values
-
-
-def _texts(column: Column) -> tuple[str, ...]:
-    """Texts that occur."""
-    assert isinstance(column, Words)
-    return tuple(column.texts[place] for place in sorted(set(column.places.tolist())) if place >= 0)
-
-
-def _in_order(column: Column) -> tuple[str, ...]:
-    """Texts that occur, each where it comes first."""
-    assert isinstance(column, Words)
-    return tuple(column.texts[place] for place in dict.fromkeys(column.places.tolist()) if place >= 0)
-
-
-def _different(column: Column) -> Floats:
-    import numpy as np
-
-    values = np.unique(_values(column))
-    return values[~np.isnan(values)]
-
-
-def _fits(rows: Rows) -> Ints:
-    """1 for rows of plans that fit, 0 for those that do not, which have a memory but no time, -1 for those refused."""
-    fits = rows["fits"]
-    assert isinstance(fits, Words)
-    return fits.places
-
-
-def _places(column: Column) -> Ints:
-    """For each row the place of its value among all values in ascending order; -1 where it has none."""
-    import numpy as np
-
-    if isinstance(column, Words):
-        return column.places
-    known = ~np.isnan(column.values)
-    places = np.full(column.values.size, -1)
-    places[known] = np.unique(column.values[known], return_inverse=True)[1].reshape(-1)
-    return places
-
-
-def _groups(rows: Rows, *names: str) -> Ints:
-    """A number for each row, the same for rows that have the same in these columns."""
-    import numpy as np
-
-    groups = np.zeros(_places(rows[names[0]]).size, dtype=np.int64)
-    for name in names:
-        places = _places(rows[name]) + 1
-        groups = groups * (int(places.max()) + 1) + places
-        groups = np.unique(groups, return_inverse=True)[1].reshape(-1)
-    return groups
-
-
-def _swept(found: DataSet, rows: Rows, log_axes: frozenset[str]) -> tuple[SweptAxis, ...]:
-    columns = {key: rows[AXIS + key] for key in found.axes}
-    kinds: dict[str, Unit] = {
-        key: "truth" if column.is_truth else "text" for key, column in columns.items() if isinstance(column, Words)
+def _axes(rows: pd.DataFrame) -> tuple[SweptAxis, ...]:
+    values = {
+        name.removeprefix(AXIS): tuple(sorted(rows[name].dropna().unique().tolist()))
+        for name in rows.columns
+        if name.startswith(AXIS)
     }
-    told = axis_quantities(found.axes, kinds)
-    return tuple(
-        SweptAxis(
-            key=key,
-            quantity=told[key],
-            sentence=sentence_of(key),
-            is_whole=isinstance(column, Numbers) and column.is_whole,
-            is_log=key in log_axes and isinstance(column, Numbers) and not bool((column.values <= 0.0).any()),
-            values=_texts(column) if isinstance(column, Words) else _different(column),
-        )
-        for key, column in columns.items()
-    )
+    kinds: dict[str, Literal["text", "truth"]] = {
+        key: "text" if isinstance(some[0], str) else "truth"
+        for key, some in values.items()
+        if some and isinstance(some[0], str | bool)
+    }
+    quantities = axis_quantities(values, kinds)
+    return tuple(SweptAxis(key=key, quantity=quantities[key], values=some) for key, some in values.items())
 
 
-def _refused(rows: Rows) -> tuple[Refused, ...]:
+def _refused(rows: pd.DataFrame) -> tuple[Refused, ...]:
     """What was refused by its reason, the most frequent first."""
-    import numpy as np
-
-    error = rows[ERROR]
-    assert isinstance(error, Words)
-    numbers = _values(rows["point"]).astype(np.int64)
-    order = np.argsort(error.places, kind="stable")
-    made = []
-    for own in np.split(order, np.flatnonzero(np.diff(error.places[order])) + 1):
-        place = int(error.places[own[0]])
-        if place >= 0:
-            points = np.unique(numbers[own])
-            examples = tuple(map(int, points[:3]))
-            reason = error.texts[place]
-            made.append(Refused(reason=reason, num_rows=own.size, num_points=points.size, examples=examples))
+    made = [
+        Refused(reason=str(reason), num_rows=len(own), points=tuple(own["point"].unique().tolist()))
+        for reason, own in rows.groupby(ERROR)
+    ]
     return tuple(sorted(made, key=lambda each: (-each.num_rows, each.reason)))
-
-
-def _best(rows: Rows, within: Ranks) -> tuple[int, ...]:
-    """The first row of each scenario, plan and size that is the best of them: sizes ascending, the fastest first."""
-    import numpy as np
-
-    best = np.flatnonzero(within.place == 1)
-    groups = _groups(rows, "scenario", "devices", "plan")[best]
-    best = best[np.sort(np.unique(groups, return_index=True)[1])]
-    pace = _values(rows[PACE])[best]
-    order = np.lexsort((best, -pace, _values(rows["devices"])[best], _places(rows["scenario"])[best]))
-    return tuple(int(row) for row in best[order])
-
-
-def _named(rows: Rows, row: int) -> tuple[str, int]:
-    scenario = rows["scenario"]
-    assert isinstance(scenario, Words)
-    return scenario.texts[scenario.places[row]], int(_values(rows["devices"])[row])
-
-
-def _digests(rows: Rows, first: Ints) -> tuple[str, ...]:
-    digest = rows["digest"]
-    assert isinstance(digest, Words)
-    return tuple(digest.texts[place] if place >= 0 else "" for place in digest.places[first])
-
-
-def _beside(axes: Sequence[SweptAxis], rows: Rows, first: Ints) -> tuple[dict[str, Neighbours], Ints | None]:
-    """Neighbours of the points on each axis; and the nearest points, where on some axis no point has a neighbour."""
-    from simfrontier.report.findings.neighbours import nearest, neighbours
-
-    varied = [axis for axis in axes if len(axis.values) > 1]
-    places = [_places(rows[AXIS + axis.key])[first] for axis in varied] + [_places(rows["scenario"])[first]]
-    found = {axis.key: neighbours(places, at) for at, axis in enumerate(varied)}
-    is_sampled = any((each.less < 0).all() and (each.more < 0).all() for each in found.values())
-    wanted = is_sampled and first.size > 1
-    return found, nearest(places, [*(axis.is_ordered for axis in varied), False]) if wanted else None

@@ -58,12 +58,6 @@ def sentence_of(key: str) -> str:
     return f"a number of the {owner}'s file" if owner else ""
 
 
-def is_list(key: str) -> bool:
-    """Whether a key of a scenario holds a list: one value of it is a list of one."""
-    form = _form_of(key)
-    return form is not None and form.is_list
-
-
 def _form_of(key: str) -> ScenarioKey | None:
     parts = key.split(".")
     if parts[0] == "at" and len(parts) > 2:

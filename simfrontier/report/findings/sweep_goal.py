@@ -9,6 +9,7 @@ from typing import Any, Final
 from simfrontier.errors import InputError, shown
 from simfrontier.records import dataclass
 from simfrontier.report.findings.sweep_columns import QUANTITIES, Quantity
+from simfrontier.report.phrases import in_unit
 from simfrontier.sweep import GOAL, GoalAnswer, is_goal_of, read_goal
 
 RATIO: Final = "ratio of two plans"
@@ -33,6 +34,10 @@ class SweptGoal:
     words: str
     names: Mapping[str, str]
     left_out: str = ""
+
+    def in_words(self, value: float) -> str:
+        """A value of the goal in words."""
+        return in_unit(value, self.quantity.unit)
 
     @property
     def steps(self) -> Iterator[Step]:

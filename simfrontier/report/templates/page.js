@@ -26,10 +26,9 @@
     URL.revokeObjectURL(script.src);
   }
 
-  // Figures that stand in the page, or that a script of the page makes: a function of `makers`, by their name.
   async function figuresOf(box) {
     const name = box.dataset.figures;
-    return (known[name] ??= await (window.makers?.[name] ? window.makers[name]() : unpacked(name).json()));
+    return (known[name] ??= await unpacked(name).json());
   }
 
   // Lines of about so many characters, apart from those that there are.
@@ -99,20 +98,14 @@
 
   const onScreen = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
 
-  // One after another: a chart is on the screen before the next is drawn. One that has changed meanwhile is made anew.
+  // One after another: a chart is on the screen before the next is drawn.
   function show(box) {
     turn = turn
       .then(() => Promise.all([(ready ??= loadLibrary()), figuresOf(box)]))
-      .then(() => (known[box.dataset.figures] ? draw(box) : show(box)))
+      .then(() => draw(box))
       .then(onScreen)
       .catch(console.error);
   }
-
-  // A script that makes a figure itself says when it has changed.
-  document.addEventListener("changed", ({ target }) => {
-    delete known[target.dataset.figures];
-    if ("drawn" in target.dataset) show(target);
-  });
 
   const redraw = () => document.querySelectorAll(".plot[data-drawn]").forEach(draw);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
