@@ -1,12 +1,12 @@
-"""Fits the numbers of `simfrontier/runs/parameters.toml` to all shipped runs and prints what their files are to say."""
+"""Fits the numbers of `accuracy/published_runs/parameters.toml` to all shipped runs; prints what files are to say."""
 
 from __future__ import annotations
 
 import sys
 
-from simfrontier.runs import Unread, load_parameters, read_runs
-from simfrontier.runs.fit import refitted
-from simfrontier.runs.forecast import Step, step_of
+from simfrontier.accuracy import Unread, load_parameters, read_runs
+from simfrontier.accuracy.published_runs.fit import refitted
+from simfrontier.accuracy.published_runs.step import Step, step_of
 
 
 def shipped_steps() -> list[Step]:

@@ -30,9 +30,8 @@ LAYERS = (
     ("forecast", "study"),
     ("sensitivity", "slowdown", "tuning", "explanation", "kineto"),
     ("environment", "goodput", "sweep"),
-    ("json_schema", "runs"),
-    ("validation",),
-    ("fitting",),
+    ("json_schema",),
+    ("accuracy",),
     ("report",),
     ("api", "live", "cli"),
 )

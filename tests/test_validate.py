@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from simfrontier.accuracy.bounds import ErrorBound, load_bounds
 from simfrontier.api import validations as command
 from simfrontier.measured import load_table, load_tables
 from simfrontier.measured.csv_calls import COLUMNS
 from simfrontier.measured.rows import CallRow
-from simfrontier.validation.bounds import ErrorBound, load_bounds
 from tests.invoke import Ran, invoke, refusal
 from tests.measured.tables import nccl_log, shipped as shipped_rows, write_calls
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from simfrontier.accuracy.predictors.kernels import predict_kernel
+from simfrontier.accuracy.residual import NotCovered, Prediction
 from simfrontier.measured import KernelRow, RateRow, read_of_device
 from simfrontier.measured.csv_kernels import read_kernels
 from simfrontier.measured.rows import KERNEL_KINDS
-from simfrontier.validation.kernels import predict_kernel
-from simfrontier.validation.outcome import NotCovered, Prediction
 from tests.invoke import invoke, refusal
 from tests.measured.tables import AGAIN, refused
 

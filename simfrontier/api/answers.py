@@ -12,11 +12,11 @@ from simfrontier.errors import InputError, wrong
 from simfrontier.scenario import Scenario
 
 if TYPE_CHECKING:
+    from simfrontier.accuracy import Validation
     from simfrontier.explanation import Explanation
     from simfrontier.schedule import Finding
     from simfrontier.simulation import Fidelity
     from simfrontier.tuning import TuningOutcome, Value
-    from simfrontier.validation import Validation
 
 
 def check(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from simfrontier.fitting import cross_validated, problem_of, with_numbers
+from simfrontier.accuracy import FITS, CallPredictor, Prediction, cross_validated, fitted_rows, problem_of, with_numbers
 from simfrontier.measured import CallRow, Row
-from simfrontier.validation import FITS, CallPredictor, Prediction, fitted_rows
 from simfrontier.workers import Workers
 
 

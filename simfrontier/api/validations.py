@@ -7,6 +7,16 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from simfrontier.accuracy import (
+    ComparedRow,
+    Harness,
+    Validation,
+    load_bounds,
+    named_harnesses,
+    shipped_harnesses,
+    shipped_models,
+    validate,
+)
 from simfrontier.errors import InputError
 from simfrontier.measured import (
     CallRow,
@@ -25,16 +35,6 @@ from simfrontier.measured import (
     readings,
 )
 from simfrontier.report import counted, said, unknown_programs, wrong_units
-from simfrontier.validation import (
-    ComparedRow,
-    Harness,
-    Validation,
-    load_bounds,
-    named_harnesses,
-    shipped_harnesses,
-    shipped_models,
-    validate,
-)
 from simfrontier.workers import Local, Workers
 
 

@@ -12,13 +12,7 @@ from typing import Any
 import typer
 from rich.table import Table
 
-from simfrontier.cli.bar import bar_of_work
-from simfrontier.cli.calibrate import Labels, date_of
-from simfrontier.cli.calibrate_rows import faults_of
-from simfrontier.cli.console import console, grid, plain, say
-from simfrontier.collectives import Calibration, ErrorSummary, write_calibration
-from simfrontier.errors import InputError
-from simfrontier.fitting import (
+from simfrontier.accuracy import (
     FitOutcome,
     FitRows,
     Parameter,
@@ -29,6 +23,12 @@ from simfrontier.fitting import (
     places_of,
     problem_of,
 )
+from simfrontier.cli.bar import bar_of_work
+from simfrontier.cli.calibrate import Labels, date_of
+from simfrontier.cli.calibrate_rows import faults_of
+from simfrontier.cli.console import console, grid, plain, say
+from simfrontier.collectives import Calibration, ErrorSummary, write_calibration
+from simfrontier.errors import InputError
 from simfrontier.measured import Setup, readings
 from simfrontier.report import NOTHING, calibration_findings, calibration_page, exactly, percent, said
 from simfrontier.wholefile import write_whole

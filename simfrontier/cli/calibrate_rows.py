@@ -7,13 +7,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from simfrontier.accuracy import KINDS, harnesses_of, named, shipped_harnesses, shown_fault
 from simfrontier.collectives import CallTable, MeasuredPoint
 from simfrontier.errors import InputError, nearest
-from simfrontier.fitting import named
 from simfrontier.machine import Machine, catalog, is_machine, machine_named
 from simfrontier.measured import CallRow, Setup, call_faults
 from simfrontier.report import counted
-from simfrontier.validation import KINDS, harnesses_of, shipped_harnesses, shown_fault
 
 
 @contextmanager

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from simfrontier.accuracy import BoundedRate, ComparedRow, Errors, JudgedBound, Summary, Validation
 from simfrontier.api import validate_files, validate_shipped
 from simfrontier.cli.console import console, finite, grid, plain, say, say_written
 from simfrontier.errors import InputError
 from simfrontier.measured import Row, Setup
 from simfrontier.report import NOTHING, lines_of, percent, said, signed, validation_findings
-from simfrontier.validation import BoundedRate, ComparedRow, Errors, JudgedBound, Summary, Validation
 from simfrontier.wholefile import ensure_writable, filled
 from simfrontier.workers import Place, Workers, for_calls
 
 if TYPE_CHECKING:
-    from simfrontier.runs import RunsValidation
+    from simfrontier.accuracy import RunsValidation
 
 
 def validate_tables(
@@ -36,8 +36,8 @@ def validate_tables(
     to `out`. `harness`: names of those whose time is in `data` (None: by the sources). `cross`: fitted rows
     of shipped tables by fits that have not seen their number of devices (None: so). Returns whether every bound holds;
     files of a user have none. `place`: where fits are made and steps of runs timed. Raises InputError."""
+    from simfrontier.accuracy import is_of_runs, validate_shipped_runs
     from simfrontier.cli.validate_runs import print_runs, runs_document
-    from simfrontier.runs import is_of_runs, validate_shipped_runs
 
     _refuse_options(data, {**asdict(setup), "harness": harness}, cross)
     if out is not None:
@@ -74,8 +74,8 @@ def validate_own_runs(
 ) -> bool:
     """Training runs of a user's files against the shipped numbers; there is no bound that they could miss. Raises
     InputError."""
+    from simfrontier.accuracy import is_of_runs, read_runs, validate_runs
     from simfrontier.cli.validate_runs import print_runs, runs_document
-    from simfrontier.runs import is_of_runs, read_runs, validate_runs
 
     for path in data:
         if not is_of_runs(path):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from simfrontier.accuracy import HeldRun, RunErrors, RunsValidation, Unread
 from simfrontier.cli.console import console, finite, grid, plain, say_written
 from simfrontier.report import counted, percent, signed
-from simfrontier.runs import HeldRun, RunErrors, RunsValidation, Unread
 
 if TYPE_CHECKING:
     from rich.table import Table

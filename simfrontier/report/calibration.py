@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from simfrontier.accuracy import FitOutcome
 from simfrontier.collectives import Calibration
-from simfrontier.fitting import FitOutcome
 from simfrontier.report.figures.calibration import residual_figure
 from simfrontier.report.figures.validation import agreement_figure
 from simfrontier.report.findings.calibration import calibration_findings, compared_rows

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from simfrontier.accuracy import RunsValidation, load_parameters
 from simfrontier.report.figures.runs import runs_figure
 from simfrontier.report.manifest import versions
 from simfrontier.report.render import page_of
-from simfrontier.runs import RunsValidation, load_parameters
 from simfrontier.wholefile import write_whole
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from simfrontier.accuracy import Validation
 from simfrontier.report.figures.validation import USE_NAMES, agreement_figure, errors_figure, series_figure
 from simfrontier.report.findings.rows import charts_of
 from simfrontier.report.findings.validation import lines_of, validation_findings
 from simfrontier.report.manifest import versions
 from simfrontier.report.render import page_of
-from simfrontier.validation import Validation
 from simfrontier.wholefile import write_whole
 
 

@@ -9,6 +9,9 @@ from dataclasses import replace
 
 import pytest
 
+from simfrontier.accuracy.bounds import ErrorBound
+from simfrontier.accuracy.residual import Prediction, unknown_name
+from simfrontier.accuracy.validation import Validation, validate
 from simfrontier.measured import Pathology
 from simfrontier.report.figures.validation import agreement_figure, errors_figure, series_figure
 from simfrontier.report.findings.rows import charts_of, row_name, standing
@@ -16,14 +19,11 @@ from simfrontier.report.findings.validation import Unpredicted, lines_of, valida
 from simfrontier.report.phrases import signed
 from simfrontier.report.render import said
 from simfrontier.report.validation import validation_page
-from simfrontier.validation.bounds import ErrorBound
-from simfrontier.validation.outcome import Prediction, unknown_name
-from simfrontier.validation.run import Validation, validate
+from tests.accuracy.standins import copy_row, held, models, rate_row, table, training
 from tests.facts import says
 from tests.report.test_page import Page
 from tests.rows import MIB, call
 from tests.some import some
-from tests.validation.standins import copy_row, held, models, rate_row, table, training
 
 ODD = Pathology(reason="a <stall>", num_bytes=(MIB, MIB), num_devices=(128, None))
 LOOSE, TIGHT = (ErrorBound(table="one", series="a<b>", mean_abs=share, p90_abs=share) for share in (0.5, 0.01))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape as text
 
+from simfrontier.accuracy import ComparedRow
 from simfrontier.measured import CallRow
 from simfrontier.report.figures.validation import USE_MARKS, USE_NAMES, clipped
 from simfrontier.report.findings.rows import row_name
 from simfrontier.report.phrases import binary, signed
 from simfrontier.report.theme import LINE, Figure, axis, figure, points, powers_of_two
-from simfrontier.validation import ComparedRow
 
 FAR = 60.0  # per cent that the chart shows at most; farther points lie on its edge
 MAX_TICKS = 12

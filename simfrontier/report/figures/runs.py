@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape as text
 
+from simfrontier.accuracy import HeldRun
 from simfrontier.report.phrases import percent, signed
 from simfrontier.report.theme import Figure, axis, decades, error_bars, figure, line, points
-from simfrontier.runs import HeldRun
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C8C00", "#7A5195")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "pentagon", "hexagon", "star")

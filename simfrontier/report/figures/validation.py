@@ -7,6 +7,7 @@ from html import escape as text
 from math import floor, isfinite, log10
 from typing import Any
 
+from simfrontier.accuracy import ComparedRow, Prediction, Use
 from simfrontier.report.findings.rows import BYTES, RowPosition, row_name, standing
 from simfrontier.report.phrases import binary, number, quantity, signed
 from simfrontier.report.theme import (
@@ -22,7 +23,6 @@ from simfrontier.report.theme import (
     points,
     powers_of_two,
 )
-from simfrontier.validation import ComparedRow, Prediction, Use
 
 USE_MARKS: Mapping[Use, PlanMark] = {
     "fitted": PlanMark(colour="#0072B2", symbol="circle"),

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from typing import Literal
 
+from simfrontier.accuracy import ComparedRow, FitOutcome, Prediction, Use, far_of, was_fitted
 from simfrontier.analysis import NORMAL_90
 from simfrontier.arrays import Floats
 from simfrontier.collectives import ErrorSummary, FitRecord
-from simfrontier.fitting import FitOutcome, far_of
 from simfrontier.records import dataclass
-from simfrontier.validation import ComparedRow, Prediction, Use, was_fitted
 
 HARDLY = 9.0  # times its lower end is the upper end of an interval of which there is something to say
 

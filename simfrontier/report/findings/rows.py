@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from simfrontier.accuracy import ComparedRow, harnesses_of, shipped_harnesses
 from simfrontier.measured import CallRow, CopyRow, KernelRow, RateRow, Row
 from simfrontier.records import dataclass
 from simfrontier.report.phrases import binary
-from simfrontier.validation import ComparedRow, harnesses_of, shipped_harnesses
 
 _COPIES = {"kernel_copy": "copy by kernels", "sdma_copy": "copy by SDMA engines"}  # others are names of benchmarks
 _SCOPES = {"intra-node": "in a node", "inter-node": "between nodes"}

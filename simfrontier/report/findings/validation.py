@@ -9,10 +9,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Final
 
-from simfrontier.measured import CallRow, Row
-from simfrontier.records import dataclass
-from simfrontier.report.findings.rows import row_name
-from simfrontier.validation import (
+from simfrontier.accuracy import (
     AVERAGED,
     EVERYTHING,
     ONLY_BOUNDED,
@@ -27,6 +24,9 @@ from simfrontier.validation import (
     harnesses_of,
     shipped_harnesses,
 )
+from simfrontier.measured import CallRow, Row
+from simfrontier.records import dataclass
+from simfrontier.report.findings.rows import row_name
 
 MAX_REASONS = 4  # reasons for rows without a prediction that are listed
 MAX_WORST = 12
