@@ -7,8 +7,9 @@ from dataclasses import field
 from pathlib import Path
 
 from simfrontier.accuracy.errors import Errors, errors_of
-from simfrontier.accuracy.residual import AVERAGED, ComparedRow, Use
+from simfrontier.accuracy.residual import AVERAGED, Residual, Use
 from simfrontier.io import read_toml, typed
+from simfrontier.measured import Row
 from simfrontier.records import dataclass
 
 BOUNDS = Path(__file__).parent / "bounds.toml"
@@ -30,13 +31,13 @@ class ErrorBound:
     one_of: Mapping[str, tuple[str | int, ...]] = field(default_factory=dict)
     at_least: Mapping[str, int | float] = field(default_factory=dict)
 
-    def covers(self, held: ComparedRow) -> bool:
+    def covers(self, residual: Residual[Row]) -> bool:
         """Whether a row is of the series."""
         return (
-            held.table == self.table
-            and held.use in self.uses
-            and all(getattr(held.row, name) in allowed for name, allowed in self.one_of.items())
-            and all(getattr(held.row, name) >= least for name, least in self.at_least.items())
+            residual.table == self.table
+            and residual.use in self.uses
+            and all(getattr(residual.row, name) in allowed for name, allowed in self.one_of.items())
+            and all(getattr(residual.row, name) >= least for name, least in self.at_least.items())
         )
 
 
@@ -67,12 +68,12 @@ def load_bounds(path: Path = BOUNDS) -> tuple[ErrorBound, ...]:
     return typed(read_toml(path, "file of bounds"), _File, str(path)).bounds
 
 
-def judge(bounds: Sequence[ErrorBound], rows: Sequence[ComparedRow]) -> tuple[JudgedBound, ...]:
+def judge(bounds: Sequence[ErrorBound], rows: Sequence[Residual[Row]]) -> tuple[JudgedBound, ...]:
     """Every bound with the errors of its rows; fitted ones say nothing where others of the series were left out."""
     return tuple(_judged(bound, [row for row in rows if row.is_averaged and bound.covers(row)]) for bound in bounds)
 
 
-def _judged(bound: ErrorBound, rows: Sequence[ComparedRow]) -> JudgedBound:
+def _judged(bound: ErrorBound, rows: Sequence[Residual[Row]]) -> JudgedBound:
     there = {row.use for row in rows}
     uses = tuple(use for use in AVERAGED if use in there and not (use == "fitted" and "left out" in there))
     return JudgedBound(bound=bound, errors=errors_of(row for row in rows if row.use in uses), uses=uses)

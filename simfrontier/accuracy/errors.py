@@ -1,31 +1,40 @@
-"""How far predictions lie from measurements: errors of a set of rows, by table and by what the fits had seen."""
+"""Errors of a set of residuals: how far predictions are off, by table, by column, and by what the fits had seen."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean, median, quantiles
+from typing import Any, TypeVar
 
-from simfrontier.accuracy.residual import AVERAGED, ONLY_BOUNDED, UNSEEN, ComparedRow, Use
+from simfrontier.accuracy.residual import AVERAGED, UNSEEN, Residual, Use
 from simfrontier.records import dataclass
 
 EVERYTHING = "all tables"
 
+AnyResidual = TypeVar("AnyResidual", bound=Residual[Any])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Errors:
-    """Errors (predicted / measured − 1) of rows that count in averages, as shares.
+    """Errors (predicted / measured − 1) of residuals that count in averages, as shares.
 
-    `median` is the bias, `mean_abs` the mean absolute percentage error, `p90_abs` the 90th percentile of absolute
-    errors, `worst` the row with the largest, `covered` the share of measured times inside their 90 % interval, None
-    where no prediction has one.
+    `mean_abs`, `median_abs` and `p90_abs`: mean, median and 90th percentile of absolute errors; `bias` and `median`:
+    mean and median of errors with their sign. `log_rms`: root mean square of log(predicted / measured). `worst`: the
+    residual with the largest absolute error. `covered`: the share of measurements inside their 90 % interval, `width`:
+    half the width of these intervals relative to the prediction, in the median; None where no prediction has one.
     """
 
     count: int
-    median: float
     mean_abs: float
+    median_abs: float
     p90_abs: float
-    worst: ComparedRow
+    bias: float
+    median: float
+    log_rms: float
+    worst: Residual[Any]
     covered: float | None
+    width: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,25 +50,55 @@ class Summary:
     num_pathologies: int
     num_unknown: int
 
+    @property
+    def lines(self) -> list[tuple[str, Errors | None]]:
+        """The lines of a table of errors: of rows that no fit had seen, then apart from them fitted ones."""
+        seen: tuple[Use, ...] = (*UNSEEN, "fitted")
+        uses: list[tuple[str, Errors | None]] = [(use, self.by_use[use]) for use in seen if use in self.by_use]
+        both = [use for use in UNSEEN if use in self.by_use]
+        if self.name == EVERYTHING and len(both) > 1:
+            return [(" + ".join(both), self.unseen), *uses]
+        return uses or [("", None)]
 
-def errors_of(rows: Iterable[ComparedRow]) -> Errors | None:
-    """Errors of those rows that count in averages; None where there is none."""
+
+def errors_of(rows: Iterable[Residual[Any]]) -> Errors | None:
+    """Errors of those residuals that count in averages; None where there is none."""
     counted = [(row, row.error) for row in rows if row.is_averaged and row.error is not None]
     if not counted:
         return None
-    apart = [abs(error) for _, error in counted]
-    inside = [row.is_covered for row, _ in counted if row.is_covered is not None]
+    errors = [error for _, error in counted]
+    apart = list(map(abs, errors))
+    bounded = [row for row, _ in counted if row.is_covered is not None]
+    widths = [row.prediction.half_width for row in bounded if row.prediction is not None]
     return Errors(
         count=len(counted),
-        median=median(error for _, error in counted),
         mean_abs=fmean(apart),
+        median_abs=median(apart),
         p90_abs=_p90(apart),
+        bias=fmean(errors),
+        median=median(errors),
+        log_rms=math.sqrt(fmean(math.log1p(error) ** 2 for error in errors)),
         worst=counted[apart.index(max(apart))][0],
-        covered=fmean(inside) if inside else None,
+        covered=fmean(row.is_covered is True for row in bounded) if bounded else None,
+        width=median(widths) if widths else None,
     )
 
 
-def summary_of(name: str, rows: Sequence[ComparedRow]) -> Summary:
+def errors_by(rows: Iterable[AnyResidual], key: Callable[[AnyResidual], str]) -> dict[str, Errors]:
+    """Errors by what `key` says of a residual, in the order in which its values come up."""
+    several = grouped(rows, key)
+    return {name: errors for name, some in several.items() if (errors := errors_of(some)) is not None}
+
+
+def grouped(rows: Iterable[AnyResidual], key: Callable[[AnyResidual], str]) -> dict[str, list[AnyResidual]]:
+    """Residuals by what `key` says of them, in the order in which its values come up."""
+    several: dict[str, list[AnyResidual]] = {}
+    for row in rows:
+        several.setdefault(key(row), []).append(row)
+    return several
+
+
+def summary_of(name: str, rows: Sequence[Residual[Any]]) -> Summary:
     """Errors of these rows under a name."""
     by_use = {use: errors_of(row for row in rows if row.use == use) for use in AVERAGED}
     return Summary(
@@ -69,16 +108,13 @@ def summary_of(name: str, rows: Sequence[ComparedRow]) -> Summary:
         unseen=errors_of(row for row in rows if row.use in UNSEEN),
         by_use={use: errors for use, errors in by_use.items() if errors is not None},
         num_pathologies=sum(row.use == "pathology" for row in rows),
-        num_unknown=sum(row.use == "no model" and row.why != ONLY_BOUNDED for row in rows),
+        num_unknown=sum(row.is_unpredicted for row in rows),
     )
 
 
-def summaries_of(rows: Sequence[ComparedRow]) -> tuple[Summary, ...]:
+def summaries_of(rows: Sequence[Residual[Any]]) -> tuple[Summary, ...]:
     """One summary per table in the order of their rows, and where there are several one of everything at the end."""
-    tables: dict[str, list[ComparedRow]] = {}
-    for row in rows:
-        tables.setdefault(row.table, []).append(row)
-    made = [summary_of(name, several) for name, several in tables.items()]
+    made = [summary_of(name, several) for name, several in grouped(rows, lambda row: row.table).items()]
     return (*made, summary_of(EVERYTHING, rows)) if len(made) > 1 else tuple(made)
 
 

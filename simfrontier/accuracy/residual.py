@@ -1,49 +1,56 @@
-"""The values of a validation: what a model says of a measured row, and the row held against it."""
+"""A measurement compared with its prediction: the residual of measured rows and of published runs alike."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Literal
+from typing import Generic, Literal, TypeVar
 
-from simfrontier.analysis import NORMAL_90
+from simfrontier.accuracy.uncertainty import factor_90
 from simfrontier.errors import near, nearest
 from simfrontier.records import dataclass
-
-if TYPE_CHECKING:
-    from simfrontier.measured import Row
 
 Use = Literal["fitted", "left out", "held", "pathology", "no model"]
 AVERAGED: tuple[Use, ...] = ("fitted", "left out", "held")  # a known pathology is shown, never averaged
 UNSEEN: tuple[Use, ...] = ("left out", "held")  # predicted by what had not seen them
 ONLY_BOUNDED = "a rate of training, which is held against a bound"
 
+MeasuredRow = TypeVar("MeasuredRow", covariant=True)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """What a shipped model says of one measured row, seconds.
+    """Predicted value of one measurement, in the unit in which it was measured (rows of tables: seconds).
 
-    `low_s` to `high_s` hold 90 % of measurements, if the model's residuals are what it says they are; both are NaN
-    where it says nothing of them. `harness_s` is the part of `predicted_s` that belongs to the measuring program and
-    not to the collective (a copy, a call of the host).
+    `low` to `high` hold 90 % of measurements, if the model's residuals are what it says they are; both are NaN where it
+    says nothing of them. `harness_s` is the part of a predicted time that belongs to the measuring program and not to
+    the collective (a copy, a call of the host).
     """
 
-    predicted_s: float
-    low_s: float
-    high_s: float
+    value: float
+    low: float
+    high: float
     harness_s: float = 0.0
 
-    def covers(self, measured_s: float) -> bool | None:
-        """Whether a measured time lies inside the interval; None where there is no interval."""
-        if math.isnan(self.low_s) or math.isnan(self.high_s):
-            return None
-        return self.low_s <= measured_s <= self.high_s
+    def covers(self, measured: float) -> bool | None:
+        """Whether a measured value lies inside the interval; None where there is no interval."""
+        return self.low <= measured <= self.high if self.has_interval else None
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether the model says how far off it may be."""
+        return math.isfinite(self.low) and math.isfinite(self.high)
+
+    @property
+    def half_width(self) -> float:
+        """Half of the interval, relative to the value."""
+        return (self.high - self.low) / 2.0 / self.value
 
 
-def around(seconds: float, sd: float) -> Prediction:
-    """A time and the central 90 % of a normal of its natural logarithm, whose standard deviation is `sd`."""
-    spread = math.exp(NORMAL_90 * sd)
-    return Prediction(predicted_s=seconds, low_s=seconds / spread, high_s=seconds * spread)
+def around(value: float, sd: float, harness_s: float = 0.0) -> Prediction:
+    """A value and the central 90 % of a normal of its natural logarithm, whose standard deviation is `sd`."""
+    factor = factor_90(sd)
+    return Prediction(value=value, low=value / factor, high=value * factor, harness_s=harness_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,18 +79,19 @@ def in_full(reason: str, allowed: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ComparedRow:
-    """A measured row and what is predicted for it.
+class Residual(Generic[MeasuredRow]):
+    """A row of a table, what was measured, and what is predicted for it.
 
-    `measured_s` is None where the row tells no time (the rate of a training run), `prediction` where no model covers
-    the row. `use`: "fitted" where the shipped parameters were fitted to the row, "left out" where the prediction comes
-    from a fit that did not see any row of its number of devices, "held" where no fit saw it. `why` says what is wrong
-    with a pathology, or why there is no model, and `allowed` lists the names of which one would have a model.
+    `measured` is None where the row tells no time (the rate of a training run), `prediction` where no model covers the
+    row. `use`: "fitted" where the parameters were fitted to the row, "left out" where the prediction comes from a fit
+    that left the row's group out (its number of devices, its machine or system), "held" where no fit saw it. `why` says
+    what is wrong with a pathology, or why there is no model, and `allowed` lists the names of which one would have a
+    model.
     """
 
     table: str
-    row: Row
-    measured_s: float | None
+    row: MeasuredRow
+    measured: float | None
     prediction: Prediction | None
     use: Use
     why: str = ""
@@ -97,18 +105,23 @@ class ComparedRow:
     @property
     def error(self) -> float | None:
         """predicted / measured − 1; None where either is lacking."""
-        if self.prediction is None or self.measured_s is None:
+        if self.prediction is None or self.measured is None:
             return None
-        return self.prediction.predicted_s / self.measured_s - 1.0
+        return self.prediction.value / self.measured - 1.0
 
     @property
     def is_covered(self) -> bool | None:
-        """Whether the measured time lies inside the predicted interval; None where there is no interval."""
-        if self.prediction is None or self.measured_s is None:
+        """Whether what was measured lies inside the predicted interval; None where there is no interval."""
+        if self.prediction is None or self.measured is None:
             return None
-        return self.prediction.covers(self.measured_s)
+        return self.prediction.covers(self.measured)
 
     @property
     def is_averaged(self) -> bool:
         """Whether the row counts in averages."""
         return self.error is not None and self.use in AVERAGED
+
+    @property
+    def is_unpredicted(self) -> bool:
+        """Whether there is neither a prediction of the row nor a bound."""
+        return self.use == "no model" and self.why != ONLY_BOUNDED

@@ -15,22 +15,23 @@ from rich.table import Table
 from simfrontier.accuracy import (
     FitOutcome,
     FitRows,
+    Labels,
     Parameter,
     choose,
     cross_validated,
-    far_of,
+    date_of,
+    error_summary,
+    faults_of,
     fit,
     places_of,
     problem_of,
 )
 from simfrontier.cli.bar import bar_of_work
-from simfrontier.cli.calibrate import Labels, date_of
-from simfrontier.cli.calibrate_rows import faults_of
 from simfrontier.cli.console import console, grid, plain, say
 from simfrontier.collectives import Calibration, ErrorSummary, write_calibration
 from simfrontier.errors import InputError
 from simfrontier.measured import Setup, readings
-from simfrontier.report import NOTHING, calibration_findings, calibration_page, exactly, percent, said
+from simfrontier.report import NOTHING, calibration_page, exactly, percent, said
 from simfrontier.wholefile import write_whole
 from simfrontier.workers import HERE, Place, Workers, for_calls
 
@@ -64,7 +65,7 @@ def calibrate_fit(
         title=labels.title or f"fit of {chosen.library} on {measured_at}",
         where=measured_at,
         when=labels.when or "; ".join(dict.fromkeys(date_of(reading.path) for reading in read)),
-        how=labels.command(files, out),
+        how=labels.how,
     )
     made = calibration_page(done, calibration)
     write_calibration(calibration, out)
@@ -99,22 +100,21 @@ def as_document(
     done: FitOutcome, calibration: Calibration, out: Path, page: Path, left_out: Sequence[str] = ()
 ) -> dict[str, Any]:
     """The parameters, the errors, and every point as it is predicted; `left_out`: what of the files is no row."""
-    found = calibration_findings(done)
     return {
         "file": str(out),
         "page": str(page),
         **{key: getattr(calibration, key) for key in ("title", "where", "when", "how")},
         "said": [
-            *(plain(text) for name in ("lead", "findings") for text in said("calibrate", name, found)),
+            *(plain(text) for name in ("lead", "findings") for text in said("calibrate", name, done)),
             *left_out,
         ],
         "parameters": [asdict(parameter) for parameter in done.parameters],
-        "shipped": asdict(far_of(done.shipped_errors)),
+        "shipped": asdict(error_summary(done.shipped)),
         "model_sd": done.model_sd,
         "covered": done.covered,
-        "worse_than_shipped": done.is_worse,
-        "hardly_shown": list(found.hardly),
-        "errors": [asdict(line) for line in found.lines],
+        "worse_than_shipped": done.worse is not None,
+        "hardly_shown": list(done.hardly),
+        "errors": [asdict(line) for line in done.lines],
         "fit": None if calibration.fit is None else asdict(calibration.fit),
         "set_aside": {str(missing): number for missing, number in done.chosen.set_aside.items()},
         "not_left_out": {
@@ -148,16 +148,16 @@ _FAR = ("points", "mean error", "90th pct", "farthest", "spread")
 
 def print_fit(done: FitOutcome, calibration: Calibration, out: Path, page: Path, left_out: Sequence[str] = ()) -> None:
     """Parameters, errors fitted and left out, and what they come to; `left_out`: what of the files is no row."""
-    screen, found = console(), calibration_findings(done)
+    screen = console()
     screen.width = max(screen.width, LEAST_WIDTH)
     screen.print(f"{calibration.title} ({calibration.when})", soft_wrap=True)
     screen.print(_table(_PARAMETERS, (_parameter_cells(one) for one in done.parameters)))
     screen.print(
-        _table(("", *_FAR), (("".join(said("calibrate", "line", one)), *_far_cells(one.far)) for one in found.lines))
+        _table(("", *_FAR), (("".join(said("calibrate", "line", one)), *_far_cells(one.far)) for one in done.lines))
     )
     screen.print("spread: standard deviation of log(predicted / measured); 0.1 is about 10 %", style="dim")
-    say("calibrate", "lead", found, style="bold", screen=screen)
-    say("calibrate", "findings", found, before="– ", screen=screen)
+    say("calibrate", "lead", done, style="bold", screen=screen)
+    say("calibrate", "findings", done, before="– ", screen=screen)
     for text in left_out:
         screen.print(f"– {text}", soft_wrap=True, markup=False, highlight=False)
     screen.print(f"Written: {out}; a scenario names it as library.calibration. Plots: {page}", soft_wrap=True)

@@ -54,7 +54,8 @@ def calibrate(
 ) -> None:
     """Make a calibration, which a scenario names as library.calibration, out of measured times of collectives: tables
     of times, or a library's free parameters fitted to them, with 90 % intervals and errors on points left out."""
-    from simfrontier.cli.calibrate import Labels, calibrate as make_tables
+    from simfrontier.accuracy import Labels
+    from simfrontier.cli.calibrate import calibrate as make_tables
     from simfrontier.machine import load_machine
     from simfrontier.measured import Setup, files_in, is_table
 
@@ -72,7 +73,8 @@ def calibrate(
     data = list(dict.fromkeys(data))
     options = "" if fit is None else (" --fit" if fit else " --tables")
     options += "".join(f" {option} {value}" for option, value in given.items() if value is not None)
-    labels = Labels(where=where, when=when, title=title, options=options)
+    how = f"simfrontier calibrate {' '.join(file.name for file in data)}{options} --out {out.name}"
+    labels = Labels(where=where, when=when, title=title, how=how)
     machines = names_of("--machine", machine, "frontier,lumi-g")
     for name in machines:
         load_machine(name)

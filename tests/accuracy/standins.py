@@ -7,7 +7,7 @@ from typing import Any
 
 from simfrontier.accuracy.predictors.rates import BoundedRate
 from simfrontier.accuracy.predictors.shipped import Models
-from simfrontier.accuracy.residual import ComparedRow, NotCovered, Prediction, Use
+from simfrontier.accuracy.residual import NotCovered, Prediction, Residual, Use
 from simfrontier.measured import Pathology, Table
 from simfrontier.measured.index import Row
 from simfrontier.measured.place import RowPlace
@@ -79,16 +79,16 @@ def bounded(published: float, most: float) -> BoundedRate:
 
 def predicted(seconds: float, spread: float = 1.2) -> Prediction:
     """A prediction whose interval reaches by a factor to both sides."""
-    return Prediction(predicted_s=seconds, low_s=seconds / spread, high_s=seconds * spread, harness_s=seconds / 10)
+    return Prediction(value=seconds, low=seconds / spread, high=seconds * spread, harness_s=seconds / 10)
 
 
 def held(
     measured_s: float | None, predicted_s: float | None, use: Use = "held", table: str = "one", devices: int = 16
-) -> ComparedRow:
+) -> Residual[Any]:
     """A row held against a prediction."""
     made = None if predicted_s is None else predicted(predicted_s)
     row: Row = training() if measured_s is None else call(measured_s, devices)
-    return ComparedRow(table=table, row=row, measured_s=measured_s, prediction=made, use=use, why="")
+    return Residual(table=table, row=row, measured=measured_s, prediction=made, use=use, why="")
 
 
 def table(

@@ -6,13 +6,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 
 from simfrontier.accuracy.bounds import ErrorBound, judge, load_bounds
 from simfrontier.accuracy.errors import EVERYTHING, errors_of, summaries_of, summary_of
-from simfrontier.accuracy.residual import ComparedRow, Prediction
+from simfrontier.accuracy.residual import Prediction, Residual
 from simfrontier.accuracy.validation import ONLY_BOUNDED, validate
 from simfrontier.measured import Pathology, load_tables
 from tests.accuracy.standins import held, models, predicted, table, training
@@ -20,7 +21,7 @@ from tests.rows import MIB, call
 from tests.some import some
 
 
-def rows_of(errors: Sequence[float], **more: str) -> list[ComparedRow]:
+def rows_of(errors: Sequence[float], **more: str) -> list[Residual[Any]]:
     return [held(1.0, 1.0 + error, table=more.get("table", "one")) for error in errors]
 
 
@@ -49,7 +50,7 @@ def test_what_does_not_count_makes_no_errors() -> None:
 
 
 def test_rows_without_an_interval_are_left_out_of_the_coverage() -> None:
-    bare = replace(held(1.0, 1.0), prediction=Prediction(predicted_s=1.0, low_s=math.nan, high_s=math.nan))
+    bare = replace(held(1.0, 1.0), prediction=Prediction(value=1.0, low=math.nan, high=math.nan))
     none, half = errors_of([bare]), errors_of([bare, held(1.0, 1.0), held(1.0, 2.0)])
     assert none is not None and none.covered is None
     assert half is not None and (half.count, half.covered) == (3, 0.5)

@@ -32,17 +32,17 @@ def test_a_time_is_covered_inside_the_interval(measured_s: float, is_covered: bo
 
 
 def test_without_an_interval_nothing_is_said_of_coverage() -> None:
-    row = replace(held(1.0, 1.0), prediction=Prediction(predicted_s=1.0, low_s=math.nan, high_s=math.nan))
+    row = replace(held(1.0, 1.0), prediction=Prediction(value=1.0, low=math.nan, high=math.nan))
     assert row.is_covered is None and row.error == 0.0
     assert held(1.0, None).is_covered is None and held(None, 1.0).is_covered is None
 
 
 def test_an_interval_is_90_percent_of_a_normal_in_log_time() -> None:
     made = around(2.0, 0.1)
-    assert (made.predicted_s, made.low_s * made.high_s) == (2.0, pytest.approx(4.0))
-    assert math.log(made.high_s / 2.0) == pytest.approx(0.164485, rel=1e-5)
+    assert (made.value, made.low * made.high) == (2.0, pytest.approx(4.0))
+    assert math.log(made.high / 2.0) == pytest.approx(0.164485, rel=1e-5)
     bare = around(2.0, math.nan)
-    assert bare.predicted_s == 2.0 and math.isnan(bare.low_s) and math.isnan(bare.high_s)
+    assert bare.value == 2.0 and math.isnan(bare.low) and math.isnan(bare.high)
 
 
 @pytest.mark.parametrize("use", get_args(Use))

@@ -138,7 +138,7 @@ def rows_of(library: str, machine: str = "", collective: str = "") -> list[CallR
 def errors(rows: list[CallRow]) -> list[float]:
     """Absolute errors as shares of the measured times."""
     known = [(row, predict_call(row)) for row in rows]
-    return [abs(made.predicted_s / row.seconds - 1.0) for row, made in known if isinstance(made, Prediction)]
+    return [abs(made.value / row.seconds - 1.0) for row, made in known if isinstance(made, Prediction)]
 
 
 @pytest.mark.parametrize(

@@ -1,21 +1,25 @@
-"""Cross-validation: each device count predicted by a fit that has seen none of its points."""
+"""Cross-validation of a library's fit: each device count predicted by a fit that has seen none of its points."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
-from simfrontier.accuracy.fitting.least_squares import FitProblem, FitResult, fit, shown
-from simfrontier.accuracy.predictors.fitted_rows import was_fitted
+from simfrontier.accuracy.fitting.least_squares import FitProblem, FitResult, fit, problem_of, shown
+from simfrontier.accuracy.fitting.parameters import with_numbers
+from simfrontier.accuracy.leave_out import Mask, fits_without
+from simfrontier.accuracy.predictors.calls import CallPredictor
+from simfrontier.accuracy.predictors.fitted_rows import FITS, fitted_rows, was_fitted
 from simfrontier.accuracy.predictors.harness import Harness
+from simfrontier.accuracy.residual import Prediction
 from simfrontier.arrays import Floats
 from simfrontier.collectives import Library
 from simfrontier.errors import InputError
-from simfrontier.measured import CallRow
+from simfrontier.measured import CallRow, Row
 from simfrontier.records import dataclass
-from simfrontier.workers import Local, Workers
+from simfrontier.workers import Workers
 
 Where = tuple[str, int]  # machine, devices
 
@@ -32,14 +36,13 @@ class CrossValidation:
 
 def places_of(problem: FitProblem) -> tuple[Where, ...]:
     """The device counts of every machine, in the order of the points."""
-    return tuple(dict.fromkeys((row.machine, row.devices) for row in problem.rows))
+    return tuple(dict.fromkeys(map(_place, problem.rows)))
 
 
 def cross_validated(
     problem: FitProblem, progress: Callable[[Where], None] = lambda place: None, workers: Workers | None = None
 ) -> CrossValidation:
-    """Leave out whole device counts, one after the other; `progress` is called with each as its fit is handed out.
-    `workers`: who fits, a device count at a time (None: this process).
+    """Leave out whole device counts, one after the other (see `fits_without`).
 
     Every fit begins from the values of the library's file, whatever the times that are left out. With shipped rows
     these values come from a fit to all of them: they choose the minimum that is found, not its place. What only the
@@ -49,31 +52,43 @@ def cross_validated(
     errors = np.full(len(problem.rows), np.nan)
     fits: dict[Where, FitResult] = {}
     faults: dict[Where, str] = {}
-    places = places_of(problem)
-
-    def calls() -> Iterator[tuple[Library, tuple[Harness, ...], Sequence[CallRow], Where]]:
-        for place in places if len(places) > 1 else ():
-            progress(place)
-            yield problem.library, problem.harnesses, problem.rows, place
-
-    made = (workers or Workers(Local())).in_order(_without, calls())
-    for place, found in zip(places, made, strict=False):
+    places = [_place(row) for row in problem.rows] if len(places_of(problem)) > 1 else []
+    fit_without = partial(_without, problem.library, problem.harnesses, problem.rows)
+    for place, left, found in fits_without(places, fit_without, workers, progress):
         if isinstance(found, str):
             faults[place] = found
-            continue
-        fits[place], errors[_is_of(problem.rows, place)] = found
+        else:
+            fits[place], errors[left] = found
     return CrossValidation(errors=errors, fits=fits, faults=faults)
 
 
-def _is_of(rows: Sequence[CallRow], place: Where) -> NDArray[np.bool_]:
-    return np.array([(row.machine, row.devices) == place for row in rows])
+def shipped_rows_left_out(workers: Workers | None = None) -> dict[Row, Prediction]:
+    """Every row that a shipped library was fitted to, as fits without its number of devices predict it; rows are
+    lacking where such a fit cannot be made."""
+    return {row: made for library in FITS for row, made in _shipped_left_out(library, workers)}
+
+
+def _shipped_left_out(name: str, workers: Workers | None) -> Iterator[tuple[CallRow, Prediction]]:
+    rows = fitted_rows(name)
+    problem = problem_of(name, rows)
+    for place, fitted in cross_validated(problem, workers=workers).fits.items():
+        library, added = with_numbers(problem.library, problem.harnesses, fitted.values)
+        caller = CallPredictor(libraries={name: library}, harnesses=added)
+        for row in rows:
+            made = caller.predict(row) if _place(row) == place else None
+            if isinstance(made, Prediction):
+                yield row, made
+
+
+def _place(row: CallRow) -> Where:
+    return row.machine, row.devices
 
 
 def _without(
-    library: Library, harnesses: tuple[Harness, ...], rows: Sequence[CallRow], place: Where
+    library: Library, harnesses: tuple[Harness, ...], rows: Sequence[CallRow], left: Mask
 ) -> tuple[FitResult, Floats] | str:
-    """The fit without a device count, and its log errors there; or why there is none."""
-    problem, left = FitProblem(library=library, harnesses=harnesses, rows=rows), _is_of(rows, place)
+    """The fit without some points, and its log errors there; or why there is none."""
+    problem = FitProblem(library=library, harnesses=harnesses, rows=rows)
     try:
         fitted, alone = fit(problem.only(~left)), problem.only(left)
         _refuse_known(alone, fitted)

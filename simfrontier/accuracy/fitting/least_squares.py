@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from simfrontier.accuracy.fitting.parameters import STEPPED, allowed, free_parameters, with_numbers
 from simfrontier.accuracy.predictors.calls import KINDS, groups_of
 from simfrontier.accuracy.predictors.harness import Harness, shipped_harnesses
+from simfrontier.accuracy.uncertainty import covariance
 from simfrontier.arrays import Floats
 from simfrontier.collectives import Library, load_library
 from simfrontier.cost import EqualGroups
@@ -179,11 +180,11 @@ def _least_squares(
 
 
 def _intervals(problem: FitProblem, keys: Sequence[str], values: Mapping[str, float]) -> dict[str, tuple[float, float]]:
-    """90 % confidence intervals from the curvature at the solution: covariance (J'WJ / s² + P)⁻¹ in logs, with the
-    weights W that the robust loss gives the points and s² their weighted mean square error over the degrees of freedom.
+    """90 % confidence intervals from the curvature at the solution, the `covariance` of logs. The weights are those
+    that the robust loss gives the points, over their weighted mean square error by degrees of freedom.
 
-    P says of every parameter that it was sought within a factor of e^WIDEST: that is what an interval comes to where no
-    point depends on a parameter near the solution, and next to nothing elsewhere.
+    The prior says of every parameter that it was sought within a factor of e^WIDEST: that is what an interval comes to
+    where no point depends on a parameter near the solution, and next to nothing elsewhere.
     """
     from scipy.stats import t
 
@@ -195,9 +196,8 @@ def _intervals(problem: FitProblem, keys: Sequence[str], values: Mapping[str, fl
     freedom = max(1, len(base) - len(values))
     spread = max(float((weights * base**2).sum() / freedom), EXACT**2)
     quantile = t.ppf(0.95, freedom)
-    sought = np.eye(len(keys)) * (quantile / WIDEST) ** 2
-    covariance = np.linalg.inv(slopes.T @ (weights[:, None] * slopes) / spread + sought)
-    halves = quantile * np.sqrt(np.diag(covariance))
+    sought_sd = np.full(len(keys), WIDEST / quantile)
+    halves = quantile * np.sqrt(np.diag(covariance(slopes, weights / spread, sought_sd)))
     return {key: _around(values[key], half, key) for key, half in zip(keys, halves.tolist(), strict=True)}
 
 

@@ -11,6 +11,7 @@ from simfrontier.accuracy.residual import NotCovered
 from simfrontier.errors import InputError, nearest
 from simfrontier.measured import CallRow, Pathology, call_faults
 from simfrontier.records import dataclass
+from simfrontier.units import counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +55,7 @@ def named(what: Literal["library", "machine"], there: Iterable[str], asked: Sequ
         if name not in counts:
             raise InputError(f"--{what}: no rows of {what} {name!r}, {nearest(name, counts)}")
     if not asked and len(counts) > 1:
-        text = ", ".join(f"{name} ({number:,} {'row' if number == 1 else 'rows'})" for name, number in counts.items())
+        text = ", ".join(f"{name} ({counted(number, 'row')})" for name, number in counts.items())
         many = {"library": "libraries", "machine": "machines"}[what]
         raise InputError(f"the rows are of several {many}: {text}; allowed: one of them, --{what} NAME")
     return tuple(dict.fromkeys(asked or counts))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, get_args
 
@@ -53,7 +53,7 @@ class CallPredictor:
         except InputError as error:
             return NotCovered(reason=str(error))
         sd = library.residual.sd(kind, row.num_bytes, nodes) if library.residual is not None else math.nan
-        return replace(around(alone_s + added_s, sd), harness_s=added_s)
+        return around(alone_s + added_s, sd, harness_s=added_s)
 
     def parts(self, row: CallRow, groups: EqualGroups) -> tuple[float, float]:
         """Time of the collective alone and what the harness adds."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from simfrontier.accuracy.residual import NotCovered, Prediction, unknown_name
+from simfrontier.accuracy.residual import NotCovered, Prediction, around, unknown_name
 from simfrontier.machine import catalog, is_machine, machine_named
 
 if TYPE_CHECKING:
@@ -29,4 +29,4 @@ def predict_kernel(row: KernelRow) -> Prediction | NotCovered:
         if row.dtype not in NARROW:
             return NotCovered(reason=f"fused attention of {row.dtype} numbers; the machines' rates are of 16-bit ones")
         math_s = row.flops / rate
-    return Prediction(predicted_s=device.kernel_s(math_s, row.num_bytes), low_s=math.nan, high_s=math.nan)
+    return around(device.kernel_s(math_s, row.num_bytes), math.nan)

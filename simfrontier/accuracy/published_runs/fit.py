@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from simfrontier.accuracy.leave_out import Mask
 from simfrontier.accuracy.published_runs.parameters import Parameter, step_s
 from simfrontier.accuracy.published_runs.step import Step
+from simfrontier.accuracy.uncertainty import covariance
+from simfrontier.arrays import Floats
 from simfrontier.records import dataclass
 
 STEP: Final = 1.05  # factor by which a number is moved to see what it does
 NOISE: Final = 0.06  # of the logarithm of one published value
-ROUNDS: Final = 8  # of a fit
-LEAST: Final = 1e-3  # by which the logarithm of a parameter moves at least
-MOST: Final = 0.4  # by which the logarithm of a parameter moves in one of them
 FAR: Final = 1.0  # deviations from which a residual counts linearly (Huber)
 
 
@@ -26,10 +25,10 @@ class Fit:
     """What fits some runs best: changes of the logarithms of the parameters ([parameters]), and the covariance of these
     ([parameters, parameters]), as sure as the runs and what is known without them make them."""
 
-    change: NDArray[np.float64]
-    covariance: NDArray[np.float64]
+    change: Floats
+    covariance: Floats
 
-    def of(self, moves: NDArray[np.float64]) -> tuple[float, float]:
+    def of(self, moves: Floats) -> tuple[float, float]:
         """By how much the logarithm of a step changes that moves so with the parameters, and its standard deviation."""
         return float(moves @ self.change), math.sqrt(float(moves @ self.covariance @ moves))
 
@@ -41,32 +40,25 @@ class Sensitivities:
     `prior_sd`: [parameters])."""
 
     parameters: tuple[Parameter, ...]
-    off: NDArray[np.float64]
-    moves: NDArray[np.float64]
-    from_prior: NDArray[np.float64]
-    prior_sd: NDArray[np.float64]
+    off: Floats
+    moves: Floats
+    from_prior: Floats
+    prior_sd: Floats
 
-    def cost(self, off: NDArray[np.float64], change: NDArray[np.float64]) -> float:
-        """What a fit makes as small as it can: of runs that lie so far off, with parameters changed so far."""
-        apart = np.abs(off) / NOISE
-        runs = np.where(apart <= FAR, apart**2 / 2.0, FAR * (apart - FAR / 2.0))
-        return float(runs.sum() + (((self.from_prior + change) / self.prior_sd) ** 2).sum() / 2.0)
-
-    def fitted(self, rows: Collection[int]) -> Fit:
-        """What fits these runs best, from where the parameters are: least squares with large residuals counted
+    def without(self, left: Mask) -> Fit:
+        """What fits the other runs best, from where the parameters are: least squares with large residuals counted
         linearly, and what is known of the parameters as one more measurement each."""
-        kept = sorted(rows)
-        moves, off = self.moves[kept], self.off[kept]
-        change: NDArray[np.float64] = np.zeros(len(self.parameters))
+        moves, off = self.moves[~left], self.off[~left]
+        change: Floats = np.zeros(len(self.parameters))
         for _ in range(20):
-            left = off + moves @ change
-            weight = np.minimum(1.0, FAR * NOISE / np.maximum(np.abs(left), 1e-12)) / NOISE**2
+            apart = off + moves @ change
+            weight = np.minimum(1.0, FAR * NOISE / np.maximum(np.abs(apart), 1e-12)) / NOISE**2
             normal = moves.T @ (moves * weight[:, None]) + np.diag(self.prior_sd**-2.0)
             right = -moves.T @ (weight * off) - self.from_prior / self.prior_sd**2
             before, change = change, np.asarray(np.linalg.solve(normal, right), np.float64)
             if np.abs(change - before).max(initial=0.0) < 1e-6:
                 break
-        return Fit(change=change, covariance=np.asarray(np.linalg.inv(normal), np.float64))
+        return Fit(change=change, covariance=covariance(moves, weight, self.prior_sd))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -76,7 +68,7 @@ class StepMoves:
     those of which the step's machine says the prior)."""
 
     off: float
-    moves: NDArray[np.float64]
+    moves: Floats
     from_prior: Mapping[int, float]
 
 
@@ -114,26 +106,3 @@ def sensitivities(steps: Sequence[StepMoves], parameters: Sequence[Parameter]) -
         from_prior=start,
         prior_sd=np.array([each.prior_sd for each in parameters]),
     )
-
-
-def refitted(steps: Sequence[Step], measured_s: Sequence[float], parameters: Sequence[Parameter]) -> list[float]:
-    """Factors on the parameters that fit all of these runs best (Gauss-Newton, with steps that are halved until the
-    fit gets better)."""
-    at = np.zeros(len(parameters))
-    for _ in range(ROUNDS):
-        here = np.exp(at).tolist()
-        each = zip(steps, measured_s, strict=True)
-        law = sensitivities([moves_of(step, seconds, parameters, here) for step, seconds in each], parameters)
-        change = np.clip(law.fitted(range(len(steps))).change, -MOST, MOST)
-        best = law.cost(law.off, np.zeros(len(at)))
-        while np.abs(change).max() > LEAST:
-            here = np.exp(at + change).tolist()
-            each = zip(steps, measured_s, strict=True)
-            off = np.array([math.log(step_s(step, parameters, here) / seconds) for step, seconds in each])
-            if law.cost(off, change) < best:
-                break
-            change = change / 2.0
-        else:
-            break
-        at = at + change
-    return [math.exp(each) for each in at.tolist()]

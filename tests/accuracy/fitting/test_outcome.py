@@ -11,19 +11,19 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from simfrontier.accuracy import NotCovered
 from simfrontier.accuracy.fitting.cross import cross_validated
 from simfrontier.accuracy.fitting.least_squares import FitProblem, fit
-from simfrontier.accuracy.fitting.outcome import FitOutcome, far_of
+from simfrontier.accuracy.fitting.outcome import FitOutcome, error_summary
 from simfrontier.accuracy.fitting.rows import FitRows
+from simfrontier.accuracy.residual import NotCovered
 from simfrontier.collectives import Calibration, load_calibration, load_library, write_calibration
 from simfrontier.collectives.calibration import RESIDUAL, calibration_of, to_toml
 from simfrontier.collectives.fit_record import ErrorSummary, FitRecord, LeftOutDevices
 from simfrontier.errors import InputError
-from simfrontier.report.findings.calibration import calibration_findings
 from simfrontier.report.phrases import percent
 from simfrontier.report.render import said
 from tests.accuracy.fitting.rings import RINGS, TRUE, problem
+from tests.accuracy.standins import held as residual
 from tests.facts import says
 
 
@@ -44,7 +44,7 @@ def test_errors_by_hand() -> None:
 
     The 90th percentile lies at place 0.9 · 3 = 2.7 of 0, 10, 20, 50: 20 + 0.7 · 30 = 41 %.
     """
-    far = far_of(np.log([1.1, 1.0, 0.8, 1.5]), num_parameters=2)
+    far = error_summary([residual(1.0, made) for made in (1.1, 1.0, 0.8, 1.5)], num_parameters=2)
     assert far.points == 4
     assert far.mean_abs_error == pytest.approx(0.2)
     assert far.p90_abs_error == pytest.approx(0.41)
@@ -54,7 +54,7 @@ def test_errors_by_hand() -> None:
 
 
 def test_the_record_says_points_parameters_and_places() -> None:
-    record = DONE.record()
+    record = DONE.record
     assert (record.library, record.machines, record.parameters, record.unseen) == (
         "rings",
         ("frontier",),
@@ -71,18 +71,18 @@ def test_the_record_says_points_parameters_and_places() -> None:
 
 def test_the_points_left_out_that_the_interval_covers_are_counted() -> None:
     """Log errors of 1, -1, 2 and -10 times some sd: theirs is 5.1 sd, and 1.645 times that covers all but the 10."""
-    sd = DONE.record().model_sd
+    sd = DONE.record.model_sd
     errors = np.array([1.0, -1.0, 2.0, -10.0] * 7 + [np.nan, np.nan]) * sd
     crossed = replace(DONE.cross_validation, errors=errors)
     made = replace(DONE, cross_validation=crossed)
-    spread = made.record().model_sd / sd
+    spread = made.record.model_sd / sd
     assert spread == pytest.approx(math.sqrt((1 + 1 + 4 + 100) / 4))  # so that 2 lies within, and 10 does not
     assert made.covered == 0.75
     assert outcome(problem(devices=(64,))).covered is None
 
 
 def test_without_left_out_points_the_record_has_the_fitted_ones() -> None:
-    record = outcome(problem(noise=0.05, devices=(64,))).record()
+    record = outcome(problem(noise=0.05, devices=(64,))).record
     assert (record.left_out, record.places) == (None, ())
     assert record.model_sd == record.fitted.residual_sd
 
@@ -124,10 +124,10 @@ def test_a_library_with_a_residual_takes_that_of_the_fit() -> None:
     done = replace(DONE, problem=replace_library(DONE.problem, rccl), chosen=replace(DONE.chosen, library="rccl"))
     done = with_spread(done, 2 * rccl.residual.model_sd)
     calibration = done.calibration("t", "w", "n", "h")
-    assert calibration.library[RESIDUAL] == done.record().model_sd > 1.9 * rccl.residual.model_sd
+    assert calibration.library[RESIDUAL] == done.record.model_sd > 1.9 * rccl.residual.model_sd
     assert calibration.kind_of(RESIDUAL) == "fitted"
     changed = load_library("rccl", calibration=calibration).residual
-    assert changed is not None and changed.model_sd == done.record().model_sd
+    assert changed is not None and changed.model_sd == done.record.model_sd
 
 
 def with_spread(done: FitOutcome, spread: float) -> FitOutcome:
@@ -152,24 +152,22 @@ def test_error_bars_never_become_narrower_than_the_shipped_ones() -> None:
 
 def test_a_fit_that_is_worse_than_the_library_as_it_is_says_so() -> None:
     """Left-out points 1 % off, and 100 times as far as the library's own numbers are."""
-    shipped = far_of(DONE.shipped_errors).mean_abs_error
-    assert not with_spread(DONE, 0.01).is_worse and shipped > 0.05
+    shipped = error_summary(DONE.shipped).mean_abs_error
+    assert with_spread(DONE, 0.01).worse is None and shipped > 0.05
     worse = with_spread(DONE, math.log1p(2 * shipped))
-    assert worse.is_worse
-    found = calibration_findings(worse).worse
+    found = worse.worse
     assert found is not None and found.fit > found.shipped == pytest.approx(shipped)
     assert (found.num_known, found.num_points) == (0, len(DONE.problem.rows))
-    assert says(said("calibrate", "findings", calibration_findings(worse))[0], "Warning", percent(shipped))
-    assert calibration_findings(with_spread(DONE, 0.01)).worse is None
-    assert not outcome(problem(devices=(64,))).is_worse
+    assert says(said("calibrate", "findings", worse)[0], "Warning", percent(shipped))
+    assert outcome(problem(devices=(64,))).worse is None
 
 
 def test_errors_of_large_messages_among_several_nodes_stand_apart() -> None:
     """Every row of the table of errors by its own points: 16 GCDs and more are several nodes, one of 8 is not."""
-    lines = {(one.by, one.large): one.far for one in calibration_findings(DONE).lines if not one.devices}
+    lines = {(one.by, one.large): one.far for one in DONE.lines if not one.devices}
     large = [row for row in DONE.problem.rows if row.num_bytes >= 4 * 2**20 and row.devices > 8]
     assert lines["left out", True].points == lines["shipped", True].points == len(large) < len(DONE.problem.rows)
-    assert lines["shipped", False] == far_of(DONE.problem.log_errors({}))
+    assert lines["shipped", False] == error_summary(DONE.shipped)
 
 
 def replace_library(made: FitProblem, library: object) -> FitProblem:

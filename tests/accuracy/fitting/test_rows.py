@@ -59,7 +59,7 @@ def test_a_row_that_a_known_fault_covers_is_fitted_to_where_its_time_is_as_predi
     odd = replace(calls((128,), (MIB,), library="rccl")[0], seconds=0.009)  # 11 times the prediction
     made = predict_call(odd)
     assert isinstance(made, Prediction)
-    good = replace(odd, seconds=made.predicted_s)
+    good = replace(odd, seconds=made.value)
     chosen = choose([*ROWS, odd, good], (), None, 0)
     assert chosen.rows == (*ROWS, good)
     assert list(chosen.set_aside.values()) == [1]

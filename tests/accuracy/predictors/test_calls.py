@@ -70,9 +70,9 @@ def test_a_prediction_is_the_collective_alone_and_its_harness() -> None:
     result = CallPredictor(harnesses=(replace(HARNESS, source="axonn-ai"),)).predict(ROW)
     assert isinstance(result, Prediction)
     assert result.harness_s == HARNESS.seconds(128, 2**26)
-    assert result.predicted_s == alone_s + result.harness_s
+    assert result.value == alone_s + result.harness_s
     bare = CallPredictor(harnesses=()).predict(ROW)
-    assert isinstance(bare, Prediction) and bare.predicted_s == alone_s
+    assert isinstance(bare, Prediction) and bare.value == alone_s
 
 
 def test_the_interval_is_90_percent_of_a_normal_in_log_time() -> None:
@@ -85,17 +85,17 @@ def test_the_interval_is_90_percent_of_a_normal_in_log_time() -> None:
     ):
         result = predict_call(row)
         assert isinstance(result, Prediction)
-        assert math.log(result.high_s / result.predicted_s) == pytest.approx(1.6449 * sd, rel=1e-4)
-        assert math.log(result.predicted_s / result.low_s) == pytest.approx(1.6449 * sd, rel=1e-4)
+        assert math.log(result.high / result.value) == pytest.approx(1.6449 * sd, rel=1e-4)
+        assert math.log(result.value / result.low) == pytest.approx(1.6449 * sd, rel=1e-4)
 
 
 def test_a_row_is_a_fault_where_one_covers_it_and_its_time_shows_it() -> None:
     made = predict_call(ROW)
     assert isinstance(made, Prediction)
     fault = Pathology(reason="a stall", exact=(("machine", "frontier"),))
-    slow, fast = replace(ROW, seconds=1.01 * made.high_s), replace(ROW, seconds=0.99 * made.low_s)
+    slow, fast = replace(ROW, seconds=1.01 * made.high), replace(ROW, seconds=0.99 * made.low)
     assert [shown_fault(row, (fault,)) for row in (slow, fast)] == ["a stall", "a stall"]
-    assert shown_fault(replace(ROW, seconds=made.predicted_s), (fault,)) is None
+    assert shown_fault(replace(ROW, seconds=made.value), (fault,)) is None
     assert shown_fault(slow, ()) is None
     assert shown_fault(replace(slow, library="other"), (fault,)) == "a stall"  # no model says that its time is sound
 

@@ -136,7 +136,7 @@ def test_the_interval_is_that_of_a_normal_of_the_logarithm(lumi: Machine) -> Non
     made = predict_copy(copy_row())
     assert isinstance(made, Prediction)
     spread = math.exp(1.6449 * copy_sd(lumi, copy_row()))
-    assert (made.low_s, made.high_s) == pytest.approx((made.predicted_s / spread, made.predicted_s * spread), rel=1e-5)
+    assert (made.low, made.high) == pytest.approx((made.value / spread, made.value * spread), rel=1e-5)
 
 
 # ── the shipped numbers, fitted once more ──
@@ -210,7 +210,7 @@ def test_sizes_that_were_not_fitted_are_off_by_less_than_7_percent(
     rows: tuple[CopyRow, ...], scope: str, count: int, bound: float
 ) -> None:
     checked = held(rows, scope)
-    errors = [abs(made.predicted_s / each.seconds - 1.0) for each, made in checked]
+    errors = [abs(made.value / each.seconds - 1.0) for each, made in checked]
     assert len(errors) == count
     assert np.mean(errors) < bound < 0.07
 
@@ -218,13 +218,13 @@ def test_sizes_that_were_not_fitted_are_off_by_less_than_7_percent(
 @pytest.mark.parametrize("scope", ["intra-node", "inter-node"])
 def test_the_spread_is_that_of_rows_that_were_not_fitted(lumi: Machine, rows: tuple[CopyRow, ...], scope: str) -> None:
     checked = held(rows, scope)
-    logs = [math.log(made.predicted_s / each.seconds) for each, made in checked]
+    logs = [math.log(made.value / each.seconds) for each, made in checked]
     assert copy_sd(lumi, checked[0][0]) == pytest.approx(float(np.sqrt(np.mean(np.square(logs)))), rel=0.02)
 
 
 def test_intervals_cover_80_to_98_percent_of_what_was_not_fitted(rows: tuple[CopyRow, ...]) -> None:
     checked = held(rows, "intra-node") + held(rows, "inter-node")
-    covered = [made.low_s <= each.seconds <= made.high_s for each, made in checked]
+    covered = [made.low <= each.seconds <= made.high for each, made in checked]
     assert 0.80 <= np.mean(covered) <= 0.98
 
 

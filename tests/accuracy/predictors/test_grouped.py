@@ -47,7 +47,7 @@ def test_the_rows_of_process_groups_are_predicted() -> None:
     for row in rows:
         made = models.predict(row)
         assert isinstance(row, CallRow) and isinstance(made, Prediction)
-        error = made.predicted_s / row.seconds - 1
+        error = made.value / row.seconds - 1
         assert error == pytest.approx(0.252 if row.devices == 8 else 0.0, abs=0.06), row.groups
         if not was_fitted(row):
             held.append(row.devices)

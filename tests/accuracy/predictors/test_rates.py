@@ -61,8 +61,8 @@ def test_fitted_products_are_within_2_percent_and_in_their_interval() -> None:
         made, seconds = predict_rate(each), each.seconds
         assert isinstance(made, Prediction)
         assert seconds is not None
-        assert made.predicted_s == pytest.approx(seconds, rel=0.02)
-        assert made.low_s <= seconds <= made.high_s
+        assert made.value == pytest.approx(seconds, rel=0.02)
+        assert made.low <= seconds <= made.high
 
 
 def test_one_measured_edge_is_outside_the_law() -> None:
@@ -71,7 +71,7 @@ def test_one_measured_edge_is_outside_the_law() -> None:
     made = predict_rate(odd)
     assert isinstance(made, Prediction)
     assert not rate_fitted(odd)
-    assert 2 * 64000**3 / made.predicted_s == pytest.approx(129e12, rel=0.01)
+    assert 2 * 64000**3 / made.value == pytest.approx(129e12, rel=0.01)
 
 
 @pytest.mark.parametrize("machine", ["frontier", "perlmutter"])

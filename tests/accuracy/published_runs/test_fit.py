@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from simfrontier.accuracy.published_runs.fit import NOISE, Sensitivities
+from simfrontier.accuracy.published_runs.fit import NOISE, Fit, Sensitivities
 
 MOVES = np.array([[1.0, 0.0], [1.0, 0.5], [0.5, 1.0], [0.0, 1.0], [0.3, 0.3], [0.9, 0.1]])
 
@@ -16,7 +16,7 @@ def law(off: np.ndarray, prior_sd: float = 1e3) -> Sensitivities:
 
 def test_an_exact_law_is_found() -> None:
     true = np.array([0.2, -0.1])
-    made = Sensitivities.fitted(_with_two(law(-MOVES @ true)), range(6))
+    made = fitted(_with_two(law(-MOVES @ true)), 6)
     assert made.change == pytest.approx(true, abs=1e-6)
 
 
@@ -24,7 +24,7 @@ def test_a_run_that_is_left_out_has_no_say() -> None:
     true = np.array([0.2, -0.1])
     off = -MOVES @ true
     off[5] = 3.0
-    without = Sensitivities.fitted(_with_two(law(off)), range(5))
+    without = fitted(_with_two(law(off)), 5)
     assert without.change == pytest.approx(true, abs=1e-6)
 
 
@@ -32,7 +32,7 @@ def test_one_run_that_is_far_off_has_little_say() -> None:
     true = np.array([0.2, -0.1])
     off = -MOVES @ true
     off[4] += 50 * NOISE
-    assert Sensitivities.fitted(_with_two(law(off)), range(6)).change == pytest.approx(true, abs=2 * NOISE)
+    assert fitted(_with_two(law(off)), 6).change == pytest.approx(true, abs=2 * NOISE)
 
 
 def test_what_no_run_tells_stays_as_it_is_known() -> None:
@@ -44,7 +44,7 @@ def test_what_no_run_tells_stays_as_it_is_known() -> None:
         from_prior=np.array([0.3, 0.0]),
         prior_sd=blind.prior_sd,
     )
-    assert Sensitivities.fitted(_with_two(unseen), range(6)).change == pytest.approx([-0.3, 0.0])
+    assert fitted(_with_two(unseen), 6).change == pytest.approx([-0.3, 0.0])
 
 
 def test_a_fit_is_as_sure_as_its_runs_and_what_is_known() -> None:
@@ -58,10 +58,15 @@ def test_a_fit_is_as_sure_as_its_runs_and_what_is_known() -> None:
             from_prior=np.zeros(2),
             prior_sd=np.array([NOISE, 0.3]),
         )
-        change, sd = Sensitivities.fitted(_with_two(alike), range(count)).of(np.array([1.0, 0.0]))
+        change, sd = fitted(_with_two(alike), count).of(np.array([1.0, 0.0]))
         assert change == 0.0
         assert sd == pytest.approx(NOISE / np.sqrt(count + 1))
-        assert Sensitivities.fitted(_with_two(alike), range(count)).of(np.array([0.0, 2.0]))[1] == pytest.approx(0.6)
+        assert fitted(_with_two(alike), count).of(np.array([0.0, 2.0]))[1] == pytest.approx(0.6)
+
+
+def fitted(law: Sensitivities, first: int) -> Fit:
+    """The fit to the first so many runs."""
+    return law.without(np.arange(len(law.off)) >= first)
 
 
 def _with_two(bare: Sensitivities) -> Sensitivities:
