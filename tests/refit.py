@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 import numpy as np
 
 from simfrontier.accuracy import load_parameters, read_runs
 from simfrontier.accuracy.published_runs.fit import FAR, NOISE, Sensitivities, moves_of, sensitivities
-from simfrontier.accuracy.published_runs.job import Unread
 from simfrontier.accuracy.published_runs.parameters import Parameter, step_s
 from simfrontier.accuracy.published_runs.step import Step, step_of
 from simfrontier.arrays import Floats
+from simfrontier.errors import InputError
 
 ROUNDS: Final = 8  # of a fit
 LEAST: Final = 1e-3  # by which the logarithm of a parameter moves at least
@@ -23,7 +24,11 @@ MOST: Final = 0.4  # by which the logarithm of a parameter moves in one of them
 
 def shipped_steps() -> list[Step]:
     """The steps of all shipped runs that have one."""
-    return [step for step in map(step_of, read_runs()) if not isinstance(step, Unread)]
+    steps = []
+    for run in read_runs():
+        with suppress(InputError):
+            steps.append(step_of(run))
+    return steps
 
 
 def refitted(steps: Sequence[Step], measured_s: Sequence[float], parameters: Sequence[Parameter]) -> list[float]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from simfrontier.accuracy import is_of_runs, read_runs
-from simfrontier.accuracy.published_runs.job import Job, job_of
+from simfrontier.accuracy.published_runs.job import job_of
 from simfrontier.machine import load_machine
 from simfrontier.measured import CallRow
 from tests.accuracy.published_runs.rows import run
@@ -122,7 +122,6 @@ def test_topology_puts_a_node_on_it(own: Path, tmp_path: Path) -> None:
 
 def test_a_training_run_may_be_of_it(own: Path, tmp_path: Path) -> None:
     made = job_of(run(machine=str(own)))
-    assert isinstance(made, Job), made.why
     assert made.scenario.machine.name == "ours"
     path = tmp_path / "runs.csv"
     cells = run(machine=own.name).cells

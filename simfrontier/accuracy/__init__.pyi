@@ -11,7 +11,6 @@ from .fitting.least_squares import fit as fit, problem_of as problem_of
 from .fitting.outcome import FitOutcome as FitOutcome, Parameter as Parameter, error_summary as error_summary
 from .fitting.rows import FitRows as FitRows, choose as choose
 from .own_tables import validate_files as validate_files
-from .plausibility import unknown_programs as unknown_programs, wrong_units as wrong_units
 from .predictors.harness import harnesses_of as harnesses_of, shipped_harnesses as shipped_harnesses
 from .predictors.rates import BoundedRate as BoundedRate
 from .published_runs.parameters import load_parameters as load_parameters, mean_step_error as mean_step_error

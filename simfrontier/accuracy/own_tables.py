@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from simfrontier.accuracy.plausibility import unknown_programs, wrong_units
 from simfrontier.accuracy.predictors.harness import Harness, named_harnesses, shipped_harnesses
 from simfrontier.accuracy.predictors.shipped import shipped_models
 from simfrontier.accuracy.residual import Residual
@@ -39,7 +40,12 @@ def validate_files(paths: Sequence[Path], setup: Setup, harness: str | None) -> 
     for table in tables:
         _refuse_unpredicted(done.of(table.name), table.file)
     _refuse_strange(harnesses or (), [row for table in tables for row in table.rows if isinstance(row, CallRow)])
-    return replace(done, notes=remarks)
+    return replace(
+        done,
+        notes=remarks,
+        wrong_units=tuple(wrong_units(done.rows)),
+        unknown_programs=unknown_programs(done.rows) if harnesses is None else None,
+    )
 
 
 def _own_tables(files: Sequence[Path], setup: Setup) -> tuple[list[Table], tuple[str, ...]]:

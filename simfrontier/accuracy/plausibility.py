@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
 from statistics import median
 from typing import Final
 
+from simfrontier.accuracy.errors import grouped
 from simfrontier.accuracy.predictors.harness import Harness, harnesses_of, shipped_harnesses
-from simfrontier.accuracy.validation import Validation
-from simfrontier.measured import CallRow
+from simfrontier.accuracy.residual import Residual
+from simfrontier.measured import CallRow, Row
 from simfrontier.records import dataclass
 
 # By which factor all times are off, and what they look like then; they are said to be where they come this close.
@@ -33,23 +35,21 @@ class UnknownPrograms:
     programs: tuple[Harness, ...]
 
 
-def wrong_units(done: Validation) -> list[WrongUnit]:
+def wrong_units(rows: Iterable[Residual[Row]]) -> Iterator[WrongUnit]:
     """The tables whose times are, in the median, a thousand times the predicted ones or the like."""
-    found = []
-    for table in done.tables:
-        ratios = [1.0 / (1.0 + row.error) for row in done.of(table.name) if row.error is not None]
+    for table, several in grouped(rows, lambda row: row.table).items():
+        ratios = [1.0 / (1.0 + row.error) for row in several if row.error is not None]
         ratio = median(ratios) if ratios else 1.0
         for factor, looks in _UNITS:
             if abs(math.log(ratio / factor)) <= math.log(_CLOSE):
-                found.append(WrongUnit(table=table.name, ratio=ratio, looks=looks))
-    return found
+                yield WrongUnit(table=table, ratio=ratio, looks=looks)
 
 
-def unknown_programs(done: Validation) -> UnknownPrograms:
+def unknown_programs(rows: Iterable[Residual[Row]]) -> UnknownPrograms:
     """The rows of unknown source that programs of shipped tables may have measured."""
     shipped, num_rows = shipped_harnesses(), 0
     programs: dict[str, Harness] = {}
-    for residual in done.rows:
+    for residual in rows:
         row = residual.row
         if isinstance(row, CallRow) and residual.prediction is not None and not harnesses_of(row, shipped):
             covering = [harness for harness in shipped if harness.may_cover(row)]

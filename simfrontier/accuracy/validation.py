@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from simfrontier.accuracy.bounds import ErrorBound, JudgedBound, judge, load_bounds
 from simfrontier.accuracy.errors import EVERYTHING, Errors, Summary, grouped, summaries_of, summary_of
+from simfrontier.accuracy.plausibility import UnknownPrograms, WrongUnit
 from simfrontier.accuracy.predictors.rates import BoundedRate
 from simfrontier.accuracy.predictors.shipped import Models, shipped_models
 from simfrontier.accuracy.residual import AVERAGED, ONLY_BOUNDED, UNSEEN, NotCovered, Prediction, Residual, Use
@@ -26,8 +27,9 @@ if TYPE_CHECKING:
 class Validation:
     """Tables, the residuals of their rows in the order of the tables, and the bounds that they are held to.
 
-    `bounded`: published rates of training with the most that the models allow. `notes`: what else is to be said of the
-    tables, in sentences.
+    `bounded`: published rates of training with the most that the models allow. Of files of a user, `notes`: what of
+    them is no row, in sentences; `wrong_units`: tables whose times look like another unit's; `unknown_programs`: those
+    whose own time may be in rows of unknown source, where the user names none.
     """
 
     tables: tuple[Table, ...]
@@ -35,6 +37,8 @@ class Validation:
     judged_bounds: tuple[JudgedBound, ...] = ()
     bounded: tuple[BoundedRate, ...] = ()
     notes: tuple[str, ...] = ()
+    wrong_units: tuple[WrongUnit, ...] = ()
+    unknown_programs: UnknownPrograms | None = None
 
     @cached_property
     def summaries(self) -> tuple[Summary, ...]:

@@ -119,8 +119,7 @@ def validate(
     predict them that have not seen their number of devices (a minute; `jobs`: processes). Raises InputError for a file
     that cannot be read, or of which nothing can be predicted.
     """
-    from simfrontier.accuracy import validate_shipped
-    from simfrontier.api.validations import validate_files
+    from simfrontier.accuracy import validate_files, validate_shipped
     from simfrontier.measured import Setup
     from simfrontier.workers import Local, Workers
 

@@ -30,7 +30,7 @@ def tables_document(done: Validation) -> dict[str, Any]:
     return {
         "holds": done.holds,
         "said": [plain(text) for name in ("lead", "findings") for text in said("validate", name, done)],
-        "notes": [plain(note) for note in done.notes],
+        "notes": [*map(plain, (*done.notes, *said("validate", "notes", done)))],
         "overall": _summary(done.overall),
         "tables": {
             table.name: {
@@ -156,7 +156,7 @@ def _run_row(row: Residual[Run]) -> dict[str, Any]:
         "use": row.use,
         "left_out": row.without,
         "step_s": row.step_s,
-        "memory_bytes": row.peak_bytes,
+        "memory_bytes": row.step.peak_bytes,
         "stated_memory_bytes": row.job.stated_bytes,
         "stack": row.job.scenario.file.stack,
         "simulated_on": row.job.scenario.machine.name,

@@ -10,6 +10,12 @@ import typer
 from simfrontier.cli.options import Dashboard, Jobs, Scheduler, Slurm, names_of, num_bytes, place_of, to_write
 from simfrontier.errors import InputError
 
+GroupDevices = Annotated[int | None, typer.Option(min=2, help="devices of a group, where the file does not say it")]
+GroupNodes = Annotated[int | None, typer.Option(min=1, help="nodes that a group is on, where the file does not say it")]
+GroupPackages = Annotated[
+    int | None, typer.Option(min=1, help="packages that a group is on, in logs (default: what it fills)")
+]
+
 
 def calibrate(
     data: Annotated[
@@ -32,15 +38,9 @@ def calibrate(
         typer.Option(help="machine (name or TOML file), where the data are of several or do not say it; a,b fits both"),
     ] = None,
     library: Annotated[str | None, typer.Option(help="library, where the data are of several or do not say it")] = None,
-    devices: Annotated[
-        int | None, typer.Option(min=2, help="devices of a group, where the file does not say it")
-    ] = None,
-    nodes: Annotated[
-        int | None, typer.Option(min=1, help="nodes that a group is on, where the file does not say it")
-    ] = None,
-    packages: Annotated[
-        int | None, typer.Option(min=1, help="packages that a group is on, in logs (default: what it fills)")
-    ] = None,
+    devices: GroupDevices = None,
+    nodes: GroupNodes = None,
+    packages: GroupPackages = None,
     min_bytes: Annotated[str | None, typer.Option(help="fit to messages of at least this size, e.g. 64KiB")] = None,
     page: Annotated[Path | None, to_write("--page", "page with the plots of a fit (default: OUT.html)")] = None,
     where: Annotated[str | None, typer.Option(help="where it was measured (default: hosts in logs, machines)")] = None,
@@ -122,19 +122,15 @@ def validate(
         str | None, typer.Option(help="machine of --data (a name, or a TOML file), where the file does not say it")
     ] = None,
     library: Annotated[str | None, typer.Option(help="library of --data, where the file does not say it")] = None,
-    devices: Annotated[int | None, typer.Option(help="devices of --data, where the file does not say it")] = None,
-    nodes: Annotated[
-        int | None, typer.Option(min=1, help="nodes that a group is on, where the file does not say it")
-    ] = None,
-    packages: Annotated[
-        int | None, typer.Option(min=1, help="packages that a group is on, in logs (default: what it fills)")
-    ] = None,
+    devices: GroupDevices = None,
+    nodes: GroupNodes = None,
+    packages: GroupPackages = None,
     harness: Annotated[
         str | None,
         typer.Option(help="programs whose own time is in --data, e.g. frontier_call,frontier_list; or none"),
     ] = None,
 ) -> None:
-    """Hold measured tables and published training runs against the shipped models. Exit code 1 where a table leaves its
+    """Compare measured tables and published training runs with the shipped models. Exit code 1 where a table leaves its
     stated bound."""
     from simfrontier.cli.validate import validate_tables
     from simfrontier.machine import load_machine

@@ -14,11 +14,11 @@ from simfrontier.accuracy import (
     RunsValidation,
     is_of_runs,
     read_runs,
+    validate_files,
     validate_runs,
     validate_shipped,
     validate_shipped_runs,
 )
-from simfrontier.api import validate_files
 from simfrontier.cli.accuracy_json import runs_document, tables_document
 from simfrontier.cli.accuracy_tables import print_runs, print_validation
 from simfrontier.errors import InputError

@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, TypeVar
 
 from simfrontier.accuracy.predictors.harness import Harness
-from simfrontier.collectives import (
-    HopTimes,
-    Levels,
-    Library,
-    LowLatency,
-    RingTimes,
-    TuningModel,
-    all_algorithms,
-    load_library,
-    ranks_and_packages,
-)
-from simfrontier.schedule import CollectiveKind
+from simfrontier.collectives import Library, load_library, ranks_and_packages
 
 STEPPED = "tuning.simple_weight"  # moves thresholds only: the error is a staircase in it
 _NOT_OF_THE_LAW = ("residual.",)
@@ -35,7 +24,7 @@ _ONE_WITH: Mapping[str, Mapping[str, str]] = {
 _LEVELS = ("levels.", "harness.")
 
 _Said = TypeVar("_Said")  # of a parameter: its value, or its interval
-_Value = TypeVar("_Value", Library, Harness, HopTimes, RingTimes, LowLatency, TuningModel, Levels)
+_Value = TypeVar("_Value")
 
 
 def free_parameters(library: Library, harnesses: Sequence[Harness]) -> dict[str, float]:
@@ -72,96 +61,52 @@ def with_numbers(
     """The library and the harnesses with other values for some numbers, and those one with them, by dotted key."""
     changed = {harness.name: harness for harness in harnesses}
     for key, value in with_partners(library.name, numbers).items():
-        part, name = key.rsplit(".", 1)
-        if part.startswith("harness."):
-            whose = part.removeprefix("harness.")
-            changed[whose] = _with(changed[whose], name, value)
+        if key.startswith("harness."):
+            _, whose, name = key.split(".")
+            changed[whose] = with_number(changed[whose], (name,), value)
         else:
-            library = _SETTERS[part](library, name, value)
+            for path, number in _places(library, key, value):
+                library = with_number(library, path, number)
     return library, tuple(changed.values())
 
 
-def _hops(attribute: str) -> Callable[[Library, str, float], Library]:
-    def set_hop(library: Library, name: str, value: float) -> Library:
-        times: HopTimes = getattr(library, attribute)
-        return _with(library, attribute, _with(times, name, value))
-
-    return set_hop
-
-
-def _low_latency(library: Library, name: str, value: float) -> Library:
-    low = library.ring_ll
-    assert low is not None, "a library without LL has no number of it"
-    return replace(library, ring_ll=_with(low, name, value))
+def with_number(whole: _Value, path: Sequence[Any], number: float) -> _Value:
+    """A value with another number at a path of attributes and keys of mappings."""
+    first, *rest = path
+    if isinstance(whole, Mapping):
+        part = with_number(whole[first], rest, number) if rest else number
+        return {**whole, first: part}  # type: ignore[return-value]
+    part = with_number(getattr(whole, first), rest, number) if rest else number
+    return replace(whole, **{first: part})  # type: ignore[type-var]
 
 
-def _tuning(library: Library, name: str, value: float) -> Library:
-    assert library.tuning is not None, "a library without a tuning model has no number of it"
-    return replace(library, tuning=_with(library.tuning, name, value))
-
-
-def _share(library: Library, name: str, value: float) -> Library:
-    return replace(library, link_shares={**library.link_shares, name: value})
-
-
-def _ring_share(library: Library, name: str, value: float) -> Library:
-    return replace(library, ring_shares={**library.ring_shares, name: value})
-
-
-def _cap(library: Library, name: str, value: float) -> Library:
-    return replace(library, ring_caps={**library.ring_caps, ranks_and_packages(name): value})
-
-
-def _level(kind: CollectiveKind) -> Callable[[Library, str, float], Library]:
-    def set_level(library: Library, name: str, value: float) -> Library:
-        two = library.two_level
-        assert two is not None, "a library of one level has no number of two"
-        levels = two.calls[kind]
-        if name == "hop_between_nodes_s":
-            ring = replace(levels.between.ring, hop_between_nodes_s=value)
-            direct = replace(levels.between.direct, hop_between_nodes_s=value)
-            levels = replace(levels, between=replace(levels.between, ring=ring, direct=direct))
-        else:
-            levels = _with(levels, name, value)
-        return replace(library, two_level=replace(two, calls={**two.calls, kind: levels}))
-
-    return set_level
-
-
-def _levels(library: Library, name: str, value: float) -> Library:
-    two = library.two_level
-    assert two is not None, "a library of one level has no number of two"
-    calls = {}
-    for kind, levels in two.calls.items():
-        between = levels.between
-        if name == "rate_share":
-            slower = {link: share * value for link, share in _link_shares(between.name).items()}
-            between = replace(between, link_shares=slower)
-        else:
-            between = replace(between, ring=_with(between.ring, name, value))
-        calls[kind] = replace(levels, between=between)
-    return replace(library, two_level=replace(two, calls=calls))
+def _places(library: Library, key: str, value: float) -> Iterator[tuple[tuple[Any, ...], float]]:
+    """The paths in a library of what a dotted key of its file says, and the number there."""
+    part, name = key.rsplit(".", 1)
+    match part.split("."):
+        case ["shares"]:
+            yield ("link_shares", name), value
+        case ["ring_caps"]:
+            yield ("ring_caps", ranks_and_packages(name)), value
+        case ["levels"]:
+            assert library.two_level is not None, "a library of one level has no number of two"
+            for kind, levels in library.two_level.calls.items():
+                between = ("two_level", "calls", kind, "between")
+                if name == "rate_share":
+                    for link, share in _link_shares(levels.between.name).items():
+                        yield (*between, "link_shares", link), share * value
+                else:
+                    yield (*between, "ring", name), value
+        case ["levels", kind] if name == "hop_between_nodes_s":
+            for law in ("ring", "direct"):
+                yield ("two_level", "calls", kind, "between", law, name), value
+        case ["levels", kind]:
+            yield ("two_level", "calls", kind, name), value
+        case _:
+            yield (part, name), value
 
 
 @lru_cache(maxsize=16)
 def _link_shares(library: str) -> Mapping[str, float]:
     """What a library reaches by itself of each class of links."""
     return load_library(library).link_shares
-
-
-def _with(whole: _Value, name: str, part: Any) -> _Value:
-    """The same value with another part."""
-    return replace(whole, **{name: part})
-
-
-_SETTERS: Mapping[str, Callable[[Library, str, float], Library]] = {
-    **{law: _hops(law) for each in all_algorithms() for law in each.laws},
-    "ring_ll": _low_latency,
-    "tuning": _tuning,
-    "shares": _share,
-    "ring_shares": _ring_share,
-    "ring_caps": _cap,
-    "levels": _levels,
-    "levels.all_gather": _level("all_gather"),
-    "levels.reduce_scatter": _level("reduce_scatter"),
-}

@@ -39,38 +39,26 @@ class Job:
     steps: float = 1.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unread:
-    """A published run that no scenario expresses, and why."""
-
-    run: Run
-    why: str
-
-
-def job_of(run: Run, rules: Sequence[Rule] | None = None) -> Job | Unread:
-    """The scenario of a run by rules (default: the shipped ones)."""
+def job_of(run: Run, rules: Sequence[Rule] | None = None) -> Job:
+    """The scenario of a run by rules (default: the shipped ones). Raises InputError where none expresses it."""
     if run.fault:
-        return Unread(run=run, why=run.fault)
+        raise InputError(run.fault)
     if math.isnan(run.value):
-        return Unread(run=run, why=f"value: {wrong(run['value'], VALUE)}")
-    try:
-        said = told(run, load_rules() if rules is None else rules)
-        if said.refused:
-            return Unread(run=run, why=said.refused)
-        assumed = list(said.assumed)
-        document, steps = _document(run, said, assumed)
-        scenario = scenario_of(document, run.where, laid_out=False)
-        return Job(
-            run=run,
-            scenario=scenario,
-            document=document,
-            rate=_rate(said, document["machine"]["name"], document["run"]["devices"][0]),
-            unknown=tuple(assumed),
-            stated_bytes=_stated_bytes(said),
-            steps=steps,
-        )
-    except InputError as error:
-        return Unread(run=run, why=str(error))
+        raise InputError(f"value: {wrong(run['value'], VALUE)}")
+    said = told(run, load_rules() if rules is None else rules)
+    if said.refused:
+        raise InputError(said.refused)
+    assumed = list(said.assumed)
+    document, steps = _document(run, said, assumed)
+    return Job(
+        run=run,
+        scenario=scenario_of(document, run.where, laid_out=False),
+        document=document,
+        rate=_rate(said, document["machine"]["name"], document["run"]["devices"][0]),
+        unknown=tuple(assumed),
+        stated_bytes=_stated_bytes(said),
+        steps=steps,
+    )
 
 
 def _rate(said: Told, machine: str, devices: int) -> Rate:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import Field
 
+from simfrontier.accuracy.fitting.parameters import with_number
 from simfrontier.io import Strict, Text, read_toml, typed
 
 if TYPE_CHECKING:
@@ -56,21 +56,15 @@ def step_s(step: Step, parameters: Sequence[Parameter], factors: Sequence[float]
     """Seconds of the step with these numbers times these factors, where it has them."""
     machine, library = step.machine, step.library
     for parameter, factor in zip(parameters, factors, strict=True):
-        if factor == 1.0 or not parameter.applies(step):
+        now = parameter.of(step) if factor != 1.0 and parameter.applies(step) else None
+        if now is None:
             continue
-        root, *names = parameter.key.split(".")
+        root, *path = parameter.key.split(".")
         if root == "library":
-            library = _times(library, names, factor)
+            library = with_number(library, path, now * factor)
         else:
-            machine = _times(machine, names, factor)
+            machine = with_number(machine, path, now * factor)
     return step.on(machine, None if library is step.library else library).step_s
-
-
-def _times(value: Any, names: Sequence[str], factor: float) -> Any:
-    if isinstance(value, Mapping):
-        return {**value, names[0]: value[names[0]] * factor}
-    inner = getattr(value, names[0])
-    return replace(value, **{names[0]: inner * factor if len(names) == 1 else _times(inner, names[1:], factor)})
 
 
 class ParametersFile(Strict):

@@ -59,28 +59,15 @@ def value_of(
     rate: Rate, step_s: float, shape: GptShape, samples: float, devices: int, recomputes: bool, peak_flops_per_s: float
 ) -> float:
     """The value of a step of so many sequences on so many devices, in the unit of the row."""
-    return rate.factor * _plain_value(rate, step_s, shape, samples, devices, recomputes, peak_flops_per_s)
-
-
-def _plain_value(
-    rate: Rate, step_s: float, shape: GptShape, samples: float, devices: int, recomputes: bool, peak_flops_per_s: float
-) -> float:
-    match rate.measure:
-        case "step_s":
-            return step_s
-        case "step_ms":
-            return 1e3 * step_s
-        case "steps_per_s":
-            return 1.0 / step_s
-        case "tokens_per_s_per_device":
-            return samples * shape.sequence / step_s / devices * rate.devices
-        case "tokens_per_s":
-            return samples * shape.sequence / step_s
-        case "samples_per_s":
-            return samples / step_s
-        case "samples_per_s_per_device":
-            return samples / step_s / devices * rate.devices
-    flops = step_flops(shape, samples, rate.flops, recomputes) / step_s / devices
-    if rate.measure == "percent_of_peak":
-        return 100.0 * flops / peak_flops_per_s
-    return flops * rate.devices / 1e12
+    if rate.rises_with_time:
+        return rate.factor * (1e3 * step_s if rate.measure == "step_ms" else step_s)
+    flops = step_flops(shape, samples, rate.flops, recomputes)
+    amount = {
+        "steps_per_s": 1.0,
+        "samples_per_s": samples,
+        "tokens_per_s": samples * shape.sequence,
+        "tflops": flops / 1e12,
+        "percent_of_peak": 100.0 * flops / devices / peak_flops_per_s,
+    }[rate.measure.removesuffix("_per_device")]
+    per_device = rate.devices / devices if rate.measure.endswith("_per_device") else 1.0
+    return rate.factor * amount * per_device / step_s

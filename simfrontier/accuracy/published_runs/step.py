@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cached_property
 
-from simfrontier.accuracy.published_runs.job import PLAN, Job, Unread, job_of
+from simfrontier.accuracy.published_runs.job import PLAN, Job, job_of
 from simfrontier.accuracy.published_runs.rates import value_of
 from simfrontier.accuracy.published_runs.table import Run
 from simfrontier.collectives import Library
 from simfrontier.cost import Prices
-from simfrontier.errors import InputError
 from simfrontier.machine import Machine
 from simfrontier.records import dataclass
 from simfrontier.scenario import Case
@@ -107,14 +106,8 @@ class TimedStep:
         return value / at_one if self.job.rate.rises_with_time else at_one / value
 
 
-def step_of(run: Run) -> Step | Unread:
-    """The step of a run, or why there is none: no scenario expresses it, or it cannot be built or priced."""
-    job = job_of(run)
-    if isinstance(job, Unread):
-        return job
-    try:
-        step = Step(job)
-        _ = step.estimate
-    except InputError as error:
-        return Unread(run=job.run, why=str(error))
+def step_of(run: Run) -> Step:
+    """The step of a run. Raises InputError where no scenario expresses it, or it cannot be built or priced."""
+    step = Step(job_of(run))
+    _ = step.estimate
     return step

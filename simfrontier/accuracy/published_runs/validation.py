@@ -11,12 +11,13 @@ from typing import Final
 from simfrontier.accuracy.errors import Errors, errors_by, errors_of, grouped
 from simfrontier.accuracy.leave_out import fits_without
 from simfrontier.accuracy.published_runs.fit import StepMoves, moves_of, sensitivities
-from simfrontier.accuracy.published_runs.job import Job, Unread
+from simfrontier.accuracy.published_runs.job import Job
 from simfrontier.accuracy.published_runs.parameters import load_parameters
 from simfrontier.accuracy.published_runs.step import TimedStep, step_of
 from simfrontier.accuracy.published_runs.table import TABLE, Run, read_runs
 from simfrontier.accuracy.residual import Prediction, Residual, Use, around
 from simfrontier.accuracy.uncertainty import factor_90
+from simfrontier.errors import InputError
 from simfrontier.records import dataclass
 from simfrontier.workers import Local, Workers
 
@@ -26,20 +27,23 @@ SIZES: Final = (8, 64, 256, 512)  # devices at which the groups of runs by size 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictedRun(Residual[Run]):
-    """A published run compared with its prediction, both in the unit of the row, and its job.
+    """A published run compared with its prediction, both in the unit of the row, and its step and job.
 
-    `step_s`, `measured_s`: predicted and measured seconds of a step. `without`: the machine or system whose runs the
-    fit had not seen; empty where no fit has seen the run. `sd`: of the logarithm. `peak_bytes`: on the fullest device.
+    `step_s`: predicted seconds of a step. `without`: the machine or system whose runs the fit had not seen; empty where
+    no fit has seen the run. `sd`: of the logarithm.
     """
 
     measured: float
     prediction: Prediction
-    job: Job
+    step: TimedStep
     step_s: float
-    measured_s: float
     sd: float
-    peak_bytes: float
     without: str = ""
+
+    @property
+    def job(self) -> Job:
+        """The scenario of the run, and what its source does not tell."""
+        return self.step.job
 
     @property
     def factor(self) -> float:
@@ -55,9 +59,9 @@ class PredictedRun(Residual[Run]):
     def memory(self) -> Residual[Run]:
         """The memory of a device compared with what the run's source states, if it does."""
         within = Prediction(
-            value=self.peak_bytes,
-            low=self.peak_bytes / (1.0 + MEMORY_WITHIN),
-            high=self.peak_bytes / (1.0 - MEMORY_WITHIN),
+            value=self.step.peak_bytes,
+            low=self.step.peak_bytes / (1.0 + MEMORY_WITHIN),
+            high=self.step.peak_bytes / (1.0 - MEMORY_WITHIN),
         )
         stated = self.job.stated_bytes
         return Residual(table=self.table, row=self.row, measured=stated, prediction=within, use=self.use)
@@ -112,37 +116,45 @@ def validate_runs(runs: Sequence[Run], title: str, workers: Workers | None = Non
     """Runs that no fit has seen, by the shipped numbers. `workers`: who times their steps, a run at a time (None: this
     process)."""
     made = (workers or Workers(Local())).in_order(_timed, ((run,) for run in runs))
-    rows = [_unread(each, title) if isinstance(each, Unread) else _predicted(each, title, "held") for each in made]
+    rows = [
+        _unpredicted(run, title, step) if isinstance(step, str) else _predicted(step, title, "held")
+        for run, step in zip(runs, made, strict=True)
+    ]
     return RunsValidation(title=title, rows=tuple(rows))
 
 
 def validate_shipped_runs(workers: Workers | None = None) -> RunsValidation:
     """The shipped table, each run by a fit that has seen no run of its machine or, where no other machine of the table
     has its device, of its system. `workers` as of `validate_runs`."""
-    title = "End-to-end training runs"
-    made = list((workers or Workers(Local())).in_order(_moved, ((run,) for run in read_runs(TABLE))))
-    timed = [each for each in made if not isinstance(each, Unread)]
+    title, runs = "End-to-end training runs", read_runs(TABLE)
+    made = list((workers or Workers(Local())).in_order(_moved, ((run,) for run in runs)))
+    reasons = {run.number: why for run, why in zip(runs, made, strict=True) if isinstance(why, str)}
+    timed = [each for each in made if not isinstance(each, str)]
     steps = [step for step, _ in timed]
     law = sensitivities([moves for _, moves in timed], load_parameters().parameters)
-    unread = [each for each in made if isinstance(each, Unread)]
-    rows: dict[int, Residual[Run]] = {each.run.number: _unread(each, title) for each in unread}
+    predicted: dict[int, PredictedRun] = {}
     for name, left, fit in fits_without(_groups(steps), law.without):
         for at in left.nonzero()[0].tolist():
             change, fit_sd = fit.of(law.moves[at])
-            rows[steps[at].job.run.number] = _predicted(steps[at], title, "left out", change, fit_sd, name)
-    return RunsValidation(title=title, rows=tuple(rows[number] for number in sorted(rows)))
+            predicted[steps[at].job.run.number] = _predicted(steps[at], title, "left out", change, fit_sd, name)
+    rows = (predicted.get(run.number) or _unpredicted(run, title, reasons[run.number]) for run in runs)
+    return RunsValidation(title=title, rows=tuple(rows))
 
 
-def _timed(run: Run) -> TimedStep | Unread:
-    step = step_of(run)
-    return step if isinstance(step, Unread) else step.timed
+def _timed(run: Run) -> TimedStep | str:
+    """The step of a run, or why there is none."""
+    try:
+        return step_of(run).timed
+    except InputError as error:
+        return str(error)
 
 
-def _moved(run: Run) -> tuple[TimedStep, StepMoves] | Unread:
-    """The step of a run, and how it moves with the fitted numbers."""
-    step = step_of(run)
-    if isinstance(step, Unread):
-        return step
+def _moved(run: Run) -> tuple[TimedStep, StepMoves] | str:
+    """The step of a run, and how it moves with the fitted numbers; or why there is none."""
+    try:
+        step = step_of(run)
+    except InputError as error:
+        return str(error)
     timed = step.timed
     return timed, moves_of(step, timed.measured_s, load_parameters().parameters)
 
@@ -170,10 +182,9 @@ def _size_words(devices: int) -> str:
     return f"{least} devices and more"
 
 
-def _unread(unread: Unread, title: str) -> Residual[Run]:
-    run = unread.run
+def _unpredicted(run: Run, title: str, why: str) -> Residual[Run]:
     measured = None if math.isnan(run.value) else run.value
-    return Residual(table=title, row=run, measured=measured, prediction=None, use="no model", why=unread.why)
+    return Residual(table=title, row=run, measured=measured, prediction=None, use="no model", why=why)
 
 
 def _predicted(
@@ -189,10 +200,8 @@ def _predicted(
         measured=job.run.value,
         prediction=around(step.value(step_s), sd),
         use=use,
-        job=job,
+        step=step,
         step_s=step_s,
-        measured_s=step.measured_s,
         sd=sd,
-        peak_bytes=step.peak_bytes,
         without=without,
     )

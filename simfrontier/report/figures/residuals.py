@@ -101,7 +101,7 @@ def residual_figure(rows: Sequence[Residual[CallRow]]) -> Figure:
 
 def runs_figure(rows: Sequence[PredictedRun]) -> Figure:
     """Measured against predicted seconds of a step, each run with its 90 % interval, on two logarithmic axes."""
-    seconds = [s for row in rows for s in (row.step_s, row.measured_s)]
+    seconds = [s for row in rows for s in (row.step_s, row.step.measured_s)]
     ends = min(seconds) / 1.4, max(seconds) * 1.4
     traces = _level_lines(ends)
     for number, machine in enumerate(dict.fromkeys(row.row["machine"] for row in rows)):
@@ -109,7 +109,7 @@ def runs_figure(rows: Sequence[PredictedRun]) -> Figure:
         colour, symbol = COLOURS[number % len(COLOURS)], SYMBOLS[(number // len(COLOURS) + number) % len(SYMBOLS)]
         bands = [(row.step_s / row.factor, row.step_s, row.step_s * row.factor) for row in some]
         bars = error_bars(bands, color=colour + "40", thickness=1, width=0)
-        predicted, measured = [row.step_s for row in some], [row.measured_s for row in some]
+        predicted, measured = [row.step_s for row in some], [row.step.measured_s for row in some]
         words = [_run_hover(row) for row in some]
         look = {"size": 7, "opacity": 0.8}
         traces.append(points(machine, predicted, measured, colour, symbol, words, look, error_x=bars))

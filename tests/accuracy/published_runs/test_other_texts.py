@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
-from simfrontier.accuracy.published_runs.job import Job, Unread, job_of
+from simfrontier.accuracy import validate_runs
+from simfrontier.accuracy.published_runs.job import Job, job_of
 from simfrontier.accuracy.published_runs.rates import Rate, value_of
-from simfrontier.accuracy.published_runs.step import Step, TimedStep, step_of
+from simfrontier.accuracy.published_runs.step import TimedStep, step_of
 from simfrontier.accuracy.published_runs.table import COLUMNS, read_runs
+from simfrontier.errors import InputError
 from tests.accuracy.published_runs.rows import run
 
 NIC = "machine.overrides.link_classes.nic.bytes_per_s"
@@ -20,9 +22,7 @@ LLAMA_70B = {"model.num_layers": 80, "model.hidden": 8192, "model.heads": 64, "m
 
 
 def job(**cells: str) -> Job:
-    made = job_of(run(**cells))
-    assert isinstance(made, Job), made.why
-    return made
+    return job_of(run(**cells))
 
 
 def keys(made: Job) -> dict[str, Any]:
@@ -174,10 +174,10 @@ REFUSED: list[tuple[dict[str, str], str]] = [
 
 @pytest.mark.parametrize(("cells", "why"), REFUSED)
 def test_what_is_refused_says_why_in_a_line(cells: dict[str, str], why: str) -> None:
-    made = job_of(run(**cells))
-    assert isinstance(made, Unread)
-    assert why in made.why
-    assert "\n" not in made.why
+    with pytest.raises(InputError) as raised:
+        job_of(run(**cells))
+    assert why in str(raised.value)
+    assert "\n" not in str(raised.value)
 
 
 def test_a_job_of_more_micro_batches_than_are_laid_out_is_as_long_as_its_batch() -> None:
@@ -192,9 +192,7 @@ def test_a_job_of_more_micro_batches_than_are_laid_out_is_as_long_as_its_batch()
 
 
 def timed(**cells: str) -> TimedStep:
-    step = step_of(run(**cells))
-    assert isinstance(step, Step)
-    return step.timed
+    return step_of(run(**cells)).timed
 
 
 def test_every_nth_layer_is_a_share() -> None:
@@ -225,7 +223,7 @@ def test_a_row_of_other_columns_is_refused_alone(tmp_path: Path) -> None:
     path = tmp_path / "runs.csv"
     good = ",".join(run()[column] for column in COLUMNS)
     path.write_text(f"{','.join(COLUMNS)}\n{good},more\n{good}\nshort\n", encoding="utf-8")
-    more, whole, short = (job_of(each) for each in read_runs(path))
-    assert isinstance(more, Unread) and "14 values, allowed: 13, one for each column" in more.why
-    assert isinstance(whole, Job)
-    assert isinstance(short, Unread) and short.why.startswith("1 values, allowed: 13")
+    more, whole, short = validate_runs(read_runs(path), "mine").rows
+    assert more.prediction is None and "14 values, allowed: 13, one for each column" in more.why
+    assert whole.prediction is not None
+    assert short.prediction is None and short.why.startswith("1 values, allowed: 13")
