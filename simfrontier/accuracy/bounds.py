@@ -17,7 +17,7 @@ BOUNDS = Path(__file__).parent / "bounds.toml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorBound:
-    """What the rows of a table's series may be off: mean absolute percentage error and 90th percentile, as shares.
+    """Bound on the errors of the rows of a table's series: mean absolute percentage error, 90th percentile, as shares.
 
     `series` is for people. The series is the rows whose fields are one of those in `one_of` and at least those in
     `at_least`; fields by their names in the row's class.
@@ -32,7 +32,7 @@ class ErrorBound:
     at_least: Mapping[str, int | float] = field(default_factory=dict)
 
     def covers(self, residual: Residual[Row]) -> bool:
-        """Whether a row is of the series."""
+        """Return whether a row is of the series."""
         return (
             residual.table == self.table
             and residual.use in self.uses
@@ -52,7 +52,7 @@ class JudgedBound:
 
     @property
     def holds(self) -> bool:
-        """Whether the series is within its bound."""
+        """Return whether the series is within its bound."""
         if self.errors is None or self.errors.mean_abs > self.bound.mean_abs:
             return False
         return self.bound.p90_abs is None or self.errors.p90_abs <= self.bound.p90_abs

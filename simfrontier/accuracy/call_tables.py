@@ -137,7 +137,7 @@ def tables_of(rows: Sequence[CallRow]) -> list[CallTable]:
 
 
 def _read(paths: Sequence[Path], setup: Setup) -> _Read:
-    """What stands in the files, and in those of folders. Raises InputError."""
+    """Read the files, and those of folders. Raises InputError."""
     read = _Read()
     rest: list[Path] = []
     unusable: list[Unusable] = []

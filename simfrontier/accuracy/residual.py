@@ -33,12 +33,12 @@ class Prediction:
     harness_s: float = 0.0
 
     def covers(self, measured: float) -> bool | None:
-        """Whether a measured value lies inside the interval; None where there is no interval."""
+        """Return whether a measured value lies inside the interval; None where there is no interval."""
         return self.low <= measured <= self.high if self.has_interval else None
 
     @property
     def has_interval(self) -> bool:
-        """Whether the model says how far off it may be."""
+        """Return whether the model says how far off it may be."""
         return math.isfinite(self.low) and math.isfinite(self.high)
 
     @property
@@ -66,7 +66,7 @@ class NotCovered:
 
 
 def unknown_name(what: str, name: str, known: Iterable[str]) -> NotCovered:
-    """Of a row whose `name` is none of those that are known; `what` says of what it is one."""
+    """Return why a row is not covered whose `name` is none of those known; `what` says of what it is one."""
     names = tuple(known)
     if near(name, names) is None:
         return NotCovered(reason=what, allowed=nearest(name, names))
@@ -111,17 +111,17 @@ class Residual(Generic[MeasuredRow]):
 
     @property
     def is_covered(self) -> bool | None:
-        """Whether what was measured lies inside the predicted interval; None where there is no interval."""
+        """Return whether what was measured lies inside the predicted interval; None where there is no interval."""
         if self.prediction is None or self.measured is None:
             return None
         return self.prediction.covers(self.measured)
 
     @property
     def is_averaged(self) -> bool:
-        """Whether the row counts in averages."""
+        """Return whether the row counts in averages."""
         return self.error is not None and self.use in AVERAGED
 
     @property
     def is_unpredicted(self) -> bool:
-        """Whether there is neither a prediction of the row nor a bound."""
+        """Return whether there is neither a prediction of the row nor a bound."""
         return self.use == "no model" and self.why != ONLY_BOUNDED

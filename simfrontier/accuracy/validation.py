@@ -52,7 +52,7 @@ class Validation:
 
     @property
     def holds(self) -> bool:
-        """Whether every stated bound holds, and no published rate is above what the models allow."""
+        """Return whether every stated bound holds, and no published rate is above what the models allow."""
         return not self.missed and all(each.holds for each in self.bounded)
 
     @property
@@ -73,7 +73,7 @@ class Validation:
 
     @property
     def is_unseen(self) -> bool:
-        """Whether there are rows that no fit had seen."""
+        """Return whether there are rows that no fit had seen."""
         return self.overall.unseen is not None
 
     @property

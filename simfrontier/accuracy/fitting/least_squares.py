@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import compress
+from itertools import compress, groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,7 @@ EXACT = 1e-6  # log errors smaller than that are those of arithmetic
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitResult:
-    """What a fit found: values by dotted key, 90 % confidence intervals, and the log error left at every point.
+    """Result of a fit: values by dotted key, 90 % confidence intervals, and the log error left at every point.
 
     The stepped parameter's interval is the run of values that sort the points alike: within it nothing changes.
 
@@ -110,7 +110,7 @@ def fit(problem: FitProblem) -> FitResult:
 
 
 def shown(problem: FitProblem) -> tuple[list[str], list[str]]:
-    """Which free parameters change any point, and which none."""
+    """Return which free parameters change any point, and which none."""
     free = free_parameters(problem.library, problem.harnesses)
     base = problem.log_errors(free)
     seen = [
@@ -140,26 +140,11 @@ def _runs(problem: FitProblem, free: Mapping[str, float], is_seen: bool) -> list
     """Every way in which the stepped parameter sorts the points."""
     if not is_seen:
         return [_Run()]
-    looks: dict[float, bytes] = {}
 
-    def look(step: float) -> bytes:
-        if step not in looks:
-            looks[step] = np.round(problem.log_errors({**free, STEPPED: step}), 12).tobytes()
-        return looks[step]
+    def sorted_points(step: float) -> bytes:
+        return np.round(problem.log_errors({**free, STEPPED: step}), 12).tobytes()
 
-    return [_Run(steps=steps) for steps in _alike(STEPS.tolist(), look)]
-
-
-def _alike(steps: Sequence[float], look: Callable[[float], bytes]) -> list[tuple[float, ...]]:
-    """The steps in runs that look alike. As the parameter grows, a point goes from one protocol to the next only one
-    way, so that steps between two that look alike do so too."""
-    if look(steps[0]) == look(steps[-1]):
-        return [tuple(steps)]
-    half = len(steps) // 2
-    left, right = _alike(steps[:half], look), _alike(steps[half:], look)
-    if look(steps[half - 1]) != look(steps[half]):
-        return [*left, *right]
-    return [*left[:-1], left[-1] + right[0], *right[1:]]
+    return [_Run(steps=tuple(steps)) for _, steps in groupby(STEPS.tolist(), sorted_points)]
 
 
 def _least_squares(

@@ -99,7 +99,7 @@ class FitOutcome:
 
     @cached_property
     def record(self) -> FitRecord:
-        """How well the fit holds, as a calibration file says it."""
+        """Errors of the fit, as a calibration file has them."""
         number, left = self.fitted.num_parameters, self._points("left out", self.cross_validation.errors)
         return FitRecord(
             library=self.chosen.library,
@@ -137,8 +137,8 @@ class FitOutcome:
 
     @cached_property
     def worse(self) -> WorseFit | None:
-        """How much farther off points are where the fit had not seen them than by the library's file; None where they
-        are not."""
+        """Errors where points are farther off by fits that had not seen them than by the library's file; None where
+        they are not."""
         was_left_out = ~np.isnan(self.cross_validation.errors)
         known = [point for point, out in zip(self.shipped, was_left_out.tolist(), strict=True) if out]
         if self.record.left_out is None or not known:
@@ -261,5 +261,5 @@ def _num_nodes(row: CallRow) -> int:
 
 
 def _is_large(row: CallRow) -> bool:
-    """Whether a row is of a message of 4 MiB and more among several nodes."""
+    """Return whether a row is of a message of 4 MiB and more among several nodes."""
     return row.num_bytes >= LARGE and _num_nodes(row) > 1

@@ -50,7 +50,7 @@ def allowed(key: str) -> tuple[float, float]:
 
 
 def with_partners(library: str, known: Mapping[str, _Said]) -> dict[str, _Said]:
-    """What is known of a library's parameters, by dotted key, also for the numbers that equal them."""
+    """Return what is known of a library's parameters, by dotted key, also for the numbers that equal them."""
     partners = _ONE_WITH.get(library, {})
     return dict(known) | {partners[key]: each for key, each in known.items() if key in partners}
 
@@ -108,5 +108,5 @@ def _places(library: Library, key: str, value: float) -> Iterator[tuple[tuple[An
 
 @lru_cache(maxsize=16)
 def _link_shares(library: str) -> Mapping[str, float]:
-    """What a library reaches by itself of each class of links."""
+    """Return the share that a library reaches by itself of each class of links."""
     return load_library(library).link_shares

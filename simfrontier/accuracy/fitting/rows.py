@@ -1,4 +1,4 @@
-"""Which measured rows a fit is made to: of one library, on the machines asked for, without what no law explains."""
+"""Rows that a fit is made to: of one library, on the machines asked for, without what no law explains."""
 
 from __future__ import annotations
 

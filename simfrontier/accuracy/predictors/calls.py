@@ -1,4 +1,4 @@
-"""What the shipped library models say of a measured call: the collective alone on the row's machine, its harness."""
+"""Predictor of collective calls: the collective alone on the row's machine, and its harness."""
 
 from __future__ import annotations
 
@@ -48,17 +48,12 @@ class CallPredictor:
                 alone_s, added_s = grouped_seconds(machine, library, row.groups, kind, row.num_bytes), 0.0
             else:
                 groups = groups_of(row.machine, row.devices)
-                alone_s, added_s = self.parts(row, groups)
-                nodes = groups.shape.num_nodes
+                alone_s, nodes = groups.seconds(library, kind, row.num_bytes), groups.shape.num_nodes
+                added_s = sum(each.seconds(row.devices, row.num_bytes) for each in harnesses_of(row, self.harnesses))
         except InputError as error:
             return NotCovered(reason=str(error))
         sd = library.residual.sd(kind, row.num_bytes, nodes) if library.residual is not None else math.nan
         return around(alone_s + added_s, sd, harness_s=added_s)
-
-    def parts(self, row: CallRow, groups: EqualGroups) -> tuple[float, float]:
-        """Time of the collective alone and what the harness adds."""
-        added_s = sum(each.seconds(row.devices, row.num_bytes) for each in harnesses_of(row, self.harnesses))
-        return groups.seconds(self.library(row.library), KINDS[row.collective], row.num_bytes), added_s
 
     def library(self, name: str) -> Library:
         if name not in self.libraries:
@@ -88,7 +83,7 @@ def lacking(row: CallRow) -> NotCovered | None:
 
 
 def other_place(row: CallRow) -> NotCovered | None:
-    """What is wrong with the place of a row's ranks: models are of devices that fill one node after another.
+    """Return what is wrong with the place of a row's ranks: models are of devices that fill one node after another.
     None where nothing is."""
     if row.groups:
         reason = f"{len(row.groups)} groups of devices of one node, where all devices are one group"

@@ -1,4 +1,4 @@
-"""What a machine says of a measured copy between two devices: its link classes inside a node, its messages between."""
+"""Predictor of copies between two devices: by link classes inside a node, by messages between nodes."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def predict_copy(row: CopyRow) -> Prediction | NotCovered:
 
 
 def copy_fitted(row: CopyRow) -> bool:
-    """Whether the shipped numbers were fitted to this row."""
+    """Return whether the shipped numbers were fitted to this row."""
     if row.benchmark == "sdma_copy":
         return row.source.startswith(ENGINE_SOURCE) and row.path_class in ("4 links", "2 links")
     sizes = FITTED_BYTES.get((row.scope, row.benchmark), ())

@@ -1,4 +1,4 @@
-"""Which measured rows the shipped parameters were fitted to: by library, tables and the smallest message taken."""
+"""Measured rows that the shipped parameters were fitted to: by library, tables and the smallest message taken."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def fitted_rows(library: str) -> tuple[CallRow, ...]:
 
 
 def was_fitted(row: CallRow) -> bool:
-    """Whether the shipped parameters of the row's library were fitted to it, or to that time in another file, or one of
-    them was read off it."""
+    """Return whether the shipped parameters of the row's library were fitted to it, or to that time in another file, or
+    one of them was read off it."""
     return bool(row.read_off) or _measured(row) in _seen(row.library)
 
 

@@ -1,4 +1,4 @@
-"""What a library model says of a call that groups of devices of one node make at once: the time of the first group."""
+"""Predictor of calls that groups of devices of one node make at once: the time of the first group."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _laid_out(machine: Machine, groups: Devices) -> EqualGroups:
 
 
 def _sent_per_s(machine: Machine, library: Library, groups: Devices) -> float:
-    """What a rank of the first group sends; the others may be slower, or faster."""
+    """Rate at which a rank of the first group sends; the others may be slower, or faster."""
     at = _laid_out(machine, groups)
     pattern = algorithm(RING).loads(at.fabric, at.groups, library)
     cap = algorithm(RING).cap_bytes_per_s(library, at.shape)

@@ -38,11 +38,11 @@ class Harness:
     provenance: Annotated[tuple[Provenance, ...], Derived(())] = ()
 
     def covers(self, row: CallRow) -> bool:
-        """Whether the row was measured by this program."""
+        """Return whether the row was measured by this program."""
         return row.source.startswith(self.source) and self.may_cover(row)
 
     def may_cover(self, row: CallRow) -> bool:
-        """Whether the row could have been measured by it, whatever its source says."""
+        """Return whether the row could have been measured by it, whatever its source says."""
         return (row.library, row.machine) == (self.library, self.machine) and row.collective in self.collectives
 
     def seconds(self, devices: int, num_bytes: float) -> float:
@@ -76,5 +76,5 @@ def named_harnesses(text: str) -> tuple[Harness, ...]:
 
 
 def harnesses_of(row: CallRow, harnesses: tuple[Harness, ...]) -> tuple[Harness, ...]:
-    """What is known to add to the time of a row."""
+    """Return the harnesses that add to the time of a row."""
     return tuple(harness for harness in harnesses if harness.covers(row))

@@ -1,4 +1,4 @@
-"""What a machine says of kernels without matrix products, and of fused attention."""
+"""Predictor of kernels: those without matrix products, and fused attention."""
 
 from __future__ import annotations
 

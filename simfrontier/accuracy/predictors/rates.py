@@ -1,6 +1,6 @@
-"""What a machine says of rates of computing: of a matrix product, and the most that training can reach on it.
+"""Predictor of matrix products, and an upper bound on rates of training.
 
-Published rates of training are held against a bound and never fitted: one above the bound would show the model wrong.
+Published rates of training are compared with the bound and never fitted: one above it would show the model wrong.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def predict_rate(row: RateRow) -> Prediction | NotCovered:
 
 
 def rate_fitted(row: RateRow) -> bool:
-    """Whether the law of matrix products was fitted to this row."""
+    """Return whether the law of matrix products was fitted to this row."""
     if row.what != "matmul" or row.statistic not in TYPICAL:
         return False
     edges = FITTED_EDGES.get(row.machine, ())
@@ -94,7 +94,7 @@ def rate_fitted(row: RateRow) -> bool:
 
 
 def training_bound(row: RateRow) -> BoundedRate | NotCovered:
-    """A published rate of training against the most that its machine allows, or why it cannot be held against it.
+    """A published rate of training and the most that its machine allows, or why they cannot be compared.
 
     The shape is the catalog's of that many billions of parameters; where the paper does not tell its own, that it is
     this one is assumed.

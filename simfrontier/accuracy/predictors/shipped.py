@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Models:
-    """What rows are held against.
+    """Models that rows are compared with.
 
     `predict` gives a time; or the bound that a rate of training must stay below; or why there is neither. `fitted`
     says whether parameters were fitted to the row.

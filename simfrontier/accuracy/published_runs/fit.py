@@ -1,4 +1,4 @@
-"""How steps move with the fitted numbers, and fits that leave runs out, on the linear law of the logarithms."""
+"""Linear law of the logarithms of steps in the fitted numbers, and fits that leave runs out."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ FAR: Final = 1.0  # deviations from which a residual counts linearly (Huber)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Fit:
-    """What fits some runs best: changes of the logarithms of the parameters ([parameters]), and the covariance of these
+    """Best fit to some runs: changes of the logarithms of the parameters ([parameters]), and the covariance of these
     ([parameters, parameters]), as sure as the runs and what is known without them make them."""
 
     change: Floats
     covariance: Floats
 
     def of(self, moves: Floats) -> tuple[float, float]:
-        """By how much the logarithm of a step changes that moves so with the parameters, and its standard deviation."""
+        """Change of the logarithm of a step that moves so with the parameters, and its standard deviation."""
         return float(moves @ self.change), math.sqrt(float(moves @ self.covariance @ moves))
 
 
@@ -46,7 +46,7 @@ class Sensitivities:
     prior_sd: Floats
 
     def without(self, left: Mask) -> Fit:
-        """What fits the other runs best, from where the parameters are: least squares with large residuals counted
+        """Fit the other runs, from where the parameters are: least squares with large residuals counted
         linearly, and what is known of the parameters as one more measurement each."""
         moves, off = self.moves[~left], self.off[~left]
         change: Floats = np.zeros(len(self.parameters))
@@ -63,9 +63,9 @@ class Sensitivities:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StepMoves:
-    """Of one step the logarithm of its time, predicted over measured (`off`), how that moves with those of the
-    parameters (`moves`: [parameters]), and how far parameters, by their place, are from their priors (`from_prior`:
-    those of which the step's machine says the prior)."""
+    """Logarithm of the time of one step, predicted over measured (`off`), how it moves with those of the parameters
+    (`moves`: [parameters]), and how far parameters, by their place, are from their priors (`from_prior`: those of which
+    the step's machine says the prior)."""
 
     off: float
     moves: Floats
@@ -75,8 +75,8 @@ class StepMoves:
 def moves_of(
     step: Step, measured_s: float, parameters: Sequence[Parameter], at: Sequence[float] | None = None
 ) -> StepMoves:
-    """How a step moves with these parameters; `measured_s`: its seconds, as published; `at`: with the parameters times
-    these factors (None: as their files say)."""
+    """Return how a step moves with these parameters; `measured_s`: its seconds, as published; `at`: with the parameters
+    times these factors (None: as their files say)."""
     here = [1.0] * len(parameters) if at is None else list(at)
     moves = np.zeros(len(parameters))
     from_prior: dict[int, float] = {}
@@ -94,7 +94,7 @@ def moves_of(
 
 
 def sensitivities(steps: Sequence[StepMoves], parameters: Sequence[Parameter]) -> Sensitivities:
-    """How these steps move with these parameters."""
+    """Return how these steps move with these parameters."""
     start = np.zeros(len(parameters))
     for step in steps:
         for column, known in step.from_prior.items():

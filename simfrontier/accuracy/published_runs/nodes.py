@@ -18,7 +18,7 @@ _NODES: Final = re.compile(r"([1-9][\d,]{0,8}) ?nodes?", re.IGNORECASE)
 
 
 def devices_of(run: Run, machine: str) -> int:
-    """Of a number, of nodes times devices, or of nodes."""
+    """Return the number of devices, told as a number, as nodes times devices, or as nodes."""
     text = run["devices"]
     if found := _COUNT.fullmatch(text) or _IN_BRACKETS.search(text):
         count = int(found[1].replace(",", ""))

@@ -34,7 +34,7 @@ class Parameter(Strict):
     source: Text
 
     def applies(self, step: Step) -> bool:
-        """Whether the job has this number."""
+        """Return whether the job has this number."""
         file = step.job.scenario.file
         return (
             (self.machines is None or file.machine.name in self.machines)

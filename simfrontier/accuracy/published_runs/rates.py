@@ -1,4 +1,4 @@
-"""What the value of a published run counts: seconds of a step as a number of the row's own unit, and back."""
+"""Units of published values: seconds of a step as a number of the row's own unit."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PER_DEVICE: Final = {"tokens_per_s": "tokens_per_s_per_device", "samples_per_s":
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """What a value counts. `flops`, of rates: the model's (`model`), with a recomputed forward whatever is recomputed
+    """Unit of a value. `flops`, of rates: the model's (`model`), with a recomputed forward whatever is recomputed
     (`recomputed`), or with what the run recomputes (`hardware`). `devices`: of how many devices one rate is. `factor`:
     of the unit's prefix or time, as 1e-3 of thousands of tokens."""
 
@@ -42,7 +42,7 @@ class Rate:
 
     @property
     def rises_with_time(self) -> bool:
-        """Whether a slower step has a larger value."""
+        """Return whether a slower step has a larger value."""
         return self.measure in ("step_s", "step_ms")
 
 

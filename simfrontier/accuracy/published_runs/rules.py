@@ -92,8 +92,8 @@ class RulesFile(Strict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unknown:
-    """What a source does not tell of a run and is taken as given, in words, and the standard deviation of the logarithm
-    of the step that this means."""
+    """Assumption about what a source does not tell of a run, in words, and the standard deviation of the logarithm of
+    the step that it means."""
 
     text: str
     spread: float = UNKNOWN
@@ -101,7 +101,7 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """What rules make of a run: values of keys by table, what of them is assumed, and why it cannot be expressed
+    """Result of the rules for a run: values of keys by table, what of them is assumed, and why it cannot be expressed
     (empty: it can)."""
 
     values: Mapping[str, Mapping[str, Any]]
@@ -120,7 +120,7 @@ def load_rules(path: Path = RULES) -> tuple[Rule, ...]:
 
 
 def told(run: Run, rules: Sequence[Rule]) -> Told:
-    """What rules make of a run; flags that are off are column `off`, and in no other one. Raises InputError for a
+    """Apply rules to a run; flags that are off are column `off`, and in no other one. Raises InputError for a
     number that is too long."""
     run = _with_flags(run)
     values: dict[str, dict[str, Any]] = {}

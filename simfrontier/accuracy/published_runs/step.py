@@ -1,4 +1,4 @@
-"""What simfrontier says of a published run: seconds of its step by small schedules, as a number of the row's unit."""
+"""Step of a published run: its seconds by small schedules, and as a number of the row's unit."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class TimedStep:
     recomputes: bool
 
     def value(self, step_s: float) -> float:
-        """What a step of that time is in the unit of the row."""
+        """Return a step of that time in the unit of the row."""
         scenario, devices = self.job.scenario, self.job.scenario.file.run.devices[0]
         peak = scenario.peak_flops_per_s
         return value_of(self.job.rate, step_s, self.shape, self.samples, devices, self.recomputes, peak)

@@ -49,7 +49,7 @@ class Run:
 
     @property
     def title(self) -> str:
-        """What people call the run: machine, model, plan, devices."""
+        """Name of the run: machine, model, plan, devices."""
         model = self["model_shape"].split(" L=")[0]
         return f"{self['machine']}: {model}, {self['plan']}, {self['devices']} devices"
 
@@ -75,7 +75,7 @@ def _about(text: str) -> float:
 
 
 def is_of_runs(path: Path) -> bool:
-    """Whether a CSV file has the columns of runs and not those of collectives."""
+    """Return whether a CSV file has the columns of runs and not those of collectives."""
     try:
         with open_input(path) as file:
             first = file.read(MOST_HEAD).decode("utf-8-sig", errors="replace").partition("\n")[0]

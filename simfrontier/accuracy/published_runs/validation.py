@@ -47,7 +47,7 @@ class PredictedRun(Residual[Run]):
 
     @property
     def factor(self) -> float:
-        """By which a step is longer or shorter at the ends of the interval."""
+        """Factor by which a step is longer or shorter at the ends of the interval."""
         return factor_90(self.sd)
 
     @property
@@ -160,8 +160,8 @@ def _moved(run: Run) -> tuple[TimedStep, StepMoves] | str:
 
 
 def _groups(steps: Sequence[TimedStep]) -> list[str]:
-    """What is left out with each run: the rows of its machine, where others of the table have its device, else of its
-    system."""
+    """Return what is left out with each run: the rows of its machine, where others of the table have its device, else
+    of its system."""
     machines: dict[float, set[str]] = {}
     for step in steps:
         machines.setdefault(_peak(step), set()).add(step.job.run["machine"])

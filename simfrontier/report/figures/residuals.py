@@ -124,7 +124,7 @@ def clipped(error: float | None, far: float) -> float | None:
 
 
 def hover(residual: Residual[Row]) -> str:
-    """What was measured and predicted of a row, for the box at the pointer."""
+    """Text at the pointer: what was measured and predicted of a row."""
     parts = [f"<b>{text(row_name(residual.row))}</b>"]
     if residual.measured is not None:
         parts.append(f"measured {quantity(residual.measured, 's')}")

@@ -9,14 +9,13 @@ from typing import Any
 
 from simfrontier.accuracy import Prediction, Residual
 from simfrontier.measured import Row
-from simfrontier.report.figures.residuals import clipped, hover, seconds_axis
+from simfrontier.report.figures.residuals import SYMBOLS, clipped, hover, seconds_axis
 from simfrontier.report.findings.rows import BYTES, RowPosition, standing
 from simfrontier.report.phrases import binary, number
 from simfrontier.report.theme import LINE, Figure, PlanMark, PlotTrace, axis, error_bars, figure, points, powers_of_two
 
 LEAST_ERROR, MOST_ERROR = 30.0, 100.0  # per cent that the axis of errors shows at least and at most
 COLOURS = ("#56B4E9", "#0072B2", "#009E73", "#8C8C00", "#E69F00", "#D55E00", "#CC79A7", "#7A5195")
-SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "pentagon", "hexagon", "star")
 BAND, BAR = "29", "59"  # opacity of a band and of a bar, as the last digits of a colour
 MAX_TICKS = 8
 
@@ -113,7 +112,7 @@ def _dash(size: float, made: Prediction, colour: str, has_interval: bool) -> Plo
 
 
 def _farthest(rows: Sequence[Residual[Row]]) -> float:
-    """How far an axis of errors reaches, per cent: as far as there are rows that count in averages."""
+    """Reach of an axis of errors, per cent: as far as there are rows that count in averages."""
     errors = [100 * abs(row.error) for row in rows if row.error is not None and row.is_averaged]
     return min(max(LEAST_ERROR, *errors, 0.0) * 1.1, MOST_ERROR)
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from itertools import groupby
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
 
-from simfrontier.accuracy.fitting.least_squares import FitProblem, _alike, fit
+from simfrontier.accuracy.fitting.least_squares import FitProblem, fit
 from simfrontier.accuracy.fitting.parameters import STEPPED, free_parameters
 from simfrontier.collectives import Library, load_library
 from simfrontier.errors import InputError
@@ -129,15 +127,3 @@ def test_a_library_without_free_parameters_is_refused() -> None:
     assert free_parameters(library, ()) == {}
     with pytest.raises(InputError, match="rings: its file marks no number as fitted; allowed: a library whose file "):
         fit(FitProblem(library=library, harnesses=(), rows=problem().rows))
-
-
-@given(st.lists(st.integers(0, 60), max_size=4), st.integers(1, 61))
-def test_runs_found_by_halving_are_those_of_every_step(changes: list[int], number: int) -> None:
-    """A look counts the thresholds that lie below a step: it never comes back."""
-    steps = [float(step) for step in range(number)]
-
-    def look(step: float) -> bytes:
-        return bytes([sum(change < step for change in changes)])
-
-    runs = [tuple(run) for _, run in groupby(steps, key=look)]
-    assert _alike(steps, look) == runs
