@@ -1,14 +1,17 @@
-"""Validations of measured tables and of published runs as JSON."""
+"""Validations of measured tables and of published runs, calibrations and fits as JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from simfrontier.accuracy import (
     BoundedRate,
     Errors,
+    FitOutcome,
     JudgedBound,
     PredictedRun,
     Residual,
@@ -16,8 +19,10 @@ from simfrontier.accuracy import (
     RunsValidation,
     Summary,
     Validation,
+    error_summary,
 )
 from simfrontier.cli.console import finite, plain
+from simfrontier.collectives import Calibration
 from simfrontier.measured import Row
 from simfrontier.report import said
 
@@ -61,6 +66,76 @@ def runs_document(done: RunsValidation) -> dict[str, Any]:
         "by_size": _all_run_errors(done.by_size()),
         "memory": _run_errors("memory", done.memory),
         "rows": [_run_row(row) for row in done.rows],
+    }
+
+
+# ── calibrations ──
+
+
+def calibration_document(calibration: Calibration, out: Path) -> dict[str, object]:
+    """The texts and numbers of a calibration, and what its tables are of."""
+    return {
+        "file": str(out),
+        **{key: getattr(calibration, key) for key in ("title", "where", "when", "how")},
+        "machine": dict(calibration.machine),
+        "library": dict(calibration.library),
+        "calls": [
+            {
+                "kind": call.kind,
+                "ranks": call.ranks,
+                "nodes": call.nodes,
+                "packages": call.packages,
+                "points": len(call.points),
+                "smallest_bytes": call.points[0].bytes,
+                "largest_bytes": call.points[-1].bytes,
+                "largest_message_bytes_per_s": 1.0 / call.seconds_per_byte,
+                "residual": call.residual,
+            }
+            for call in calibration.calls
+        ],
+    }
+
+
+def fit_document(
+    done: FitOutcome, calibration: Calibration, out: Path, page: Path, left_out: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The parameters, the errors, and every point as it is predicted; `left_out`: what of the files is no row."""
+    return {
+        "file": str(out),
+        "page": str(page),
+        **{key: getattr(calibration, key) for key in ("title", "where", "when", "how")},
+        "said": [
+            *(plain(text) for name in ("lead", "findings") for text in said("calibrate", name, done)),
+            *left_out,
+        ],
+        "parameters": [asdict(parameter) for parameter in done.parameters],
+        "shipped": asdict(error_summary(done.shipped)),
+        "model_sd": done.model_sd,
+        "covered": done.covered,
+        "worse_than_shipped": done.worse is not None,
+        "hardly_shown": list(done.hardly),
+        "errors": [asdict(line) for line in done.lines],
+        "fit": None if calibration.fit is None else asdict(calibration.fit),
+        "set_aside": {str(missing): number for missing, number in done.chosen.set_aside.items()},
+        "not_left_out": {
+            f"{machine} {devices}": text for (machine, devices), text in done.cross_validation.faults.items()
+        },
+        "rows": [
+            {
+                "machine": row.machine,
+                "collective": row.collective,
+                "library": row.library,
+                "devices": row.devices,
+                "bytes": row.num_bytes,
+                "time_s": row.seconds,
+                "fitted_s": row.seconds * math.exp(fitted),
+                "left_out_s": None if math.isnan(left_out) else row.seconds * math.exp(left_out),
+                "source": row.source,
+            }
+            for row, fitted, left_out in zip(
+                done.chosen.rows, done.fitted.errors.tolist(), done.cross_validation.errors.tolist(), strict=True
+            )
+        ],
     }
 
 

@@ -1,19 +1,25 @@
-"""Validations of measured tables and of published runs for a person: tables of errors, and what they come to."""
+"""Validations of measured tables and of published runs, calibrations and fits for a person: tables and sentences."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import typer
 from rich.table import Table
 
-from simfrontier.accuracy import Errors, JudgedBound, RunsValidation, Validation
+from simfrontier.accuracy import Errors, FitOutcome, JudgedBound, Parameter, RunsValidation, Validation
 from simfrontier.cli.console import console, grid, plain, say, say_written
-from simfrontier.report import NOTHING, percent, signed
-from simfrontier.units import counted
+from simfrontier.collectives import Calibration, CallTable, ErrorSummary
+from simfrontier.report import NOTHING, exactly, percent, said, signed
+from simfrontier.units import counted, written
 
 _BOUNDS_HEAD = ("series", "which", "rows", "mean", "allowed", "90th pct", "allowed")
 _HEAD = ("table", "which", "rows", "median", "mean", "90th pct", "farthest", "in 90 %")
 _RUNS_HEAD = ("runs", "count", "mean", "median", "bias", "in 90 %", "± width")
+LEAST_WIDTH = 108  # names of parameters are long, and no use in pieces
+_PARAMETERS = ("parameter", "value", "90 % interval", "in the file")
+_FAR = ("points", "mean error", "90th pct", "farthest", "spread")
 _WORST = ("run", "unit", "measured", "predicted", "error")
 
 
@@ -45,8 +51,8 @@ def print_runs(done: RunsValidation, out: Path | None) -> None:
         screen.print(_worst(done))
     if done.memory is not None:
         off = done.memory
-        said = f"Memory of {counted(off.count, 'run')} that state it: {percent(off.mean_abs)} off on average"
-        screen.print(plain(f"{said}, median {percent(off.median_abs)}."))
+        memory = f"Memory of {counted(off.count, 'run')} that state it: {percent(off.mean_abs)} off on average"
+        screen.print(plain(f"{memory}, median {percent(off.median_abs)}."))
     expressed = f"{len(done.predicted)} of {counted(len(done.rows), 'run')} have a prediction."
     screen.print(plain(expressed), style="bold")
     for why, numbers in done.reasons().items():
@@ -93,3 +99,68 @@ def _worst(done: RunsValidation) -> Table:
         shown = (f"{each.measured:.4g}", f"{each.prediction.value:.4g}", signed(each.error))
         worst.add_row(each.row.title, each.row.unit, *map(plain, shown))
     return worst
+
+
+# ── calibrations ──
+
+
+def print_calibration(calibration: Calibration, out: Path, lines: Sequence[str]) -> None:
+    """A line for each table; `lines`: what else is to be said."""
+    typer.echo(calibration.title)
+    typer.echo(f"where: {calibration.where}")
+    typer.echo(f"when: {calibration.when}")
+    form = "{:<15} {:>5} {:>5} {:>8} {:>6}  {:<22} {:<22} {:>8}"
+    typer.echo(form.format("kind", "ranks", "nodes", "packages", "points", "bytes", "seconds", "residual"))
+    for call in calibration.calls:
+        typer.echo(form.format(*_call_cells(call)))
+    if calibration.machine or calibration.library:
+        machine = counted(len(calibration.machine), "number")
+        typer.echo(f"and {machine} of a machine, {len(calibration.library)} of a library")
+    for one in lines:
+        typer.echo(f"– {one}")
+    typer.echo(f"Written: {out}; a scenario names it as library.calibration")
+
+
+def _call_cells(call: CallTable) -> tuple[object, ...]:
+    first, last = call.points[0], call.points[-1]
+    sizes = f"{written(first.bytes, 'bytes')} to {written(last.bytes, 'bytes')}"
+    times = f"{written(first.seconds, 's')} to {written(last.seconds, 's')}".replace(" us", " µs")
+    residual = "–" if call.residual is None else f"{100 * call.residual:.1f} %"
+    return call.kind, call.ranks, call.nodes, call.packages, len(call.points), sizes, times, residual
+
+
+def print_fit(done: FitOutcome, calibration: Calibration, out: Path, page: Path, left_out: Sequence[str] = ()) -> None:
+    """Parameters, errors fitted and left out, and what they come to; `left_out`: what of the files is no row."""
+    screen = console()
+    screen.width = max(screen.width, LEAST_WIDTH)
+    screen.print(f"{calibration.title} ({calibration.when})", soft_wrap=True)
+    screen.print(_table(_PARAMETERS, (_parameter_cells(one) for one in done.parameters)))
+    screen.print(
+        _table(("", *_FAR), (("".join(said("calibrate", "line", one)), *_far_cells(one.far)) for one in done.lines))
+    )
+    screen.print("spread: standard deviation of log(predicted / measured); 0.1 is about 10 %", style="dim")
+    say("calibrate", "lead", done, style="bold", screen=screen)
+    say("calibrate", "findings", done, before="– ", screen=screen)
+    for text in left_out:
+        screen.print(f"– {text}", soft_wrap=True, markup=False, highlight=False)
+    screen.print(f"Written: {out}; a scenario names it as library.calibration. Plots: {page}", soft_wrap=True)
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    table = grid(None, heads, words=(), left=heads[:1])
+    for cells in rows:
+        table.add_row(*cells)
+    return table
+
+
+def _parameter_cells(one: Parameter) -> tuple[str, ...]:
+    known = plain(exactly(one.file_value, one.unit))
+    if one.value is None or one.interval is None:
+        return one.key, NOTHING, "not shown by the data", known
+    low, high = (plain(exactly(end, one.unit)) for end in one.interval)
+    return one.key, plain(exactly(one.value, one.unit)), f"{low} to {high}", known
+
+
+def _far_cells(far: ErrorSummary) -> tuple[str, ...]:
+    shares = (far.mean_abs_error, far.p90_abs_error, far.worst_abs_error)
+    return (f"{far.points:,}", *(plain(percent(share)) for share in shares), f"{far.residual_sd:.3f}")

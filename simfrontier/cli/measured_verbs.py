@@ -55,7 +55,7 @@ def calibrate(
     """Make a calibration, which a scenario names as library.calibration, out of measured times of collectives: tables
     of times, or a library's free parameters fitted to them, with 90 % intervals and errors on points left out."""
     from simfrontier.accuracy import Labels
-    from simfrontier.cli.calibrate import calibrate as make_tables
+    from simfrontier.cli.calibrate import calibrate_fit, calibrate_tables
     from simfrontier.machine import load_machine
     from simfrontier.measured import Setup, files_in, is_table
 
@@ -81,8 +81,6 @@ def calibrate(
     alone = machines[0] if len(machines) == 1 else None
     setup = Setup(machine=alone, library=library, devices=devices, nodes=nodes, packages=packages)
     if any(map(is_table, files_in(data))) if fit is None else fit:
-        from simfrontier.cli.calibrate_fit import calibrate_fit
-
         least = 0 if min_bytes is None else num_bytes("--min-bytes", min_bytes)
         calibrate_fit(data, out, page, setup, labels, machines, least, json, place)
         return
@@ -92,7 +90,7 @@ def calibrate(
             raise InputError(f"{option}: got {str(value)!r} for tables of times; allowed: only with a fit (--fit)")
     if len(machines) > 1:
         raise InputError(f"--machine: got {machine!r} for tables of times; allowed: one machine")
-    make_tables(data, out, setup, labels, json)
+    calibrate_tables(data, out, setup, labels, json)
 
 
 def validate(
