@@ -39,7 +39,6 @@ class Sensitivities:
     (`moves`: [runs, parameters]), and where the parameters lie from what is known of them without steps (`from_prior`,
     `prior_sd`: [parameters])."""
 
-    parameters: tuple[Parameter, ...]
     off: Floats
     moves: Floats
     from_prior: Floats
@@ -49,7 +48,7 @@ class Sensitivities:
         """Fit the other runs, from where the parameters are: least squares with large residuals counted
         linearly, and what is known of the parameters as one more measurement each."""
         moves, off = self.moves[~left], self.off[~left]
-        change: Floats = np.zeros(len(self.parameters))
+        change: Floats = np.zeros(len(self.prior_sd))
         for _ in range(20):
             apart = off + moves @ change
             weight = np.minimum(1.0, FAR * NOISE / np.maximum(np.abs(apart), 1e-12)) / NOISE**2
@@ -100,7 +99,6 @@ def sensitivities(steps: Sequence[StepMoves], parameters: Sequence[Parameter]) -
         for column, known in step.from_prior.items():
             start[column] = known
     return Sensitivities(
-        parameters=tuple(parameters),
         off=np.array([step.off for step in steps]),
         moves=np.array([step.moves for step in steps]).reshape(len(steps), len(parameters)),
         from_prior=start,

@@ -108,8 +108,11 @@ class RunsValidation:
 
     def worst(self, count: int = 10) -> tuple[PredictedRun, ...]:
         """The runs that lie farthest off, by the logarithm."""
-        far = {row.row.number: abs(math.log(row.prediction.value / row.measured)) for row in self.predicted}
-        return tuple(sorted(self.predicted, key=lambda row: -far[row.row.number])[:count])
+
+        def far(row: PredictedRun) -> float:
+            return abs(math.log(row.prediction.value / row.measured))
+
+        return tuple(sorted(self.predicted, key=far, reverse=True)[:count])
 
 
 def validate_runs(runs: Sequence[Run], title: str, workers: Workers | None = None) -> RunsValidation:
