@@ -75,6 +75,11 @@ def written(value: float, unit: str) -> str:
     return f"{number:.4g} {name}"
 
 
+def counted(count: int, one: str, several: str = "") -> str:
+    """A number of things: 1 row, 1,012 rows."""
+    return f"{count:,} {one if count == 1 else several or one + 's'}"
+
+
 def times(ratio: float) -> str:
     """How many times as long: ×1.16, ×1.071."""
     return f"×{ratio:.3f}" if ratio < 1.0995 else f"×{ratio:.2f}"

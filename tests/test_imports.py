@@ -31,9 +31,8 @@ LAYERS = (
     ("slowdown", "tuning", "explanation", "kineto"),
     ("experiments",),
     ("goodput", "sweep"),
-    ("json_schema", "runs"),
-    ("validation",),
-    ("fitting",),
+    ("json_schema",),
+    ("accuracy",),
     ("report",),
     ("api", "live", "cli"),
 )

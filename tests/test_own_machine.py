@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from simfrontier.accuracy import is_of_runs, read_runs
+from simfrontier.accuracy.published_runs.job import job_of
 from simfrontier.machine import load_machine
 from simfrontier.measured import CallRow
-from simfrontier.runs import is_of_runs, read_runs
-from simfrontier.runs.job import Job, job_of
+from tests.accuracy.published_runs.rows import run
 from tests.invoke import invoke, refusal
 from tests.measured.tables import nccl_log, shipped, write_calls
-from tests.runs.rows import run
 from tests.topology.samples import frontier
 
 OWN = """\
@@ -122,7 +122,6 @@ def test_topology_puts_a_node_on_it(own: Path, tmp_path: Path) -> None:
 
 def test_a_training_run_may_be_of_it(own: Path, tmp_path: Path) -> None:
     made = job_of(run(machine=str(own)))
-    assert isinstance(made, Job), made.why
     assert made.scenario.machine.name == "ours"
     path = tmp_path / "runs.csv"
     cells = run(machine=own.name).cells

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from simfrontier.api import validations as command
+from simfrontier.accuracy import validation
+from simfrontier.accuracy.bounds import ErrorBound, load_bounds
 from simfrontier.measured import load_table, load_tables
 from simfrontier.measured.csv_calls import COLUMNS
 from simfrontier.measured.rows import CallRow
-from simfrontier.validation.bounds import ErrorBound, load_bounds
 from tests.invoke import Ran, invoke, refusal
 from tests.measured.tables import nccl_log, shipped as shipped_rows, write_calls
 
@@ -87,7 +87,7 @@ def test_the_known_pathologies_of_frontier_are_shown_and_not_averaged(shipped: d
 
 def test_a_missed_bound_ends_with_1_and_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     tight = ErrorBound(table="rccl_frontier", series="everything", mean_abs=1e-6)
-    monkeypatch.setattr(command, "load_bounds", lambda: (tight,))
+    monkeypatch.setattr(validation, "load_bounds", lambda: (tight,))
     ran = invoke("validate", "--no-cross")
     assert (ran.code, ran.err) == (1, "")
     assert "Bound missed: rccl_frontier, everything:" in words(ran) and "0.0 % allowed" in words(ran)
@@ -124,13 +124,13 @@ def test_fitted_rows_are_predicted_by_fits_that_left_them_out(
     shipped: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One number of devices stands for all: each fit costs a second. What it was not shown it predicts otherwise."""
-    from simfrontier.api import left_out
+    from simfrontier.accuracy.fitting import cross
 
     rows = [
         row for row in calls() if row.devices in (32, 128) and load_table("rccl_frontier").pathology_of(row) is None
     ]
-    monkeypatch.setattr(left_out, "FITS", {"rccl": {}})
-    monkeypatch.setattr(left_out, "fitted_rows", lambda name: tuple(rows))
+    monkeypatch.setattr(cross, "FITS", {"rccl": {}})
+    monkeypatch.setattr(cross, "fitted_rows", lambda name: tuple(rows))
     crossed = json.loads(invoke("validate", "--json").out)
     by_place = {row["place"]: row for row in shipped["rows"]}
     mine = [row for row in crossed["rows"] if row["use"] == "left out"]

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from simfrontier.accuracy.predictors.kernels import predict_kernel
+from simfrontier.accuracy.residual import NotCovered, Prediction
 from simfrontier.measured import KernelRow, RateRow, read_of_device
 from simfrontier.measured.csv_kernels import read_kernels
 from simfrontier.measured.rows import KERNEL_KINDS
-from simfrontier.validation.kernels import predict_kernel
-from simfrontier.validation.outcome import NotCovered, Prediction
 from tests.invoke import invoke, refusal
 from tests.measured.tables import AGAIN, refused
 
@@ -60,10 +60,10 @@ def test_kernels_by_hand(tmp_path: Path) -> None:
     """A gap of 5 us, then 3,350 GB/s · 0.85: 50,331,648 bytes take 17.675 us. Attention: 0.4 Tflop at 400 TF, 1 ms."""
     copy, attention = read_kernels(table(tmp_path, KERNELS, COPY, ATTENTION))
     made = predict_kernel(copy)
-    assert isinstance(made, Prediction) and math.isnan(made.low_s)
-    assert made.predicted_s == pytest.approx(5e-6 + 50331648 / (3350e9 * 0.85), rel=1e-12)
+    assert isinstance(made, Prediction) and math.isnan(made.low)
+    assert made.value == pytest.approx(5e-6 + 50331648 / (3350e9 * 0.85), rel=1e-12)
     made = predict_kernel(attention)
-    assert isinstance(made, Prediction) and made.predicted_s == pytest.approx(5e-6 + 1e-3, rel=1e-12)
+    assert isinstance(made, Prediction) and made.value == pytest.approx(5e-6 + 1e-3, rel=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.runs.table import TABLE
+from simfrontier.accuracy.published_runs.table import TABLE
 from tests.invoke import invoke, refusal
 
 

@@ -2,5 +2,4 @@ from .answers import check as check, explain as explain, export as export, tune 
 from .comparison import Comparison as Comparison
 from .scenarios import USUAL_PLANS as USUAL_PLANS, load as load, new_scenario as new_scenario
 from .steps import compare as compare, simulate as simulate
-from .validations import validate_files as validate_files, validate_shipped as validate_shipped
 from .views import num_simulations as num_simulations, view_of as view_of

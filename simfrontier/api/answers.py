@@ -12,11 +12,11 @@ from simfrontier.errors import InputError, wrong
 from simfrontier.scenario import Scenario
 
 if TYPE_CHECKING:
+    from simfrontier.accuracy import Validation
     from simfrontier.explanation import Explanation
     from simfrontier.schedule import Finding
     from simfrontier.simulation import Fidelity
     from simfrontier.tuning import TuningOutcome, Value
-    from simfrontier.validation import Validation
 
 
 def check(
@@ -111,7 +111,7 @@ def explain(
 def validate(
     *files: str | Path, machine: str | None = None, library: str | None = None, cross: bool = False, jobs: int = 1
 ) -> Validation:
-    """The shipped models held against measured times: the project's tables, or `files` of your own (CSV, output of
+    """The shipped models compared with measured times: the project's tables, or `files` of your own (CSV, output of
     nccl-tests, rccl-tests or OSU, logs of NCCL's Inspector or DeepSpeed's communication, dumps of PyTorch's flight
     recorder, Chrome traces of simfrontier-real; folders of these). `.frame()` has a row per measured time, in seconds.
 
@@ -119,7 +119,7 @@ def validate(
     predict them that have not seen their number of devices (a minute; `jobs`: processes). Raises InputError for a file
     that cannot be read, or of which nothing can be predicted.
     """
-    from simfrontier.api.validations import validate_files, validate_shipped
+    from simfrontier.accuracy import validate_files, validate_shipped
     from simfrontier.measured import Setup
     from simfrontier.workers import Local, Workers
 

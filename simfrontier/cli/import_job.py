@@ -29,12 +29,11 @@ from simfrontier.kineto import (
     with_kernels,
 )
 from simfrontier.records import dataclass
-from simfrontier.report import counted
 from simfrontier.scenario import parse_setting
 from simfrontier.schedule import Compute, digest
 from simfrontier.simulation import Fidelity, SimulatedStep, trace_of
 from simfrontier.trace import write_perfetto
-from simfrontier.units import written
+from simfrontier.units import counted, written
 from simfrontier.wholefile import ensure_writable, filled
 
 MOST_ROWS = 12  # of collectives that are alike

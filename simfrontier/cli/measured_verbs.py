@@ -10,6 +10,12 @@ import typer
 from simfrontier.cli.options import Dashboard, Jobs, Scheduler, Slurm, names_of, num_bytes, place_of, to_write
 from simfrontier.errors import InputError
 
+GroupDevices = Annotated[int | None, typer.Option(min=2, help="devices of a group, where the file does not say it")]
+GroupNodes = Annotated[int | None, typer.Option(min=1, help="nodes that a group is on, where the file does not say it")]
+GroupPackages = Annotated[
+    int | None, typer.Option(min=1, help="packages that a group is on, in logs (default: what it fills)")
+]
+
 
 def calibrate(
     data: Annotated[
@@ -32,15 +38,9 @@ def calibrate(
         typer.Option(help="machine (name or TOML file), where the data are of several or do not say it; a,b fits both"),
     ] = None,
     library: Annotated[str | None, typer.Option(help="library, where the data are of several or do not say it")] = None,
-    devices: Annotated[
-        int | None, typer.Option(min=2, help="devices of a group, where the file does not say it")
-    ] = None,
-    nodes: Annotated[
-        int | None, typer.Option(min=1, help="nodes that a group is on, where the file does not say it")
-    ] = None,
-    packages: Annotated[
-        int | None, typer.Option(min=1, help="packages that a group is on, in logs (default: what it fills)")
-    ] = None,
+    devices: GroupDevices = None,
+    nodes: GroupNodes = None,
+    packages: GroupPackages = None,
     min_bytes: Annotated[str | None, typer.Option(help="fit to messages of at least this size, e.g. 64KiB")] = None,
     page: Annotated[Path | None, to_write("--page", "page with the plots of a fit (default: OUT.html)")] = None,
     where: Annotated[str | None, typer.Option(help="where it was measured (default: hosts in logs, machines)")] = None,
@@ -54,7 +54,8 @@ def calibrate(
 ) -> None:
     """Make a calibration, which a scenario names as library.calibration, out of measured times of collectives: tables
     of times, or a library's free parameters fitted to them, with 90 % intervals and errors on points left out."""
-    from simfrontier.cli.calibrate import Labels, calibrate as make_tables
+    from simfrontier.accuracy import Labels
+    from simfrontier.cli.calibrate import calibrate_fit, calibrate_tables
     from simfrontier.machine import load_machine
     from simfrontier.measured import Setup, files_in, is_table
 
@@ -72,15 +73,14 @@ def calibrate(
     data = list(dict.fromkeys(data))
     options = "" if fit is None else (" --fit" if fit else " --tables")
     options += "".join(f" {option} {value}" for option, value in given.items() if value is not None)
-    labels = Labels(where=where, when=when, title=title, options=options)
+    how = f"simfrontier calibrate {' '.join(file.name for file in data)}{options} --out {out.name}"
+    labels = Labels(where=where, when=when, title=title, how=how)
     machines = names_of("--machine", machine, "frontier,lumi-g")
     for name in machines:
         load_machine(name)
     alone = machines[0] if len(machines) == 1 else None
     setup = Setup(machine=alone, library=library, devices=devices, nodes=nodes, packages=packages)
     if any(map(is_table, files_in(data))) if fit is None else fit:
-        from simfrontier.cli.calibrate_fit import calibrate_fit
-
         least = 0 if min_bytes is None else num_bytes("--min-bytes", min_bytes)
         calibrate_fit(data, out, page, setup, labels, machines, least, json, place)
         return
@@ -90,7 +90,7 @@ def calibrate(
             raise InputError(f"{option}: got {str(value)!r} for tables of times; allowed: only with a fit (--fit)")
     if len(machines) > 1:
         raise InputError(f"--machine: got {machine!r} for tables of times; allowed: one machine")
-    make_tables(data, out, setup, labels, json)
+    calibrate_tables(data, out, setup, labels, json)
 
 
 def validate(
@@ -120,19 +120,15 @@ def validate(
         str | None, typer.Option(help="machine of --data (a name, or a TOML file), where the file does not say it")
     ] = None,
     library: Annotated[str | None, typer.Option(help="library of --data, where the file does not say it")] = None,
-    devices: Annotated[int | None, typer.Option(help="devices of --data, where the file does not say it")] = None,
-    nodes: Annotated[
-        int | None, typer.Option(min=1, help="nodes that a group is on, where the file does not say it")
-    ] = None,
-    packages: Annotated[
-        int | None, typer.Option(min=1, help="packages that a group is on, in logs (default: what it fills)")
-    ] = None,
+    devices: GroupDevices = None,
+    nodes: GroupNodes = None,
+    packages: GroupPackages = None,
     harness: Annotated[
         str | None,
         typer.Option(help="programs whose own time is in --data, e.g. frontier_call,frontier_list; or none"),
     ] = None,
 ) -> None:
-    """Hold measured tables and published training runs against the shipped models. Exit code 1 where a table leaves its
+    """Compare measured tables and published training runs with the shipped models. Exit code 1 where a table leaves its
     stated bound."""
     from simfrontier.cli.validate import validate_tables
     from simfrontier.machine import load_machine

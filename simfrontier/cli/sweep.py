@@ -15,7 +15,7 @@ from simfrontier.cli.console import console, grid
 from simfrontier.cli.sweep_goal import goal_lines
 from simfrontier.errors import InputError
 from simfrontier.limits import SWEEP_POINTS
-from simfrontier.report import counted, number, quantity, write_sweep_page
+from simfrontier.report import number, quantity, write_sweep_page
 from simfrontier.study import forget
 from simfrontier.sweep import (
     Progress,
@@ -32,7 +32,7 @@ from simfrontier.sweep import (
     seconds_of,
     write_goal,
 )
-from simfrontier.units import time_words
+from simfrontier.units import counted, time_words
 from simfrontier.workers import Local, SlurmJobs
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from .chosen import (
     with_algorithms as with_algorithms,
 )
 from .fit_record import ErrorSummary as ErrorSummary, FitRecord as FitRecord, LeftOutDevices as LeftOutDevices
-from .library import Levels as Levels, Library as Library, Residual as Residual
+from .library import Library as Library, Residual as Residual
 from .library_file import LibraryFile as LibraryFile, ranks_and_packages as ranks_and_packages
 from .load import (
     CATALOG as CATALOG,
@@ -40,7 +40,6 @@ from .overlay import machine_numbers as machine_numbers
 from .ring_law import GroupShape as GroupShape, HopTimes as HopTimes, LowLatency as LowLatency, RingTimes as RingTimes
 from .step_law import StepLaw as StepLaw
 from .traced import TracedCall as TracedCall, traced_call as traced_call
-from .tuning import TuningModel as TuningModel
 from .two_level_file import TwoLevelFile as TwoLevelFile
 from .volume import (
     Message as Message,

@@ -19,7 +19,6 @@ from .recognise import form_of as form_of, has_columns as has_columns, is_table 
 from .rows import (
     CallRow as CallRow,
     CopyRow as CopyRow,
-    Form as Form,
     KernelKind as KernelKind,
     KernelRow as KernelRow,
     RateRow as RateRow,

@@ -1,11 +1,14 @@
-from .calibration import calibration_page as calibration_page
+from .accuracy import (
+    calibration_page as calibration_page,
+    write_runs_page as write_runs_page,
+    write_validation_page as write_validation_page,
+)
 from .crosscheck import write_crosscheck_page as write_crosscheck_page
 from .explanation import write_explanation_page as write_explanation_page
 from .figures.breakdown import PARTS as PARTS
 from .figures.links import WHOLE as WHOLE, drawn_use as drawn_use
 from .figures.memory import drawn_memory as drawn_memory
 from .figures.timeline import SPAN_COLOURS as SPAN_COLOURS, kind_of as kind_of, lanes_of as lanes_of
-from .findings.calibration import calibration_findings as calibration_findings
 from .findings.compression import CompressedPlan as CompressedPlan, compressed_plans as compressed_plans
 from .findings.crosscheck import crosscheck_findings as crosscheck_findings
 from .findings.explanation import (
@@ -29,12 +32,6 @@ from .findings.slowdown import (
 )
 from .findings.study import StudyFindings as StudyFindings, findings_of as findings_of, write_findings as write_findings
 from .findings.tuning import TuningFindings as TuningFindings, tuning_findings as tuning_findings
-from .findings.validation import (
-    lines_of as lines_of,
-    unknown_programs as unknown_programs,
-    validation_findings as validation_findings,
-    wrong_units as wrong_units,
-)
 from .goodput import write_goodput as write_goodput
 from .live import live_page as live_page
 from .manifest import inputs as inputs, versions as versions, write_manifest as write_manifest
@@ -43,7 +40,6 @@ from .page import study_page as study_page, write_page as write_page
 from .phrases import (
     NOT_RUN as NOT_RUN,
     NOTHING as NOTHING,
-    counted as counted,
     distance as distance,
     exactly as exactly,
     fitted_words as fitted_words,
@@ -56,7 +52,6 @@ from .phrases import (
     signed_seconds as signed_seconds,
 )
 from .render import said as said
-from .runs import write_runs_page as write_runs_page
 from .scaling import scaling_drawing as scaling_drawing
 from .sections import Section as Section
 from .summary import (
@@ -76,5 +71,4 @@ from .table import (
 from .theme import MEMORY_COLOURS as MEMORY_COLOURS
 from .troubles import troubles_in_short as troubles_in_short
 from .tuning import write_tuning_page as write_tuning_page
-from .validation import write_validation_page as write_validation_page
 from .view import StudyView as StudyView, nominal_step_s as nominal_step_s, rate as rate, step_s as step_s

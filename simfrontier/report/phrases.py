@@ -149,11 +149,6 @@ def in_words(count: float) -> str:
     return number(count)
 
 
-def counted(count: int, one: str, several: str = "") -> str:
-    """A number of things: 1 row, 1,012 rows."""
-    return f"{count:,} {one if count == 1 else several or one + 's'}"
-
-
 def listed(names: Sequence[str]) -> str:
     """A list in words: a, b and c."""
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

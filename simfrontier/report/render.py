@@ -14,12 +14,14 @@ from simfrontier.report import phrases
 from simfrontier.report.findings.slowdown import times_between
 from simfrontier.report.kept import compiled_templates, library, packed
 from simfrontier.report.troubles import trouble_rows, troubles_in_short
-from simfrontier.units import times
+from simfrontier.units import counted, times
 from simfrontier.workload import sizes_of
 
 if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
+
+    from simfrontier.measured import Row
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _CHARTS_LEVEL = 1  # of gzip: level 6 takes twice the time for a seventh of the size
@@ -88,7 +90,7 @@ def environment(folder: Path | None) -> Environment:
         "exactly": phrases.exactly,
         "file_name": lambda path: Path(path).name,
         "fitted_words": phrases.fitted_words,
-        "counted": phrases.counted,
+        "counted": counted,
         "coded": coded,
         "in_samples": phrases.in_samples,
         "in_words": phrases.in_words,
@@ -98,6 +100,7 @@ def environment(folder: Path | None) -> Environment:
         "percent": phrases.percent,
         "percents": lambda ends: phrases.percent_between(*ends),
         "quantity": phrases.quantity,
+        "row_name": _row_name,
         "ratio": lambda value: f"{value:.3f}",
         "seconds": lambda value: phrases.quantity(value, "s"),
         "setting": phrases.setting,
@@ -114,6 +117,12 @@ def environment(folder: Path | None) -> Environment:
         "signed_seconds": phrases.signed_seconds,
     }
     return made
+
+
+def _row_name(row: Row) -> str:
+    from simfrontier.report.findings.rows import row_name  # pages of runs need no measured tables
+
+    return row_name(row)
 
 
 def packed_json(value: object) -> str:

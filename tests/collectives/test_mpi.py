@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 import simfrontier.measured
+from simfrontier.accuracy.predictors.calls import predict_call
+from simfrontier.accuracy.residual import NotCovered, Prediction
 from simfrontier.collectives import HopTimes, Library, load_library
 from simfrontier.collectives.ring_law import LowLatency
 from simfrontier.cost import EqualGroups
@@ -16,8 +18,6 @@ from simfrontier.errors import InputError
 from simfrontier.machine import load_machine
 from simfrontier.measured.csv_calls import read_calls
 from simfrontier.measured.rows import CallRow
-from simfrontier.validation.calls import predict_call
-from simfrontier.validation.outcome import NotCovered, Prediction
 from tests.simulation.singles import single
 
 US, MIB = 1e-6, 2**20
@@ -138,7 +138,7 @@ def rows_of(library: str, machine: str = "", collective: str = "") -> list[CallR
 def errors(rows: list[CallRow]) -> list[float]:
     """Absolute errors as shares of the measured times."""
     known = [(row, predict_call(row)) for row in rows]
-    return [abs(made.predicted_s / row.seconds - 1.0) for row, made in known if isinstance(made, Prediction)]
+    return [abs(made.value / row.seconds - 1.0) for row, made in known if isinstance(made, Prediction)]
 
 
 @pytest.mark.parametrize(

@@ -82,9 +82,9 @@ def _runs(path: Path, _: random.Random) -> None:
 
 
 def _rules(path: Path, _: random.Random) -> None:
+    from simfrontier.accuracy.published_runs.rules import RulesFile, told
+    from simfrontier.accuracy.published_runs.table import read_runs
     from simfrontier.io import read_toml, typed
-    from simfrontier.runs.rules import RulesFile, told
-    from simfrontier.runs.table import read_runs
 
     rules = typed(read_toml(path, "readings"), RulesFile, str(path)).rules
     for run in read_runs()[::40]:

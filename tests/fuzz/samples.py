@@ -95,9 +95,9 @@ def made_in(folder: Path) -> dict[str, list[bytes]]:
     out["sweep-rows"], out["sweep-manifest"] = _sweeps(folder / "sweeps")
     out["sweep-goal"] = sweeps.goals()
     out["stack"] = [path.read_bytes() for path in sorted((catalog / "stack" / "catalog").glob("*.toml"))]
-    runs = (catalog / "runs" / "end_to_end.csv").read_bytes().splitlines(keepends=True)
+    runs = (catalog / "accuracy" / "published_runs" / "end_to_end.csv").read_bytes().splitlines(keepends=True)
     out["runs"] = [b"".join([runs[0], *(runs[1 + at] for at in chosen)]) for chosen in ((106,), (178, 186), (219,))]
-    out["rules"] = [(catalog / "runs" / "readings.toml").read_bytes()]
+    out["rules"] = [(catalog / "accuracy" / "published_runs" / "readings.toml").read_bytes()]
     out["machine"] = [path.read_bytes() for path in sorted((catalog / "machine" / "catalog").glob("*.toml"))]
     out["library"] = [
         path.read_bytes()

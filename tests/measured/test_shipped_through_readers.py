@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.cli.calibrate_rows import tables_of
+from simfrontier.accuracy.call_tables import tables_of
 from simfrontier.collectives import load_calibration, merged
 from simfrontier.measured import CallRow, Reading, Setup, readings
 from tests.invoke import invoke

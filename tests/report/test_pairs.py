@@ -7,13 +7,13 @@ import json
 import numpy as np
 import pytest
 
+from simfrontier.accuracy import mean_step_error
 from simfrontier.report.findings.headline import headline_of
 from simfrontier.report.findings.pairs import Pair, pairs_of
 from simfrontier.report.findings.samples import SURE, Sampled, too_close
 from simfrontier.report.page import page
 from simfrontier.report.summary import against, pairs_in_words
 from simfrontier.report.view import StudyView, rate
-from simfrontier.runs import mean_step_error
 from tests.report.studies import piped, study
 from tests.report.test_page import Page
 

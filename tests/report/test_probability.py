@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from simfrontier.accuracy import mean_step_error
 from simfrontier.analysis import spread_of
 from simfrontier.collectives import Residual
 from simfrontier.machine import Device
@@ -27,7 +28,6 @@ from simfrontier.report.render import environment
 from simfrontier.report.summary import verdict
 from simfrontier.report.theme import Figure
 from simfrontier.report.view import StudyView, nominal_step_s, rate, step_s
-from simfrontier.runs import mean_step_error
 from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.study import PlanOutcome, Study, run_study
 from tests.facts import says

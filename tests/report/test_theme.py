@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from simfrontier.report.figures.calibration import residual_figure
+from simfrontier.report.figures.residuals import residual_figure
 from simfrontier.report.theme import decades, powers_of_two
+from tests.accuracy.standins import held
 from tests.rows import call
-from tests.validation.standins import held
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from simfrontier.accuracy import mean_step_error
 from simfrontier.report.findings.tuning import Fates, kind_of, tuning_findings
 from simfrontier.report.phrases import percent_up, three_digits
 from simfrontier.report.render import said
 from simfrontier.report.tuning import tuning_page
-from simfrontier.runs import mean_step_error
 from simfrontier.tuning import OwnPlan, TunedPlan, TuningOutcome
 from tests.facts import says
 from tests.report.test_page import Page

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fitting.test_command import made_up
+from tests.accuracy.fitting.test_command import made_up
 from tests.invoke import TOY, Ran, invoke, refusal
 from tests.measured.tables import write_calls
 from tests.test_validate_runs import some

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 
+from simfrontier.accuracy import mean_step_error
 from simfrontier.records import dataclass
 from simfrontier.report.findings.pairs import Pair, pair_of, pairs_of
 from simfrontier.report.findings.samples import Sampled, sampled_rate, sampled_step_s
 from simfrontier.report.view import StudyView, nominal_step_s, rate, step_s
-from simfrontier.runs import mean_step_error
 from simfrontier.study import PlanOutcome
 
 PARTS = ("inter_node", "intra_node", "package", "codec", "idle")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from simfrontier.accuracy import mean_step_error
 from simfrontier.analysis import Spread, spread_of
 from simfrontier.records import dataclass
 from simfrontier.report.findings.pairs import Pair, pair_of
 from simfrontier.report.findings.samples import Sampled, num_samples, sampled_step_s
 from simfrontier.report.view import StudyView, nominal_step_s, rate
-from simfrontier.runs import mean_step_error
 from simfrontier.study import PlanOutcome
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from simfrontier.accuracy import Residual, grouped, harnesses_of, shipped_harnesses
 from simfrontier.measured import CallRow, CopyRow, KernelRow, RateRow, Row
 from simfrontier.records import dataclass
 from simfrontier.report.phrases import binary
-from simfrontier.validation import ComparedRow, harnesses_of, shipped_harnesses
 
 _COPIES = {"kernel_copy": "copy by kernels", "sdma_copy": "copy by SDMA engines"}  # others are names of benchmarks
 _SCOPES = {"intra-node": "in a node", "inter-node": "between nodes"}
@@ -53,13 +53,10 @@ def row_name(row: Row) -> str:
     return f"{stands.chart}, {stands.line}, {stands.size_words}"
 
 
-def charts_of(rows: Sequence[ComparedRow]) -> dict[str, list[ComparedRow]]:
+def charts_of(rows: Sequence[Residual[Row]]) -> dict[str, list[Residual[Row]]]:
     """The charts of a table: its rows with a time at a size, by chart, in the table's order."""
-    out: dict[str, list[ComparedRow]] = {}
-    for held in rows:
-        if held.measured_s is not None and standing(held.row).size > 0:
-            out.setdefault(standing(held.row).chart, []).append(held)
-    return out
+    shown = (row for row in rows if row.measured is not None and standing(row.row).size > 0)
+    return grouped(shown, lambda row: standing(row.row).chart)
 
 
 def _of_call(row: CallRow) -> RowPosition:

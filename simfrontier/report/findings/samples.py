@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from simfrontier.accuracy import mean_step_error
 from simfrontier.analysis import band_of, probability_faster
 from simfrontier.records import dataclass
 from simfrontier.report.view import StudyView, rate, step_s
-from simfrontier.runs import mean_step_error
 from simfrontier.study import BAND, PlanOutcome
 
 SURE = 0.9  # a ranking that fewer samples agree with is too close to call

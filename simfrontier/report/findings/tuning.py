@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from simfrontier.accuracy import mean_step_error
 from simfrontier.records import dataclass
 from simfrontier.report.findings.samples import too_close
-from simfrontier.runs import mean_step_error
 from simfrontier.tuning import Candidate, OwnPlan, TuningOutcome
 
 CLOSE = 1e-3  # of a step: plans nearer than that are as fast

@@ -1,0 +1,1 @@
+"""Predictors: one for each kind of measurement, by the shipped models of machines and libraries."""

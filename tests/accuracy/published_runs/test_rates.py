@@ -1,0 +1,80 @@
+"""What values count: hand-worked FLOPs, and every measure there and back."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, strategies as st
+
+from simfrontier.accuracy.published_runs.rates import MEASURES, Flops, Rate, step_flops, value_of
+from simfrontier.errors import InputError
+from simfrontier.workload import GptShape
+
+GPT = GptShape(
+    name="gpt",
+    num_layers=3,
+    hidden=8,
+    heads=2,
+    vocabulary=50,
+    sequence=4,
+    source="toy",
+    residual="sequential",
+    tied=True,
+)
+
+
+def test_flops_by_hand() -> None:
+    # a layer has 12 h² = 768 elements of matrices: 2 · 768 flops a token, and 2 · 2 · s · h = 128 of attention: 1,664;
+    # 3 layers 4,992; the head 2 · 50 · 8 = 800. Forward and backward: 3 · 5,792 = 17,376 a token, 4 tokens a sequence
+    assert step_flops(GPT, 1, "model", recomputes=False) == 4 * 17_376
+    # the layers' forward again: 4,992 more
+    assert step_flops(GPT, 1, "recomputed", recomputes=False) == 4 * (17_376 + 4_992)
+    assert step_flops(GPT, 2, "hardware", recomputes=True) == 8 * (17_376 + 4_992)
+    assert step_flops(GPT, 1, "hardware", recomputes=False) == 4 * 17_376
+
+
+def test_flops_of_the_published_formula() -> None:
+    # 96 B s l h² (1 + s / 6h + V / 16lh) of arXiv 2104.04473: 4 · 24 B s l h² for the layers with their attention, and
+    # 6 B s h V for the head
+    b, s, layers, h, v = 2, 4, 3, 8, 50
+    formula = 96 * b * s * layers * h * h * (1 + s / (6 * h) + v / (16 * layers * h))
+    assert step_flops(GPT, b, "recomputed", recomputes=True) == pytest.approx(formula)
+
+
+def test_causal_attention_counts_as_the_whole_square() -> None:
+    from dataclasses import replace
+
+    assert step_flops(replace(GPT, causal=True), 1, "model", False) == step_flops(GPT, 1, "model", False)
+
+
+def test_values_by_hand() -> None:
+    # 6 sequences of 4 tokens in 2 s on 3 devices
+    def value(measure: str, **more: object) -> float:
+        rate = Rate(measure=measure, **more)  # type: ignore[arg-type]
+        return value_of(rate, 2.0, GPT, samples=6, devices=3, recomputes=False, peak_flops_per_s=1e6)
+
+    assert value("step_s") == 2.0
+    assert value("step_ms") == 2000.0
+    assert value("tokens_per_s") == 12.0
+    assert value("tokens_per_s_per_device") == 4.0
+    assert value("samples_per_s") == 3.0
+    assert value("samples_per_s_per_device") == 1.0
+    flops_per_s = 6 * 4 * 17_376 / 2.0 / 3
+    assert value("tflops_per_device", flops="model") == pytest.approx(flops_per_s / 1e12)
+    assert value("tflops_per_device", flops="model", devices=2) == pytest.approx(2 * flops_per_s / 1e12)
+    assert value("percent_of_peak", flops="model") == pytest.approx(100 * flops_per_s / 1e6)
+
+
+@given(st.sampled_from(MEASURES), st.floats(1e-3, 1e4), st.sampled_from(["model", "recomputed", "hardware"]))
+def test_a_value_is_one_of_time_or_of_its_inverse(measure: str, seconds: float, flops: Flops) -> None:
+    rate = Rate(measure=measure, flops=flops)  # type: ignore[arg-type]
+
+    def value(step_s: float) -> float:
+        return value_of(rate, step_s, GPT, 6, 3, True, 1e12)
+
+    expected = value(1.0) * seconds if rate.rises_with_time else value(1.0) / seconds
+    assert value(seconds) == pytest.approx(expected)
+
+
+def test_an_unknown_measure_is_refused_with_the_nearest() -> None:
+    with pytest.raises(InputError, match="samples_per_s"):
+        Rate(measure="samples_s")  # type: ignore[arg-type]
