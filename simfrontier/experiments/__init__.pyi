@@ -1,12 +1,8 @@
 from .batches import Keyed as Keyed, is_number as is_number
 from .digests import Digests as Digests
 from .environment import Environment as Environment, environment_of as environment_of
+from .required import RequiredValue as RequiredValue
 from .results import simulate as simulate
 from .row_runner import Row as Row, RowRunner as RowRunner
-from .sensitivity import (
-    RequiredValue as RequiredValue,
-    Sensitivity as Sensitivity,
-    VariedRates as VariedRates,
-    run_sensitivity as run_sensitivity,
-)
+from .sensitivity import Sensitivity as Sensitivity, VariedRates as VariedRates, run_sensitivity as run_sensitivity
 from .setting import Setting as Setting

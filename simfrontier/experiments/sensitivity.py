@@ -6,21 +6,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 from simfrontier.errors import InputError
+from simfrontier.experiments.required import RequiredValue, required_values, shown
 from simfrontier.experiments.results import run
 from simfrontier.experiments.row_runner import Row, RowRunner
 from simfrontier.experiments.setting import Setting
 from simfrontier.records import dataclass
-from simfrontier.scenario import RequiredTable, Scenario, SensitivityTable, without_comparisons
+from simfrontier.scenario import Scenario, SensitivityTable, without_comparisons
 from simfrontier.simulation import Fidelity
 from simfrontier.workers import Local, PerProcess, Workers
-
-SMALLEST = 1e-2  # of the numbers in (0, 1] that are solved for
-CLOSE = 1e-2  # relative distance to a published ratio at which an end of a range is a solution
-PRECISE = 1e-3  # relative, of what is solved for
-SCANNED = 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,17 +30,6 @@ class VariedRates:
     tflops: Mapping[str, float]
     fits: Mapping[str, bool]
     peak_flops_per_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequiredValue:
-    """The value of a number at which a plan's published ratio to the first plan would hold, at fidelity `analytic`
-    (other settings as `label` says), or None if no value gives it."""
-
-    key: str
-    label: str
-    found: Mapping[str, float | None]
-    sentence: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +66,7 @@ def run_sensitivity(
         _at_size(scenario, table, size, fidelity, workers, runner, progress)
         for size in sorted(table.sizes, reverse=True)
     )
-    required = tuple(_required(scenario, table, workers, runner, progress))
+    required = tuple(required_values(scenario, table, workers, runner, progress))
     return replace(largest, required=required, smaller=tuple(others))
 
 
@@ -105,8 +89,8 @@ def _at_size(
     default, *rows = (_fitting(mine, scenario.where) for mine in run(settings, workers, runner).rows)
     varied = []
     for (each, value), mine in zip(variations, rows, strict=True):
-        varied.append(_varied(each.label, each.key, _text(value), mine))
-        progress(f"{each.label} = {_text(value)}")
+        varied.append(_varied(each.label, each.key, shown(value), mine))
+        progress(f"{each.label} = {shown(value)}")
     first = _varied("", "", "", default)
     return Sensitivity(
         devices=devices,
@@ -149,87 +133,6 @@ def _varied(label: str, key: str, value: str, rows: Mapping[str, Row]) -> Varied
 def _number(row: Row, *columns: str) -> float:
     """The number of the first of these columns that has one; nan without one."""
     return next((row[column] for column in columns if row.get(column) is not None), math.nan)
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _required(
-    scenario: Scenario,
-    table: SensitivityTable,
-    workers: Workers,
-    runner: PerProcess[RowRunner],
-    progress: Callable[[str], None],
-) -> Iterator[RequiredValue]:
-    """Solve for the numbers in (0, 1] at which published ratios would hold, each a call of its own; the ratio falls as
-    the number grows."""
-    plans = tuple(table.plans)
-    ratios = _published_ratios(scenario, plans)
-    start = replace(_setting(scenario, plans, max(table.sizes)), fidelity="analytic")
-    calls = (
-        (runner, replace(start, changes={**wanted.given, "uncertainty.samples": 0}), wanted.key, plan, ratio)
-        for wanted in table.required
-        for plan, ratio in ratios.items()
-    )
-    values = workers.in_order(_solved, calls)
-    for wanted in table.required:
-        found = {plan: next(values) for plan in ratios}
-        yield _required_value(wanted, plans[0], ratios, found)
-        progress(f"what {wanted.label} would have to be")
-
-
-def _published_ratios(scenario: Scenario, plans: Sequence[str]) -> dict[str, float]:
-    """Of the plans after the first, as far as they are published."""
-    published = scenario.file.published
-    return {plan: published.ratios[plan] for plan in plans[1:] if published and plan in published.ratios}
-
-
-def _required_value(
-    wanted: RequiredTable, first: str, ratios: Mapping[str, float], found: Mapping[str, float | None]
-) -> RequiredValue:
-    parts = [
-        f"no value gives the published {plan} : {first} = {ratios[plan]:g}"
-        if value is None
-        else f"{plan} : {first} = {ratios[plan]:g} would need {value:.2g}"
-        for plan, value in found.items()
-    ]
-    now = "" if not wanted.given else " with " + ", ".join(f"{k} = {_text(v)}" for k, v in wanted.given.items())
-    return RequiredValue(
-        key=wanted.key, label=wanted.label + now, found=found, sentence=f"{wanted.label}{now}: {'; '.join(parts)}"
-    )
-
-
-def _solved(runner: PerProcess[RowRunner], start: Setting, key: str, plan: str, wanted: float) -> float | None:
-    """The number at which a plan's ratio to the first is as wanted."""
-    first = start.plans[0]
-
-    def ratio(value: float) -> float:
-        setting = replace(start, changes={**start.changes, key: value}, plans=(first, plan))
-        rows = _fitting(runner.here.rows_of(setting), start.where)
-        return _number(rows[plan], "tokens_per_s_per_device") / _number(rows[first], "tokens_per_s_per_device")
-
-    return _solve(ratio, wanted)
-
-
-def _solve(ratio: Callable[[float], float], wanted: float) -> float | None:
-    """The largest number in [SMALLEST, 1] at which the ratio is as wanted, as far as a scan of SCANNED points sees, or
-    None where no two neighbours have it between them."""
-    from scipy.optimize import brentq
-
-    def miss(x: float) -> float:
-        return math.log(ratio(math.exp(x)) / wanted)
-
-    ends = (math.log(SMALLEST), 0.0)
-    points = [(x, miss(x)) for x in ends]
-    if points[0][1] * points[1][1] > 0.0:  # it may turn in between
-        inner = (ends[0] + (ends[1] - ends[0]) * i / (SCANNED + 1) for i in range(1, SCANNED + 1))
-        points[1:1] = [(x, miss(x)) for x in inner]
-    brackets = [(a[0], b[0]) for a, b in pairwise(points) if a[1] * b[1] <= 0.0]
-    if brackets:
-        return math.exp(brentq(miss, *brackets[-1], xtol=PRECISE))
-    nearest = min(points, key=lambda point: abs(point[1]))
-    return math.exp(nearest[0]) if abs(nearest[1]) < CLOSE else None
 
 
 def _strongest(plans: tuple[str, ...], default: Mapping[str, float], varied: list[VariedRates]) -> str:

@@ -25,7 +25,7 @@ from simfrontier.scenario.form import ScenarioFile, SlowdownTable
 from simfrontier.scenario.job_nodes import on_nodes, refuse_size
 from simfrontier.scenario.plans import choose_plans, name_plans, options_of, searched
 from simfrontier.scenario.scenario import Scenario
-from simfrontier.scenario.settings import NUMBERS, hold_everywhere, is_of_every_plan, path_of, put
+from simfrontier.scenario.settings import NUMBER_TABLES, NUMBERS, hold_everywhere, is_of_every_plan, path_of, put
 from simfrontier.scenario.shape import shape_of
 from simfrontier.scenario.spreads import with_tables
 from simfrontier.schedule import Mesh
@@ -241,6 +241,9 @@ def refuse_variations(scenario: Scenario) -> None:
     for number, variation in enumerate(table.vary):
         tried += [(("vary", number), {variation.key: value}) for value in variation.values]
     for number, wanted in enumerate(table.required):
+        if not wanted.key.startswith(NUMBER_TABLES):
+            text = f"got {shown(wanted.key)}; allowed: a number of machine.overrides or library.overrides"
+            raise InputError(text, where=scenario.where, key=("sensitivity", "required", number, "key"))
         tried.append((("required", number), {**wanted.given, wanted.key: 1.0}))
     for place, settings in tried:
         try:

@@ -243,7 +243,8 @@ def test_where_no_value_gives_the_ratio_it_is_said(wanted: float) -> None:
         ),
         (
             scenario(required=[{"key": "training.micro_batch", "label": "x"}]),
-            "toy.toml: sensitivity.required[0]: training.micro_batch: got 1.0, allowed: a whole number",
+            'toy.toml: sensitivity.required[0].key: got "training.micro_batch"; allowed: a number of machine.overrides '
+            "or library.overrides",
         ),
         (
             scenario(required=[{"key": NIC, "label": "x", "given": {"engine.overlap": "no"}}]),
