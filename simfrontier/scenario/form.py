@@ -184,7 +184,7 @@ class PublishedTable(Strict):
 
 
 class RequiredTable(Strict):
-    """A number of machine or library, in [0.01, 1], to solve for the published ratios, with other settings as `given`."""
+    """A number of machine or library in [0.01, 1] to solve for the published ratios; other settings as `given`."""
 
     key: Text
     label: Text
