@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
@@ -54,11 +54,6 @@ class RowRunner:
                     rows.append({"scenario": scenario.name, "plan": plan, "devices": devices, **made})
         completed(scenario, outcomes)  # which fills in the outcomes' rows
         return [{column: None if cell == "" else cell for column, cell in row.items()} for row in rows]
-
-    def know(self, scenario: Scenario, outcomes: Sequence[PlanOutcome], fidelity: Fidelity) -> None:
-        """Take outcomes of a scenario, folded and not yet compared with each other, as those of its plans."""
-        for each in outcomes:
-            self.outcomes[_key(scenario, each.plan, each.devices, fidelity)] = each
 
     def _outcome(self, scenario: Scenario, plan: str, devices: int, fidelity: Fidelity) -> PlanOutcome | Row:
         """The outcome of a plan at a size, whose row may be changed; or the columns of a row that has none."""
