@@ -133,9 +133,9 @@ def test_an_escaped_backslash_before_a_letter_is_text() -> None:
 
 
 def test_results_that_are_no_finite_numbers_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from simfrontier.study import outcome
+    from simfrontier.study import simulated_case
 
-    monkeypatch.setattr(outcome, "band_of", lambda samples: (float("nan"), 1.0, 1.0))
+    monkeypatch.setattr(simulated_case, "band_of", lambda samples: (float("nan"), 1.0, 1.0))
     message = refusal("run", TOY, "--plans", "zero3", "--devices", "8", "--out", tmp_path / "out")
     assert "zero3 on 8: step_time_p05_s: got nan; allowed: " in message
     assert not (tmp_path / "out").exists()
