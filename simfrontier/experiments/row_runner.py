@@ -15,7 +15,7 @@ from simfrontier.study import PlanOutcome, ScheduleCache, completed, run_case
 from simfrontier.tuning import GridSearcher, NothingFitsError
 
 Row: TypeAlias = dict[str, Any]  # the columns of results, None where it has none; and `error`, why it was refused
-MOST_SCHEDULES: Final = 64  # that a process keeps for the settings to come: those of many plans of one scenario
+MOST_SCHEDULES: Final = 256  # that a process keeps for the settings to come: those of many plans and candidates
 MOST_OUTCOMES: Final = 512
 NO_SAY: Final = ("title", "plans", *COMPARING, "goodput", "tune")  # tables that a plan's row does not depend on
 
