@@ -153,7 +153,15 @@ def planted(folder: Path) -> Path:
     """A file elsewhere, with links to it at every name that can be guessed."""
     elsewhere = folder / "elsewhere"
     elsewhere.write_text("mine")
-    for name in ("s.json", "s.json.part", ".s.json.part", "results.csv", "results.csv.part", MANIFEST, "search.jsonl"):
+    for name in (
+        "s.json",
+        "s.json.part",
+        ".s.json.part",
+        "results.csv",
+        "results.csv.part",
+        MANIFEST,
+        "results.sqlite",
+    ):
         (folder / name).symlink_to(elsewhere)
     return elsewhere
 

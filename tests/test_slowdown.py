@@ -234,7 +234,7 @@ def test_a_run_prints_writes_and_draws_it(tmp_path: Path) -> None:
     counts = {plan: sum(int(r["count"]) for r in rows if (r["kind"], r["plan"]) == ("device", plan)) for plan in PLANS}
     assert (counts["zero3"], counts["hsdp"]) == (8, 8)
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
-    assert "What trouble costs" in page and "fig-slowdown-devices" in page
+    assert "Degraded components" in page and "fig-slowdown-devices" in page
     found = json.loads((tmp_path / "findings.json").read_text(encoding="utf-8"))["slowdown"]
     assert found["plans"] == ["zero3", "hsdp"]
     assert [row["label"] for row in found["cases"]] == ["slow"]

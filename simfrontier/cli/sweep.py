@@ -26,6 +26,7 @@ from simfrontier.sweep import (
     goal_document,
     is_of_plan,
     parse_until,
+    refuse_folder,
     refuse_until,
     run_adaptive,
     run_sweep,
@@ -81,13 +82,14 @@ def sweep_study(
     enough = None if until is None else parse_until(until)
     study.refuse_many(lambda: f"; it would take {_time(seconds_of(study), place)}")
     folder = out or Path("reports") / f"sweep-{study.name}"
-    if fresh:
-        forget(folder)
     if study.count >= TOLD_POINTS:
         left = " before filters" if study.filters else ""
         text = f"{counted(study.count, 'point')}{left}, {_time(seconds_of(study), place)} for those that are new"
         sys.stderr.write(f"simfrontier: {study.where}: {text}\n")
         sys.stderr.flush()
+    if fresh:
+        refuse_folder(folder, study.name)
+        forget(folder)
     ended = ""
     with bar_of_work() as bar:
         task = bar.add_task("simulating points", total=study.count)

@@ -12,7 +12,7 @@ from simfrontier.experiments.setting import Setting
 from simfrontier.records import dataclass
 from simfrontier.scenario import Scenario, without_comparisons
 from simfrontier.stack import NONE, Stack, load_stack, stacks_of
-from simfrontier.tuning import decided
+from simfrontier.tuning import decided, only
 from simfrontier.workers import PerProcess, Workers
 
 Key = Literal["stack", "library.name"]
@@ -104,7 +104,7 @@ def _found_by_search(scenario: Scenario, devices: int, runner: RowRunner) -> dic
     """The tables of plans that were searched for, as they were found."""
     changes: dict[str, Any] = {}
     for plan in scenario.at(devices).searches:
-        changes |= decided(scenario, plan, devices, runner.searcher)[1]
+        changes |= decided(only(scenario, (plan,), devices), plan, devices, runner.searcher)[1]
     return changes
 
 

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from simfrontier.arrays import Floats
-from simfrontier.errors import InputError
+from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.experiments.row_runner import RowRunner
 from simfrontier.experiments.setting import Setting
 from simfrontier.records import dataclass
@@ -65,8 +65,8 @@ def _found(
     """The number for each plan, or why none is known."""
     try:
         rates = {plan: _rates(runner.here, setting, key, plan) for plan in setting.plans}
-    except InputError as error:
-        return error.what
+    except SimfrontierError as error:
+        return error.what if isinstance(error, InputError) else str(error)
     first = rates[setting.plans[0]]
     return {plan: last_crossing(NUMBERS, rates[plan] / first, ratio) for plan, ratio in ratios.items()}
 

@@ -12,7 +12,7 @@ from simfrontier.live.step_view import step_view
 from simfrontier.records import dataclass
 from simfrontier.scenario import Scenario
 from simfrontier.simulation import SimulatedStep
-from simfrontier.study import BuiltSchedule, PlanOutcome, ScheduleCache, advised, outcome_of, simulated
+from simfrontier.study import BuiltSchedule, PlanOutcome, ScheduleCache, advised, outcome_of, run_case, simulated
 from simfrontier.workers import PerProcess
 
 MOST_SCHEDULES: Final = 40  # that a worker keeps
@@ -47,7 +47,11 @@ class Worker:
         case = scenario.case(plan, scenario.file.run.devices[0])
         built = self.schedules.of_case(scenario, case)
         step = simulated(scenario.of(plan, case.devices), built, scenario.file.run.fidelity)
-        outcome = advised(scenario, case, outcome_of(scenario, case, built, step))
+        if scenario.file.run.steps > 1:
+            fidelity = scenario.file.run.fidelity
+            outcome = run_case(scenario, plan, case.devices, fidelity, False, False, self.schedules)
+        else:
+            outcome = advised(scenario, case, outcome_of(scenario, case, built, step))
         found = Simulated(built=built, step=step, outcome=outcome)
         self._last[plan] = state, found
         return found

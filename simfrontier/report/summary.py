@@ -1,4 +1,4 @@
-"""A study in a few lines: the sentence that answers, the rates by plan and size, every two plans against each other."""
+"""A study in a few lines: the sentence that answers, and the rates by plan and size."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from simfrontier.report.findings.headline import Headline
-from simfrontier.report.findings.pairs import Pair
-from simfrontier.report.findings.samples import Sampled
 from simfrontier.report.findings.setup import Setup
 from simfrontier.report.findings.study import StudyFindings
 from simfrontier.report.phrases import NOTHING, number
@@ -29,27 +27,6 @@ def verdict(found: Headline) -> str:
 def assumed(found: Setup) -> str:
     """Batch, stacks and library of a study: what it assumes where its scenario does not say it."""
     return said("run", "assumed", found)[0]
-
-
-def against(pair: Pair) -> dict[str, dict[str, str]]:
-    """How fast each of a pair is against the other, in words."""
-    back = Sampled(low=1 / pair.ratio.high, median=1 / pair.ratio.median, high=1 / pair.ratio.low)
-    share = pair.faster_share
-    forth_words = said("run", "against", pair.ratio, share, pair.num_samples, pair.too_close)[0]
-    back_words = said("run", "against", back, None if share is None else 1.0 - share, pair.num_samples, pair.too_close)[
-        0
-    ]
-    return {pair.plan: {pair.other: forth_words}, pair.other: {pair.plan: back_words}}
-
-
-def pairs_in_words(found: Headline) -> dict[str, dict[str, dict[str, str]]]:
-    """The words of every two plans, by size, plan and other plan."""
-    words: dict[str, dict[str, dict[str, str]]] = {}
-    for pair in found.pairs:
-        at_size = words.setdefault(f"{pair.devices:,}", {})
-        for plan, others in against(pair).items():
-            at_size.setdefault(plan, {}).update(others)
-    return words
 
 
 def summary_text(found: StudyFindings, view: StudyView) -> str:

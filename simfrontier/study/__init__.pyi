@@ -7,6 +7,7 @@ from .over_steps import different as different
 from .provenance import inputs as inputs, scenario_digest as scenario_digest, versions as versions
 from .result_store import (
     STORE as STORE,
+    HeldError as HeldError,
     NotKeptError as NotKeptError,
     ResultStore as ResultStore,
     forget as forget,

@@ -18,6 +18,7 @@ from .dataset import (
     manifest_of as manifest_of,
     parts_of as parts_of,
     read_rows as read_rows,
+    refuse_folder as refuse_folder,
 )
 from .estimate import seconds_of as seconds_of
 from .form import StudyFile as StudyFile

@@ -59,7 +59,7 @@ def run_sweep(
     digests = _digests(study)
     if not digests:
         raise InputError("no points are left by its filters; allowed: a study with a point", where=study.where)
-    with store_in(folder) as store:
+    with store_in(folder, f"sweep {study.name}") as store:
         known = sum(digest in store for digest in digests)
         new = dict.fromkeys(digest for digest in digests if digest not in store)
         if new:

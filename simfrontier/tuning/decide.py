@@ -37,7 +37,7 @@ def decided(scenario: Scenario, plan: str, devices: int, searcher: GridSearcher)
         return scenario, {}
     here = scenario.of(plan, devices)
     options = searcher.resolved(scenario, (devices,), (plan,)).resolved_options[plan, devices]
-    table = _table(plan, here.file.plans[plan], here.searches[plan], options)
+    table = _table(plan, here, _written(scenario, plan, devices), options)
     if "." in plan:
         raise InputError(
             f"{scenario.where}: plans.{plan!r}: got a full stop in its name, allowed: none, as it searches"
@@ -46,13 +46,20 @@ def decided(scenario: Scenario, plan: str, devices: int, searcher: GridSearcher)
     return scenario_of(scenario.document, scenario.where, settings), settings
 
 
-def _table(plan: str, given: Mapping[str, Any], search: SearchTable, options: Options) -> dict[str, Any]:
-    """The plan's table with the values that a search has found."""
-    rest = {key: value for key, value in given.items() if key != "search"} | {"family": options.family}
-    for values in _combinations(search, options):
-        table = {**rest, **values}
-        if options_of(plan, table) == options:
-            return table
+def _written(scenario: Scenario, plan: str, devices: int) -> dict[str, Any]:
+    """The plan's table as the document has it, with what it says for that size."""
+    sized = scenario.document.get("at", {}).get(str(devices), {}).get("plans", {}).get(plan, {})
+    return {**scenario.document["plans"][plan], **sized}
+
+
+def _table(plan: str, here: Scenario, written: Mapping[str, Any], options: Options) -> dict[str, Any]:
+    """The plan's table as it is `written`, with the values that a search has found in the place of the search: what a
+    stack adds to it stays the stack's."""
+    with_stack = {key: value for key, value in here.file.plans[plan].items() if key != "search"}
+    for values in _combinations(here.searches[plan], options):
+        if options_of(plan, {**with_stack, **values, "family": options.family}) == options:
+            rest = {key: value for key, value in written.items() if key != "search"}
+            return {**rest, **values, "family": options.family}
     raise AssertionError(f"{plan}: its search has found {options}, which is none of its candidates")
 
 

@@ -91,7 +91,7 @@ def tune(
     space = Space(prepared, size, batch, held, loss)
     candidates = list(space.candidates())
     digest = _digest(prepared, scenario, size, held, loss)
-    with _resumed(folder) as store:
+    with _resumed(folder, digest) as store:
         with TuneWorkers(prepared, scenario, size, place) as workers:
             runner = Runner(size, workers, Known(store=store, digest=digest), progress)
             outlines = runner.first_outlines(candidates)
@@ -130,10 +130,10 @@ def tune(
 
 
 @contextmanager
-def _resumed(folder: Path | None) -> Iterator[ResultStore]:
+def _resumed(folder: Path | None, digest: str) -> Iterator[ResultStore]:
     """The store of a search, which stays in the folder where it is stopped, and is removed where it has its answer: the
     best plans, or that there are none."""
-    with store_in(folder) as store:
+    with store_in(folder, f"search {digest[:12]}") as store:
         try:
             yield store
         except LostError as error:

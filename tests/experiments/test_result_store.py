@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from simfrontier.errors import InputError
-from simfrontier.study import STORE, ResultStore, store_in
+from simfrontier.study import STORE, HeldError, ResultStore, forget, store_in
 from tests.invoke import ROOT
 
 CELLS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
@@ -78,6 +78,44 @@ def test_a_store_that_is_done_with_is_removed(tmp_path: Path) -> None:
         store.add({"key": 1})
         store.is_done_with = True
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_store_of_something_else_is_refused_and_stays(tmp_path: Path) -> None:
+    with store_in(tmp_path, "sweep one") as store:
+        store.add({"key": 1})
+    with pytest.raises(InputError, match="has results of sweep one; allowed: another --out"), store_in(tmp_path, "b"):
+        pass
+    with store_in(tmp_path, "sweep one") as store:
+        assert store.get("key") == 1
+
+
+def test_what_another_process_holds_is_not_forgotten(tmp_path: Path) -> None:
+    with store_in(tmp_path) as store:
+        store.add({"key": 1})
+        with pytest.raises(HeldError):
+            forget(tmp_path)
+        store.add({"other": 2})
+    with store_in(tmp_path) as store:
+        assert len(store) == 2
+    forget(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_process_that_is_refused_leaves_a_new_store_of_another(tmp_path: Path) -> None:
+    with store_in(tmp_path) as store:
+        with pytest.raises(HeldError), store_in(tmp_path):
+            pass
+        store.add({"key": 1})
+    with store_in(tmp_path) as store:
+        assert store.get("key") == 1
+
+
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_bytes(b"")
+    (tmp_path / STORE).symlink_to("elsewhere")
+    with pytest.raises(InputError, match="is a link"), store_in(tmp_path):
+        pass
+    assert (tmp_path / "elsewhere").read_bytes() == b""
 
 
 def test_another_version_is_one_line_that_says_fresh(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from functools import cache
 from typing import Any
 
 from simfrontier.report.findings.compression import compressed_plans, compression_of
-from simfrontier.report.page import compression, page
+from simfrontier.report.findings.study import findings_of
+from simfrontier.report.page import page, section
 from simfrontier.report.phrases import number, percent, signed
 from simfrontier.report.view import StudyView
 from simfrontier.scenario import scenario_of
@@ -57,6 +58,11 @@ def rate(name: str, devices: int = 8) -> float:
     return next(float(o.row["tokens_per_s_per_device"]) for o in done().of(name) if o.devices == devices)
 
 
+def compression(view: StudyView) -> str:
+    """The section as HTML."""
+    return section("compression", findings_of(view), view)
+
+
 def callouts(view: StudyView) -> list[str]:
     return [plain(text).strip() for text in re.findall(r'<p class="callout">(.*?)</p>', compression(view), re.S)]
 
@@ -85,7 +91,7 @@ def test_the_section_follows_the_published_figures() -> None:
 
 def test_wider_messages_alone_have_a_section() -> None:
     made = compression(StudyView(study=done(plans=("plain", "fp16-plain"))))
-    assert "<h2>Compressed messages" in made and "callout" not in made
+    assert "<h2>Compression" in made and "callout" not in made
     assert rows(made)["plain"][5].endswith("200 %")
 
 
@@ -101,25 +107,24 @@ def test_the_callout_says_what_the_study_says() -> None:
         return plain(f"{name} {'gains' if share > 0 else 'loses'} {percent(abs(share))}")
 
     assert first == (
-        f"With FP32 messages, against plain at 8 {view.devices}: {gain('naive', 'plain')}; {gain('hybrid', 'plain')}."
+        f"With FP32 messages, relative to plain at 8 {view.devices}: {gain('naive', 'plain')}; "
+        f"{gain('hybrid', 'plain')}."
     )
     assert second == (
-        f"With FP16 messages, against fp16-plain at 8 {view.devices}: {gain('fp16-naive', 'fp16-plain')}; hop gains "
-        "nothing."
+        f"With FP16 messages, relative to fp16-plain at 8 {view.devices}: {gain('fp16-naive', 'fp16-plain')}; "
+        "hop gains nothing."
     )
 
 
 def test_a_plan_without_a_baseline_says_so() -> None:
     view = StudyView(study=done(plans=("fp16-naive", "plain")))
-    assert callouts(view) == ["fp16-naive has nothing to be held against: no plan sends FP16 messages uncompressed."]
+    assert callouts(view) == ["fp16-naive has no baseline: no plan sends FP16 messages uncompressed."]
 
 
 def test_plans_that_do_not_fit_are_told() -> None:
     view = StudyView(study=done(1e4))
     assert all(one.gain is None for one in compressed_plans(view))
-    assert callouts(view)[0] == (
-        "naive has nothing to be held against: there is no size at which both it and plain fit."
-    )
+    assert callouts(view)[0] == "naive has no baseline: at no size do both it and plain fit."
     made = compression(view)
     assert rows(made)["naive"][-1] == "does not fit"
 
@@ -175,10 +180,10 @@ def test_another_machine_has_no_published_gain() -> None:
 def test_16_bits_are_a_trap() -> None:
     view = StudyView(study=done())
     made = plain(compression(view))
-    assert "coded they have 8 with zfp:8 (50.0 %) and 16 with zfp:16 (100 %)." in made
+    assert "coded 8 with zfp:8 (50.0 %) and 16 with zfp:16 (100 %)." in made
     same = [rate("naive") / rate("plain") - 1, rate("fp16-naive") / rate("fp16-plain") - 1]
     assert plain(f"naive-zfp:8 {signed(same[1])} on FP16 and {signed(same[0])} on FP32.") in made
     best = max(("plain", "naive", "hybrid"), key=rate)
     ahead = rate("fp16-plain") / rate(best) - 1
     assert plain(f"{percent(abs(ahead))} {'above' if ahead > 0 else 'below'} {best} ({number(rate(best))})") in made
-    assert "the fastest of the plans with FP32 messages." in made
+    assert "the fastest plan with FP32 messages." in made

@@ -16,7 +16,7 @@ from simfrontier.report.findings.headline import headline_of, plan_limit
 from simfrontier.report.findings.memory import memory_use
 from simfrontier.report.findings.study import findings_of
 from simfrontier.report.findings.traffic import traffic_of
-from simfrontier.report.page import CONTENTS, page
+from simfrontier.report.page import SECTIONS, page
 from simfrontier.report.view import StudyView, rate
 from tests.report.studies import full, piped, study
 from tests.report.test_page import Page
@@ -106,7 +106,7 @@ def test_findings_are_read_back_from_json_as_they_were(tmp_path: Path, memory_by
     assert read == json.loads(json.dumps(told, allow_nan=False))
     empty = {"ranks", "sensitivity", "environment", "pipeline"}
     assert {name for name, section in read.items() if section is None} == empty
-    assert set(read) == {*CONTENTS, "setup"} - {"compression", "links", "reading", "slowdown"}  # links: with traffic
+    assert set(read) == {*SECTIONS, "setup"} - {"compression", "links", "slowdown"}  # links: with traffic
     steps = {
         (step["plan"], int(size)): step["nominal_step_s"] for size, row in read["time"]["steps"].items() for step in row
     }

@@ -14,7 +14,7 @@ import pytest
 from simfrontier.errors import InputError
 from simfrontier.experiments import Sensitivity
 from simfrontier.report import StudyView, findings_of, write_page
-from simfrontier.report.page import CONTENTS, page
+from simfrontier.report.page import SECTIONS, page
 from simfrontier.study import Study
 from tests.report.studies import full, mlp, piped, sized, study
 from tests.some import some
@@ -103,8 +103,8 @@ def test_every_section_that_has_something_to_say_is_there(made: Made) -> None:
     )
     lacking |= set() if "pipe" in done.scenario.plans else {"ranks", "pipeline"}
     lacking |= {"published"} if done.scenario.file.published is None else set()
-    assert [name for name in CONTENTS if name in read.ids] == [name for name in CONTENTS if name not in lacking]
-    assert {f"#{name}" for name in CONTENTS if name not in lacking} <= set(read.loaded)
+    assert [name for name in SECTIONS if name in read.ids] == [name for name in SECTIONS if name not in lacking]
+    assert {f"#{name}" for name in SECTIONS if name not in lacking} <= set(read.loaded)
 
 
 def test_ids_are_used_once(made: Made) -> None:
@@ -207,7 +207,7 @@ def test_a_page_names_the_precision_and_the_codecs_of_what_is_not_coded() -> Non
     assert "samples of 32 features" in words and "fp32: weights, activations and gradients" in words
     assert "num_layers 2, inputs 32, hidden 64, classes 16" in words
     assert "gradient_codec fp32, gather_codec fp32" in words
-    assert "each counted once (recomputation is no useful work)" in words and "nominal fp32 matrix peak" in words
+    assert "each counted once (without recomputation)" in words and "nominal fp32 matrix peak" in words
     usual = Page(page(study(), None)).words
     assert "sequences of 32 tokens" in usual and "gradient_codec fp16, gather_codec fp16" in usual
     assert "nominal 16-bit matrix peak" in usual and "GPT-NeoX" in usual

@@ -189,7 +189,7 @@ def test_pages_say_which_stage_is_drawn_and_that_idle_is_the_bubble() -> None:
 def test_short_operations_of_a_long_program_are_joined_and_the_page_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("simfrontier.report.figures.timeline.MOST", 10)
     monkeypatch.setattr("simfrontier.report.figures.timeline.SHORT", 1 / 20)
-    monkeypatch.setattr("simfrontier.report.page.MOST", 10)
+    monkeypatch.setattr("simfrontier.report.study_sections.MOST", 10)
     seen = view()
     read = Page(page(seen.study))
     drawn = json.loads(read.data["fig-timeline"])["pipe"]["data"]

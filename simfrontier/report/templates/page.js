@@ -14,10 +14,16 @@
   let ready; // the library, once a chart has asked for it
   let turn = Promise.resolve(); // of the chart that is drawn last
 
+  // What stands in the page as gzip in base 64, in the element of this id.
+  async function unpacked(id) {
+    const packed = await fetch(`data:application/gzip;base64,${document.getElementById(id).textContent}`);
+    return new Response(packed.body.pipeThrough(new DecompressionStream("gzip")));
+  }
+
   // A script of its own address is decoded and parsed beside this thread, which one with its text in it is not.
   async function loadLibrary() {
     const script = document.createElement("script");
-    script.src = URL.createObjectURL(await unpacked("library").blob());
+    script.src = URL.createObjectURL(await (await unpacked("library")).blob());
     await new Promise((loaded, failed) => {
       script.onload = loaded;
       script.onerror = failed;
@@ -28,7 +34,7 @@
 
   async function figuresOf(box) {
     const name = box.dataset.figures;
-    return (known[name] ??= await unpacked(name).json());
+    return (known[name] ??= await (await unpacked(name)).json());
   }
 
   // Lines of about so many characters, apart from those that there are.
@@ -91,6 +97,7 @@
   function draw(box) {
     const { data, layout } = themed(known[box.dataset.figures][box.dataset.shown], box.clientWidth);
     box.style.setProperty("--height", layout.height + "px");
+    if (!("drawn" in box.dataset)) box.replaceChildren(); // the drawing that stood there
     Plotly.react(box, data, layout, { ...config, displayModeBar: narrow.matches ? false : "hover" });
     box.dataset.drawn = "";
     box.dispatchEvent(new Event("drawn"));
@@ -124,19 +131,6 @@
       if (typeof DecompressionStream === "function") show(box);
     }
   });
-
-  // Two plans against each other, in words.
-  const pair = document.getElementById("pair");
-  async function against() {
-    const words = (known[pair.dataset.pairs] ??= await unpacked(pair.dataset.pairs).json())[pair.elements.size.value];
-    const { plan, other, size } = pair.elements;
-    const found = words[plan.value]?.[other.value];
-    const absent = [plan.value, other.value].filter((name) => !(name in words));
-    pair.querySelector("output").textContent =
-      found ?? (plan.value === other.value ? "that is the same plan." : `${absent.join(" and ")} does not fit on ${size.value}.`);
-  }
-  pair?.addEventListener("input", () => against().catch(console.error));
-  pair?.addEventListener("submit", (event) => event.preventDefault());
 
   if (typeof DecompressionStream !== "function") {
     const notice = document.querySelector(".no-charts");

@@ -162,7 +162,7 @@ def test_the_page_says_who_leaves_the_band() -> None:
     assert (ends["naive"], ends["hybrid"], ends["hop"]) == ("+1.00 outside it", "+0.300 in the band", "–")
     assert "naive-zfp:8 leaves the band (1.0 above the baseline’s loss)" in plain(made)
     assert "MZHybrid:8 stays in the band" in plain(made)
-    assert "Losses: three seeds of a toy." in plain(made)
+    assert "three seeds of a toy." in plain(made)
 
 
 def test_one_seed_gives_distances_and_no_verdict() -> None:
@@ -179,7 +179,7 @@ def test_a_policy_that_diverges_says_so() -> None:
     assert (hop.diverged, hop.distance) == (True, None)
     made = section(known)
     assert final_losses(made)["hop"] == "diverged" and "naive-zfp:16 per hop diverges" in plain(made)
-    assert "its final loss is not known or not finite: hop." in plain(made)
+    assert "Not drawn (no finite speed or loss): hop." in plain(made)
 
 
 def test_findings_are_finite_numbers(tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_findings_are_finite_numbers(tmp_path: Path) -> None:
 def test_plans_that_do_not_fit_are_not_drawn() -> None:
     made = section(made=done(1e4))
     assert "fig-trade-off" not in made and "fig-losses" in made
-    assert "not finite: naive, hybrid, fp16-naive and hop." in plain(made)
+    assert "speed or loss): naive, hybrid, fp16-naive and hop." in plain(made)
 
 
 # ── figures ──

@@ -79,7 +79,7 @@ def test_the_section_names_every_call() -> None:
     message = queues_section(view, found)
     for name in NAMES.values():
         assert name in message
-    assert "In overlapped they run beside the rest" in message
+    assert "In overlapped they overlap with the step" in message
     assert 'id="gathers"' in page(simulated(), None)
 
 

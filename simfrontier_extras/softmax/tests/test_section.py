@@ -125,7 +125,7 @@ def test_kernels_are_told_with_their_passes_and_attention() -> None:
 def test_a_plan_that_takes_longer_is_said_to_lose() -> None:
     """The first plan has the fused kernel, so that all others with scores in memory lose."""
     words = plain(softmax("whole"))
-    assert re.search(r"Against fused: at 2 GCDs two-pass loses [\d.]+\W%, three-pass-recompute loses", words)
+    assert re.search(r"Relative to fused: at 2 GCDs two-pass loses [\d.]+\W%, three-pass-recompute loses", words)
 
 
 def test_where_fewer_collectives_are_slower_it_says_so() -> None:
