@@ -243,12 +243,16 @@ def _environments(found: Environment) -> Iterator[str]:
 
 
 def _between(found: Environment, key: str, plan: str) -> str:
-    """The shortest and the longest step with another value of a key; empty where a plan has none."""
-    factors = [(one.factors.get(plan), one.value) for one in found.alternatives if one.key == key]
-    known = [(factor, value) for factor, value in factors if factor]
+    """The shortest and the longest step with another value of a key, and values with which the plan does not fit; empty
+    where a plan has none."""
+    tried = [(one.factors[plan], one.value) for one in found.alternatives if one.key == key and plan in one.factors]
+    known = [(factor, value) for factor, value in tried if factor is not None]
     ends = dict.fromkeys((min(known), max(known))) if known else ()
     words = " to ".join(f"{factor:.2f} ({value})" for factor, value in ends)
-    return f"{'stack' if key == 'stack' else 'library'} {words}" if words else ""
+    too_big = ", ".join(value for factor, value in tried if factor is None)
+    parts = [words, f"too big with {too_big}" if too_big else ""]
+    name = "stack" if key == "stack" else "library"
+    return f"{name} {', '.join(filter(None, parts))}" if tried else ""
 
 
 def _print_slowdown(found: SlowdownFindings, console: Console, device: str) -> None:

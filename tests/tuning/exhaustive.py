@@ -172,7 +172,7 @@ def judge(case: Case) -> Verdict:
     evaluator = PlanEvaluator(prepared, scenario, case.devices)
     fits, names = dict[str, SimulatedPlan](), dict[str, str]()
     for candidate in space.candidates():
-        simulated = evaluator.simulate(candidate.table, TUNED, candidate.key)
+        simulated = evaluator.simulate(candidate.table, TUNED)
         if isinstance(simulated, PlanFault):  # the library cannot run it: its groups lie unevenly on the nodes
             continue
         if simulated.peak_bytes <= case.hbm_bytes:

@@ -178,8 +178,8 @@ def test_a_stopped_search_goes_on_to_the_same_answer(outcome: TuningOutcome, tmp
     assert not (folder / STORE).exists()
 
 
-def test_another_search_does_not_use_the_results_of_one_that_was_stopped(tmp_path: Path) -> None:
-    made, other = scenario(16, 32), scenario(16, 32, hidden=512)
+def test_another_search_is_refused_and_what_was_stopped_stays(tmp_path: Path) -> None:
+    made = scenario(16, 32)
 
     def stop(what: str, done: int, total: int) -> None:
         if done:
@@ -187,7 +187,11 @@ def test_another_search_does_not_use_the_results_of_one_that_was_stopped(tmp_pat
 
     with pytest.raises(Stopped):
         tune(made, pins=FEW, folder=tmp_path, progress=stop)
-    assert rows(tune(other, pins=FEW, folder=tmp_path)) == rows(tune(other, pins=FEW))
+    kept = (tmp_path / STORE).read_bytes()
+    for other, pins in ((scenario(16, 32, hidden=512), FEW), (made, {**FEW, "tensor": 1})):
+        with pytest.raises(InputError, match="has results of search .*; allowed: another --out, or --fresh"):
+            tune(other, pins=pins, folder=tmp_path)
+        assert (tmp_path / STORE).read_bytes() == kept
 
 
 def test_another_content_of_a_file_that_is_named_is_another_search(tmp_path: Path) -> None:
