@@ -189,7 +189,7 @@ def test_another_search_is_refused_and_what_was_stopped_stays(tmp_path: Path) ->
         tune(made, pins=FEW, folder=tmp_path, progress=stop)
     kept = (tmp_path / STORE).read_bytes()
     for other, pins in ((scenario(16, 32, hidden=512), FEW), (made, {**FEW, "tensor": 1})):
-        with pytest.raises(InputError, match="has results of search .*; allowed: another --out, or --fresh"):
+        with pytest.raises(InputError, match=r"has results of search .*; allowed: another --out, or --fresh"):
             tune(other, pins=pins, folder=tmp_path)
         assert (tmp_path / STORE).read_bytes() == kept
 
