@@ -24,7 +24,7 @@ def test_runs(name: str, tmp_path: Path) -> None:
     )
     assert (done.code, done.err) == (0, "")
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
-    assert "What all ranks gather for later steps" in page and "images seen in 4 crops of 224" in page
+    assert "Queues: gathers for later steps" in page and "images seen in 4 crops of 224" in page
     assert load_scenario(FOLDER / f"{name}.toml").shape.num_parameters == 357_320_960
 
 
