@@ -1,5 +1,4 @@
-"""Sensitivity: how the ratio of plans depends on what is unknown, one setting at a time and the same for all plans,
-and which value of a number would make a published ratio true."""
+"""Sensitivity: how the ratio of plans depends on what is unknown, one setting at a time and the same for all plans."""
 
 from __future__ import annotations
 

@@ -48,9 +48,12 @@ class ResultStore:
             raise self._fault(error) from None
         try:
             self._prepare(owner)
-        except BaseException as error:
+        except sqlite3.Error as error:
             self._file.close()
-            raise (self._fault(error) if isinstance(error, sqlite3.Error) else error) from None
+            raise self._fault(error) from None
+        except InputError:
+            self._file.close()
+            raise
 
     def _prepare(self, owner: str) -> None:
         """Hold the file, and make its tables where it is new. Raises sqlite3.Error, and InputError as the class."""
