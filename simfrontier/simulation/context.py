@@ -96,7 +96,7 @@ class EngineContext:
         """A work with its flows by the numbers of all jobs. Waits that differ by rounding are equal, so that equal
         classes stay together."""
         flow, starting = (-1 if own < 0 else self.flow_number(own) for own in (work.flow, work.starting))
-        return replace(work, latency_s=_rounded(work.latency_s), flow=flow, starting=starting)
+        return OpWork(_rounded(work.latency_s), work.amount, work.alone, flow, starting)
 
     @cached_property
     def idle(self) -> int:

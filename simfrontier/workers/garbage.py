@@ -7,7 +7,7 @@ import time
 from typing import Final
 
 REST: Final = 20  # times as long as a collection took, until the next one: a twentieth of the time
-SHORTEST_REST_S: Final = 5.0
+SHORTEST_REST_S: Final = 60.0
 
 
 class Garbage:
