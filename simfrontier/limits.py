@@ -244,8 +244,6 @@ SWEEP_DEPTH: Final = Limit(most=8, what="tables in one another", why="keys of sc
 SWEEP_SAMPLES: Final = Limit(
     most=10_000_000, what="sampled numbers", why="samples times axes: 8 bytes each, and three times that to make them"
 )
-FILTER: Final = Limit(most=1_000, what="characters in a filter", why="conditions have some fifty")
-FILTER_PARTS: Final = Limit(most=300, what="parts of a filter", why="each is computed for every point")
 GOAL_FILE: Final = FileLimit(most_bytes=64 << 20, why="two numbers for each of a million points, 28 bytes a number")
 GOAL_VALUES: Final = Limit(
     most=2_010_000, what="values of a goal", why="two for each of a million points, and ten for each of 64 unknowns"
