@@ -240,10 +240,6 @@ SWEEP_FILTERS: Final = Limit(most=64, what="filters", why="each is computed for 
 SWEEP_ESTIMATES: Final = Limit(
     most=100_000, what="estimates", why="each takes 10 ms, all of them before the first point"
 )
-SWEEP_DEPTH: Final = Limit(most=8, what="tables in one another", why="keys of scenarios have up to 5 parts")
-SWEEP_SAMPLES: Final = Limit(
-    most=10_000_000, what="sampled numbers", why="samples times axes: 8 bytes each, and three times that to make them"
-)
 GOAL_FILE: Final = FileLimit(most_bytes=64 << 20, why="two numbers for each of a million points, 28 bytes a number")
 GOAL_VALUES: Final = Limit(
     most=2_010_000, what="values of a goal", why="two for each of a million points, and ten for each of 64 unknowns"

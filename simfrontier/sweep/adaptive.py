@@ -16,12 +16,11 @@ from simfrontier.records import dataclass
 from simfrontier.scenario import scenario_of
 from simfrontier.study import RESULTS
 from simfrontier.sweep.answers import goal_values
-from simfrontier.sweep.axes import SampledAxis
-from simfrontier.sweep.distributions import rounded
+from simfrontier.sweep.axes import SampledAxis, number_of
 from simfrontier.sweep.estimates import Estimates
 from simfrontier.sweep.form import Value
 from simfrontier.sweep.indices import indices_of
-from simfrontier.sweep.keys import KeyForms
+from simfrontier.sweep.keys import put
 from simfrontier.sweep.runner import Progress, Report, SweepOutcome, run_sweep
 from simfrontier.sweep.search import Dimension, Number, Search
 from simfrontier.sweep.study import SweepStudy
@@ -132,7 +131,7 @@ def _sampled(study: SweepStudy, folder: Path, place: Place, until: Until, report
             )
             if is_enough:
                 return AdaptiveOutcome(outcome=outcome, study=now)
-            if fault := SWEEP_POINTS.fault(study.with_samples(2 * count).count):
+            if fault := SWEEP_POINTS.fault(round(more)):
                 ended = f"Ended before --until: the next round would have too many points ({fault})"
                 return AdaptiveOutcome(outcome=outcome, study=now, ended=ended)
             count *= 2
@@ -228,7 +227,7 @@ def _value(axis: SampledAxis, place: Number) -> Value:
     """The inverse of `_place`."""
     if axis.among:
         return axis.among[int(place)]
-    return place if axis.is_whole else rounded(place)
+    return number_of(place, axis.is_whole)
 
 
 def _best(values: Sequence[float], is_most: bool) -> float:
@@ -252,14 +251,12 @@ def _estimated(study: SweepStudy, count: int, seed: int) -> Iterator[Mapping[str
     if not count or worth is None or goal.against is not None:
         return
     (source,) = study.sources.values()
-    estimates, forms = Estimates(), KeyForms()
+    estimates = Estimates()
     found = []
     for number, shares in enumerate(_even(len(study.searched), count, seed)):
-        values = {axis.key: axis.value(float(share)) for axis, share in zip(study.searched, shares, strict=True)}
+        values = {axis.key: axis.values([share])[0] for axis, share in zip(study.searched, shares, strict=True)}
         try:
-            scenario = scenario_of(
-                source.document, source.path, forms.put({**study.settings, **values}), laid_out=False
-            )
+            scenario = scenario_of(source.document, source.path, put({**study.settings, **values}), laid_out=False)
         except InputError:
             continue
         for plan in [goal.plan] if goal.plan else scenario.plans:

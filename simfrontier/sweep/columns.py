@@ -43,7 +43,7 @@ def axis_types(study: SweepStudy) -> dict[str, pa.DataType]:
     out: dict[str, pa.DataType] = {}
     for axis in study.axes:
         found: list[set[type]] = [set() for _ in axis.keys]
-        for row in axis.rows():
+        for row in axis.rows:
             for kinds, value in zip(found, row, strict=True):
                 kinds.add(type(value) if not isinstance(value, int) or abs(value) < 1 << 63 else float)
         for key, kinds in zip(axis.keys, found, strict=True):

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from simfrontier.errors import InputError, shown, unknown
 from simfrontier.records import dataclass
+from simfrontier.sweep.keys import key_names
 
 Lookup = Callable[[str], Any]  # of a key; raises KeyError where nobody knows it
 WORDS: Final[Mapping[str, Any]] = {"true": True, "false": False, "min": min, "max": max, "abs": abs}
@@ -22,7 +23,7 @@ OPERATORS: Final = (
     *(ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.In, ast.NotIn, ast.And, ast.Or, ast.Not),
 )
 PARTS: Final = (
-    *(ast.Expression, ast.Constant, ast.Name, ast.Load, ast.List, ast.Tuple, ast.Call),
+    *(ast.Constant, ast.Name, ast.Load, ast.List, ast.Tuple, ast.Call),
     *(ast.BoolOp, ast.UnaryOp, ast.BinOp, ast.Compare, *OPERATORS),
 )
 ALLOWED: Final = "numbers, texts, keys, + - * / // %, comparisons, in, and, or, not, min, max, abs"
@@ -53,20 +54,22 @@ def parse_filter(text: str) -> Filter:
     """Return the filter that a text means. Raises InputError."""
     names = _Names()
     try:
-        code = compile(names.visit(ast.parse(text.strip(), mode="eval")), "filter", "eval")
+        tree = ast.parse(text.strip(), mode="eval")
+        tree.body = names.visit(tree.body)
+        code = compile(tree, "filter", "eval")
     except (SyntaxError, ValueError):
         raise InputError(f"{shown(text)} cannot be read; allowed: {ALLOWED}") from None
     return Filter(text=text, names=names.of, code=code)
 
 
-def refuse_unknown(filters: tuple[Filter, ...], lookup: Lookup, names: Callable[[], list[str]]) -> None:
-    """Raise InputError for a key in a filter that no point has; `names`: those that there are."""
+def refuse_unknown(filters: tuple[Filter, ...], lookup: Lookup) -> None:
+    """Raise InputError for a key in a filter that no point has."""
     for number, each in enumerate(filters):
         for key in each.names:
             try:
                 lookup(key)
             except KeyError:
-                raise InputError(unknown(key, names()), key=("filters", number)) from None
+                raise InputError(unknown(key, key_names()), key=("filters", number)) from None
 
 
 class _Names(ast.NodeTransformer):
@@ -75,7 +78,7 @@ class _Names(ast.NodeTransformer):
     def __init__(self) -> None:
         self.of: dict[str, str] = {}
 
-    def visit(self, node: ast.AST) -> ast.AST:
+    def visit(self, node: ast.AST) -> Any:
         key = _key(node)
         if key is not None:
             name = self.of.setdefault(key, f"key_{len(self.of)}")

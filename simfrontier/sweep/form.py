@@ -11,7 +11,7 @@ from simfrontier.limits import COUNT, LARGEST, SWEEP_AXES, SWEEP_ESTIMATES, SWEE
 
 Number = Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
 AboveZero = Annotated[float, Field(gt=0, le=LARGEST)]
-Count = Annotated[int, Field(ge=1, le=COUNT.most)]  # what is too many for a study is told with the number of points
+Count = Annotated[int, Field(ge=1, le=SWEEP_POINTS.most)]
 Seed = Annotated[int, Field(ge=0, le=COUNT.most)]
 Value = bool | int | float | str | list[bool | int | float | str]
 Values = Annotated[list[Value], Field(min_length=1, max_length=SWEEP_POINTS.most)]
@@ -90,7 +90,7 @@ class GoalTable(Strict):
     column: Line
     plan: Line | None = None
     against: Line | None = None
-    devices: Count | None = None
+    devices: Annotated[int, Field(ge=1, le=COUNT.most)] | None = None
     best: Literal["most", "least"] = "most"
 
 

@@ -159,7 +159,7 @@ def test_a_precision_takes_samples_alone(tmp_path: Path) -> None:
         ({"goal": {"column": "mfu", "against": "ddp"}}, "goal.against: got against without plan; allowed: with plan"),
         ({"search": {}}, "search: has no goal; allowed: a study with a table goal"),
         ({"search": {}, "goal": GOAL, "sampling": {"count": 4}}, "sampling: stands beside search; allowed: one of"),
-        ({"search": {}, "goal": GOAL, "filters": ["1 < 2"]}, "filters: stand beside search; allowed: ends of its axes"),
+        ({"search": {}, "goal": GOAL, "filters": ["1 < 2"]}, "filters: stands beside search; allowed: one of the two"),
         ({"sampling": {"method": "saltelli", "count": 8}}, "sampling.method: saltelli has no goal; allowed: a study"),
         (
             {"sampling": {"method": "saltelli", "count": 12}, "goal": GOAL},
@@ -175,7 +175,7 @@ def test_a_precision_takes_samples_alone(tmp_path: Path) -> None:
         ),
         (
             {"goal": GOAL, "search": {}, "replay": True},
-            "replay: stands beside search, whose points are not known before",
+            "replay: stands beside search; allowed: one of the two",
         ),
     ],
 )
