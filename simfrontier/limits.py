@@ -241,9 +241,6 @@ SWEEP_ESTIMATES: Final = Limit(
     most=100_000, what="estimates", why="each takes 10 ms, all of them before the first point"
 )
 GOAL_FILE: Final = FileLimit(most_bytes=64 << 20, why="two numbers for each of a million points, 28 bytes a number")
-GOAL_VALUES: Final = Limit(
-    most=2_010_000, what="values of a goal", why="two for each of a million points, and ten for each of 64 unknowns"
-)
 SWEEP_DRAWN: Final = Limit(
     most=2_000, what="rows in a chart of a sweep", why="more hide each other; without a GPU these take seconds"
 )

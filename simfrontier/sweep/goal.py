@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from simfrontier.errors import InputError, nearest
+from simfrontier.experiments import REPLAYED
 from simfrontier.study import RESULTS
 from simfrontier.sweep.form import GoalTable, StudyFile
 from simfrontier.sweep.indices import LEAST_ROUNDS
-from simfrontier.sweep.replayed_columns import REPLAYED
 
 GOALS = tuple(column.name for column in RESULTS if column.is_number)
 

@@ -205,12 +205,6 @@ def test_a_key_stands_once(tmp_path: Path) -> None:
     assert message == f"set.{MICRO}: is the key of an axis, too; allowed: one of the two"
 
 
-def test_a_long_name_of_a_folder_is_refused(tmp_path: Path) -> None:
-    path = write(tmp_path, document({"key": MICRO, "values": [1, 2]}))
-    message = refusal("sweep", path, "--out", tmp_path / ("n" * 300), "--jobs", "1")
-    assert "cannot be written: File name too long; allowed: a folder that you may write" in message
-
-
 def test_a_dry_run_of_a_search_says_its_points(tmp_path: Path) -> None:
     axes = ({"key": MICRO, "between": [1, 4]}, {"key": HOOK, "between": [1e-6, 1e-2], "scale": "log"})
     path = write(tmp_path, document(*axes, goal={"column": "mfu"}, search={"points": 40}))

@@ -211,7 +211,7 @@ def test_a_billion_points_are_counted_and_not_made(tmp_path: Path) -> None:
 def test_an_axis_has_up_to_a_million_values(tmp_path: Path, step: float) -> None:
     with pytest.raises(InputError, match=r"axes\[0\].range.step: .* points; allowed: up to 1,000,000"):
         study(tmp_path, {"key": HOOK, "range": {"from": 0.0, "to": 1.0, "step": step}})
-    with pytest.raises(InputError, match="sampling.count: got 1000000000, allowed: at most 1000000"):
+    with pytest.raises(InputError, match=r"sampling\.count: got 1000000000, allowed: at most 1000000"):
         study(tmp_path, {"key": HOOK, "between": [0.0, 1.0]}, sampling={"count": 10**9})
 
 
