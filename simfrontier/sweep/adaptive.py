@@ -5,39 +5,27 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import replace
 from typing import Final
+
+import numpy as np
 
 from simfrontier.errors import InputError
 from simfrontier.limits import SWEEP_POINTS
-from simfrontier.records import dataclass
 from simfrontier.sweep.answers import best_of, goal_values
 from simfrontier.sweep.first_points import first_points
 from simfrontier.sweep.form import Value
 from simfrontier.sweep.indices import indices_of
-from simfrontier.sweep.runner import Report, SweepOutcome, SweepRun
+from simfrontier.sweep.rounds import Rounds, SweepOutcome
 from simfrontier.sweep.search import Search
 from simfrontier.sweep.study import SweepStudy
 from simfrontier.sweep.until import Until
-from simfrontier.workers import Place
 
 ROUND: Final = 8  # points of a search asked for at once: what it proposes does not depend on the number of workers
 QUIET_ROUNDS: Final = 5  # of a search without a better point by the precision that is wanted: it ends
 FIRST: Final = 4  # points of a search that come from estimates, at least
 NORMAL_90: Final = 1.645  # half the width of a normal's central 90 %, in standard deviations
 GROWING: Final = ("random", "sobol", "saltelli")  # ways of sampling of which more points begin with the fewer
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdaptiveOutcome:
-    """What a sweep that adds points has made: the outcome of all rounds, the study with all points that it came to, and
-    how many of a search's points were proposed by estimates. `ended`: why it ended before the precision that was
-    wanted, as a sentence; empty where it did not."""
-
-    outcome: SweepOutcome
-    study: SweepStudy
-    estimated: int = 0
-    ended: str = ""
 
 
 def refuse_until(study: SweepStudy, until: Until) -> None:
@@ -59,53 +47,37 @@ def refuse_until(study: SweepStudy, until: Until) -> None:
         )
 
 
-def run_adaptive(
-    study: SweepStudy, folder: Path, place: Place, until: Until | None, report: Report = lambda _: None
-) -> AdaptiveOutcome:
-    """Run a study in rounds until there are enough points. Raises as `run_sweep`, and InputError where more points of
-    the study would not begin with the fewer."""
-    if study.searched:
-        return _searched(study, folder, place, until or Until(), report)
-    assert until is not None, "a study that is not a search has all of its points at once"
-    refuse_until(study, until)
-    return _sampled(study, folder, place, until, report)
-
-
 # ── samples ──
 
 
-def _sampled(study: SweepStudy, folder: Path, place: Place, until: Until, report: Report) -> AdaptiveOutcome:
-    """Twice as many samples in each round."""
+def sample_until(study: SweepStudy, rounds: Rounds, until: Until) -> SweepOutcome:
+    """Run a study with twice as many samples in each round until there are enough."""
     sampling = study.file.sampling
     assert sampling is not None, "looked at by refuse_until"
-    started, now, count = time.monotonic(), study, sampling.count
-    with SweepRun(folder, place, report) as run:
-        while True:
-            outcome = run.run(now)
-            more = 2 * now.count
-            is_enough = (
-                (until.points is not None and more > until.points)
-                or until.is_over(started)
-                or (until.precision is not None and _half_width(now, folder, outcome) <= until.precision)
-            )
-            if is_enough:
-                return AdaptiveOutcome(outcome=outcome, study=now)
-            if fault := SWEEP_POINTS.fault(more):
-                ended = f"Ended before --until: the next round would have too many points ({fault})"
-                return AdaptiveOutcome(outcome=outcome, study=now, ended=ended)
-            count *= 2
-            now = study.with_samples(count)
+    started, count = time.monotonic(), sampling.count
+    while True:
+        outcome = rounds.run(study)
+        more = 2 * study.count
+        is_enough = (
+            (until.points is not None and more > until.points)
+            or until.is_over(started)
+            or (until.precision is not None and _half_width(outcome) <= until.precision)
+        )
+        if is_enough:
+            return outcome
+        if fault := SWEEP_POINTS.fault(more):
+            return replace(outcome, ended=f"Ended before --until: the next round would have too many points ({fault})")
+        count *= 2
+        study = study.with_samples(count)
 
 
-def _half_width(study: SweepStudy, folder: Path, outcome: SweepOutcome) -> float:
+def _half_width(outcome: SweepOutcome) -> float:
     """Half of the 90 % interval of what a study is to find: of the widest first index, or of the mean of the goal over
     its samples, relative to that; endless where too few points have the goal."""
-    import numpy as np
-
-    goal = study.file.goal
+    study = outcome.study
+    goal, sampling = study.file.goal, study.file.sampling
     assert goal is not None, "a study with a goal"
-    values = np.array(goal_values(folder, goal, outcome.counts.points))
-    sampling = study.file.sampling
+    values = np.array(goal_values(outcome.folder, goal, outcome.counts.points))
     if sampling is not None and sampling.method == "saltelli":
         try:
             return indices_of(study.keys, values.reshape(sampling.count, -1), sampling.seed).widest
@@ -123,31 +95,29 @@ def _half_width(study: SweepStudy, folder: Path, outcome: SweepOutcome) -> float
 # ── a search ──
 
 
-def _searched(study: SweepStudy, folder: Path, place: Place, until: Until, report: Report) -> AdaptiveOutcome:
-    """Rounds of points that optuna proposes, those with the best estimates first."""
+def search_best(study: SweepStudy, rounds: Rounds, until: Until) -> SweepOutcome:
+    """Run rounds of points that optuna proposes, those with the best estimates first, until there are enough."""
     table, goal = study.file.search, study.file.goal
     assert table is not None and goal is not None, "a study that searches"
     search = Search(axes=study.searched, is_most=goal.best == "most", seed=table.seed)
-    first = first_points(study, table, goal)[: max(FIRST, table.points // 4)]
-    for settings in first:
+    for settings in first_points(study, table, goal)[: max(FIRST, table.points // 4)]:
         search.put_first(settings)
     most = until.points or (table.points if until.seconds is None else SWEEP_POINTS.most)
+    rounds.most = most if until.seconds is None else 0
     rows: list[tuple[Value, ...]] = []
     bests: list[float] = []
     started = time.monotonic()
-    with SweepRun(folder, place, report, most if until.seconds is None else 0) as run:
-        while True:
-            asked = search.ask(min(ROUND, most - len(rows)))
-            rows += asked
-            now = study.with_points(rows)
-            outcome = run.run(now)
-            values = goal_values(folder, goal, len(rows))
-            search.tell(values[-len(asked) :])
-            bests.append(best_of(values, goal))
-            is_quiet = until.precision is not None and _is_quiet(bests, until.precision)
-            if is_quiet or until.is_over(started) or len(rows) >= most:
-                ended = "" if is_quiet or until.precision is None else _ended(len(rows), until.precision)
-                return AdaptiveOutcome(outcome=outcome, study=now, estimated=min(len(first), len(rows)), ended=ended)
+    while True:
+        asked = search.ask(min(ROUND, most - len(rows)))
+        rows += asked
+        outcome = rounds.run(study.with_points(rows))
+        values = goal_values(outcome.folder, goal, len(rows))
+        search.tell(values[-len(asked) :])
+        bests.append(best_of(values, goal))
+        if until.precision is not None and _is_quiet(bests, until.precision):
+            return outcome
+        if until.is_over(started) or len(rows) >= most:
+            return replace(outcome, ended="" if until.precision is None else _ended(len(rows), until.precision))
 
 
 def _ended(points: int, precision: float) -> str:
