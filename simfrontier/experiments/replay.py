@@ -12,7 +12,7 @@ import numpy as np
 
 from simfrontier.arrays import Floats
 from simfrontier.errors import SimfrontierError
-from simfrontier.experiments.batches import Keyed, is_number
+from simfrontier.experiments.batches import Keyed, alike, is_number
 from simfrontier.experiments.row_runner import Row, RowRunner
 from simfrontier.experiments.setting import Setting
 from simfrontier.scenario import Scenario
@@ -43,12 +43,8 @@ def is_varied(key: str, value: Any) -> bool:
 
 def questions(settings: Iterable[Keyed]) -> list[tuple[Keyed, ...]]:
     """Return settings that differ in numbers of machine or library alone, in their order, up to `MOST` together."""
-    alike: dict[tuple[Any, ...], list[Keyed]] = {}
-    for keyed in settings:
-        setting = keyed[1]
-        others = [(key, repr(value)) for key, value in setting.changes.items() if not is_varied(key, value)]
-        alike.setdefault((setting.where, *others), []).append(keyed)
-    return [tuple(mine[first : first + MOST]) for mine in alike.values() for first in range(0, len(mine), MOST)]
+    groups = alike(settings, is_varied)
+    return [tuple(group[first : first + MOST]) for group in groups for first in range(0, len(group), MOST)]
 
 
 def question_digests(settings: Sequence[Keyed]) -> list[str]:

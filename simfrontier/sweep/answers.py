@@ -113,9 +113,7 @@ def goal_answer(study: SweepStudy, folder: Path, num_points: int) -> GoalAnswer 
 
 def _indices(study: SweepStudy, values: Sequence[float]) -> tuple[Indices | None, str]:
     sampling = study.file.sampling
-    if sampling is None or sampling.method != "saltelli" or study.filters or len(study.axes) > 1:
-        return None, ""
-    if len(study.sources) > 1:
+    if sampling is None or sampling.method != "saltelli":
         return None, ""
     try:
         return indices_of(study.keys, np.array(values).reshape(sampling.count, -1), sampling.seed), ""

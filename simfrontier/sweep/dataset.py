@@ -65,8 +65,9 @@ def _refuse_columns(found: pa.Schema, where: str) -> None:
     """Raise InputError for a file that has not the columns of points and results."""
     import pyarrow as pa
 
+    fields = list(found)
     for wanted in (pa.field("point", pa.int64()), *result_schema()):
-        if wanted not in list(found):
+        if wanted not in fields:
             allowed = "a data set of this version of simfrontier, or another --out"
             raise InputError(f'column "{wanted.name}" is not there as {wanted.type}; allowed: {allowed}', where=where)
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from simfrontier.io import Line, Strict, Text
-from simfrontier.limits import COUNT, LARGEST, SWEEP_AXES, SWEEP_ESTIMATES, SWEEP_FILTERS, SWEEP_POINTS, SWEEP_SCENARIOS
+from simfrontier.limits import COUNT, LARGEST, SWEEP_POINTS
 
 Number = Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
 AboveZero = Annotated[float, Field(gt=0, le=LARGEST)]
@@ -62,7 +62,7 @@ class AxisTable(Strict):
     likely, of an axis that is sampled with others or searched over."""
 
     key: Text | None = None
-    keys: Annotated[list[Text], Field(min_length=2, max_length=SWEEP_AXES.most)] | None = None
+    keys: Annotated[list[Text], Field(min_length=2)] | None = None
     values: Values | None = None
     range: RangeTable | None = None
     log_range: LogRangeTable | None = None
@@ -100,7 +100,7 @@ class SearchTable(Strict):
     them are simulated first."""
 
     points: Count = 100
-    estimates: Annotated[int, Field(ge=0, le=SWEEP_ESTIMATES.most)] = 256
+    estimates: Annotated[int, Field(ge=0)] = 256
     seed: Seed = 1
 
 
@@ -111,13 +111,13 @@ class StudyFile(Strict):
 
     name: Name
     title: Line
-    scenarios: Annotated[list[Text], Field(min_length=1, max_length=SWEEP_SCENARIOS.most)]
-    plans: Annotated[list[Line], Field(max_length=SWEEP_SCENARIOS.most)] = Field(default_factory=list)
+    scenarios: Annotated[list[Text], Field(min_length=1)]
+    plans: list[Line] = Field(default_factory=list)
     set: dict[str, Any] = Field(default_factory=dict)
     fidelity: Literal["analytic", "flow", "chunk"] | None = None
     replay: bool = False
-    axes: Annotated[list[AxisTable], Field(max_length=SWEEP_AXES.most)] = Field(default_factory=list)
+    axes: list[AxisTable] = Field(default_factory=list)
     sampling: SamplingTable | None = None
     goal: GoalTable | None = None
     search: SearchTable | None = None
-    filters: Annotated[list[Text], Field(max_length=SWEEP_FILTERS.most)] = Field(default_factory=list)
+    filters: list[Text] = Field(default_factory=list)

@@ -55,7 +55,7 @@ class SweepStudy:
     settings: Settings
     axes: tuple[Axis, ...]
     filters: tuple[Filter, ...]
-    count: int = field(default=0)
+    count: int
     searched: tuple[SampledAxis, ...] = ()
     _with_files: dict[str, Scenario] = field(default_factory=dict)  # what `_scenario_of` has read
 
