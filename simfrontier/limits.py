@@ -234,22 +234,7 @@ ENTRIES: Final = Limit(most=100_000, what="entries", why="a perturbation of ever
 SWEEP_POINTS: Final = Limit(
     most=1_000_000, what="points", why="each takes 10 ms to minutes, and some 300 bytes while a study runs"
 )
-SWEEP_SCENARIOS: Final = Limit(most=1_000, what="scenarios", why="every one is read before the first point")
-SWEEP_AXES: Final = Limit(most=64, what="axes", why="with two values each they make more points than are run")
-SWEEP_FILTERS: Final = Limit(most=64, what="filters", why="each is computed for every point")
-SWEEP_ESTIMATES: Final = Limit(
-    most=100_000, what="estimates", why="each takes 10 ms, all of them before the first point"
-)
-SWEEP_DEPTH: Final = Limit(most=8, what="tables in one another", why="keys of scenarios have up to 5 parts")
-SWEEP_SAMPLES: Final = Limit(
-    most=10_000_000, what="sampled numbers", why="samples times axes: 8 bytes each, and three times that to make them"
-)
-FILTER: Final = Limit(most=1_000, what="characters in a filter", why="conditions have some fifty")
-FILTER_PARTS: Final = Limit(most=300, what="parts of a filter", why="each is computed for every point")
 GOAL_FILE: Final = FileLimit(most_bytes=64 << 20, why="two numbers for each of a million points, 28 bytes a number")
-GOAL_VALUES: Final = Limit(
-    most=2_010_000, what="values of a goal", why="two for each of a million points, and ten for each of 64 unknowns"
-)
 SWEEP_DRAWN: Final = Limit(
     most=2_000, what="rows in a chart of a sweep", why="more hide each other; without a GPU these take seconds"
 )

@@ -28,7 +28,6 @@ from simfrontier.sweep import (
     parse_until,
     refuse_folder,
     refuse_until,
-    run_adaptive,
     run_sweep,
     seconds_of,
     write_goal,
@@ -90,7 +89,6 @@ def sweep_study(
     if fresh:
         refuse_folder(folder, study.name)
         forget(folder)
-    ended = ""
     with bar_of_work() as bar:
         task = bar.add_task("simulating points", total=study.count)
 
@@ -100,23 +98,20 @@ def sweep_study(
             text = f"simulating points{f' ({more})' if more else ''}"
             bar.update(task, completed=at.done, total=at.total, description=text)
 
-        if study.searched or enough is not None:
-            made = run_adaptive(study, folder, place, enough, report)
-            study, outcome, ended = made.study, made.outcome, made.ended
-        else:
-            outcome = run_sweep(study, folder, place, report)
+        outcome = run_sweep(study, folder, place, report, enough)
+    study = outcome.study
     answer = goal_answer(study, folder, outcome.counts.points)
     write_goal(answer, folder)
     has_page = _has_page(folder)
     if as_json:
-        typer.echo(json.dumps({**_outcome(study, outcome, answer), "ended": ended}, indent=1))
+        typer.echo(json.dumps({**_outcome(study, outcome, answer), "ended": outcome.ended}, indent=1))
         return outcome.counts.refused_whole < outcome.counts.points
     _print(study, outcome, has_page)
     if answer is not None:
         for each in goal_lines(study, answer):
             console().print(each, soft_wrap=True)
-    if ended:
-        console().print(f"{ended}.", soft_wrap=True)
+    if outcome.ended:
+        console().print(f"{outcome.ended}.", soft_wrap=True)
     return outcome.counts.refused_whole < outcome.counts.points
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, Final
 
@@ -28,10 +28,10 @@ def batches_of(settings: Iterable[Keyed], count: int, num_workers: int) -> Itera
     waiting = iter(settings)
     windows = iter(lambda: list(islice(waiting, WINDOW)), [])
     batch = list[Keyed]()
-    for alike in (each for window in windows for each in sorted(_alike(window), key=len, reverse=True)):
-        while alike:
+    for left in (each for window in windows for each in sorted(alike(window), key=len, reverse=True)):
+        while left:
             size = max(1, min(MOST_OF_BATCH, count // (PARTS * num_workers)))
-            piece, alike = _cut(alike, size)
+            piece, left = _cut(left, size)
             if batch and len(batch) + len(piece) > size:
                 yield tuple(batch)
                 batch = []
@@ -41,18 +41,18 @@ def batches_of(settings: Iterable[Keyed], count: int, num_workers: int) -> Itera
         yield tuple(batch)
 
 
-def _alike(settings: Sequence[Keyed]) -> list[list[Keyed]]:
-    """Settings in groups that differ in numbers of machine or library alone."""
+def alike(settings: Iterable[Keyed], is_free: Callable[[str, Any], bool] = is_number) -> list[list[Keyed]]:
+    """Return groups of settings that differ in free changes alone: by default in numbers of machine or library."""
     groups: dict[tuple[Any, ...], list[Keyed]] = {}
     for keyed in settings:
         setting = keyed[1]
-        others = [(key, repr(value)) for key, value in setting.changes.items() if not is_number(key, value)]
+        others = [(key, repr(value)) for key, value in setting.changes.items() if not is_free(key, value)]
         groups.setdefault((setting.where, setting.plans, setting.devices, *others), []).append(keyed)
     return list(groups.values())
 
 
-def _cut(alike: list[Keyed], size: int) -> tuple[list[Keyed], list[Keyed]]:
+def _cut(group: list[Keyed], size: int) -> tuple[list[Keyed], list[Keyed]]:
     """Settings with the same schedules that are done at once, and the others. Few are cut only where little is left."""
-    if len(alike) <= MOST_TOGETHER:
-        size = len(alike) if size > 1 and len(alike) <= PARTS * size else -(-len(alike) // PARTS)
-    return alike[:size], alike[size:]
+    if len(group) <= MOST_TOGETHER:
+        size = len(group) if size > 1 and len(group) <= PARTS * size else -(-len(group) // PARTS)
+    return group[:size], group[size:]

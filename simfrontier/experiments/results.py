@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from simfrontier.experiments.batches import Keyed, batches_of
 from simfrontier.experiments.digests import Digests
+from simfrontier.experiments.replay import ReplayRunner, questions
 from simfrontier.experiments.row_runner import Row, RowRunner
 from simfrontier.experiments.setting import Setting
 from simfrontier.records import dataclass
@@ -61,14 +62,23 @@ def simulate(
     workers: Workers | None = None,
     runner: PerProcess[RowRunner] | None = None,
     done: Done = lambda _: None,
+    replay: bool = False,
 ) -> None:
-    """Simulate so many different settings, and add the rows of each to the store under its digest."""
+    """Simulate so many different settings, and add the rows of each to the store under its digest. `replay`: settings
+    that differ in numbers of machine or library alone are answered from one simulated step; their digests are those
+    of `question_digests`."""
     workers, runner = workers or Workers(HERE), runner or PerProcess(RowRunner)
-    calls = ((runner, batch) for batch in batches_of(settings, count, workers.num_workers))
-    for _, rows in workers.as_done(_rows_of, calls):
+    batches = questions(settings) if replay else batches_of(settings, count, workers.num_workers)
+    calls = ((runner, batch) for batch in batches)
+    for _, rows in workers.as_done(_replayed if replay else _rows_of, calls):
         store.add(rows)
         done(rows)
 
 
 def _rows_of(runner: PerProcess[RowRunner], batch: Sequence[Keyed]) -> dict[str, list[Row]]:
     return {digest: runner.here.rows_of(setting) for digest, setting in batch}
+
+
+def _replayed(runner: PerProcess[RowRunner], asked: Sequence[Keyed]) -> dict[str, list[Row]]:
+    rows = ReplayRunner(runner.here).rows_of([setting for _, setting in asked])
+    return {digest: mine for (digest, _), mine in zip(asked, rows, strict=True)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from simfrontier.experiments import OFF_BY, REPLAY
 from simfrontier.report.figures.sweep import front_charts, heat_maps, parallel_coordinates
 from simfrontier.report.figures.sweep_goal import samples_figure, search_figure, shares_figure
 from simfrontier.report.findings.sweep import SweepFindings, SweptAxis, sweep_findings
@@ -13,7 +14,7 @@ from simfrontier.report.findings.sweep_rows import RATE
 from simfrontier.report.manifest import versions
 from simfrontier.report.render import page_of
 from simfrontier.report.theme import Figure, marks
-from simfrontier.sweep import GOAL, OFF_BY, REPLAY, ROWS, measure_next
+from simfrontier.sweep import GOAL, ROWS, measure_next
 from simfrontier.wholefile import write_whole
 
 PAGE: Final = "index.html"

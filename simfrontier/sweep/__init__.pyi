@@ -1,4 +1,4 @@
-from .adaptive import refuse_until as refuse_until, run_adaptive as run_adaptive
+from .adaptive import refuse_until as refuse_until
 from .answers import (
     GOAL as GOAL,
     GoalAnswer as GoalAnswer,
@@ -16,15 +16,14 @@ from .dataset import (
     ROWS as ROWS,
     Counts as Counts,
     manifest_of as manifest_of,
-    parts_of as parts_of,
     read_rows as read_rows,
     refuse_folder as refuse_folder,
 )
-from .estimate import seconds_of as seconds_of
+from .forecast import seconds_of as seconds_of
 from .form import StudyFile as StudyFile
 from .indices import Indices as Indices
 from .keys import is_of_plan as is_of_plan
-from .replayed_columns import OFF_BY as OFF_BY, REPLAY as REPLAY
-from .runner import Progress as Progress, SweepOutcome as SweepOutcome, run_sweep as run_sweep
+from .rounds import Progress as Progress, SweepOutcome as SweepOutcome
+from .runner import run_sweep as run_sweep
 from .study import SweepStudy as SweepStudy, load_study as load_study, study_of as study_of
 from .until import parse_until as parse_until

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -12,21 +12,19 @@ from typing import Annotated, Any, Final, Literal
 import numpy as np
 from pydantic import Field
 
-from simfrontier.errors import InputError, shown
-from simfrontier.io import json_of, num_values, text_of, typed
-from simfrontier.limits import GOAL_FILE, GOAL_VALUES
+from simfrontier.errors import InputError
+from simfrontier.io import json_of, text_of, typed
+from simfrontier.limits import GOAL_FILE
 from simfrontier.records import dataclass
-from simfrontier.sweep.dataset import manifest_of, parts_of
+from simfrontier.sweep.dataset import manifest_of, read_rows
 from simfrontier.sweep.form import GoalTable, Number
-from simfrontier.sweep.goal import GOALS, goal_words
+from simfrontier.sweep.goal import goal_words
 from simfrontier.sweep.indices import Indices, indices_of
 from simfrontier.sweep.study import SweepStudy
 from simfrontier.wholefile import write_whole
 
 GOAL: Final = "goal.json"
 LEAST_SHARE: Final = 0.01  # of the variance, of an unknown that is named
-
-
 Cells = tuple[Number | None, ...]  # one for each point; None: it has none
 Place = Annotated[int, Field(ge=0)]
 
@@ -61,31 +59,26 @@ class GoalAnswer:
 
 def goal_values(folder: Path, goal: GoalTable, num_points: int) -> list[float]:
     """The goal at each point of a data set, in order; nan where a point has none: it was refused, or does not fit."""
-    best = max if goal.best == "most" else min
-    of: dict[tuple[int, int], float] = {}
-    against: dict[tuple[int, int], float] = {}
-    for point, plan, devices, value in _rows_of(folder, goal.column):
-        if value is None or (goal.devices is not None and devices != goal.devices):
-            continue
-        key = point, devices
-        if goal.plan is None or plan == goal.plan:
-            of[key] = best(value, of.get(key, value))
-        if plan == goal.against:
-            against[key] = value
-    out = [math.nan] * num_points
-    for (point, devices), value in of.items():
-        if goal.against is not None:
-            other = against.get((point, devices))
-            value = value / other if other else math.nan
-        if not math.isnan(value):
-            out[point] = value if math.isnan(out[point]) else best(value, out[point])
-    return out
+    best = "max" if goal.best == "most" else "min"
+    rows = read_rows(folder, ("point", "plan", "devices", goal.column)).to_pandas().dropna(subset=[goal.column])
+    if goal.devices is not None:
+        rows = rows[rows["devices"] == goal.devices]
+
+    def of_plan(plan: str | None) -> Any:
+        mine = rows if plan is None else rows[rows["plan"] == plan]
+        return mine.groupby(["point", "devices"])[goal.column].agg(best)
+
+    values = of_plan(goal.plan)
+    if goal.against is not None:
+        values = (values / of_plan(goal.against)).replace([math.inf, -math.inf], math.nan)
+    found: list[float] = values.groupby("point").agg(best).reindex(range(num_points)).astype(float).tolist()
+    return found
 
 
-def _rows_of(folder: Path, column: str) -> Iterator[tuple[Any, ...]]:
-    for table in parts_of(folder):
-        columns = (table.column(name).to_pylist() for name in ("point", "plan", "devices", column))
-        yield from zip(*columns, strict=True)
+def best_of(values: Sequence[float], goal: GoalTable) -> float:
+    """The best of some values of a goal; nan without one that is known."""
+    known = [value for value in values if not math.isnan(value)]
+    return (max if goal.best == "most" else min)(known, default=math.nan)
 
 
 def goal_answer(study: SweepStudy, folder: Path, num_points: int) -> GoalAnswer | None:
@@ -97,7 +90,7 @@ def goal_answer(study: SweepStudy, folder: Path, num_points: int) -> GoalAnswer 
     is_most = goal.best == "most"
     so_far = np.fmax.accumulate(values) if is_most else np.fmin.accumulate(values)
     known = [value for value in values if not math.isnan(value)]
-    best = (max if is_most else min)(known) if known else None
+    best = best_of(values, goal) if known else None
     indices, why_not = _indices(study, values)
     return GoalAnswer(
         words=goal_words(goal),
@@ -120,9 +113,7 @@ def goal_answer(study: SweepStudy, folder: Path, num_points: int) -> GoalAnswer 
 
 def _indices(study: SweepStudy, values: Sequence[float]) -> tuple[Indices | None, str]:
     sampling = study.file.sampling
-    if sampling is None or sampling.method != "saltelli" or study.filters or len(study.axes) > 1:
-        return None, ""
-    if len(study.sources) > 1:
+    if sampling is None or sampling.method != "saltelli":
         return None, ""
     try:
         return indices_of(study.keys, np.array(values).reshape(sampling.count, -1), sampling.seed), ""
@@ -137,10 +128,7 @@ def _cells(values: Sequence[float]) -> Cells:
 def write_goal(answer: GoalAnswer | None, folder: Path) -> None:
     """Write goal.json into the folder of a data set; without an answer one of before is removed. Raises InputError."""
     if answer is None:
-        try:
-            (folder / GOAL).unlink(missing_ok=True)
-        except OSError as error:
-            raise InputError(f"cannot be removed: {error.strerror}", where=str(folder / GOAL)) from None
+        (folder / GOAL).unlink(missing_ok=True)
         return
     write_whole(folder / GOAL, json.dumps(goal_document(answer), indent=1, ensure_ascii=False) + "\n")
 
@@ -156,12 +144,7 @@ def read_goal(folder: Path) -> GoalAnswer | None:
     if not path.exists():
         return None
     text = text_of(path, "goal of a sweep", GOAL_FILE)
-    if fault := GOAL_VALUES.fault(num_values(text)):
-        raise InputError(fault, where=str(path))
-    answer = typed(json_of(text, str(path), "goal of a sweep"), GoalAnswer, str(path))
-    if fault := _fault_of(answer):
-        raise InputError(f"{fault}; allowed: a goal as `simfrontier sweep` writes it", where=str(path))
-    return answer
+    return typed(json_of(text, str(path), "goal of a sweep"), GoalAnswer, str(path))
 
 
 def is_goal_of(answer: GoalAnswer, manifest: Mapping[str, Any], num_points: int) -> bool:
@@ -171,23 +154,6 @@ def is_goal_of(answer: GoalAnswer, manifest: Mapping[str, Any], num_points: int)
 
 def _points_of(manifest: Mapping[str, Any]) -> str:
     return str(manifest.get("points_sha256", ""))
-
-
-def _fault_of(answer: GoalAnswer) -> str:
-    """What parts of an answer do not agree, if any."""
-    known = [value for value in answer.values if value is not None]
-    at = answer.best_point
-    if answer.column not in GOALS or not answer.words.startswith(answer.column):
-        return f"column: got {shown(answer.column)}, no column of numbers that the words begin with"
-    if len(answer.so_far) != len(answer.values) or len(known) != answer.num_known:
-        return f"values: got {len(answer.values)} of which {len(known)} are known, and other numbers beside them"
-    if any((value is None) != (not known) for value in (at, answer.best, answer.mean, answer.sd)):
-        return "best_point, best, mean, sd: got some without values, or values without them"
-    if at is not None and (at >= len(answer.values) or answer.values[at] != answer.best):
-        return f"best_point: got {at}, whose value is another one than the best"
-    if answer.indices is not None and not answer.indices.unknowns:
-        return "indices: got none of no unknown"
-    return ""
 
 
 def measure_next(

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from simfrontier.records import dataclass
-from simfrontier.sweep.dataset import parts_of
+from simfrontier.sweep.dataset import ROWS, read_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BestRow:
-    """The row of a plan with the most TFLOPS per device; the first of those with as many. `row`: all columns."""
+    """The row of a plan with the most tokens per second; the first of those with as many. `row`: all columns."""
 
     scenario: str
     plan: str
@@ -21,16 +21,9 @@ class BestRow:
 def best_rows(folder: Path) -> tuple[BestRow, ...]:
     """The best row of each plan of each scenario, in the order of the data set; none where it fits nowhere. Raises
     InputError for a folder that holds no data set."""
-    best: dict[tuple[str, str], dict[str, Any]] = {}
-    for table in parts_of(folder):
-        names = zip(table.column("scenario").to_pylist(), table.column("plan").to_pylist(), strict=True)
-        first: dict[tuple[str, str], int] = {}
-        rates = table.column("tokens_per_s").to_pylist()
-        for place, name in enumerate(names):
-            if name[1] is not None and rates[place] is not None and rates[place] > rates[first.setdefault(name, place)]:
-                first[name] = place
-        for name, place in first.items():
-            row = table.slice(place, 1).to_pylist()[0]
-            if name not in best or row["tokens_per_s"] > best[name]["tokens_per_s"]:
-                best[name] = row
-    return tuple(BestRow(scenario=scenario, plan=plan, row=row) for (scenario, plan), row in best.items())
+    import pyarrow.dataset as ds
+
+    rows = read_rows(folder, ("scenario", "plan", "tokens_per_s")).to_pandas().dropna(subset=["plan", "tokens_per_s"])
+    places = rows.groupby(["scenario", "plan"], sort=False)["tokens_per_s"].idxmax()
+    found = ds.dataset(folder / ROWS).take(places.tolist()).to_pylist() if len(places) else []
+    return tuple(BestRow(scenario=row["scenario"], plan=row["plan"], row=row) for row in found)

@@ -1,4 +1,4 @@
-"""The columns of a data set and their types, and rows as tables of Arrow."""
+"""The columns of a data set and their types."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from simfrontier.errors import InputError
-from simfrontier.experiments import Row
 from simfrontier.study import RESULTS as RESULT_COLUMNS
+from simfrontier.sweep.form import Value
 from simfrontier.sweep.study import SweepStudy
 
 if TYPE_CHECKING:
@@ -31,64 +30,30 @@ def data_schema(study: SweepStudy) -> pa.Schema:
     import pyarrow as pa
 
     results = result_schema()
-    axes = [pa.field(AXIS + key, kind) for key, kind in axis_types(study).items()]
+    axes = [
+        pa.field(AXIS + key, _axis_type(values))
+        for axis in study.axes
+        for key, values in zip(axis.keys, zip(*axis.rows, strict=True), strict=True)
+    ]
     return pa.schema([pa.field("point", pa.int64()), results.field(0), results.field(1), *axes, *list(results)[2:]])
 
 
-def axis_types(study: SweepStudy) -> dict[str, pa.DataType]:
-    """The types of the axes' columns: what all of its values are, or text, which is JSON where values are of several
-    types, or lists."""
+def axis_cell(value: Value, kind: pa.DataType) -> Any:
+    """A value as it stands in a column of an axis."""
     import pyarrow as pa
 
-    out: dict[str, pa.DataType] = {}
-    for axis in study.axes:
-        found: list[set[type]] = [set() for _ in axis.keys]
-        for row in axis.rows():
-            for kinds, value in zip(found, row, strict=True):
-                kinds.add(type(value) if not isinstance(value, int) or abs(value) < 1 << 63 else float)
-        for key, kinds in zip(axis.keys, found, strict=True):
-            if kinds == {bool}:
-                out[key] = pa.bool_()
-            elif kinds == {int}:
-                out[key] = pa.int64()
-            elif kinds <= {int, float}:
-                out[key] = pa.float64()
-            else:
-                out[key] = pa.string()
-    return out
+    return value if isinstance(value, str) or kind != pa.string() else json.dumps(value, ensure_ascii=False)
 
 
-def axis_cell(value: Any, is_text: bool) -> Any:
-    """A value as it stands in its column."""
-    if not is_text or isinstance(value, str):
-        return value
-    return json.dumps(value, ensure_ascii=False)
-
-
-def result_table(digests: Sequence[str], rows: Sequence[Row]) -> pa.Table:
-    """Rows, each with the digest of its point, as a table of `result_schema`."""
+def _axis_type(values: Sequence[Value]) -> pa.DataType:
+    """What all values of an axis are; text, which is JSON, where values are of several types, or lists."""
     import pyarrow as pa
 
-    schema = result_schema()
-    columns: dict[str, list[Any]] = {name: [row.get(name) for row in rows] for name in schema.names[1:]}
-    columns = {"digest": list(digests), **columns}
-    for name, column in RESULTS.items():
-        if column.is_number:
-            convert = int if column.is_whole else float
-            columns[name] = [None if cell is None else convert(cell) for cell in columns[name]]
-    return pa.table(columns, schema=schema)
-
-
-def refuse_columns(found: pa.Schema, where: str) -> None:
-    """Raise InputError for a file that has not the columns of results."""
-    for wanted in result_schema():
-        place = found.get_field_index(wanted.name)
-        if place < 0 or found.field(place).type != wanted.type:
-            raise InputError(
-                f'column "{wanted.name}" is not there as {wanted.type}; allowed: a data set of this version of '
-                "simfrontier, or another --out",
-                where=where,
-            )
+    try:
+        kind = pa.infer_type(values)
+    except pa.ArrowException:
+        return pa.string()
+    return pa.string() if pa.types.is_nested(kind) else kind
 
 
 def _type(name: str) -> pa.DataType:

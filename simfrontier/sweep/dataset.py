@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Sequence
+from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from simfrontier.errors import InputError
-from simfrontier.experiments import Row
+from simfrontier.io import read_json
 from simfrontier.records import dataclass
 from simfrontier.study import STORE, ResultStore, inputs, versions
-from simfrontier.sweep.columns import AXIS, axis_cell, axis_types, data_schema, refuse_columns, result_table
+from simfrontier.sweep.columns import AXIS, axis_cell, data_schema, result_schema
 from simfrontier.sweep.study import Point, SweepStudy
 from simfrontier.wholefile import MANIFEST, write_whole
 
@@ -42,35 +43,37 @@ class Counts:
     refused_whole: int
 
 
-def read_rows(folder: Path) -> pa.Table:
-    """All rows of a data set, in the order of the points. Raises InputError for a folder that holds none."""
-    import pyarrow as pa
-
-    return pa.concat_tables(list(parts_of(folder)))
-
-
-def parts_of(folder: Path) -> Iterator[pa.Table]:
-    """The rows of a data set, part by part. Raises InputError as `read_rows`."""
+def read_rows(folder: Path, results: Collection[str] | None = None) -> pa.Table:
+    """Return the rows of a data set in the order of the points: all columns, or some `results` beside those of the
+    axes. Raises InputError for a folder that holds none, or none of this version."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     manifest_of(folder)
-    path = folder / ROWS
-    if not path.is_file():
-        raise InputError("has no rows; allowed: a folder of simfrontier sweep", where=str(path))
+    where = str(folder / ROWS)
     try:
-        with pq.ParquetFile(path) as file:
-            refuse_columns(file.schema_arrow, str(path))
-            for group in range(file.num_row_groups):
-                yield file.read_row_group(group)
+        with pq.ParquetFile(where) as file:
+            schema = file.schema_arrow
+            _refuse_columns(schema, where)
+            names = [name for name in schema.names if results is None or name in results or name.startswith(AXIS)]
+            return file.read(columns=names)
     except (OSError, ValueError, pa.ArrowException) as error:
-        raise InputError(f"cannot be read: {_first_line(error)}", where=str(path)) from None
+        raise InputError(f"cannot be read: {_first_line(error)}", where=where) from None
+
+
+def _refuse_columns(found: pa.Schema, where: str) -> None:
+    """Raise InputError for a file that has not the columns of points and results."""
+    import pyarrow as pa
+
+    fields = list(found)
+    for wanted in (pa.field("point", pa.int64()), *result_schema()):
+        if wanted not in fields:
+            allowed = "a data set of this version of simfrontier, or another --out"
+            raise InputError(f'column "{wanted.name}" is not there as {wanted.type}; allowed: {allowed}', where=where)
 
 
 def manifest_of(folder: Path) -> dict[str, Any]:
     """The manifest of a data set. Raises InputError for a folder that holds none."""
-    from simfrontier.io import read_json
-
     if not (folder / MANIFEST).is_file():
         text = "no data set of a sweep, or one that is not whole yet; allowed: a folder that simfrontier sweep has made"
         raise InputError(text, where=str(folder))
@@ -82,19 +85,15 @@ def manifest_of(folder: Path) -> dict[str, Any]:
 
 def refuse_folder(folder: Path, study: str) -> None:
     """Raise InputError for a folder that has other files than those of this study."""
-    try:
-        is_there = folder.exists()
-    except OSError as error:  # a name that is too long
-        raise _not_written(folder, error) from None
-    if is_there and not folder.is_dir():
+    if folder.is_file():
         raise InputError(f"--out {folder}: is a file; allowed: a folder, or a name for a new one")
-    if not folder.is_dir() or all(each.name.startswith(".") for each in folder.iterdir()):
-        return
     if (folder / MANIFEST).is_file():
         of = manifest_of(folder)["study"]
         if of != study:
             raise InputError(f'--out {folder}: is of the study "{of}", not "{study}"; allowed: another --out')
-    elif not (folder / STORE).is_file():
+        return
+    names = [each.name for each in folder.iterdir() if not each.name.startswith(".")] if folder.is_dir() else []
+    if names and STORE not in names:
         raise InputError(f"--out {folder}: holds other files; allowed: an empty folder, or a name for a new one")
 
 
@@ -118,8 +117,6 @@ def write_dataset(study: SweepStudy, digests: Sequence[str], store: ResultStore,
 
 def manifest_text(study: SweepStudy, digests: Sequence[str], counts: Counts) -> str:
     """manifest.json: what went into a data set, as digests and versions; no times and no absolute paths."""
-    from hashlib import sha256
-
     document = {
         "kind": KIND,
         "study": study.name,
@@ -150,44 +147,31 @@ def _dump(table: BaseModel | None) -> dict[str, Any] | None:
 
 def _write_rows(study: SweepStudy, digests: Sequence[str], store: ResultStore, path: Path) -> Counts:
     """Write the rows of all points, so many points a row group."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    schema, types = data_schema(study), axis_types(study)
+    schema = data_schema(study)
     counts = {"rows": 0, "refused": 0, "refused_whole": 0}
     points = zip(study.points(), digests, strict=True)
     with pq.ParquetWriter(path, schema, compression="zstd", compression_level=3) as writer:
         for group in iter(lambda: list(islice(points, POINTS_OF_GROUP)), []):
-            rows = [(point, digest, store.get(digest) or []) for point, digest in group]
-            writer.write_table(_table(rows, types, schema))
-            for _, _, mine in rows:
+            rows: list[dict[str, Any]] = []
+            for point, digest in group:
+                mine = store.get(digest) or []
+                cells = {"point": point.number, "digest": digest, **_axis_cells(study, point, schema)}
+                rows += [{**row, **cells} for row in mine]
                 is_refused = [row.get("error") is not None for row in mine]
                 counts["rows"] += len(mine)
                 counts["refused"] += any(is_refused)
                 counts["refused_whole"] += all(is_refused)
+            writer.write_table(pa.Table.from_pylist(rows, schema=schema))
     return Counts(points=len(digests), **counts)
 
 
-def _table(
-    points: Sequence[tuple[Point, str, list[Row]]], types: dict[str, pa.DataType], schema: pa.Schema
-) -> pa.Table:
-    """The rows of points, with their point and the settings of its axes."""
-    import pyarrow as pa
-
-    each = [(point, digest, row) for point, digest, mine in points for row in mine]
-    results = result_table([digest for _, digest, _ in each], [row for _, _, row in each])
-    columns = {name: results.column(name) for name in results.schema.names}
-    columns["point"] = pa.array([point.number for point, _, _ in each], type=pa.int64())
-    for key, kind in types.items():
-        cells = [axis_cell(point.settings[key], kind == pa.string()) for point, _, _ in each]
-        columns[AXIS + key] = pa.array([float(cell) if kind == pa.float64() else cell for cell in cells], type=kind)
-    return pa.table([columns[name] for name in schema.names], schema=schema)
+def _axis_cells(study: SweepStudy, point: Point, schema: pa.Schema) -> dict[str, Any]:
+    return {AXIS + key: axis_cell(point.settings[key], schema.field(AXIS + key).type) for key in study.keys}
 
 
 def _first_line(error: Exception) -> str:
     """The first line of what a library says."""
     return str(error).partition("\n")[0][:200]
-
-
-def _not_written(folder: Path, error: OSError) -> InputError:
-    allowed = "a folder that you may write, or a name for a new one"
-    return InputError(f"--out {folder}: cannot be written: {error.strerror}; allowed: {allowed}")

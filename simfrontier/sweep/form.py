@@ -7,11 +7,11 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from simfrontier.io import Line, Strict, Text
-from simfrontier.limits import COUNT, LARGEST, SWEEP_AXES, SWEEP_ESTIMATES, SWEEP_FILTERS, SWEEP_POINTS, SWEEP_SCENARIOS
+from simfrontier.limits import COUNT, LARGEST, SWEEP_POINTS
 
 Number = Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
 AboveZero = Annotated[float, Field(gt=0, le=LARGEST)]
-Count = Annotated[int, Field(ge=1, le=COUNT.most)]  # what is too many for a study is told with the number of points
+Count = Annotated[int, Field(ge=1, le=SWEEP_POINTS.most)]
 Seed = Annotated[int, Field(ge=0, le=COUNT.most)]
 Value = bool | int | float | str | list[bool | int | float | str]
 Values = Annotated[list[Value], Field(min_length=1, max_length=SWEEP_POINTS.most)]
@@ -62,7 +62,7 @@ class AxisTable(Strict):
     likely, of an axis that is sampled with others or searched over."""
 
     key: Text | None = None
-    keys: Annotated[list[Text], Field(min_length=2, max_length=SWEEP_AXES.most)] | None = None
+    keys: Annotated[list[Text], Field(min_length=2)] | None = None
     values: Values | None = None
     range: RangeTable | None = None
     log_range: LogRangeTable | None = None
@@ -90,7 +90,7 @@ class GoalTable(Strict):
     column: Line
     plan: Line | None = None
     against: Line | None = None
-    devices: Count | None = None
+    devices: Annotated[int, Field(ge=1, le=COUNT.most)] | None = None
     best: Literal["most", "least"] = "most"
 
 
@@ -100,7 +100,7 @@ class SearchTable(Strict):
     them are simulated first."""
 
     points: Count = 100
-    estimates: Annotated[int, Field(ge=0, le=SWEEP_ESTIMATES.most)] = 256
+    estimates: Annotated[int, Field(ge=0)] = 256
     seed: Seed = 1
 
 
@@ -111,13 +111,13 @@ class StudyFile(Strict):
 
     name: Name
     title: Line
-    scenarios: Annotated[list[Text], Field(min_length=1, max_length=SWEEP_SCENARIOS.most)]
-    plans: Annotated[list[Line], Field(max_length=SWEEP_SCENARIOS.most)] = Field(default_factory=list)
+    scenarios: Annotated[list[Text], Field(min_length=1)]
+    plans: list[Line] = Field(default_factory=list)
     set: dict[str, Any] = Field(default_factory=dict)
     fidelity: Literal["analytic", "flow", "chunk"] | None = None
     replay: bool = False
-    axes: Annotated[list[AxisTable], Field(max_length=SWEEP_AXES.most)] = Field(default_factory=list)
+    axes: list[AxisTable] = Field(default_factory=list)
     sampling: SamplingTable | None = None
     goal: GoalTable | None = None
     search: SearchTable | None = None
-    filters: Annotated[list[Text], Field(max_length=SWEEP_FILTERS.most)] = Field(default_factory=list)
+    filters: list[Text] = Field(default_factory=list)

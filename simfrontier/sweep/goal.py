@@ -5,25 +5,23 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from simfrontier.errors import InputError, nearest
+from simfrontier.experiments import REPLAYED
 from simfrontier.study import RESULTS
 from simfrontier.sweep.form import GoalTable, StudyFile
 from simfrontier.sweep.indices import LEAST_ROUNDS
-from simfrontier.sweep.replayed_columns import REPLAYED
 
 GOALS = tuple(column.name for column in RESULTS if column.is_number)
 
 
 def refuse_goal(file: StudyFile) -> None:
-    """Raise InputError for a goal that no row has, and where there is none though it is needed."""
-    goal = file.goal
-    sampling = file.sampling
+    """Raise InputError for a goal that no row has, where there is none though it is needed, and for what a study that
+    searches or finds indices cannot have."""
+    goal, sampling = file.goal, file.sampling
+    if file.search is not None:
+        _refuse_beside_search(file)
     if sampling is not None and sampling.method == "saltelli":
         _refuse_design(file, sampling.count)
     if goal is None:
-        if file.search is not None:
-            raise InputError("has no goal; allowed: a study with a table goal", key=("search",))
-        if sampling is not None and sampling.method == "saltelli":
-            raise InputError("saltelli has no goal; allowed: a study with a table goal", key=("sampling", "method"))
         return
     if goal.column not in GOALS:
         raise InputError(f'no column "{goal.column}" of numbers; {nearest(goal.column, GOALS)}', key=("goal", "column"))
@@ -44,6 +42,8 @@ def refuse_plans(goal: GoalTable, plans: Collection[str]) -> None:
 
 def _refuse_design(file: StudyFile, count: int) -> None:
     """Raise InputError for a design of which no indices would be found."""
+    if file.goal is None:
+        raise InputError("saltelli has no goal; allowed: a study with a table goal", key=("sampling", "method"))
     if count < LEAST_ROUNDS or count & (count - 1):
         text = f"got {count}, allowed with saltelli: a power of two, {LEAST_ROUNDS} or more"
         raise InputError(text, key=("sampling", "count"))
@@ -56,16 +56,15 @@ def _refuse_design(file: StudyFile, count: int) -> None:
             raise InputError("is not sampled; allowed with saltelli: between, among, samples", key=("axes", number))
 
 
-def refuse_beside_search(file: StudyFile) -> None:
+def _refuse_beside_search(file: StudyFile) -> None:
     """Raise InputError for what a study that searches cannot have."""
-    if file.sampling is not None:
-        raise InputError("stands beside search; allowed: one of the two", key=("sampling",))
+    if file.goal is None:
+        raise InputError("has no goal; allowed: a study with a table goal", key=("search",))
     if len(file.scenarios) > 1:
         raise InputError(f"got {len(file.scenarios)}, allowed beside search: one", key=("scenarios",))
-    if file.replay:
-        raise InputError("stands beside search, whose points are not known before; allowed: false", key=("replay",))
-    if file.filters:
-        raise InputError("stand beside search; allowed: ends of its axes instead", key=("filters",))
+    for key in ("sampling", "replay", "filters"):
+        if getattr(file, key):
+            raise InputError("stands beside search; allowed: one of the two", key=(key,))
 
 
 def goal_words(goal: GoalTable) -> str:

@@ -1,31 +1,17 @@
-"""A search over settings that change together: optuna proposes points, and hears what they gave."""
+"""Proposals of a search over axes that change together: optuna asks for points and is told what they gave."""
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from simfrontier.errors import InputError
-from simfrontier.records import dataclass
+from simfrontier.sweep.axes import SampledAxis, number_of
+from simfrontier.sweep.form import Value
 
-Number = int | float
-STARTUP = 10  # points of a search that are drawn at random before any is proposed: optuna's own default
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dimension:
-    """A setting that a search may change: one of `values` that have no order, each by a number of its own, or a number
-    between two ends, equally likely in its logarithm where `is_log`, and whole where both ends are whole numbers."""
-
-    key: str
-    values: tuple[int, ...] = ()
-    between: tuple[float, float] = (0.0, 0.0)
-    is_log: bool = False
-
-    @property
-    def is_whole(self) -> bool:
-        return all(isinstance(end, int) for end in self.between)
+STARTUP: Final = 10  # points of a search that are drawn at random before any is proposed: optuna's own default
 
 
 @dataclasses.dataclass(slots=True, kw_only=True, eq=False)
@@ -33,7 +19,7 @@ class Search:
     """Points that are asked for and told of in rounds: the same seed and the same results give the same points,
     whoever works them out. `is_most`: whether the most of the result is searched for, or the least."""
 
-    dimensions: Sequence[Dimension]
+    axes: Sequence[SampledAxis]
     is_most: bool
     seed: int
     _study: Any = dataclasses.field(init=False)
@@ -49,36 +35,42 @@ class Search:
         direction = "maximize" if self.is_most else "minimize"
         self._study = optuna.create_study(direction=direction, sampler=sampler)
 
-    def put_first(self, settings: Mapping[str, Number]) -> None:
+    def put_first(self, settings: Mapping[str, Value]) -> None:
         """A point that is asked for before those that are proposed."""
-        self._study.enqueue_trial(dict(settings))
+        self._study.enqueue_trial(
+            {axis.key: axis.among.index(settings[axis.key]) if axis.among else settings[axis.key] for axis in self.axes}
+        )
 
-    def ask(self, count: int) -> list[dict[str, Number]]:
-        """The next points. Results of all that were asked for before have to be told first."""
+    def ask(self, count: int) -> list[tuple[Value, ...]]:
+        """The next points, a value for each axis. Results of all that were asked for before have to be told first."""
         assert not self._asked, "results of the last round are told before the next is asked for"
-        space = {each.key: _distribution(each) for each in self.dimensions}
+        space = {axis.key: _distribution(axis) for axis in self.axes}
         self._asked = [self._study.ask(space) for _ in range(count)]
-        return [dict(trial.params) for trial in self._asked]
+        return [tuple(_value(axis, trial.params[axis.key]) for axis in self.axes) for trial in self._asked]
 
-    def tell(self, results: Sequence[float | None]) -> None:
-        """What the points gave that were last asked for, in their order; None of a point that has no result."""
+    def tell(self, results: Sequence[float]) -> None:
+        """What the points gave that were last asked for, in their order; nan of a point that has no result."""
         failed = _optuna().trial.TrialState.FAIL
         for trial, result in zip(self._asked, results, strict=True):
-            if result is None:
+            if math.isnan(result):
                 self._study.tell(trial, state=failed)
             else:
                 self._study.tell(trial, result)
         self._asked = []
 
 
-def _distribution(dimension: Dimension) -> Any:
+def _distribution(axis: SampledAxis) -> Any:
+    """What optuna draws from: of values without an order their places."""
     distributions = _optuna().distributions
-    if dimension.values:
-        return distributions.CategoricalDistribution(dimension.values)
-    low, high = dimension.between
-    if dimension.is_whole:
-        return distributions.IntDistribution(low, high, log=dimension.is_log)
-    return distributions.FloatDistribution(low, high, log=dimension.is_log)
+    if axis.between is None:
+        return distributions.CategoricalDistribution(range(len(axis.among)))
+    low, high = axis.between
+    kind = distributions.IntDistribution if axis.is_whole else distributions.FloatDistribution
+    return kind(low, high, log=axis.is_log)
+
+
+def _value(axis: SampledAxis, drawn: int | float) -> Value:
+    return number_of(drawn, axis.is_whole) if axis.between is not None else axis.among[int(drawn)]
 
 
 def _optuna() -> Any:

@@ -11,14 +11,15 @@ from typing import Any, Final
 from simfrontier.errors import InputError
 from simfrontier.experiments import Setting
 from simfrontier.io import read_toml, text_of, toml_of, typed
-from simfrontier.limits import SWEEP_DEPTH, SWEEP_POINTS, TOML_FILE
+from simfrontier.limits import SWEEP_POINTS, TOML_FILE
 from simfrontier.records import dataclass
-from simfrontier.scenario import Scenario, load_scenario, scenario_of
-from simfrontier.sweep.axes import Axis, SampledAxis, Settings, axes_of, searched_axes
+from simfrontier.scenario import Scenario, scenario_of
+from simfrontier.sweep.axes import Axis, SampledAxis, axes_of, searched_axes
+from simfrontier.sweep.axis_check import refuse_values
 from simfrontier.sweep.filters import Filter, parse_filter, refuse_unknown
 from simfrontier.sweep.form import StudyFile, Value
-from simfrontier.sweep.goal import refuse_beside_search, refuse_goal, refuse_plans
-from simfrontier.sweep.keys import KeyForms, refuse_values, value_of
+from simfrontier.sweep.goal import refuse_goal, refuse_plans
+from simfrontier.sweep.keys import Settings, put, value_of
 
 OF_FILES: Final = ("machine.name", "library.name", "stack")  # keys that name files, whose numbers filters may look at
 
@@ -54,7 +55,7 @@ class SweepStudy:
     settings: Settings
     axes: tuple[Axis, ...]
     filters: tuple[Filter, ...]
-    count: int = field(default=0)
+    count: int
     searched: tuple[SampledAxis, ...] = ()
     _with_files: dict[str, Scenario] = field(default_factory=dict)  # what `_scenario_of` has read
 
@@ -83,31 +84,28 @@ class SweepStudy:
         return Setting(
             document=self.sources[point.scenario].document,
             where=point.scenario,
-            changes=KeyForms().put(point.settings),
+            changes=put(point.settings),
             fidelity=self.file.fidelity,
         )
 
     def with_points(self, rows: Sequence[tuple[Value, ...]]) -> SweepStudy:
         """The study of a search with the points that were asked for: values of its keys."""
-        axis = Axis(keys=self.keys, count=len(rows), at=rows.__getitem__)
-        return replace(self, axes=(axis,), count=len(self.sources) * len(rows))
+        return replace(self, axes=(Axis(keys=self.keys, rows=rows),), count=len(self.sources) * len(rows))
 
     def with_samples(self, count: int) -> SweepStudy:
         """The study sampled so often, where it says how it is sampled."""
         assert self.file.sampling is not None, "a study that is sampled"
         file = self.file.model_copy(update={"sampling": self.file.sampling.model_copy(update={"count": count})})
-        axes = axes_of(file.axes, file.sampling, KeyForms().is_whole)
+        axes = axes_of(file.axes, file.sampling)
         return replace(self, file=file, axes=axes, count=len(self.sources) * math.prod(axis.count for axis in axes))
 
     def settings_at(self, place: int) -> dict[str, Value]:
         """What the axes set at a place of their grid, whose digits are the places on each axis."""
-        digits: list[tuple[Axis, int]] = []
+        settings: dict[str, Value] = {}
         for axis in reversed(self.axes):
             place, digit = divmod(place, axis.count)
-            digits.append((axis, digit))
-        return {
-            key: value for axis, digit in reversed(digits) for key, value in zip(axis.keys, axis.at(digit), strict=True)
-        }
+            settings = dict(zip(axis.keys, axis.rows[digit], strict=True)) | settings
+        return settings
 
     def value_at(self, source: Source, settings: Settings, key: str) -> Any:
         """What a key is at a point: as set, as the scenario says, or its default. Raises KeyError where there is
@@ -122,7 +120,7 @@ class SweepStudy:
         of = repr((source.path, axes))
         if of not in self._with_files:
             try:
-                settings = KeyForms().put({**self.settings, **axes})
+                settings = put({**self.settings, **axes})
                 self._with_files[of] = scenario_of(source.document, source.path, settings, laid_out=False)
             except InputError:
                 self._with_files[of] = source.scenario
@@ -162,37 +160,14 @@ def study_of(document: Mapping[str, Any], where: str, text: str = "") -> SweepSt
 
 
 def _resolved(file: StudyFile, where: str, text: str) -> SweepStudy:
-    settings: dict[str, Value] = {}
-    for key, value in _flat(file.set):
-        if key in settings:
-            raise InputError("stands twice, as a key and in a table; allowed: once", key=("set", key))
-        settings[key] = value
-    forms = KeyForms()
+    settings = dict(_flat(file.set))
     refuse_goal(file)
-    searched = () if file.search is None else searched_axes(file.axes, forms.is_whole)
-    if file.search is None:
-        axes = axes_of(file.axes, file.sampling, forms.is_whole)
-    else:
-        refuse_beside_search(file)
-        axes = tuple(axis.tried() for axis in searched)
+    searched = () if file.search is None else searched_axes(file.axes)
+    axes = axes_of(file.axes, file.sampling) if file.search is None else tuple(axis.tried() for axis in searched)
     for key in (key for axis in axes for key in axis.keys):
         if key in settings:
             raise InputError("is the key of an axis, too; allowed: one of the two", key=("set", key))
-    filters = []
-    for number, condition in enumerate(file.filters):
-        try:
-            filters.append(parse_filter(condition))
-        except InputError as error:
-            raise error.within(key=("filters", number)) from None
-    sources = _sources(file, where, settings, forms)
-    if file.replay and any(source.scenario.file.uncertainty.samples for source in sources.values()):
-        text = (
-            "answers are nominal steps, those of simulations medians of samples; allowed: with uncertainty.samples = 0"
-        )
-        raise InputError(text, key=("replay",))
-    if file.goal is not None:
-        for source in sources.values():
-            refuse_plans(file.goal, source.scenario.plans)
+    sources = _sources(file, where, settings)
     points = math.prod(axis.count for axis in axes) if file.search is None else file.search.points
     study = SweepStudy(
         where=where,
@@ -201,54 +176,64 @@ def _resolved(file: StudyFile, where: str, text: str) -> SweepStudy:
         sources=sources,
         settings=settings,
         axes=axes,
-        filters=tuple(filters),
+        filters=tuple(_filters(file)),
         count=len(sources) * points,
         searched=searched,
     )
     for source in sources.values():
-        refuse_values(axes, source.document, source.path, settings, forms)
-        first = {**settings, **{key: value for axis in axes for key, value in zip(axis.keys, axis.at(0), strict=True)}}
-        refuse_unknown(
-            study.filters,
-            lambda key, source=source, first=first: study.value_at(source, first, key),  # type: ignore[misc]
-            forms.names,
-        )
+        refuse_values(axes, source.document, source.path, settings)
+        first = {**settings, **study.settings_at(0)}
+        refuse_unknown(study.filters, lambda key, source=source, first=first: study.value_at(source, first, key))  # type: ignore[misc]
     return study
 
 
-def _flat(table: Mapping[str, Any], before: str = "", depth: int = 0) -> Iterator[tuple[str, Value]]:
+def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Value]]:
     """The settings of a table, by dotted keys; those of tables in it, too."""
-    if fault := SWEEP_DEPTH.fault(depth):
-        raise InputError(fault, key=("set",))
     for name, value in table.items():
         if isinstance(value, dict):
-            yield from _flat(value, f"{before}{name}.", depth + 1)
+            yield from _flat(value, f"{before}{name}.")
         else:
             yield before + name, value
 
 
-def _sources(file: StudyFile, where: str, settings: Settings, forms: KeyForms) -> dict[str, Source]:
+def _filters(file: StudyFile) -> Iterator[Filter]:
+    for number, condition in enumerate(file.filters):
+        try:
+            yield parse_filter(condition)
+        except InputError as error:
+            raise error.within(key=("filters", number)) from None
+
+
+def _sources(file: StudyFile, where: str, settings: Settings) -> dict[str, Source]:
     """The study's scenarios by their paths, with the settings of all points."""
     sources: dict[str, Source] = {}
     names: dict[str, str] = {}
     for number, name in enumerate(file.scenarios):
         path = str(Path(where).parent / name)
         try:
-            if path in sources:
-                raise InputError("stands twice; allowed: every scenario once")
-            load_scenario(path, laid_out=False)
-            document: Mapping[str, Any] = read_toml(Path(path), "scenario")
-            if file.plans:
-                document = _of_plans(scenario_of(document, path, plans=tuple(file.plans), laid_out=False).document)
-            scenario = scenario_of(document, path, forms.put(settings), laid_out=False)
+            source = _source(file, path, settings)
+            scenario = source.scenario
             if scenario.name in names:
                 text = f'got the name "{scenario.name}" twice, also of {names[scenario.name]}; allowed: different names'
                 raise InputError(text, where=path, key=("name",))
         except InputError as error:
             raise error.within(key=("scenarios", number)) from None
-        names[scenario.name] = name
-        sources[path] = Source(path=path, document=document, scenario=scenario)
+        if file.replay and scenario.file.uncertainty.samples:
+            allowed = "with uncertainty.samples = 0"
+            text = f"answers are nominal steps, those of simulations medians of samples; allowed: {allowed}"
+            raise InputError(text, key=("replay",))
+        if file.goal is not None:
+            refuse_plans(file.goal, scenario.plans)
+        names[scenario.name], sources[path] = name, source
     return sources
+
+
+def _source(file: StudyFile, path: str, settings: Settings) -> Source:
+    document: Mapping[str, Any] = read_toml(Path(path), "scenario")
+    if file.plans:
+        document = _of_plans(scenario_of(document, path, plans=tuple(file.plans), laid_out=False).document)
+    scenario = scenario_of(document, path, put(settings), laid_out=False)
+    return Source(path=path, document=document, scenario=scenario)
 
 
 def _of_plans(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from typing import Final
 
 from simfrontier.errors import InputError, shown
@@ -16,11 +17,15 @@ ALLOWED: Final = "a number of points (500), a time (90s, 30min, 2h) or a precisi
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Until:
     """Enough are so many points, those that begin within so many seconds, or as many as make the result known to that
-    part of itself. Exactly one of them is given."""
+    part of itself. At most one of them is given."""
 
     points: int | None = None
     seconds: float | None = None
     precision: float | None = None
+
+    def is_over(self, started: float) -> bool:
+        """Return whether the time is over since `started`, of `time.monotonic`."""
+        return self.seconds is not None and time.monotonic() - started >= self.seconds
 
 
 def parse_until(text: str) -> Until:

@@ -244,10 +244,6 @@ def _sweep_manifest(path: Path, rng: random.Random) -> None:
     _sweep_page(path.parent, rng, MANIFEST, path.read_bytes())
 
 
-def _sweep_goal(path: Path, rng: random.Random) -> None:
-    _sweep_page(path.parent, rng, "goal.json", path.read_bytes())
-
-
 def _sweep_page(beside: Path, rng: random.Random, name: str, content: bytes) -> None:
     """A sweep's folder with one file changed: what is found in it and, at times, its page."""
     from simfrontier.report.findings.sweep import sweep_findings
@@ -325,7 +321,6 @@ READERS: dict[str, Reader] = {
     "checkpoint-manifest": Reader(kind="checkpoint-manifest", suffix=".json", share=4.0, read=_checkpoint_manifest),
     "study": Reader(kind="study", suffix=".toml", share=4.0, read=_study),
     "sweep-rows": Reader(kind="sweep-rows", suffix=".parquet", share=4.0, read=_sweep_rows),
-    "sweep-goal": Reader(kind="sweep-goal", suffix=".json", share=2.0, read=_sweep_goal),
     "sweep-manifest": Reader(kind="sweep-manifest", suffix=".json", share=2.0, read=_sweep_manifest),
     "topology": Reader(kind="topology", suffix=".conf", share=8.0, read=_topology),
     "kineto": Reader(kind="kineto", suffix=".json", share=8.0, read=_kineto),

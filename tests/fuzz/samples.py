@@ -93,7 +93,6 @@ def made_in(folder: Path) -> dict[str, list[bytes]]:
     out["scenario"] = [path.read_bytes() for path in SCENARIOS]
     out["study"] = [STUDY]
     out["sweep-rows"], out["sweep-manifest"] = _sweeps(folder / "sweeps")
-    out["sweep-goal"] = sweeps.goals()
     out["stack"] = [path.read_bytes() for path in sorted((catalog / "stack" / "catalog").glob("*.toml"))]
     runs = (catalog / "accuracy" / "published_runs" / "end_to_end.csv").read_bytes().splitlines(keepends=True)
     out["runs"] = [b"".join([runs[0], *(runs[1 + at] for at in chosen)]) for chosen in ((106,), (178, 186), (219,))]

@@ -130,14 +130,6 @@ def indices(firsts: Mapping[str, float]) -> dict[str, Any]:
     return {"mean": 3.0, "sd": 2.0, "num_rounds": 16, "num_planned": 32, "unknowns": unknowns}
 
 
-def goals() -> list[bytes]:
-    """A goal.json of each kind."""
-    keys = [f"machine.overrides.host.number_{axis}_s" for axis in "ab"]
-    of_unknowns = goal("samples", indices=indices(dict(zip(keys, (0.75, 0.19), strict=True))))
-    made = [goal(), goal("samples"), goal("grid", (None, None, None)), of_unknowns, goal("samples", why_not="too few")]
-    return [json.dumps(each, indent=1).encode() for each in made]
-
-
 def table(rows: Sequence[Row], some: Sequence[Row]) -> pa.Table:
     """Some of the rows as a table with the types of all."""
     names = list(dict.fromkeys(("point", "digest", "scenario", *rows[0], *KNOWN))) if rows else KNOWN

@@ -12,11 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from simfrontier.errors import InputError
+from simfrontier.experiments import OFF_BY
 from simfrontier.report import write_sweep_page
 from simfrontier.report.findings.sweep import sweep_findings
 from simfrontier.report.findings.sweep_columns import KNOWN, QUANTITIES
 from simfrontier.report.sweep import sweep_page
-from simfrontier.sweep import OFF_BY, read_rows
+from simfrontier.sweep import read_rows
 from tests.invoke import invoke, refusal
 from tests.report.sweeps import NIC, made_up, refused, sampled, table, toy_sweep, write
 from tests.report.test_page import Page, figures_of

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from simfrontier.errors import InputError
-from simfrontier.sweep import Progress, SweepStudy, goal_answer, run_adaptive, run_sweep
+from simfrontier.sweep import Progress, SweepStudy, goal_answer, run_sweep
 from simfrontier.sweep.answers import goal_values
 from simfrontier.sweep.until import parse_until
 from simfrontier.workers import Local
@@ -32,51 +32,48 @@ def sampled(folder: Path, method: str, count: int = 8, **goal: Any) -> SweepStud
 
 def test_a_search_finds_the_end_that_is_best(tmp_path: Path) -> None:
     """Most tokens per second come with the largest micro-batch: estimates know that at once."""
-    made = run_adaptive(searching(tmp_path), tmp_path / "out", ALONE, None)
+    made = run_sweep(searching(tmp_path), tmp_path / "out", ALONE)
     answer = goal_answer(made.study, tmp_path / "out", 16)
     assert answer is not None and answer.best_point is not None
     best = list(made.study.points())[answer.best_point].settings
-    assert (made.outcome.counts.points, best[MICRO]) == (16, 4)
-    assert made.estimated == 4
+    assert (made.counts.points, best[MICRO]) == (16, 4)
     assert answer.so_far[0] > 0.9 * answer.so_far[-1]  # the first point, which estimates proposed, is nearly the best
     assert list(answer.so_far) == sorted(answer.so_far)
 
 
 def test_a_search_goes_on_to_the_same_points(tmp_path: Path) -> None:
     """Eight points, then sixteen: the second run simulates eight, and the data set is that of sixteen at once."""
-    run_adaptive(searching(tmp_path), tmp_path / "two", ALONE, parse_until("8"))
-    second = run_adaptive(searching(tmp_path), tmp_path / "two", ALONE, parse_until("16"))
-    whole = run_adaptive(searching(tmp_path), tmp_path / "one", ALONE, parse_until("16"))
+    run_sweep(searching(tmp_path), tmp_path / "two", ALONE, until=parse_until("8"))
+    second = run_sweep(searching(tmp_path), tmp_path / "two", ALONE, until=parse_until("16"))
+    whole = run_sweep(searching(tmp_path), tmp_path / "one", ALONE, until=parse_until("16"))
     assert [point.settings for point in second.study.points()] == [point.settings for point in whole.study.points()]
     parts = [(tmp_path / name / "rows.parquet").read_bytes() for name in ("one", "two")]
     assert parts[0] == parts[1]
 
 
 def test_a_longer_search_begins_with_the_shorter(tmp_path: Path) -> None:
-    """However many points are asked for, as many of them come from estimates."""
-    short = run_adaptive(searching(tmp_path, 64), tmp_path / "short", ALONE, parse_until("12"))
-    long = run_adaptive(searching(tmp_path, 64), tmp_path / "long", ALONE, parse_until("24"))
+    short = run_sweep(searching(tmp_path, 64), tmp_path / "short", ALONE, until=parse_until("12"))
+    long = run_sweep(searching(tmp_path, 64), tmp_path / "long", ALONE, until=parse_until("24"))
     first, more = ([point.settings for point in each.study.points()] for each in (short, long))
     assert more[: len(first)] == first
-    assert (short.estimated, long.estimated) == (12, 16)
 
 
 def test_a_search_goes_on_for_a_time(tmp_path: Path) -> None:
     """Rounds that begin within no time at all: the first alone, whatever the study says of points."""
-    made = run_adaptive(searching(tmp_path, 4), tmp_path / "out", ALONE, parse_until("0.001s"))
-    assert made.outcome.counts.points == 8
+    made = run_sweep(searching(tmp_path, 4), tmp_path / "out", ALONE, until=parse_until("0.001s"))
+    assert made.counts.points == 8
 
 
 def test_a_search_for_little_finds_little(tmp_path: Path) -> None:
-    made = run_adaptive(searching(tmp_path, column="step_time_s", best="least"), tmp_path / "out", ALONE, None)
+    made = run_sweep(searching(tmp_path, column="step_time_s", best="least"), tmp_path / "out", ALONE)
     values = goal_values(tmp_path / "out", made.study.file.goal, 16)  # type: ignore[arg-type]
     answer = goal_answer(made.study, tmp_path / "out", 16)
     assert answer is not None and answer.best == min(values)
 
 
 def test_samples_double_until_the_mean_is_known(tmp_path: Path) -> None:
-    made = run_adaptive(sampled(tmp_path, "random"), tmp_path / "out", ALONE, parse_until("40%"))
-    count = made.outcome.counts.points
+    made = run_sweep(sampled(tmp_path, "random"), tmp_path / "out", ALONE, until=parse_until("40%"))
+    count = made.counts.points
     values = goal_values(tmp_path / "out", made.study.file.goal, count)  # type: ignore[arg-type]
     mean = sum(values) / count
     sd = math.sqrt(sum((value - mean) ** 2 for value in values) / (count - 1))
@@ -85,13 +82,13 @@ def test_samples_double_until_the_mean_is_known(tmp_path: Path) -> None:
 
 
 def test_samples_stop_before_more_points_than_wanted(tmp_path: Path) -> None:
-    made = run_adaptive(sampled(tmp_path, "sobol"), tmp_path / "out", ALONE, parse_until("20"))
-    assert made.outcome.counts.points == 16
+    made = run_sweep(sampled(tmp_path, "sobol"), tmp_path / "out", ALONE, until=parse_until("20"))
+    assert made.counts.points == 16
 
 
 def test_samples_may_end_with_exactly_the_points_that_are_wanted(tmp_path: Path) -> None:
-    made = run_adaptive(sampled(tmp_path, "sobol", count=2), tmp_path / "out", ALONE, parse_until("4"))
-    assert made.outcome.counts.points == 4
+    made = run_sweep(sampled(tmp_path, "sobol", count=2), tmp_path / "out", ALONE, until=parse_until("4"))
+    assert made.counts.points == 4
 
 
 def test_indices_of_a_study(tmp_path: Path) -> None:
@@ -129,25 +126,25 @@ def test_a_ratio_is_of_two_plans_of_one_size(tmp_path: Path) -> None:
 def test_points_of_earlier_rounds_are_not_known_before(tmp_path: Path) -> None:
     """Rounds of 8 and 8: nothing was there before; then everything was, and so the bar says."""
     seen: list[Progress] = []
-    first = run_adaptive(searching(tmp_path), tmp_path / "out", ALONE, None, seen.append)
-    assert first.outcome.known == 0 == max(at.known for at in seen)
+    first = run_sweep(searching(tmp_path), tmp_path / "out", ALONE, seen.append)
+    assert first.known == 0 == max(at.known for at in seen)
     assert {at.total for at in seen} == {16} and seen[-1].done == 16
-    assert run_adaptive(searching(tmp_path), tmp_path / "out", ALONE, None).outcome.known == 16
+    assert run_sweep(searching(tmp_path), tmp_path / "out", ALONE).known == 16
 
 
 def test_a_search_says_that_its_precision_was_not_reached(tmp_path: Path) -> None:
-    made = run_adaptive(searching(tmp_path), tmp_path / "out", ALONE, parse_until("1%"))
+    made = run_sweep(searching(tmp_path), tmp_path / "out", ALONE, until=parse_until("1%"))
     assert made.ended == (
         "Ended at 16 points, as many as search.points allows, before 5 rounds found nothing better by 0.01 of it"
     )
-    assert not run_adaptive(searching(tmp_path), tmp_path / "out", ALONE, None).ended
+    assert not run_sweep(searching(tmp_path), tmp_path / "out", ALONE).ended
 
 
 def test_a_precision_takes_samples_alone(tmp_path: Path) -> None:
     sampling = {"method": "random", "count": 4}
     made = study(tmp_path, HOST, {"key": MICRO, "values": [1, 2]}, goal=GOAL, sampling=sampling, plans=["ddp"])
     with pytest.raises(InputError, match="--until: a precision is of a mean over samples; allowed: a study of one sc"):
-        run_adaptive(made, tmp_path / "out", ALONE, parse_until("1%"))
+        run_sweep(made, tmp_path / "out", ALONE, until=parse_until("1%"))
 
 
 @pytest.mark.parametrize(
@@ -159,7 +156,7 @@ def test_a_precision_takes_samples_alone(tmp_path: Path) -> None:
         ({"goal": {"column": "mfu", "against": "ddp"}}, "goal.against: got against without plan; allowed: with plan"),
         ({"search": {}}, "search: has no goal; allowed: a study with a table goal"),
         ({"search": {}, "goal": GOAL, "sampling": {"count": 4}}, "sampling: stands beside search; allowed: one of"),
-        ({"search": {}, "goal": GOAL, "filters": ["1 < 2"]}, "filters: stand beside search; allowed: ends of its axes"),
+        ({"search": {}, "goal": GOAL, "filters": ["1 < 2"]}, "filters: stands beside search; allowed: one of the two"),
         ({"sampling": {"method": "saltelli", "count": 8}}, "sampling.method: saltelli has no goal; allowed: a study"),
         (
             {"sampling": {"method": "saltelli", "count": 12}, "goal": GOAL},
@@ -175,7 +172,7 @@ def test_a_precision_takes_samples_alone(tmp_path: Path) -> None:
         ),
         (
             {"goal": GOAL, "search": {}, "replay": True},
-            "replay: stands beside search, whose points are not known before",
+            "replay: stands beside search; allowed: one of the two",
         ),
     ],
 )
@@ -197,6 +194,6 @@ def test_a_search_over_values_in_order_is_refused(tmp_path: Path) -> None:
 
 def test_until_takes_a_study_that_grows(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="--until: not with the points of this study; allowed: a study that searches"):
-        run_adaptive(sampled(tmp_path, "latin-hypercube"), tmp_path / "out", ALONE, parse_until("20"))
+        run_sweep(sampled(tmp_path, "latin-hypercube"), tmp_path / "out", ALONE, until=parse_until("20"))
     with pytest.raises(InputError, match="--until: the first round alone has 8 points"):
-        run_adaptive(sampled(tmp_path, "random"), tmp_path / "out", ALONE, parse_until("4"))
+        run_sweep(sampled(tmp_path, "random"), tmp_path / "out", ALONE, until=parse_until("4"))

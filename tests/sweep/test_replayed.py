@@ -12,10 +12,10 @@ import pytest
 
 from simfrontier.arrays import Floats
 from simfrontier.errors import InputError
+from simfrontier.experiments import OFF_BY, Setting
+from simfrontier.experiments.replay import FEWEST, MOST, questions
 from simfrontier.study import Answers, WhatIfs
-from simfrontier.sweep import OFF_BY, SweepStudy, read_rows, run_sweep
-from simfrontier.sweep.replayed import FEWEST, MOST, questions
-from simfrontier.sweep.study import Point
+from simfrontier.sweep import SweepStudy, read_rows, run_sweep
 from simfrontier.workers import Local
 from tests.sweep.studies import ACCUM, HOOK, study
 
@@ -82,17 +82,18 @@ def test_a_replay_gives_the_same_bytes_again(tmp_path: Path) -> None:
     assert run_sweep(sampled(tmp_path), tmp_path / "one", ALONE).known == 40
 
 
-def test_a_question_has_points_that_differ_in_numbers_alone() -> None:
-    points = [
-        Point(number=number, scenario="a.toml", settings={RATE: 1e12 + number, ACCUM: number % 2})
-        for number in range(10)
-    ]
-    assert [[point.number for point in asked] for asked in questions(points)] == [[0, 2, 4, 6, 8], [1, 3, 5, 7, 9]]
+def settings(*changes: dict[str, float]) -> list[tuple[str, Setting]]:
+    return [(str(at), Setting(document={}, where="a.toml", changes=each)) for at, each in enumerate(changes)]
+
+
+def test_a_question_has_settings_that_differ_in_numbers_alone() -> None:
+    asked = questions(settings(*({RATE: 1e12 + number, ACCUM: number % 2} for number in range(10))))
+    assert [[int(digest) for digest, _ in each] for each in asked] == [[0, 2, 4, 6, 8], [1, 3, 5, 7, 9]]
 
 
 def test_questions_are_cut() -> None:
-    points = [Point(number=number, scenario="a.toml", settings={RATE: 1e12 + number}) for number in range(MOST + 1)]
-    assert [len(asked) for asked in questions(points)] == [MOST, 1]
+    asked = questions(settings(*({RATE: 1e12 + number} for number in range(MOST + 1))))
+    assert [len(each) for each in asked] == [MOST, 1]
 
 
 def test_few_points_are_simulated(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from simfrontier.experiments import REPLAY
 from simfrontier.limits import SWEEP_DRAWN
 from simfrontier.plaintext import without_controls
 from simfrontier.records import dataclass
@@ -13,7 +14,7 @@ from simfrontier.report.findings.sweep_columns import ERROR, Quantity, axis_quan
 from simfrontier.report.findings.sweep_goal import SweptGoal, swept_goal
 from simfrontier.report.findings.sweep_rows import MEMORY, RATE, swept_rows
 from simfrontier.report.phrases import NOTHING, exactly, setting
-from simfrontier.sweep import AXIS, REPLAY, is_of_plan, manifest_of
+from simfrontier.sweep import AXIS, is_of_plan, manifest_of
 from simfrontier.units import has_multiples
 
 if TYPE_CHECKING:

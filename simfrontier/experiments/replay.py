@@ -1,51 +1,59 @@
-"""Rows of many points that differ in numbers of machine or library alone, by a replay of one simulated step."""
+"""Rows of many settings that differ in numbers of machine or library alone, by a replay of one simulated step."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import Any, Final
 
 import numpy as np
 
 from simfrontier.arrays import Floats
 from simfrontier.errors import SimfrontierError
-from simfrontier.experiments import Keyed, Row, RowRunner, Setting, is_number
+from simfrontier.experiments.batches import Keyed, alike, is_number
+from simfrontier.experiments.row_runner import Row, RowRunner
+from simfrontier.experiments.setting import Setting
 from simfrontier.scenario import Scenario
-from simfrontier.simulation import Fidelity
+from simfrontier.simulation import REPLAY_LARGEST_ERROR, REPLAY_MEAN_ERROR, Fidelity
 from simfrontier.study import Answers, WhatIfs, outcome_of
-from simfrontier.sweep.replayed_columns import KEPT, OFF_BY, PER_STEP, REPLAY, STEP
-from simfrontier.sweep.study import Point
-from simfrontier.workers import PerProcess
 
-FEWEST: Final = 24  # points of a question: fewer take no time worth an error
-MOST: Final = 4096  # points of a question
-MOST_CONFIRMED: Final = 8  # points of a question that are simulated because they seem to be the fastest of a plan
+FEWEST: Final = 24  # settings of a question: fewer take no time worth an error
+MOST: Final = 4096  # settings of a question
+MOST_CONFIRMED: Final = 8  # settings of a question that are simulated because they seem to be the fastest of a plan
 NOT_REPLAYED: Final = ("machine.overrides.device.hbm_bytes",)  # which decides what fits
+REPLAY: Final = "replay"  # the fidelity of a row that was not simulated
+OFF_BY: Final = (
+    f"off by {100 * REPLAY_MEAN_ERROR:.1f} % on average and {100 * REPLAY_LARGEST_ERROR:.0f} % at most "
+    "where that was measured"
+)
+STEP: Final = "step_time_s"
+PER_STEP: Final = ("tflops_per_device", "tokens_per_s", "tokens_per_s_per_device")
+KEPT: Final = (
+    *("scenario", "plan", "devices", "nodes", "micro_batch", "grad_accum", "fits", "schedule_digest", "mesh", "stack"),
+)
+REPLAYED: Final = (*KEPT, STEP, *PER_STEP)  # columns that a replayed row has; all else takes a simulated step
 
 
 def is_varied(key: str, value: Any) -> bool:
-    """Whether points that differ in that setting may be answered together."""
+    """Return whether settings that differ in that change may be answered together."""
     return is_number(key, value) and key not in NOT_REPLAYED
 
 
-def questions(points: Sequence[Point]) -> list[list[Point]]:
-    """Points that differ in numbers of machine or library alone, in the order of the study, up to `MOST` together."""
-    alike: dict[tuple[Any, ...], list[list[Point]]] = {}
-    for point in points:
-        others = [(key, repr(value)) for key, value in point.settings.items() if not is_varied(key, value)]
-        pieces = alike.setdefault((point.scenario, *others), [[]])
-        if len(pieces[-1]) == MOST:
-            pieces.append([])
-        pieces[-1].append(point)
-    return [piece for pieces in alike.values() for piece in pieces]
+def questions(settings: Iterable[Keyed]) -> list[tuple[Keyed, ...]]:
+    """Return settings that differ in numbers of machine or library alone, in their order, up to `MOST` together."""
+    groups = alike(settings, is_varied)
+    return [tuple(group[first : first + MOST]) for group in groups for first in range(0, len(group), MOST)]
 
 
-def answer(runner: PerProcess[RowRunner], asked: Sequence[Keyed]) -> dict[str, list[Row]]:
-    """The rows of the points of a question by their digests."""
-    rows = ReplayRunner(runner.here).rows_of([setting for _, setting in asked])
-    return {digest: mine for (digest, _), mine in zip(asked, rows, strict=True)}
+def question_digests(settings: Sequence[Keyed]) -> list[str]:
+    """Return the digests of settings that are replayed: an answer depends on all settings of its question."""
+    digests: dict[str, str] = {}
+    for asked in questions(dict(settings).items()):
+        whole = "".join(digest for digest, _ in asked)
+        digests |= {digest: sha256(f"{digest}{whole}".encode()).hexdigest() for digest, _ in asked}
+    return [digests[digest] for digest, _ in settings]
 
 
 @dataclass

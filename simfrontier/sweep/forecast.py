@@ -8,7 +8,7 @@ from typing import Final
 from simfrontier.errors import SimfrontierError
 from simfrontier.forecast import CASE_S, forecast_run
 from simfrontier.scenario import scenario_of
-from simfrontier.sweep.keys import KeyForms
+from simfrontier.sweep.keys import put
 from simfrontier.sweep.study import Source, SweepStudy
 
 MOST_POINTS: Final = 16  # of a scenario that are looked at
@@ -28,7 +28,7 @@ def seconds_of(study: SweepStudy) -> float:
 
 def _point_s(study: SweepStudy, source: Source, place: int) -> float:
     try:
-        settings = KeyForms().put({**study.settings, **study.settings_at(place)})
+        settings = put({**study.settings, **study.settings_at(place)})
         scenario = scenario_of(source.document, source.path, settings)
         return forecast_run(scenario, study.file.fidelity, vary=False, trouble=False).seconds
     except SimfrontierError:  # it is refused, or not as it is taken here: what any plan takes at the least
