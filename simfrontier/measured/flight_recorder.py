@@ -8,21 +8,26 @@ by process group (`collective_seq_id`, `op_id`). `pg_config` lists the ranks of 
 
 from __future__ import annotations
 
+import io
+import json
+import math
+import pickle
 import re
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Never
 
 from simfrontier.errors import InputError, shown
-from simfrontier.io import Node, json_of, num_values, reading, text_of
-from simfrontier.limits import RANK_FILE, RANK_VALUES, SIZE
+from simfrontier.io import Node, json_of, reading
+from simfrontier.limits import RANK_FILE, SIZE
 from simfrontier.measured.calls_of_ranks import CallsOfRanks, What
-from simfrontier.measured.plain_pickle import STARTS, Unfit, plain_pickle
 from simfrontier.measured.rows import CallKind
 from simfrontier.measured.setup import Setup
 
 TITLE: Final = "dump of PyTorch's flight recorder"
+PICKLES: Final = tuple(b"\x80" + bytes([protocol]) for protocol in range(2, 6))  # how protocols 2 to 5 start
+_BROKEN: Final = (pickle.UnpicklingError, EOFError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 # Names that ProcessGroupNCCL gives its calls, and the side that is the whole message.
 KINDS: Final[dict[str, tuple[CallKind, str]]] = {
     "all_gather": ("all_gather", "output"),
@@ -64,22 +69,31 @@ def read_flight_recorder(paths: Sequence[Path], setup: Setup) -> CallsOfRanks:
     return calls
 
 
+class _PlainValues(pickle.Unpickler):
+    """Unpickler of numbers, texts, lists, tuples and tables: a pickle is a program, and this one may call nothing."""
+
+    def find_class(self, module: str, name: str) -> Never:
+        """Refuse every class and function that the pickle names."""
+        raise pickle.UnpicklingError(f"names {module}.{name}; allowed: plain values alone")
+
+
 def _document(path: Path) -> Any:
     """The value of a dump, a pickle or JSON. Raises InputError."""
     try:
         with reading(path, TITLE):
             data = RANK_FILE.read(path)
-    except ValueError as error:  # of its size
+        text = _json_of_pickle(data) if data.startswith(PICKLES) else data.decode()
+    except ValueError as error:  # too large, not UTF-8, or a pickle of something else
         raise InputError(f"not a {TITLE}: {error}", where=str(path)) from None
-    if data.startswith(STARTS):
-        try:
-            return plain_pickle(data)
-        except Unfit as error:
-            raise InputError(f"not a {TITLE}: {error}", where=str(path)) from None
-    text = text_of(path, TITLE, RANK_FILE)
-    if fault := RANK_VALUES.fault(num_values(text)):
-        raise InputError(f"not a {TITLE}: {fault}", where=str(path))
     return json_of(text, str(path), TITLE)
+
+
+def _json_of_pickle(data: bytes) -> str:
+    """A pickle of plain values as JSON. Raises ValueError for any other."""
+    try:
+        return json.dumps(_PlainValues(io.BytesIO(data)).load())
+    except _BROKEN as error:
+        raise ValueError(f"not a whole pickle of plain values: {error}") from None
 
 
 def _read_dump(calls: CallsOfRanks, ranks_of: Counter[Hashable], top: Node, setup: Setup) -> int:
@@ -162,22 +176,12 @@ def _untyped(entry: Node, side: str) -> str:
 def _num_bytes(entry: Node, side: str) -> int:
     """Bytes of all tensors of one side of a call. Raises InputError."""
     sizes, dtypes = entry.member(f"{side}_sizes"), entry.member(f"{side}_dtypes")
-    total = 0
-    for shape, dtype in zip(sizes.items(), dtypes.items(len(sizes.items())), strict=True):
-        element = ELEMENT[dtype.text()]
-        numbers = [dim.whole(0, SIZE.most) for dim in shape.items()]
-        shape.within(SIZE, _product(numbers))
-        total += element * _product(numbers)
+    total = sum(
+        ELEMENT[dtype.text()] * math.prod(dim.whole(0) for dim in shape.items())
+        for shape, dtype in zip(sizes.items(), dtypes.items(len(sizes.items())), strict=True)
+    )
     sizes.within(SIZE, total)
     return total
-
-
-def _product(numbers: list[int]) -> int:
-    """Their product, or a number beyond all sizes where it is one."""
-    product = 1
-    for number in sorted(numbers):  # a 0 first
-        product = min(product * number, SIZE.most + 1)
-    return product
 
 
 def _seconds(duration: Node) -> float:

@@ -11,7 +11,7 @@ from simfrontier.io import plain_log
 from simfrontier.limits import TABLE_FILE
 from simfrontier.measured.csv_calls import COLUMNS
 from simfrontier.measured.deepspeed_log import CALL, HEADER
-from simfrontier.measured.plain_pickle import STARTS
+from simfrontier.measured.flight_recorder import PICKLES
 
 Written = Literal[
     "trace",
@@ -48,7 +48,7 @@ def form_of(path: Path) -> Written:
     """What a file is; "" where it is nothing known, or cannot be read, which its reader then reports. Of its name only
     the suffix is looked at."""
     head = _head_of(path)
-    if head.startswith(STARTS):
+    if head.startswith(PICKLES):
         return "flight-recorder"
     start = _decoded(head)
     if _OBJECTS.match(start):
