@@ -16,7 +16,6 @@ from typing import Final
 from simfrontier.collectives import Unusable
 from simfrontier.errors import InputError, nearest, wrong
 from simfrontier.io import left_out, log_text
-from simfrontier.limits import LOG_LINE
 from simfrontier.measured.place import RowPlace
 from simfrontier.measured.rows import CallKind, CallRow
 from simfrontier.measured.setup import Setup
@@ -99,9 +98,6 @@ def _entries(path: Path) -> Iterator[_Entry]:
     test, inside, has_rows = "", False, False
     for number, line in enumerate(log_text(path, "OSU output").splitlines(), 1):
         place = RowPlace(str(path), number)
-        if LOG_LINE.fault(len(line)):
-            inside = False  # nothing that these benchmarks print
-            continue
         if header := _HEADER.search(line):
             test, inside = header[1].strip(), False
         elif columns := _COLUMNS.fullmatch(line):
