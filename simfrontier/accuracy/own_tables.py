@@ -21,7 +21,7 @@ from simfrontier.measured import (
     Table,
     call_faults,
     files_in,
-    has_columns,
+    is_table,
     read_of_device,
     readings,
 )
@@ -85,7 +85,7 @@ def _table(path: Path, file: str, rows: Sequence[Row]) -> Table:
 
 def _refuse_idle(paths: Sequence[Path], setup: Setup) -> None:
     """Raise InputError for options whose values the rows of the tables already have."""
-    if all(map(has_columns, paths)):
+    if all(map(is_table, paths)):
         why = f"beside {paths[0]}, a table whose rows say it (column {{option}})"
         _refuse_setup(setup, f"{why}; allowed: beside output of nccl-tests or OSU")
 

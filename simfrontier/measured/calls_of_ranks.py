@@ -7,13 +7,15 @@ for none: the least time of a call is the one closest to that of the call alone.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
+from pathlib import Path
 from statistics import median
 from typing import Final, NamedTuple
 
 from simfrontier.io import left_out
 from simfrontier.measured.on_nodes import on_nodes
 from simfrontier.measured.place import RowPlace
+from simfrontier.measured.reading import Reading, name_of
 from simfrontier.measured.rows import CallKind, CallRow
 from simfrontier.measured.setup import Setup
 
@@ -62,24 +64,23 @@ class CallsOfRanks:
         """Something that is no time of a call, and why."""
         self._left_out[why] += count
 
-    def rows(self, name: str, setup: Setup) -> tuple[CallRow, ...]:
-        """A row for all calls alike, by kind, group and size; `name` is what places and sources call the files."""
-        left_out_keys = self._unlike | self._too_often
+    def reading(self, files: Sequence[Path], setup: Setup) -> Reading:
+        """A row for all calls alike, by kind, group and size, and what was left out. Raises InputError where too little
+        is left."""
+        counts = self._left_out + Counter({UNLIKE: len(self._unlike - self._too_often), TWO_JOBS: len(self._too_often)})
+        return Reading(files=tuple(files), rows=self._rows(name_of(files), setup), said=left_out(counts))
+
+    def _rows(self, name: str, setup: Setup) -> tuple[CallRow, ...]:
+        """The rows; `name` is what places and sources call the files."""
         alike: dict[What, list[float]] = {}
         for key, (what, seconds) in self._calls.items():
-            if key not in left_out_keys:
+            if key not in self._unlike and key not in self._too_often:
                 alike.setdefault(what, []).append(seconds)
         if not alike:
             return ()
         machine, library = setup.machine_of(name), setup.library_of(name)
         return tuple(
             _row(name, what, median(alike[what]), machine, library, setup) for what in sorted(alike, key=_order)
-        )
-
-    def said(self) -> tuple[str, ...]:
-        """What is to be said of what was left out."""
-        return left_out(
-            self._left_out + Counter({UNLIKE: len(self._unlike - self._too_often), TWO_JOBS: len(self._too_often)})
         )
 
 

@@ -20,6 +20,7 @@ from simfrontier.io import log_text
 from simfrontier.measured.calls_of_ranks import CallsOfRanks, What
 from simfrontier.measured.deepspeed_ops import LEFT_OUT, kind_of_op, whole_bytes
 from simfrontier.measured.printed_time import Printed, size_of
+from simfrontier.measured.reading import Reading
 from simfrontier.measured.rows import CallKind
 from simfrontier.measured.setup import Setup
 from simfrontier.records import dataclass
@@ -45,7 +46,7 @@ class _Row:
     least: bool
 
 
-def read_deepspeed_log(path: Path, setup: Setup) -> CallsOfRanks:
+def read_deepspeed_log(path: Path, setup: Setup) -> Reading:
     """The calls of a log: of its lines, or, where it has none, of the last summary of each operation and size. The
     devices come from the setup. Raises InputError: one line that names file, line and fault."""
     lines = log_text(path, TITLE).splitlines()
@@ -55,7 +56,7 @@ def read_deepspeed_log(path: Path, setup: Setup) -> CallsOfRanks:
         _read_call(calls, line, f"{path} line {number}", devices, setup)
     if not of_calls:
         _read_summary(calls, str(path), lines, devices, setup)
-    return calls
+    return calls.reading([path], setup)
 
 
 def _read_call(calls: CallsOfRanks, line: str, place: str, devices: int, setup: Setup) -> None:

@@ -14,12 +14,13 @@ from simfrontier.io import Node, json_of, text_of
 from simfrontier.limits import RANK_FILE
 from simfrontier.measured.calls_of_ranks import CallsOfRanks, What
 from simfrontier.measured.deepspeed_ops import LEFT_OUT, kind_of_op, whole_bytes
+from simfrontier.measured.reading import Reading
 from simfrontier.measured.setup import Setup
 
 TITLE: Final = "summary of DeepSpeed's communication"
 
 
-def read_deepspeed_summary(path: Path, setup: Setup) -> CallsOfRanks:
+def read_deepspeed_summary(path: Path, setup: Setup) -> Reading:
     """The calls of a summary; the devices come from the setup, else they are all ranks of the job. Raises InputError:
     one line that names file, key and fault."""
     where = str(path)
@@ -44,4 +45,4 @@ def read_deepspeed_summary(path: Path, setup: Setup) -> CallsOfRanks:
                 whole = whole_bytes(kind, num_bytes, devices)
                 what = What(kind=kind, devices=devices, nodes=setup.nodes, num_bytes=whole)
                 calls.add(size.at, what, seconds)
-    return calls
+    return calls.reading([path], setup)

@@ -22,6 +22,7 @@ from simfrontier.errors import InputError, shown
 from simfrontier.io import Node, json_of, reading
 from simfrontier.limits import RANK_FILE, SIZE
 from simfrontier.measured.calls_of_ranks import CallsOfRanks, What
+from simfrontier.measured.reading import Reading
 from simfrontier.measured.rows import CallKind
 from simfrontier.measured.setup import Setup
 
@@ -54,7 +55,7 @@ _NAME: Final = re.compile(r"(?:[a-z]{1,20}:)?(\w{1,100})( .{1,100})?")
 _RANKS: Final = re.compile(r"\[ ?\d{1,9}(, ?\d{1,9})* ?\]")
 
 
-def read_flight_recorder(paths: Sequence[Path], setup: Setup) -> CallsOfRanks:
+def read_flight_recorder(paths: Sequence[Path], setup: Setup) -> Reading:
     """The calls of the dumps of some or all ranks; the size of a group that no dump tells comes from the setup. Raises
     InputError: one line that names file, key and fault."""
     calls, untimed, ranks_of = CallsOfRanks(), 0, Counter[Hashable]()
@@ -66,7 +67,7 @@ def read_flight_recorder(paths: Sequence[Path], setup: Setup) -> CallsOfRanks:
             f"{paths[0]}: {untimed:,} calls, and no duration of any; allowed: dumps of a job with "
             "TORCH_NCCL_ENABLE_TIMING=1"
         )
-    return calls
+    return calls.reading(paths, setup).with_missing_ranks()
 
 
 class _PlainValues(pickle.Unpickler):

@@ -19,7 +19,9 @@ from simfrontier.errors import InputError
 from simfrontier.inputfile import open_input
 from simfrontier.io import Node, json_of, reading
 from simfrontier.measured.calls_of_ranks import CallsOfRanks, What
+from simfrontier.measured.reading import Reading
 from simfrontier.measured.rows import CallKind
+from simfrontier.measured.setup import Setup
 
 TITLE: Final = "log of NCCL's Inspector"
 KINDS: Final[dict[str, CallKind]] = {
@@ -32,7 +34,7 @@ PER_RANK: Final = ("all_gather", "reduce_scatter")  # sizes are of one rank's pa
 _VERSION: Final = re.compile(r"v4(\.[0-9]{1,4})?")
 
 
-def read_inspector(paths: Sequence[Path]) -> CallsOfRanks:
+def read_inspector(paths: Sequence[Path], setup: Setup) -> Reading:
     """The calls of the logs of some or all ranks. Raises InputError: one line that names file, line and fault."""
     calls = CallsOfRanks()
     for path in paths:
@@ -41,7 +43,7 @@ def read_inspector(paths: Sequence[Path]) -> CallsOfRanks:
                 calls.leave_out("a last line that is cut short")
             else:
                 _read_line(calls, line)
-    return calls
+    return calls.reading(paths, setup).with_missing_ranks()
 
 
 def _lines(path: Path) -> Iterator[Node | None]:

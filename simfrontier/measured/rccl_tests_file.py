@@ -18,6 +18,7 @@ from simfrontier.errors import InputError, shown
 from simfrontier.io import Node, json_of
 from simfrontier.measured.calls_of_ranks import CallsOfRanks, What
 from simfrontier.measured.csvfile import read_text
+from simfrontier.measured.reading import Reading
 from simfrontier.measured.rows import kind_of
 from simfrontier.measured.setup import Setup
 
@@ -34,7 +35,7 @@ NAMES: Final = {
 """What the head of the CSV calls the keys of the JSON, where it calls them otherwise."""
 
 
-def read_rccl_tests(path: Path, setup: Setup) -> CallsOfRanks:
+def read_rccl_tests(path: Path, setup: Setup) -> Reading:
     """The calls of a file: out of place, or in place where it has no others. Raises InputError: one line that names
     file, place and fault."""
     text = read_text(path, TITLE)
@@ -44,7 +45,7 @@ def read_rccl_tests(path: Path, setup: Setup) -> CallsOfRanks:
     for number, result in enumerate(results):
         if result.value["inPlace"] == side:
             _add(calls, number, result, setup)
-    return calls
+    return calls.reading([path], setup)
 
 
 def _add(calls: CallsOfRanks, number: int, result: Node, setup: Setup) -> None:

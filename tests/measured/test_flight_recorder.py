@@ -12,8 +12,7 @@ import pytest
 
 from simfrontier.errors import InputError
 from simfrontier.measured import Reading, Setup, readings
-from simfrontier.measured.read import read_any
-from tests.measured.tables import refused
+from tests.measured.tables import read_any, refused
 
 SETUP = Setup(machine="perlmutter", library="nccl", nodes=1)
 RECORDED = Path(__file__).parent / "recorded"  # of two ranks with gloo, by torch 2.13: no durations

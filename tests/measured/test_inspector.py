@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from simfrontier.measured import Reading, Setup, readings
-from simfrontier.measured.read import read_any
-from tests.measured.tables import refused
+from tests.measured.tables import read_any, refused
 
 SETUP = Setup(machine="frontier", library="rccl")
 
