@@ -320,7 +320,7 @@ def test_times_that_look_like_another_unit_are_said_to(tmp_path: Path, factor: f
 def test_what_the_rows_of_a_table_say_cannot_be_told_beside_it(tmp_path: Path) -> None:
     mine = write_calls(tmp_path / "mine.csv", of_32("me"))
     assert refusal("validate", "--data", mine, "--machine", "perlmutter") == (
-        f"--machine: got 'perlmutter' beside {mine}, a table whose rows say it (column machine); allowed: beside "
+        f"--machine: got 'perlmutter' beside {mine}, a table whose rows say it; allowed: beside "
         "output of nccl-tests or OSU"
     )
 

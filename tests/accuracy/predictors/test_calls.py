@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from simfrontier.accuracy.predictors.calls import CallPredictor, predict_call, shown_fault
+from simfrontier.accuracy.predictors.calls import predict_call, shown_fault
 from simfrontier.accuracy.predictors.harness import Harness, harnesses_of, shipped_harnesses
 from simfrontier.accuracy.residual import NotCovered, Prediction
 from simfrontier.collectives import load_library
@@ -67,11 +67,11 @@ def test_every_harness_says_where_its_numbers_come_from() -> None:
 
 def test_a_prediction_is_the_collective_alone_and_its_harness() -> None:
     alone_s = EqualGroups(load_machine("frontier"), 128).seconds(load_library("rccl"), "all_gather", 2**26)
-    result = CallPredictor(harnesses=(replace(HARNESS, source="axonn-ai"),)).predict(ROW)
+    result = predict_call(ROW, (replace(HARNESS, source="axonn-ai"),))
     assert isinstance(result, Prediction)
     assert result.harness_s == HARNESS.seconds(128, 2**26)
     assert result.value == alone_s + result.harness_s
-    bare = CallPredictor(harnesses=()).predict(ROW)
+    bare = predict_call(ROW, ())
     assert isinstance(bare, Prediction) and bare.value == alone_s
 
 
