@@ -13,7 +13,6 @@ from statistics import median
 from typing import Final, NamedTuple
 
 from simfrontier.io import left_out
-from simfrontier.measured.on_nodes import on_nodes
 from simfrontier.measured.place import RowPlace
 from simfrontier.measured.reading import Reading, name_of
 from simfrontier.measured.rows import CallKind, CallRow
@@ -89,7 +88,7 @@ def _order(what: What) -> tuple[str, int, int, int]:
 
 
 def _row(name: str, what: What, seconds: float, machine: str, library: str, setup: Setup) -> CallRow:
-    nodes, packages = on_nodes(what.devices, what.nodes, setup)
+    nodes = setup.nodes if what.nodes is None else what.nodes
     return CallRow(
         machine=machine,
         collective=what.kind,
@@ -100,5 +99,5 @@ def _row(name: str, what: What, seconds: float, machine: str, library: str, setu
         source=name,
         place=RowPlace(name, part=f"{what.kind} among {what.devices}"),
         nodes=nodes,
-        packages=packages,
+        packages=setup.packages_of(what.devices, nodes),
     )

@@ -10,7 +10,6 @@ from typing import Final, cast
 
 from simfrontier.collectives import CallTable, load_calibration, read_log
 from simfrontier.errors import InputError
-from simfrontier.machine import is_machine, machine_named
 from simfrontier.measured.place import RowPlace
 from simfrontier.measured.reading import Reading
 from simfrontier.measured.rows import CALL_KINDS, CallKind, CallRow
@@ -35,11 +34,10 @@ def read_nccl_tests(path: Path, setup: Setup) -> Reading:
 
 def placed(tables: Iterable[CallTable], setup: Setup) -> tuple[CallTable, ...]:
     """Tables of a log, the ranks of each node on as few packages as the machine has for them; as the log's reader has
-    them where the packages or no known machine are told."""
-    if setup.packages is not None or setup.machine is None or not is_machine(setup.machine):
-        return tuple(tables)
-    each = machine_named(setup.machine).devices_per_package
-    return tuple(replace(table, packages=table.nodes * -(-(table.ranks // table.nodes) // each)) for table in tables)
+    them where no known machine is told."""
+    return tuple(
+        replace(table, packages=setup.packages_of(table.ranks, table.nodes) or table.packages) for table in tables
+    )
 
 
 def read_calibration(path: Path, setup: Setup) -> Reading:

@@ -164,7 +164,7 @@ def test_a_file_of_bounds_is_read_in_its_order(tmp_path: Path) -> None:
 
 # ── tables held against models ──
 
-ODD = Pathology(reason="a stall", num_bytes=(MIB, MIB), num_devices=(128, None))
+ODD = Pathology(reason="a stall", bytes_from=MIB, bytes_to=MIB, devices_from=128)
 
 
 def test_a_users_row_is_a_known_pathology_only_where_it_is_outside_its_interval() -> None:

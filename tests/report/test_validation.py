@@ -25,7 +25,7 @@ from tests.report.test_page import Page
 from tests.rows import MIB, call
 from tests.some import some
 
-ODD = Pathology(reason="a <stall>", num_bytes=(MIB, MIB), num_devices=(128, None))
+ODD = Pathology(reason="a <stall>", bytes_from=MIB, bytes_to=MIB, devices_from=128)
 LOOSE, TIGHT = (ErrorBound(table="one", series="a<b>", mean_abs=share, p90_abs=share) for share in (0.5, 0.01))
 
 

@@ -92,7 +92,7 @@ def test_the_interval_is_90_percent_of_a_normal_in_log_time() -> None:
 def test_a_row_is_a_fault_where_one_covers_it_and_its_time_shows_it() -> None:
     made = predict_call(ROW)
     assert isinstance(made, Prediction)
-    fault = Pathology(reason="a stall", exact=(("machine", "frontier"),))
+    fault = Pathology(reason="a stall", machine="frontier")
     slow, fast = replace(ROW, seconds=1.01 * made.high), replace(ROW, seconds=0.99 * made.low)
     assert [shown_fault(row, (fault,)) for row in (slow, fast)] == ["a stall", "a stall"]
     assert shown_fault(replace(ROW, seconds=made.value), (fault,)) is None
