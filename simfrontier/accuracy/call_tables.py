@@ -132,7 +132,7 @@ def _read(paths: Sequence[Path], setup: Setup) -> _Read:
     rest: list[Path] = []
     unusable: list[Unusable] = []
     for file in files_in(paths):
-        match "calibration" if file.suffix == ".toml" else form_of(file):
+        match form_of(file):
             case "calibration":
                 read.known.append((file, load_calibration(file)))
                 read.tables += read.known[-1][1].calls

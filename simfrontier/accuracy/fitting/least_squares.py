@@ -72,8 +72,7 @@ class FitProblem:
 
     def only(self, keep: NDArray[np.bool_]) -> FitProblem:
         """The same problem with some of its points."""
-        rows = [row for row, kept in zip(self.rows, keep.tolist(), strict=True) if kept]
-        return FitProblem(library=self.library, harnesses=self.harnesses, rows=rows)
+        return FitProblem(library=self.library, harnesses=self.harnesses, rows=list(compress(self.rows, keep)))
 
 
 def problem_of(library: str, rows: Sequence[CallRow]) -> FitProblem:
