@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 
 from simfrontier.accuracy.bounds import ErrorBound, JudgedBound, judge, load_bounds
 from simfrontier.accuracy.errors import EVERYTHING, Errors, Summary, grouped, summaries_of, summary_of
+from simfrontier.accuracy.fitting.cross import shipped_rows_left_out
 from simfrontier.accuracy.plausibility import UnknownPrograms, WrongUnit
 from simfrontier.accuracy.predictors.rates import BoundedRate
 from simfrontier.accuracy.predictors.shipped import predict_row, row_fitted
 from simfrontier.accuracy.residual import AVERAGED, ONLY_BOUNDED, UNSEEN, NotCovered, Prediction, Residual, Use
 from simfrontier.measured import Row, Table, load_tables
 from simfrontier.records import dataclass
+from simfrontier.workers import Workers
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from simfrontier.workers import Workers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,8 +160,6 @@ def validate(
 def validate_shipped(cross: bool, workers: Workers | None = None) -> Validation:
     """The shipped tables, with their bounds; `cross`: fitted rows by fits without their number of devices, which
     `workers` make."""
-    from simfrontier.accuracy.fitting.cross import shipped_rows_left_out
-
     left_out = shipped_rows_left_out(workers) if cross else None
     return validate(load_tables(), predict_row, row_fitted, load_bounds(), left_out)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, get_args
+from typing import Final, get_args
 
 from simfrontier.accuracy.predictors.grouped import grouped_seconds
 from simfrontier.accuracy.predictors.harness import Harness, harnesses_of, shipped_harnesses
@@ -14,11 +14,8 @@ from simfrontier.collectives import Library, libraries, load_library
 from simfrontier.cost import EqualGroups
 from simfrontier.errors import InputError
 from simfrontier.machine import catalog, changed_ns, is_machine, machine_named
-from simfrontier.measured import fault_of
+from simfrontier.measured import CallRow, Pathology, fault_of
 from simfrontier.schedule import CollectiveKind
-
-if TYPE_CHECKING:
-    from simfrontier.measured import CallRow, Pathology
 
 KINDS: Final[dict[str, CollectiveKind]] = {kind: kind for kind in get_args(CollectiveKind)}
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from simfrontier.accuracy.residual import NotCovered, Prediction, around, unknown_name
 from simfrontier.errors import InputError
-from simfrontier.machine import Machine, catalog, is_machine, machine_named
-
-if TYPE_CHECKING:
-    from simfrontier.machine import LinkClass
-    from simfrontier.measured import CopyRow
+from simfrontier.machine import LinkClass, Machine, catalog, is_machine, machine_named
+from simfrontier.measured import CopyRow
 
 KIB: Final = 1024
 # The sizes that the shipped numbers were fitted to, by scope and benchmark; all others are left to check the laws.

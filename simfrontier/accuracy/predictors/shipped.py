@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from simfrontier.accuracy.predictors.calls import predict_call
 from simfrontier.accuracy.predictors.copies import copy_fitted, predict_copy
 from simfrontier.accuracy.predictors.fitted_rows import was_fitted
+from simfrontier.accuracy.predictors.harness import Harness
 from simfrontier.accuracy.predictors.kernels import predict_kernel
 from simfrontier.accuracy.predictors.rates import BoundedRate, predict_rate, rate_fitted, training_bound
 from simfrontier.accuracy.residual import NotCovered, Prediction
-from simfrontier.measured import CallRow, CopyRow, KernelRow, RateRow
-
-if TYPE_CHECKING:
-    from simfrontier.accuracy.predictors.harness import Harness
-    from simfrontier.measured import Row
+from simfrontier.measured import CallRow, CopyRow, KernelRow, RateRow, Row
 
 
 def predict_row(row: Row, harnesses: tuple[Harness, ...] | None = None) -> Prediction | BoundedRate | NotCovered:
