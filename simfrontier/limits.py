@@ -88,7 +88,6 @@ RANK_FILE: Final = FileLimit(
     most_bytes=32 << 20,
     why="the 2,000 last calls of a rank with their frames are 4 MB; parsed JSON takes 20 x",
 )
-RANK_LOG: Final = FileLimit(most_bytes=1 << 30, why="read line by line: 500 bytes for every call of a rank")
 
 
 # ── lines and names, in characters ──
@@ -126,24 +125,15 @@ SETTING: Final = Limit(most=4_096, what="characters in a setting", why="a list o
 MESSAGE: Final = Limit(most=500, what="characters in a message", why="some lines of a terminal")
 NAME: Final = Limit(most=256, what="characters in a name", why="names made here have up to 60")
 TEXT: Final = Limit(most=4_096, what="characters in a text", why="sources and titles have up to 500")
-CELLS: Final = Limit(most=1_000, what="columns", why="known tables have up to 20")
-LINES: Final = Limit(most=1_000_000, what="lines", why="as many as measurements of a whole machine would have")
 
 
 # ── times of calls of many ranks ──
 
-RANK_FILES: Final = Limit(
-    most=10_000, what="files of ranks", why="a file for each rank of a job of 9,408 nodes and fewer; read one by one"
-)
-TIMED_CALLS: Final = Limit(
-    most=500_000, what="timed calls", why="some 500 bytes each, kept until the files of all ranks are read"
-)
 RANK_VALUES: Final = Limit(
     most=2_000_000,
     what="values",
     why="some 100 bytes each once read; 2,000 calls with 30 frames each, written out, are 300,000",
 )
-RANK_DEPTH: Final = Limit(most=40, what="lists and tables in one another", why="a rank's calls have 5")
 
 # ── what a misspelt name is compared with ──
 

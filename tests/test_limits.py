@@ -170,8 +170,8 @@ GIVEN = ("--machine", "frontier", "--library", "rccl", "--devices", "16")
 
 @pytest.mark.parametrize(
     "line",
-    ["\n".join(["# OSU A B" + " " * 4_000] * 3), "# Size x" + " " * 100_000, "1 " + "x" * 50_000],
-    ids=["header", "columns", "row"],
+    ["\n".join(["# OSU A B" + " " * 4_000] * 3), "1 " + "x" * 50_000],
+    ids=["header", "row"],
 )
 def test_lines_of_a_log_are_read_in_linear_time(line: str, tmp_path: Path) -> None:
     path = tmp_path / "osu.txt"

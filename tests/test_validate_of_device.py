@@ -96,4 +96,7 @@ def test_validate_holds_both_tables_against_the_machine(tmp_path: Path) -> None:
 def test_options_of_other_files_are_refused(tmp_path: Path) -> None:
     path = table(tmp_path, KERNELS, COPY)
     message = refusal("validate", path, "--devices", "3")
-    assert message == f"--devices: got 3 beside {path}, a table of what one device computes; allowed: without"
+    assert (
+        message
+        == f"--devices: got 3 beside {path}, a table whose rows say it; allowed: beside output of nccl-tests or OSU"
+    )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 
-from simfrontier.accuracy.fitting.rows import named
+from simfrontier.accuracy.fitting.rows import named, set_apart
 from simfrontier.accuracy.predictors.calls import KINDS, shown_fault
 from simfrontier.accuracy.predictors.harness import harnesses_of, shipped_harnesses
 from simfrontier.collectives import (
@@ -38,12 +37,6 @@ class Labels:
     when: str | None = None
     title: str | None = None
     how: str
-
-    def __post_init__(self) -> None:
-        """Raises InputError for an empty text."""
-        for option, value in (("--where", self.where), ("--when", self.when), ("--title", self.title)):
-            if value is not None and not value.strip():
-                raise InputError("got nothing, allowed: some text", where=option)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,10 +73,16 @@ def calibration_of_files(files: Sequence[Path], setup: Setup, labels: Labels) ->
     """Read logs, tables, traces and calibrations as one calibration. Raises InputError."""
     read = _read(files, setup)
     with faults_of(files):
-        rows, others = _apart(_rows_named(read.rows, setup), _kind_without_schedule, _no_schedule)
-        faulty = call_faults()
-        read.rows, faults = _apart(rows, lambda row: shown_fault(row, faulty), _all_faults)
-        read.tables += tables_of(read.rows)
+        rows, others = set_apart(
+            _rows_named(read.rows, setup), lambda row: None if row.collective in KINDS else row.collective
+        )
+        if others and not rows:
+            raise InputError(f"{', '.join(others)}: no schedule has one; allowed: {', '.join(KINDS)}")
+        known_faults = call_faults()
+        read.rows, faults = set_apart(rows, lambda row: shown_fault(row, known_faults))
+        if faults and not read.rows:
+            raise InputError(f"all {counted(faults.total(), 'row')} are of known pathologies: {next(iter(faults))}")
+        read.tables += map(table_of, read.rows)
     known = read.known
     place = labels.where or _joined([*(one.where for _, one in known), *read.measured_on])
     programs = [*(["nccl-tests"] if read.hosts else []), *(f"{row.library} calls" for row in read.rows)]
@@ -124,15 +123,6 @@ def date_of(file: Path) -> str:
     return f"{date.fromtimestamp(file.stat().st_mtime).isoformat()} (date of {file.name})"
 
 
-def tables_of(rows: Sequence[CallRow]) -> list[CallTable]:
-    """A table of one point for every row; those of a group are to be merged.
-
-    Ranks of which a row does not say what they are on fill one node after another. Raises InputError for machines that
-    are not known.
-    """
-    return list(map(_table, rows))
-
-
 # ── files ──
 
 
@@ -142,7 +132,7 @@ def _read(paths: Sequence[Path], setup: Setup) -> _Read:
     rest: list[Path] = []
     unusable: list[Unusable] = []
     for file in files_in(paths):
-        match "calibration" if file.suffix == ".toml" else form_of(file):
+        match form_of(file):
             case "calibration":
                 read.known.append((file, load_calibration(file)))
                 read.tables += read.known[-1][1].calls
@@ -218,32 +208,9 @@ def _rows_named(rows: Sequence[CallRow], setup: Setup) -> Sequence[CallRow]:
     return [row for row in of_library if row.machine == machine]
 
 
-def _apart(
-    rows: Sequence[CallRow], reason: Callable[[CallRow], str | None], none_left: Callable[[Counter[str]], str]
-) -> tuple[list[CallRow], Counter[str]]:
-    """The rows without a reason to leave them out, and how many others there are by reason. Raises InputError where no
-    row is left."""
-    reasons = list(map(reason, rows))
-    kept = [row for row, why in zip(rows, reasons, strict=True) if why is None]
-    counts = Counter(why for why in reasons if why is not None)
-    if rows and not kept:
-        raise InputError(none_left(counts))
-    return kept, counts
-
-
-def _kind_without_schedule(row: CallRow) -> str | None:
-    return None if row.collective in KINDS else row.collective
-
-
-def _no_schedule(others: Counter[str]) -> str:
-    return f"{', '.join(others)}: no schedule has one; allowed: {', '.join(KINDS)}"
-
-
-def _all_faults(faults: Counter[str]) -> str:
-    return f"all {counted(faults.total(), 'row')} are of known pathologies: {next(iter(faults))}"
-
-
-def _table(row: CallRow) -> CallTable:
+def table_of(row: CallRow) -> CallTable:
+    """A table of one point; ranks of which the row does not say what they are on fill one node after another. Raises
+    InputError for a machine that is not known."""
     if not is_machine(row.machine):
         raise InputError(f"no model of machine {row.machine!r}; {nearest(row.machine, catalog())}")
     machine = machine_named(row.machine)

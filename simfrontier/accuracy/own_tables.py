@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 
 from simfrontier.accuracy.plausibility import unknown_programs, wrong_units
 from simfrontier.accuracy.predictors.harness import Harness, named_harnesses, shipped_harnesses
-from simfrontier.accuracy.predictors.shipped import shipped_models
+from simfrontier.accuracy.predictors.shipped import predict_row, row_fitted
 from simfrontier.accuracy.residual import Residual
 from simfrontier.accuracy.validation import Validation, validate
 from simfrontier.errors import InputError
@@ -21,7 +22,7 @@ from simfrontier.measured import (
     Table,
     call_faults,
     files_in,
-    has_columns,
+    is_table,
     read_of_device,
     readings,
 )
@@ -35,8 +36,7 @@ def validate_files(paths: Sequence[Path], setup: Setup, harness: str | None) -> 
     """
     harnesses = None if harness is None else named_harnesses(harness)
     tables, remarks = _own_tables(files_in(paths), setup)
-    _refuse_idle(paths, setup)
-    done = validate(tables, shipped_models(harnesses))
+    done = validate(tables, partial(predict_row, harnesses=harnesses), row_fitted)
     for table in tables:
         _refuse_unpredicted(done.of(table.name), table.file)
     _refuse_strange(harnesses or (), [row for table in tables for row in table.rows if isinstance(row, CallRow)])
@@ -50,22 +50,16 @@ def validate_files(paths: Sequence[Path], setup: Setup, harness: str | None) -> 
 
 def _own_tables(files: Sequence[Path], setup: Setup) -> tuple[list[Table], tuple[str, ...]]:
     """A user's files, those of a job's ranks as one table, and what of them is no row. Raises InputError."""
-    of_device = {file: rows for file in files if (rows := _of_device(file, setup))}
+    of_device = {file: rows for file in files if (rows := read_of_device(file))}
     read = readings([file for file in files if file not in of_device], setup)
     found = [(file, _table(file, str(file), rows)) for file, rows in of_device.items()]
     found += [(reading.path, _table(reading.path, reading.name, reading.rows)) for reading in read]
+    if all(file in of_device or is_table(file) for file in files):
+        _refuse_setup(setup, files[0])
     tables = [table for _, table in sorted(found, key=lambda each: files.index(each[0]))]
     if len({table.name for table in tables}) < len(tables):  # files of one name in several folders
         tables = [replace(table, name=table.file) for table in tables]
     return tables, tuple(text for reading in read for text in reading.said)
-
-
-def _of_device(path: Path, setup: Setup) -> Sequence[Row] | None:
-    """The rows of a file of what one device computes; None for another. Raises InputError."""
-    computed = read_of_device(path)
-    if computed is not None:
-        _refuse_setup(setup, f"beside {path}, a table of what one device computes; allowed: without")
-    return computed
 
 
 def _table(path: Path, file: str, rows: Sequence[Row]) -> Table:
@@ -83,18 +77,12 @@ def _table(path: Path, file: str, rows: Sequence[Row]) -> Table:
     )
 
 
-def _refuse_idle(paths: Sequence[Path], setup: Setup) -> None:
-    """Raise InputError for options whose values the rows of the tables already have."""
-    if all(map(has_columns, paths)):
-        why = f"beside {paths[0]}, a table whose rows say it (column {{option}})"
-        _refuse_setup(setup, f"{why}; allowed: beside output of nccl-tests or OSU")
-
-
-def _refuse_setup(setup: Setup, why: str) -> None:
-    """Raise InputError for options that mean nothing here, and say why."""
+def _refuse_setup(setup: Setup, table: Path) -> None:
+    """Raise InputError for options whose values the rows of tables already have."""
     for option, value in asdict(setup).items():
         if value is not None:
-            raise InputError(f"--{option}: got {value!r} {why.replace('{option}', option)}")
+            why = f"beside {table}, a table whose rows say it; allowed: beside output of nccl-tests or OSU"
+            raise InputError(f"--{option}: got {value!r} {why}")
 
 
 def _refuse_strange(harnesses: Sequence[Harness], rows: Sequence[CallRow]) -> None:

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from simfrontier.accuracy.bounds import ErrorBound, JudgedBound, judge, load_bounds
 from simfrontier.accuracy.errors import EVERYTHING, Errors, Summary, grouped, summaries_of, summary_of
+from simfrontier.accuracy.fitting.cross import shipped_rows_left_out
 from simfrontier.accuracy.plausibility import UnknownPrograms, WrongUnit
 from simfrontier.accuracy.predictors.rates import BoundedRate
-from simfrontier.accuracy.predictors.shipped import Models, shipped_models
+from simfrontier.accuracy.predictors.shipped import predict_row, row_fitted
 from simfrontier.accuracy.residual import AVERAGED, ONLY_BOUNDED, UNSEEN, NotCovered, Prediction, Residual, Use
 from simfrontier.measured import Row, Table, load_tables
 from simfrontier.records import dataclass
+from simfrontier.workers import Workers
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from simfrontier.workers import Workers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,25 +132,27 @@ class Validation:
 
 def validate(
     tables: Sequence[Table],
-    models: Models,
+    predict: Callable[[Row], Prediction | BoundedRate | NotCovered],
+    fitted: Callable[[Row], bool],
     bounds: Sequence[ErrorBound] = (),
     left_out: Mapping[Row, Prediction] | None = None,
 ) -> Validation:
     """Compare every row of these tables with its prediction.
 
-    `left_out`: predictions, for some rows, by fits that did not see any row of their number of devices; they take the
-    place of the shipped model's.
+    `predict`: the time of a row, the bound on a rate of training, or why there is neither. `fitted`: whether parameters
+    were fitted to a row. `left_out`: predictions, for some rows, by fits that did not see any row of their number of
+    devices; they take the place of `predict`'s.
     """
     crossed = left_out or {}
     rows: list[Residual[Row]] = []
     bounded: list[BoundedRate] = []
     for table in tables:
         for row in table.rows:
-            made = crossed[row] if row in crossed else models.predict(row)
+            made = crossed[row] if row in crossed else predict(row)
             if isinstance(made, BoundedRate):
                 bounded.append(made)
                 made = NotCovered(reason=ONLY_BOUNDED)
-            use: Use = "left out" if row in crossed else "fitted" if models.fitted(row) else "held"
+            use: Use = "left out" if row in crossed else "fitted" if fitted(row) else "held"
             rows.append(_residual(table, row, made, use))
     return Validation(tables=tuple(tables), rows=tuple(rows), judged_bounds=judge(bounds, rows), bounded=tuple(bounded))
 
@@ -158,9 +160,8 @@ def validate(
 def validate_shipped(cross: bool, workers: Workers | None = None) -> Validation:
     """The shipped tables, with their bounds; `cross`: fitted rows by fits without their number of devices, which
     `workers` make."""
-    from simfrontier.accuracy.fitting.cross import shipped_rows_left_out
-
-    return validate(load_tables(), shipped_models(), load_bounds(), shipped_rows_left_out(workers) if cross else None)
+    left_out = shipped_rows_left_out(workers) if cross else None
+    return validate(load_tables(), predict_row, row_fitted, load_bounds(), left_out)
 
 
 def _residual(table: Table, row: Row, made: Prediction | NotCovered, use: Use) -> Residual[Row]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from typing import Any, Never, TypeVar
 
 from simfrontier.errors import InputError, Key, nearest, shown, unknown_key, wrong
-from simfrontier.limits import NAME, TEXT, Limit
+from simfrontier.limits import LARGEST, NAME, TEXT, Limit
 
 T = TypeVar("T")
 
@@ -96,6 +96,12 @@ class Node:
         if (least is not None and self.value < least) or (most is not None and self.value > most):
             self.wrong(f"{least} or more" + ("" if most is None else f", up to {most}"))
         return self.value
+
+    def amount(self, unit: str) -> float:
+        """A number of `unit`, 0 or more and finite."""
+        if isinstance(self.value, bool) or not isinstance(self.value, int | float) or not 0.0 <= self.value <= LARGEST:
+            self.wrong(f"{unit}, 0 or more")
+        return float(self.value)
 
     def flag(self) -> bool:
         if not isinstance(self.value, bool):

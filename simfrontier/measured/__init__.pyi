@@ -14,8 +14,9 @@ from .index import (
 )
 from .of_device import read_of_device as read_of_device
 from .of_tables import placed as placed
-from .read import Reading as Reading, readings as readings
-from .recognise import form_of as form_of, has_columns as has_columns, is_table as is_table
+from .read import readings as readings
+from .reading import Reading as Reading
+from .recognise import columns_of as columns_of, form_of as form_of, is_table as is_table
 from .rows import (
     CallRow as CallRow,
     CopyRow as CopyRow,

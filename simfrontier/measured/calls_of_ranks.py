@@ -7,15 +7,14 @@ for none: the least time of a call is the one closest to that of the call alone.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
+from pathlib import Path
 from statistics import median
 from typing import Final, NamedTuple
 
-from simfrontier.errors import InputError
 from simfrontier.io import left_out
-from simfrontier.limits import TIMED_CALLS
-from simfrontier.measured.on_nodes import on_nodes
 from simfrontier.measured.place import RowPlace
+from simfrontier.measured.reading import Reading, name_of
 from simfrontier.measured.rows import CallKind, CallRow
 from simfrontier.measured.setup import Setup
 
@@ -46,11 +45,9 @@ class CallsOfRanks:
         self._too_often = {key for key, (what, _) in self._calls.items() if ranks_of.get(key, 0) > what.devices}
 
     def add(self, key: Hashable, what: What, seconds: float) -> None:
-        """A rank's time of a call. Raises InputError for more calls than are kept."""
+        """A rank's time of a call."""
         known = self._calls.get(key)
         if known is None:
-            if fault := TIMED_CALLS.fault(len(self._calls) + 1):
-                raise InputError(fault)
             self._calls[key] = (what, seconds)
         elif known[0] != what:
             self._unlike.add(key)
@@ -66,12 +63,17 @@ class CallsOfRanks:
         """Something that is no time of a call, and why."""
         self._left_out[why] += count
 
-    def rows(self, name: str, setup: Setup) -> tuple[CallRow, ...]:
-        """A row for all calls alike, by kind, group and size; `name` is what places and sources call the files."""
-        left_out_keys = self._unlike | self._too_often
+    def reading(self, files: Sequence[Path], setup: Setup) -> Reading:
+        """A row for all calls alike, by kind, group and size, and what was left out. Raises InputError where too little
+        is left."""
+        counts = self._left_out + Counter({UNLIKE: len(self._unlike - self._too_often), TWO_JOBS: len(self._too_often)})
+        return Reading(files=tuple(files), rows=self._rows(name_of(files), setup), said=left_out(counts))
+
+    def _rows(self, name: str, setup: Setup) -> tuple[CallRow, ...]:
+        """The rows; `name` is what places and sources call the files."""
         alike: dict[What, list[float]] = {}
         for key, (what, seconds) in self._calls.items():
-            if key not in left_out_keys:
+            if key not in self._unlike and key not in self._too_often:
                 alike.setdefault(what, []).append(seconds)
         if not alike:
             return ()
@@ -80,19 +82,13 @@ class CallsOfRanks:
             _row(name, what, median(alike[what]), machine, library, setup) for what in sorted(alike, key=_order)
         )
 
-    def said(self) -> tuple[str, ...]:
-        """What is to be said of what was left out."""
-        return left_out(
-            self._left_out + Counter({UNLIKE: len(self._unlike - self._too_often), TWO_JOBS: len(self._too_often)})
-        )
-
 
 def _order(what: What) -> tuple[str, int, int, int]:
     return what.kind, what.devices, what.nodes or 0, what.num_bytes
 
 
 def _row(name: str, what: What, seconds: float, machine: str, library: str, setup: Setup) -> CallRow:
-    nodes, packages = on_nodes(what.devices, what.nodes, setup)
+    nodes = setup.nodes if what.nodes is None else what.nodes
     return CallRow(
         machine=machine,
         collective=what.kind,
@@ -103,5 +99,5 @@ def _row(name: str, what: What, seconds: float, machine: str, library: str, setu
         source=name,
         place=RowPlace(name, part=f"{what.kind} among {what.devices}"),
         nodes=nodes,
-        packages=packages,
+        packages=setup.packages_of(what.devices, nodes),
     )

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from simfrontier.errors import InputError, unknown, wrong
 from simfrontier.measured.csvfile import Line, read_lines
 from simfrontier.measured.rows import CALL_KINDS, CallRow, kind_of, refuse_repeats
-from simfrontier.measured.units_stated import refuse_other_units
 
 COLUMNS: Final = ("machine", "collective", "library", "devices", "bytes", "time_s", "source")
-LEAST_ROWS: Final = 2
+SLOW_S: Final = 10.0  # no collective of a cluster takes so long and moves so few bytes per second
+SLOW_BYTES_PER_S: Final = 1e6
 
 
 def read_calls(path: Path, called: str = "") -> tuple[CallRow, ...]:
@@ -26,16 +25,11 @@ def read_calls(path: Path, called: str = "") -> tuple[CallRow, ...]:
     lines = read_lines(path, COLUMNS, called)
     rows = tuple(_row(line) for line in lines)
     refuse_repeats(rows)
-    refuse_too_few(rows, called or str(path))
-    refuse_other_units(rows)
+    for row in rows:
+        if row.seconds > SLOW_S and row.num_bytes / row.seconds < SLOW_BYTES_PER_S:
+            said = f"{row.num_bytes} bytes among {row.devices} took {row.seconds:g} s"
+            raise InputError(f"{row.place}: {said}: looks like microseconds, allowed: seconds in every row")
     return rows
-
-
-def refuse_too_few(rows: Sequence[CallRow], name: str) -> None:
-    """Refuse a file of a single measurement: it shows no law, and nothing to compare it with."""
-    if len(rows) < LEAST_ROWS:
-        text = "1 measurement" if rows else "no measurements"
-        raise InputError(f"{name}: {text}, allowed: {LEAST_ROWS} or more")
 
 
 def _row(line: Line) -> CallRow:

@@ -12,7 +12,7 @@ from typing import Final
 
 from simfrontier.errors import InputError, near, unknown, wrong
 from simfrontier.io import reading
-from simfrontier.limits import CELLS, LARGEST, LINE, LINES, SMALLEST, TABLE_FILE
+from simfrontier.limits import LARGEST, SMALLEST, TABLE_FILE
 from simfrontier.machine import machine_named
 from simfrontier.measured.place import NOWHERE, RowPlace
 from simfrontier.plaintext import control_in
@@ -126,7 +126,6 @@ def read_lines(path: Path, columns: Sequence[str], called: str = "", uneven: boo
 
 def _cells(name: str, text: str) -> Iterator[tuple[RowPlace, list[str]]]:
     """Place and stripped cells of every line that is not empty."""
-    _refuse_long(name, text)
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     while True:
         place = RowPlace(name, reader.line_num + 1)
@@ -143,20 +142,7 @@ def _cells(name: str, text: str) -> Iterator[tuple[RowPlace, list[str]]]:
             yield place, cells
 
 
-def _refuse_long(name: str, text: str) -> None:
-    """Raise InputError for more lines, or longer ones, than a table has."""
-    lines = text.splitlines()
-    for where, fault in (
-        (name, LINES.fault(len(lines))),
-        *((f"{name} line {number}", LINE.fault(len(line))) for number, line in enumerate(lines, 1)),
-    ):
-        if fault is not None:
-            raise InputError(fault, where=str(where))
-
-
 def _check_header(place: RowPlace, header: Sequence[str], columns: Sequence[str]) -> None:
-    if fault := CELLS.fault(len(header)):
-        raise InputError(fault, where=str(place))
     twice = next((column for number, column in enumerate(header) if column in header[:number]), None)
     if twice is not None:
         raise InputError(f'column "{twice}" stands twice', where=str(place))

@@ -17,10 +17,10 @@ from typing import Final
 
 from simfrontier.errors import InputError, wrong
 from simfrontier.io import log_text
-from simfrontier.limits import LOG_LINE
 from simfrontier.measured.calls_of_ranks import CallsOfRanks, What
 from simfrontier.measured.deepspeed_ops import LEFT_OUT, kind_of_op, whole_bytes
 from simfrontier.measured.printed_time import Printed, size_of
+from simfrontier.measured.reading import Reading
 from simfrontier.measured.rows import CallKind
 from simfrontier.measured.setup import Setup
 from simfrontier.records import dataclass
@@ -46,19 +46,17 @@ class _Row:
     least: bool
 
 
-def read_deepspeed_log(path: Path, setup: Setup) -> CallsOfRanks:
+def read_deepspeed_log(path: Path, setup: Setup) -> Reading:
     """The calls of a log: of its lines, or, where it has none, of the last summary of each operation and size. The
     devices come from the setup. Raises InputError: one line that names file, line and fault."""
-    lines = [line if not LOG_LINE.fault(len(line)) else "" for line in log_text(path, TITLE).splitlines()]
+    lines = log_text(path, TITLE).splitlines()
     calls, devices = CallsOfRanks(), setup.devices_of(str(path))
-    known = False
-    for number, line in enumerate(lines, 1):
-        if CALL in line:
-            known = True
-            _read_call(calls, line, f"{path} line {number}", devices, setup)
-    if not known:
+    of_calls = [(number, line) for number, line in enumerate(lines, 1) if CALL in line]
+    for number, line in of_calls:
+        _read_call(calls, line, f"{path} line {number}", devices, setup)
+    if not of_calls:
         _read_summary(calls, str(path), lines, devices, setup)
-    return calls
+    return calls.reading([path], setup)
 
 
 def _read_call(calls: CallsOfRanks, line: str, place: str, devices: int, setup: Setup) -> None:

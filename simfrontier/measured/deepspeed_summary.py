@@ -10,28 +10,23 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from simfrontier.errors import InputError
-from simfrontier.io import Node, json_of, num_values, text_of
-from simfrontier.limits import COUNT, RANK_FILE, RANK_VALUES, SIZE
+from simfrontier.io import Node, json_of, text_of
+from simfrontier.limits import RANK_FILE
 from simfrontier.measured.calls_of_ranks import CallsOfRanks, What
 from simfrontier.measured.deepspeed_ops import LEFT_OUT, kind_of_op, whole_bytes
+from simfrontier.measured.reading import Reading
 from simfrontier.measured.setup import Setup
 
 TITLE: Final = "summary of DeepSpeed's communication"
 
 
-def read_deepspeed_summary(path: Path, setup: Setup) -> CallsOfRanks:
+def read_deepspeed_summary(path: Path, setup: Setup) -> Reading:
     """The calls of a summary; the devices come from the setup, else they are all ranks of the job. Raises InputError:
     one line that names file, key and fault."""
     where = str(path)
-    text = text_of(path, TITLE, RANK_FILE)
-    if fault := RANK_VALUES.fault(num_values(text)):
-        raise InputError(f"not a {TITLE}: {fault}", where=where)
-    top = Node(json_of(text, where, TITLE), where)
-    devices = setup.devices
-    if devices is None:
-        devices = top.member("metadata").member("world_size").whole(2)
-    devices = setup.devices_of(where) if setup.devices is not None else devices
+    top = Node(json_of(text_of(path, TITLE, RANK_FILE), where, TITLE), where)
+    told = setup.devices is not None
+    devices = setup.devices_of(where) if told else top.member("metadata").member("world_size").whole(2)
     calls = CallsOfRanks()
     analysis = top.optional("straggler_analysis")
     least = analysis if analysis is not None and analysis.value is not None else None
@@ -39,8 +34,9 @@ def read_deepspeed_summary(path: Path, setup: Setup) -> CallsOfRanks:
     for op, sizes in table.members().items():
         kind = kind_of_op(op)
         for size in sizes.members().values():
-            count = size.member("count").whole(1, COUNT.most)
-            num_bytes, seconds = size.member("msg_size_bytes").whole(0, SIZE.most), _seconds(size.member(time))
+            count = size.member("count").whole(1)
+            num_bytes = size.member("msg_size_bytes").whole(0)
+            seconds = size.member(time).amount("milliseconds") / 1e3
             if kind is None:
                 calls.leave_out(f"{op}, {LEFT_OUT}", count)
             elif num_bytes == 0 or seconds == 0.0:
@@ -49,11 +45,4 @@ def read_deepspeed_summary(path: Path, setup: Setup) -> CallsOfRanks:
                 whole = whole_bytes(kind, num_bytes, devices)
                 what = What(kind=kind, devices=devices, nodes=setup.nodes, num_bytes=whole)
                 calls.add(size.at, what, seconds)
-    return calls
-
-
-def _seconds(time: Node) -> float:
-    value = time.value
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value <= 1e12:
-        time.wrong("milliseconds, 0 or more")
-    return float(value) / 1e3
+    return calls.reading([path], setup)

@@ -8,21 +8,26 @@ by process group (`collective_seq_id`, `op_id`). `pg_config` lists the ranks of 
 
 from __future__ import annotations
 
+import io
+import json
+import math
+import pickle
 import re
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Never
 
 from simfrontier.errors import InputError, shown
-from simfrontier.io import Node, json_of, num_values, reading, text_of
-from simfrontier.limits import RANK_FILE, RANK_VALUES, SIZE
+from simfrontier.io import Node, json_of, reading
+from simfrontier.limits import RANK_FILE, SIZE
 from simfrontier.measured.calls_of_ranks import CallsOfRanks, What
-from simfrontier.measured.plain_pickle import STARTS, Unfit, plain_pickle
+from simfrontier.measured.reading import Reading
 from simfrontier.measured.rows import CallKind
 from simfrontier.measured.setup import Setup
 
 TITLE: Final = "dump of PyTorch's flight recorder"
+PICKLES: Final = tuple(b"\x80" + bytes([protocol]) for protocol in range(2, 6))  # how protocols 2 to 5 start
 # Names that ProcessGroupNCCL gives its calls, and the side that is the whole message.
 KINDS: Final[dict[str, tuple[CallKind, str]]] = {
     "all_gather": ("all_gather", "output"),
@@ -49,7 +54,7 @@ _NAME: Final = re.compile(r"(?:[a-z]{1,20}:)?(\w{1,100})( .{1,100})?")
 _RANKS: Final = re.compile(r"\[ ?\d{1,9}(, ?\d{1,9})* ?\]")
 
 
-def read_flight_recorder(paths: Sequence[Path], setup: Setup) -> CallsOfRanks:
+def read_flight_recorder(paths: Sequence[Path], setup: Setup) -> Reading:
     """The calls of the dumps of some or all ranks; the size of a group that no dump tells comes from the setup. Raises
     InputError: one line that names file, key and fault."""
     calls, untimed, ranks_of = CallsOfRanks(), 0, Counter[Hashable]()
@@ -61,7 +66,18 @@ def read_flight_recorder(paths: Sequence[Path], setup: Setup) -> CallsOfRanks:
             f"{paths[0]}: {untimed:,} calls, and no duration of any; allowed: dumps of a job with "
             "TORCH_NCCL_ENABLE_TIMING=1"
         )
-    return calls
+    return calls.reading(paths, setup).with_missing_ranks()
+
+
+class _PlainValues(pickle._Unpickler):
+    """Unpickler of numbers, texts, lists, tuples and tables: a pickle is a program, and this one may call nothing.
+
+    It is Python's own and not the one in C, which allocates as many places as a damaged index says.
+    """
+
+    def find_class(self, module: str, name: str) -> Never:
+        """Refuse every class and function that the pickle names."""
+        raise pickle.UnpicklingError(f"names {module}.{name}; allowed: plain values alone")
 
 
 def _document(path: Path) -> Any:
@@ -69,17 +85,18 @@ def _document(path: Path) -> Any:
     try:
         with reading(path, TITLE):
             data = RANK_FILE.read(path)
-    except ValueError as error:  # of its size
+        text = _json_of_pickle(data) if data.startswith(PICKLES) else data.decode()
+    except ValueError as error:  # too large, not UTF-8, or a pickle of something else
         raise InputError(f"not a {TITLE}: {error}", where=str(path)) from None
-    if data.startswith(STARTS):
-        try:
-            return plain_pickle(data)
-        except Unfit as error:
-            raise InputError(f"not a {TITLE}: {error}", where=str(path)) from None
-    text = text_of(path, TITLE, RANK_FILE)
-    if fault := RANK_VALUES.fault(num_values(text)):
-        raise InputError(f"not a {TITLE}: {fault}", where=str(path))
     return json_of(text, str(path), TITLE)
+
+
+def _json_of_pickle(data: bytes) -> str:
+    """A pickle of plain values as JSON. Raises ValueError for any other."""
+    try:
+        return json.dumps(_PlainValues(io.BytesIO(data)).load())
+    except Exception as error:  # a damaged pickle may raise any
+        raise ValueError(f"not a whole pickle of plain values: {error}") from None
 
 
 def _read_dump(calls: CallsOfRanks, ranks_of: Counter[Hashable], top: Node, setup: Setup) -> int:
@@ -129,16 +146,13 @@ def _read_entry(
         calls.leave_out(f"of elements of {shown(untyped)}, whose bytes are not known")
         return 0
     devices = groups[group[0]] if group[0] in groups else setup.devices_of(entry.where)
-    seconds, num_bytes = _seconds(duration), _num_bytes(entry, side)
+    seconds, num_bytes = duration.amount("milliseconds") / 1e3, _num_bytes(entry, side)
     if devices < 2 or num_bytes == 0 or seconds == 0.0:
         calls.leave_out("of one rank, or without bytes or time")
         return 0
     key = (*group, *(entry.member(name).whole(0) for name in ("collective_seq_id", "op_id")))
     ranks_of[key] += 1
-    try:
-        calls.add(key, What(kind=kind, devices=devices, nodes=setup.nodes, num_bytes=num_bytes), seconds)
-    except InputError as error:
-        raise error.within(entry.where) from None
+    calls.add(key, What(kind=kind, devices=devices, nodes=setup.nodes, num_bytes=num_bytes), seconds)
     return 0
 
 
@@ -162,26 +176,9 @@ def _untyped(entry: Node, side: str) -> str:
 def _num_bytes(entry: Node, side: str) -> int:
     """Bytes of all tensors of one side of a call. Raises InputError."""
     sizes, dtypes = entry.member(f"{side}_sizes"), entry.member(f"{side}_dtypes")
-    total = 0
-    for shape, dtype in zip(sizes.items(), dtypes.items(len(sizes.items())), strict=True):
-        element = ELEMENT[dtype.text()]
-        numbers = [dim.whole(0, SIZE.most) for dim in shape.items()]
-        shape.within(SIZE, _product(numbers))
-        total += element * _product(numbers)
+    total = sum(
+        ELEMENT[dtype.text()] * math.prod(dim.whole(0) for dim in shape.items())
+        for shape, dtype in zip(sizes.items(), dtypes.items(len(sizes.items())), strict=True)
+    )
     sizes.within(SIZE, total)
     return total
-
-
-def _product(numbers: list[int]) -> int:
-    """Their product, or a number beyond all sizes where it is one."""
-    product = 1
-    for number in sorted(numbers):  # a 0 first
-        product = min(product * number, SIZE.most + 1)
-    return product
-
-
-def _seconds(duration: Node) -> float:
-    value = duration.value
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value <= 1e12:
-        duration.wrong("milliseconds, 0 or more")
-    return float(value) / 1e3

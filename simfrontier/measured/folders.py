@@ -7,20 +7,17 @@ from pathlib import Path
 
 from simfrontier.errors import InputError
 from simfrontier.io import reading
-from simfrontier.limits import RANK_FILES
 
 
 def files_in(paths: Iterable[Path]) -> tuple[Path, ...]:
     """The files, each once; of a folder all that lie in it by their names, hidden ones and folders not. Raises
-    InputError for a folder without files, and for too many."""
+    InputError for a folder without files."""
     files: dict[Path, None] = {}
     for path in paths:
         if path.is_dir():
             files |= dict.fromkeys(_of_folder(path))
         else:
             files[path] = None
-        if fault := RANK_FILES.fault(len(files)):
-            raise InputError(fault, where=str(path))
     return tuple(files)
 
 

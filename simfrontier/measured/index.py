@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Annotated, Final
 
 from simfrontier.errors import InputError, nearest
-from simfrontier.io import read_toml, typed
+from simfrontier.io import Derived, Text, read_toml, typed
 from simfrontier.measured.csv_calls import read_calls
 from simfrontier.measured.csv_copies import read_copies
 from simfrontier.measured.csv_kernels import read_kernels
 from simfrontier.measured.csv_rates import read_rates
-from simfrontier.measured.rows import CallRow, CopyRow, Form, KernelRow, RateRow
+from simfrontier.measured.rows import Benchmark, CallKind, CallRow, CopyRow, Form, KernelRow, RateRow
 from simfrontier.records import dataclass
-
-if TYPE_CHECKING:
-    from simfrontier.measured.schema import IndexFile, TableFile
 
 INDEX: Final = Path(__file__).parent / "tables" / "index.toml"
 Row = CallRow | CopyRow | RateRow | KernelRow
@@ -28,27 +26,37 @@ _READERS: Final[dict[Form, Callable[[Path, str], Sequence[Row]]]] = {
 }
 
 
+_EXACT: Final = ("machine", "collective", "library", "benchmark", "scope")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pathology:
     """Which rows show a fault of a machine or a library and not its law, and why that is known.
 
-    A row is meant if it agrees with every selection that is given. `exact` are names of a row's fields and what they
-    are; `source` is how its source begins; bytes and devices are bounds, both included.
+    A row is meant if it agrees with every selection that is given: its fields by their names, how its `source` begins,
+    and bounds on its devices and bytes, both included.
     """
 
-    reason: str
-    exact: tuple[tuple[str, str], ...] = ()
+    reason: Text
+    machine: Text | None = None
+    collective: CallKind | None = None
+    library: Text | None = None
+    benchmark: Benchmark | None = None
+    scope: Text | None = None
     source: str = ""
-    num_devices: tuple[int | None, int | None] = (None, None)
-    num_bytes: tuple[int | None, int | None] = (None, None)
+    devices_from: int | None = None
+    devices_to: int | None = None
+    bytes_from: int | None = None
+    bytes_to: int | None = None
 
     def is_of(self, row: Row) -> bool:
         """Whether the row is one of those meant."""
+        exact = {name: value for name in _EXACT if (value := getattr(self, name)) is not None}
         return (
-            all(getattr(row, name, None) == value for name, value in self.exact)
+            all(getattr(row, name, None) == value for name, value in exact.items())
             and row.source.startswith(self.source)
-            and _inside(getattr(row, "devices", None), self.num_devices)
-            and _inside(getattr(row, "num_bytes", None), self.num_bytes)
+            and _inside(getattr(row, "devices", None), self.devices_from, self.devices_to)
+            and _inside(getattr(row, "num_bytes", None), self.bytes_from, self.bytes_to)
         )
 
 
@@ -56,19 +64,24 @@ class Pathology:
 class Table:
     """A measured table: its rows in the file's order, where they are published (`citation`), how they were measured."""
 
-    name: str
-    file: str
+    name: Annotated[str, Derived("")]  # its key in the index
+    file: Text
     form: Form
-    title: str
+    title: Text
     citation: str
     method: str
-    caveats: tuple[str, ...]
-    rows: tuple[Row, ...]
-    pathologies: tuple[Pathology, ...]
+    caveats: tuple[Text, ...] = ()
+    rows: Annotated[tuple[Row, ...], Derived(())]
+    pathologies: tuple[Pathology, ...] = ()
 
     def pathology_of(self, row: Row) -> str | None:
         """Why a row of this table is a known fault and not the law of its machine; None where it is not."""
         return fault_of(row, self.pathologies)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _IndexFile:
+    tables: Mapping[str, Table]
 
 
 def fault_of(row: Row, faults: Sequence[Pathology]) -> str | None:
@@ -78,7 +91,7 @@ def fault_of(row: Row, faults: Sequence[Pathology]) -> str | None:
 
 def load_tables(path: Path = INDEX) -> tuple[Table, ...]:
     """All tables, in the order of the index; files stand beside it. Raises InputError."""
-    return tuple(_table(path.parent, name, entry) for name, entry in _index(path).tables.items())
+    return tuple(_read(path.parent, name, entry) for name, entry in _index(path).items())
 
 
 def call_faults() -> tuple[Pathology, ...]:
@@ -88,53 +101,28 @@ def call_faults() -> tuple[Pathology, ...]:
 
 def load_table(name: str, path: Path = INDEX) -> Table:
     """The table of that name. Raises InputError."""
-    tables = _index(path).tables
+    tables = _index(path)
     if name not in tables:
         raise InputError(f'table "{name}" is not in {path.name}, {nearest(name, tables)}')
-    return _table(path.parent, name, tables[name])
+    return _read(path.parent, name, tables[name])
 
 
-def _index(path: Path) -> IndexFile:
-    from simfrontier.measured.schema import IndexFile  # pydantic takes long to import, and `--help` needs no tables
+def _index(path: Path) -> Mapping[str, Table]:
+    """The tables of an index by name, without their rows."""
+    return typed(read_toml(path, "index of tables"), _IndexFile, path.name).tables
 
-    return typed(read_toml(path, "index of tables"), IndexFile, path.name)
 
-
-def _table(folder: Path, name: str, entry: TableFile) -> Table:
+def _read(folder: Path, name: str, entry: Table) -> Table:
     """The table with its rows; places call a file by its name, so that they are alike wherever simfrontier is."""
-    table = Table(
-        name=name,
-        file=entry.file,
-        form=entry.form,
-        title=entry.title,
-        citation=entry.citation,
-        method=entry.method,
-        caveats=tuple(entry.caveats),
-        rows=tuple(_READERS[entry.form](folder / entry.file, entry.file)),
-        pathologies=tuple(
-            Pathology(
-                reason=one.reason,
-                exact=tuple(
-                    (key, value)
-                    for key in ("machine", "collective", "library", "benchmark", "scope")
-                    if (value := getattr(one, key)) is not None
-                ),
-                source=one.source or "",
-                num_devices=(one.devices_from, one.devices_to),
-                num_bytes=(one.bytes_from, one.bytes_to),
-            )
-            for one in entry.pathologies
-        ),
-    )
+    table = replace(entry, name=name, rows=tuple(_READERS[entry.form](folder / entry.file, entry.file)))
     for number, pathology in enumerate(table.pathologies):
         if not any(map(pathology.is_of, table.rows)):
             raise InputError(f"index.toml: tables.{name}.pathologies[{number}]: no row of {entry.file} is meant by it")
     return table
 
 
-def _inside(value: int | None, bounds: tuple[int | None, int | None]) -> bool:
+def _inside(value: int | None, low: int | None, high: int | None) -> bool:
     """Whether a value is within bounds; one that a row does not have is only within no bounds."""
-    low, high = bounds
     if low is None and high is None:
         return True
     return value is not None and (low or 0) <= value <= (value if high is None else high)

@@ -11,16 +11,17 @@ are no collectives.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from simfrontier.errors import InputError
-from simfrontier.io import Node
-from simfrontier.limits import RANKS, SIZE
+from simfrontier.inputfile import open_input
+from simfrontier.io import Node, json_of, reading
 from simfrontier.measured.calls_of_ranks import CallsOfRanks, What
-from simfrontier.measured.jsonlines import objects_of
+from simfrontier.measured.reading import Reading
 from simfrontier.measured.rows import CallKind
+from simfrontier.measured.setup import Setup
 
 TITLE: Final = "log of NCCL's Inspector"
 KINDS: Final[dict[str, CallKind]] = {
@@ -33,16 +34,31 @@ PER_RANK: Final = ("all_gather", "reduce_scatter")  # sizes are of one rank's pa
 _VERSION: Final = re.compile(r"v4(\.[0-9]{1,4})?")
 
 
-def read_inspector(paths: Sequence[Path]) -> CallsOfRanks:
+def read_inspector(paths: Sequence[Path], setup: Setup) -> Reading:
     """The calls of the logs of some or all ranks. Raises InputError: one line that names file, line and fault."""
     calls = CallsOfRanks()
     for path in paths:
-        for line in objects_of(path, TITLE):
+        for line in _lines(path):
             if line is None:
                 calls.leave_out("a last line that is cut short")
             else:
                 _read_line(calls, line)
-    return calls
+    return calls.reading(paths, setup).with_missing_ranks()
+
+
+def _lines(path: Path) -> Iterator[Node | None]:
+    """The object of every line that is not empty; None for a last line that is cut short, as where a job was killed."""
+    with reading(path, TITLE), open_input(path) as file:
+        for number, line in enumerate(file, 1):
+            where = f"{path} line {number}"
+            if not line.strip():
+                continue
+            try:
+                yield Node(json_of(line.decode(errors="replace").strip(), where, TITLE), where)
+            except InputError as error:  # its line is the only one of that text
+                if line.endswith((b"\n", b"}")) or number == 1:
+                    raise InputError(error.what.removeprefix("line 1 "), where=where) from None
+                yield None
 
 
 def _read_line(calls: CallsOfRanks, line: Node) -> None:
@@ -58,8 +74,9 @@ def _read_line(calls: CallsOfRanks, line: Node) -> None:
     if kind is None:
         calls.leave_out(f"{name.value}, of which no times are taken")
         return
-    ranks, nodes = header.member("n_ranks").whole(1, RANKS.most), header.member("nnodes").whole(1, RANKS.most)
-    size, micros = perf.member("coll_msg_size_bytes").whole(0, SIZE.most), _micros(perf.member("coll_exec_time_us"))
+    ranks, nodes = header.member("n_ranks").whole(1), header.member("nnodes").whole(1)
+    size = perf.member("coll_msg_size_bytes").whole(0)
+    micros = perf.member("coll_exec_time_us").amount("microseconds")  # plugins derived from NCCL's write fractions
     if size == 0 or micros == 0.0:
         calls.leave_out("no bytes, or less than a microsecond")
     elif ranks < 2:
@@ -69,15 +86,4 @@ def _read_line(calls: CallsOfRanks, line: Node) -> None:
     else:
         key = header.member("id").name(), kind, perf.member("coll_sn").whole(0)
         num_bytes = size * ranks if kind in PER_RANK else size
-        try:
-            calls.add(key, What(kind=kind, devices=ranks, nodes=nodes, num_bytes=num_bytes), micros / 1e6)
-        except InputError as error:
-            raise error.within(line.where) from None
-
-
-def _micros(time: Node) -> float:
-    """Whole microseconds as NCCL writes them; plugins derived from it write fractions."""
-    value = time.value
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value <= 1e12:
-        time.wrong("microseconds, 0 or more")
-    return float(value)
+        calls.add(key, What(kind=kind, devices=ranks, nodes=nodes, num_bytes=num_bytes), micros / 1e6)

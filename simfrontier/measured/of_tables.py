@@ -10,9 +10,8 @@ from typing import Final, cast
 
 from simfrontier.collectives import CallTable, load_calibration, read_log
 from simfrontier.errors import InputError
-from simfrontier.machine import is_machine, machine_named
-from simfrontier.measured.csv_calls import refuse_too_few
 from simfrontier.measured.place import RowPlace
+from simfrontier.measured.reading import Reading
 from simfrontier.measured.rows import CALL_KINDS, CallKind, CallRow
 from simfrontier.measured.setup import Setup
 from simfrontier.trace import Span, Trace, duration, read_perfetto
@@ -22,34 +21,32 @@ _AXES: Final = ("node", "package", "gcd")
 _Call = tuple[str, str, float]  # kind, axes, message bytes
 
 
-def read_nccl_tests(path: Path, setup: Setup) -> tuple[tuple[CallRow, ...], tuple[str, ...]]:
+def read_nccl_tests(path: Path, setup: Setup) -> Reading:
     """Times of a log of nccl-tests or rccl-tests, and what of it is left out; machine and library come from the setup.
     Raises InputError.
 
     A log does not say what packages its ranks are on: without `setup.packages` as many of the machine's as they fill.
     """
     log = read_log(path, setup.packages)
-    return _rows(path, placed(log.tables, setup), setup, path.name), log.left_out
+    rows = _rows(path, placed(log.tables, setup), setup, path.name)
+    return Reading(files=(path,), rows=rows, said=log.left_out)
 
 
 def placed(tables: Iterable[CallTable], setup: Setup) -> tuple[CallTable, ...]:
     """Tables of a log, the ranks of each node on as few packages as the machine has for them; as the log's reader has
-    them where the packages or no known machine are told."""
-    if setup.packages is not None or setup.machine is None or not is_machine(setup.machine):
-        return tuple(tables)
-    each = machine_named(setup.machine).devices_per_package
-    return tuple(replace(table, packages=table.nodes * -(-(table.ranks // table.nodes) // each)) for table in tables)
+    them where no known machine is told."""
+    return tuple(
+        replace(table, packages=setup.packages_of(table.ranks, table.nodes) or table.packages) for table in tables
+    )
 
 
-def read_calibration(path: Path, setup: Setup) -> tuple[CallRow, ...]:
+def read_calibration(path: Path, setup: Setup) -> Reading:
     """Times of calls of a calibration file; machine and library come from the setup. Raises InputError."""
     calibration = load_calibration(path)
-    rows = _rows(path, calibration.calls, setup, calibration.source)
-    refuse_too_few(rows, str(path))
-    return rows
+    return Reading(files=(path,), rows=_rows(path, calibration.calls, setup, calibration.source))
 
 
-def read_trace(path: Path, setup: Setup) -> tuple[CallRow, ...]:
+def read_trace(path: Path, setup: Setup) -> Reading:
     """Times of the collectives of a real run: for each kind, group and size the median over its calls and ranks, from
     the moment when the last rank of the group was ready.
 
@@ -72,8 +69,7 @@ def read_trace(path: Path, setup: Setup) -> tuple[CallRow, ...]:
         for call, several in sorted(times.items())
         if (row := _traced(path, call, median(several), sizes, machine, library)) is not None
     )
-    refuse_too_few(rows, str(path))
-    return rows
+    return Reading(files=(path,), rows=rows)
 
 
 def _rows(path: Path, tables: Iterable[CallTable], setup: Setup, source: str) -> tuple[CallRow, ...]:

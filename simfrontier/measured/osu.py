@@ -16,8 +16,8 @@ from typing import Final
 from simfrontier.collectives import Unusable
 from simfrontier.errors import InputError, nearest, wrong
 from simfrontier.io import left_out, log_text
-from simfrontier.limits import LOG_LINE
 from simfrontier.measured.place import RowPlace
+from simfrontier.measured.reading import Reading
 from simfrontier.measured.rows import CallKind, CallRow
 from simfrontier.measured.setup import Setup
 from simfrontier.records import dataclass
@@ -56,8 +56,8 @@ class _Entry:
         return ""
 
 
-def read_osu(path: Path, setup: Setup) -> tuple[tuple[CallRow, ...], tuple[str, ...]]:
-    """Return times of collectives, and sentences on the lines that are left out, of other tests or without a time.
+def read_osu(path: Path, setup: Setup) -> Reading:
+    """Return times of collectives; left out are lines of other tests and without a time.
 
     Machine, library and devices are not in the output and come from the setup. Sizes of 0 bytes move nothing and are no
     rows. Raises InputError where nothing is left: one line that names file, line and fault.
@@ -83,7 +83,7 @@ def read_osu(path: Path, setup: Setup) -> tuple[tuple[CallRow, ...], tuple[str, 
         )
         for entry in entries
     )
-    return rows, said
+    return Reading(files=(path,), rows=rows, said=said)
 
 
 def _said(entry: _Entry) -> str:
@@ -99,9 +99,6 @@ def _entries(path: Path) -> Iterator[_Entry]:
     test, inside, has_rows = "", False, False
     for number, line in enumerate(log_text(path, "OSU output").splitlines(), 1):
         place = RowPlace(str(path), number)
-        if LOG_LINE.fault(len(line)):
-            inside = False  # nothing that these benchmarks print
-            continue
         if header := _HEADER.search(line):
             test, inside = header[1].strip(), False
         elif columns := _COLUMNS.fullmatch(line):

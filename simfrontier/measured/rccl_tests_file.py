@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from simfrontier.errors import InputError, shown
-from simfrontier.io import Node, json_of, num_values
-from simfrontier.limits import LARGEST_S, LINE, RANK_VALUES, RANKS, SIZE
+from simfrontier.io import Node, json_of
 from simfrontier.measured.calls_of_ranks import CallsOfRanks, What
 from simfrontier.measured.csvfile import read_text
+from simfrontier.measured.reading import Reading
 from simfrontier.measured.rows import kind_of
 from simfrontier.measured.setup import Setup
 
@@ -35,7 +35,7 @@ NAMES: Final = {
 """What the head of the CSV calls the keys of the JSON, where it calls them otherwise."""
 
 
-def read_rccl_tests(path: Path, setup: Setup) -> CallsOfRanks:
+def read_rccl_tests(path: Path, setup: Setup) -> Reading:
     """The calls of a file: out of place, or in place where it has no others. Raises InputError: one line that names
     file, place and fault."""
     text = read_text(path, TITLE)
@@ -45,7 +45,7 @@ def read_rccl_tests(path: Path, setup: Setup) -> CallsOfRanks:
     for number, result in enumerate(results):
         if result.value["inPlace"] == side:
             _add(calls, number, result, setup)
-    return calls
+    return calls.reading([path], setup)
 
 
 def _add(calls: CallsOfRanks, number: int, result: Node, setup: Setup) -> None:
@@ -57,25 +57,23 @@ def _add(calls: CallsOfRanks, number: int, result: Node, setup: Setup) -> None:
     if result.member("wrong").text() not in ("0", "N/A"):
         calls.leave_out("wrong results")
         return
-    size, micros = result.member("size").whole(0, SIZE.most), result.member("time").value
-    if isinstance(micros, bool) or not isinstance(micros, int | float) or not 0.0 <= micros <= LARGEST_S * 1e6:
-        result.key("time").wrong("microseconds, 0 or more")
+    size, micros = result.member("size").whole(0), result.member("time").amount("microseconds")
     if size == 0 or micros == 0.0:
         calls.leave_out("no bytes or no time")
         return
     if (devices := _devices(result, setup)) < 2:
         calls.leave_out("of one device")
         return
-    calls.add(number, What(kind=kind, devices=devices, nodes=setup.nodes, num_bytes=size), float(micros) / 1e6)
+    calls.add(number, What(kind=kind, devices=devices, nodes=setup.nodes, num_bytes=size), micros / 1e6)
 
 
 def _devices(result: Node, setup: Setup) -> int:
     """Devices of a group. Raises InputError where only the user can know them."""
     gpus = result.optional("gpus")
     if gpus is not None:  # built without MPI: one process
-        return gpus.whole(1, RANKS.most)
-    ranks, each = (result.member(name).whole(1, RANKS.most) for name in ("ranks", "gpusPerRank"))
-    groups = result.member("nodes").whole(1, RANKS.most)
+        return gpus.whole(1)
+    ranks, each = (result.member(name).whole(1) for name in ("ranks", "gpusPerRank"))
+    groups = result.member("nodes").whole(1)
     if groups > 1 and setup.devices is None:
         result.key("nodes").fail(
             f"got {groups}, of which rccl-tests mean groups of processes, or nodes; allowed: --devices N beside it"
@@ -85,15 +83,11 @@ def _devices(result: Node, setup: Setup) -> int:
 
 def _of_json(where: str, text: str) -> Iterator[Node]:
     """The objects of a list, or of lines."""
-    if fault := RANK_VALUES.fault(num_values(text)):
-        raise InputError(f"not a {TITLE}: {fault}", where=where)
     if text.lstrip().startswith("["):
         yield from Node(json_of(text, where, TITLE), where).items()
         return
     for number, line in enumerate(text.splitlines(), 1):
         place = f"{where} line {number}"
-        if fault := LINE.fault(len(line)):
-            raise InputError(fault, where=place)
         if line.strip():
             yield Node(json_of(line, place, TITLE), place)
 

@@ -9,9 +9,8 @@ from typing import Final, Literal
 from simfrontier.inputfile import open_input
 from simfrontier.io import plain_log
 from simfrontier.limits import TABLE_FILE
-from simfrontier.measured.csv_calls import COLUMNS
 from simfrontier.measured.deepspeed_log import CALL, HEADER
-from simfrontier.measured.plain_pickle import STARTS
+from simfrontier.measured.flight_recorder import PICKLES
 
 Written = Literal[
     "trace",
@@ -26,12 +25,12 @@ Written = Literal[
     "table",
     "",
 ]
-LEAST_COLUMNS = 3  # that a line has in common with those of a table of calls, to be taken for its head
 HEAD_BYTES: Final = 1 << 16  # in which the keys of a JSON file are looked for, and the first line of a table
 _OSU: Final = re.compile(r"^#\s*OSU\s+\S+\s.*Test", re.MULTILINE)
 _NCCL_TESTS: Final = re.compile(r"^#\s*(Using devices|Rank\s+\d+\s)", re.MULTILINE)
 _CALIBRATION: Final = re.compile(r"^(title\s*=|\[\[calls\]\])", re.MULTILINE)
 _DEEPSPEED: Final = re.compile(rf"{CALL}\S+ \| time \(ms\): |{HEADER.pattern}|{CALL}\S+ \| \[Caller Func")
+_OF_RCCL_TESTS: Final = {"collective", "inplace", "busbw"}  # columns of the CSV that rccl-tests write
 _OBJECTS: Final = re.compile(r"\s*(\[\s*)?\{")  # a job's log may begin with a bracket, too
 # Of JSON files: what their first keys are, in the order in which they are looked for.
 _JSON: Final[tuple[tuple[Written, re.Pattern[str]], ...]] = (
@@ -48,7 +47,7 @@ def form_of(path: Path) -> Written:
     """What a file is; "" where it is nothing known, or cannot be read, which its reader then reports. Of its name only
     the suffix is looked at."""
     head = _head_of(path)
-    if head.startswith(STARTS):
+    if head.startswith(PICKLES):
         return "flight-recorder"
     start = _decoded(head)
     if _OBJECTS.match(start):
@@ -63,27 +62,24 @@ def form_of(path: Path) -> Written:
         return "deepspeed-log"
     if path.suffix == ".toml" or _CALIBRATION.search(text):
         return "calibration"
-    if is_of_rccl_tests(text):
+    columns = _cells(text)
+    if {column.lower() for column in columns} >= _OF_RCCL_TESTS:
         return "rccl-tests-file"
-    first = next(iter(text.lstrip().splitlines()), "")
-    return "table" if path.suffix == ".csv" or "," in first else ""
+    return "table" if path.suffix == ".csv" or len(columns) > 1 else ""
 
 
-def is_of_rccl_tests(text: str) -> bool:
-    """Whether a text is the CSV that rccl-tests write."""
-    cells = {cell.strip().lower() for cell in text.lstrip().partition("\n")[0].split(",")}
-    return cells >= {"collective", "inplace", "busbw"}
+def columns_of(file: Path) -> set[str]:
+    """The cells of a file's first line that is not empty, as of a CSV table; none where it cannot be read."""
+    return _cells(_decoded(_head_of(file)))
 
 
 def is_table(file: Path) -> bool:
-    """Whether a file is a CSV table of calls, by its name or its first line."""
-    return has_columns(file) or (file.suffix == ".csv" and not is_of_rccl_tests(_decoded(_head_of(file))))
+    """Whether a file is a CSV table of calls."""
+    return form_of(file) == "table"
 
 
-def has_columns(file: Path) -> bool:
-    """Whether the first line of a file names columns of a table of calls."""
-    cells = [cell.strip() for cell in _decoded(_head_of(file)).lstrip().partition("\n")[0].split(",")]
-    return len(set(cells) & set(COLUMNS)) >= LEAST_COLUMNS
+def _cells(text: str) -> set[str]:
+    return {cell.strip().strip('"') for cell in text.lstrip().partition("\n")[0].split(",")}
 
 
 def _text_of(file: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from simfrontier.errors import InputError
+from simfrontier.machine import is_machine, machine_named
 from simfrontier.records import dataclass
 
 
@@ -36,3 +37,13 @@ class Setup:
         if self.devices < 2:
             raise InputError(f"{name}: --devices: got {self.devices}, allowed: 2 or more")
         return self.devices
+
+    def packages_of(self, devices: int, nodes: int | None) -> int | None:
+        """The packages that a group on so many nodes is on; None where they are not told and do not follow.
+
+        Where the nodes are told and the packages are not, the devices of each node are on as few packages as the
+        machine has for them.
+        """
+        if self.packages is not None or nodes is None or self.machine is None or not is_machine(self.machine):
+            return self.packages
+        return nodes * -(-(devices // nodes) // machine_named(self.machine).devices_per_package)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from simfrontier.accuracy.predictors.rates import BoundedRate
-from simfrontier.accuracy.predictors.shipped import Models
 from simfrontier.accuracy.residual import NotCovered, Prediction, Residual, Use
 from simfrontier.measured import Pathology, Table
 from simfrontier.measured.index import Row
@@ -110,8 +109,8 @@ def table(
 
 def models(
     factor: float = 1.1, fitted: Callable[[Row], bool] = lambda row: False, most_flops_per_s: float = 60e12
-) -> Models:
-    """Models that predict every call by rccl as `factor` times what was measured, and nothing of other libraries."""
+) -> tuple[Callable[[Row], Prediction | BoundedRate | NotCovered], Callable[[Row], bool]]:
+    """A predictor of every call by rccl as `factor` times what was measured, and of no other library, and `fitted`."""
 
     def predict(row: Row) -> Prediction | BoundedRate | NotCovered:
         if isinstance(row, RateRow):
@@ -120,4 +119,4 @@ def models(
             return NotCovered(reason=f"no model of library {row.library!r}", allowed="allowed: rccl")
         return predicted(factor * row.seconds)
 
-    return Models(predict=predict, fitted=fitted)
+    return predict, fitted

@@ -147,7 +147,7 @@ def test_a_bound_without_rows_is_missed() -> None:
 
 def test_every_shipped_bound_has_rows_to_judge_by() -> None:
     """The fields that a bound names are those of its table's rows, and some rows are of its series."""
-    done = validate(load_tables(), models(fitted=lambda row: "lumi" not in row.machine))
+    done = validate(load_tables(), *models(fitted=lambda row: "lumi" not in row.machine))
     for bound in some(load_bounds()):
         shown = replace(bound, uses=("fitted", "left out", "held", "pathology", "no model"))
         assert any(map(shown.covers, done.rows)), bound.series
@@ -164,20 +164,22 @@ def test_a_file_of_bounds_is_read_in_its_order(tmp_path: Path) -> None:
 
 # ── tables held against models ──
 
-ODD = Pathology(reason="a stall", num_bytes=(MIB, MIB), num_devices=(128, None))
+ODD = Pathology(reason="a stall", bytes_from=MIB, bytes_to=MIB, devices_from=128)
 
 
 def test_a_users_row_is_a_known_pathology_only_where_it_is_outside_its_interval() -> None:
     """The model is 10 % off, inside its interval, and 50 % off, outside; others' tables are taken as they are told."""
     row = call(3.0, 128)
     for factor, citation, use in ((1.1, "", "held"), (1.5, "", "pathology"), (1.1, "a paper", "pathology")):
-        done = validate([table([row], pathologies=(ODD,), citation=citation)], models(factor))
+        done = validate([table([row], pathologies=(ODD,), citation=citation)], *models(factor))
         assert [each.use for each in done.rows] == [use]
 
 
 def test_each_row_is_used_as_what_it_is() -> None:
     fitted, unseen, odd, other = call(1.0), call(2.0, 32), call(3.0, 128), call(4.0, library="mpi")
-    done = validate([table([fitted, unseen, odd, other], pathologies=(ODD,))], models(fitted=lambda row: row == fitted))
+    done = validate(
+        [table([fitted, unseen, odd, other], pathologies=(ODD,))], *models(fitted=lambda row: row == fitted)
+    )
     assert [(row.use, row.reason) for row in done.rows] == [
         ("fitted", ""),
         ("held", ""),
@@ -190,7 +192,7 @@ def test_each_row_is_used_as_what_it_is() -> None:
 
 def test_predictions_of_fits_that_left_rows_out_take_the_models_place() -> None:
     crossed, other = call(1.0), call(2.0)
-    done = validate([table([crossed, other])], models(fitted=lambda row: True), (), {crossed: predicted(1.4)})
+    done = validate([table([crossed, other])], *models(fitted=lambda row: True), (), {crossed: predicted(1.4)})
     assert [(row.use, row.error) for row in done.rows] == [
         ("left out", pytest.approx(0.4)),
         ("fitted", pytest.approx(0.1)),
@@ -199,12 +201,12 @@ def test_predictions_of_fits_that_left_rows_out_take_the_models_place() -> None:
 
 @pytest.mark.parametrize(("published", "holds"), [(50e12, True), (70e12, False)])
 def test_a_rate_of_training_is_held_against_its_bound(published: float, holds: bool) -> None:
-    done = validate([table([training(published)])], models(most_flops_per_s=60e12))
+    done = validate([table([training(published)])], *models(most_flops_per_s=60e12))
     assert (done.rows[0].use, done.rows[0].why) == ("no model", ONLY_BOUNDED)
     assert [each.holds for each in done.bounded] == [holds] and done.holds is holds
 
 
 def test_a_missed_bound_makes_the_validation_fail() -> None:
     tight = ErrorBound(table="one", series="all", mean_abs=0.05)
-    assert not validate([table([call()])], models(1.1), [tight]).holds
-    assert validate([table([call()])], models(1.04), [tight]).holds
+    assert not validate([table([call()])], *models(1.1), [tight]).holds
+    assert validate([table([call()])], *models(1.04), [tight]).holds

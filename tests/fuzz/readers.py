@@ -117,10 +117,9 @@ def _calibration(path: Path, _: random.Random) -> None:
 
 
 def _measured(path: Path, _: random.Random) -> None:
-    from simfrontier.measured import Setup
-    from simfrontier.measured.read import read_any
+    from simfrontier.measured import Setup, readings
 
-    read_any(path, Setup(machine="frontier", library="rccl", devices=16, nodes=None, packages=None))
+    readings([path], Setup(machine="frontier", library="rccl", devices=16, nodes=None, packages=None))
 
 
 def _trace(path: Path, _: random.Random) -> None:

@@ -10,7 +10,7 @@ from typing import TypeVar
 import pytest
 
 from simfrontier.errors import InputError
-from simfrontier.measured import CallRow, CopyRow, RateRow, load_table
+from simfrontier.measured import CallRow, CopyRow, RateRow, Setup, load_table, readings
 from simfrontier.measured.csv_calls import COLUMNS
 
 AGAIN = "the same row as line 2, allowed: every measurement once (several of one point differ in value or source)"
@@ -24,6 +24,11 @@ def refused(read: Callable[[Path], object], path: Path) -> str:
     message = str(caught.value)
     assert "\n" not in message
     return message.replace(str(path), "FILE")
+
+
+def read_any(path: Path, setup: Setup) -> tuple[CallRow, ...]:
+    """The rows of a file, or of a folder of files, of any form."""
+    return tuple(row for reading in readings([path], setup) for row in reading.rows)
 
 
 def shipped(name: str, form: type[_Row]) -> list[_Row]:

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from simfrontier.measured import CallRow, Setup, readings
-from simfrontier.measured.read import read_any
 from tests.invoke import invoke, refusal as refused_command
-from tests.measured.tables import refused, shipped
+from tests.measured.tables import read_any, refused, shipped
 from tests.measured.writers import nccl_document
 
 SETUP = Setup(machine="perlmutter", library="nccl")

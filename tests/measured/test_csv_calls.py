@@ -68,7 +68,6 @@ def test_repeated_measurements_are_kept(tmp_path: Path) -> None:
         ([""], f"FILE: the file is empty, allowed: a line of columns ({EXPECTED}), then rows"),
         ([" , ,", ",,"], f"FILE: the file is empty, allowed: a line of columns ({EXPECTED}), then rows"),
         ([HEAD], "FILE: no rows below the line of columns, allowed: two or more"),
-        ([HEAD, ONE], "FILE: 1 measurement, allowed: 2 or more"),
         (
             [HEAD.replace(",source", ""), "a"],
             "FILE line 1: missing columns: source; got: machine, collective, library, devices, bytes, time_s; "
@@ -138,6 +137,12 @@ def test_a_count_that_is_none_is_refused_with_its_line(tmp_path: Path, column: s
 def test_a_collective_of_one_device_is_refused(tmp_path: Path) -> None:
     message = 'FILE line 2: devices: got "1", allowed: a whole number of 2 or more'
     assert refusal(table(tmp_path, HEAD, ONE.replace(",8,", ",1,"), TWO)) == message
+
+
+def test_a_whole_table_in_microseconds_is_refused(tmp_path: Path) -> None:
+    assert refusal(table(tmp_path, HEAD, ONE.replace("0.000151", "151"), TWO.replace("0.00016", "160"))) == (
+        "FILE line 2: 1048576 bytes among 8 took 151 s: looks like microseconds, allowed: seconds in every row"
+    )
 
 
 def test_a_file_that_is_no_text_or_not_there_is_refused(tmp_path: Path) -> None:

@@ -9,9 +9,8 @@ import pytest
 
 from simfrontier.measured import Reading, Setup, readings
 from simfrontier.measured.printed_time import Printed, PrintedSize, size_of
-from simfrontier.measured.read import read_any
 from tests.invoke import invoke
-from tests.measured.tables import refused
+from tests.measured.tables import read_any, refused
 
 SETUP = Setup(machine="frontier", library="rccl", devices=16, nodes=2)
 # The lines of DeepSpeed's own tutorial (docs/_tutorials/communication-logging.md), of 16 ranks.

@@ -8,8 +8,7 @@ import pytest
 
 from simfrontier.measured import Setup, readings
 from simfrontier.measured.place import RowPlace
-from simfrontier.measured.read import read_any
-from tests.measured.tables import refused
+from tests.measured.tables import read_any, refused
 
 SETUP = Setup(machine="lumi-g", library="cray-mpich", devices=16, nodes=2)
 ALLGATHER = """\

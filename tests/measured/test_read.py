@@ -9,9 +9,9 @@ import pytest
 
 from simfrontier.collectives import Calibration, CallTable, MeasuredPoint, write_calibration
 from simfrontier.measured import Setup
-from simfrontier.measured.read import ALLOWED, read_any
+from simfrontier.measured.read import ALLOWED
 from simfrontier.trace import Span, Trace, write_perfetto
-from tests.measured.tables import nccl_log, refused
+from tests.measured.tables import nccl_log, read_any, refused
 
 SETUP = Setup(machine="frontier", library="rccl", devices=4)
 NCCL_TESTS = nccl_log({1048576: 98.31, 4194304: 212.5})
@@ -155,5 +155,4 @@ def test_a_file_that_is_nothing_known_is_one_line(tmp_path: Path, content: bytes
 
 
 def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
-    message = "FILE: cannot read this table of measurements: No such file or directory"
-    assert refusal(tmp_path / "no.csv") == message
+    assert refusal(tmp_path / "no.csv") == "FILE: cannot read this table: No such file or directory"

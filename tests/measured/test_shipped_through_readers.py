@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.accuracy.call_tables import tables_of
+from simfrontier.accuracy.call_tables import table_of
 from simfrontier.collectives import load_calibration, merged
 from simfrontier.measured import CallRow, Reading, Setup, readings
 from tests.invoke import invoke
@@ -95,7 +95,7 @@ def test_a_shipped_table_is_the_same_through_every_reader(name: str, table: str,
             count += 1
         if form.off == 0.0:  # nodes and packages, too
             again = [row for reading in read for row in reading.rows]
-            assert set(merged(tables_of(again))) == set(merged(tables_of(rows)))
+            assert set(merged(map(table_of, again))) == set(merged(map(table_of, rows)))
     assert count == len(shipped(table, CallRow)) > 80
 
 
@@ -128,7 +128,7 @@ def test_calibrate_and_validate_see_the_shipped_times(name: str, table: str, tmp
     made = invoke("calibrate", *files, "--tables", *options, "--out", tmp_path / "mine.toml")
     assert (made.code, made.err) == (0, ""), made
     calls = {table.group: table for table in load_calibration(tmp_path / "mine.toml").calls}
-    wanted = {table.group: table for table in merged(tables_of(rows))}
+    wanted = {table.group: table for table in merged(map(table_of, rows))}
     assert set(calls) == set(wanted)
     for group, call in calls.items():
         assert [point.bytes for point in call.points] == [point.bytes for point in wanted[group].points]

@@ -25,7 +25,7 @@ from tests.report.test_page import Page
 from tests.rows import MIB, call
 from tests.some import some
 
-ODD = Pathology(reason="a <stall>", num_bytes=(MIB, MIB), num_devices=(128, None))
+ODD = Pathology(reason="a <stall>", bytes_from=MIB, bytes_to=MIB, devices_from=128)
 LOOSE, TIGHT = (ErrorBound(table="one", series="a<b>", mean_abs=share, p90_abs=share) for share in (0.5, 0.01))
 
 
@@ -33,10 +33,10 @@ def made(*bounds: ErrorBound, most_flops_per_s: float = 60e12) -> Validation:
     """Two sizes on three numbers of devices, an odd one, one of an unknown library, and a rate of training."""
     rows = [call(1e-3 * devices * size, devices, size * MIB) for devices in (16, 64, 128) for size in (1, 4)]
     tables = [table([*rows, call(library="<mpi>")], pathologies=(ODD,)), table([training()], name="two")]
-    return validate(tables, models(1.1, lambda row: row in rows[:2], most_flops_per_s), bounds)
+    return validate(tables, *models(1.1, lambda row: row in rows[:2], most_flops_per_s), bounds)
 
 
-BARE = validate([table([call(), call(devices=8)], citation="")], models())
+BARE = validate([table([call(), call(devices=8)], citation="")], *models())
 CASES = {"held": made(LOOSE), "missed": made(TIGHT, most_flops_per_s=40e12), "bare": BARE}
 SECTIONS = ["headline", "bounds", "tables", "agreement", "errors", "sizes", "worst", "training", "pathologies"]
 SECTIONS += ["unknown", "sources", "reading"]
@@ -95,13 +95,13 @@ def test_the_lead_is_of_what_is_averaged_and_no_fit_had_seen() -> None:
     assert (found.errors.count, found.num_tables) == (3, 1)
     assert found.errors.mean_abs == pytest.approx(0.1)
     assert says(lead(CASES["held"]), "3 measured times", "1 table", "10.0\u00a0%", "10.0\u00a0%")
-    [one] = [validate([table([call()])], models())]
+    [one] = [validate([table([call()])], *models())]
     assert says(lead(one), "1 measured time", "1 table", "10.0\u00a0%", "inside the 90 % interval")
-    many = validate([table([call(1e-3, 16, size) for size in range(1, 12)])], models(1.3))
+    many = validate([table([call(1e-3, 16, size) for size in range(1, 12)])], *models(1.3))
     assert says(lead(many), 11, "30.0\u00a0%", "within 30.0\u00a0%", "0.0\u00a0%", "inside")
-    fitted = validate([table([call()])], models(fitted=lambda row: True))
+    fitted = validate([table([call()])], *models(fitted=lambda row: True))
     assert not fitted.is_unseen
-    nothing = validate([table([call(library="mpi")])], models())
+    nothing = validate([table([call(library="mpi")])], *models())
     assert nothing.errors is None and says(lead(nothing), "1 measurement", "1 table")
 
 
@@ -113,9 +113,9 @@ def lead(done: Validation) -> str:
 def test_the_lead_counts_tables_of_the_rows_it_speaks_of() -> None:
     """Two tables of rows that are averaged; of one, the parameters were fitted to all."""
     tables = [table([call(), call(devices=8)]), table([call(devices=32)], name="two")]
-    mixed = validate(tables, models(fitted=lambda row: row == tables[1].rows[0]))
+    mixed = validate(tables, *models(fitted=lambda row: row == tables[1].rows[0]))
     assert mixed.errors is not None and (mixed.errors.count, mixed.num_tables, mixed.is_unseen) == (2, 1, True)
-    seen = validate(tables, models(fitted=lambda row: True))
+    seen = validate(tables, *models(fitted=lambda row: True))
     found = seen
     assert found.errors is not None and (found.errors.count, found.num_tables, found.is_unseen) == (3, 2, False)
     assert "of 3 rows that the parameters were fitted to" in Page(validation_page(seen)).words

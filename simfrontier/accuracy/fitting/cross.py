@@ -10,7 +10,7 @@ import numpy as np
 from simfrontier.accuracy.fitting.least_squares import FitProblem, FitResult, fit, problem_of, shown
 from simfrontier.accuracy.fitting.parameters import with_numbers
 from simfrontier.accuracy.leave_out import Mask, fits_without
-from simfrontier.accuracy.predictors.calls import CallPredictor
+from simfrontier.accuracy.predictors.calls import predict_call
 from simfrontier.accuracy.predictors.fitted_rows import FITS, fitted_rows, was_fitted
 from simfrontier.accuracy.predictors.harness import Harness
 from simfrontier.accuracy.residual import Prediction
@@ -73,9 +73,8 @@ def _shipped_left_out(name: str, workers: Workers | None) -> Iterator[tuple[Call
     problem = problem_of(name, rows)
     for place, fitted in cross_validated(problem, workers=workers).fits.items():
         library, added = with_numbers(problem.library, problem.harnesses, fitted.values)
-        caller = CallPredictor(libraries={name: library}, harnesses=added)
         for row in rows:
-            made = caller.predict(row) if _place(row) == place else None
+            made = predict_call(row, added, library) if _place(row) == place else None
             if isinstance(made, Prediction):
                 yield row, made
 

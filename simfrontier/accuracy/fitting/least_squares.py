@@ -72,8 +72,7 @@ class FitProblem:
 
     def only(self, keep: NDArray[np.bool_]) -> FitProblem:
         """The same problem with some of its points."""
-        rows = [row for row, kept in zip(self.rows, keep.tolist(), strict=True) if kept]
-        return FitProblem(library=self.library, harnesses=self.harnesses, rows=rows)
+        return FitProblem(library=self.library, harnesses=self.harnesses, rows=list(compress(self.rows, keep)))
 
 
 def problem_of(library: str, rows: Sequence[CallRow]) -> FitProblem:
@@ -98,12 +97,17 @@ def fit(problem: FitProblem) -> FitResult:
             f"fit of library {name}: got {number} points for {len(seen)} parameters; "
             "allowed: more points than parameters"
         )
-    fits = [(run, *_least_squares(problem, smooth, free, run)) for run in _runs(problem, free, STEPPED in seen)]
-    run, _, best = min(fits, key=lambda each: each[1])
-    values = dict(zip(smooth, best.tolist(), strict=True)) | run.values
+    if STEPPED in seen:
+        steps = {run[len(run) // 2]: (run[0], run[-1]) for run in _runs(problem, free)}
+        fits = {step: _least_squares(problem, smooth, {**free, STEPPED: step}) for step in steps}
+        step = min(fits, key=lambda step: fits[step][0])
+        best, stepped, alike = fits[step][1], {STEPPED: step}, {STEPPED: steps[step]}
+    else:
+        best, stepped, alike = _least_squares(problem, smooth, free)[1], {}, {}
+    values = dict(zip(smooth, best.tolist(), strict=True)) | stepped
     return FitResult(
         values=values,
-        intervals=_intervals(problem, smooth, values) | run.intervals,
+        intervals=_intervals(problem, smooth, values) | alike,
         unseen=tuple(unseen),
         errors=problem.log_errors(values),
     )
@@ -121,40 +125,21 @@ def shown(problem: FitProblem) -> tuple[list[str], list[str]]:
     return seen, [key for key in free if key not in seen]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Run:
-    """Neighbouring values of the stepped parameter that all sort the points alike; none where no point shows it."""
-
-    steps: tuple[float, ...] = ()
-
-    @property
-    def values(self) -> dict[str, float]:
-        return {STEPPED: self.steps[len(self.steps) // 2]} if self.steps else {}
-
-    @property
-    def intervals(self) -> dict[str, tuple[float, float]]:
-        return {STEPPED: (self.steps[0], self.steps[-1])} if self.steps else {}
-
-
-def _runs(problem: FitProblem, free: Mapping[str, float], is_seen: bool) -> list[_Run]:
-    """Every way in which the stepped parameter sorts the points."""
-    if not is_seen:
-        return [_Run()]
+def _runs(problem: FitProblem, free: Mapping[str, float]) -> list[list[float]]:
+    """Every way in which the stepped parameter sorts the points: neighbouring values that all sort them alike."""
 
     def sorted_points(step: float) -> bytes:
         return np.round(problem.log_errors({**free, STEPPED: step}), 12).tobytes()
 
-    return [_Run(steps=tuple(steps)) for _, steps in groupby(STEPS.tolist(), sorted_points)]
+    return [list(steps) for _, steps in groupby(STEPS.tolist(), sorted_points)]
 
 
-def _least_squares(
-    problem: FitProblem, keys: Sequence[str], free: Mapping[str, float], run: _Run
-) -> tuple[float, Floats]:
-    """Cost and values; in logs, so that all stay positive."""
+def _least_squares(problem: FitProblem, keys: Sequence[str], free: Mapping[str, float]) -> tuple[float, Floats]:
+    """Cost and values of these parameters, others as they are; in logs, so that all stay positive."""
     from scipy.optimize import least_squares
 
     def errors(logs: Floats) -> Floats:
-        return problem.log_errors({**free, **run.values, **dict(zip(keys, np.exp(logs).tolist(), strict=True))})
+        return problem.log_errors({**free, **dict(zip(keys, np.exp(logs).tolist(), strict=True))})
 
     begin = np.log([free[key] for key in keys])
     least, most = (_logs(ends) for ends in zip(*map(allowed, keys), strict=True))

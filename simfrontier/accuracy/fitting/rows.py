@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Literal, TypeVar
 
 from simfrontier.accuracy.predictors.calls import lacking, other_place, shown_fault
 from simfrontier.accuracy.residual import NotCovered
@@ -12,6 +12,8 @@ from simfrontier.errors import InputError, nearest
 from simfrontier.measured import CallRow, Pathology, call_faults
 from simfrontier.records import dataclass
 from simfrontier.units import counted
+
+Reason = TypeVar("Reason", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,18 +36,25 @@ def choose(rows: Sequence[CallRow], machines: Sequence[str], library: str | None
     of_library = [row for row in rows if row.library == one]
     where = named("machine", (row.machine for row in of_library), machines)
     faults = call_faults()
-    kept: list[CallRow] = []
-    reasons: Counter[NotCovered] = Counter()
-    for row in rows:
-        missing = _missing(row, one, where, min_bytes, faults)
-        if missing is None:
-            kept.append(row)
-        else:
-            reasons[missing] += 1
+    kept, reasons = set_apart(rows, lambda row: _missing(row, one, where, min_bytes, faults))
     if not kept:
         missing, number = reasons.most_common(1)[0]
         raise InputError(f"none of {len(rows):,} rows can be fitted to: {missing} ({number:,})")
     return FitRows(library=one, machines=where, rows=tuple(kept), set_aside=dict(reasons))
+
+
+def set_apart(
+    rows: Iterable[CallRow], reason: Callable[[CallRow], Reason | None]
+) -> tuple[list[CallRow], Counter[Reason]]:
+    """The rows without a reason to leave them out, and how many others there are by reason."""
+    kept: list[CallRow] = []
+    others: Counter[Reason] = Counter()
+    for row in rows:
+        if (why := reason(row)) is None:
+            kept.append(row)
+        else:
+            others[why] += 1
+    return kept, others
 
 
 def named(what: Literal["library", "machine"], there: Iterable[str], asked: Sequence[str]) -> tuple[str, ...]:

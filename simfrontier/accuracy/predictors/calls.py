@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, get_args
+from typing import Final, get_args
 
 from simfrontier.accuracy.predictors.grouped import grouped_seconds
 from simfrontier.accuracy.predictors.harness import Harness, harnesses_of, shipped_harnesses
@@ -15,50 +14,44 @@ from simfrontier.collectives import Library, libraries, load_library
 from simfrontier.cost import EqualGroups
 from simfrontier.errors import InputError
 from simfrontier.machine import catalog, changed_ns, is_machine, machine_named
-from simfrontier.measured import fault_of
+from simfrontier.measured import CallRow, Pathology, fault_of
 from simfrontier.schedule import CollectiveKind
-
-if TYPE_CHECKING:
-    from simfrontier.measured import CallRow, Pathology
 
 KINDS: Final[dict[str, CollectiveKind]] = {kind: kind for kind in get_args(CollectiveKind)}
 
 
-@dataclass
-class CallPredictor:
-    """Predicts calls with given libraries and harnesses (the shipped ones, or those of a fit); groups are laid out
-    once."""
+def predict_call(
+    row: CallRow, harnesses: tuple[Harness, ...] | None = None, library: Library | None = None
+) -> Prediction | NotCovered:
+    """The time of the row's call with its 90 % interval, or why there is no model of it.
 
-    libraries: dict[str, Library] = field(default_factory=dict)
-    harnesses: tuple[Harness, ...] = field(default_factory=shipped_harnesses)
+    `harnesses` and `library`: those of a user or of a fit (None: the shipped ones).
+    """
+    missing = lacking(row) or (None if row.groups else other_place(row))
+    if missing is not None:
+        return missing
+    library = library or _shipped_library(row.library)
+    if row.num_bytes < library.least_bytes:
+        least = f"{library.least_bytes:,.0f} bytes"
+        return NotCovered(reason=f"the model of {library.name} is of messages of {least} and more")
+    kind, nodes, added_s = KINDS[row.collective], 1, 0.0
+    try:
+        if row.groups:
+            alone_s = grouped_seconds(machine_named(row.machine), library, row.groups, kind, row.num_bytes)
+        else:
+            groups = groups_of(row.machine, row.devices)
+            alone_s, nodes = groups.seconds(library, kind, row.num_bytes), groups.shape.num_nodes
+            known = shipped_harnesses() if harnesses is None else harnesses
+            added_s = sum(each.seconds(row.devices, row.num_bytes) for each in harnesses_of(row, known))
+    except InputError as error:
+        return NotCovered(reason=str(error))
+    sd = library.residual.sd(kind, row.num_bytes, nodes) if library.residual is not None else math.nan
+    return around(alone_s + added_s, sd, harness_s=added_s)
 
-    def predict(self, row: CallRow) -> Prediction | NotCovered:
-        """The time of the row's call with its 90 % interval, or why there is no model of it."""
-        missing = lacking(row) or (None if row.groups else other_place(row))
-        if missing is not None:
-            return missing
-        library = self.library(row.library)
-        if row.num_bytes < library.least_bytes:
-            least = f"{library.least_bytes:,.0f} bytes"
-            return NotCovered(reason=f"the model of {library.name} is of messages of {least} and more")
-        kind, nodes = KINDS[row.collective], 1
-        try:
-            if row.groups:
-                machine = machine_named(row.machine)
-                alone_s, added_s = grouped_seconds(machine, library, row.groups, kind, row.num_bytes), 0.0
-            else:
-                groups = groups_of(row.machine, row.devices)
-                alone_s, nodes = groups.seconds(library, kind, row.num_bytes), groups.shape.num_nodes
-                added_s = sum(each.seconds(row.devices, row.num_bytes) for each in harnesses_of(row, self.harnesses))
-        except InputError as error:
-            return NotCovered(reason=str(error))
-        sd = library.residual.sd(kind, row.num_bytes, nodes) if library.residual is not None else math.nan
-        return around(alone_s + added_s, sd, harness_s=added_s)
 
-    def library(self, name: str) -> Library:
-        if name not in self.libraries:
-            self.libraries[name] = load_library(name)
-        return self.libraries[name]
+@lru_cache(maxsize=16)
+def _shipped_library(name: str) -> Library:
+    return load_library(name)
 
 
 def groups_of(machine: str, devices: int) -> EqualGroups:
@@ -101,11 +94,6 @@ def other_place(row: CallRow) -> NotCovered | None:
     )
 
 
-def predict_call(row: CallRow) -> Prediction | NotCovered:
-    """The shipped models' time of a row's call, or why they have none."""
-    return _shipped().predict(row)
-
-
 def shown_fault(row: CallRow, faults: Sequence[Pathology]) -> str | None:
     """Why a row of a user's is a known fault; None where it is none.
 
@@ -117,8 +105,3 @@ def shown_fault(row: CallRow, faults: Sequence[Pathology]) -> str | None:
         return None
     made = predict_call(row)
     return None if isinstance(made, Prediction) and made.covers(row.seconds) is not False else why
-
-
-@lru_cache(maxsize=1)
-def _shipped() -> CallPredictor:
-    return CallPredictor()

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from simfrontier.accuracy.residual import NotCovered, Prediction, around, unknown_name
-from simfrontier.machine import catalog, is_machine, machine_named
-
-if TYPE_CHECKING:
-    from simfrontier.machine import AttentionKernel
-    from simfrontier.measured import KernelRow
+from simfrontier.machine import AttentionKernel, catalog, is_machine, machine_named
+from simfrontier.measured import KernelRow
 
 ATTENTION: Final[AttentionKernel] = "flash2"
 NARROW: Final = ("bf16", "fp16")  # what fused attention of 16-bit numbers is of

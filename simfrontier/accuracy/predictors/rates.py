@@ -8,20 +8,18 @@ from __future__ import annotations
 import math
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from simfrontier.accuracy.residual import NotCovered, Prediction, around, unknown_name
 from simfrontier.collectives import load_library
 from simfrontier.cost import price
 from simfrontier.dtypes import DTYPE_BYTES
 from simfrontier.machine import Machine, catalog, is_machine, machine_named
+from simfrontier.measured import RateRow
 from simfrontier.plan import FAMILIES, Engine, build, make_plan
 from simfrontier.records import dataclass
 from simfrontier.schedule import Compute, Mesh, phase_of
 from simfrontier.workload import MODELS, GptShape, gpt, neox_flops
-
-if TYPE_CHECKING:
-    from simfrontier.measured import RateRow
 
 BYTES: Final = DTYPE_BYTES["bf16"]
 NARROW: Final = ("bf16", "fp16", "16-bit")

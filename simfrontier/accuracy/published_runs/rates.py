@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final, Literal
 
-from simfrontier.errors import InputError, nearest
 from simfrontier.records import dataclass
 from simfrontier.workload import GptShape
 
@@ -21,7 +20,6 @@ Measure = Literal[
     "percent_of_peak",
 ]
 Flops = Literal["model", "recomputed", "hardware"]
-MEASURES: Final = Measure.__args__  # type: ignore[attr-defined]
 PER_DEVICE: Final = {"tokens_per_s": "tokens_per_s_per_device", "samples_per_s": "samples_per_s_per_device"}
 
 
@@ -35,10 +33,6 @@ class Rate:
     flops: Flops = "model"
     devices: int = 1
     factor: float = 1.0
-
-    def __post_init__(self) -> None:
-        if self.measure not in MEASURES:
-            raise InputError(f"rate.measure: {self.measure!r}; {nearest(self.measure, MEASURES)}")
 
     @property
     def rises_with_time(self) -> bool:

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from simfrontier.errors import InputError
-from simfrontier.inputfile import open_input
-from simfrontier.measured import Line, read_lines
+from simfrontier.measured import Line, columns_of, read_lines
 from simfrontier.records import dataclass
 
 COLUMNS: Final = (
@@ -18,7 +17,6 @@ COLUMNS: Final = (
     *("precision", "value", "unit", "notes"),
 )
 OPTIONAL: Final = ("status", "machine_as_told", "source")
-MOST_HEAD: Final = 4096  # characters of a line of columns
 VALUE: Final = "what was measured, a number above 0 in the row's unit"
 _ABOUT: Final = re.compile(r"(?:about|approx\.?|ca\.?|~|≈)? ?([0-9][0-9,]*(?:\.[0-9]+)?) ?%?", re.IGNORECASE)
 TABLE: Final = Path(__file__).parent / "end_to_end.csv"
@@ -76,10 +74,4 @@ def _about(text: str) -> float:
 
 def is_of_runs(path: Path) -> bool:
     """Return whether a CSV file has the columns of runs and not those of collectives."""
-    try:
-        with open_input(path) as file:
-            first = file.read(MOST_HEAD).decode("utf-8-sig", errors="replace").partition("\n")[0]
-    except OSError:
-        return False
-    names = {name.strip().strip('"') for name in first.split(",")}
-    return {"model_shape", "plan", "unit"} <= names
+    return columns_of(path) >= {"model_shape", "plan", "unit"}

@@ -181,10 +181,6 @@ def test_a_table_is_bounded(tmp_path: Path) -> None:
     head = "elements,algorithm,starts,median_s,least_s,bytes_moved,cpu,cache_bytes"
     softmax.write_text(f"{head}\n1000,two-pass,cached,1e308,1e308,12000,CPU,1048576\n", encoding="utf-8")
     assert 'line 2: median_s: got "1e308", allowed: ' in limited_refusal("softmax", softmax)
-    softmax.write_text(head + "," * 70_000, encoding="utf-8")
-    assert "characters in a line; allowed: up to 65,536" in limited_refusal("softmax", softmax)
-    softmax.write_text(head + "," * 2_000 + "\n1\n", encoding="utf-8")
-    assert "columns; allowed: up to 1,000" in limited_refusal("softmax", softmax)
 
 
 @pytest.mark.parametrize("empty", ["", " "])

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from simfrontier.accuracy.predictors.calls import CallPredictor, predict_call, shown_fault
+from simfrontier.accuracy.predictors.calls import predict_call, shown_fault
 from simfrontier.accuracy.predictors.harness import Harness, harnesses_of, shipped_harnesses
 from simfrontier.accuracy.residual import NotCovered, Prediction
 from simfrontier.collectives import load_library
@@ -67,11 +67,11 @@ def test_every_harness_says_where_its_numbers_come_from() -> None:
 
 def test_a_prediction_is_the_collective_alone_and_its_harness() -> None:
     alone_s = EqualGroups(load_machine("frontier"), 128).seconds(load_library("rccl"), "all_gather", 2**26)
-    result = CallPredictor(harnesses=(replace(HARNESS, source="axonn-ai"),)).predict(ROW)
+    result = predict_call(ROW, (replace(HARNESS, source="axonn-ai"),))
     assert isinstance(result, Prediction)
     assert result.harness_s == HARNESS.seconds(128, 2**26)
     assert result.value == alone_s + result.harness_s
-    bare = CallPredictor(harnesses=()).predict(ROW)
+    bare = predict_call(ROW, ())
     assert isinstance(bare, Prediction) and bare.value == alone_s
 
 
@@ -92,7 +92,7 @@ def test_the_interval_is_90_percent_of_a_normal_in_log_time() -> None:
 def test_a_row_is_a_fault_where_one_covers_it_and_its_time_shows_it() -> None:
     made = predict_call(ROW)
     assert isinstance(made, Prediction)
-    fault = Pathology(reason="a stall", exact=(("machine", "frontier"),))
+    fault = Pathology(reason="a stall", machine="frontier")
     slow, fast = replace(ROW, seconds=1.01 * made.high), replace(ROW, seconds=0.99 * made.low)
     assert [shown_fault(row, (fault,)) for row in (slow, fast)] == ["a stall", "a stall"]
     assert shown_fault(replace(ROW, seconds=made.value), (fault,)) is None

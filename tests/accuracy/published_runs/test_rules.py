@@ -28,17 +28,12 @@ def test_all_patterns_of_a_rule_must_be_found() -> None:
     assert told(run(plan="tp 2", machine="lumi-g"), (rule,)).values == {"plan": {"a": 1}}
 
 
-@pytest.mark.parametrize(("text", "value"), [("1,024", 1024), ("0.5", 0.5), ("a100", "a100"), ("07", 7)])
+@pytest.mark.parametrize(
+    ("text", "value"), [("1,024", 1024), ("0.5", 0.5), ("a100", "a100"), ("07", 7), ("1.2.3e4", "1.2.3e4")]
+)
 def test_numbers_become_numbers(text: str, value: object) -> None:
     rule = Rule(where={"notes": "x(?P<n>.*)"}, set={"plan": {"a": "{n}"}})
     assert told(run(notes=f"x{text}"), (rule,)).values == {"plan": {"a": value}}
-
-
-def test_a_number_of_thousands_of_digits_is_refused() -> None:
-    rule = Rule(where={"notes": "x(?P<n>.*)"}, set={"plan": {"a": "{n}"}})
-    with pytest.raises(InputError, match="got a number of 5,000 digits, allowed: up to 30"):
-        told(run(notes=f"x{'9' * 5000}"), (rule,))
-    assert told(run(notes="x1.2.3e4"), (rule,)).values == {"plan": {"a": "1.2.3e4"}}  # no number, however it begins
 
 
 def test_a_refusal_ends_the_reading() -> None:
@@ -49,8 +44,6 @@ def test_a_refusal_ends_the_reading() -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("{ where = { plan = '(' }, set = { plan.a = 1 } }", "a regular expression"),
-        ("{ where = { planet = 'x' }, set = { plan.a = 1 } }", "a column of the table, got 'planet'"),
         ("{ where = { plan = 'x' }, set = { modle.hidden = 1 } }", "model"),
         ("{ when = { plan = 'x' } }", "when"),
     ],
