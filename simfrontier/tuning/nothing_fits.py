@@ -6,35 +6,26 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 from simfrontier.errors import InputError
 from simfrontier.scenario import scenario_of
 from simfrontier.tuning.evaluator import PlanEvaluator, PlanOutline
 from simfrontier.tuning.grids import NothingFitsError
+from simfrontier.tuning.outcome import TunedPlan
 from simfrontier.tuning.pins import Pins, Value, written
 from simfrontier.tuning.runner import is_too_big
-from simfrontier.tuning.space import TUNED, Candidate, Space
+from simfrontier.tuning.space import Candidate, Space
 from simfrontier.units import written as quantity
 
 MOST_TRIED = 200  # plans that are estimated for one change
 MOST_DOUBLINGS = 6  # of the devices
 
 
-class SizedCandidate(Protocol):
-    """A plan with the bytes that it needs."""
-
-    @property
-    def candidate(self) -> Candidate: ...
-
-    @property
-    def peak_bytes(self) -> float: ...
-
-
 def refuse_empty(
     space: Space,
     outlines: Mapping[Candidate, PlanOutline],
-    misfits: Sequence[SizedCandidate],
+    misfits: Sequence[TunedPlan],
     faults: Mapping[Candidate, str],
 ) -> NoReturn:
     """Raise InputError where no plan of a space can run, NothingFitsError where none that can fits into memory: one
@@ -128,7 +119,7 @@ def _first_that_fits(
     `evaluator`: of their scenario and size."""
     ordered = sorted(candidates, key=lambda candidate: (distance(candidate), *_lean(candidate)))
     for candidate in ordered[:MOST_TRIED]:
-        outline = evaluator.outline(candidate.table, TUNED)
+        outline = evaluator.outline(candidate.table)
         if outline.estimate is not None and outline.estimate.peak_bytes <= candidate.capacity_bytes:
             return candidate
     return None

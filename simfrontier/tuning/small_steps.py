@@ -17,7 +17,6 @@ from simfrontier.plan import STREAM, build, resized, structure_of
 from simfrontier.scenario import Case
 from simfrontier.schedule import Collective, Compute, ExpandedProgram, Op, Schedule, Tensor, expand, is_work
 from simfrontier.simulation import passed
-from simfrontier.tuning.op_times import OpForm, OpTimes
 from simfrontier.workload import Workload
 
 FEW_LAYERS = (2, 3)
@@ -92,12 +91,12 @@ class StepForm:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepForms:
-    """Both small steps of a structure, their distinct ops, what all plans have in common of these, the schedule that
-    has all of their tensors, and those that hold the weights of the embedding, and of the head."""
+    """Both small steps of a structure, their distinct ops, which of these are inside layers, the schedule that has all
+    of their tensors, and those that hold the weights of the embedding, and of the head."""
 
     schedule: Schedule
     ops: list[Op]
-    op_forms: list[OpForm]
+    is_inside: list[bool]
     both: tuple[StepForm, StepForm]
     ends: tuple[list[str], list[str]]
     _resized: dict[int, tuple[list[Op], dict[str, Tensor]]] = field(default_factory=dict)
@@ -116,14 +115,10 @@ class SmallSchedules:
     prices: Prices
     forms: dict[Hashable, StepForms] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self.op_times = OpTimes(self.prices)
-
     def reprice(self, prices: Prices, machine: Machine) -> None:
         """Time by these prices from now on, on a variant of their machine that has the same links."""
         prices.machine = machine
-        self.prices = self.op_times.prices = prices
-        self.op_times.known.clear()
+        self.prices = prices
 
     def pair(self, case: Case) -> SmallSteps:
         """The two small steps of a case. Raises InputError where one of its moves cannot be made."""
@@ -134,9 +129,12 @@ class SmallSchedules:
         mesh = case.mesh
         ops, tensors = forms.resized(case.micro_batch * case.batch_ranks)
         schedule = replace(forms.schedule, mesh=mesh, tensors=tensors)
-        local = {name: tensor.local_bytes(mesh) for name, tensor in tensors.items()}
-        took, floor = self.op_times.of(ops, forms.op_forms, schedule, local)
-        size = {name: 0 if tensors[name].shares else num_bytes for name, num_bytes in local.items()}
+        took = [self.prices.seconds(op, schedule) for op in ops]
+        floor = [
+            self.prices.floor_s(op, schedule) if is_inside and isinstance(op, Compute | Collective) else 0.0
+            for op, is_inside in zip(ops, forms.is_inside, strict=True)
+        ]
+        size = {name: 0 if tensor.shares else tensor.local_bytes(mesh) for name, tensor in tensors.items()}
         each = zip(forms.both, FEW_LAYERS, strict=True)
         first, second = (_small(form, schedule, layers, size, took, floor) for form, layers in each)
         embedding, head = (sum([size[name] for name in names]) for names in forms.ends)
@@ -150,7 +148,7 @@ class SmallSchedules:
             two, three = (
                 build(_work(case, layers, batch), plan, case.mesh, case.engine, num_micro) for layers in FEW_LAYERS
             )
-            self.forms[key] = _forms_of(two, three, case, self.op_times)
+            self.forms[key] = _forms_of(two, three, case)
         return self.forms[key]
 
 
@@ -165,7 +163,7 @@ def _is_inside(op: Op, case: Case) -> bool:
     return isinstance(op, Collective) and not set(op.axes) & set(case.plan.axes)
 
 
-def _forms_of(two: Schedule, three: Schedule, case: Case, op_times: OpTimes) -> StepForms:
+def _forms_of(two: Schedule, three: Schedule, case: Case) -> StepForms:
     known: dict[Op, int] = {}
     ops: list[Op] = []
 
@@ -211,7 +209,7 @@ def _forms_of(two: Schedule, three: Schedule, case: Case, op_times: OpTimes) -> 
     return StepForms(
         schedule=whole,
         ops=ops,
-        op_forms=[op_times.form(op, whole.tensors, _is_inside(op, case)) for op in ops],
+        is_inside=[_is_inside(op, case) for op in ops],
         both=(forms[0], forms[1]),
         ends=_ends(case, whole),
     )

@@ -14,16 +14,15 @@ from simfrontier.errors import InputError
 from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.simulation import refuse_unknown
 from simfrontier.study import STORE, ResultStore, neighbour_of, store_in
+from simfrontier.tuning.evaluator import PlanEvaluator
 from simfrontier.tuning.grids import NothingFitsError
-from simfrontier.tuning.known import Known
 from simfrontier.tuning.lossy import LossyPolicy
 from simfrontier.tuning.nothing_fits import refuse_empty
 from simfrontier.tuning.outcome import TuningOutcome
 from simfrontier.tuning.pins import Pins, Value, pins_of
 from simfrontier.tuning.runner import Progress, Runner, fitting_of, is_too_big, ordered, without
 from simfrontier.tuning.space import Space
-from simfrontier.tuning.workers import TuneWorkers
-from simfrontier.workers import HERE, LostError, Place
+from simfrontier.workers import HERE, LostError, PerProcess, Place, Workers
 
 SHARE_SIMULATED = 0.05  # of the plans that fit
 FEWEST_SIMULATED, MOST_SIMULATED = 5, 20
@@ -92,8 +91,8 @@ def tune(
     candidates = list(space.candidates())
     digest = _digest(prepared, scenario, size, held, loss)
     with _resumed(folder, digest) as store:
-        with TuneWorkers(prepared, scenario, size, place) as workers:
-            runner = Runner(size, workers, Known(store=store, digest=digest), progress)
+        with Workers(place) as workers:
+            runner = Runner(PerProcess(PlanEvaluator, prepared, scenario, size), workers, store, progress)
             outlines = runner.first_outlines(candidates)
             first = 0 if wanted is not None and wanted <= FIRST_SIMULATED else FIRST_SIMULATED
             ahead, misfits = runner.best(fitting_of(outlines), first, [])
@@ -107,7 +106,7 @@ def tune(
                 refuse_empty(space, outlines, misfits, runner.faults)
             running = [plan for plan in fitting if plan.candidate not in runner.faults]
             plans = ordered(kept, running, misfits)
-            own = runner.own(scenario, batch)
+            own = runner.own(scenario, size, batch)
             spent, why = runner.why(plans)
         outcome = TuningOutcome(
             scenario=scenario,
