@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -166,15 +167,10 @@ def _lagging_devices(healthy: SimulatedCase, factor: float) -> LaggingDevices | 
 def _lagging_links(healthy: SimulatedCase, factor: float) -> tuple[LaggingLinks, ...]:
     """Slowdown by the class of links of which one lags; none where its factor is 1."""
     found = [] if factor == 1.0 else list(lagging_links(healthy.step.cluster, factor))
-    largest = sorted(range(len(found)), key=lambda at: -found[at].num_links)[:MOST_CLASSES]
+    largest = sorted(range(len(found)), key=lambda at: -found[at][0].num_links)[:MOST_CLASSES]
     return tuple(
-        LaggingLinks(
-            link_class=each.link_class,
-            example=each.example,
-            num_links=each.num_links,
-            slowdown=_slowdown(healthy, each.perturbation) if at in largest else math.nan,
-        )
-        for at, each in enumerate(found)
+        replace(alike, slowdown=_slowdown(healthy, perturbation)) if at in largest else alike
+        for at, (alike, perturbation) in enumerate(found)
     )
 
 
