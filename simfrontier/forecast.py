@@ -43,7 +43,6 @@ TUNED: Final = 20  # that `tune` makes by default, at most
 REQUIRED: Final = 8  # to solve for a required value
 LAGGING: Final = 80  # of 8 to 33 kinds of devices and links, each as long as several: ranks fall into more classes
 ESTIMATES: Final = 150  # plans that `tune` estimates for each divisor of the number of devices (measured: 97 to 168)
-MOST_TRIES: Final = 10**9  # of a search that are counted: far above what is refused
 
 # limits
 ANNOUNCED_S: Final = 60.0
@@ -130,7 +129,7 @@ def sized(scenario: Scenario, plan: str, devices: int) -> PlanSize:
         micro_batches = options.grad_accum or min(MOST_MICRO_BATCHES, max(1, few))
         stages = options.pipeline if isinstance(options, TensorOptions) else 1
         grids = 1 if search.by is None else search.top
-        unlike, tries = 1, min(MOST_TRIES, grids * prod(map(len, search.values.values())))
+        unlike, tries = 1, grids * prod(map(len, search.values.values()))
     return PlanSize(
         plan=plan,
         num_ops=OPS_PER_LAYER * here.shape.num_layers * micro_batches,

@@ -161,16 +161,6 @@ def test_plans_at_sizes_are_counted_before_they_are_laid_out(tmp_path: Path) -> 
     )
 
 
-def test_a_search_of_very_many_values_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "s.toml"
-    values = "".join(f"v{i} = {list(range(100))}\n" for i in range(200))
-    text = T1.read_text(encoding="utf-8").partition("[plans.")[0]
-    path.write_text(
-        f'{text}[plans.found]\nfamily = "megatron"\n[plans.found.search.values]\n{values}', encoding="utf-8"
-    )
-    assert "1,000,000,000 plans at a size" in refusal("check", path)
-
-
 def test_a_large_job_is_announced_in_one_line_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = ("run", TOY, "--plans", "zero3", "--devices", "8", "--no-page", "--out", tmp_path / "out")
     assert invoke(*words).err == ""

@@ -10,7 +10,7 @@ from simfrontier.experiments.results import run
 from simfrontier.experiments.row_runner import Row, RowRunner
 from simfrontier.experiments.setting import Setting
 from simfrontier.records import dataclass
-from simfrontier.scenario import Scenario, without_comparisons
+from simfrontier.scenario import Scenario
 from simfrontier.stack import NONE, Stack, load_stack, stacks_of
 from simfrontier.tuning import decided, only
 from simfrontier.workers import PerProcess, Workers
@@ -58,19 +58,8 @@ def environment_of(
     runner = runner or PerProcess(RowRunner)
     found = _found_by_search(scenario, devices, runner.here)
     tried = list(_tried(scenario, devices))
-    document = without_comparisons(scenario.document, scenario.plans)
-
-    def setting(changes: Mapping[str, Any], plans: Iterable[str]) -> Setting:
-        return Setting(
-            document=document,
-            where=scenario.where,
-            changes={**found, **changes},
-            plans=tuple(plans),
-            devices=(devices,),
-            fidelity=fidelity,
-        )
-
-    settings = [setting({}, scenario.plans), *(setting({key: value}, plans) for key, value, plans in tried)]
+    settings = [Setting.at(scenario, scenario.plans, devices, found, fidelity)]
+    settings += [Setting.at(scenario, plans, devices, {**found, key: value}, fidelity) for key, value, plans in tried]
     own, *others = (_steps(rows) for rows in run(settings, workers, runner).rows)
     alternatives = tuple(
         Alternative(key=key, value=value, title=_title_of(key, value), factors=factors)

@@ -13,7 +13,7 @@ from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.experiments.row_runner import RowRunner
 from simfrontier.experiments.setting import Setting
 from simfrontier.records import dataclass
-from simfrontier.scenario import RequiredTable, Scenario, SensitivityTable, without_comparisons
+from simfrontier.scenario import RequiredTable, Scenario, SensitivityTable
 from simfrontier.study import WhatIfs
 from simfrontier.workers import PerProcess, Workers
 
@@ -42,18 +42,11 @@ def required_values(
     published = scenario.file.published
     first, *others = table.plans
     ratios = {plan: published.ratios[plan] for plan in others if published and plan in published.ratios}
-    document = without_comparisons(scenario.document, scenario.plans)
-
-    def setting(wanted: RequiredTable) -> Setting:
-        return Setting(
-            document=document,
-            where=scenario.where,
-            changes={**wanted.given, "uncertainty.samples": 0},
-            plans=(first, *ratios),
-            devices=(max(table.sizes),),
-        )
-
-    calls = ((runner, setting(wanted), wanted.key, ratios) for wanted in table.required)
+    settings = (
+        Setting.at(scenario, (first, *ratios), max(table.sizes), {**wanted.given, "uncertainty.samples": 0})
+        for wanted in table.required
+    )
+    calls = ((runner, setting, wanted.key, ratios) for wanted, setting in zip(table.required, settings, strict=True))
     for wanted, found in zip(table.required, workers.in_order(_found, calls), strict=True):
         yield _value(wanted, first, ratios, found)
         progress(f"what {wanted.label} would have to be")

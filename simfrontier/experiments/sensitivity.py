@@ -12,7 +12,7 @@ from simfrontier.experiments.results import run
 from simfrontier.experiments.row_runner import Row, RowRunner
 from simfrontier.experiments.setting import Setting
 from simfrontier.records import dataclass
-from simfrontier.scenario import Scenario, SensitivityTable, without_comparisons
+from simfrontier.scenario import Scenario, SensitivityTable
 from simfrontier.simulation import Fidelity
 from simfrontier.workers import Local, PerProcess, Workers
 
@@ -80,9 +80,8 @@ def _at_size(
 ) -> Sensitivity:
     """All variations at one size, one setting at a time."""
     plans = tuple(table.plans)
-    start = replace(
-        _setting(scenario, plans, devices), fidelity=None if fidelity == scenario.file.run.fidelity else fidelity
-    )
+    other = None if fidelity == scenario.file.run.fidelity else fidelity
+    start = Setting.at(scenario, plans, devices, fidelity=other)
     variations = [(each, value) for each in table.vary for value in each.values]
     settings = [start, *(replace(start, changes={each.key: value}) for each, value in variations)]
     default, *rows = (_fitting(mine, scenario.where) for mine in run(settings, workers, runner).rows)
@@ -100,12 +99,6 @@ def _at_size(
         required=(),
         strongest=_strongest(plans, first.rates, varied),
     )
-
-
-def _setting(scenario: Scenario, plans: tuple[str, ...], devices: int) -> Setting:
-    """The scenario at one size as it is, without the tables that compare its plans."""
-    document = without_comparisons(scenario.document, scenario.plans)
-    return Setting(document=document, where=scenario.where, changes={}, plans=plans, devices=(devices,))
 
 
 def _fitting(rows: Sequence[Row], where: str) -> dict[str, Row]:

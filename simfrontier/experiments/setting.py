@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from simfrontier.records import dataclass
-from simfrontier.scenario import Scenario, scenario_of
+from simfrontier.scenario import Scenario, scenario_of, without_comparisons
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -23,6 +23,25 @@ class Setting:
     plans: tuple[str, ...] = ()
     devices: tuple[int, ...] = ()
     fidelity: str | None = None
+
+    @classmethod
+    def at(
+        cls,
+        scenario: Scenario,
+        plans: Iterable[str],
+        devices: int,
+        changes: Mapping[str, Any] | None = None,
+        fidelity: str | None = None,
+    ) -> Setting:
+        """Return plans of a scenario at one size, without the tables that compare them."""
+        return cls(
+            document=without_comparisons(scenario.document, scenario.plans),
+            where=scenario.where,
+            changes=changes or {},
+            plans=tuple(plans),
+            devices=(devices,),
+            fidelity=fidelity,
+        )
 
     def scenario(self) -> Scenario:
         """Return the scenario with its changes. Raises InputError for changes that it cannot have."""

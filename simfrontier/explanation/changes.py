@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from collections.abc import Iterator
 
 from simfrontier.analysis import traffic
 from simfrontier.collectives import all_algorithms
 from simfrontier.explanation.options import option_changes
+from simfrontier.explanation.what_if import WhatIf
 from simfrontier.machine import Provenance
-from simfrontier.records import dataclass
 from simfrontier.scenario import Scenario
 from simfrontier.schedule import Compute
 from simfrontier.simulation import SimulatedStep
 from simfrontier.units import written
 
-Kind = Literal["link", "start-up", "device", "host", "overlap", "codec"]
-RESCHEDULED: tuple[Kind, ...] = ("overlap", "codec")  # kinds that mean nothing where the schedule stays as it was
 _START_UPS = {
     "base_s": "calls start up in half the time",
     "hop_between_nodes_s": "hops between nodes start up in half the time",
@@ -29,16 +26,6 @@ _ENGINE: tuple[tuple[str, object, object, str], ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WhatIf:
-    """A change to try: dotted keys of the scenario and their values."""
-
-    label: str
-    kind: Kind
-    settings: Mapping[str, Any]
-    note: str = ""
-
-
 def what_ifs(scenario: Scenario, plan: str, step: SimulatedStep) -> Iterator[WhatIf]:
     """All changes that may concern a plan of a scenario as that plan has it, whose options are decided; `step` is its
     step. Some of them may not be possible, or mean nothing for the plan."""
@@ -49,8 +36,7 @@ def what_ifs(scenario: Scenario, plan: str, step: SimulatedStep) -> Iterator[Wha
     for key, off, on, label in _ENGINE:
         if getattr(scenario.file.engine, key) == off:
             yield WhatIf(label=label, kind="overlap", settings={f"engine.{key}": on})
-    for change in option_changes(scenario, plan):
-        yield WhatIf(label=change.label, kind=change.kind, settings=change.settings, note=change.note)
+    yield from option_changes(scenario, plan)
 
 
 def _links(scenario: Scenario, step: SimulatedStep) -> Iterator[WhatIf]:

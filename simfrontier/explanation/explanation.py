@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from simfrontier.analysis import CriticalPath, PartDifference, TimeSpent, part_words
 from simfrontier.errors import SimfrontierError
-from simfrontier.explanation.changes import Kind
 from simfrontier.explanation.waits import Waits
+from simfrontier.explanation.what_if import Kind
 from simfrontier.records import dataclass
 from simfrontier.simulation import Fidelity
 
@@ -66,7 +66,11 @@ class RankedPlan:
     plan: str
     time: TimeSpent
     samples: int
-    next: PlanComparison | None
+    next: PlanComparison | None = None
+
+    @property
+    def samples_per_s(self) -> float:
+        return self.samples / self.time.step_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

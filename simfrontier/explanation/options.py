@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
 from simfrontier.codecs import Quantised
+from simfrontier.explanation.what_if import WhatIf
 from simfrontier.plan import (
     PLAIN,
     AxonnOptions,
@@ -17,7 +19,6 @@ from simfrontier.plan import (
     TopoOptions,
     ZeroppOptions,
 )
-from simfrontier.records import dataclass
 from simfrontier.scenario import Scenario
 
 BLOCK = 6144  # elements per scale where the plan has no block of its own: that of the ZeRO++ and ZeRO-topo defaults
@@ -53,53 +54,53 @@ _MOVES = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OptionChange:
-    """A change of a plan's options: what it is, and the keys of the scenario that make it."""
-
-    label: str
-    kind: Literal["overlap", "codec"]
-    settings: Mapping[str, Any]
-    note: str = ""
-
-
-def option_changes(scenario: Scenario, plan: str) -> Iterator[OptionChange]:
+def option_changes(scenario: Scenario, plan: str) -> Iterator[WhatIf]:
     """What may be changed of a plan's options, those of its data axes included. Nothing for a plan whose name has a
     full stop, which a dotted key cannot hold."""
     if "." in plan:
         return
     options, table = scenario.plans[plan], scenario.file.plans[plan]
-    for label, kind, changed, note in _changes(options, table):
-        settings = {f"plans.{plan}.{key}": value for key, value in changed.items()}
-        yield OptionChange(label=label, kind=kind, settings=settings, note=note)
+    for change in _changes(options, table):
+        yield replace(change, settings={f"plans.{plan}.{key}": value for key, value in change.settings.items()})
     if isinstance(options, TensorOptions):
         given = table.get("data", {})
         data = dict(given) if isinstance(given, Mapping) else {}
         data["family"] = options.data.family
-        for label, kind, changed, note in _changes(options.data, data):
-            yield OptionChange(label=label, kind=kind, settings={f"plans.{plan}.data": data | changed}, note=note)
+        for change in _changes(options.data, data):
+            yield replace(change, settings={f"plans.{plan}.data": data | dict(change.settings)})
 
 
-_Change = tuple[str, Literal["overlap", "codec"], dict[str, Any], str]
+def _overlap(label: str, **settings: Any) -> WhatIf:
+    return WhatIf(label=label, kind="overlap", settings=settings)
 
 
-def _changes(options: Options, table: Mapping[str, Any]) -> Iterator[_Change]:
+def _plain(label: str, **settings: Any) -> WhatIf:
+    return WhatIf(label=label, kind="codec", settings=settings)
+
+
+def _coded(label: str, **settings: Any) -> WhatIf:
+    return WhatIf(label=label, kind="codec", settings=settings, note=LOSES)
+
+
+def _changes(options: Options, table: Mapping[str, Any]) -> Iterator[WhatIf]:
+    """Changes of a table of options, by its own keys."""
     for key, label in _OVERLAPS.items():
         if getattr(options, key, None) is False:
-            yield label, "overlap", {key: True}, ""
+            yield _overlap(label, **{key: True})
     if isinstance(options, AxonnOptions) and options.gather_again:
-        yield "the backward keeps the weights that it gathered", "overlap", {"gather_again": False}, ""
+        yield _overlap("the backward keeps the weights that it gathered", gather_again=False)
     if isinstance(options, ZeroppOptions):
         for key, (on, off) in _SWITCHES.items():
-            is_on = getattr(options, key)
-            label = off if is_on else on.format(**{name: str(value) for name, value in options})
-            yield label, "codec", {key: not is_on}, "" if is_on else LOSES
+            if getattr(options, key):
+                yield _plain(off, **{key: False})
+            else:
+                yield _coded(on.format(**{name: str(value) for name, value in options}), **{key: True})
     yield from _codecs(options)
     if isinstance(options, LatticeOptions):
         yield from _hops(options, table)
 
 
-def _codecs(options: Options) -> Iterator[_Change]:
+def _codecs(options: Options) -> Iterator[WhatIf]:
     """Every codec that a plan has, the other way: coded where it is plain, plain where it is coded."""
     switched = ("weight_codec", "quantised_gradient_codec") if isinstance(options, ZeroppOptions) else ()
     for key, (label, coarser) in _CODECS.items():
@@ -109,13 +110,13 @@ def _codecs(options: Options) -> Iterator[_Change]:
             label = "gradients that fall back reduced as"
         codec = getattr(options, key)
         if codec is not None and codec.is_opaque:
-            yield f"{_plainly(label)} (instead of {codec})", "codec", {key: PLAIN}, ""
+            yield _plain(f"{label.removesuffix(' as')} plain (instead of {codec})", **{key: PLAIN})
             continue
         scattered = {"reduction": "reduce_scatter"} if _all_reduces(options) and key == "gradient_codec" else {}
         for name in coarser:
             text = f"{name}:{_block(options)}"
             how = ", reduce-scattered" if scattered else ""
-            yield f"{label} {text}{how}", "codec", {key: text, **scattered}, LOSES
+            yield _coded(f"{label} {text}{how}", **{key: text, **scattered})
 
 
 def _all_reduces(options: Options) -> bool:
@@ -123,7 +124,7 @@ def _all_reduces(options: Options) -> bool:
     return isinstance(options, BucketOptions) and options.reduction == "all_reduce"
 
 
-def _hops(options: LatticeOptions, table: Mapping[str, Any]) -> Iterator[_Change]:
+def _hops(options: LatticeOptions, table: Mapping[str, Any]) -> Iterator[WhatIf]:
     """The hops of a plan of one's own, each move as a whole."""
     for key, (label, coarser) in _MOVES.items():
         hops: tuple[HopOptions, ...] = getattr(options, key)
@@ -131,20 +132,16 @@ def _hops(options: LatticeOptions, table: Mapping[str, Any]) -> Iterator[_Change
         if not hops or not isinstance(listed, list):
             continue
         if any(hop.codec is not None and hop.codec.is_opaque for hop in hops):
-            yield f"{label} plain", "codec", {key: [{**hop, "codec": PLAIN} for hop in listed]}, ""
+            yield _plain(f"{label} plain", **{key: [{**hop, "codec": PLAIN} for hop in listed]})
             continue
         for name in coarser:
             text = f"{name}:{_block(options)}"
-            yield f"{label} as {text}", "codec", {key: [{**hop, "codec": text} for hop in listed]}, LOSES
+            yield _coded(f"{label} as {text}", **{key: [{**hop, "codec": text} for hop in listed]})
 
 
 def _falls_back(options: Options) -> bool:
     """Whether the plan quantises gradients by other keys, so that the common one is of those that it cannot."""
     return isinstance(options, TopoOptions) or (isinstance(options, ZeroppOptions) and options.qgz)
-
-
-def _plainly(label: str) -> str:
-    return f"{label.removesuffix(' as')} plain"
 
 
 def _block(options: Options) -> int:

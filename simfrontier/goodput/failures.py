@@ -14,7 +14,6 @@ from simfrontier.records import dataclass
 
 CATALOG: Final = Path(__file__).parent / "catalog"
 DAY_S: Final = 86_400.0
-MOST_PER_S: Final = 1.0  # interruptions by one part of one package or node, which is no longer a count of failures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +59,7 @@ def load_failures(name_or_path: str, folder: Path | None = None) -> Failures:
     looked for beside `folder`. Raises InputError."""
     if "/" in name_or_path or name_or_path.endswith(".toml"):
         path = Path(name_or_path) if folder is None else folder / name_or_path
-        return _checked(typed(read_toml(path, "file of failures"), Failures, str(path)), str(path))
+        return typed(read_toml(path, "file of failures"), Failures, str(path))
     names = names_of_failures()
     if name_or_path not in names:
         raise InputError(
@@ -69,13 +68,3 @@ def load_failures(name_or_path: str, folder: Path | None = None) -> Failures:
         )
     path = CATALOG / f"{name_or_path}.toml"
     return typed(read_toml(path, "file of failures"), Failures, path.name)
-
-
-def _checked(failures: Failures, where: str) -> Failures:
-    for number, part in enumerate(failures.parts):
-        per_s = failures.per_s(part, 1, 1)
-        if per_s > MOST_PER_S:
-            text = f"got {part.interruptions:g} in {failures.days:g} days, {per_s:g} a second of one {part.of}; "
-            key = ("parts", number, "interruptions")
-            raise InputError(f"{text}allowed: up to {MOST_PER_S:g} a second", where=where, key=key)
-    return failures

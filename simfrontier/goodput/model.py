@@ -17,8 +17,7 @@ from typing import Literal
 from simfrontier.records import dataclass
 
 Rule = Literal["young", "daly", "best"]
-_HALVINGS = 200
-_HOPELESS = 300.0  # interruptions in the time of one segment, or restart: one in exp(300) is done
+HOPELESS = 300.0  # interruptions in the time of one segment, or restart: one in exp(300) is done
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,22 +47,11 @@ class Shares:
 
 
 def shares(upkeep: Upkeep, interval_s: float) -> Shares:
-    """Where time goes with so many seconds of work between checkpoints."""
+    """Where time goes with so many seconds of work between checkpoints; `is_hopeless` upkeeps have no shares."""
     rate, segment_s = upkeep.rate_per_s, interval_s + upkeep.checkpoint_s
     waiting = waiting_share(upkeep)
-    if rate == 0.0:
-        return Shares(
-            useful=interval_s / segment_s,
-            checkpoints=upkeep.checkpoint_s / segment_s,
-            lost=0.0,
-            restarts=0.0,
-            waiting=waiting,
-        )
     # Interruptions per segment that is done, while it is worked on: each begins a restart that takes `restarting_s`.
     running = 1.0 - waiting
-    if rate * max(segment_s, upkeep.restart_s) > _HOPELESS:  # nothing is ever done
-        restarts = running * -math.expm1(-rate * upkeep.restart_s)  # of 1/r + (exp(r R) - 1) / r seconds
-        return Shares(useful=0.0, checkpoints=0.0, lost=running - restarts, restarts=restarts, waiting=waiting)
     failed = math.expm1(rate * segment_s)
     restarting_s = math.expm1(rate * upkeep.restart_s) / rate
     whole_s = failed * (1.0 / rate + restarting_s)
@@ -74,6 +62,11 @@ def shares(upkeep: Upkeep, interval_s: float) -> Shares:
         restarts=running * failed * restarting_s / whole_s,
         waiting=waiting,
     )
+
+
+def is_hopeless(upkeep: Upkeep, interval_s: float) -> bool:
+    """Whether a job is always interrupted before a segment or a restart is done."""
+    return upkeep.rate_per_s * max(interval_s + upkeep.checkpoint_s, upkeep.restart_s) > HOPELESS
 
 
 def waiting_share(upkeep: Upkeep) -> float:
@@ -95,13 +88,11 @@ def spares_for(upkeep: Upkeep, share: float) -> int:
 
 
 def interval_of(rule: Rule, upkeep: Upkeep) -> float:
-    """Seconds of work between checkpoints by a rule; endless where nothing ever fails.
+    """Seconds of work between checkpoints by a rule.
 
     `young`: sqrt(2 C M), of the checkpoint's seconds and the mean time between interruptions (J. W. Young, CACM 17,
     1974); `daly`: his higher order estimate; `best`: where the useful share of the model is largest.
     """
-    if upkeep.rate_per_s == 0.0:
-        return math.inf
     mean_s, cost_s = 1.0 / upkeep.rate_per_s, upkeep.checkpoint_s
     if rule == "young":
         return math.sqrt(2.0 * cost_s * mean_s)
@@ -110,12 +101,7 @@ def interval_of(rule: Rule, upkeep: Upkeep) -> float:
             return mean_s
         ratio = cost_s / (2.0 * mean_s)
         return math.sqrt(2.0 * cost_s * mean_s) * (1.0 + math.sqrt(ratio) / 3.0 + ratio / 9.0) - cost_s
-    # d/dt of t / (exp((t + C) / M) - 1) is 0 where (1 - t / M) exp((t + C) / M) = 1, between 0 and M.
-    low, high = 0.0, mean_s
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2.0
-        if middle < mean_s and math.log1p(-middle / mean_s) + (middle + cost_s) / mean_s > 0.0:
-            low = middle
-        else:
-            high = middle
-    return low
+    from scipy.special import lambertw
+
+    # d/dt of t / (exp((t + C) / M) - 1) is 0 where (t / M - 1) exp(t / M - 1) = -exp(-1 - C / M).
+    return mean_s * (1.0 + float(lambertw(-math.exp(-1.0 - cost_s / mean_s)).real))

@@ -10,10 +10,9 @@ from typing import Final
 from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.goodput.failures import DAY_S, Failures, load_failures
 from simfrontier.goodput.fewer import FewerNodes, with_fewer
-from simfrontier.goodput.model import Shares, Upkeep, shares, spares_for
+from simfrontier.goodput.model import Shares, is_hopeless, shares, spares_for
 from simfrontier.goodput.monte_carlo import Played, play
 from simfrontier.goodput.sized import SizedStep, interval_steps, read_s, upkeep_of
-from simfrontier.limits import LARGEST_S, NODES
 from simfrontier.records import dataclass
 from simfrontier.scenario import Case, GoodputTable, Scenario
 from simfrontier.schedule import saved_bytes
@@ -29,9 +28,9 @@ class Yield:
     """What a plan yields at a size.
 
     `write_s`, `read_s`: of a checkpoint; `between_s`: mean time between interruptions of the job; `interval_steps`
-    steps lie between two checkpoints; `shares`: where time goes, by the closed form; `played`: the same at random, None
-    where nothing ever fails; `enough_spares`: so many spare nodes that the job waits for at most LITTLE of all time;
-    `fewer`: with fewer nodes where no spare one is left, None where no smaller size works.
+    steps lie between two checkpoints; `shares`: where time goes, by the closed form; `played`: the same at random;
+    `enough_spares`: so many spare nodes that the job waits for at most LITTLE of all time; `fewer`: with fewer nodes
+    where no spare one is left, None where no smaller size works.
     """
 
     plan: str
@@ -41,7 +40,7 @@ class Yield:
     between_s: float
     interval_steps: int
     shares: Shares
-    played: Played | None
+    played: Played
     enough_spares: int
     fewer: FewerNodes | None
 
@@ -110,7 +109,7 @@ def find_goodput(
         raise error.within(str(scenario.where), ("goodput", "failures")) from None
     chosen = fidelity or scenario.file.run.fidelity
     searcher = GridSearcher()
-    scenario = searcher.resolved(scenario, tuple(scenario.file.run.devices), tuple(scenario.plans))
+    scenario = searcher.complete(scenario)
     sizes, out, left_out = Sizes(scenario, chosen, searcher.schedule_cache), [], []
     for plan in scenario.plans:
         for devices in scenario.file.run.devices:
@@ -173,8 +172,12 @@ def _yield(given: GoodputTable, failures: Failures, plan: str, step: SizedStep, 
     upkeep = upkeep_of(given, failures, step)
     steps = interval_steps(given, upkeep, step)
     interval_s = steps * step.step_s
-    found = shares(upkeep, interval_s)
-    _refuse_endless(f"{plan} on {step.devices}", upkeep, interval_s, found, step)
+    if is_hopeless(upkeep, interval_s):
+        raise SimfrontierError(
+            f"{plan} on {step.devices}: no step is ever done: interrupted every {1.0 / upkeep.rate_per_s:.3g} s on "
+            f"average, it needs {upkeep.restart_s:.3g} s to restart and {interval_s + upkeep.checkpoint_s:.3g} s to "
+            "the next checkpoint"
+        )
     smaller = sizes.smaller(plan, step) if given.fewer_nodes and upkeep.broken_per_s else None
     return Yield(
         plan=plan,
@@ -183,21 +186,8 @@ def _yield(given: GoodputTable, failures: Failures, plan: str, step: SizedStep, 
         read_s=read_s(given, step),
         between_s=1.0 / upkeep.rate_per_s,
         interval_steps=steps,
-        shares=found,
+        shares=shares(upkeep, interval_s),
         played=play(upkeep, interval_s, given.interruptions, given.trainings, given.seed),
         enough_spares=spares_for(upkeep, LITTLE),
         fewer=None if smaller is None or not smaller.fits else with_fewer(given, failures, step, smaller),
     )
-
-
-def _refuse_endless(what: str, upkeep: Upkeep, interval_s: float, found: Shares, step: SizedStep) -> None:
-    """Raise SimfrontierError for a job that never gets anywhere."""
-    broken = upkeep.broken_per_s * upkeep.repair_s
-    if fault := NODES.fault(round(broken)):
-        raise SimfrontierError(f"{what}: under repair at a time, on average, are {fault}")
-    if found.useful * LARGEST_S < step.step_s:
-        raise SimfrontierError(
-            f"{what}: no step is done in {LARGEST_S:g} s: interrupted every {1.0 / upkeep.rate_per_s:.3g} s on "
-            f"average, it needs {upkeep.restart_s:.3g} s to restart and {interval_s + upkeep.checkpoint_s:.3g} s to "
-            f"the next checkpoint, and waits for a node {100 * found.waiting:.3g} % of the time"
-        )

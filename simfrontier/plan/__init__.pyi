@@ -15,12 +15,7 @@ from .options import (
 from .options_table import AXES_KEYS as AXES_KEYS, read_options as read_options, table_of as table_of
 from .own_family import own_families as own_families, plan_family as plan_family
 from .plan import Engine as Engine, Plan as Plan
-from .rebind import (
-    rebound as rebound,
-    rebound_program as rebound_program,
-    resized as resized,
-    structure_of as structure_of,
-)
+from .rebind import rebound as rebound, rebound_program as rebound_program, structure_of as structure_of
 from .stages import STREAM as STREAM, refuse_periods as refuse_periods
 from .tensor import (
     AxonnOptions as AxonnOptions,

@@ -6,7 +6,7 @@ activations, and with it the work of the ops on them, follows the size.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import fields, replace
 
 from simfrontier.plan.layout import BATCH
@@ -60,13 +60,6 @@ def rebound(schedule: Schedule, mesh: Mesh, batch: int) -> Schedule:
     tensors = {name: _tensor(tensor, batch, old) for name, tensor in schedule.tensors.items()}
     meta = {**schedule.meta, "batch": batch}
     return replace(schedule, mesh=mesh, tensors=tensors, roles=roles, meta=meta)
-
-
-def resized(
-    ops: Iterable[Op], tensors: Mapping[str, Tensor], batch: int, old: int
-) -> tuple[list[Op], dict[str, Tensor]]:
-    """Ops and tensors with another global batch, without a schedule around them."""
-    return [_op(op, batch, old) for op in ops], {name: _tensor(tensor, batch, old) for name, tensor in tensors.items()}
 
 
 def rebound_program(program: ExpandedProgram, schedule: Schedule) -> ExpandedProgram:

@@ -6,7 +6,6 @@ from .memory import (
     KINDS as KINDS,
     MemoryTimeline as MemoryTimeline,
     fullest as fullest,
-    memory_of_role as memory_of_role,
     memory_timeline as memory_timeline,
 )
 from .neighbour import Neighbour as Neighbour

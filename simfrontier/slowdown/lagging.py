@@ -15,18 +15,7 @@ from simfrontier.arrays import Ints
 from simfrontier.cost import Cluster
 from simfrontier.machine import DegradedLink, DegradedPool, Perturbation, SlowDevice, SlowMemory
 from simfrontier.network import Fabric
-from simfrontier.records import dataclass
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaggingLink:
-    """Links that are alike: the machine's class, the name of one, how many there are, and what is wrong where that one
-    lags both ways."""
-
-    link_class: str
-    example: str
-    num_links: int
-    perturbation: Perturbation
+from simfrontier.slowdown.results import LaggingLinks
 
 
 def classes_of_devices(cluster: Cluster) -> Ints:
@@ -42,9 +31,9 @@ def lagging_device(cluster: Cluster, cls: int, factor: float) -> Perturbation:
     return Perturbation(slow=(SlowDevice(device=device, factor=factor),))
 
 
-def lagging_links(cluster: Cluster, factor: float) -> Iterator[LaggingLink]:
+def lagging_links(cluster: Cluster, factor: float) -> Iterator[tuple[LaggingLinks, Perturbation]]:
     """Every class of wires, memories and global pools that a schedule loads, where one of it has a part of its
-    capacity; of each class of the machine the kinds with the most links first."""
+    capacity both ways, and what is wrong then; of each class of the machine the kinds with the most links first."""
     fabric, folding = cluster.fabric, cluster.folding
     reverse = reverses(fabric)
     links = np.flatnonzero(np.isin(folding.link_class, loaded_classes(cluster)) & (reverse >= 0))
@@ -55,12 +44,9 @@ def lagging_links(cluster: Cluster, factor: float) -> Iterator[LaggingLink]:
     chosen = pairs[first]
     order = np.lexsort((chosen, -count, fabric.link_class[chosen]))
     for link, size in zip(chosen[order].tolist(), count[order].tolist(), strict=True):
-        yield LaggingLink(
-            link_class=fabric.class_names[fabric.link_class[link]],
-            example=fabric.describe(link),
-            num_links=size,
-            perturbation=degraded(fabric, link, factor),
-        )
+        name = fabric.class_names[fabric.link_class[link]]
+        alike = LaggingLinks(link_class=name, example=fabric.describe(link), num_links=size)
+        yield alike, degraded(fabric, link, factor)
 
 
 def loaded_classes(cluster: Cluster) -> Ints:

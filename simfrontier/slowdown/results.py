@@ -3,6 +3,7 @@ lagging link."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from simfrontier.arrays import Ints
@@ -55,7 +56,7 @@ class LaggingLinks:
     link_class: str
     example: str
     num_links: int
-    slowdown: float
+    slowdown: float = math.nan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

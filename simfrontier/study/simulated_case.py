@@ -17,10 +17,12 @@ from simfrontier.analysis import (
     traffic,
 )
 from simfrontier.arrays import Floats
+from simfrontier.machine import Perturbation
 from simfrontier.plan import Options
 from simfrontier.scenario import Case, Scenario
-from simfrontier.simulation import MemoryTimeline, SimulatedStep, fullest
-from simfrontier.study.schedule_cache import BuiltSchedule
+from simfrontier.simulation import Fidelity, MemoryTimeline, SimulatedStep, fullest
+from simfrontier.study.schedule_cache import BuiltSchedule, ScheduleCache
+from simfrontier.study.step import simulated
 
 
 def stream_of(options: Options) -> str:
@@ -39,6 +41,23 @@ class SimulatedCase:
     step: SimulatedStep
     with_waits: bool = False
 
+    @classmethod
+    def of(
+        cls,
+        scenario: Scenario,
+        plan: str,
+        devices: int,
+        fidelity: Fidelity,
+        schedules: ScheduleCache,
+        perturbation: Perturbation | None = None,
+    ) -> SimulatedCase:
+        """Build, check and simulate a nominal step of a plan of the scenario, on its machine as it is, or with
+        something else wrong (`perturbation`). Raises as `simulated` and `ScheduleCache.of_case`."""
+        case = scenario.case(plan, devices)
+        built = schedules.of_case(scenario, case)
+        step = simulated(scenario.of(plan, devices), built, fidelity, perturbation=perturbation)
+        return cls(scenario=scenario, case=case, built=built, step=step)
+
     @cached_property
     def here(self) -> Scenario:
         """The scenario as the plan's stack and size have it."""
@@ -50,8 +69,13 @@ class SimulatedCase:
         return fullest(self.step, self.built.peaks)
 
     @property
+    def capacity_bytes(self) -> float:
+        """Bytes of a device that the plan's stack leaves to tensors."""
+        return self.step.cluster.machine.device.hbm_bytes
+
+    @property
     def fits(self) -> bool:
-        return self.memory.peak_bytes <= self.step.cluster.machine.device.hbm_bytes
+        return self.memory.peak_bytes <= self.capacity_bytes
 
     @cached_property
     def exposure(self) -> Exposure:

@@ -55,36 +55,23 @@ def _remark(plan: TunedPlan) -> str:
 
 def _moved(document: dict[str, Any], outcome: TuningOutcome, folder: Path) -> dict[str, Any]:
     """With the user's own files as seen from another folder."""
-    machine, library = dict(document["machine"]), dict(document.get("library", {}))
-    machine["name"] = _seen(machine["name"], outcome, folder)
     inherited = outcome.scenario.machine.library
-    if "name" in library or inherited.endswith(".toml"):
-        library["name"] = _seen(library.get("name", inherited), outcome, folder)
-    if "calibration" in library:
-        library["calibration"] = _seen(library["calibration"], outcome, folder)
-    moved = {**document, "machine": machine, **({"library": library} if library else {})}
-    for path in (("neighbour", "scenario"), ("goodput", "failures"), ("nodes", "topology")):
-        _move(moved, path, outcome, folder)
-    tables = [dict(each) for each in moved.get("perturbation", {}).get("spread", ())]
-    for each in tables:
-        _move(each, ("table",), outcome, folder)
-    return {**moved, "perturbation": {**moved["perturbation"], "spread": tables}} if tables else moved
+    if inherited.endswith(".toml"):
+        document = {**document, "library": {"name": inherited, **document.get("library", {})}}
+    beside = Path(outcome.scenario.where).parent
+
+    def seen(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: seen(each) for key, each in value.items()}
+        if isinstance(value, list):
+            return [seen(each) for each in value]
+        return _seen(value, beside, folder) if isinstance(value, str) else value
+
+    return {key: seen(value) for key, value in document.items()}
 
 
-def _move(document: dict[str, Any], path: tuple[str, ...], outcome: TuningOutcome, folder: Path) -> None:
-    """Change the name at a path, if there is one; tables on it are copied."""
-    *tables, last = path
-    for table in tables:
-        if not isinstance(document.get(table), dict):
-            return
-        document[table] = dict(document[table])
-        document = document[table]
-    if isinstance(document.get(last), str):
-        document[last] = _seen(document[last], outcome, folder)
-
-
-def _seen(name: str, outcome: TuningOutcome, folder: Path) -> str:
-    """A name as it is, or the path of a user's file: beside the scenario, or else from the working folder."""
-    beside = Path(outcome.scenario.where).parent / name
-    path = beside if beside.is_file() else Path(name)
-    return Path(os.path.relpath(path, folder)).as_posix() if path.is_file() else name
+def _seen(text: str, beside: Path, folder: Path) -> str:
+    """A text as it is, or where it names a user's file, beside the scenario or else from the working folder, its path
+    from another folder."""
+    found = [path for path in (beside / text, Path(text)) if "." in text and os.path.isfile(path)]
+    return Path(os.path.relpath(found[0], folder)).as_posix() if found else text

@@ -3,15 +3,12 @@ search."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from itertools import product
 from typing import Any
 
 from simfrontier.errors import InputError
-from simfrontier.plan import Options
-from simfrontier.scenario import Scenario, SearchTable, options_of, scenario_of, without_comparisons
-from simfrontier.tuning.grids import GridSearcher
+from simfrontier.scenario import Scenario, scenario_of, without_comparisons
+from simfrontier.tuning.grids import GridSearcher, candidates
 
 
 def only(scenario: Scenario, plans: tuple[str, ...], devices: int) -> Scenario:
@@ -35,35 +32,19 @@ def decided(scenario: Scenario, plan: str, devices: int, searcher: GridSearcher)
     leaves nothing open). Errors as `GridSearcher.resolved`."""
     if plan not in scenario.at(devices).searches:
         return scenario, {}
-    here = scenario.of(plan, devices)
-    options = searcher.resolved(scenario, (devices,), (plan,)).resolved_options[plan, devices]
-    table = _table(plan, here, _written(scenario, plan, devices), options)
     if "." in plan:
         raise InputError(
             f"{scenario.where}: plans.{plan!r}: got a full stop in its name, allowed: none, as it searches"
         )
-    settings = {f"plans.{plan}": table}
+    found = searcher.resolved(scenario, (devices,), (plan,)).resolved_options[plan, devices]
+    tried = candidates(scenario.of(plan, devices), plan, devices)
+    values = next(values for values, options in tried if options == found)
+    written = {key: value for key, value in _written(scenario, plan, devices).items() if key != "search"}
+    settings = {f"plans.{plan}": {**written, **values, "family": found.family}}
     return scenario_of(scenario.document, scenario.where, settings), settings
 
 
 def _written(scenario: Scenario, plan: str, devices: int) -> dict[str, Any]:
-    """The plan's table as the document has it, with what it says for that size."""
+    """The plan's table as the document has it, with what it says for that size: what a stack adds stays the stack's."""
     sized = scenario.document.get("at", {}).get(str(devices), {}).get("plans", {}).get(plan, {})
     return {**scenario.document["plans"][plan], **sized}
-
-
-def _table(plan: str, here: Scenario, written: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """The plan's table as it is `written`, with the values that a search has found in the place of the search: what a
-    stack adds to it stays the stack's."""
-    with_stack = {key: value for key, value in here.file.plans[plan].items() if key != "search"}
-    for values in _combinations(here.searches[plan], options):
-        if options_of(plan, {**with_stack, **values, "family": options.family}) == options:
-            rest = {key: value for key, value in written.items() if key != "search"}
-            return {**rest, **values, "family": options.family}
-    raise AssertionError(f"{plan}: its search has found {options}, which is none of its candidates")
-
-
-def _combinations(search: SearchTable, options: Options) -> Iterator[dict[str, Any]]:
-    grid = {key: getattr(options, key) for key in search.grid_keys}
-    for values in product(*search.values.values()):
-        yield {**grid, **dict(zip(search.values, values, strict=True))}

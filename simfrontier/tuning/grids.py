@@ -67,7 +67,7 @@ class GridSearcher:
         best: tuple[float, Options] | None = None
         tried: list[TriedGrid] = []
         faults: list[str] = []
-        for options in _candidates(here, plan, size):
+        for _, options in candidates(here, plan, size):
             try:
                 case = here.case_with(plan, options, size, shared)
             except InputError as error:
@@ -99,20 +99,18 @@ class GridSearcher:
         return case.samples / step.step_s if fullest(step, built.peaks).peak_bytes <= capacity else None
 
 
-def _candidates(scenario: Scenario, plan: str, size: int) -> Iterator[Options]:
-    """The options to compare: grids in the order that the search names, times all combinations of values."""
+def candidates(scenario: Scenario, plan: str, size: int) -> Iterator[tuple[dict[str, Any], Options]]:
+    """Yield the values to compare, and the options that they make: grids in the order that the search names, times all
+    combinations of values."""
     search, base = scenario.searches[plan], scenario.plans[plan]
+    table = {key: value for key, value in scenario.file.plans[plan].items() if key != "search"}
     grids: list[Mapping[str, int]] = [{}]
     if search.order is not None:
         grids = list(islice(search.order.grids(scenario, size), search.top))
     for grid in grids:
-        for values in product(*search.values.values()):
-            yield _changed(scenario, plan, base, {**grid, **dict(zip(search.values, values, strict=True))})
-
-
-def _changed(scenario: Scenario, plan: str, base: Options, changes: Mapping[str, Any]) -> Options:
-    table = {key: value for key, value in scenario.file.plans[plan].items() if key != "search"}
-    try:
-        return options_of(plan, {**table, **changes, "family": base.family})
-    except InputError as error:
-        raise error.within(scenario.where) from None
+        for chosen in product(*search.values.values()):
+            values = {**grid, **dict(zip(search.values, chosen, strict=True))}
+            try:
+                yield values, options_of(plan, {**table, **values, "family": base.family})
+            except InputError as error:
+                raise error.within(scenario.where) from None

@@ -6,35 +6,28 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NoReturn, Protocol
+from dataclasses import replace
+from itertools import islice
+from typing import Any, NoReturn
 
 from simfrontier.errors import InputError
 from simfrontier.scenario import scenario_of
 from simfrontier.tuning.evaluator import PlanEvaluator, PlanOutline
 from simfrontier.tuning.grids import NothingFitsError
+from simfrontier.tuning.outcome import TunedPlan
 from simfrontier.tuning.pins import Pins, Value, written
 from simfrontier.tuning.runner import is_too_big
-from simfrontier.tuning.space import TUNED, Candidate, Space
+from simfrontier.tuning.space import Candidate, Space
 from simfrontier.units import written as quantity
 
 MOST_TRIED = 200  # plans that are estimated for one change
 MOST_DOUBLINGS = 6  # of the devices
 
 
-class SizedCandidate(Protocol):
-    """A plan with the bytes that it needs."""
-
-    @property
-    def candidate(self) -> Candidate: ...
-
-    @property
-    def peak_bytes(self) -> float: ...
-
-
 def refuse_empty(
     space: Space,
     outlines: Mapping[Candidate, PlanOutline],
-    misfits: Sequence[SizedCandidate],
+    misfits: Sequence[TunedPlan],
     faults: Mapping[Candidate, str],
 ) -> NoReturn:
     """Raise InputError where no plan of a space can run, NothingFitsError where none that can fits into memory: one
@@ -66,37 +59,37 @@ def refuse_empty(
 def _advice(space: Space) -> str:
     """The smallest change that opens the space: one pin held to its nearest other value, fused attention, or more
     devices."""
-    evaluator = _evaluator_of(space)
+    change = "; smallest change that opens the space: "
     for name in space.pins.values:
-        value = _nearest_value(space, name, evaluator)
+        value = _nearest_value(space, name)
         if value is not None:
-            return f"; smallest change that opens the space: {name} = {written(value)}"
-    if space.scenario.file.model.attention == "plain":
-        fused = _at(space, {"model.attention": "fused"})
-        if _first_that_fits(_evaluator_of(fused), fused.candidates()) is not None:
-            return '; smallest change that opens the space: model.attention = "fused"'
-    for _, other in zip(range(MOST_DOUBLINGS), _larger(space), strict=False):
-        if _first_that_fits(_evaluator_of(other), other.candidates()) is not None:
-            return f"; smallest change that opens the space: {other.size:,} devices"
-    if space.pins.values:
-        free = Space(space.scenario, space.size, space.batch, Pins({}), space.loss)
-        if _first_that_fits(evaluator, free.candidates()) is not None:
-            return "; no single pin opens the space, all pins left out do"
+            return f"{change}{name} = {written(value)}"
+    if space.scenario.file.model.attention == "plain" and _opens(_at(space, {"model.attention": "fused"})):
+        return f'{change}model.attention = "fused"'
+    for other in islice(_larger(space), MOST_DOUBLINGS):
+        if _opens(other):
+            return f"{change}{other.size:,} devices"
+    if space.pins.values and _opens(replace(space, pins=Pins({}))):
+        return "; no single pin opens the space, all pins left out do"
     return "; no single change of a pin, of attention or of the number of devices opens it"
 
 
-def _nearest_value(space: Space, name: str, evaluator: PlanEvaluator) -> Value | None:
-    """The other value of a dimension nearest to those it is held to with which a plan fits."""
-    free = Space(space.scenario, space.size, space.batch, space.pins.without(name), space.loss)
-    held = space.pins.values[name]
+def _opens(space: Space) -> bool:
+    return _first_that_fits(space, space.candidates()) is not None
 
-    def distance(value: Value) -> float:
+
+def _nearest_value(space: Space, name: str) -> Value | None:
+    """The other value of a dimension nearest to those it is held to with which a plan fits."""
+    free, held = replace(space, pins=space.pins.without(name)), space.pins.values[name]
+
+    def distance(candidate: Candidate) -> float:
+        value = candidate.value(name)
         if isinstance(value, bool | str):
             return 0.0
         return min(abs(math.log(value / one)) for one in held if isinstance(one, int) and not isinstance(one, bool))
 
     others = (candidate for candidate in free.candidates() if candidate.value(name) not in held)
-    fitting = _first_that_fits(evaluator, others, lambda candidate: distance(candidate.value(name)))
+    fitting = _first_that_fits(free, others, distance)
     return None if fitting is None else fitting.value(name)
 
 
@@ -115,20 +108,15 @@ def _at(space: Space, settings: Mapping[str, Any], size: int | None = None) -> S
     return Space(changed, devices, space.batch, space.pins, space.loss)
 
 
-def _evaluator_of(space: Space) -> PlanEvaluator:
-    return PlanEvaluator(space.scenario, space.scenario, space.size)
-
-
 def _first_that_fits(
-    evaluator: PlanEvaluator,
-    candidates: Iterable[Candidate],
-    distance: Callable[[Candidate], float] = lambda _: 0.0,
+    space: Space, candidates: Iterable[Candidate], distance: Callable[[Candidate], float] = lambda _: 0.0
 ) -> Candidate | None:
-    """The plan of a space's candidates that fits with the least distance, the leanest first; of so many that are tried.
-    `evaluator`: of their scenario and size."""
+    """The plan of some candidates of a space that fits with the least distance, the leanest first; of so many that are
+    tried."""
+    evaluator = PlanEvaluator(space.scenario, space.scenario, space.size)
     ordered = sorted(candidates, key=lambda candidate: (distance(candidate), *_lean(candidate)))
     for candidate in ordered[:MOST_TRIED]:
-        outline = evaluator.outline(candidate.table, TUNED)
+        outline = evaluator.outline(candidate.table)
         if outline.estimate is not None and outline.estimate.peak_bytes <= candidate.capacity_bytes:
             return candidate
     return None

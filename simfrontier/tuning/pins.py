@@ -92,10 +92,6 @@ class Pins:
         """The same with one dimension free."""
         return Pins({key: values for key, values in self.values.items() if key != name})
 
-    def pinned(self, name: str, value: Value) -> Pins:
-        """The same with one dimension held to one value."""
-        return Pins({**self.values, name: (value,)})
-
     def __str__(self) -> str:
         return ", ".join(f"{name} = {' or '.join(map(written, values))}" for name, values in self.values.items())
 

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
+from typing import Any
 
 from simfrontier.analysis import TimeSpent, why_faster
 from simfrontier.errors import InputError
 from simfrontier.scenario import Scenario
-from simfrontier.tuning.evaluator import PlanFault, PlanOutline, SimulatedPlan, outline_of, plain, simulated_of
-from simfrontier.tuning.known import Known
+from simfrontier.study import ResultStore
+from simfrontier.tuning.evaluator import PlanEvaluator, PlanFault, PlanOutline, outline_of, simulated_of
 from simfrontier.tuning.outcome import OwnPlan, RuledOut, TunedPlan
-from simfrontier.tuning.space import TUNED, Candidate
-from simfrontier.tuning.workers import Task, TuneWorkers
+from simfrontier.tuning.space import Candidate
+from simfrontier.workers import PerProcess, Workers
 
 SLACK = 1.1  # estimates of memory are as much as this off; what fits is known where it is simulated
 LISTED = 4  # that are simulated even where no other is likely to be faster, if their floors do not rule them out
 ROUND = 4  # simulated at a time: what they say of the others does not depend on the number of processes
 MARGIN = 0.05  # by which estimates may be off more than any that was seen
 Progress = Callable[[str, int, int], None]
+Work = Callable[[PlanEvaluator, Any], Any]
 
 
 def is_too_big(candidate: Candidate, outline: PlanOutline) -> bool:
@@ -65,11 +67,32 @@ def _next(rest: Sequence[TunedPlan], kept: Sequence[TunedPlan]) -> list[TunedPla
 
 
 class Runner:
-    """Estimates and simulates plans on several processes, and keeps what is known."""
+    """Estimates and simulates plans on workers, with an `evaluator` each, and keeps the results in a store."""
 
-    def __init__(self, size: int, workers: TuneWorkers, known: Known, progress: Progress) -> None:
-        self.size, self.workers, self.known, self.progress = size, workers, known, progress
+    def __init__(
+        self, evaluator: PerProcess[PlanEvaluator], workers: Workers, store: ResultStore, progress: Progress
+    ) -> None:
+        self.evaluator, self.workers, self.store, self.progress = evaluator, workers, store, progress
         self.faults: dict[Candidate, str] = {}  # why plans could not be simulated
+
+    def _results(
+        self, work: Work, groups: Sequence[Mapping[str, Any]], stage: str, before: int = 0, count: int = 0
+    ) -> list[Any]:
+        """Return the results of `work` for groups of arguments by their keys, as JSON holds them. What the store does
+        not have is asked of the workers, a group at a time. `before`: how many of the stage were done before, of
+        `count` at least."""
+        asked = [{f"{work.__name__} {key}": given for key, given in group.items()} for group in groups]
+        keys = [key for group in asked for key in group]
+        missing = [{key: given for key, given in group.items() if key not in self.store} for group in asked]
+        missing = [group for group in missing if group]
+        done, total = before + len(keys) - sum(map(len, missing)), max(count, before + len(keys))
+        self.progress(stage, done, total)
+        calls = ((self.evaluator, work, [*group.values()]) for group in missing)
+        for number, results in self.workers.as_done(_work, calls):
+            self.store.add(dict(zip(missing[number], map(asdict, results), strict=True)))
+            done += len(results)
+            self.progress(stage, done, total)
+        return [self.store.get(key) for key in keys]
 
     def first_outlines(self, candidates: Sequence[Candidate]) -> dict[Candidate, PlanOutline]:
         """The estimates of the leanest plan of each core (grid, micro-batch, checkpointing), which has one floor."""
@@ -92,25 +115,15 @@ class Runner:
         outlines |= self._outlined([c for c in others if c not in ruled], "estimating the others")
         return tuple(RuledOut(candidate=candidate, floor_s=floors[candidate.core]) for candidate in out)
 
-    def _outlined(self, candidates: Sequence[Candidate], what: str) -> dict[Candidate, PlanOutline]:
+    def _outlined(self, candidates: Sequence[Candidate], stage: str) -> dict[Candidate, PlanOutline]:
         groups: dict[tuple[object, ...], list[Candidate]] = {}
         for candidate in candidates:
-            if self.known.get("outline", candidate.key) is None:
-                groups.setdefault(_structure(candidate), []).append(candidate)
-        total, known = len(candidates), len(candidates) - sum(map(len, groups.values()))
-        works = sorted(groups.values(), key=lambda group: (-len(group), group[0].key))
-
-        def record_results(number: int, results: list[PlanOutline]) -> None:
-            nonlocal known
-            keys = (candidate.key for candidate in works[number])
-            self.known.add("outline", dict(zip(keys, map(plain, results), strict=True)))
-            known += len(results)
-            self.progress(what, known, total)
-
-        self.progress(what, known, total)
-        tasks: list[Task] = [("outline", [(c.table, TUNED) for c in group]) for group in works]
-        self.workers.do(tasks, record_results)
-        return {candidate: outline_of(self.known.get("outline", candidate.key) or {}) for candidate in candidates}
+            groups.setdefault(_structure(candidate), []).append(candidate)
+        ordered = sorted(groups.values(), key=lambda group: (-len(group), group[0].key))
+        given = [{candidate.key: candidate.table for candidate in group} for group in ordered]
+        known = self._results(PlanEvaluator.outline, given, stage)
+        found = dict(zip((each for group in ordered for each in group), map(outline_of, known), strict=True))
+        return {candidate: found[candidate] for candidate in candidates}
 
     def best(
         self, fitting: Sequence[TunedPlan], count: int, before: Sequence[TunedPlan]
@@ -135,54 +148,35 @@ class Runner:
         return kept, tuple(misfits)
 
     def _simulated(self, plans: Sequence[TunedPlan], before: int, count: int) -> list[TunedPlan]:
-        new = [plan for plan in plans if self.known.get("simulated", plan.candidate.key) is None]
-        known = before + len(plans) - len(new)
-
-        def record_results(number: int, results: list[SimulatedPlan | PlanFault]) -> None:
-            nonlocal known
-            self.known.add("simulated", {new[number].candidate.key: plain(results[0])})
-            known += 1
-            self.progress("simulating the best", known, max(count, before + len(plans)))
-
-        tasks: list[Task] = [("simulate", [(p.candidate.table, TUNED)]) for p in new]
-        self.progress("simulating the best", known, max(count, before + len(plans)))
-        self.workers.do(tasks, record_results)
+        given = [{plan.candidate.key: plan.candidate.table} for plan in plans]
         out = []
-        for plan in plans:
-            simulated = simulated_of(self.known.get("simulated", plan.candidate.key) or {})
+        known = self._results(PlanEvaluator.simulate, given, "simulating the best", before, count)
+        for plan, simulated in zip(plans, map(simulated_of, known), strict=True):
             if isinstance(simulated, PlanFault):
                 self.faults[plan.candidate] = simulated.why
             else:
                 out.append(replace(plan, simulated=simulated))
         return out
 
-    def own(self, scenario: Scenario, batch: int) -> tuple[OwnPlan, ...]:
-        """The scenario's own plans at this size."""
+    def own(self, scenario: Scenario, size: int, batch: int) -> tuple[OwnPlan, ...]:
+        """The scenario's own plans at a size."""
         out: dict[str, OwnPlan] = {}
-        names = []
         for plan in scenario.plans:
             try:
-                if plan in scenario.at(self.size).searches:
+                if plan in scenario.at(size).searches:
                     raise InputError("its options are searched for; simfrontier run decides them")
-                samples = scenario.case(plan, self.size).samples
+                samples = scenario.case(plan, size).samples
                 if samples != batch:
                     raise InputError(f"its step has {samples:,} sequences")
-                names.append(plan)
             except InputError as error:
                 out[plan] = OwnPlan(name=plan, simulated=None, fits=False, why=error.below(("plans", plan)))
-        new = [plan for plan in names if self.known.get("own", plan) is None]
-
-        def record_results(number: int, results: list[SimulatedPlan | PlanFault]) -> None:
-            self.known.add("own", {new[number]: plain(results[0])})
-            self.progress("simulating the scenario's own", number + 1, len(new))
-
-        self.workers.do([("own", [(plan,)]) for plan in new], record_results)
-        for plan in names:
-            simulated = simulated_of(self.known.get("own", plan) or {})
+        able = [plan for plan in scenario.plans if plan not in out]
+        known = self._results(PlanEvaluator.own, [{plan: plan} for plan in able], "simulating the scenario's own")
+        for plan, simulated in zip(able, map(simulated_of, known), strict=True):
             if isinstance(simulated, PlanFault):
                 out[plan] = OwnPlan(name=plan, simulated=None, fits=False, why=simulated.why)
             else:
-                capacity = scenario.of(plan, self.size).machine.device.hbm_bytes
+                capacity = scenario.of(plan, size).machine.device.hbm_bytes
                 out[plan] = OwnPlan(name=plan, simulated=simulated, fits=simulated.peak_bytes <= capacity)
         return tuple(out[plan] for plan in scenario.plans)
 
@@ -194,17 +188,16 @@ class Runner:
         others = [plan for plan in simulated if plan.candidate.kind != best.candidate.kind]
         others += [plan for plan in simulated if plan.candidate.layout != best.candidate.layout]
         chosen = [best, *others[:1]]
-        known: dict[int, TimeSpent] = {}
+        calls = ((self.evaluator, PlanEvaluator.time_spent, [plan.candidate.table]) for plan in chosen)
+        spent: list[TimeSpent] = []
+        for number, results in enumerate(self.workers.in_order(_work, calls), start=1):
+            spent += results
+            self.progress("explaining the best", number, len(chosen))
+        return spent[0], why_faster(spent[0], spent[1], others[0].candidate.name) if others else ""
 
-        def record_results(number: int, results: list[TimeSpent]) -> None:
-            known[number] = results[0]
-            self.progress("checking the best", len(known), len(chosen))
 
-        tasks: list[Task] = [("explained", [(p.candidate.table, TUNED, p is best)]) for p in chosen]
-        self.workers.do(tasks, record_results)
-        if not others:
-            return known[0], ""
-        return known[0], why_faster(known[0], known[1], others[0].candidate.name)
+def _work(evaluator: PerProcess[PlanEvaluator], work: Work, given: Sequence[Any]) -> list[Any]:
+    return [work(evaluator.here, each) for each in given]
 
 
 def _structure(candidate: Candidate) -> tuple[object, ...]:

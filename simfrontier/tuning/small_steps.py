@@ -6,18 +6,17 @@ and of three layers, and of at most three micro-batches, say what those of any n
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from simfrontier.cost import Prices
 from simfrontier.machine import Machine
-from simfrontier.plan import STREAM, build, resized, structure_of
+from simfrontier.plan import STREAM, build, rebound, structure_of
 from simfrontier.scenario import Case
-from simfrontier.schedule import Collective, Compute, ExpandedProgram, Op, Schedule, Tensor, expand, is_work
+from simfrontier.schedule import Collective, Compute, ExpandedProgram, Op, Schedule, expand, is_work
 from simfrontier.simulation import passed
-from simfrontier.tuning.op_times import OpForm, OpTimes
 from simfrontier.workload import Workload
 
 FEW_LAYERS = (2, 3)
@@ -66,47 +65,35 @@ class SmallSteps:
     ends_bytes: tuple[int, int]
     stream_bytes: int
 
-    def at(self, num_layers: float, values: tuple[float, float]) -> float:
-        """What has these values with two and with three layers, with any number of layers."""
-        return values[0] + (num_layers - FEW_LAYERS[0]) * (values[1] - values[0])
+    def at(self, num_layers: float, of: Callable[[SmallStep], float]) -> float:
+        """Return what a number of a small step is with any number of layers: each adds what the third does."""
+        two, three = map(of, self.small)
+        return two + (num_layers - FEW_LAYERS[0]) * (three - two)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class StepForm:
-    """What small steps of one structure have in common: the program with the number of each op among the distinct ones,
-    who waits for whom, the last op of each micro-batch, who holds buffers from which op to which, and whether an op is
-    one of layers, of a head, or of the end of the step. `chain`: the kernels of the model and the collectives inside
-    layers, who of them waits for whom, the last of each micro-batch, and in the first one the call that each is of."""
+class SmallForm:
+    """A small schedule that plans of one structure share, whatever the sizes of their meshes and batches: which of its
+    ops are inside layers (`is_inside`), its program with the number of each op, who waits for whom, the last op of each
+    micro-batch, who holds buffers from which op to which, and whether an op is one of layers, of a head, or of the end
+    of the step. `chain`: the kernels of the model and the collectives inside layers, who of them waits for whom, the
+    last of each micro-batch, and in the first one the call that each is of. `ends`: the tensors that hold the weights
+    of the embedding, and of the head."""
 
+    schedule: Schedule
+    num_layers: int
+    is_inside: list[bool]
     program: ExpandedProgram
     number: list[int]
     before: list[list[int]]
-    ends: list[int]
+    micro_ends: list[int]
     held: list[tuple[str, int, int]]
     phase: list[int]
     chain: list[int]
     chain_before: list[list[int]]
     chain_ends: list[int]
     chain_phase: list[str]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class StepForms:
-    """Both small steps of a structure, their distinct ops, what all plans have in common of these, the schedule that
-    has all of their tensors, and those that hold the weights of the embedding, and of the head."""
-
-    schedule: Schedule
-    ops: list[Op]
-    op_forms: list[OpForm]
-    both: tuple[StepForm, StepForm]
     ends: tuple[list[str], list[str]]
-    _resized: dict[int, tuple[list[Op], dict[str, Tensor]]] = field(default_factory=dict)
-
-    def resized(self, batch: int) -> tuple[list[Op], dict[str, Tensor]]:
-        """Ops and tensors with another global batch."""
-        if batch not in self._resized:
-            self._resized[batch] = resized(self.ops, self.schedule.tensors, batch, int(self.schedule.meta["batch"]))
-        return self._resized[batch]
 
 
 @dataclass
@@ -114,44 +101,56 @@ class SmallSchedules:
     """Builds small schedules, once for each structure, and times them for cases."""
 
     prices: Prices
-    forms: dict[Hashable, StepForms] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.op_times = OpTimes(self.prices)
+    forms: dict[Hashable, tuple[SmallForm, SmallForm]] = field(default_factory=dict)
 
     def reprice(self, prices: Prices, machine: Machine) -> None:
         """Time by these prices from now on, on a variant of their machine that has the same links."""
         prices.machine = machine
-        self.prices = self.op_times.prices = prices
-        self.op_times.known.clear()
+        self.prices = prices
 
     def pair(self, case: Case) -> SmallSteps:
         """The two small steps of a case. Raises InputError where one of its moves cannot be made."""
         num_micro = 1
         if case.stages > 1 or case.grad_accum > 1:
             num_micro = 3 if case.engine.step_reduction == "overlap" else 2  # then the last is like those before it
-        forms = self._forms(case, num_micro)
-        mesh = case.mesh
-        ops, tensors = forms.resized(case.micro_batch * case.batch_ranks)
-        schedule = replace(forms.schedule, mesh=mesh, tensors=tensors)
-        local = {name: tensor.local_bytes(mesh) for name, tensor in tensors.items()}
-        took, floor = self.op_times.of(ops, forms.op_forms, schedule, local)
-        size = {name: 0 if tensors[name].shares else num_bytes for name, num_bytes in local.items()}
-        each = zip(forms.both, FEW_LAYERS, strict=True)
-        first, second = (_small(form, schedule, layers, size, took, floor) for form, layers in each)
-        embedding, head = (sum([size[name] for name in names]) for names in forms.ends)
-        return SmallSteps(small=(first, second), ends_bytes=(embedding, head), stream_bytes=size.get(STREAM, 0))
+        two, three = self._forms(case, num_micro)
+        mesh, batch = case.mesh, case.micro_batch * case.batch_ranks
+        schedule = rebound(three.schedule, mesh, batch)
+        size = _sizes(schedule)
+        embedding, head = (sum([size[name] for name in names]) for names in three.ends)
+        return SmallSteps(
+            small=(self._step(two, rebound(two.schedule, mesh, batch)), self._step(three, schedule)),
+            ends_bytes=(embedding, head),
+            stream_bytes=size.get(STREAM, 0),
+        )
 
-    def _forms(self, case: Case, num_micro: int) -> StepForms:
+    def _forms(self, case: Case, num_micro: int) -> tuple[SmallForm, SmallForm]:
         plan = replace(case.plan, pipeline=None)
         key = structure_of(_work(case, FEW_LAYERS[1], 1), plan, case.mesh, case.engine, num_micro)
         if key not in self.forms:
             batch = case.micro_batch * case.batch_ranks
             two, three = (
-                build(_work(case, layers, batch), plan, case.mesh, case.engine, num_micro) for layers in FEW_LAYERS
+                _form(build(_work(case, layers, batch), plan, case.mesh, case.engine, num_micro), layers, case)
+                for layers in FEW_LAYERS
             )
-            self.forms[key] = _forms_of(two, three, case, self.op_times)
+            self.forms[key] = two, three
         return self.forms[key]
+
+    def _step(self, form: SmallForm, schedule: Schedule) -> SmallStep:
+        """Time a small schedule, rebound to the sizes of a case."""
+        took = [self.prices.seconds(op, schedule) for op in schedule.ops]
+        floor = [
+            self.prices.floor_s(op, schedule) if is_inside and isinstance(op, Compute | Collective) else 0.0
+            for op, is_inside in zip(schedule.ops, form.is_inside, strict=True)
+        ]
+        return _small(form, schedule, took, floor)
+
+
+def _sizes(schedule: Schedule) -> dict[str, int]:
+    """Bytes of tensors on a rank; of those that share others' none."""
+    return {
+        name: 0 if tensor.shares else tensor.local_bytes(schedule.mesh) for name, tensor in schedule.tensors.items()
+    }
 
 
 def _work(case: Case, num_layers: int, batch: int) -> Workload:
@@ -165,56 +164,40 @@ def _is_inside(op: Op, case: Case) -> bool:
     return isinstance(op, Collective) and not set(op.axes) & set(case.plan.axes)
 
 
-def _forms_of(two: Schedule, three: Schedule, case: Case, op_times: OpTimes) -> StepForms:
-    known: dict[Op, int] = {}
-    ops: list[Op] = []
-
-    def number(op: Op) -> int:
-        if op not in known:
-            known[op] = len(ops)
-            ops.append(op)
-        return known[op]
-
-    forms = []
-    for schedule in (two, three):
-        program = expand(schedule, schedule.roles[0])
-        number_of = [number(op) for op in schedule.ops]
-        fixed = {name for name, tensor in schedule.tensors.items() if tensor.persistent}
-        ends: dict[int, int] = {}
-        for index, (op, call) in enumerate(zip(program.ops, program.calls, strict=True)):
-            if op.lane == "compute" and isinstance(op, Compute) and call.label in _PASSES:
-                ends[call.micro] = index
-        before = program.before
-        chain = [
-            index
-            for index, (op, call) in enumerate(zip(program.ops, program.calls, strict=True))
-            if call.label in _PASSES and _is_inside(op, case)
-        ]
-        last = {
-            program.calls[index].micro: at for at, index in enumerate(chain) if program.ops[index].lane == "compute"
-        }
-        forms.append(
-            StepForm(
-                program=program,
-                number=[number_of[op.number] for op in program.ops],
-                before=before,
-                ends=[ends[micro] for micro in sorted(ends)],
-                held=[(ref.name, first, last) for ref, first, last in program.lifetimes if ref.name not in fixed],
-                phase=[_HEAD if c.label == "head" else _LAYERS if c.label in _PASSES else _END for c in program.calls],
-                chain=[number_of[program.ops[index].number] for index in chain],
-                chain_before=_chained(program, before, chain),
-                chain_ends=[last[micro] for micro in sorted(last)],
-                chain_phase=[program.calls[i].label if program.calls[i].micro == 0 else "" for i in chain],
-            )
-        )
-    whole = replace(three, tensors={**two.tensors, **three.tensors}, roles=(*two.roles, *three.roles))
-    return StepForms(
-        schedule=whole,
-        ops=ops,
-        op_forms=[op_times.form(op, whole.tensors, _is_inside(op, case)) for op in ops],
-        both=(forms[0], forms[1]),
-        ends=_ends(case, whole),
+def _form(schedule: Schedule, num_layers: int, case: Case) -> SmallForm:
+    program = expand(schedule, schedule.roles[0])
+    before, calls = program.before, program.calls
+    fixed = {name for name, tensor in schedule.tensors.items() if tensor.persistent}
+    in_passes = [number for number, call in enumerate(calls) if call.label in _PASSES]
+    kernels = [number for number in in_passes if _is_kernel(program.ops[number])]
+    chain = [number for number in in_passes if _is_inside(program.ops[number], case)]
+    chain_kernels = [place for place, number in enumerate(chain) if program.ops[number].lane == "compute"]
+    return SmallForm(
+        schedule=schedule,
+        num_layers=num_layers,
+        is_inside=[_is_inside(op, case) for op in schedule.ops],
+        program=program,
+        number=[op.number for op in program.ops],
+        before=before,
+        micro_ends=_last_of_each({number: calls[number].micro for number in kernels}),
+        held=[(ref.name, first, last) for ref, first, last in program.lifetimes if ref.name not in fixed],
+        phase=[_HEAD if c.label == "head" else _LAYERS if c.label in _PASSES else _END for c in calls],
+        chain=[program.ops[number].number for number in chain],
+        chain_before=_chained(program, before, chain),
+        chain_ends=_last_of_each({place: calls[chain[place]].micro for place in chain_kernels}),
+        chain_phase=[calls[number].label if calls[number].micro == 0 else "" for number in chain],
+        ends=_ends(case, schedule),
     )
+
+
+def _is_kernel(op: Op) -> bool:
+    return op.lane == "compute" and isinstance(op, Compute)
+
+
+def _last_of_each(micro_of: Mapping[int, int]) -> list[int]:
+    """The last of some places in each micro-batch."""
+    last = {micro: place for place, micro in micro_of.items()}
+    return [last[micro] for micro in sorted(last)]
 
 
 def _chained(program: ExpandedProgram, before: list[list[int]], chain: list[int]) -> list[list[int]]:
@@ -230,9 +213,8 @@ def _chained(program: ExpandedProgram, before: list[list[int]], chain: list[int]
     return out
 
 
-def _small(
-    form: StepForm, schedule: Schedule, num_layers: int, size: Mapping[str, int], took: list[float], floor: list[float]
-) -> SmallStep:
+def _small(form: SmallForm, schedule: Schedule, took: list[float], floor: list[float]) -> SmallStep:
+    size = _sizes(schedule)
     times = [took[number] for number in form.number]
     start, end = passed(form.before, times)
     _, least = passed(form.chain_before, [floor[number] for number in form.chain])
@@ -246,16 +228,16 @@ def _small(
     busy = np.cumsum([s if op.lane == "compute" else 0.0 for op, s in zip(ops, times, strict=True)]).tolist()
     aside = sum(s for op, s in zip(ops, times, strict=True) if op.lane != "compute" and isinstance(op, Collective))
     return SmallStep(
-        micro_s=tuple(end[op] for op in form.ends),
+        micro_s=tuple(end[op] for op in form.micro_ends),
         step_s=max(end),
         floor_s=tuple(least[op] for op in form.chain_ends),
         embedding_s=of_call.get("embedding", 0.0) + of_call.get("embedding.backward", 0.0),
         head_s=of_call.get("head", 0.0),
-        kernels_s=(*(busy[op] for op in form.ends), busy[-1]),
-        busy_s=busy[-1] / len(form.ends),
-        aside_s=aside / len(form.ends),
+        kernels_s=(*(busy[op] for op in form.micro_ends), busy[-1]),
+        busy_s=busy[-1] / len(form.micro_ends),
+        aside_s=aside / len(form.micro_ends),
         persistent_bytes=sum(
-            size[name] * (num_layers if tensor.per_layer else 1)
+            size[name] * (form.num_layers if tensor.per_layer else 1)
             for name, tensor in schedule.tensors.items()
             if tensor.persistent
         ),
@@ -268,7 +250,7 @@ def _small(
 
 
 def _peak_in_time(
-    form: StepForm, size: Mapping[str, int], start: list[float], end: list[float], passing: Collection[str]
+    form: SmallForm, size: Mapping[str, int], start: list[float], end: list[float], passing: Collection[str]
 ) -> tuple[float, float]:
     """The most bytes of buffers at once, and of those `passing` then."""
     held = [(size[name], start[first], end[last], name in passing) for name, first, last in form.held if size[name]]
@@ -283,7 +265,7 @@ def _peak_in_time(
     return float(total[at]), float(some[at])
 
 
-def _peaks_in_order(form: StepForm, size: Mapping[str, int]) -> list[int]:
+def _peaks_in_order(form: SmallForm, size: Mapping[str, int]) -> list[int]:
     """The most bytes of buffers during an op, as `schedule.peak_bytes`, by phase."""
     change = [0] * (len(form.number) + 1)
     for name, first, last in form.held:

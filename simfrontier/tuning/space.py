@@ -4,7 +4,7 @@ checkpointing × routes × codecs, every plan with the table that a scenario wou
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
@@ -16,13 +16,24 @@ from simfrontier.scenario import Case, Scenario, mesh_of, options_of
 from simfrontier.schedule import Mesh
 from simfrontier.stack import NONE as NO_STACK
 from simfrontier.tuning.lossy import LossyPolicy
-from simfrontier.tuning.pins import FAMILIES, Pins
+from simfrontier.tuning.pins import FAMILIES, Pins, Value
 from simfrontier.tuning.states import StateSharding, point_on, points
 from simfrontier.workload import USUAL_CROSS_ENTROPY
 
 TUNED = "tuned"  # what a plan is called before it has a place
 MOST_SEQUENCES = 32  # of a rank in a micro-batch that is tried unasked
-Grid = Mapping[str, int | bool | str]
+Grid = Mapping[str, Value]
+PLAIN: Grid = {  # values where a grid does not say; of other dimensions 1
+    "sequence_parallel": False,
+    "order": "1f1b",
+    "compression": "none",
+    "cross_entropy": USUAL_CROSS_ENTROPY,
+}
+LACKED = {  # dimensions that a family does not have
+    "zero": ("tensor", "x", "y", "z", "pipeline", *PLAIN),
+    "megatron": ("x", "y", "z"),
+    "axonn": ("tensor", "sequence_parallel", "order", "compression"),
+}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -57,7 +68,7 @@ class Candidate:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Candidate) and self.key == other.key
 
-    def value(self, dimension: str) -> int | str | bool:
+    def value(self, dimension: str) -> Value:
         """Its value of a dimension (`pins.DIMENSIONS`)."""
         match dimension:
             case "family" | "micro_batch" | "checkpointing":
@@ -66,30 +77,24 @@ class Candidate:
                 return self.states.plain_name
             case "copy" | "route" | "codec":
                 return getattr(self.states, dimension)  # type: ignore[no-any-return]
-            case "order":
-                return self.grid.get(dimension, "1f1b")
-            case "compression":
-                return self.grid.get(dimension, "none")
-            case "cross_entropy":
-                return self.grid.get(dimension, USUAL_CROSS_ENTROPY)
             case "softmax":
                 return self.case.softmax
-            case "sequence_parallel":
-                return bool(self.grid.get(dimension, False))
-        return self.grid.get(dimension, 1)
+        return self.grid.get(dimension, PLAIN.get(dimension, 1))
+
+    @property
+    def _sizes(self) -> dict[str, Value]:
+        """The dimensions of its grid that are longer than 1."""
+        return {key: n for key, n in self.grid.items() if not isinstance(n, bool | str) and n > 1}
 
     @property
     def kind(self) -> tuple[str, ...]:
         """Its family, and the dimensions of its grid that are longer than 1, or else its states."""
-        cut = tuple(sorted(key for key, value in self.grid.items() if not isinstance(value, bool | str) and value > 1))
-        return (self.family, *(cut or (self.states.plain_name,)))
+        return (self.family, *(sorted(self._sizes) or (self.states.plain_name,)))
 
     @property
     def layout(self) -> str:
         """Grid and states in words, without what is of the batch: `tensor 8 × 16 stages, zero1`."""
-        sizes = {key: value for key, value in self.grid.items() if not isinstance(value, bool | str) and value > 1}
-        words = {"pipeline": lambda n: f"{n} stages", "tensor": lambda n: f"tensor {n}"}
-        grid = " × ".join(words.get(key, lambda n, key=key: f"{key} {n}")(n) for key, n in sizes.items())
+        grid = " × ".join(f"{n} stages" if key == "pipeline" else f"{key} {n}" for key, n in self._sizes.items())
         more = ["sequence-parallel"] if self.grid.get("sequence_parallel") else []
         more += ["GPipe"] if self.grid.get("order") == "gpipe" else []
         more += [str(self.grid[key]) for key in ("compression", "cross_entropy") if key in self.grid]
@@ -189,40 +194,34 @@ class Space:
     # ── grids ──
 
     def _grids(self, family: str) -> Iterator[Grid]:
-        """The grids of a family; dimensions that it has not are 1 there, so that pins may exclude it."""
-        pins, layers = self.pins, self.scenario.at(self.size).shape.num_layers
-        lacks = {"zero": ("tensor", "x", "y", "z", "pipeline"), "megatron": ("x", "y", "z"), "axonn": ("tensor",)}[
-            family
-        ]
-        if not all(pins.allow(name, 1) for name in lacks):
+        """The grids of a family; pins of dimensions that it does not have may exclude it."""
+        if not all(self.pins.allow(name, PLAIN.get(name, 1)) for name in LACKED[family]):
             return
-        plain = pins.allow("compression", "none")
         if family == "zero":
-            usual = pins.allow("cross_entropy", USUAL_CROSS_ENTROPY) and pins.allow("order", "1f1b")
-            if plain and usual and pins.allow("sequence_parallel", False):
-                yield {}
+            yield {}
         elif family == "megatron":
-            depths = [n for n in range(1, layers + 1) if layers % n == 0 and self.size % n == 0]
-            yield from self._megatron_grids(depths)
-        elif plain and pins.allow("sequence_parallel", False) and pins.allow("order", "1f1b"):
+            yield from self._megatron_grids()
+        else:
             yield from self._axonn_grids()
 
-    def _megatron_grids(self, depths: Sequence[int]) -> Iterator[Grid]:
-        pins = self.pins
+    def _megatron_grids(self) -> Iterator[Grid]:
+        pins, layers = self.pins, self.scenario.at(self.size).shape.num_layers
+        depths = [n for n in range(1, layers + 1) if layers % n == 0 and self.size % n == 0]
         for tensor, pipeline in product(pins.numbers("tensor", self._few()), pins.numbers("pipeline", depths)):
             if not 1 < tensor * pipeline <= self.size:
                 self._refuse(
                     f"tensor × pipeline = {tensor * pipeline}: allowed with megatron: 2 to {self.size:,} devices"
                 )
                 continue
-            orders = pins.of("order", ("1f1b",)) if pipeline > 1 else ("1f1b",)
-            for order, sequence in product(orders, (False, True) if tensor > 1 else (False,)):
+            for order, sequence, policy, way in product(
+                pins.of("order", ("1f1b",)) if pipeline > 1 else ("1f1b",),
+                (False, True) if tensor > 1 else (False,),
+                self.loss.compressions(pins),
+                pins.of("cross_entropy", (USUAL_CROSS_ENTROPY,)),
+            ):
                 if pins.allow("order", order) and pins.allow("sequence_parallel", sequence):
-                    grid: dict[str, int | bool | str] = {"tensor": tensor, "pipeline": pipeline}
-                    grid |= {"sequence_parallel": True} if sequence else {}
-                    grid |= {"order": str(order)} if order != "1f1b" else {}
-                    for policy, way in product(self.loss.compressions(pins), self._ways()):
-                        yield grid | ({"compression": policy} if policy != "none" else {}) | way
+                    more = {"sequence_parallel": sequence, "order": order, "compression": policy, "cross_entropy": way}
+                    yield {"tensor": tensor, "pipeline": pipeline, **_unlike_plain(more)}
 
     def _axonn_grids(self) -> Iterator[Grid]:
         pins, few = self.pins, self._few()
@@ -233,18 +232,14 @@ class Space:
             pins.numbers("y", few),
             pins.numbers("z", storage),
             pins.numbers("pipeline", (1,)),
-            self._ways(),
+            pins.of("cross_entropy", (USUAL_CROSS_ENTROPY,)),
         ):
-            if (is_asked or x * y <= max(few)) and x * y * z > 1 and x * y * z * pipeline <= self.size:
-                yield {"x": x, "y": y, "z": z} | ({"pipeline": pipeline} if pipeline > 1 else {}) | way
-            elif set(self.pins.values) & {"x", "y", "z", "pipeline"}:
-                ranks = x * y * z * pipeline
+            ranks = x * y * z * pipeline
+            if (is_asked or x * y <= max(few)) and x * y * z > 1 and ranks <= self.size:
+                stages = {"pipeline": pipeline} if pipeline > 1 else {}
+                yield {"x": x, "y": y, "z": z, **stages, **_unlike_plain({"cross_entropy": way})}
+            elif {"x", "y", "z", "pipeline"} & set(pins.values):
                 self._refuse(f"x × y × z × pipeline = {ranks}: allowed with axonn: 2 to {self.size:,} devices")
-
-    def _ways(self) -> list[dict[str, int | bool | str]]:
-        """Keys of the ways to form the loss over cut classes: the usual one unless others are asked for."""
-        ways = self.pins.of("cross_entropy", (USUAL_CROSS_ENTROPY,))
-        return [{"cross_entropy": str(way)} if way != USUAL_CROSS_ENTROPY else {} for way in ways]
 
     def _few(self) -> tuple[int, ...]:
         """Ranks that share products: powers of two, to the larger of two nodes' devices and 8."""
@@ -301,6 +296,10 @@ class Space:
 def _short(table: dict[str, Any]) -> Any:
     """The name of a family without further settings."""
     return table["family"] if set(table) == {"family"} else table
+
+
+def _unlike_plain(grid: Grid) -> dict[str, Value]:
+    return {key: value for key, value in grid.items() if value != PLAIN[key]}
 
 
 def _rests(size: int) -> list[int]:

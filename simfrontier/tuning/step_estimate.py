@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from functools import partial
 
 from simfrontier.dtypes import DTYPE_BYTES
 from simfrontier.scenario import Case
@@ -38,13 +39,13 @@ def estimate(case: Case, small_schedules: SmallSchedules) -> Estimate:
     pair = small_schedules.pair(case)
     if case.stages > 1:
         return _of_pipeline(case, pair, small_schedules)
-    layers = case.shape.num_layers
+    at = partial(pair.at, case.shape.num_layers)
     return Estimate(
-        step_s=_step_s(case.grad_accum, _line(pair, layers)),
-        floor_s=_floor_s(case.grad_accum, _line(pair, layers)),
-        peak_bytes=_peak_bytes(case, pair, layers),
-        busy_s=case.grad_accum * _line(pair, layers)(lambda small: small.busy_s),
-        aside_s=case.grad_accum * _line(pair, layers)(lambda small: small.aside_s),
+        step_s=_step_s(case.grad_accum, at),
+        floor_s=_floor_s(case.grad_accum, at),
+        peak_bytes=_peak_bytes(case, pair, at),
+        busy_s=case.grad_accum * at(lambda small: small.busy_s),
+        aside_s=case.grad_accum * at(lambda small: small.aside_s),
     )
 
 
@@ -54,20 +55,13 @@ def _mixed(share: float, one: Estimate, other: Estimate) -> Estimate:
     return Estimate(**{name: share * a + (1.0 - share) * b for name, a, b in each})
 
 
-Line = Callable[[Callable[[SmallStep], float]], float]
+Line = Callable[[Callable[[SmallStep], float]], float]  # `SmallSteps.at` some number of layers
 
 
-def _line(pair: SmallSteps, num_layers: float) -> Line:
-    """What something of a small step is with any number of layers."""
-    first, second = pair.small
-    return lambda what: pair.at(num_layers, (what(first), what(second)))
-
-
-def _peak_bytes(case: Case, pair: SmallSteps, num_layers: float) -> float:
+def _peak_bytes(case: Case, pair: SmallSteps, at: Line) -> float:
     """Buffers of many layers are no fewer than those of few, however those of two and of three meet in time. Weights
     and gradients on their way are, of many layers, no more than the engine has under way: gathered ones that live, and
     two buckets of gradients, one that fills while the other is reduced."""
-    at = _line(pair, num_layers)
     engine, tensors = case.engine, DTYPE_BYTES[case.precision.model]
     under_way = (engine.live_elements + 2 * engine.reduce_bucket_elements) * tensors
     few = max(small.passing_bytes for small in pair.small)
@@ -109,7 +103,7 @@ def _of_pipeline(case: Case, pair: SmallSteps, small_schedules: SmallSchedules) 
     pipeline = case.plan.pipeline
     assert pipeline is not None, "a case of several stages has a pipeline"
     stages, layers, micros = case.stages, case.shape.num_layers / case.stages, case.grad_accum
-    stage, bare = _line(pair, layers), _line(pair, 0)
+    stage, bare = partial(pair.at, layers), partial(pair.at, 0)
 
     def middle(small: SmallStep) -> float:
         return small.micro_s[1] - small.micro_s[0]
@@ -134,15 +128,15 @@ def _of_pipeline(case: Case, pair: SmallSteps, small_schedules: SmallSchedules) 
     return Estimate(
         step_s=fill_s + last_s + (micros - 1) * pace_s + end_s,
         floor_s=(stages - 1) * max(0.0, least_s - head_s) / pipeline.chunks + micros * least_s,
-        peak_bytes=_pipeline_bytes(case, pair, layers),
+        peak_bytes=_pipeline_bytes(case, pair, stage, bare),
     )
 
 
-def _pipeline_bytes(case: Case, pair: SmallSteps, layers: float) -> float:
-    """The fuller of the first stage, which has the most micro-batches under way, and the last, which has the head."""
+def _pipeline_bytes(case: Case, pair: SmallSteps, stage: Line, bare: Line) -> float:
+    """The fuller of the first stage, which has the most micro-batches under way, and the last, which has the head;
+    `stage`: with all layers of one, `bare`: with none."""
     pipeline = case.plan.pipeline
     assert pipeline is not None
-    stage, bare = _line(pair, layers), _line(pair, 0)
     most = {"gpipe": float(case.grad_accum), "1f1b": float(case.stages)}.get(
         pipeline.order, case.stages + (case.stages - 1) / pipeline.chunks
     )

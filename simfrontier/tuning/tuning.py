@@ -14,20 +14,19 @@ from simfrontier.errors import InputError
 from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.simulation import refuse_unknown
 from simfrontier.study import STORE, ResultStore, neighbour_of, store_in
+from simfrontier.tuning.evaluator import PlanEvaluator
 from simfrontier.tuning.grids import NothingFitsError
-from simfrontier.tuning.known import Known
 from simfrontier.tuning.lossy import LossyPolicy
 from simfrontier.tuning.nothing_fits import refuse_empty
 from simfrontier.tuning.outcome import TuningOutcome
 from simfrontier.tuning.pins import Pins, Value, pins_of
 from simfrontier.tuning.runner import Progress, Runner, fitting_of, is_too_big, ordered, without
 from simfrontier.tuning.space import Space
-from simfrontier.tuning.workers import TuneWorkers
-from simfrontier.workers import HERE, LostError, Place
+from simfrontier.workers import HERE, LostError, PerProcess, Place, Workers
 
 SHARE_SIMULATED = 0.05  # of the plans that fit
 FEWEST_SIMULATED, MOST_SIMULATED = 5, 20
-FIRST_SIMULATED = 2  # of one plan per grid, so that their times rule out others
+FIRST_SIMULATED = 2  # of one plan per grid
 
 
 def tune(
@@ -89,44 +88,49 @@ def tune(
     except InputError as error:
         raise error.within(scenario.where) from None
     space = Space(prepared, size, batch, held, loss)
-    candidates = list(space.candidates())
     digest = _digest(prepared, scenario, size, held, loss)
     with _resumed(folder, digest) as store:
-        with TuneWorkers(prepared, scenario, size, place) as workers:
-            runner = Runner(size, workers, Known(store=store, digest=digest), progress)
-            outlines = runner.first_outlines(candidates)
-            first = 0 if wanted is not None and wanted <= FIRST_SIMULATED else FIRST_SIMULATED
-            ahead, misfits = runner.best(fitting_of(outlines), first, [])
-            fastest = min((plan.nominal_s for plan in ahead), default=math.inf)
-            passed_over = runner.rest_of_outlines(candidates, outlines, fastest)
-            fitting = fitting_of(outlines)
-            count = wanted or min(MOST_SIMULATED, max(FEWEST_SIMULATED, int(SHARE_SIMULATED * len(fitting))))
-            kept, more = runner.best(without(fitting, [*ahead, *misfits]), count, ahead)
-            misfits = (*misfits, *more)
-            if not kept:
-                refuse_empty(space, outlines, misfits, runner.faults)
-            running = [plan for plan in fitting if plan.candidate not in runner.faults]
-            plans = ordered(kept, running, misfits)
-            own = runner.own(scenario, batch)
-            spent, why = runner.why(plans)
-        outcome = TuningOutcome(
-            scenario=scenario,
-            devices=size,
-            batch=batch,
-            pins=held,
-            loss=loss,
-            plans=plans,
-            passed_over=passed_over,
-            own=own,
-            total=len(candidates),
-            too_big=sum(is_too_big(*each) for each in outlines.items()),
-            faulty=sum(bool(outline.fault) for outline in outlines.values()) + len(runner.faults),
-            misfits=misfits,
-            why=why,
-            time=spent,
-        )
+        with Workers(place) as workers:
+            runner = Runner(PerProcess(PlanEvaluator, prepared, scenario, size), workers, store, progress)
+            outcome = _searched(scenario, space, wanted, runner)
         finish(outcome)
     return outcome
+
+
+def _searched(scenario: Scenario, space: Space, wanted: int | None, runner: Runner) -> TuningOutcome:
+    """Search a space: one plan of each grid first, of which two are simulated, so that their times rule out others."""
+    candidates = list(space.candidates())
+    outlines = runner.first_outlines(candidates)
+    first = 0 if wanted is not None and wanted <= FIRST_SIMULATED else FIRST_SIMULATED
+    ahead, misfits = runner.best(fitting_of(outlines), first, [])
+    fastest = min((plan.nominal_s for plan in ahead), default=math.inf)
+    passed_over = runner.rest_of_outlines(candidates, outlines, fastest)
+    fitting = fitting_of(outlines)
+    count = wanted or min(MOST_SIMULATED, max(FEWEST_SIMULATED, int(SHARE_SIMULATED * len(fitting))))
+    kept, more = runner.best(without(fitting, [*ahead, *misfits]), count, ahead)
+    misfits = (*misfits, *more)
+    if not kept:
+        refuse_empty(space, outlines, misfits, runner.faults)
+    running = [plan for plan in fitting if plan.candidate not in runner.faults]
+    plans = ordered(kept, running, misfits)
+    own = runner.own(scenario, space.size, space.batch)
+    spent, why = runner.why(plans)
+    return TuningOutcome(
+        scenario=scenario,
+        devices=space.size,
+        batch=space.batch,
+        pins=space.pins,
+        loss=space.loss,
+        plans=plans,
+        passed_over=passed_over,
+        own=own,
+        total=len(candidates),
+        too_big=sum(is_too_big(*each) for each in outlines.items()),
+        faulty=sum(bool(outline.fault) for outline in outlines.values()) + len(runner.faults),
+        misfits=misfits,
+        why=why,
+        time=spent,
+    )
 
 
 @contextmanager

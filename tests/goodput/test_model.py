@@ -14,12 +14,6 @@ from simfrontier.goodput.monte_carlo import play
 CALM = Upkeep(rate_per_s=1e-5, broken_per_s=0.0, checkpoint_s=20.0, restart_s=0.0, repair_s=0.0, spare_nodes=0)
 
 
-def test_without_failures_only_checkpoints_cost() -> None:
-    calm = replace(CALM, rate_per_s=0.0)
-    assert shares(calm, 80.0).useful == pytest.approx(80.0 / 100.0)
-    assert interval_of("best", calm) == math.inf
-
-
 def test_a_segment_by_hand() -> None:
     """M = 100 s, segments of 80 + 20 s, restarts of 50 s: a segment takes 100 e^0.5 (e^1 - 1) s (Daly 2006, eq. 13
     with restarts that fail too), of which 80 are useful."""

@@ -91,7 +91,7 @@ def of_rate(folder: Path, days: float, interruptions: float) -> Path:
 
 @pytest.mark.parametrize(
     ("days", "interruptions", "key"),
-    [(1, 1e9, "parts[0].interruptions"), (1e-300, 1e12, "days"), (1e-300, 1.0, "days"), (1e300, 1.0, "days")],
+    [(1, 1e300, "parts[0].interruptions"), (1e-300, 1.0, "days"), (1e300, 1.0, "days")],
 )
 def test_rates_of_failures_have_bounds(days: float, interruptions: float, key: str, tmp_path: Path) -> None:
     message = refusal(
@@ -100,11 +100,9 @@ def test_rates_of_failures_have_bounds(days: float, interruptions: float, key: s
     assert key in message and "allowed" in message
 
 
-@pytest.mark.parametrize(("restart_s", "repair_s"), [(1000.0, 0.0), (0.0, 1e9)])
-def test_a_job_that_never_gets_anywhere_is_one_line_at_once(restart_s: float, repair_s: float, tmp_path: Path) -> None:
-    """Restarted all the time; and with more nodes under repair than any machine has."""
+def test_a_job_that_is_restarted_all_the_time_is_one_line(tmp_path: Path) -> None:
     failures = of_rate(tmp_path, 1, 86_400)
-    table = f"{{failures='{failures}', write_bytes_per_s=1e12, restart_s={restart_s}, repair_s={repair_s}}}"
+    table = f"{{failures='{failures}', write_bytes_per_s=1e12, restart_s=1000, repair_s=0}}"
     ran = invoke("goodput", TOY, "--plans", "ddp", "--devices", "8", "--set", f"goodput={table}", "--json")
     assert ran.code == 1 and ran.err.count("\n") == 1 and ran.err.startswith("simfrontier: ddp on 8: "), ran
 

@@ -18,7 +18,7 @@ from simfrontier.tuning import TuningOutcome, tune
 from simfrontier.tuning.evaluator import PlanEvaluator, PlanFault, SimulatedPlan
 from simfrontier.tuning.lossy import LossyPolicy
 from simfrontier.tuning.pins import pins_of
-from simfrontier.tuning.space import TUNED, Space
+from simfrontier.tuning.space import Space
 from simfrontier.tuning.tuning import with_batch
 
 
@@ -172,7 +172,7 @@ def judge(case: Case) -> Verdict:
     evaluator = PlanEvaluator(prepared, scenario, case.devices)
     fits, names = dict[str, SimulatedPlan](), dict[str, str]()
     for candidate in space.candidates():
-        simulated = evaluator.simulate(candidate.table, TUNED)
+        simulated = evaluator.simulate(candidate.table)
         if isinstance(simulated, PlanFault):  # the library cannot run it: its groups lie unevenly on the nodes
             continue
         if simulated.peak_bytes <= case.hbm_bytes:

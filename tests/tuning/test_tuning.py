@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import pytest
@@ -18,8 +17,7 @@ from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.scenario.plans import options_of
 from simfrontier.study import STORE, ResultStore, ScheduleCache, run_study, simulated, store_in
 from simfrontier.tuning import NothingFitsError, TuningOutcome, tune
-from simfrontier.tuning.evaluator import PlanOutline, SimulatedPlan
-from simfrontier.tuning.known import Known
+from simfrontier.tuning.evaluator import PlanEvaluator, PlanOutline, SimulatedPlan
 from simfrontier.tuning.lossy import LossyPolicy
 from simfrontier.tuning.nothing_fits import refuse_empty
 from simfrontier.tuning.outcome import COLUMNS, TunedPlan, rows
@@ -28,8 +26,16 @@ from simfrontier.tuning.runner import Runner
 from simfrontier.tuning.space import Candidate, Space
 from simfrontier.tuning.step_estimate import Estimate
 from simfrontier.tuning.tuning import _digest
-from simfrontier.tuning.workers import TuneWorkers
-from simfrontier.workers import JobsLostError, Local, LostError, SchedulerLostError, WorkerLostError
+from simfrontier.workers import (
+    HERE,
+    JobsLostError,
+    Local,
+    LostError,
+    PerProcess,
+    SchedulerLostError,
+    WorkerLostError,
+    Workers,
+)
 from tests.tuning.exhaustive import Case, judge
 from tests.tuning.small import scenario
 
@@ -285,7 +291,7 @@ class ScriptedRunner(Runner):
     """A runner of which the simulations say that only some plans fit, or can run."""
 
     def __init__(self, fitting: set[Candidate], faulty: set[Candidate]) -> None:
-        super().__init__(16, cast(TuneWorkers, None), Known(store=ResultStore(), digest=""), lambda *_: None)
+        super().__init__(PerProcess(PlanEvaluator), Workers(HERE), ResultStore(), lambda *_: None)
         self.fitting, self.faulty = fitting, faulty
 
     def _simulated(self, plans: Sequence[TunedPlan], before: int, count: int) -> list[TunedPlan]:
