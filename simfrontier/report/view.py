@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from simfrontier.plan import TensorOptions
 from simfrontier.records import dataclass
-from simfrontier.report.phrases import NOT_RUN, TOO_BIG, device_word
+from simfrontier.report.phrases import NOT_RUN, TOO_BIG
 from simfrontier.report.theme import PlanMark, marks
 from simfrontier.scenario import Case, PublishedTable, Scenario
 from simfrontier.study import PlanOutcome, Study
@@ -59,7 +59,7 @@ class StudyView:
     @cached_property
     def device(self) -> str:
         """ "GCD" or "device"."""
-        return device_word(self.scenario.machine)
+        return self.scenario.machine.device_word
 
     @property
     def devices(self) -> str:
