@@ -189,12 +189,10 @@ def test_the_lines_of_25_per_cent_are_mirror_images() -> None:
     assert [line["y"][0] / line["x"][0] for line in lines] == pytest.approx([1.25, 1 / 1.25])
 
 
-def test_errors_are_counted_in_their_bars_and_the_far_ones_at_the_ends() -> None:
-    """Bars of 5 %: +2 and +4 % are in that from 0 to 5, −2 % in that below, +300 % in the last, −90 % in the first."""
+def test_far_errors_are_counted_in_the_last_bars() -> None:
     rows = [held(1.0, 1 + error) for error in (0.02, 0.04, -0.02, 3.0, -0.9)]
     [bars] = errors_figure(rows)["data"]
-    counted = {middle: count for middle, count in zip(bars["x"], bars["y"], strict=True) if count}
-    assert counted == {2.5: 2, -2.5: 1, 57.5: 1, -57.5: 1}
+    assert sorted(bars["x"])[::4] == [-60.0, 60.0] and bars["xbins"]["end"] > 60.0
 
 
 def test_a_chart_has_a_line_a_band_and_errors_per_number_of_devices() -> None:
@@ -253,11 +251,6 @@ def test_an_axis_of_decades_begins_at_one() -> None:
         assert layout["xaxis"]["tickvals"][0] == pytest.approx(first)
         assert layout["xaxis"]["range"][0] <= math.log10(first) + 1e-9
         assert layout["xaxis"]["title"]["text"] == "predicted time"
-
-
-def test_few_rows_are_counted_one_by_one() -> None:
-    assert errors_figure([held(1.0, 1.02)] * 3)["layout"]["yaxis"]["dtick"] == 1
-    assert errors_figure([held(1.0, 1.02)] * 30)["layout"]["yaxis"]["tickformat"] == ",d"
 
 
 @pytest.mark.parametrize(

@@ -38,8 +38,7 @@ USE_NAMES: Mapping[Use, str] = {
     "pathology": "known pathology, not averaged",
 }
 LEVELS = ((1.0, "measured = predicted", "solid"), (1.1, "± 10 %", "dash"), (1.25, "± 25 %", "dot"))
-STEP, FARTHEST = 0.05, 0.6  # of the histogram; errors beyond are counted in its last bars
-MOST_SINGLE = 8  # rows in the highest bar, up to which its axis counts them one by one
+STEP, FARTHEST = 5.0, 60.0  # per cent, of the histogram; errors beyond are counted in its last bars
 FAR = 60.0  # per cent that the chart of errors over size shows at most; farther points lie on its edge
 MAX_TICKS = 12
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C8C00", "#7A5195")
@@ -63,22 +62,23 @@ def agreement_figure(rows: Sequence[Residual[Row]]) -> Figure:
 
 
 def errors_figure(rows: Sequence[Residual[Row]]) -> Figure:
-    """The numbers of rows by error, and by whether the fits had seen them."""
-    last = round(FARTHEST / STEP)
+    """Histogram of the errors of rows, stacked by whether the fits had seen them."""
     traces = []
     for use, mark in USE_MARKS.items():
-        counts = [0] * (2 * last)
-        for row in rows:
-            if row.use == use and row.error is not None:
-                counts[min(max(floor(row.error / STEP) + last, 0), 2 * last - 1)] += 1
-        if any(counts):
-            traces.append(_bars(USE_NAMES[use], mark.colour, counts, last))
-    ticks = [-60, -40, -20, 0, 20, 40, 60]
-    words = ["≤ −60", "−40", "−20", "0", "+20", "+40", "≥ +60"]
-    x = axis("predicted / measured − 1 (%)", tickvals=ticks, ticktext=words, range=[-66, 66])
-    most = max((sum(bars) for bars in zip(*(trace["y"] for trace in traces), strict=True)), default=0)
-    whole = {"dtick": 1} if most <= MOST_SINGLE else {"tickformat": ",d"}
-    return figure(traces, x, axis("rows", rangemode="tozero", **whole), 380, barmode="stack", bargap=0.06)
+        errors = [clipped(row.error, FARTHEST) for row in rows if row.use == use and row.error is not None]
+        if errors:
+            traces.append(
+                {
+                    "type": "histogram",
+                    "name": USE_NAMES[use],
+                    "x": errors,
+                    "xbins": {"start": -FARTHEST, "end": FARTHEST + STEP, "size": STEP},
+                    "marker": {"color": mark.colour},
+                    "hovertemplate": f"%{{x}} %: %{{y:,}}<extra>{USE_NAMES[use]}</extra>",
+                }
+            )
+    x = axis(f"predicted / measured − 1 (%), those beyond ± {FARTHEST:g} % in the last bars")
+    return figure(traces, x, axis("rows"), 380, barmode="stack", bargap=0.06)
 
 
 def residual_figure(rows: Sequence[Residual[CallRow]]) -> Figure:
@@ -183,21 +183,3 @@ def _wrapped(words: str, width: int = 70) -> str:
             lines.append("")
         lines[-1] = f"{lines[-1]} {word}".strip()
     return "<br>".join(lines)
-
-
-def _bars(name: str, colour: str, counts: Sequence[int], last: int) -> PlotTrace:
-    step = 100 * STEP
-    lows = [round(step * (place - last)) for place in range(len(counts))]
-    return {
-        "type": "bar",
-        "name": name,
-        "x": [low + step / 2 for low in lows],
-        "y": list(counts),
-        "width": step * 0.94,
-        "marker": {"color": colour},
-        "hovertext": [
-            f"{low:+d} to {low + round(step):+d} %: {count:,}".replace("-", "−").replace("+0", "0")
-            for low, count in zip(lows, counts, strict=True)
-        ],
-        "hovertemplate": f"%{{hovertext}}<extra>{name}</extra>",
-    }

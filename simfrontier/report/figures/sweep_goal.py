@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
-from math import sqrt
 from typing import Any, Final
 
 from simfrontier.limits import SWEEP_DRAWN
@@ -20,7 +19,6 @@ from simfrontier.report.theme import (
     error_bars,
     faint,
     figure,
-    line,
     points,
     rows,
     scatter,
@@ -31,7 +29,6 @@ from simfrontier.sweep import GoalAnswer, Indices
 
 Told = Callable[[float], str]  # a value of the goal in words
 TOTAL: Final = "#E0A458"
-FEWEST_BINS, MOST_BINS = 12, 40
 LOG_FROM: Final = 4.0  # an axis is logarithmic where the largest value is so many times the smallest
 
 
@@ -101,36 +98,24 @@ def _steps(steps: Sequence[tuple[int, float]], factor: float) -> PlotTrace:
     return scatter("the best so far", x, y, "lines", line=look, hoverinfo="skip")
 
 
-def samples_figure(answer: GoalAnswer, quantity: Quantity, told: Told) -> Figure:
-    """How many samples have which values, with their mean and the standard deviation about it."""
-    import numpy as np
-
+def samples_figure(answer: GoalAnswer, quantity: Quantity) -> Figure:
+    """Histogram of the samples, with their mean and the standard deviation about it."""
     factor, unit = _scale(answer, quantity)
-    values = factor * np.array([value for value in answer.values if value is not None])
-    counts, edges = np.histogram(values, bins=max(FEWEST_BINS, min(MOST_BINS, round(sqrt(values.size)))))
-    hover = [
-        f"{told(low / factor)} to {told(high / factor)}: {count:,} of {values.size:,}"
-        for count, low, high in zip(counts.tolist(), edges[:-1].tolist(), edges[1:].tolist(), strict=True)
-    ]
     drawn: PlotTrace = {
-        "type": "bar",
+        "type": "histogram",
         "name": "samples",
-        "x": ((edges[:-1] + edges[1:]) / 2.0).tolist(),
-        "y": counts.tolist(),
-        "width": np.diff(edges).tolist(),
-        "marker": {"color": COMPUTE, "line": {"width": 0}},
-        "hovertext": [escape(text) for text in hover],
-        "hovertemplate": "%{hovertext}<extra></extra>",
+        "x": [factor * value for value in answer.values if value is not None],
+        "marker": {"color": COMPUTE},
+        "hovertemplate": f"%{{x}} {unit}: %{{y:,}}<extra></extra>",
     }
     assert answer.mean is not None and answer.sd is not None, "of samples with values"
     mean, sd = factor * answer.mean, factor * answer.sd
-    middle = line("mean", [mean, mean], [0, int(counts.max())], "dash") | {"line": {"color": "#D55E00", "width": 2.5}}
-    band = {"type": "rect", "xref": "x", "yref": "paper", "x0": mean - sd, "x1": mean + sd, "y0": 0, "y1": 1}
-    look = {"fillcolor": faint(LINE, 0.18), "line": {"width": 0}, "layer": "below"}
-    x = axis(f"{_titled(quantity.words, unit)}; shaded: mean ± standard deviation")
-    return figure(
-        [drawn, middle], x, axis("samples", range=[0, 1.06 * int(counts.max())]), 380, bargap=0.04, shapes=[band | look]
-    )
+    whole = {"yref": "paper", "y0": 0, "y1": 1}
+    middle = {"type": "line", "x0": mean, "x1": mean, "line": {"color": "#D55E00", "width": 2.5, "dash": "dash"}}
+    band = {"type": "rect", "x0": mean - sd, "x1": mean + sd, "fillcolor": faint(LINE, 0.18), "line": {"width": 0}}
+    x = axis(f"{_titled(quantity.words, unit)}; dashed: mean; shaded: ± standard deviation")
+    shapes = [middle | whole, band | whole | {"layer": "below"}]
+    return figure([drawn], x, axis("samples"), 380, bargap=0.04, shapes=shapes)
 
 
 def _scale(answer: GoalAnswer, quantity: Quantity) -> tuple[float, str]:
