@@ -86,6 +86,7 @@ def environment(folder: Path | None) -> Environment:
     made.filters |= {
         "bytes": lambda value: phrases.quantity(value, "bytes"),
         "coded": coded,
+        "coloured": lambda names, marks: [(name, marks[name].colour) for name in names],
         "count": lambda value: f"{value:,}",
         "counted": counted,
         "packed_json": packed_json,

@@ -81,7 +81,7 @@ def published_points(found: StudyFindings) -> list[PublishedPoint]:
 
 def step_time(found: StudyFindings, view: StudyView) -> Values:
     figures = {f"{size:,}": step_bars(found.time.steps[size]) for size in reversed(view.sizes)}
-    return {"found": found.time, "figures": figures, "parts": PARTS}
+    return {"found": found.time, "figures": figures, "heads": [(part.name, part.colour) for part in PARTS.values()]}
 
 
 def timeline(found: StudyFindings, view: StudyView) -> Values:
@@ -212,6 +212,9 @@ def slowdown(found: StudyFindings, view: StudyView) -> Values | None:
         "found": trouble,
         "bars": case_bars(trouble, view.marks) if trouble.cases else None,
         "grids": device_grids(view.slowdown, view.device) if trouble.devices else None,
+        "links": {
+            plan: [(name, kind) for name, some in of.items() for kind in some] for plan, of in trouble.links.items()
+        },
         "words": {name: link_word(name) for name in trouble.lagging_links},
     }
 

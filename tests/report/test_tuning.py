@@ -117,7 +117,7 @@ def test_parts_sum_to_the_nominal_steps_and_those_by_kind_to_the_best() -> None:
     outcome = toy_tuning()
     drawn = figures(tuning_page(outcome))
     for place, plan in enumerate(outcome.simulated):
-        parts_ms = fsum(bar["x"][place] for bar in drawn["fig-time"]["data"])
+        parts_ms = fsum(bar["x"][place] for bar in drawn["fig-time"]["data"] if bar["type"] == "bar")
         assert parts_ms == pytest.approx(1e3 * plan.nominal_s, rel=1e-4)
     assert fsum(bar["x"][0] for bar in drawn["fig-best"]["data"]) == pytest.approx(1e3 * outcome.time.step_s, rel=1e-9)
 

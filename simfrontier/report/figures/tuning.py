@@ -7,9 +7,10 @@ from html import escape as text
 from typing import Any
 
 from simfrontier.records import dataclass
-from simfrontier.report.figures.breakdown import PARTS
+from simfrontier.report.figures.breakdown import step_bars
+from simfrontier.report.findings.breakdown import StepParts
 from simfrontier.report.findings.tuning import KINDS, TuningFindings, kind_of
-from simfrontier.report.phrases import as_percent, between, percent, quantity
+from simfrontier.report.phrases import as_percent, between, quantity
 from simfrontier.report.theme import (
     CAPACITY,
     INK,
@@ -23,7 +24,6 @@ from simfrontier.report.theme import (
     points,
     rows,
     time_scale,
-    told_bars,
 )
 from simfrontier.tuning import OwnPlan, SimulatedPlan, TunedPlan
 
@@ -199,22 +199,22 @@ def against_estimates(found: TuningFindings) -> Figure:
 
 
 def parts(found: TuningFindings) -> Figure:
-    """Stacked bars of what each simulated plan spends its step on, the fastest on top."""
-    scale, unit = time_scale(found.outcome.best.step_s)
-    labels = _labels(found.outcome.simulated)
-    simulated = [plan.simulated for plan in found.outcome.simulated if plan.simulated]
-    traces = []
-    for key, part in PARTS.items():
-        seconds = [one.parts[key] for one in simulated]
-        if any(seconds):
-            words = [
-                f"{label}<br>{part.name}: {quantity(one.parts[key], 's')}, {percent(one.parts[key] / one.nominal_s)}"
-                for label, one in zip(labels, simulated, strict=True)
-            ]
-            values = [_short(scale * part_s) for part_s in seconds]
-            traces.append(told_bars(part.name, labels, values, part.colour, words))
-    x = axis(f"time of one nominal step ({unit})")
-    return figure(traces, x, _rows(labels), 130 + 38 * len(labels), barmode="stack", bargap=0.3)
+    """Stacked bars of the parts of each simulated plan's step, the fastest on top."""
+    plans = found.outcome.simulated
+    return step_bars(
+        [
+            StepParts(
+                plan=label,
+                devices=found.outcome.devices,
+                fits=True,
+                nominal_step_s=plan.nominal_s,
+                bound_s=plan.estimate.floor_s,
+                parts_s=plan.simulated.parts,
+            )
+            for label, plan in zip(_labels(plans), plans, strict=True)
+            if plan.simulated
+        ]
+    )
 
 
 def hover(plan: TunedPlan) -> str:

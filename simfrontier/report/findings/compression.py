@@ -13,6 +13,13 @@ from simfrontier.report.view import StudyView, comparable, rate
 from simfrontier.study import schedule_of_case
 
 _OF_CODECS: Final = ("compression", "compress_from", "compress_per_hop", "message_dtype")
+_SIDE_NAMES: Final[Mapping[Side, str]] = {
+    "dp": "gradients (dp)",
+    "tp": "inside layers (tp)",
+    "pp": "between stages (pp)",
+    "zero": "weights (zero)",
+    "other": "other",
+}
 _SEEN: Final = Fraction(1, 1000)  # of all bytes, below which a kind of them gets no column
 
 
@@ -76,6 +83,10 @@ class StudyCompression:
     sides: tuple[Side, ...]
     sent: Mapping[str, Mapping[Side, Sent]]
     sent_in_all: Mapping[str, Sent]
+
+    @property
+    def side_names(self) -> tuple[str, ...]:
+        return tuple(_SIDE_NAMES[side] for side in self.sides)
 
 
 def compression_of(view: StudyView) -> StudyCompression | None:
