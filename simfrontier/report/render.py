@@ -111,6 +111,7 @@ def _row_name(row: Row) -> str:
 
 
 def packed_json(value: object) -> str:
-    """A value as JSON, compressed, as text for the script of the page."""
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    """A value as JSON, nine digits of its numbers, compressed, as text for the script of the page."""
+    rounded = json.loads(json.dumps(value, allow_nan=False), parse_float=lambda number: float(f"{float(number):.9g}"))
+    text = json.dumps(rounded, separators=(",", ":"), ensure_ascii=False)
     return packed(text.encode(), _CHARTS_LEVEL)

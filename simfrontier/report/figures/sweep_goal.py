@@ -15,7 +15,6 @@ from simfrontier.report.theme import (
     Figure,
     PlotTrace,
     axis,
-    decades,
     error_bars,
     faint,
     figure,
@@ -23,7 +22,7 @@ from simfrontier.report.theme import (
     rows,
     scatter,
     told_bars,
-    unit_scale,
+    unit_ticks,
 )
 from simfrontier.sweep import GoalAnswer, Indices
 
@@ -55,30 +54,29 @@ def shares_figure(found: Indices, names: Mapping[str, str]) -> Figure:
 
 def search_figure(answer: GoalAnswer, quantity: Quantity, told: Told) -> Figure:
     """Values of points in the order in which they were asked for, and the best so far as steps."""
-    factor, unit = _scale(answer, quantity)
     known = [(point, value) for point, value in enumerate(answer.values) if value is not None]
     every = -(-len(known) // SWEEP_DRAWN.most) if known else 1
     shown = [(point, value) for point, value in known if point % every == 0 or point == answer.best_point]
     hover = [f"<b>point {point:,}</b><br>{escape(told(value))}" for point, value in shown]
     marks = points(
-        "a point", [point for point, _ in shown], [factor * value for _, value in shown], LINE, "circle", hover,
+        "a point", [point for point, _ in shown], [value for _, value in shown], LINE, "circle", hover,
         {"size": 7, "opacity": 0.75},
     )  # fmt: skip
     steps = [(point, value) for point, value in enumerate(answer.so_far) if value is not None]
-    traces = [marks, _steps(steps, factor)]
+    traces = [marks, _steps(steps)]
     if answer.best is not None and answer.best_point is not None:
         traces.append(
             points(
                 "the best",
                 [answer.best_point],
-                [factor * answer.best],
+                [answer.best],
                 "#D55E00",
                 "star",
                 [f"<b>point {answer.best_point:,}</b>, the best<br>{escape(told(answer.best))}"],
                 {"size": 15},
             )
         )
-    y = axis(_titled(quantity.words, unit), **_spread([factor * value for _, value in known]))
+    y = axis(quantity.words, **_spread([value for _, value in known]), **unit_ticks(quantity.unit))
     return figure(traces, axis("point, in the order of the search"), y, 400, hovermode="closest")
 
 
@@ -87,41 +85,31 @@ def _spread(values: Sequence[float]) -> dict[str, Any]:
     low, high = min(values, default=0.0), max(values, default=0.0)
     if not (low > 0.0 and high > LOG_FROM * low):
         return {}
-    return {"type": "log", "tickmode": "array", "tickvals": decades(low, high)}
+    return {"type": "log"}
 
 
-def _steps(steps: Sequence[tuple[int, float]], factor: float) -> PlotTrace:
+def _steps(steps: Sequence[tuple[int, float]]) -> PlotTrace:
     """The best so far: a point for each that was better, and the last."""
     turns = [each for at, each in enumerate(steps) if at in (0, len(steps) - 1) or each[1] != steps[at - 1][1]]
     look = {"color": COMPUTE, "width": 2.5, "shape": "hv"}
-    x, y = [point for point, _ in turns], [factor * value for _, value in turns]
+    x, y = [point for point, _ in turns], [value for _, value in turns]
     return scatter("the best so far", x, y, "lines", line=look, hoverinfo="skip")
 
 
 def samples_figure(answer: GoalAnswer, quantity: Quantity) -> Figure:
     """Histogram of the samples, with their mean and the standard deviation about it."""
-    factor, unit = _scale(answer, quantity)
     drawn: PlotTrace = {
         "type": "histogram",
         "name": "samples",
-        "x": [factor * value for value in answer.values if value is not None],
+        "x": [value for value in answer.values if value is not None],
         "marker": {"color": COMPUTE},
-        "hovertemplate": f"%{{x}} {unit}: %{{y:,}}<extra></extra>",
+        "hovertemplate": "%{x}: %{y:,}<extra></extra>",
     }
     assert answer.mean is not None and answer.sd is not None, "of samples with values"
-    mean, sd = factor * answer.mean, factor * answer.sd
+    mean, sd = answer.mean, answer.sd
     whole = {"yref": "paper", "y0": 0, "y1": 1}
     middle = {"type": "line", "x0": mean, "x1": mean, "line": {"color": "#D55E00", "width": 2.5, "dash": "dash"}}
     band = {"type": "rect", "x0": mean - sd, "x1": mean + sd, "fillcolor": faint(LINE, 0.18), "line": {"width": 0}}
-    x = axis(f"{_titled(quantity.words, unit)}; dashed: mean; shaded: ± standard deviation")
+    x = axis(f"{quantity.words}; dashed: mean; shaded: ± standard deviation", **unit_ticks(quantity.unit))
     shapes = [middle | whole, band | whole | {"layer": "below"}]
     return figure([drawn], x, axis("samples"), 380, bargap=0.04, shapes=shapes)
-
-
-def _scale(answer: GoalAnswer, quantity: Quantity) -> tuple[float, str]:
-    """What to multiply values by on an axis, and their unit there."""
-    return unit_scale(max((abs(value) for value in answer.values if value is not None), default=1.0), quantity.unit)
-
-
-def _titled(words: str, unit: str) -> str:
-    return f"{words} ({unit})" if unit else words
