@@ -154,7 +154,7 @@ def test_the_scatter_has_a_point_for_every_call_and_small_ones_are_faint() -> No
     gather = next(data for data in points if data["name"] == "all-gather")
     assert gather["x"] == [pytest.approx(1e-3)] and 0.98e-3 < gather["y"][0] < 1.11e-3
     ticks = figure["layout"]["xaxis"]
-    assert ticks["type"] == "log" and ticks["ticksuffix"] == "s"
+    assert ticks["type"] == "log"
 
 
 def test_names_of_plans_are_text_in_charts() -> None:

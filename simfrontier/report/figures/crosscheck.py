@@ -15,6 +15,7 @@ from simfrontier.report.theme import (
     COMPUTE,
     INK,
     LINE,
+    LOG_SECONDS,
     OTHER_COLLECTIVES,
     SECONDS,
     Figure,
@@ -103,7 +104,7 @@ def scatter_figure(check: CrossCheck, marks: Mapping[str, PlanMark]) -> Figure:
     if len(check.comparisons) > 1:
         legend += [_entry(text(each.plan), INK, marks[each.plan].symbol) for each in check.comparisons]
     traces = [*_lines(low, high, check.verdict.tolerance), *traces, *legend]
-    x, y = (axis(f"{which} time of the call", type="log", **SECONDS) for which in ("simulated", "real"))
+    x, y = (axis(f"{which} time of the call (s)", **LOG_SECONDS) for which in ("simulated", "real"))
     return figure(traces, x, y, 560)
 
 

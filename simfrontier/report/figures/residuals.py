@@ -12,7 +12,7 @@ from simfrontier.report.findings.rows import row_name
 from simfrontier.report.phrases import binary, percent, quantity, signed
 from simfrontier.report.theme import (
     LINE,
-    SECONDS,
+    LOG_SECONDS,
     Figure,
     PlanMark,
     PlotTrace,
@@ -56,7 +56,7 @@ def agreement_figure(rows: Sequence[Residual[Row]]) -> Figure:
             predicted, measured, words = zip(*known, strict=True)
             look = {"size": 7, "opacity": 0.75}
             traces.append(points(USE_NAMES[use], predicted, measured, mark.colour, mark.symbol, words, look))
-    x, y = (axis(f"{which} time", type="log", **SECONDS) for which in ("predicted", "measured"))
+    x, y = (axis(f"{which} time (s)", **LOG_SECONDS) for which in ("predicted", "measured"))
     return figure(traces, x, y, 540)
 
 
@@ -111,7 +111,7 @@ def runs_figure(rows: Sequence[PredictedRun]) -> Figure:
         words = [_run_hover(row) for row in some]
         look = {"size": 7, "opacity": 0.8}
         traces.append(points(machine, predicted, measured, mark.colour, mark.symbol, words, look, error_x=bars))
-    x, y = (axis(f"{which} step", type="log", **SECONDS) for which in ("predicted", "measured"))
+    x, y = (axis(f"{which} step (s)", **LOG_SECONDS) for which in ("predicted", "measured"))
     return figure(traces, x, y, 620)
 
 

@@ -14,7 +14,7 @@ from simfrontier.report.findings.rows import BYTES, RowPosition, standing
 from simfrontier.report.phrases import binary, number
 from simfrontier.report.theme import (
     LINE,
-    SECONDS,
+    LOG_SECONDS,
     Figure,
     PlanMark,
     PlotTrace,
@@ -41,7 +41,7 @@ def series_figure(rows: Sequence[Residual[Row]]) -> Figure:
     ends = min(sizes) / 1.4, max(sizes) * 1.4
     title = standing(rows[0].row).size_title
     x = axis(title, **_sizes_axis(ends, title))
-    y = axis("time", type="log", **SECONDS)
+    y = axis("time (s)", **LOG_SECONDS)
     if all(row.error is None for row in rows):
         return figure([trace for trace in traces if "yaxis" not in trace], x, y, 420)
     below = axis("error (%)", **_errors_axis(far), domain=[0.0, 0.29], anchor="x")
