@@ -23,3 +23,12 @@ def test_published_points_are_stars_where_they_are() -> None:
     shown = rates({"one": [scaled(8, 80.0), scaled(64, 70.0)]}, marks, "GCD", "tokens/s per GCD", points)
     (stars,) = (trace for trace in shown["data"] if "published" in trace["name"])
     assert (stars["x"], stars["y"], stars["marker"]["symbol"]) == ([64, 8], [88.0, 170.0], "star")
+
+
+def test_the_axis_does_not_follow_published_points_far_outside() -> None:
+    marks = {"one": PlanMark(colour="#0072B2", symbol="circle")}
+    far = PublishedPoint(plan="one", devices=64, value=970.0, words="")
+    shown = rates({"one": [scaled(8, 80.0), scaled(64, 70.0)]}, marks, "GCD", "tokens/s per GCD", [far])
+    clip = shown["layout"]["yaxis"]["autorangeoptions"]
+    assert 50.0 < clip["clipmin"] < 68.0 and 82.0 < clip["clipmax"] < 100.0
+    assert shown["data"][-1]["name"] == "one, published: 970"

@@ -15,6 +15,7 @@ from simfrontier.report.theme import INK, Figure, PlanMark, PlotTrace, axis, err
 Scaling = Mapping[str, Sequence[ScaledPlan]]
 _HEIGHT = 460
 _BAND_OPACITY = 0.13
+_REACH = 0.5  # how far beyond the simulated values the axis follows published points, in lengths of their range
 _ZOOM_FROM = 0.4  # an axis starts at zero unless the smallest value is above this share of the largest
 
 
@@ -32,7 +33,8 @@ def rates(
     found: Scaling, marks: Mapping[str, PlanMark], device: str, unit: str, published: Sequence[PublishedPoint] = ()
 ) -> Figure:
     """Rates (in `unit`) against devices, one line per plan through the medians of its samples within their 90 %
-    interval, with a faint mark at the nominal value; `published` figures are stars."""
+    interval, with a faint mark at the nominal value; `published` figures are stars,
+    with their values in the legend."""
     short = unit.partition(" ")[0]
     lines = _lines(found, marks, device, "rate", unit, f"%{{y:.4~g}} {short}")
     return _banded(found, lines, marks, device, "sampled_rate", "nominal_rate", short, published)
@@ -115,7 +117,13 @@ def _banded(
         points_of = [point for point in published if point.plan == plan]
         if points_of:
             before.append(_published(plan, points_of, marks[plan].colour))
-    return {"data": [*behind, *lines["data"], *before], "layout": lines["layout"]}
+    layout = lines["layout"]
+    if before:  # stars far outside would press all else together; their values stand in the legend
+        simulated = [value for trace in (*behind, *lines["data"]) for value in trace["y"]]
+        reach = _REACH * (max(simulated) - min(simulated))
+        clip = {"clipmin": min(simulated) - reach, "clipmax": max(simulated) + reach}
+        layout = {**layout, "yaxis": {**layout["yaxis"], "autorangeoptions": clip}}
+    return {"data": [*behind, *lines["data"], *before], "layout": layout}
 
 
 def _band(plan: str, outcomes: Sequence[ScaledPlan], colour: str, sampled: str, is_one: bool) -> PlotTrace:
@@ -167,7 +175,7 @@ def _nominal(
 
 def _published(plan: str, shown: Sequence[PublishedPoint], colour: str) -> PlotTrace:
     return points(
-        f"{plan}, published",
+        f"{plan}, published: {', '.join(number(point.value) for point in shown)}",
         [point.devices for point in shown],
         [point.value for point in shown],
         colour,
