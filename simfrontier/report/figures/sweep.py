@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from html import escape
 from itertools import combinations
 from math import log10
@@ -77,17 +78,16 @@ def _coordinate(found: SweepFindings, column: pd.Series) -> _Coordinate:
         texts = list(of.values) if of else found.values_of(name)
         words = {float(at): escape(of.in_words(text) if of else text) for at, text in enumerate(texts)}
         return _Coordinate(title=quantity.words, places=[texts.index(each) for each in column], ticks=words)
+    told = of.in_words if of else partial(in_unit, unit=quantity.unit)
     values = column.tolist()
     low, high, different = min(values), max(values), sorted(set(values))
     if low > 0.0 and high > LOG_FROM * low:
         room = (high / low) ** 0.06  # ticks nearer to the ends are in the way of theirs
         between = [tick for tick in decades(low, high) if low * room < tick < high / room]
-        ticks = {log10(value): in_unit(value, quantity.unit) for value in (low, *between, high)}
+        ticks = {log10(value): told(value) for value in (low, *between, high)}
         return _Coordinate(title=quantity.words, places=[log10(value) for value in values], ticks=ticks)
     some = different if len(different) <= FEW else [low + part * (high - low) / 4 for part in range(5)]
-    return _Coordinate(
-        title=quantity.words, places=values, ticks={value: in_unit(value, quantity.unit) for value in some}
-    )
+    return _Coordinate(title=quantity.words, places=values, ticks={value: told(value) for value in some})
 
 
 def heat_maps(found: SweepFindings) -> dict[str, Figure]:
