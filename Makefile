@@ -5,7 +5,6 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 INSTALLED_REAL := .venv/.installed-real
 COMPILE := $(BIN)/python -m compileall -q simfrontier simfrontier_extras real tests
-PREPARE := $(BIN)/python -c 'from simfrontier.report.render import prepare; prepare()'
 SCENARIO := scenarios/frontier-20b.toml
 OUT := reports/frontier-20b
 CROSSCHECK := reports/crosscheck
@@ -70,13 +69,11 @@ $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,sweep]'
 	$(COMPILE)
-	$(PREPARE)
 	@touch $@
 
 $(INSTALLED_REAL): $(INSTALLED)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,real,sweep]'
 	$(COMPILE)
-	$(PREPARE)
 	@touch $@
 
 compare: setup

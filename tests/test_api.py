@@ -109,7 +109,7 @@ def test_figures_of_a_plan_are_of_that_plan() -> None:
     drawn = max(
         float(base) + float(width) for bar in timeline.data for base, width in zip(bar.base, bar.x, strict=True)
     )
-    assert drawn == pytest.approx(1e3 * ends)  # milliseconds
+    assert drawn == pytest.approx(ends)
     with pytest.raises(InputError, match="plan 'zero4': did you mean \"zero3\""):
         toy().timeline("zero4")
     with pytest.raises(InputError, match="figure 'rates': did you mean \"rate\""):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from simfrontier.network import groups_of_job
-from simfrontier.report.troubles import trouble_rows, troubles_in_short
+from simfrontier.report.troubles import troubles_in_short
 from simfrontier.scenario import load_scenario
 from tests.invoke import ROOT, invoke, said_of_file
 
@@ -201,9 +201,6 @@ def test_other_jobs_traffic_slows_a_step_down_for_a_time_or_always(tmp_path: Pat
 def test_other_jobs_traffic_in_words(tmp_path: Path) -> None:
     path = scenario(tmp_path, "")
     wrong = load_scenario(path, {"perturbation.background": [{"factor": 0.7}]}).file.perturbation
-    assert trouble_rows(wrong) == [
-        ("other jobs", "0.7 of the capacity of every link between groups of nodes is left (assumed by the scenario)")
-    ]
     assert troubles_in_short(wrong, "GCD") == "global links beside other jobs at 70 %"
     assert said_of_file(path, tmp_path, "--set", "perturbation.background=[{factor=1.5}]").startswith(
         "perturbation.background[0].factor: got 1.5, allowed: "

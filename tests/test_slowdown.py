@@ -6,6 +6,7 @@ import csv
 import json
 import re
 import tomllib
+from base64 import b64decode
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from simfrontier.errors import InputError
 from simfrontier.machine import HEALTHY, Perturbation, SlowDevice
 from simfrontier.network import Fabric
-from simfrontier.report.figures.slowdown import MOST_COLUMNS, drawn_nodes
+from simfrontier.report.figures.slowdown import device_grids
 from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.slowdown import LaggingDevices, Slowdown, SlowedPlan, run_slowdown
 from simfrontier.slowdown.lagging import degraded, lagging_links, reverses
@@ -196,19 +197,12 @@ def slowed(class_of: list[int]) -> Slowdown:
     )
 
 
-def test_every_node_is_a_column_while_there_are_few() -> None:
-    drawn = drawn_nodes(slowed([0, 1, 0, 1]))
-    assert (drawn.names, drawn.nodes.tolist(), drawn.left_out) == (("0", "1"), [0, 1], 0)
-
-
-def test_of_many_nodes_neighbours_that_are_alike_are_one_column() -> None:
-    drawn = drawn_nodes(slowed([0, 1] + [2, 2] * 98 + [0, 1]))
-    assert (drawn.names, drawn.nodes.tolist(), drawn.left_out) == (("0", "1–98", "99"), [0, 1, 99], 0)
-
-
-def test_of_very_many_that_differ_the_first_are_drawn() -> None:
-    drawn = drawn_nodes(slowed([0, 1, 2, 2] * 50))
-    assert (len(drawn.names), drawn.num_nodes, drawn.left_out) == (MOST_COLUMNS, 100, 100 - MOST_COLUMNS)
+def test_the_grid_of_a_plan_has_a_row_for_each_position_in_a_node() -> None:
+    (grid,) = device_grids(slowed([0, 1, 2, -1, 0, 1]), "GCD").values()
+    (heat,) = grid["data"]
+    assert heat["z"]["shape"] == "2, 3" and heat["zmax"] == 1.3
+    values = np.frombuffer(b64decode(heat["z"]["bdata"]), "<f4").reshape(2, 3)
+    assert np.allclose(values, [[1.1, 1.3, 1.1], [1.2, np.nan, 1.2]], equal_nan=True)
 
 
 # ── the command ──

@@ -26,7 +26,7 @@ def crosscheck_page(check: CrossCheck) -> str:
         calls=scatter_figure(check, marks([each.plan for each in check.comparisons])),
         timelines={each.plan: _timelines(each, MAX_BARS // len(check.comparisons)) for each in check.comparisons},
         deltas={each.plan: deltas(each) for each in check.comparisons},
-        titles={name: (title, "") for name, (title, _) in added.items()},
+        titles={name: title for name, (title, _) in added.items()},
         added={name: as_html(section) for name, (_, section) in added.items()},
         versions=versions(),
     )

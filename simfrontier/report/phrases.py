@@ -7,18 +7,12 @@ import shlex
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from simfrontier.machine import Machine
 from simfrontier.units import has_multiples, scaled, written
 
 TOO_BIG = "does not fit"
 NOT_RUN = "not run"
 NOTHING = "–"
 _BLANK = "\u00a0"  # a number and its unit stay on one line
-
-
-def device_word(machine: Machine) -> str:
-    """What this machine's devices are called: half of a package is a GCD."""
-    return machine.device_word
 
 
 def number(value: float, digits: int = 3) -> str:
@@ -174,14 +168,6 @@ def setting(value: object) -> str:
             return f"({', '.join(map(setting, value))})"
         case _:
             return str(value)
-
-
-def by_value(given: Mapping[str, object]) -> list[tuple[object, list[str]]]:
-    """Names that have the same value, by value."""
-    made: dict[object, list[str]] = {}
-    for name, value in given.items():
-        made.setdefault(value, []).append(name)
-    return list(made.items())
 
 
 def as_percent(share: float, num_samples: int) -> str:

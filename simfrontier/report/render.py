@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import re
 from functools import cache, partial
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simfrontier.extras import PACKAGE, extras
 from simfrontier.report import phrases
 from simfrontier.report.findings.slowdown import times_between
-from simfrontier.report.kept import compiled_templates, library, packed
-from simfrontier.report.troubles import trouble_rows, troubles_in_short
+from simfrontier.report.plotly_js import library, packed
+from simfrontier.report.troubles import spread_sources, troubles_in_short
 from simfrontier.units import counted, times
 from simfrontier.workload import sizes_of
 
@@ -25,6 +23,11 @@ if TYPE_CHECKING:
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _CHARTS_LEVEL = 1  # of gzip: level 6 takes twice the time for a seventh of the size
+_PHRASES = (  # functions that are filters of the same name
+    *("as_percent", "binary", "distance", "exactly", "fitted_words", "in_samples", "in_words", "listed", "number"),
+    *("options", "percent", "percent_up", "quantity", "setting", "short_percent", "signed", "signed_seconds"),
+    "three_digits",
+)
 
 
 def render(template: str, folder: Path | None = None, /, **values: Any) -> Markup:
@@ -66,11 +69,11 @@ def coded(text: str) -> Markup:
 @cache
 def environment(folder: Path | None) -> Environment:
     """Templates of a folder and of this package: text in HTML is escaped, a name that is not given is an error."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
 
     made = Environment(
         loader=FileSystemLoader([_TEMPLATES] if folder is None else [folder, _TEMPLATES]),
-        bytecode_cache=compiled_templates(),
+        bytecode_cache=FileSystemBytecodeCache(),
         autoescape=lambda name: name is None or not name.endswith(".txt.j2"),
         auto_reload=False,
         trim_blocks=True,
@@ -79,42 +82,24 @@ def environment(folder: Path | None) -> Environment:
     )
     made.globals["said"] = partial(said, folder=folder)
     made.globals["asset"] = lambda name: as_html((_TEMPLATES / name).read_text(encoding="utf-8"))
+    made.filters |= {name: getattr(phrases, name) for name in _PHRASES}
     made.filters |= {
-        "sizes": lambda shape: {name: getattr(shape, name) for name in sizes_of(shape)},
-        "as_percent": phrases.as_percent,
-        "binary": phrases.binary,
-        "by_value": phrases.by_value,
         "bytes": lambda value: phrases.quantity(value, "bytes"),
-        "count": lambda value: f"{value:,}",
-        "distance": phrases.distance,
-        "exactly": phrases.exactly,
-        "file_name": lambda path: Path(path).name,
-        "fitted_words": phrases.fitted_words,
-        "counted": counted,
         "coded": coded,
-        "in_samples": phrases.in_samples,
-        "in_words": phrases.in_words,
-        "listed": phrases.listed,
-        "number": phrases.number,
+        "coloured": lambda names, marks: [(name, marks[name].colour) for name in names],
+        "count": lambda value: f"{value:,}",
+        "counted": counted,
         "packed_json": packed_json,
-        "percent": phrases.percent,
         "percents": lambda ends: phrases.percent_between(*ends),
-        "quantity": phrases.quantity,
-        "row_name": _row_name,
         "ratio": lambda value: f"{value:.3f}",
+        "row_name": _row_name,
         "seconds": lambda value: phrases.quantity(value, "s"),
-        "setting": phrases.setting,
-        "short_percent": phrases.short_percent,
-        "percent_up": phrases.percent_up,
-        "options": phrases.options,
-        "three_digits": phrases.three_digits,
+        "sizes": lambda shape: {name: getattr(shape, name) for name in sizes_of(shape)},
+        "spread_sources": spread_sources,
         "times": times,
         "times_between": times_between,
         "to": phrases.between,
-        "trouble_rows": trouble_rows,
         "troubles_in_short": troubles_in_short,
-        "signed": phrases.signed,
-        "signed_seconds": phrases.signed_seconds,
     }
     return made
 
@@ -126,16 +111,7 @@ def _row_name(row: Row) -> str:
 
 
 def packed_json(value: object) -> str:
-    """A value as JSON, compressed, as text for the script of the page."""
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    """A value as JSON, nine digits of its numbers, compressed, as text for the script of the page."""
+    rounded = json.loads(json.dumps(value, allow_nan=False), parse_float=lambda number: float(f"{float(number):.9g}"))
+    text = json.dumps(rounded, separators=(",", ":"), ensure_ascii=False)
     return packed(text.encode(), _CHARTS_LEVEL)
-
-
-def prepare() -> None:
-    """Make all that pages keep, of extras too, so that the first page takes no longer than the next."""
-    library()
-    package = import_module(PACKAGE).__path__ if extras() else ()
-    own = [folder for path in package for name in extras() if (folder := Path(path) / name / "templates").is_dir()]
-    for made in map(environment, (None, *own)):
-        for name in made.list_templates(extensions=["j2"]):
-            made.get_template(name)

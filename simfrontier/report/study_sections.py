@@ -10,7 +10,7 @@ from simfrontier.report.drawing import key
 from simfrontier.report.figures.breakdown import PARTS, step_bars
 from simfrontier.report.figures.links import WHOLE, drawn_use, scale_end, use_over_time
 from simfrontier.report.figures.memory import areas
-from simfrontier.report.figures.scaling import PublishedPoint, efficiencies, has_beyond, rates, step_times, zoomed
+from simfrontier.report.figures.scaling import PublishedPoint, efficiencies, rates, step_times, zoomed
 from simfrontier.report.figures.timeline import MOST, SHORT, bars
 from simfrontier.report.figures.traffic import PARTS as TRAFFIC_PARTS, traffic_bars
 from simfrontier.report.findings.compression import compression_of
@@ -46,7 +46,6 @@ def headline(found: StudyFindings, view: StudyView) -> Values:
         "banded": any(one.sampled_step_s for one in fitting),
         "num_samples": found.probability.num_samples,
         "starred": _starred(found) if published else "",
-        "has_beyond": any(map(has_beyond, charts.values())),
         "zoomed": bool(fitting) and zoomed(found.scaling),
     }
 
@@ -82,7 +81,7 @@ def published_points(found: StudyFindings) -> list[PublishedPoint]:
 
 def step_time(found: StudyFindings, view: StudyView) -> Values:
     figures = {f"{size:,}": step_bars(found.time.steps[size]) for size in reversed(view.sizes)}
-    return {"found": found.time, "figures": figures, "parts": PARTS}
+    return {"found": found.time, "figures": figures, "heads": [(part.name, part.colour) for part in PARTS.values()]}
 
 
 def timeline(found: StudyFindings, view: StudyView) -> Values:
@@ -207,14 +206,15 @@ def slowdown(found: StudyFindings, view: StudyView) -> Values | None:
     trouble = found.slowdown
     if trouble is None or view.slowdown is None or not trouble.plans:
         return None
-    from simfrontier.report.figures.slowdown import case_bars, device_grids, drawn_nodes
+    from simfrontier.report.figures.slowdown import case_bars, device_grids
 
-    drawn = drawn_nodes(view.slowdown) if trouble.devices else None
     return {
         "found": trouble,
         "bars": case_bars(trouble, view.marks) if trouble.cases else None,
-        "grids": device_grids(view.slowdown, drawn, view.device) if drawn is not None else None,
-        "drawn": drawn,
+        "grids": device_grids(view.slowdown, view.device) if trouble.devices else None,
+        "links": {
+            plan: [(name, kind) for name, some in of.items() for kind in some] for plan, of in trouble.links.items()
+        },
         "words": {name: link_word(name) for name in trouble.lagging_links},
     }
 

@@ -73,4 +73,4 @@ def goal_figure(goal: SweptGoal | None) -> Figure | None:
         return shares_figure(answer.indices, goal.names) if answer.indices.sd else None
     if answer.kind == "search":
         return search_figure(answer, goal.quantity, goal.in_words)
-    return samples_figure(answer, goal.quantity, goal.in_words) if answer.kind == "samples" else None
+    return samples_figure(answer, goal.quantity) if answer.kind == "samples" else None

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 Figure = dict[str, Any]
 PlotTrace = dict[str, Any]
+SECONDS = {"tickformat": ".9~s", "ticksuffix": "s"}  # of axes: 1.5ms
+LOG_SECONDS = {"type": "log", "tickformat": ".9~s"}  # ticks between decades get no suffix: the title names the unit
+BYTES = {"tickformat": ".9~s", "ticksuffix": "B"}
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 _PLANS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#7A5195", "#8C8C00", "#7F7F7F")
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "pentagon", "star", "hexagon", "cross")
@@ -84,10 +87,9 @@ def bar(name: str, labels: Sequence[Any], values: Sequence[float | None], colour
 
 
 def bars(name: str, labels: Sequence[str], values: Sequence[float | None], colour: str, unit: str) -> PlotTrace:
-    """Horizontal bars with their value at the pointer."""
-    return bar(
-        name, labels, values, colour, hovertemplate=f"<b>%{{y}}</b><br>{name}: %{{x:.4~g}} {unit}<extra></extra>"
-    )
+    """Horizontal bars with their value (`unit`: s, B, or % of shares) at the pointer."""
+    value = "%{x:.2%}" if unit == "%" else f"%{{x:.4~s}}{unit}"
+    return bar(name, labels, values, colour, hovertemplate=f"<b>%{{y}}</b><br>{name}: {value}<extra></extra>")
 
 
 def told_bars(
@@ -147,19 +149,11 @@ def lanes_axis(title: str, lanes: Sequence[object], **more: Any) -> dict[str, An
     return axis(title, **names, range=[len(lanes) - 0.5, -0.5], fixedrange=True, **more)
 
 
-def time_scale(longest_s: float) -> tuple[float, str]:
-    """What to multiply seconds by on an axis that reaches so far, and its unit."""
-    return (1.0, "s") if longest_s >= 1.0 else (1e3, "ms") if longest_s >= 1e-3 else (1e6, "µs")
-
-
-def unit_scale(highest: float, unit: str) -> tuple[float, str]:
-    """What to multiply values of a unit by on an axis that reaches so far, and the multiple of the unit there."""
+def unit_ticks(unit: str) -> dict[str, Any]:
+    """Return the format of the ticks of an axis whose values have this unit."""
     if unit == "share":
-        return 100.0, "%"
-    if not has_multiples(unit) or not highest:
-        return 1.0, unit if unit == "1/s" else ""
-    size, name = scaled(highest, unit)
-    return size / highest, name.replace("us", "µs")
+        return {"tickformat": "~%"}
+    return {"tickformat": ".9~s", "ticksuffix": scaled(0.0, unit).unit} if has_multiples(unit) else {}
 
 
 def nice_ticks(highest: float) -> list[float]:

@@ -21,13 +21,10 @@ from simfrontier.tuning import DIMENSIONS, SLACK, TuningOutcome, Value, written
 from simfrontier.wholefile import write_whole
 from simfrontier.workload import sizes_of
 
-LEAST = 5e-4  # of a step: less is 0.0 %
-
 
 def tuning_page(outcome: TuningOutcome) -> str:
     """The page as text; the same outcome gives the same text."""
     found, scenario = tuning_findings(outcome), outcome.scenario.at(outcome.devices)
-    simulated = [plan.simulated for plan in outcome.simulated if plan.simulated is not None]
     known = [plan.candidate for plan in (*outcome.plans, *outcome.misfits)]
     known += [plan.candidate for plan in outcome.passed_over]
     return page_of(
@@ -42,11 +39,7 @@ def tuning_page(outcome: TuningOutcome) -> str:
         },
         colours=COLOURS,
         kind_of=kind_of,
-        parts={
-            key: part
-            for key, part in PARTS.items()
-            if any(one.parts[key] >= LEAST * one.nominal_s for one in simulated)
-        },
+        parts=[(part.short, part.colour) for part in PARTS.values()],
         best_parts=shown_parts(outcome.time.parts),
         dimensions=DIMENSIONS,
         values={name: list(map(written, _ordered({each.value(name) for each in known}))) for name in DIMENSIONS},
@@ -66,6 +59,5 @@ def write_tuning_page(outcome: TuningOutcome, path: Path) -> None:
 
 
 def _ordered(values: Iterable[Value]) -> list[Value]:
-    return sorted(
-        values, key=lambda value: (isinstance(value, str), value if isinstance(value, int) else 0, str(value))
-    )
+    """Numbers before words."""
+    return sorted(values, key=lambda value: (0, value, "") if isinstance(value, int) else (1, 0, str(value)))

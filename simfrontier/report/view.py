@@ -8,9 +8,8 @@ from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
-from simfrontier.plan import TensorOptions
 from simfrontier.records import dataclass
-from simfrontier.report.phrases import NOT_RUN, TOO_BIG, device_word
+from simfrontier.report.phrases import NOT_RUN, TOO_BIG
 from simfrontier.report.theme import PlanMark, marks
 from simfrontier.scenario import Case, PublishedTable, Scenario
 from simfrontier.study import PlanOutcome, Study
@@ -59,7 +58,7 @@ class StudyView:
     @cached_property
     def device(self) -> str:
         """ "GCD" or "device"."""
-        return device_word(self.scenario.machine)
+        return self.scenario.machine.device_word
 
     @property
     def devices(self) -> str:
@@ -83,11 +82,6 @@ class StudyView:
     def piped(self) -> list[PlanOutcome]:
         """Outcomes at the largest size that are pipelines."""
         return [outcome for outcome in self.drawn if outcome.stages is not None]
-
-    @property
-    def has_grids(self) -> bool:
-        """Whether any plan has a grid of its own, or one was searched for."""
-        return bool(self.searches) or any(isinstance(case.options, TensorOptions) for case in self.cases.values())
 
     @cached_property
     def drawn(self) -> list[PlanOutcome]:
@@ -122,16 +116,6 @@ class StudyView:
     def rate_unit(self) -> str:
         """What rates of this study count, for titles: tokens/s per GCD."""
         return f"{'tokens' if self.counts_tokens else 'samples'}/s per {self.device}"
-
-    @cached_property
-    def recomputing(self) -> Mapping[str, bool]:
-        """Whether each plan recomputes all activations, at the largest size."""
-        return {plan: self.cases[plan, self.largest].recomputes for plan in self.plans}
-
-    @cached_property
-    def misfits(self) -> list[PlanOutcome]:
-        """Outcomes that do not fit, at any size."""
-        return [outcome for outcome in self.study.outcomes if not outcome.row["fits"]]
 
     @cached_property
     def changed_settings(self) -> tuple[str, ...]:

@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from simfrontier.report.findings.compression import compressed_plans, compression_of
+from simfrontier.report.findings.compression import compressed_plans
 from simfrontier.report.findings.study import findings_of
 from simfrontier.report.page import page, section
-from simfrontier.report.phrases import number, percent, signed
+from simfrontier.report.phrases import percent, signed
 from simfrontier.report.view import StudyView
 from simfrontier.scenario import scenario_of
 from simfrontier.study import Study, run_study
@@ -148,8 +148,6 @@ def test_an_fp32_model_has_one_type_of_messages() -> None:
         "fp16-plain": "fp16-plain",
         **dict.fromkeys(("fp16-naive", "hop"), "plain"),
     }
-    known = compression_of(view)
-    assert known is not None and known.sixteen_bits is None
 
 
 # ── the table ──
@@ -175,15 +173,3 @@ def test_another_machine_has_no_published_gain() -> None:
     made = done()
     elsewhere = replace(made.scenario, settings=("machine.name = toy-cluster",))
     assert "published" not in compression(StudyView(study=replace(made, scenario=elsewhere)))
-
-
-def test_16_bits_are_a_trap() -> None:
-    view = StudyView(study=done())
-    made = plain(compression(view))
-    assert "coded 8 with zfp:8 (50.0 %) and 16 with zfp:16 (100 %)." in made
-    same = [rate("naive") / rate("plain") - 1, rate("fp16-naive") / rate("fp16-plain") - 1]
-    assert plain(f"naive-zfp:8 {signed(same[1])} on FP16 and {signed(same[0])} on FP32.") in made
-    best = max(("plain", "naive", "hybrid"), key=rate)
-    ahead = rate("fp16-plain") / rate(best) - 1
-    assert plain(f"{percent(abs(ahead))} {'above' if ahead > 0 else 'below'} {best} ({number(rate(best))})") in made
-    assert "the fastest plan with FP32 messages." in made

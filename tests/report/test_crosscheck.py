@@ -135,7 +135,7 @@ def test_the_timelines_share_one_axis_of_time_and_their_lanes() -> None:
     )
     assert layout["yaxis"]["domain"][0] > layout["yaxis2"]["domain"][1]
     last = max(pair.real.end_s for pair in comparison.by_rank[1])
-    assert layout["xaxis"]["range"] == [0, pytest.approx(1e3 * last)]
+    assert layout["xaxis"]["range"] == [0, pytest.approx(last)]
     bars = figure["data"]
     # Seven ops and one wait in each, one entry per colour in the legend.
     assert sum(len(bar["x"]) for bar in bars if bar["yaxis"] == "y") == 8
@@ -154,8 +154,7 @@ def test_the_scatter_has_a_point_for_every_call_and_small_ones_are_faint() -> No
     gather = next(data for data in points if data["name"] == "all-gather")
     assert gather["x"] == [pytest.approx(1e-3)] and 0.98e-3 < gather["y"][0] < 1.11e-3
     ticks = figure["layout"]["xaxis"]
-    assert len(ticks["tickvals"]) == len(ticks["ticktext"]) >= 2
-    assert all(text.endswith("s") for text in ticks["ticktext"])
+    assert ticks["type"] == "log"
 
 
 def test_names_of_plans_are_text_in_charts() -> None:

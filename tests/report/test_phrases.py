@@ -7,17 +7,7 @@ import pytest
 from simfrontier.machine import load_machine
 from simfrontier.report.drawing import colour
 from simfrontier.report.node import layout, node_drawing
-from simfrontier.report.phrases import (
-    device_word,
-    distance,
-    exactly,
-    in_words,
-    listed,
-    number,
-    percent,
-    quantity,
-    signed,
-)
+from simfrontier.report.phrases import distance, exactly, in_words, listed, number, percent, quantity, signed
 from simfrontier.report.view import rate_among
 from tests.report.studies import full
 
@@ -88,10 +78,6 @@ def test_changes_have_a_sign(share: float, message: str) -> None:
 def test_counts_and_lists_in_words() -> None:
     assert [in_words(x) for x in (20.55e9, 133_000, 12.0)] == ["20.6 billion", "133 thousand", "12.0"]
     assert [listed(x) for x in (["a"], ["a", "b"], ["a", "b", "c"])] == ["a", "a and b", "a, b and c"]
-
-
-def test_half_of_a_package_is_a_gcd() -> None:
-    assert device_word(load_machine("frontier")) == "GCD"
 
 
 def test_a_rate_says_why_there_is_none() -> None:

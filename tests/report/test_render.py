@@ -1,73 +1,19 @@
-"""Pages and sentences from templates; the library of a page, compressed once for a user, and again where nothing can be
-kept."""
+"""Pages and sentences from templates."""
 
 from __future__ import annotations
 
 import gzip
-import sys
 from base64 import b64decode
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from simfrontier.report import StudyView, findings_of, write_page
-from simfrontier.report.kept import kept_folder, library
-from simfrontier.report.render import environment, page_of, prepare, said
-from tests.report.studies import study
+from simfrontier.report.plotly_js import library
+from simfrontier.report.render import environment, page_of, said
 from tests.report.test_page import Page
 
 
-@pytest.fixture(autouse=True)
-def forgotten(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What the process remembers of the library is forgotten before and after; no virtual environment is used."""
-    monkeypatch.setattr(sys, "prefix", sys.base_prefix)
-    library.cache_clear()
-    yield
-    library.cache_clear()
-
-
-def test_thelibrary_is_kept_whole_and_read_the_next_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    made = library()
-    assert b"plotly.js v" in gzip.decompress(b64decode(made))[:1000]
-    (kept,) = (tmp_path / "simfrontier").iterdir()
-    assert kept.read_text() == made
-    kept.write_text("kept")
-    library.cache_clear()
-    assert library() == "kept"
-
-
-def test_a_virtual_environment_keeps_it_for_all_who_use_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "prefix", str(tmp_path / "environment"))
-    assert tmp_path not in kept_folder().parents  # which is not there, and so not to be written
-    (tmp_path / "environment").mkdir()
-    made = library()
-    (kept,) = (tmp_path / "environment" / "var" / "cache" / "simfrontier").iterdir()
-    assert kept.read_text() == made
-
-
-def test_a_cache_folder_that_cannot_be_written_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+def test_the_library_is_in_the_page_whole() -> None:
     assert b"plotly.js v" in gzip.decompress(b64decode(library()))[:1000]
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
-
-
-def test_what_set_up_prepares_is_all_that_pages_keep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def kept() -> dict[Path, int]:
-        return {path: path.stat().st_mtime_ns for path in (tmp_path / "simfrontier").rglob("*") if path.is_file()}
-
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    environment.cache_clear()
-    prepare()
-    before = kept()
-    library.cache_clear()
-    environment.cache_clear()
-    view = StudyView(study=study())
-    write_page(findings_of(view), view, tmp_path / "index.html")
-    environment.cache_clear()
-    assert len(before) > 40 and kept() == before
 
 
 @pytest.fixture

@@ -117,8 +117,8 @@ def test_coordinates_that_reach_far_are_logarithmic(tmp_path: Path) -> None:
     rows = [made_up(at, {"machine.overrides.host.hook_s": 10.0 ** (at - 6)}) for at in range(4)]
     (lines,) = charts(page_of_folder(write(tmp_path / "of", rows)), "fig-parallel")["by rate"]["data"]
     hook = lines["dimensions"][0]
-    assert hook["label"].endswith("host hook (ms)") and hook["values"] == pytest.approx([-3.0, -2.0, -1.0, 0.0])
-    assert (hook["ticktext"][0], hook["ticktext"][-1]) == ("0.001", "1")
+    assert hook["label"].endswith("host hook") and hook["values"] == pytest.approx([-6.0, -5.0, -4.0, -3.0])
+    assert (hook["ticktext"][0], hook["ticktext"][-1]) == ("1\u00a0µs", "1\u00a0ms")
 
 
 def test_names_that_look_like_html_are_text(tmp_path: Path) -> None:

@@ -189,12 +189,10 @@ def test_the_lines_of_25_per_cent_are_mirror_images() -> None:
     assert [line["y"][0] / line["x"][0] for line in lines] == pytest.approx([1.25, 1 / 1.25])
 
 
-def test_errors_are_counted_in_their_bars_and_the_far_ones_at_the_ends() -> None:
-    """Bars of 5 %: +2 and +4 % are in that from 0 to 5, −2 % in that below, +300 % in the last, −90 % in the first."""
+def test_far_errors_are_counted_in_the_last_bars() -> None:
     rows = [held(1.0, 1 + error) for error in (0.02, 0.04, -0.02, 3.0, -0.9)]
     [bars] = errors_figure(rows)["data"]
-    counted = {middle: count for middle, count in zip(bars["x"], bars["y"], strict=True) if count}
-    assert counted == {2.5: 2, -2.5: 1, 57.5: 1, -57.5: 1}
+    assert sorted(bars["x"])[::4] == [-60.0, 60.0] and bars["xbins"]["end"] > 60.0
 
 
 def test_a_chart_has_a_line_a_band_and_errors_per_number_of_devices() -> None:
@@ -244,20 +242,6 @@ def test_a_series_without_predictions_says_so_in_its_name() -> None:
     rows = [held(1.0, 1.1, devices=16), held(1.0, None, "no model", devices=32)]
     names = {trace["name"] for trace in series_figure(rows)["data"]}
     assert names == {"16 devices", "32 devices (no model)"}
-
-
-def test_an_axis_of_decades_begins_at_one() -> None:
-    """From 2 µs to 0.1 s: 1 µs is named, though nothing is there; from 5 µs on it would be far from everything."""
-    for least, first in ((3e-6, 1e-6), (7.5e-6, 1e-5)):
-        layout = agreement_figure([held(least, least), held(0.1, 0.1)])["layout"]
-        assert layout["xaxis"]["tickvals"][0] == pytest.approx(first)
-        assert layout["xaxis"]["range"][0] <= math.log10(first) + 1e-9
-        assert layout["xaxis"]["title"]["text"] == "predicted time"
-
-
-def test_few_rows_are_counted_one_by_one() -> None:
-    assert errors_figure([held(1.0, 1.02)] * 3)["layout"]["yaxis"]["dtick"] == 1
-    assert errors_figure([held(1.0, 1.02)] * 30)["layout"]["yaxis"]["tickformat"] == ",d"
 
 
 @pytest.mark.parametrize(

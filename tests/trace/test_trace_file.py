@@ -489,6 +489,6 @@ def test_marks_say_when_the_machine_changed(tmp_path: Path) -> None:
     ]
     assert read_perfetto(path).ranks == tuple(process.name for process in made.processes)
     drawn = bars(made)["layout"]
-    assert [shape["x0"] for shape in drawn["shapes"]] == pytest.approx([1e3 * t / 4, 1e3 * t / 2], rel=1e-6)
+    assert [shape["x0"] for shape in drawn["shapes"]] == pytest.approx([t / 4, t / 2], rel=1e-6)
     assert [note["text"] for note in drawn["annotations"]] == [mark.text for mark in made.marks]
     assert not step_trace(pipe_step(), "0" * 64, "none", traffic(pipe_step())).marks

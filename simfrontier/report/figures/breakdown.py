@@ -14,6 +14,7 @@ from simfrontier.report.theme import (
     INK,
     LEVEL_COLOURS,
     LEVEL_NAMES,
+    SECONDS,
     Figure,
     axis,
     bars,
@@ -46,25 +47,23 @@ PARTS: dict[str, StepPart] = {
 def step_bars(steps: Sequence[StepParts]) -> Figure:
     """Stacked horizontal bars of one size, the scenario's first plan on top, with a mark at the lower bound."""
     labels = [step.plan if step.fits else f"{step.plan}<br>({TOO_BIG})" for step in steps]
-    longest = max((step.nominal_step_s for step in steps if step.nominal_step_s is not None), default=1.0)
-    scale, unit = (1.0, "s") if longest >= 1.0 else (1e3, "ms")
     traces = [
         bars(
             part.name,
             labels,
-            [None if step.parts_s is None else scale * step.parts_s[key] for step in steps],
+            [None if step.parts_s is None else step.parts_s[key] for step in steps],
             part.colour,
-            unit,
+            "s",
         )
         for key, part in PARTS.items()
     ]
-    bounds = [None if step.bound_s is None else scale * step.bound_s for step in steps]
+    bounds = [step.bound_s for step in steps]
     mark = {"symbol": "line-ns-open", "size": 22, "color": INK, "line": {"width": 2.5, "color": INK}}
-    hover = f"<b>%{{y}}</b><br>lower bound: %{{x:.4~g}} {unit}<extra></extra>"
+    hover = "<b>%{y}</b><br>lower bound: %{x:.4~s}s<extra></extra>"
     traces.append(scatter("lower bound", bounds, labels, marker=mark, hovertemplate=hover))
     return figure(
         traces,
-        axis(f"time of one nominal step ({unit})"),
+        axis("time of one nominal step", **SECONDS),
         axis("", **rows(labels)),
         150 + 46 * len(steps),
         barmode="stack",

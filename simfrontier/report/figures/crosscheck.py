@@ -15,17 +15,17 @@ from simfrontier.report.theme import (
     COMPUTE,
     INK,
     LINE,
+    LOG_SECONDS,
     OTHER_COLLECTIVES,
+    SECONDS,
     Figure,
     PlanMark,
     axis,
-    decades,
     figure,
     lanes_axis,
     line,
     points,
     scatter,
-    time_scale,
 )
 from simfrontier.schedule import is_product
 from simfrontier.trace import Comparison, CrossCheck, OpPair, PlanStepTimes, Span, duration
@@ -57,15 +57,13 @@ def kind_of(span: Span) -> str:
 
 def steps_figure(steps: Sequence[PlanStepTimes]) -> Figure:
     """Step times of the plans, simulated beside real; half the interquartile range of iterations as error bars."""
-    longest = max(max(step.sim_s, step.real_s) for step in steps)
-    scale, unit = time_scale(longest)
     plans = [text(step.plan) for step in steps]
-    spread = [scale * (step.real_iqr_s or 0.0) / 2 for step in steps]
+    spread = [(step.real_iqr_s or 0.0) / 2 for step in steps]
     traces: list[dict[str, Any]] = [
-        {"name": "simulated", "y": [scale * s.sim_s for s in steps], "marker": {"color": SIM}},
+        {"name": "simulated", "y": [s.sim_s for s in steps], "marker": {"color": SIM}},
         {
             "name": "real",
-            "y": [scale * s.real_s for s in steps],
+            "y": [s.real_s for s in steps],
             "marker": {"color": REAL},
             "error_y": {"type": "data", "array": spread, "visible": any(spread), "color": LINE},
         },
@@ -74,9 +72,9 @@ def steps_figure(steps: Sequence[PlanStepTimes]) -> Figure:
         trace |= {
             "type": "bar",
             "x": plans,
-            "hovertemplate": f"%{{x}}: %{{y:.4g}} {unit}<extra>{trace['name']}</extra>",
+            "hovertemplate": f"%{{x}}: %{{y:.4~s}}s<extra>{trace['name']}</extra>",
         }
-    y = axis(f"step time ({unit})", rangemode="tozero")
+    y = axis("step time", rangemode="tozero", **SECONDS)
     return figure(traces, axis("plan", type="category"), y, 360, barmode="group")
 
 
@@ -106,9 +104,7 @@ def scatter_figure(check: CrossCheck, marks: Mapping[str, PlanMark]) -> Figure:
     if len(check.comparisons) > 1:
         legend += [_entry(text(each.plan), INK, marks[each.plan].symbol) for each in check.comparisons]
     traces = [*_lines(low, high, check.verdict.tolerance), *traces, *legend]
-    values = decades(low, high)
-    ticks = {"type": "log", "tickvals": values, "ticktext": [quantity(value, "s") for value in values]}
-    x, y = axis("simulated time of the call", **ticks), axis("real time of the call", **ticks)
+    x, y = (axis(f"{which} time of the call (s)", **LOG_SECONDS) for which in ("simulated", "real"))
     return figure(traces, x, y, 560)
 
 
@@ -150,10 +146,9 @@ def timelines_figure(comparison: Comparison, rank: int) -> Figure:
     pairs = comparison.by_rank[rank]
     sim, real = [pair.sim for pair in pairs], [pair.real for pair in pairs]
     longest = max(span.end_s for span in (*sim, *real))
-    scale, unit = time_scale(longest)
     lanes = lanes_of(sim + real)
-    above = lane_bars(bars_of(sim, kind_of), lanes, scale, COLOURS)
-    below = lane_bars(bars_of(real, kind_of), lanes, scale, COLOURS)
+    above = lane_bars(bars_of(sim, kind_of), lanes, COLOURS)
+    below = lane_bars(bars_of(real, kind_of), lanes, COLOURS)
     traces = []
     for kind in COLOURS:
         first = True
@@ -161,7 +156,7 @@ def timelines_figure(comparison: Comparison, rank: int) -> Figure:
             if kind in bars:
                 traces.append({**bars[kind], "yaxis": y, "legendgroup": kind, "showlegend": first})
                 first = False
-    x = axis(f"time since the start of the step ({unit})", range=[0, scale * longest], anchor="y2")
+    x = axis("time since the start of the step", range=[0, longest], anchor="y2", **SECONDS)
     return figure(
         traces,
         x,

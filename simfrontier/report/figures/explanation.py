@@ -22,7 +22,7 @@ from simfrontier.arrays import Floats
 from simfrontier.explanation import Explanation, PlanComparison, ShownWait, TriedChange, Waits
 from simfrontier.report.findings.explanation import OTHER, shown_differences
 from simfrontier.report.phrases import percent, quantity, signed_seconds
-from simfrontier.report.theme import CODEC, IDLE, Figure, axis, figure, rows, time_scale, told_bars
+from simfrontier.report.theme import CODEC, IDLE, SECONDS, Figure, axis, figure, rows, told_bars
 
 NUM_BINS = 600  # of the strip: a third of a pixel more or less
 MOST_PARTS = 9  # with a colour of their own
@@ -78,7 +78,6 @@ def name_of(key: Key | None) -> str:
 
 def parts_figure(times: Mapping[str, TimeSpent], colours: Mapping[Key | None, str]) -> Figure:
     """A bar per plan, stacked by part, aligned at the start."""
-    scale, unit = time_scale(max(time.step_s for time in times.values()))
     names = list(times)
     summed = {name: _by_colour(time, colours) for name, time in times.items()}
     traces = []
@@ -90,9 +89,9 @@ def parts_figure(times: Mapping[str, TimeSpent], colours: Mapping[Key | None, st
                 f"{percent(part_s / times[name].step_s)}"
                 for name, part_s in zip(names, seconds, strict=True)
             ]
-            traces.append(told_bars(name_of(key), names, [scale * part_s for part_s in seconds], colour, words))
+            traces.append(told_bars(name_of(key), names, seconds, colour, words))
     height = 210 + 56 * len(names)
-    x, y = axis(f"time of one step ({unit})"), axis("", **rows(names))
+    x, y = axis("time of one step", **SECONDS), axis("", **rows(names))
     return figure(traces, x, y, height, barmode="stack", bargap=0.3)
 
 
@@ -101,10 +100,9 @@ def strip_figure(path: CriticalPath) -> Figure:
     largest = [(part.kind, part.axes, part.level) for part in path.parts()][:MOST_PARTS]
     shades = _colours([(kind, level) for kind, _, level in largest])
     colours: dict[PathKey | None, str] = {**dict(zip(largest, shades, strict=True)), None: _REST}
-    scale, unit = time_scale(path.step_s)
     edges = np.linspace(0.0, path.step_s, NUM_BINS + 1)
     width = path.step_s / NUM_BINS
-    middles = [float(f"{scale * (edge + width / 2):.7g}") for edge in edges[:-1].tolist()]
+    middles = (edges[:-1] + width / 2).tolist()
     traces = []
     for key, colour in colours.items():
         shares = _in_bins(path, key, colours, edges) / width
@@ -114,31 +112,30 @@ def strip_figure(path: CriticalPath) -> Figure:
                     "type": "bar",
                     "name": _path_name(key),
                     "x": middles,
-                    "y": [round(share, 4) for share in shares.tolist()],
-                    "width": scale * width,
+                    "y": shares.tolist(),
+                    "width": width,
                     "marker": {"color": colour, "line": {"width": 0}},
-                    "hovertemplate": f"%{{y:.0%}} {text(_path_name(key))}<extra>%{{x:.4~g}} {unit}</extra>",
+                    "hovertemplate": f"%{{y:.0%}} {text(_path_name(key))}<extra>%{{x:.4~s}}s</extra>",
                 }
             )
-    x = axis(f"time since the start of the step ({unit})", range=[0, scale * path.step_s])
+    x = axis("time since the start of the step", range=[0, path.step_s], **SECONDS)
     y = axis("", range=[0, 1], showticklabels=False, fixedrange=True, showgrid=False)
     return figure(traces, x, y, 300, barmode="stack", bargap=0, dragmode="zoom")
 
 
 def changes_figure(explanation: Explanation) -> Figure:
     """A bar per change, the seconds that it saves; hollow where it does not fit into memory."""
-    scale, unit = time_scale(max((abs(change.saved_s) for change in explanation.changes), default=1.0))
     by_kind = {kind: [change for change in explanation.changes if change.kind == kind] for kind in _CHANGES}
     traces = []
     for kind, changes in by_kind.items():
         name, colour = _CHANGES[kind]
         if changes:
             fill = [colour if change.fits else "rgba(0,0,0,0)" for change in changes]
-            labels, saved = [change.label for change in changes], [scale * change.saved_s for change in changes]
+            labels, saved = [change.label for change in changes], [change.saved_s for change in changes]
             marker = {"color": fill, "line": {"color": colour, "width": 1}}
             traces.append(told_bars(name, labels, saved, colour, list(map(_hover, changes)), marker=marker))
     labels = [change.label for change in explanation.changes]
-    x = axis(f"saved of a step of {quantity(explanation.step_s, 's')} ({unit})", zeroline=True)
+    x = axis(f"saved of a step of {quantity(explanation.step_s, 's')} ", zeroline=True, **SECONDS)
     return figure(traces, x, axis("", **rows(labels)), 150 + 26 * len(labels), barmode="overlay", bargap=0.25)
 
 
@@ -146,7 +143,6 @@ def waits_figure(waits: Waits) -> Figure:
     """A matrix of the pairs that waited longest: who waited down, for whom across, coloured by each rank's seconds."""
     waiting = list(dict.fromkeys(pair.waiting for pair in waits.pairs))
     late = list(dict.fromkeys(pair.late for pair in waits.pairs))
-    scale, unit = time_scale(max(pair.seconds for pair in waits.pairs))
     seconds = {(pair.waiting, pair.late): pair for pair in waits.pairs}
     cells = [[seconds.get((row, column)) for column in late] for row in waiting]
     words = [["" if pair is None else _waited(pair) for pair in row] for row in cells]
@@ -154,13 +150,13 @@ def waits_figure(waits: Waits) -> Figure:
         "type": "heatmap",
         "x": late,
         "y": waiting,
-        "z": [[None if pair is None else float(f"{scale * pair.seconds:.4g}") for pair in row] for row in cells],
+        "z": [[None if pair is None else pair.seconds for pair in row] for row in cells],
         "hovertext": words,
         "hovertemplate": "%{hovertext}<extra></extra>",
         "hoverongaps": False,
         "colorscale": [[0.0, "#FBEFD9"], [0.5, "#E07A3F"], [1.0, "#4A1030"]],
         "zmin": 0.0,
-        "colorbar": {"title": {"text": f"waited ({unit})"}, "thickness": 14},
+        "colorbar": {"title": {"text": "waited"}, "thickness": 14, **SECONDS},
         "xgap": 2,
         "ygap": 2,
     }
@@ -177,22 +173,26 @@ def _waited(pair: ShownWait) -> str:
 
 def waterfall_figure(explanation: Explanation, other: PlanComparison) -> Figure:
     """From the other plan's step to the explained one's, one difference after the other."""
-    scale, unit = time_scale(max(explanation.step_s, other.step_s))
     falls = [each for each in shown_differences(other.differences) if not each.is_equal]
-    tops = np.cumsum([other.step_s, *(each.seconds for each in falls)]).tolist()
     names = [f"a step of {other.plan}", *(each.words for each in falls), f"a step of {explanation.plan}"]
     ends = [quantity(step_s, "s") for step_s in (other.step_s, explanation.step_s)]
     words = [ends[0], *(signed_seconds(each.seconds) for each in falls), ends[1]]
-    bars = told_bars(
-        "",
-        names,
-        [scale * length for length in (other.step_s, *(each.seconds for each in falls), explanation.step_s)],
-        [_TOTAL, *(_LESS if each.seconds < 0.0 else _MORE for each in falls), _TOTAL],
-        [f"<b>{text(name)}</b><br>{size}" for name, size in zip(names, words, strict=True)],
-        base=[0.0, *(scale * top for top in tops[:-1]), 0.0],
-        showlegend=False,
-    )
-    x, y = axis(f"time of one step ({unit})"), axis("", **rows(names))
+    falls_s = [each.seconds for each in falls]
+    bars = {
+        "type": "waterfall",
+        "orientation": "h",
+        "measure": ["absolute", *["relative"] * len(falls), "total"],
+        "y": names,
+        "x": [other.step_s, *falls_s, explanation.step_s],
+        "decreasing": {"marker": {"color": _LESS}},
+        "increasing": {"marker": {"color": _MORE}},
+        "totals": {"marker": {"color": _TOTAL}},
+        "connector": {"visible": False},
+        "hovertext": [f"<b>{text(name)}</b><br>{size}" for name, size in zip(names, words, strict=True)],
+        "hovertemplate": "%{hovertext}<extra></extra>",
+        "showlegend": False,
+    }
+    x, y = axis("time of one step", **SECONDS), axis("", **rows(names))
     return figure([bars], x, y, 110 + 30 * len(names), bargap=0.3)
 
 

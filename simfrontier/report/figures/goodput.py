@@ -56,13 +56,13 @@ def shares_figure(found: Goodput) -> Figure:
         bars(
             NAMES[each.name][0],
             labels,
-            [100.0 * getattr(one.shares, each.name) for one in found.yields],
+            [getattr(one.shares, each.name) for one in found.yields],
             NAMES[each.name][1],
             "%",
         )
         for each in fields(Shares)
     ]
-    x = axis("share of all time (%)", range=[0, 100])
+    x = axis("share of all time", range=[0, 1], tickformat=".0%")
     return figure(traces, x, axis("", autorange="reversed"), 150 + 34 * len(labels), barmode="stack", bargap=0.3)
 
 

@@ -11,7 +11,7 @@ from simfrontier.analysis import LinkUse, by_class, shares_of_node
 from simfrontier.machine import Machine
 from simfrontier.report.drawing import STOPS
 from simfrontier.report.phrases import percent
-from simfrontier.report.theme import Figure, axis, figure, packed, scatter
+from simfrontier.report.theme import SECONDS, Figure, axis, figure, packed, scatter
 
 WHOLE: Final = 10_000  # what a share of 1 is in `drawn_use`
 _ENDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
@@ -29,10 +29,9 @@ def use_over_time(use: LinkUse, machine: Machine, node: Mapping[str, list[int]],
     """The share of its capacity that each class of links uses, a row with its own scale each. `node`: by link
     (`drawn_use`), for the drawing, whose scale of colours ends at `full` where it shows a part of the step."""
     step_s = len(use.times_s) * use.part_s
-    scale, unit = (1.0, "s") if step_s >= 1.0 else (1e3, "ms")
     classes = by_class(use, machine)
     height = max(1, len(classes.num_bytes)) * (_ROW + _TITLE)
-    times = packed(np.append(use.times_s, step_s) * scale)
+    times = packed(np.append(use.times_s, step_s))
     traces, rows, titles = [], {}, []
     for number, name in enumerate(classes.num_bytes):
         share = classes.share(name)
@@ -45,8 +44,8 @@ def use_over_time(use: LinkUse, machine: Machine, node: Mapping[str, list[int]],
         rows[f"yaxis{place}"] = _row(top, top - _ROW / height, scale_end(float(share.max())))
         mean, most = percent(float(share.mean())), percent(float(share.max()))
         titles.append(_title(f"<b>{name}</b>: {mean} on average, {most} at most", top))
-    x = axis(f"time since the start of the step ({unit})", range=[0, scale * step_s], hoverformat=".4~g", anchor="free")
-    meta = {"links": node, "whole": WHOLE, "step": scale * step_s, "unit": unit, "full": full, "stops": STOPS}
+    x = axis("time since the start of the step", range=[0, step_s], hoverformat=".4~s", anchor="free", **SECONDS)
+    meta = {"links": node, "whole": WHOLE, "step": step_s, "full": full, "stops": STOPS}
     more = {"annotations": titles, "meta": meta, "hovermode": "x unified", "hoversubplots": "axis", "dragmode": "zoom"}
     return figure(traces, x | {"position": 0.0}, rows.pop("yaxis"), height + 70, **rows, **more)
 

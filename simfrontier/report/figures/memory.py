@@ -9,7 +9,19 @@ from typing import Final
 import numpy as np
 
 from simfrontier.arrays import Floats
-from simfrontier.report.theme import INK, MEMORY_COLOURS, Figure, PlotTrace, axis, capacity, figure, packed, scatter
+from simfrontier.report.theme import (
+    BYTES,
+    INK,
+    MEMORY_COLOURS,
+    SECONDS,
+    Figure,
+    PlotTrace,
+    axis,
+    capacity,
+    figure,
+    packed,
+    scatter,
+)
 from simfrontier.simulation import MemoryTimeline
 
 MOST_CHANGES: Final = 2000  # of what is held, that are drawn; it is more than there are pixels
@@ -29,23 +41,21 @@ def drawn_memory(held: MemoryTimeline) -> tuple[Floats, Mapping[str, Floats]]:
 def areas(held: MemoryTimeline, capacity_bytes: float) -> Figure:
     """Stacked areas, the lasting kinds at the bottom; numbers travel as packed 32-bit floats."""
     last = float(held.times[-1])
-    scale, unit = (1.0, "s") if last >= 1.0 else (1e3, "ms")
-    giga, size = (1e9, "GB") if held.peak_bytes >= 1e8 else (1e6, "MB")
     drawn_s, by_kind = drawn_memory(held)
-    times = packed(drawn_s * scale)
+    times = packed(drawn_s)
     traces: list[PlotTrace] = []
     for kind in [*MEMORY_COLOURS, *sorted(set(held.held) - set(MEMORY_COLOURS))]:
         values = by_kind.get(kind)
         if values is None or not values.any():
             continue
         colour = MEMORY_COLOURS.get(kind, MEMORY_COLOURS["other"])
-        hover = f"{kind}: %{{y:.2f}} {size}<extra></extra>"
+        hover = f"{kind}: %{{y:.4~s}}B<extra></extra>"
         look = {"line": {"shape": "hv", "width": 0, "color": colour}, "fillcolor": colour, "hovertemplate": hover}
         area = scatter(kind, (), (), "lines", stackgroup="held", **look)
-        traces.append(area | {"x": times, "y": packed(values / giga)})
-    traces.append(capacity([0, last * scale], capacity_bytes / giga))
+        traces.append(area | {"x": times, "y": packed(values)})
+    traces.append(capacity([0, last], capacity_bytes))
     mark = {"symbol": "circle-open", "size": 11, "color": INK, "line": {"width": 2}}
-    hover = f"peak: %{{y:.2f}} {size}<extra></extra>"
-    traces.append(scatter("peak", [held.peak_s * scale], [held.peak_bytes / giga], marker=mark, hovertemplate=hover))
-    x = axis(f"time since the start of the step ({unit})", range=[0, last * scale], hoverformat=".4~g")
-    return figure(traces, x, axis(f"memory ({size})", rangemode="tozero"), 440, hovermode="x unified")
+    hover = "peak: %{y:.4~s}B<extra></extra>"
+    traces.append(scatter("peak", [held.peak_s], [held.peak_bytes], marker=mark, hovertemplate=hover))
+    x = axis("time since the start of the step", range=[0, last], hoverformat=".4~s", **SECONDS)
+    return figure(traces, x, axis("memory", rangemode="tozero", **BYTES), 440, hovermode="x unified")

@@ -7,7 +7,19 @@ from html import escape
 
 from simfrontier.analysis import OUTSIDE, Stages, StageSpan
 from simfrontier.report.phrases import quantity
-from simfrontier.report.theme import IDLE, MEMORY_COLOURS, Figure, PlotTrace, axis, bar, capacity, figure, lanes_axis
+from simfrontier.report.theme import (
+    BYTES,
+    IDLE,
+    MEMORY_COLOURS,
+    SECONDS,
+    Figure,
+    PlotTrace,
+    axis,
+    bar,
+    capacity,
+    figure,
+    lanes_axis,
+)
 
 IDLE_NAME = "idle (bubble)"
 COLOURS = {"forward": "#3D7EA6", "backward": "#C66B3D", "exchange": "#8E1230", "end": "#7D8B96"}
@@ -23,17 +35,16 @@ _BAR, _BESIDE = (0.84, -0.42), (0.16, 0.26)  # width and offset in a lane; excha
 
 def lanes(stages: Stages) -> Figure:
     """A row per stage, one trace per colour; behind them the pipeline's time, grey where nothing covers it."""
-    scale, unit = (1.0, "s") if stages.step_s >= 1.0 else (1e3, "ms")
     rows = [stage.stage for stage in stages.stages]
     whole = [(row, 0.0, stages.pipeline_s) for row in rows]
-    traces = [_trace(IDLE_NAME, IDLE, _BAR, whole, scale) | {"hoverinfo": "skip"}, *_bars(stages, scale)]
-    x = axis(f"time since the start of the step ({unit})", range=[0, scale * stages.step_s])
+    traces = [_trace(IDLE_NAME, IDLE, _BAR, whole) | {"hoverinfo": "skip"}, *_bars(stages)]
+    x = axis("time since the start of the step", range=[0, stages.step_s], **SECONDS)
     height = 150 + max(22, min(46, 480 // len(rows))) * len(rows)
     more = {"barmode": "overlay", "dragmode": "zoom", "uniformtext": {"minsize": 8, "mode": "hide"}}
     return figure(traces, x, lanes_axis("", [f"stage {row}" for row in rows]), height, **more)
 
 
-def _bars(stages: Stages, scale: float) -> Iterator[PlotTrace]:
+def _bars(stages: Stages) -> Iterator[PlotTrace]:
     for kind, name in NAMES.items():
         for beside in (False, True):
             spans = [
@@ -50,17 +61,15 @@ def _bars(stages: Stages, scale: float) -> Iterator[PlotTrace]:
                 words |= {"text": [str(span.micro) for _, span in spans], "textposition": "inside"}
             title, place = (f"{name}, beside the rest", _BESIDE) if beside else (name, _BAR)
             times = [(stage, span.start_s, span.end_s) for stage, span in spans]
-            yield _trace(title, COLOURS[kind], place, times, scale) | words
+            yield _trace(title, COLOURS[kind], place, times) | words
 
 
-def _trace(
-    name: str, colour: str, place: tuple[float, float], times: Sequence[tuple[int, float, float]], scale: float
-) -> PlotTrace:
+def _trace(name: str, colour: str, place: tuple[float, float], times: Sequence[tuple[int, float, float]]) -> PlotTrace:
     """Bars of (stage, start, end)."""
     width, offset = place
-    lengths = [round(scale * (end_s - start_s), 9) for _, start_s, end_s in times]
+    lengths = [end_s - start_s for _, start_s, end_s in times]
     return bar(name, [stage for stage, _, _ in times], lengths, colour) | {
-        "base": [round(scale * start_s, 9) for _, start_s, _ in times],
+        "base": [start_s for _, start_s, _ in times],
         "width": width,
         "offset": offset,
         "marker": {"color": colour, "line": {"width": 0}},
@@ -82,7 +91,6 @@ def _hover(stage: int, span: StageSpan) -> str:
 def memory_bars(stages: Stages, capacity_bytes: float) -> Figure:
     """A bar per stage, stacked by kind; what is not of a layer on top, below the line of the capacity."""
     most = max(stage.peak_bytes for stage in stages.stages)
-    giga, unit = (1e9, "GB") if most >= 1e8 else (1e6, "MB")
     labels = [f"{stage.stage}" for stage in stages.stages]
     colours = {**MEMORY_COLOURS, OUTSIDE: _OUTSIDE_COLOUR}
     traces: list[PlotTrace] = [
@@ -90,14 +98,14 @@ def memory_bars(stages: Stages, capacity_bytes: float) -> Figure:
             "type": "bar",
             "name": kind,
             "x": labels,
-            "y": [stage.held.get(kind, 0) / giga for stage in stages.stages],
+            "y": [stage.held.get(kind, 0) for stage in stages.stages],
             "marker": {"color": colour},
-            "hovertemplate": f"<b>stage %{{x}}</b><br>{escape(kind)}: %{{y:.4~g}} {unit}<extra></extra>",
+            "hovertemplate": f"<b>stage %{{x}}</b><br>{escape(kind)}: %{{y:.4~s}}B<extra></extra>",
         }
         for kind, colour in colours.items()
         if any(stage.held.get(kind) for stage in stages.stages)
     ]
     if capacity_bytes <= 3 * most:  # a line far above the bars would only make them small
-        traces.append(capacity(labels, capacity_bytes / giga))
+        traces.append(capacity(labels, capacity_bytes))
     x = axis("stage", type="category")
-    return figure(traces, x, axis(f"memory at the peak ({unit})", rangemode="tozero"), 420, barmode="stack", bargap=0.3)
+    return figure(traces, x, axis("memory at the peak", rangemode="tozero", **BYTES), 420, barmode="stack", bargap=0.3)

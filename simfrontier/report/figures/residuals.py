@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape as text
-from math import floor, log10
-from typing import Any
+from textwrap import wrap
 
 from simfrontier.accuracy import PredictedRun, Residual, Use
 from simfrontier.measured import CallRow, Row
@@ -13,14 +12,16 @@ from simfrontier.report.findings.rows import row_name
 from simfrontier.report.phrases import binary, percent, quantity, signed
 from simfrontier.report.theme import (
     LINE,
+    LOG_SECONDS,
     Figure,
     PlanMark,
     PlotTrace,
     axis,
-    decades,
     error_bars,
+    faint,
     figure,
     line,
+    marks,
     points,
     powers_of_two,
 )
@@ -38,18 +39,15 @@ USE_NAMES: Mapping[Use, str] = {
     "pathology": "known pathology, not averaged",
 }
 LEVELS = ((1.0, "measured = predicted", "solid"), (1.1, "± 10 %", "dash"), (1.25, "± 25 %", "dot"))
-STEP, FARTHEST = 0.05, 0.6  # of the histogram; errors beyond are counted in its last bars
-MOST_SINGLE = 8  # rows in the highest bar, up to which its axis counts them one by one
+STEP, FARTHEST = 5.0, 60.0  # per cent, of the histogram; errors beyond are counted in its last bars
 FAR = 60.0  # per cent that the chart of errors over size shows at most; farther points lie on its edge
 MAX_TICKS = 12
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C8C00", "#7A5195")
-SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "pentagon", "hexagon", "star")
 
 
 def agreement_figure(rows: Sequence[Residual[Row]]) -> Figure:
     """Measured against predicted times of rows that have both, on two logarithmic axes of seconds."""
     seconds = [s for row in rows if row.prediction for s in (row.measured, row.prediction.value) if s]
-    ends = from_decade(min(seconds) / 1.5, max(seconds) * 1.5), max(seconds) * 1.5
+    ends = min(seconds) / 1.5, max(seconds) * 1.5
     traces = _level_lines(ends)
     for use, mark in USE_MARKS.items():
         several = [(row, row.prediction) for row in rows if row.use == use and row.measured]
@@ -58,27 +56,28 @@ def agreement_figure(rows: Sequence[Residual[Row]]) -> Figure:
             predicted, measured, words = zip(*known, strict=True)
             look = {"size": 7, "opacity": 0.75}
             traces.append(points(USE_NAMES[use], predicted, measured, mark.colour, mark.symbol, words, look))
-    x, y = (axis(f"{which} time", **seconds_axis(ends)) for which in ("predicted", "measured"))
+    x, y = (axis(f"{which} time (s)", **LOG_SECONDS) for which in ("predicted", "measured"))
     return figure(traces, x, y, 540)
 
 
 def errors_figure(rows: Sequence[Residual[Row]]) -> Figure:
-    """The numbers of rows by error, and by whether the fits had seen them."""
-    last = round(FARTHEST / STEP)
+    """Histogram of the errors of rows, stacked by whether the fits had seen them."""
     traces = []
     for use, mark in USE_MARKS.items():
-        counts = [0] * (2 * last)
-        for row in rows:
-            if row.use == use and row.error is not None:
-                counts[min(max(floor(row.error / STEP) + last, 0), 2 * last - 1)] += 1
-        if any(counts):
-            traces.append(_bars(USE_NAMES[use], mark.colour, counts, last))
-    ticks = [-60, -40, -20, 0, 20, 40, 60]
-    words = ["≤ −60", "−40", "−20", "0", "+20", "+40", "≥ +60"]
-    x = axis("predicted / measured − 1 (%)", tickvals=ticks, ticktext=words, range=[-66, 66])
-    most = max((sum(bars) for bars in zip(*(trace["y"] for trace in traces), strict=True)), default=0)
-    whole = {"dtick": 1} if most <= MOST_SINGLE else {"tickformat": ",d"}
-    return figure(traces, x, axis("rows", rangemode="tozero", **whole), 380, barmode="stack", bargap=0.06)
+        errors = [clipped(row.error, FARTHEST) for row in rows if row.use == use and row.error is not None]
+        if errors:
+            traces.append(
+                {
+                    "type": "histogram",
+                    "name": USE_NAMES[use],
+                    "x": errors,
+                    "xbins": {"start": -FARTHEST, "end": FARTHEST + STEP, "size": STEP},
+                    "marker": {"color": mark.colour},
+                    "hovertemplate": f"%{{x}} %: %{{y:,}}<extra>{USE_NAMES[use]}</extra>",
+                }
+            )
+    x = axis(f"predicted / measured − 1 (%), those beyond ± {FARTHEST:g} % in the last bars")
+    return figure(traces, x, axis("rows"), 380, barmode="stack", bargap=0.06)
 
 
 def residual_figure(rows: Sequence[Residual[CallRow]]) -> Figure:
@@ -104,18 +103,16 @@ def runs_figure(rows: Sequence[PredictedRun]) -> Figure:
     seconds = [s for row in rows for s in (row.step_s, row.step.measured_s)]
     ends = min(seconds) / 1.4, max(seconds) * 1.4
     traces = _level_lines(ends)
-    for number, machine in enumerate(dict.fromkeys(row.row["machine"] for row in rows)):
+    for machine, mark in marks(list(dict.fromkeys(row.row["machine"] for row in rows))).items():
         some = [row for row in rows if row.row["machine"] == machine]
-        colour, symbol = COLOURS[number % len(COLOURS)], SYMBOLS[(number // len(COLOURS) + number) % len(SYMBOLS)]
         bands = [(row.step_s / row.factor, row.step_s, row.step_s * row.factor) for row in some]
-        bars = error_bars(bands, color=colour + "40", thickness=1, width=0)
+        bars = error_bars(bands, color=faint(mark.colour, 0.25), thickness=1, width=0)
         predicted, measured = [row.step_s for row in some], [row.step.measured_s for row in some]
         words = [_run_hover(row) for row in some]
         look = {"size": 7, "opacity": 0.8}
-        traces.append(points(machine, predicted, measured, colour, symbol, words, look, error_x=bars))
-    ticks = decades(*ends)
-    scale = {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks]}
-    return figure(traces, axis("predicted step (s)", **scale), axis("measured step (s)", **scale), 620)
+        traces.append(points(machine, predicted, measured, mark.colour, mark.symbol, words, look, error_x=bars))
+    x, y = (axis(f"{which} step (s)", **LOG_SECONDS) for which in ("predicted", "measured"))
+    return figure(traces, x, y, 620)
 
 
 def clipped(error: float | None, far: float) -> float | None:
@@ -136,21 +133,7 @@ def hover(residual: Residual[Row]) -> str:
             parts.append(f"of it {quantity(made.harness_s, 's')} of the measuring program")
     if residual.why:
         parts.append(text(residual.reason))
-    return "<br>".join(_wrapped(line) for line in parts)
-
-
-def seconds_axis(ends: tuple[float, float]) -> dict[str, Any]:
-    """A logarithmic axis of seconds between these ends, its ticks at round numbers."""
-    ends = from_decade(*ends), ends[1]
-    ticks = decades(*ends)
-    words = [quantity(tick, "s") for tick in ticks]
-    return {"type": "log", "tickvals": ticks, "ticktext": words, "range": [log10(end) for end in ends]}
-
-
-def from_decade(low: float, high: float) -> float:
-    """Where an axis of seconds begins: at the decade below, if only decades are named and the next one is far up."""
-    below = 10.0 ** floor(log10(low))
-    return below / 1.05 if high / low > 1e3 and low < below * 10 / 3 else low
+    return "<br>".join("<br>".join(wrap(line, 70)) for line in parts)
 
 
 def _level_lines(ends: tuple[float, float]) -> list[PlotTrace]:
@@ -173,31 +156,3 @@ def _run_hover(residual: PredictedRun) -> str:
         *([f"assumed: {unknown}"] if unknown else []),
     ]
     return "<br>".join(text(each) for each in lines)
-
-
-def _wrapped(words: str, width: int = 70) -> str:
-    """Lines that a box beside the pointer has room for."""
-    lines = [""]
-    for word in words.split(" "):
-        if len(lines[-1]) + len(word) > width and lines[-1]:
-            lines.append("")
-        lines[-1] = f"{lines[-1]} {word}".strip()
-    return "<br>".join(lines)
-
-
-def _bars(name: str, colour: str, counts: Sequence[int], last: int) -> PlotTrace:
-    step = 100 * STEP
-    lows = [round(step * (place - last)) for place in range(len(counts))]
-    return {
-        "type": "bar",
-        "name": name,
-        "x": [low + step / 2 for low in lows],
-        "y": list(counts),
-        "width": step * 0.94,
-        "marker": {"color": colour},
-        "hovertext": [
-            f"{low:+d} to {low + round(step):+d} %: {count:,}".replace("-", "−").replace("+0", "0")
-            for low, count in zip(lows, counts, strict=True)
-        ],
-        "hovertemplate": f"%{{hovertext}}<extra>{name}</extra>",
-    }

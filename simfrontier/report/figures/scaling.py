@@ -16,8 +16,6 @@ Scaling = Mapping[str, Sequence[ScaledPlan]]
 _HEIGHT = 460
 _BAND_OPACITY = 0.13
 _REACH = 0.5  # how far beyond the simulated values the axis follows published points, in lengths of their range
-_MARGIN = 0.06  # of the axis beyond what is drawn, and between points that are shown at its edge
-_BEYOND = ", published, beyond the axis"
 _ZOOM_FROM = 0.4  # an axis starts at zero unless the smallest value is above this share of the largest
 
 
@@ -31,34 +29,12 @@ class PublishedPoint:
     words: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
-    """What a chart shows: simulated sizes and values, and the published points that are near them. `left` and `right`
-    are numbers of devices."""
-
-    left: float
-    right: float
-    low: float
-    high: float
-
-    def holds(self, point: PublishedPoint) -> bool:
-        return not self.side(point)
-
-    def side(self, point: PublishedPoint) -> str:
-        """The arrow to a point that lies outside; empty where it does not."""
-        if not self.low <= point.value <= self.high:
-            return "triangle-up" if point.value > self.high else "triangle-down"
-        if not self.left <= point.devices <= self.right:
-            return "triangle-right" if point.devices > self.right else "triangle-left"
-        return ""
-
-
 def rates(
     found: Scaling, marks: Mapping[str, PlanMark], device: str, unit: str, published: Sequence[PublishedPoint] = ()
 ) -> Figure:
     """Rates (in `unit`) against devices, one line per plan through the medians of its samples within their 90 %
-    interval, with a faint mark at the nominal value; `published` figures are stars, or arrows with their value at the
-    edge where they lie far outside of what is simulated."""
+    interval, with a faint mark at the nominal value; `published` figures are stars,
+    with their values in the legend."""
     short = unit.partition(" ")[0]
     lines = _lines(found, marks, device, "rate", unit, f"%{{y:.4~g}} {short}")
     return _banded(found, lines, marks, device, "sampled_rate", "nominal_rate", short, published)
@@ -137,85 +113,17 @@ def _banded(
         if known:
             behind.append(_band(plan, known, marks[plan].colour, sampled, len(_sizes(found)) == 1))
             behind.append(_nominal(plan, known, marks[plan], device, sampled, nominal, unit))
-    window = _window(found, lines, sampled, nominal, published)
-    at_edge = [point for point in published if not window.holds(point)]
     for plan in found:
-        points_of = [point for point in published if point.plan == plan and window.holds(point)]
+        points_of = [point for point in published if point.plan == plan]
         if points_of:
             before.append(_published(plan, points_of, marks[plan].colour))
-        outside = [point for point in at_edge if point.plan == plan]
-        if outside:
-            before.append(_beyond(plan, outside, at_edge, window, marks[plan].colour, unit))
     layout = lines["layout"]
-    if at_edge:
-        x = {**layout["xaxis"], "range": [log10(window.left), log10(window.right)]}
-        layout = {**layout, "xaxis": x, "yaxis": {**layout["yaxis"], "range": [window.low, window.high]}}
+    if before:  # stars far outside would press all else together; their values stand in the legend
+        simulated = [value for trace in (*behind, *lines["data"]) for value in trace["y"]]
+        reach = _REACH * (max(simulated) - min(simulated))
+        clip = {"clipmin": min(simulated) - reach, "clipmax": max(simulated) + reach}
+        layout = {**layout, "yaxis": {**layout["yaxis"], "autorangeoptions": clip}}
     return {"data": [*behind, *lines["data"], *before], "layout": layout}
-
-
-def _window(found: Scaling, lines: Figure, sampled: str, nominal: str, published: Sequence[PublishedPoint]) -> Window:
-    """The window of a chart whose lines are these."""
-    values = [value for line in lines["data"] for value in line["y"]]
-    for one in (one for outcomes in found.values() for one in outcomes if not one.misfit):
-        band = getattr(one, sampled)
-        values += [getattr(one, nominal), *([band.low, band.high] if band else [])]
-    is_zoomed = lines["layout"]["yaxis"]["rangemode"] == "normal"
-    low, high = (min(values) if is_zoomed else 0.0), max(values)
-    length = (high - low) or high
-    near = [point.value for point in published if low - _REACH * length <= point.value <= high + _REACH * length]
-    low, high = min([low, *near]), max([high, *near])
-    margin = _MARGIN * ((high - low) or high)
-    sizes = _sizes(found)
-    apart = (sizes[-1] / sizes[0]) ** _MARGIN if len(sizes) > 1 else 10**0.5
-    return Window(
-        left=sizes[0] / apart, right=sizes[-1] * apart, low=low - margin if is_zoomed else 0.0, high=high + margin
-    )
-
-
-def has_beyond(shown: Figure) -> bool:
-    """Whether a chart has published points at its edge, which lie outside of it."""
-    return any(trace["name"].endswith(_BEYOND) for trace in shown["data"])
-
-
-def _beyond(
-    plan: str,
-    shown: Sequence[PublishedPoint],
-    others: Sequence[PublishedPoint],
-    window: Window,
-    colour: str,
-    unit: str,
-) -> PlotTrace:
-    """Published points outside of the window: at its edge, with their value in words, none over one of the `others`."""
-    sides = [window.side(point) for point in shown]
-    step, middle = _MARGIN * (window.high - window.low), (window.low + window.high) / 2
-    x, y, words = [], [], []
-    for point, side in zip(shown, sides, strict=True):
-        farther = sum(
-            window.side(other) == side and abs(other.value - middle) > abs(point.value - middle) for other in others
-        )
-        inward = {"triangle-up": -1, "triangle-down": 1}.get(side, 0) * step * (farther + 0.5)
-        x.append(min(max(point.devices, window.left), window.right))
-        y.append(min(max(point.value, window.low), window.high) + inward)
-        size = "" if x[-1] == point.devices else f" on {point.devices:,}"
-        words.append(f" {escape(plan)}, published: {number(point.value)}{size} ")
-    told = [f"{point.words}<br>{number(point.value)} {unit}, beyond the axis" for point in shown]
-    look = {"size": 12, "symbol": sides, "line": {"width": 1.5, "color": INK}}
-    return points(
-        f"{plan}{_BEYOND}",
-        x,
-        y,
-        colour,
-        "triangle-up",
-        told,
-        look,
-        mode="markers+text",
-        text=words,
-        textposition=["middle left" if at > (window.left * window.right) ** 0.5 else "middle right" for at in x],
-        cliponaxis=False,
-        legendgroup=plan,
-        showlegend=False,
-        hovertemplate="%{hovertext}<extra></extra>",
-    )
 
 
 def _band(plan: str, outcomes: Sequence[ScaledPlan], colour: str, sampled: str, is_one: bool) -> PlotTrace:
@@ -267,7 +175,7 @@ def _nominal(
 
 def _published(plan: str, shown: Sequence[PublishedPoint], colour: str) -> PlotTrace:
     return points(
-        f"{plan}, published",
+        f"{plan}, published: {', '.join(number(point.value) for point in shown)}",
         [point.devices for point in shown],
         [point.value for point in shown],
         colour,

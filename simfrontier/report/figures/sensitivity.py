@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from html import escape
+from textwrap import wrap
 
 from simfrontier.report.findings.sensitivity import Variations, Varied, VariedAtSize
 from simfrontier.report.theme import Figure, PlanMark, PlotTrace, axis, figure, scatter
@@ -60,9 +61,4 @@ def _moved(found: Variations, default: Varied, one: Varied) -> float:
 
 def _wrapped(one: Varied) -> str:
     """A setting and its value broken into lines, for the side of a chart."""
-    lines = [""]
-    for word in (*one.setting.split(" "), f"= {one.value}"):
-        if lines[-1] and len(lines[-1]) + 1 + len(word) > _WRAP:
-            lines.append("")
-        lines[-1] = f"{lines[-1]} {word}".strip()
-    return "<br>".join(map(escape, lines))
+    return "<br>".join(map(escape, wrap(f"{one.setting} = {one.value}", _WRAP)))

@@ -9,32 +9,39 @@ from typing import Any
 
 from simfrontier.accuracy import Prediction, Residual
 from simfrontier.measured import Row
-from simfrontier.report.figures.residuals import SYMBOLS, clipped, hover, seconds_axis
+from simfrontier.report.figures.residuals import clipped, hover
 from simfrontier.report.findings.rows import BYTES, RowPosition, standing
 from simfrontier.report.phrases import binary, number
-from simfrontier.report.theme import LINE, Figure, PlanMark, PlotTrace, axis, error_bars, figure, points, powers_of_two
+from simfrontier.report.theme import (
+    LINE,
+    LOG_SECONDS,
+    Figure,
+    PlanMark,
+    PlotTrace,
+    axis,
+    error_bars,
+    faint,
+    figure,
+    marks,
+    points,
+    powers_of_two,
+)
 
 LEAST_ERROR, MOST_ERROR = 30.0, 100.0  # per cent that the axis of errors shows at least and at most
-COLOURS = ("#56B4E9", "#0072B2", "#009E73", "#8C8C00", "#E69F00", "#D55E00", "#CC79A7", "#7A5195")
-BAND, BAR = "29", "59"  # opacity of a band and of a bar, as the last digits of a colour
+BAND, BAR = 0.16, 0.35  # opacity of a band and of a bar
 MAX_TICKS = 8
 
 
 def series_figure(rows: Sequence[Residual[Row]]) -> Figure:
     """Times of one chart's rows over size, a line per series with its 90 % band; below them the errors, if any."""
     lines, far = _lines(rows), _farthest(rows)
-    traces = [
-        trace
-        for place, (name, several) in enumerate(lines.items())
-        for trace in _series(name, several, PlanMark(colour=COLOURS[place % 8], symbol=SYMBOLS[place % 8]), far)
-    ]
+    looks = marks(list(lines))
+    traces = [trace for name, several in lines.items() for trace in _series(name, several, looks[name], far)]
     sizes = [stands.size for several in lines.values() for stands, _ in several]
     ends = min(sizes) / 1.4, max(sizes) * 1.4
-    seconds = [row.measured for row in rows if row.measured]
-    seconds += [made.value for row in rows if (made := row.prediction) is not None]
     title = standing(rows[0].row).size_title
     x = axis(title, **_sizes_axis(ends, title))
-    y = axis("time", **seconds_axis((min(seconds) / 1.5, max(seconds) * 1.5)))
+    y = axis("time (s)", **LOG_SECONDS)
     if all(row.error is None for row in rows):
         return figure([trace for trace in traces if "yaxis" not in trace], x, y, 420)
     below = axis("error (%)", **_errors_axis(far), domain=[0.0, 0.29], anchor="x")
@@ -84,7 +91,7 @@ def _predicted(made: Mapping[float, Prediction], colour: str) -> list[PlotTrace]
         "x": [*sizes, *reversed(sizes)],
         "y": [*(each.high for _, each in known), *(each.low for _, each in reversed(known))],
         "fill": "toself",
-        "fillcolor": colour + BAND,
+        "fillcolor": faint(colour, BAND),
         "line": {"width": 0, "color": colour},
         "hoverinfo": "skip",
     }
@@ -100,7 +107,7 @@ def _predicted(made: Mapping[float, Prediction], colour: str) -> list[PlotTrace]
 
 def _dash(size: float, made: Prediction, colour: str, has_interval: bool) -> PlotTrace:
     """A single prediction: a short dash, and its interval as an error bar."""
-    bar = error_bars([(made.low, made.value, made.high)], color=colour + BAR, thickness=6, width=0)
+    bar = error_bars([(made.low, made.value, made.high)], color=faint(colour, BAR), thickness=6, width=0)
     return {
         "mode": "markers",
         "x": [size],

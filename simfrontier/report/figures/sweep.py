@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from html import escape
 from itertools import combinations
 from math import log10
@@ -14,7 +15,7 @@ from simfrontier.report.findings.sweep import Row, SweepFindings, SweptAxis
 from simfrontier.report.findings.sweep_columns import QUANTITIES
 from simfrontier.report.findings.sweep_rows import MEMORY, RATE, RESULTS_SHOWN
 from simfrontier.report.phrases import in_unit
-from simfrontier.report.theme import INK, LINE, Figure, PlanMark, PlotTrace, axis, decades, figure, points, unit_scale
+from simfrontier.report.theme import BYTES, INK, LINE, Figure, PlanMark, PlotTrace, axis, decades, figure, points
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,7 +24,6 @@ SCALE: Final = "Cividis"  # for all kinds of colour vision
 LOG_FROM: Final = 20.0  # a coordinate is logarithmic where the largest value is so many times the smallest
 FEW: Final = 8  # different values that all are ticks
 MOST_CELLS: Final = 40  # of a row or a column of a heat map
-DIGITS: Final = 5  # of numbers that are drawn: more than a screen tells apart
 Marks = Mapping[str, PlanMark]
 
 
@@ -78,17 +78,16 @@ def _coordinate(found: SweepFindings, column: pd.Series) -> _Coordinate:
         texts = list(of.values) if of else found.values_of(name)
         words = {float(at): escape(of.in_words(text) if of else text) for at, text in enumerate(texts)}
         return _Coordinate(title=quantity.words, places=[texts.index(each) for each in column], ticks=words)
-    factor, unit = unit_scale(float(column.abs().max()), quantity.unit)
-    title = f"{quantity.words} ({unit})" if unit else quantity.words
-    values = [_short(factor * value) for value in column]
+    told = of.in_words if of else partial(in_unit, unit=quantity.unit)
+    values = column.tolist()
     low, high, different = min(values), max(values), sorted(set(values))
     if low > 0.0 and high > LOG_FROM * low:
         room = (high / low) ** 0.06  # ticks nearer to the ends are in the way of theirs
         between = [tick for tick in decades(low, high) if low * room < tick < high / room]
-        ticks = {log10(value): _tick(value) for value in (low, *between, high)}
-        return _Coordinate(title=title, places=[_short(log10(value)) for value in values], ticks=ticks)
-    ticks = {value: _tick(value) for value in different} if len(different) <= FEW else {}
-    return _Coordinate(title=title, places=values, ticks=ticks)
+        ticks = {log10(value): told(value) for value in (low, *between, high)}
+        return _Coordinate(title=quantity.words, places=[log10(value) for value in values], ticks=ticks)
+    some = different if len(different) <= FEW else [low + part * (high - low) / 4 for part in range(5)]
+    return _Coordinate(title=quantity.words, places=values, ticks={value: told(value) for value in some})
 
 
 def heat_maps(found: SweepFindings) -> dict[str, Figure]:
@@ -114,7 +113,7 @@ def _heat_map(rows: pd.DataFrame, across: SweptAxis, up: SweptAxis) -> Figure:
     is_small = len(across.values) <= 10
     trace: PlotTrace = {
         "type": "heatmap",
-        "z": [[row and _short(row[RATE]) for row in line] for line in grid],
+        "z": [[row and row[RATE] for row in line] for line in grid],
         "text": [[in_unit(row[RATE], "number") if row and is_small else "" for row in line] for line in grid],
         "texttemplate": "%{text}",
         "hovertext": [[_words_of_cell(row, across, up) for row in line] for line in grid],
@@ -152,12 +151,10 @@ def front_charts(found: SweepFindings, rows: pd.DataFrame, marks: Marks) -> dict
 
 
 def _front_chart(found: SweepFindings, rows: pd.DataFrame, front: pd.DataFrame, marks: Marks) -> Figure:
-    factor, unit = unit_scale(float(rows[MEMORY].max()), "bytes")
-
     def marked(
         name: str, own: pd.DataFrame, colour: str, symbol: str, look: Mapping[str, Any], **more: Any
     ) -> PlotTrace:
-        x, y = [_short(factor * each) for each in own[MEMORY]], [_short(each) for each in own[RATE]]
+        x, y = own[MEMORY].tolist(), own[RATE].tolist()
         hover = [_words_of_row(found, row) for row in own.to_dict("records")]
         return points(escape(name), x, y, colour, symbol, hover, look, **more)
 
@@ -169,7 +166,7 @@ def _front_chart(found: SweepFindings, rows: pd.DataFrame, front: pd.DataFrame, 
     stairs = {"mode": "lines+markers", "line": {"color": LINE, "width": 1.5, "shape": "hv"}}
     ring = {"size": 13, "line": {"width": 2, "color": INK}}
     traces.append(marked("Pareto front", front, INK, "circle-open", ring, **stairs))
-    x = axis(f"{QUANTITIES[MEMORY].words} ({unit}): less is better")
+    x = axis(f"{QUANTITIES[MEMORY].words}: less is better", **BYTES)
     return figure(traces, x, axis(f"{QUANTITIES[RATE].words}: more is better"), 520, hovermode="closest")
 
 
@@ -188,14 +185,6 @@ def _ticks(ticks: Mapping[float, str]) -> dict[str, Any]:
     return {"tickvals": list(ticks), "ticktext": list(ticks.values())} if ticks else {}
 
 
-def _tick(value: float) -> str:
-    return f"{value:,.0f}" if value >= 1e3 else f"{value:.3g}"
-
-
 def _lines(text: str, width: int) -> str:
     """A title on several short lines."""
     return "<br>".join(map(escape, wrap(text, width)))
-
-
-def _short(value: float) -> float:
-    return float(f"{value:.{DIGITS}g}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
-from math import sqrt
 from typing import Any, Final
 
 from simfrontier.limits import SWEEP_DRAWN
@@ -16,22 +15,19 @@ from simfrontier.report.theme import (
     Figure,
     PlotTrace,
     axis,
-    decades,
     error_bars,
     faint,
     figure,
-    line,
     points,
     rows,
     scatter,
     told_bars,
-    unit_scale,
+    unit_ticks,
 )
 from simfrontier.sweep import GoalAnswer, Indices
 
 Told = Callable[[float], str]  # a value of the goal in words
 TOTAL: Final = "#E0A458"
-FEWEST_BINS, MOST_BINS = 12, 40
 LOG_FROM: Final = 4.0  # an axis is logarithmic where the largest value is so many times the smallest
 
 
@@ -58,30 +54,29 @@ def shares_figure(found: Indices, names: Mapping[str, str]) -> Figure:
 
 def search_figure(answer: GoalAnswer, quantity: Quantity, told: Told) -> Figure:
     """Values of points in the order in which they were asked for, and the best so far as steps."""
-    factor, unit = _scale(answer, quantity)
     known = [(point, value) for point, value in enumerate(answer.values) if value is not None]
     every = -(-len(known) // SWEEP_DRAWN.most) if known else 1
     shown = [(point, value) for point, value in known if point % every == 0 or point == answer.best_point]
     hover = [f"<b>point {point:,}</b><br>{escape(told(value))}" for point, value in shown]
     marks = points(
-        "a point", [point for point, _ in shown], [factor * value for _, value in shown], LINE, "circle", hover,
+        "a point", [point for point, _ in shown], [value for _, value in shown], LINE, "circle", hover,
         {"size": 7, "opacity": 0.75},
     )  # fmt: skip
     steps = [(point, value) for point, value in enumerate(answer.so_far) if value is not None]
-    traces = [marks, _steps(steps, factor)]
+    traces = [marks, _steps(steps)]
     if answer.best is not None and answer.best_point is not None:
         traces.append(
             points(
                 "the best",
                 [answer.best_point],
-                [factor * answer.best],
+                [answer.best],
                 "#D55E00",
                 "star",
                 [f"<b>point {answer.best_point:,}</b>, the best<br>{escape(told(answer.best))}"],
                 {"size": 15},
             )
         )
-    y = axis(_titled(quantity.words, unit), **_spread([factor * value for _, value in known]))
+    y = axis(quantity.words, **_spread([value for _, value in known]), **unit_ticks(quantity.unit))
     return figure(traces, axis("point, in the order of the search"), y, 400, hovermode="closest")
 
 
@@ -90,53 +85,31 @@ def _spread(values: Sequence[float]) -> dict[str, Any]:
     low, high = min(values, default=0.0), max(values, default=0.0)
     if not (low > 0.0 and high > LOG_FROM * low):
         return {}
-    return {"type": "log", "tickmode": "array", "tickvals": decades(low, high)}
+    return {"type": "log"}
 
 
-def _steps(steps: Sequence[tuple[int, float]], factor: float) -> PlotTrace:
+def _steps(steps: Sequence[tuple[int, float]]) -> PlotTrace:
     """The best so far: a point for each that was better, and the last."""
     turns = [each for at, each in enumerate(steps) if at in (0, len(steps) - 1) or each[1] != steps[at - 1][1]]
     look = {"color": COMPUTE, "width": 2.5, "shape": "hv"}
-    x, y = [point for point, _ in turns], [factor * value for _, value in turns]
+    x, y = [point for point, _ in turns], [value for _, value in turns]
     return scatter("the best so far", x, y, "lines", line=look, hoverinfo="skip")
 
 
-def samples_figure(answer: GoalAnswer, quantity: Quantity, told: Told) -> Figure:
-    """How many samples have which values, with their mean and the standard deviation about it."""
-    import numpy as np
-
-    factor, unit = _scale(answer, quantity)
-    values = factor * np.array([value for value in answer.values if value is not None])
-    counts, edges = np.histogram(values, bins=max(FEWEST_BINS, min(MOST_BINS, round(sqrt(values.size)))))
-    hover = [
-        f"{told(low / factor)} to {told(high / factor)}: {count:,} of {values.size:,}"
-        for count, low, high in zip(counts.tolist(), edges[:-1].tolist(), edges[1:].tolist(), strict=True)
-    ]
+def samples_figure(answer: GoalAnswer, quantity: Quantity) -> Figure:
+    """Histogram of the samples, with their mean and the standard deviation about it."""
     drawn: PlotTrace = {
-        "type": "bar",
+        "type": "histogram",
         "name": "samples",
-        "x": ((edges[:-1] + edges[1:]) / 2.0).tolist(),
-        "y": counts.tolist(),
-        "width": np.diff(edges).tolist(),
-        "marker": {"color": COMPUTE, "line": {"width": 0}},
-        "hovertext": [escape(text) for text in hover],
-        "hovertemplate": "%{hovertext}<extra></extra>",
+        "x": [value for value in answer.values if value is not None],
+        "marker": {"color": COMPUTE},
+        "hovertemplate": "%{x}: %{y:,}<extra></extra>",
     }
     assert answer.mean is not None and answer.sd is not None, "of samples with values"
-    mean, sd = factor * answer.mean, factor * answer.sd
-    middle = line("mean", [mean, mean], [0, int(counts.max())], "dash") | {"line": {"color": "#D55E00", "width": 2.5}}
-    band = {"type": "rect", "xref": "x", "yref": "paper", "x0": mean - sd, "x1": mean + sd, "y0": 0, "y1": 1}
-    look = {"fillcolor": faint(LINE, 0.18), "line": {"width": 0}, "layer": "below"}
-    x = axis(f"{_titled(quantity.words, unit)}; shaded: mean ± standard deviation")
-    return figure(
-        [drawn, middle], x, axis("samples", range=[0, 1.06 * int(counts.max())]), 380, bargap=0.04, shapes=[band | look]
-    )
-
-
-def _scale(answer: GoalAnswer, quantity: Quantity) -> tuple[float, str]:
-    """What to multiply values by on an axis, and their unit there."""
-    return unit_scale(max((abs(value) for value in answer.values if value is not None), default=1.0), quantity.unit)
-
-
-def _titled(words: str, unit: str) -> str:
-    return f"{words} ({unit})" if unit else words
+    mean, sd = answer.mean, answer.sd
+    whole = {"yref": "paper", "y0": 0, "y1": 1}
+    middle = {"type": "line", "x0": mean, "x1": mean, "line": {"color": "#D55E00", "width": 2.5, "dash": "dash"}}
+    band = {"type": "rect", "x0": mean - sd, "x1": mean + sd, "fillcolor": faint(LINE, 0.18), "line": {"width": 0}}
+    x = axis(f"{quantity.words}; dashed: mean; shaded: ± standard deviation", **unit_ticks(quantity.unit))
+    shapes = [middle | whole, band | whole | {"layer": "below"}]
+    return figure([drawn], x, axis("samples"), 380, bargap=0.04, shapes=shapes)

@@ -12,6 +12,7 @@ from simfrontier.report.theme import (
     COMPUTE,
     LEVEL_COLOURS,
     LEVEL_NAMES,
+    SECONDS,
     Figure,
     PlotTrace,
     axis,
@@ -74,21 +75,20 @@ def bars(file: TraceFile) -> Figure:
     trace = file.first
     spans = trace.spans[0]
     longest = max((span.end_s for span in spans), default=0.0)
-    scale, unit = (1.0, "s") if longest >= 1.0 else (1e3, "ms")
     lanes, drawn = lanes_of(spans), bars_of(spans, kind_of)
     if len(spans) > MOST:
         by_lane = ([each for each in drawn if each.spans[0].lane == lane] for lane in lanes)
         drawn = [each for mine in by_lane for each in joined(mine, SHORT * longest)]
-    traces = list(lane_bars(drawn, lanes, scale, SPAN_COLOURS).values())
-    x = axis(f"time since the start of the step ({unit})", range=[0, scale * longest])
+    traces = list(lane_bars(drawn, lanes, SPAN_COLOURS).values())
+    x = axis("time since the start of the step", range=[0, longest], **SECONDS)
     height = 150 + 72 * len(lanes)
-    more = _marks(file.marks, scale) if file.marks else {}
+    more = _marks(file.marks) if file.marks else {}
     return figure(traces, x, lanes_axis("", lanes), height, barmode="overlay", bargap=0.2, dragmode="zoom", **more)
 
 
-def _marks(marks: Sequence[Mark], scale: float) -> dict[str, Any]:
+def _marks(marks: Sequence[Mark]) -> dict[str, Any]:
     """Lines at the times of marks, and what happens there beside them, one below the other."""
-    times = [round(scale * mark.time_s, 9) for mark in marks]
+    times = [mark.time_s for mark in marks]
     return {
         "shapes": [
             {"type": "line", "yref": "paper", "x0": x, "x1": x, "y0": 0, "y1": 1, "line": {"width": 1, "dash": "dash"}}
@@ -152,10 +152,8 @@ def bars_of(spans: Iterable[Span], kind: Callable[[Span], str]) -> list[DrawnBar
     return made
 
 
-def lane_bars(
-    drawn: Iterable[DrawnBar], lanes: Sequence[str], scale: float, colours: Mapping[str, str]
-) -> dict[str, PlotTrace]:
-    """Bars from start to end in rows of lanes, by colour; times in units of 1/scale seconds."""
+def lane_bars(drawn: Iterable[DrawnBar], lanes: Sequence[str], colours: Mapping[str, str]) -> dict[str, PlotTrace]:
+    """Bars from start to end in rows of lanes, by colour."""
     parts: dict[str, list[DrawnBar]] = {name: [] for name in colours}
     for each in drawn:
         parts[each.kind].append(each)
@@ -164,9 +162,9 @@ def lane_bars(
         name: bar(
             name,
             [row[each.spans[0].lane] for each in mine],
-            [round(scale * (each.end_s - each.start_s), 9) for each in mine],
+            [each.end_s - each.start_s for each in mine],
             colours[name],
-            base=[round(scale * each.start_s, 9) for each in mine],
+            base=[each.start_s for each in mine],
             width=0.78,
             offset=-0.39,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from simfrontier.report.findings.traffic import Traffic
 from simfrontier.report.phrases import TOO_BIG
-from simfrontier.report.theme import LEVEL_COLOURS, LEVEL_NAMES, Figure, axis, bars, figure, rows
+from simfrontier.report.theme import BYTES, LEVEL_COLOURS, LEVEL_NAMES, Figure, axis, bars, figure, rows
 
 PARTS = {  # in the order of the stack: name and colour
     **{level: (LEVEL_NAMES[level], LEVEL_COLOURS[level]) for level in ("package", "intra_node", "inter_node")},
@@ -17,13 +17,11 @@ PARTS = {  # in the order of the stack: name and colour
 
 def traffic_bars(found: Traffic) -> Figure:
     """Stacked horizontal bars of bytes per device, in the levels' colours."""
-    most = max(sum(plan.sent_bytes.values()) / found.devices for plan in found.plans)
-    giga, unit = (1e9, "GB") if most >= 1e9 else (1e6, "MB") if most >= 1e6 else (1e3, "kB")
     labels = [plan.plan if plan.fits else f"{plan.plan}<br>({TOO_BIG})" for plan in found.plans]
     traces = [
-        bars(name, labels, [plan.sent_bytes[part] / found.devices / giga for plan in found.plans], colour, unit)
+        bars(name, labels, [plan.sent_bytes[part] / found.devices for plan in found.plans], colour, "B")
         for part, (name, colour) in PARTS.items()
         if any(plan.sent_bytes[part] for plan in found.plans)
     ]
-    x = axis(f"sent per {found.device_word} and step ({unit})")
+    x = axis(f"sent per {found.device_word} and step", **BYTES)
     return figure(traces, x, axis("", **rows(labels)), 150 + 46 * len(found.plans), barmode="stack", bargap=0.35)

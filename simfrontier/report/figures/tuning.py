@@ -6,24 +6,25 @@ from collections.abc import Iterable, Sequence
 from html import escape as text
 from typing import Any
 
-from simfrontier.records import dataclass
-from simfrontier.report.figures.breakdown import PARTS
+from simfrontier.report.figures.breakdown import step_bars
+from simfrontier.report.findings.breakdown import StepParts
 from simfrontier.report.findings.tuning import KINDS, TuningFindings, kind_of
-from simfrontier.report.phrases import as_percent, between, percent, quantity
+from simfrontier.report.phrases import as_percent, between, quantity
 from simfrontier.report.theme import (
+    BYTES,
     CAPACITY,
     INK,
     LINE,
+    SECONDS,
     Figure,
     PlotTrace,
     axis,
+    error_bars,
     figure,
     line,
     marks,
     points,
     rows,
-    time_scale,
-    told_bars,
 )
 from simfrontier.tuning import OwnPlan, SimulatedPlan, TunedPlan
 
@@ -34,17 +35,7 @@ MOST = 2.5  # of the best step: what is slower is beyond the first view
 Band = tuple[float, float, float]  # low, median and high, seconds
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Scales:
-    """What seconds and bytes are multiplied by on the axes."""
-
-    per_s: float
-    per_byte: float
-
-    def place(self, steps: Iterable[tuple[float, float]]) -> tuple[list[float], list[float]]:
-        """Steps (seconds, bytes) as numbers of the axes."""
-        seconds, peaks = zip(*steps, strict=True)
-        return [_short(self.per_s * value) for value in seconds], [_short(self.per_byte * value) for value in peaks]
+Step = tuple[float, float]  # seconds, and bytes on the fullest device
 
 
 def scatter(found: TuningFindings) -> Figure:
@@ -53,35 +44,38 @@ def scatter(found: TuningFindings) -> Figure:
     own = [(each, each.simulated) for each in outcome.own if each.simulated is not None]
     front, slowest = outcome.front(), max(plan.step_s for plan in outcome.plans)
     fullest = max([0.0, *(plan.peak_bytes for plan in outcome.plans), *(one.peak_bytes for _, one in own)])
-    per_s, time = time_scale(outcome.best.step_s)
-    size, memory = (1e9, "GB") if fullest >= 1e9 else (1e6, "MB") if fullest >= 1e6 else (1e3, "kB")
-    scales = _Scales(per_s=per_s, per_byte=1.0 / size)
     traces = [
-        _cloud(plans, kind, scales, is_simulated)
+        _cloud(plans, kind, is_simulated)
         for kind in KINDS
         for all_plans, is_simulated in ((outcome.estimated, False), (outcome.simulated, True))
         if (plans := [plan for plan in all_plans if kind_of(plan.candidate) == kind])
     ]
     if known := _bands(outcome.simulated):
-        traces.append(_spreads(known, scales))
+        traces.append(_spreads(known))
     stairs = [*((plan.step_s, plan.peak_bytes) for plan in front), (slowest, front[-1].peak_bytes)]
-    traces.append(line("Pareto front", *scales.place(stairs), line={"shape": "hv", "width": 1.5, "color": LINE}))
+    traces.append(line("Pareto front", *_places(stairs), line={"shape": "hv", "width": 1.5, "color": LINE}))
     if own:
-        traces.append(_stars(own, scales))
+        traces.append(_stars(own))
     first = min([front[0].step_s, *(one.step_s for _, one in own)])
     last = max([min(slowest, MOST * front[0].step_s), *(one.step_s for _, one in own)])  # of the first view
     margin = 0.05 * ((last - first) or last)
-    x = axis(f"time of one step ({time})", range=[_short(per_s * end) for end in (first - margin, last + margin)])
-    y = axis(f"memory on the fullest device ({memory})", rangemode="tozero")
-    limit = _capacity(found.capacity_bytes, _short(found.capacity_bytes / size), found.capacity_bytes > FAR * fullest)
+    x = axis("time of one step", range=[first - margin, last + margin], **SECONDS)
+    y = axis("memory on the fullest device", rangemode="tozero", **BYTES)
+    limit = _capacity(found.capacity_bytes, found.capacity_bytes > FAR * fullest)
     return figure(traces, x, y, 620, hovermode="closest", **limit)
 
 
-def _cloud(plans: Sequence[TunedPlan], kind: str, scales: _Scales, is_simulated: bool) -> PlotTrace:
+def _places(steps: Iterable[Step]) -> tuple[list[float], list[float]]:
+    """Return steps as numbers of the two axes."""
+    seconds, peaks = zip(*steps, strict=True)
+    return list(seconds), list(peaks)
+
+
+def _cloud(plans: Sequence[TunedPlan], kind: str, is_simulated: bool) -> PlotTrace:
     colour, known = COLOURS[kind], "simulated" if is_simulated else "estimated"
     return points(
         f"{kind}, {known}",
-        *scales.place((plan.step_s, plan.peak_bytes) for plan in plans),
+        *_places((plan.step_s, plan.peak_bytes) for plan in plans),
         colour,
         "circle" if is_simulated else "circle-open",
         list(map(hover, plans)),
@@ -94,20 +88,20 @@ def _cloud(plans: Sequence[TunedPlan], kind: str, scales: _Scales, is_simulated:
     )
 
 
-def _spreads(known: Sequence[tuple[TunedPlan, Band]], scales: _Scales) -> PlotTrace:
+def _spreads(known: Sequence[tuple[TunedPlan, Band]]) -> PlotTrace:
     """90 % intervals of the samples, as bars about the medians."""
-    middles, peaks = scales.place((band[1], plan.peak_bytes) for plan, band in known)
+    middles, peaks = _places((band[1], plan.peak_bytes) for plan, band in known)
     bars = {"color": "rgba(127,127,127,0.75)", "thickness": 1.2, "width": 3}
     marker = {"symbol": "line-ns-open", "size": 7, "color": "rgba(127,127,127,0.9)"}
-    error_x = _error_bars([band for _, band in known], scales.per_s) | bars
+    error_x = error_bars([band for _, band in known], **bars)
     return line("90 % interval", middles, peaks, mode="markers", marker=marker, error_x=error_x)
 
 
-def _stars(own: Sequence[tuple[OwnPlan, SimulatedPlan]], scales: _Scales) -> PlotTrace:
+def _stars(own: Sequence[tuple[OwnPlan, SimulatedPlan]]) -> PlotTrace:
     """The scenario's own plans with their names."""
     return points(
         "the scenario's own",
-        *scales.place((one.step_s, one.peak_bytes) for _, one in own),
+        *_places((one.step_s, one.peak_bytes) for _, one in own),
         INK,
         "star",
         [
@@ -123,32 +117,39 @@ def _stars(own: Sequence[tuple[OwnPlan, SimulatedPlan]], scales: _Scales) -> Plo
     )
 
 
-def _capacity(capacity_bytes: float, at: float, is_far: bool) -> dict[str, Any]:
+def _capacity(capacity_bytes: float, is_far: bool) -> dict[str, Any]:
     """A line at the memory of a device; where all plans take far less, the words alone."""
     words = f"memory of a device: {quantity(capacity_bytes, 'bytes')}"
     label = {
         "xref": "paper",
         "x": 1,
         "xanchor": "right",
-        **({"yref": "paper", "y": 1, "yanchor": "top"} if is_far else {"y": at, "yanchor": "bottom"}),
+        **({"yref": "paper", "y": 1, "yanchor": "top"} if is_far else {"y": capacity_bytes, "yanchor": "bottom"}),
         "text": f"{words}, far above" if is_far else words,
         "showarrow": False,
         "font": {"color": CAPACITY, "size": 12},
     }
     dashes = {"dash": "dash", "width": 2, "color": CAPACITY}
-    drawn = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": at, "y1": at, "line": dashes}
+    drawn = {
+        "type": "line",
+        "xref": "paper",
+        "x0": 0,
+        "x1": 1,
+        "y0": capacity_bytes,
+        "y1": capacity_bytes,
+        "line": dashes,
+    }
     return {"shapes": [] if is_far else [drawn], "annotations": [label]}
 
 
 def order(found: TuningFindings) -> Figure:
     """The simulated plans, the fastest on top: the nominal step, and median and 90 % interval of the samples."""
     plans, labels = found.outcome.simulated, _labels(found.outcome.simulated)
-    scale, unit = time_scale(found.outcome.best.step_s)
     named = {plan.candidate: label for plan, label in zip(plans, labels, strict=True)}
     bands = [(named[plan.candidate], band) for plan, band in _bands(plans)]
-    traces = [_medians(bands, scale)] if bands else []
+    traces = [_medians(bands)] if bands else []
     colours = [COLOURS[kind_of(plan.candidate)] for plan in plans]
-    steps = [_short(scale * plan.nominal_s) for plan in plans]
+    steps = [plan.nominal_s for plan in plans]
     traces.append(points("nominal", steps, labels, colours, "circle", list(map(hover, plans)), {"size": 11}))
     at_right = {"xref": "paper", "x": 1.0, "xanchor": "right", "showarrow": False, "font": {"size": 12}}
     notes = [
@@ -158,63 +159,62 @@ def order(found: TuningFindings) -> Figure:
     ]
     if notes:
         notes.append({**at_right, "yref": "paper", "y": 1.0, "yanchor": "bottom", "text": "fastest in"})
-    ends = [scale * end for _, (low, _, high) in bands for end in (low, high)] + steps
+    ends = [end for _, (low, _, high) in bands for end in (low, high)] + steps
     width = (max(ends) - min(ends)) or 0.1 * max(ends)
-    x = axis(f"time of one step ({unit})", range=[min(ends) - 0.04 * width, max(ends) + 0.16 * width])
+    x = axis("time of one step", range=[min(ends) - 0.04 * width, max(ends) + 0.16 * width], **SECONDS)
     return figure(traces, x, _rows(labels), 120 + 40 * len(labels), annotations=notes, hovermode="closest")
 
 
-def _medians(bands: Sequence[tuple[str, Band]], scale: float) -> PlotTrace:
+def _medians(bands: Sequence[tuple[str, Band]]) -> PlotTrace:
     words = [
         f"{label}<br>median {quantity(middle, 's')}, 90 % interval {between(low, high, 's')}"
         for label, (low, middle, high) in bands
     ]
     return points(
         "median, 90 % interval",
-        [_short(scale * middle) for _, (_, middle, _) in bands],
+        [middle for _, (_, middle, _) in bands],
         [label for label, _ in bands],
         INK,
         "line-ns-open",
         words,
         {"size": 14, "line": {"width": 2, "color": INK}},
-        error_x=_error_bars([band for _, band in bands], scale) | {"color": LINE, "thickness": 5, "width": 0},
+        error_x=error_bars([band for _, band in bands], color=LINE, thickness=5, width=0),
     )
 
 
 def against_estimates(found: TuningFindings) -> Figure:
     """Nominal simulated steps against estimated ones, with the diagonal."""
     all_plans = found.outcome.simulated
-    scale, unit = time_scale(found.outcome.best.step_s)
-    values = [scale * value for plan in all_plans for value in (plan.nominal_s, plan.estimate.step_s)]
+    values = [value for plan in all_plans for value in (plan.nominal_s, plan.estimate.step_s)]
     margin = 0.06 * ((max(values) - min(values)) or max(values))
-    ends = [_short(min(values) - margin), _short(max(values) + margin)]
+    ends = [min(values) - margin, max(values) + margin]
     traces = [line("equal", ends, ends, "dot")]
     for kind, colour in COLOURS.items():
         if plans := [plan for plan in all_plans if kind_of(plan.candidate) == kind]:
-            estimated = [_short(scale * plan.estimate.step_s) for plan in plans]
-            simulated = [_short(scale * plan.nominal_s) for plan in plans]
+            estimated = [plan.estimate.step_s for plan in plans]
+            simulated = [plan.nominal_s for plan in plans]
             traces.append(points(kind, estimated, simulated, colour, "circle", list(map(hover, plans)), {"size": 10}))
-    x = axis(f"estimated, no sharing of links ({unit})", range=ends)
-    return figure(traces, x, axis(f"simulated, nominal ({unit})", range=ends), 460, hovermode="closest")
+    x = axis("estimated, no sharing of links", range=ends, **SECONDS)
+    return figure(traces, x, axis("simulated, nominal", range=ends, **SECONDS), 460, hovermode="closest")
 
 
 def parts(found: TuningFindings) -> Figure:
-    """Stacked bars of what each simulated plan spends its step on, the fastest on top."""
-    scale, unit = time_scale(found.outcome.best.step_s)
-    labels = _labels(found.outcome.simulated)
-    simulated = [plan.simulated for plan in found.outcome.simulated if plan.simulated]
-    traces = []
-    for key, part in PARTS.items():
-        seconds = [one.parts[key] for one in simulated]
-        if any(seconds):
-            words = [
-                f"{label}<br>{part.name}: {quantity(one.parts[key], 's')}, {percent(one.parts[key] / one.nominal_s)}"
-                for label, one in zip(labels, simulated, strict=True)
-            ]
-            values = [_short(scale * part_s) for part_s in seconds]
-            traces.append(told_bars(part.name, labels, values, part.colour, words))
-    x = axis(f"time of one nominal step ({unit})")
-    return figure(traces, x, _rows(labels), 130 + 38 * len(labels), barmode="stack", bargap=0.3)
+    """Stacked bars of the parts of each simulated plan's step, the fastest on top."""
+    plans = found.outcome.simulated
+    return step_bars(
+        [
+            StepParts(
+                plan=label,
+                devices=found.outcome.devices,
+                fits=True,
+                nominal_step_s=plan.nominal_s,
+                bound_s=plan.estimate.floor_s,
+                parts_s=plan.simulated.parts,
+            )
+            for label, plan in zip(_labels(plans), plans, strict=True)
+            if plan.simulated
+        ]
+    )
 
 
 def hover(plan: TunedPlan) -> str:
@@ -232,15 +232,6 @@ def _bands(plans: Sequence[TunedPlan]) -> list[tuple[TunedPlan, Band]]:
     return [(plan, plan.simulated.band_s) for plan in plans if plan.simulated and plan.simulated.band_s]
 
 
-def _error_bars(bands: Sequence[Band], scale: float) -> dict[str, Any]:
-    return {
-        "type": "data",
-        "symmetric": False,
-        "array": [_short(scale * (high - middle)) for _, middle, high in bands],
-        "arrayminus": [_short(scale * (middle - low)) for low, middle, _ in bands],
-    }
-
-
 def _labels(plans: Sequence[TunedPlan]) -> list[str]:
     """Plans as labels of rows, on two lines."""
     named = enumerate((plan.candidate for plan in plans), start=1)
@@ -249,8 +240,3 @@ def _labels(plans: Sequence[TunedPlan]) -> list[str]:
 
 def _rows(labels: Sequence[str]) -> dict[str, Any]:
     return axis("", **rows(labels), tickfont={"size": 11})
-
-
-def _short(value: float) -> float:
-    """Six digits are more than a chart shows."""
-    return float(f"{value:.6g}")

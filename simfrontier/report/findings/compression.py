@@ -1,4 +1,4 @@
-"""Compressed messages: what each policy gains in speed, how many bytes it sends, and what 16 bits leave of that."""
+"""Compressed messages: the gain in speed of each policy, and the bytes that it sends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,13 @@ from simfrontier.report.view import StudyView, comparable, rate
 from simfrontier.study import schedule_of_case
 
 _OF_CODECS: Final = ("compression", "compress_from", "compress_per_hop", "message_dtype")
-_WIDE: Final = {"fp16": 16, "bf16": 16}  # bits of the numbers that are widened before they are compressed
+_SIDE_NAMES: Final[Mapping[Side, str]] = {
+    "dp": "gradients (dp)",
+    "tp": "inside layers (tp)",
+    "pp": "between stages (pp)",
+    "zero": "weights (zero)",
+    "other": "other",
+}
 _SEEN: Final = Fraction(1, 1000)  # of all bytes, below which a kind of them gets no column
 
 
@@ -21,17 +27,16 @@ _SEEN: Final = Fraction(1, 1000)  # of all bytes, below which a kind of them get
 class CompressedPlan:
     """A plan whose messages may be compressed.
 
-    `message_type`: of its messages where they are not compressed; `is_widened`: that is not the model's. `codecs`: by
-    parallel dimension; `relative_error`: the largest that one may make, None where nothing is compressed. `baseline`:
-    the plan that sends the same messages uncompressed (its own name if it is one); `gain_devices`: the largest size at
-    which both fit, where `gain` is its rate over the baseline's, less 1; `published_gain`: the same, published.
+    `message_type`: of its messages where they are not compressed. `codecs`: by parallel dimension; `relative_error`:
+    the largest that one may make, None where nothing is compressed. `baseline`: the plan that sends the same messages
+    uncompressed (its own name if it is one); `gain_devices`: the largest size at which both fit, where `gain` is its
+    rate over the baseline's, less 1; `published_gain`: the same, published.
     """
 
     plan: str
     policy: str
     message_type: str
     is_plain: bool
-    is_widened: bool
     per_hop: bool
     codecs: Mapping[str, str]
     relative_error: float | None
@@ -60,43 +65,6 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SamePolicy:
-    """What a policy gains on messages of 16 bits, and on wider ones."""
-
-    policy: str
-    gain: float
-    wide_type: str
-    wide_gain: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lead:
-    """How far a plan that compresses nothing is ahead of the fastest with wider messages, in tokens/s per device."""
-
-    plain: str
-    plain_rate: float
-    fastest_wide: str
-    fastest_wide_rate: float
-
-    @property
-    def ahead(self) -> float:
-        return self.plain_rate / self.fastest_wide_rate - 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SixteenBits:
-    """What is left of a codec's gain where messages have 16 bits already. `coded_bits`: of a value, by codec;
-    `sent_shares`: of what would be sent uncompressed, by plan."""
-
-    message_type: str
-    bits: int
-    coded_bits: Mapping[str, float]
-    sent_shares: Mapping[str, float]
-    same_policies: tuple[SamePolicy, ...]
-    lead: Lead | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class StudyCompression:
     """The plans with tensor and pipeline parallelism of a study that compresses or widens messages, at the largest
     size.
@@ -115,7 +83,10 @@ class StudyCompression:
     sides: tuple[Side, ...]
     sent: Mapping[str, Mapping[Side, Sent]]
     sent_in_all: Mapping[str, Sent]
-    sixteen_bits: SixteenBits | None
+
+    @property
+    def side_names(self) -> tuple[str, ...]:
+        return tuple(_SIDE_NAMES[side] for side in self.sides)
 
 
 def compression_of(view: StudyView) -> StudyCompression | None:
@@ -128,7 +99,6 @@ def compression_of(view: StudyView) -> StudyCompression | None:
     bytes_of = {plan: sent_by_dimension(schedule_of_case(view.scenario, case)) for plan, case in cases.items()}
     in_all = {plan: sum(sent.values(), SentBytes()) for plan, sent in bytes_of.items()}
     from_bytes = {options[one.plan].compress_from for one in plans if not one.is_plain}
-    sent_in_all = {plan: _sent(each) for plan, each in in_all.items()}
     return StudyCompression(
         device_word=view.device,
         devices=view.largest,
@@ -142,8 +112,7 @@ def compression_of(view: StudyView) -> StudyCompression | None:
             if any(sent[side].num_bytes > _SEEN * in_all[plan].num_bytes for plan, sent in bytes_of.items())
         ),
         sent={plan: {side: _sent(sent[side]) for side in SIDES} for plan, sent in bytes_of.items()},
-        sent_in_all=sent_in_all,
-        sixteen_bits=_sixteen_bits(view, plans, options, sent_in_all),
+        sent_in_all={plan: _sent(each) for plan, each in in_all.items()},
     )
 
 
@@ -172,7 +141,6 @@ def _plan(view: StudyView, plan: str, options: MegatronOptions, plans: Mapping[s
         policy=f"{options.compression}{' per hop' if per_hop else ''}",
         message_type=_type(view, options),
         is_plain=is_plain,
-        is_widened=options.message_dtype != "model",
         per_hop=per_hop,
         codecs={side: str((compressed and compressed.codec(side)) or PLAIN) for side in DIMENSIONS},
         relative_error=None if compressed is None else compressed.relative_error,
@@ -230,44 +198,3 @@ def _gain_groups(plans: tuple[CompressedPlan, ...]) -> Iterator[GainGroup]:
 
 def _sent(sent: SentBytes) -> Sent:
     return Sent(num_bytes=float(sent.num_bytes), share=None if sent.share is None else float(sent.share))
-
-
-def _sixteen_bits(
-    view: StudyView,
-    plans: tuple[CompressedPlan, ...],
-    options: Mapping[str, MegatronOptions],
-    sent: Mapping[str, Sent],
-) -> SixteenBits | None:
-    """None where messages of 16 bits are not compressed."""
-    precision = view.scenario.file.model.precision
-    own = [one for one in plans if not one.is_plain and not one.is_widened]
-    if precision not in _WIDE or not own:
-        return None
-    every = [options[one.plan].compressed for one in own]
-    codecs = [codec for each in every if each for side in DIMENSIONS if (codec := each.codec(side))]
-    shares = {one.plan: sent[one.plan].share for one in own}
-    return SixteenBits(
-        message_type=precision.upper(),
-        bits=_WIDE[precision],
-        coded_bits={str(codec): float(codec.on(precision).bits_with_scales) for codec in codecs},
-        sent_shares={plan: share for plan, share in shares.items() if share is not None},
-        same_policies=tuple(
-            SamePolicy(policy=one.policy, gain=one.gain, wide_type=other.message_type, wide_gain=other.gain)
-            for one in own
-            for other in plans
-            if other.is_widened and one.policy == other.policy and one.gain is not None and other.gain is not None
-        ),
-        lead=_lead(view, plans, precision.upper()),
-    )
-
-
-def _lead(view: StudyView, plans: tuple[CompressedPlan, ...], message_type: str) -> Lead | None:
-    rates = {o.plan: rate(o) for o in view.ranked}
-    wide = [one.plan for one in plans if one.is_widened and one.plan in rates]
-    plain = next(
-        (one.plan for one in plans if one.is_plain and one.message_type == message_type and one.plan in rates), None
-    )
-    if not wide or plain is None:
-        return None
-    best = max(wide, key=rates.__getitem__)
-    return Lead(plain=plain, plain_rate=rates[plain], fastest_wide=best, fastest_wide_rate=rates[best])

@@ -63,7 +63,7 @@ def setup_of(view: StudyView) -> Setup:
         grad_accum={p: tuple(sorted({c.grad_accum for (n, _), c in cases.items() if n == p})) for p in view.plans},
         per_device=all(case.batch_ranks == case.devices for case in cases.values()),
         same_work=len({case.samples / case.devices for case in cases.values()}) == 1,
-        recomputes=view.recomputing,
+        recomputes={plan: cases[plan, view.largest].recomputes for plan in view.plans},
         checkpointing={plan: cases[plan, view.largest].checkpointing for plan in view.plans},
         checkpoint_every=scenario.file.model.checkpoint_every,
         precision=scenario.precision,

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from simfrontier.plan import TensorOptions
 from simfrontier.records import dataclass
 from simfrontier.report.findings.assumptions import Assumptions, assumptions_of
 from simfrontier.report.findings.breakdown import Breakdown, breakdown_of
@@ -86,7 +87,7 @@ def _rare(view: StudyView) -> dict[str, Any]:
         from simfrontier.report.findings.published import published_of
 
         made["published"] = published_of(view)
-    if view.has_grids:
+    if view.searches or any(isinstance(case.options, TensorOptions) for case in view.cases.values()):
         from simfrontier.report.findings.ranks import rank_grids
 
         made["ranks"] = rank_grids(view)

@@ -14,12 +14,12 @@
       [said.textContent, end.textContent] = [first.said, first.end];
       return;
     }
-    const { links, whole: one, step, unit, full, stops } = plot.layout.meta;
+    const { links, whole: one, step, full, stops } = plot.layout.meta;
     const parts = Object.values(links)[0]?.length ?? 1;
     const [from, to] = stretch.map((time) => Math.min(Math.max(time / step, 0), 1) * parts);
     paintLinks(drawing, meanShares(links, one, from, to), full, stops);
-    const [a, b] = stretch.map((time) => Number(time.toPrecision(4)));
-    said.textContent = `The drawing shows ${a} to ${b} ${unit}.`;
+    const [a, b] = stretch.map((time) => Number((1e3 * time).toPrecision(4)));
+    said.textContent = `The drawing shows ${a} to ${b} ms.`;
     end.textContent = `${Number((100 * full).toPrecision(3))} %`;
   }
 
