@@ -18,12 +18,14 @@ ALSO_CALLED: Final[Mapping[str, str]] = {
     **{"help": "--help", "version": "--version", "simulate": "run", "search": "tune", "--output": "--out"},
     **{"--sizes": "--devices", "--gpus": "--devices", "--gcds": "--devices"},
 }
-# Verbs that one program has and the other has not: neither imports the other's for them.
-OF_SIMFRONTIER: Final = (
-    *("compare", "serve", "list", "run", "show", "check", "calibrate", "export", "import", "crosscheck", "validate"),
-    *("tune", "sweep", "explain", "goodput", "algorithms", "topology", "schema", "doctor"),
-)
-OF_REAL: Final = ("train", "measure", "rates", "device", "gpu")
+# The verbs of both programs without those of extras, in the order of --help: neither program imports the other's.
+VERBS: Final[Mapping[str, tuple[str, ...]]] = {
+    "simfrontier": (
+        *("compare", "serve", "list", "run", "show", "check", "calibrate", "export", "import", "replay", "crosscheck"),
+        *("validate", "tune", "sweep", "explain", "goodput", "algorithms", "topology", "schema", "doctor"),
+    ),
+    "simfrontier-real": ("replay", "train", "measure", "rates", "device", "gpu"),
+}
 NUMBERS: Final[Mapping[str, str]] = {  # what each of pydantic's rules allows
     **{"int_parsing": "a whole number", "int_from_float": "a whole number", "float_parsing": "a number"},
     **{"greater_than_equal": "at least {ge}", "less_than_equal": "at most {le}"},
@@ -33,8 +35,6 @@ NUMBERS: Final[Mapping[str, str]] = {  # what each of pydantic's rules allows
 class Verbs(TyperGroup):
     """A program's verbs. Without a word the program prints its help; `main` raises InputError for words that mean
     nothing."""
-
-    others: Mapping[str, tuple[str, ...]] = {}  # verbs of other programs
 
     def main(self, *arguments: Any, **extra: Any) -> NoReturn:
         try:
@@ -60,7 +60,7 @@ class Verbs(TyperGroup):
 
     def _meant(self, ctx: Any, word: str) -> str:
         verbs = self.list_commands(ctx)
-        for program, names in self.others.items():
+        for program, names in VERBS.items():
             if word in names:
                 return f'did you mean "{program} {word}"?'
         if near(word, verbs) is None and Path(word).suffix == ".toml" and "run" in verbs:

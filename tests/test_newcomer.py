@@ -167,14 +167,14 @@ def test_a_mistake_is_told_before_a_rank_is_started(typed: str, said: str, folde
     assert files(folder) == before
 
 
-def test_the_verbs_of_the_other_program_are_its_own() -> None:
+def test_the_list_has_the_verbs_of_both_programs() -> None:
     from simfrontier.cli import app_of
-    from simfrontier.usage import OF_REAL, OF_SIMFRONTIER
+    from simfrontier.usage import VERBS
     from simfrontier_real.cli import app
 
     simulated, real = ({*vars(typer.main.get_command(each))["commands"]} for each in (app_of(), app))
-    of_extras = {each.name for part in ("verbs", "real.verbs") for each in added(part, Verb)}
-    assert {*OF_SIMFRONTIER} == simulated - real - of_extras and {*OF_REAL} == real - simulated - of_extras
+    of_extras = {each.name or each.function.__name__ for part in ("verbs", "real.verbs") for each in added(part, Verb)}
+    assert {*VERBS["simfrontier"]} == simulated - of_extras and {*VERBS["simfrontier-real"]} == real - of_extras
 
 
 def compared(**asked: Any) -> sf.Comparison:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simfrontier.cli.bar import ProgressLines, bar_of_work
+from simfrontier.cli.bar import bar_of_work
 
 
 def test_lines_come_every_ten_seconds(capsys: pytest.CaptureFixture[str]) -> None:
@@ -14,7 +14,7 @@ def test_lines_come_every_ten_seconds(capsys: pytest.CaptureFixture[str]) -> Non
     def clock() -> float:
         return now
 
-    with ProgressLines(clock) as bar:
+    with bar_of_work(clock) as bar:
         task = bar.add_task("simulating", total=54)
         for second in range(1, 26):
             now = float(second)
@@ -26,14 +26,10 @@ def test_lines_come_every_ten_seconds(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_what_is_done_may_be_said_as_a_whole_and_the_total_may_be_unknown(capsys: pytest.CaptureFixture[str]) -> None:
     now = 0.0
-    with ProgressLines(lambda: now) as bar:
+    with bar_of_work(lambda: now) as bar:
         task = bar.add_task("laying out", total=None)
         now = 11.0
         bar.update(task, completed=7)
         now = 30.0
         bar.update(task, completed=9, total=12, description="estimating")
     assert capsys.readouterr().err.splitlines() == ["laying out: 7 done, 11 s", "estimating: 9 of 12 done, 30 s"]
-
-
-def test_redirected_output_gets_lines() -> None:
-    assert isinstance(bar_of_work(), ProgressLines)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import MappingProxyType
 from typing import Annotated
 
 import typer
@@ -11,7 +10,7 @@ import typer
 from simfrontier.ending import TRACEBACK, run_to_end, version_of
 from simfrontier.errors import InputError
 from simfrontier.extras import Verb, added
-from simfrontier.usage import OF_SIMFRONTIER, Verbs
+from simfrontier.usage import Verbs
 from simfrontier_real.cli_options import (
     BackendOption,
     CollectivesOption,
@@ -28,16 +27,10 @@ from simfrontier_real.cli_options import (
 SIZES = "4KiB,64KiB,512KiB,1MiB,2MiB,4MiB,8MiB,16MiB"
 
 
-class RealVerbs(Verbs):
-    """Those of `simfrontier-real`."""
-
-    others = MappingProxyType({"simfrontier": OF_SIMFRONTIER})
-
-
 app = typer.Typer(
     name="simfrontier-real",
     help="Run schedule files on real processes (gloo, NCCL, RCCL), one per rank, by --ranks N, torchrun or srun.",
-    cls=RealVerbs,
+    cls=Verbs,
     add_completion=False,
     context_settings={"help_option_names": ["--help", "-h"]},
     pretty_exceptions_enable=False,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import typer
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -55,6 +58,11 @@ def say_written(out: Path | None) -> None:
     """Print where the page is, if one was written."""
     if out is not None:
         console().print(f"Written: {out / 'index.html'} (open it in a browser)", soft_wrap=True)
+
+
+def print_json(document: object) -> None:
+    """Print a document for a program."""
+    typer.echo(json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False))
 
 
 def finite(value: float) -> float | None:

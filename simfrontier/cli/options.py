@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from simfrontier.errors import InputError
+from simfrontier.errors import InputError, nearest
 from simfrontier.limits import PROCESSES
 from simfrontier.wholefile import parse_place
 
@@ -52,6 +54,13 @@ Slurm = Annotated[
 Dashboard = Annotated[bool, typer.Option("--dashboard", help="serve Dask's pages of what the workers do")]
 
 
+def cores() -> int:
+    """How many cores this process may use."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def place_of(jobs: int | None, scheduler: str | None, slurm: str | None, dashboard: bool, usual_jobs: int = 1) -> Place:
     """Where calls are worked on, as the command line says. Raises InputError, also for two places at once."""
     from simfrontier.workers import Local, RunningScheduler, SlurmJobs, load_slurm
@@ -78,7 +87,7 @@ def to_write(option: str, help: str) -> Any:
 
 
 def load(
-    scenario: Path, settings: list[str] | None, plans: str | None, devices: str | None, laid_out: bool = True
+    scenario: Path, settings: list[str] | None, plans: str | None, devices: str | int | None, laid_out: bool = True
 ) -> Scenario:
     """The scenario as the command line sets it; `laid_out` as in `scenario.load_scenario`. Raises InputError."""
     from simfrontier.scenario import load_scenario, parse_setting
@@ -105,10 +114,11 @@ def names_of(option: str, text: str | None, example: str) -> tuple[str, ...]:
     return names
 
 
-def sizes_of(text: str | None) -> tuple[int, ...]:
+def sizes_of(given: str | int | None) -> tuple[int, ...]:
     """The sizes of --devices; none where it is not given."""
-    if text is None:
+    if given is None:
         return ()
+    text = str(given)
     sizes = [part.strip() for part in text.split(",") if part.strip()]
     if not sizes or not all(size.isdecimal() and len(size) <= MAX_DIGITS and int(size) > 0 for size in sizes):
         raise InputError(
@@ -118,8 +128,6 @@ def sizes_of(text: str | None) -> tuple[int, ...]:
 
 
 def fidelity_of(text: str | None) -> Fidelity | None:
-    from simfrontier.errors import nearest
-
     match text:
         case None | "analytic" | "flow" | "chunk":
             return text

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import typer
 
-from simfrontier.cli import crosscheck_of, json_document, print_check
-from simfrontier.trace import Comparison, Delta, compare, deltas, duration, read_perfetto, step_times
+from simfrontier.cli import json_document, print_check
+from simfrontier.trace import Comparison, Delta, compare, crosscheck_of, deltas, duration, read_perfetto, step_times
 from simfrontier.wholefile import filled, listed
 from simfrontier_extras.emulation.changed import CHANGED, MadeChange, load_changes
 from simfrontier_extras.emulation.crosscheck.check import EmulatedCheck

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import typer
 
-from simfrontier.cli.topology_text import PROGRAM, as_json, lines_of, slurm_json, slurm_lines
+from simfrontier.cli.console import print_json
+from simfrontier.cli.options import to_write
+from simfrontier.cli.terminal.topology import PROGRAM, as_json, lines_of, slurm_json, slurm_lines
 from simfrontier.errors import InputError, nearest, shown
 from simfrontier.inputfile import open_input
 from simfrontier.machine import catalog, catalog_name, is_machine, load_machine
@@ -55,22 +56,44 @@ class _Told:
     preferred: tuple[int, ...] = ()
 
 
-def show_topology(
-    source: str, out: Path | None, base: str | None, arch: str | None, version: int | None, as_document: bool
+def topology(
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="a topology XML of NCCL or RCCL, Slurm's topology.conf, or a machine (a name, or a TOML file)"
+        ),
+    ],
+    out: Annotated[
+        Path | None, to_write("--out", "of an XML: the machine file (TOML) to write; of a machine: the XML")
+    ] = None,
+    base: Annotated[
+        str | None,
+        typer.Option(help="of an XML: the machine (a name, or a TOML file) that all comes from that an XML lacks"),
+    ] = None,
+    arch: Annotated[
+        str | None, typer.Option(help="of a machine: what its devices are, e.g. gfx90a or sm80; none: not known")
+    ] = None,
+    version: Annotated[
+        int | None, typer.Option(help="of a machine: 1 for NCCL (nvlink), 2 for RCCL (xgmi); default: as its devices")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="print it as JSON")] = False,
 ) -> None:
-    """Print what `source` holds, and write `out` if given. Raises InputError."""
+    """Say what a node's topology XML or Slurm's file of switches holds; make a machine file of a node's XML, and an XML
+    for NCCL_TOPO_FILE of a machine."""
     sort = _sort(source)
     _refuse_unused(source, sort, {"--out": out, "--base": base, "--arch": arch, "--version": version})
     if sort == "slurm":
         levels = slurm_levels(Path(source))
-        typer.echo(json.dumps(slurm_json(levels), indent=1) if as_document else "\n".join(slurm_lines(levels, source)))
+        if json:
+            print_json(slurm_json(levels))
+        else:
+            typer.echo("\n".join(slurm_lines(levels, source)))
         return
     told = _of_machine(source, arch, version) if sort == "machine" else _of_xml(Path(source), out, base)
     if out is not None:
         write_whole(out, told.text)
-    if as_document:
-        form = as_json(told.topology, told.preferred) | {"left_out": list(told.left_out)}
-        typer.echo(json.dumps(form, indent=1))
+    if json:
+        print_json(as_json(told.topology, told.preferred) | {"left_out": list(told.left_out)})
         return
     for line in lines_of(told.topology, told.said, told.preferred):
         typer.echo(line)

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simfrontier.analysis import Exposure, exposure
-from simfrontier.cli.export import notes_of
+from simfrontier.cli.console import print_json
 from simfrontier.cli.large import announce
+from simfrontier.cli.options import FidelityOption, Settings, YesLarge, fidelity_of, load, to_write
 from simfrontier.errors import InputError
-from simfrontier.forecast import forecast_replay
-from simfrontier.scenario import Scenario
-from simfrontier.schedule import Peak, Schedule, check, digest, load
-from simfrontier.simulation import Fidelity, SimulatedStep, fullest, simulate_step, trace_of
-from simfrontier.study import neighbour_of
-from simfrontier.trace import SHOWN_DIGITS, write_perfetto
+from simfrontier.trace import SHOWN_DIGITS
 from simfrontier.units import written
+
+if TYPE_CHECKING:
+    from simfrontier.analysis import Exposure
+    from simfrontier.scenario import Scenario
+    from simfrontier.schedule import Peak, Schedule
+    from simfrontier.simulation import Fidelity, SimulatedStep
 
 _PARTS = {
     "compute": "compute",
@@ -30,43 +31,51 @@ _PARTS = {
 }
 
 
-def replay_file(
-    path: Path,
-    scenario: Scenario,
-    fidelity: Fidelity | None,
-    exact: bool,
-    out: Path | None,
-    as_json: bool,
-    large: bool = False,
-) -> int:
-    """Check the file, simulate it, print where its time goes, write its trace to `out`; returns the number of findings
-    (nothing is simulated where there are any). Raises InputError where the machine cannot run it, or where it is too
-    large and not agreed to be `large`."""
-    schedule, chosen = load(path, large), fidelity or scenario.file.run.fidelity
-    announce(forecast_replay(schedule, chosen, exact), str(path), large)
-    digested = digest(schedule)
-    report = check(schedule)
+def replay(
+    schedule: Annotated[Path, typer.Argument(help="schedule file (JSON), e.g. of simfrontier export or show --save")],
+    scenario: Annotated[Path, typer.Option(help="scenario (TOML) whose machine, library and placement are used")],
+    set_: Settings = None,
+    fidelity: FidelityOption = None,
+    exact: Annotated[bool, typer.Option("--exact", help="every rank by itself: no folding of what is alike")] = False,
+    out: Annotated[Path | None, to_write("--out", "also write the trace to this file")] = None,
+    json: Annotated[bool, typer.Option("--json", help="print the result as JSON")] = False,
+    yes_large: YesLarge = False,
+) -> None:
+    """Check a schedule file and simulate it on a scenario's machine. Exit code 1 if the check has a finding."""
+    from simfrontier.forecast import forecast_replay
+    from simfrontier.schedule import check, digest, load as load_schedule
+    from simfrontier.simulation import trace_of
+    from simfrontier.study import notes_of
+    from simfrontier.trace import write_perfetto
+
+    loaded = load(scenario, set_, None, None)
+    program, chosen = load_schedule(schedule, yes_large), fidelity_of(fidelity) or loaded.file.run.fidelity
+    announce(forecast_replay(program, chosen, exact), str(schedule), yes_large)
+    digested = digest(program)
+    report = check(program)
     findings = [str(finding) for finding in report.findings]
     if findings:
-        if as_json:
-            typer.echo(json.dumps({"schedule": str(path), "schedule_digest": digested, "findings": findings}, indent=1))
+        if json:
+            print_json({"schedule": str(schedule), "schedule_digest": digested, "findings": findings})
         else:
             typer.echo(
-                "\n".join([f"{path}: {len(findings)} findings, not simulated", *(f"  {each}" for each in findings)])
+                "\n".join([f"{schedule}: {len(findings)} findings, not simulated", *(f"  {each}" for each in findings)])
             )
-        return len(findings)
-    step = _simulated(path, schedule, scenario, chosen, exact)
+        raise typer.Exit(1)
+    step = _simulated(schedule, program, loaded, chosen, exact)
     if out is not None:
-        write_perfetto(trace_of(step, digested, f"{path.name} on {scenario.name}", notes=notes_of(scenario)), out)
-    if as_json:
-        known = {"schedule": str(path), "schedule_digest": digested, "findings": []}
-        typer.echo(json.dumps(known | _row(step, report.peaks), indent=1))
+        write_perfetto(trace_of(step, digested, f"{schedule.name} on {loaded.name}", notes=notes_of(loaded)), out)
+    if json:
+        known = {"schedule": str(schedule), "schedule_digest": digested, "findings": []}
+        print_json(known | _row(step, report.peaks))
     else:
-        _print(path, digested, step, report.peaks, out)
-    return 0
+        _print(schedule, digested, step, report.peaks, out)
 
 
 def _simulated(path: Path, schedule: Schedule, scenario: Scenario, fidelity: Fidelity, exact: bool) -> SimulatedStep:
+    from simfrontier.simulation import simulate_step
+    from simfrontier.study import neighbour_of
+
     machine = scenario.of(str(schedule.meta["plan"]), schedule.mesh.num_ranks).machine
     where = f"{path} on {machine.name}"
     try:
@@ -86,6 +95,9 @@ def _simulated(path: Path, schedule: Schedule, scenario: Scenario, fidelity: Fid
 
 def _row(step: SimulatedStep, peaks: Sequence[Peak]) -> dict[str, str | int | float | bool]:
     """As the columns of results.csv are called."""
+    from simfrontier.analysis import exposure
+    from simfrontier.simulation import fullest
+
     spent, memory = exposure(step), fullest(step, peaks)
     return {
         "devices": step.schedule.mesh.num_ranks,
@@ -104,6 +116,8 @@ def _row(step: SimulatedStep, peaks: Sequence[Peak]) -> dict[str, str | int | fl
 
 
 def _print(path: Path, digested: str, step: SimulatedStep, peaks: Sequence[Peak], out: Path | None) -> None:
+    from simfrontier.analysis import exposure
+
     row, machine = _row(step, peaks), step.cluster.machine
     typer.echo(f"{path}: sound (digest {digested[:SHOWN_DIGITS]})")
     typer.echo(

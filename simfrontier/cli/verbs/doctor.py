@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import importlib.metadata
-import json
 import os
 import platform
 import tempfile
 from collections.abc import Callable
+from typing import Annotated
 
 import typer
 
 import simfrontier
-from simfrontier.collectives import libraries, load_library
+from simfrontier.cli.console import print_json
 from simfrontier.errors import SimfrontierError
-from simfrontier.extras import Check, added
-from simfrontier.machine import catalog, load_machine
 
 NEEDED = ("numpy", "simpy", "pydantic", "typer", "rich", "plotly", "pandas")
 OPTIONAL = ("torch",)
 
 
-def diagnose(as_json: bool) -> bool:
-    """Print what was found; True if everything that is needed works."""
+def doctor(json: Annotated[bool, typer.Option("--json", help="print the findings as JSON")] = False) -> None:
+    """Say what is installed and what works."""
+    from simfrontier.collectives import libraries, load_library
+    from simfrontier.extras import Check, added
+    from simfrontier.machine import catalog, load_machine
+
     rows: list[tuple[str, bool, str]] = [("python", True, platform.python_version())]
     rows.append(("simfrontier", True, simfrontier.__version__))
     rows += [_package(name, needed=True) for name in NEEDED]
@@ -33,13 +35,12 @@ def diagnose(as_json: bool) -> bool:
     rows.append(_checked("temporary files", _write))
     rows.append(("processors", True, str(os.cpu_count())))
     rows += [check.run() for check in added("doctor", Check)]
-    if as_json:
-        listed = [dict(zip(("what", "works", "found"), row, strict=True)) for row in rows]
-        typer.echo(json.dumps(listed, indent=1))
+    if json:
+        print_json([dict(zip(("what", "works", "found"), row, strict=True)) for row in rows])
     else:
         for what, works, result in rows:
             typer.echo(f"{'ok  ' if works else 'MISS'}  {what:<16} {result}")
-    return all(works for _, works, _ in rows)
+    raise typer.Exit(0 if all(works for _, works, _ in rows) else 1)
 
 
 def _package(name: str, needed: bool) -> tuple[str, bool, str]:

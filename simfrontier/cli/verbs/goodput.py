@@ -1,47 +1,72 @@
-"""What `simfrontier goodput` prints and writes: a table by plan and size, the best, and the page."""
+"""`simfrontier goodput`: what a long training yields, by plan and size."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from simfrontier.cli.bar import bar_of_work
-from simfrontier.cli.console import console, grid, plain, say, say_written
-from simfrontier.goodput import Goodput, find_goodput, goodput_rows
-from simfrontier.report import quantity
-from simfrontier.scenario import Scenario
-from simfrontier.simulation import Fidelity
-from simfrontier.wholefile import ensure_writable, filled
+from simfrontier.cli.console import console, grid, plain, print_json, say, say_written
+from simfrontier.cli.large import announce
+from simfrontier.cli.options import (
+    Devices,
+    FidelityOption,
+    Plans,
+    ScenarioArgument,
+    Settings,
+    YesLarge,
+    fidelity_of,
+    load,
+    to_write,
+)
+
+if TYPE_CHECKING:
+    from simfrontier.goodput import Goodput
 
 
-def print_goodput(scenario: Scenario, fidelity: Fidelity | None, out: Path | None, as_json: bool) -> None:
-    """Find the goodput, then write everything: what fails leaves the folder as it was."""
+def goodput(
+    scenario: ScenarioArgument,
+    plans: Plans = None,
+    devices: Devices = None,
+    set_: Settings = None,
+    fidelity: FidelityOption = None,
+    out: Annotated[Path | None, to_write("--out", "folder for the page and goodput.csv (default: neither)")] = None,
+    json: Annotated[bool, typer.Option("--json", help="print everything as JSON")] = False,
+    yes_large: YesLarge = False,
+) -> None:
+    """Say what a long training yields with failures, checkpoints, restarts and spare nodes: useful steps and tokens a
+    day of every plan at every size, and the best size. The scenario's table `goodput` says what fails."""
+    from simfrontier.forecast import forecast_run
+    from simfrontier.goodput import find_goodput, goodput_rows
+    from simfrontier.report import write_goodput
+    from simfrontier.wholefile import ensure_writable, filled
+
+    loaded, chosen = load(scenario, set_, plans, devices), fidelity_of(fidelity)
+    announce(forecast_run(loaded, chosen, False, False), str(scenario), yes_large)
     if out is not None:
         ensure_writable(out, "index.html")
     with bar_of_work() as bar:
-        task = bar.add_task("simulating", total=len(scenario.plans) * len(scenario.file.run.devices))
+        task = bar.add_task("simulating", total=len(loaded.plans) * len(loaded.file.run.devices))
 
         def report_progress(case: str) -> None:
             bar.update(task, advance=1, description=case)
 
-        found = find_goodput(scenario, fidelity, report_progress)
+        found = find_goodput(loaded, chosen, report_progress)
     if out is not None:
-        from simfrontier.report import write_goodput
-
         with filled(out, "goodput") as new:
             write_goodput(found, new)
-    if as_json:
+    if json:
         document = {
-            "scenario": scenario.name,
+            "scenario": loaded.name,
             "fidelity": found.fidelity,
             "failures": found.failures.title,
             "source": found.failures.source,
             "results": goodput_rows(found),
             "left_out": [{"plan": plan, "devices": devices} for plan, devices in found.left_out],
         }
-        typer.echo(json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False))
+        print_json(document)
     else:
         _print(found)
         say_written(out)
@@ -50,6 +75,8 @@ def print_goodput(scenario: Scenario, fidelity: Fidelity | None, out: Path | Non
 
 
 def _print(found: Goodput) -> None:
+    from simfrontier.report import quantity
+
     screen = console()
     heads = ["plan", "devices", "step", "fails", "saved", "useful", "played", "steps", "tokens"]
     title = f"{found.scenario.file.title}: goodput ({found.fidelity}); time between failures (h) and saves (min),\n"

@@ -1,118 +1,20 @@
-"""`simfrontier crosscheck`: simulated traces against real ones of the same schedules, as tables, JSON or a page."""
+"""A cross-check for a person and for a program: tables and sentences, and the document of --json."""
 
 from __future__ import annotations
 
-import json
 import math
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import typer
 from rich.table import Table
 
 from simfrontier.cli.console import console, grid, plain, say, say_written
-from simfrontier.errors import InputError
-from simfrontier.extras import added
 from simfrontier.report import crosscheck_findings, number, quantity, said
-from simfrontier.simulation import SIMULATED
-from simfrontier.trace import (
-    AddedCheckReader,
-    Comparison,
-    CrossCheck,
-    Delta,
-    Outcome,
-    TracePaths,
-    compare,
-    deltas,
-    judge,
-    read_perfetto,
-    step_times,
-)
-from simfrontier.wholefile import ensure_writable, filled, refuse_unfinished
+from simfrontier.trace import Comparison, CrossCheck, Delta, deltas, step_times
 
-PREFIX, SUFFIX = "trace-", ".json"
 MAX_ROWS, MAX_LOCAL = 10, 4  # of a plan's collectives and local work on the console
-
-
-def crosscheck_paths(
-    sim: Path, real: Path, out: Path | None, min_bytes: int, tolerance: float, as_json: bool
-) -> Outcome:
-    """Compare two trace files, or the files of the same names of two folders; print the result, write the page to
-    `out`. Returns the verdict. Raises InputError where there is nothing to compare, or other digests."""
-    if out is not None:
-        ensure_writable(out, "index.html")
-    check = crosscheck_of(sim, real, min_bytes, tolerance)
-    if out is not None:
-        from simfrontier.report import write_crosscheck_page
-
-        with filled(out, "crosscheck") as new:
-            write_crosscheck_page(check, new / "index.html")
-    if as_json:
-        typer.echo(json.dumps(json_document(check), indent=1, allow_nan=False))
-    else:
-        print_check(check, out)
-    return check.outcome
-
-
-def crosscheck_of(sim: Path, real: Path, min_bytes: int, tolerance: float) -> CrossCheck:
-    """Everything compared. Raises InputError as `crosscheck_paths` does."""
-    for path in (sim, real):
-        if not path.exists():
-            raise InputError(
-                f"no such file or folder; allowed: a trace (JSON), or a folder of {PREFIX}PLAN{SUFFIX}",
-                where=str(path),
-            )
-    if sim.is_dir() != real.is_dir():
-        folder, file = (sim, real) if sim.is_dir() else (real, sim)
-        raise InputError(f"{folder} is a folder and {file} a file; allowed: two folders, or two traces")
-    pairs, only_sim, only_real = _paired(sim, real) if sim.is_dir() else ({_plan(sim): (sim, real)}, (), ())
-    comparisons = tuple(_compared(plan, *paths) for plan, paths in pairs.items())
-    check = CrossCheck(
-        comparisons=comparisons,
-        verdict=judge(comparisons, min_bytes, tolerance),
-        only_sim=only_sim,
-        only_real=only_real,
-    )
-    paths = TracePaths(real=real, of_plan=pairs)
-    return replace(check, added=tuple(each.read(check, paths) for each in added("added_checks", AddedCheckReader)))
-
-
 Names = tuple[str, ...]
-
-
-def _paired(sim: Path, real: Path) -> tuple[dict[str, tuple[Path, Path]], Names, Names]:
-    """The traces that both folders have, by plan, and the plans that only one has."""
-    for folder in (sim, real):
-        refuse_unfinished(folder)
-    sim_traces, real_traces = (
-        {_plan(path): path for path in sorted(folder.glob(f"{PREFIX}*{SUFFIX}"))} for folder in (sim, real)
-    )
-    both = {plan: (path, real_traces[plan]) for plan, path in sim_traces.items() if plan in real_traces}
-    if not both:
-        there = "; ".join(
-            f"{folder}: {', '.join(plans) or 'none'}" for folder, plans in ((sim, sim_traces), (real, real_traces))
-        )
-        raise InputError(f"no {PREFIX}PLAN{SUFFIX} is in both folders ({there}); allowed: files of the same names")
-    return (
-        both,
-        tuple(plan for plan in sim_traces if plan not in real_traces),
-        tuple(plan for plan in real_traces if plan not in sim_traces),
-    )
-
-
-def _plan(path: Path) -> str:
-    return path.name.removeprefix(PREFIX).removesuffix(SUFFIX)
-
-
-def _compared(plan: str, sim: Path, real: Path) -> Comparison:
-    simulated, measured = read_perfetto(sim), read_perfetto(real)
-    if simulated.notes.get("mode", SIMULATED) != SIMULATED:
-        raise InputError("a real trace; allowed: the simulated one first, then the real one", where=str(sim))
-    try:
-        return compare(plan, simulated, measured)
-    except InputError as error:
-        raise (error if error.where else error.within(f"{sim}, {real}")) from None
 
 
 # ── for a program ──

@@ -1,34 +1,36 @@
-"""Commands that look for the best plan and explain a plan: `tune` and `explain`, with their options."""
+"""`simfrontier tune`: search for the best plan for a scenario's machine, model and batch, and write its folder."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from simfrontier.cli.bar import bar_of_work
+from simfrontier.cli.console import print_json
+from simfrontier.cli.large import announce
 from simfrontier.cli.options import (
     Dashboard,
-    FidelityOption,
-    Jobs,
     JobsOfCores,
     ScenarioArgument,
     Scheduler,
     Settings,
     Slurm,
     YesLarge,
-    fidelity_of,
+    cores,
     load,
     place_of,
     to_write,
 )
-from simfrontier.errors import InputError, nearest
+from simfrontier.errors import InputError, StoppedError, nearest
 
 if TYPE_CHECKING:
-    from simfrontier.cli.tune import SearchSettings
+    from simfrontier.tuning import TuningOutcome, Value
 
 SEARCHED = ("flow", "analytic")
+SHOWN = 10
 
 
 def tune(
@@ -78,10 +80,15 @@ def tune(
 ) -> None:
     """Search for the fastest plan for a scenario's machine, model and batch: every plan of the space is estimated, the
     best are simulated. A search that was stopped goes on where it was. Exit code 1 where no plan fits into memory."""
-    size = None if devices is None else str(devices)
-    if fidelity is not None and fidelity not in SEARCHED:
-        from simfrontier.scenario import grid_orders
+    from simfrontier.cli.terminal.tune import print_tuning
+    from simfrontier.forecast import forecast_tune
+    from simfrontier.report import TUNING_FILES, tuning_document, write_tuning
+    from simfrontier.scenario import grid_orders
+    from simfrontier.study import STORE, forget
+    from simfrontier.tuning import tune as find_plans
+    from simfrontier.wholefile import ensure_writable, filled
 
+    if fidelity is not None and fidelity not in SEARCHED:
         if fidelity not in grid_orders():
             raise InputError(f"got {fidelity!r}; {nearest(fidelity, (*SEARCHED, *grid_orders()))}", where="--fidelity")
         of_a_search = {
@@ -90,29 +97,53 @@ def tune(
             **{"--scheduler": scheduler, "--slurm": slurm, "--dashboard": dashboard},
         }
         _refuse_of_search(of_a_search, fidelity)
-        order = grid_orders()[fidelity]
-        raise typer.Exit(0 if order.listing(load(scenario, set_, None, size), top, json) else 1)
-    from simfrontier.cli.tune import cores, search_plans
-
+        raise typer.Exit(0 if grid_orders()[fidelity].listing(load(scenario, set_, None, devices), top, json) else 1)
     place = place_of(jobs, scheduler, slurm, dashboard, cores())
     settings = [*(set_ or ()), *(() if fidelity is None else (f"run.fidelity={fidelity}",))]
-    loaded = load(scenario, settings, None, size, laid_out=False)
+    loaded = load(scenario, settings, None, devices, laid_out=False)
     if loaded.file.run.fidelity not in SEARCHED:
         text = f"got {loaded.file.run.fidelity!r}; allowed in a search: {', '.join(SEARCHED)} (--fidelity)"
         raise InputError(text, where=str(scenario), key=("run", "fidelity"))
-    from simfrontier.cli.large import announce
-    from simfrontier.forecast import forecast_tune
-
     announce(forecast_tune(loaded, devices, simulate), str(scenario), yes_large)
-    how: SearchSettings = {
-        "pins": pin or (),
-        "lossy": lossy,
-        "max_error": max_error,
-        "simulate": simulate,
-        "place": place,
-        "fresh": fresh,
-    }
-    search_plans(loaded, how, out, top, page is not False, json)
+    folder, pins = out or Path("reports") / f"tune-{loaded.name}", _pins(pin or ())
+    ensure_writable(folder, *TUNING_FILES)
+    if fresh:
+        forget(folder)
+
+    def finish(outcome: TuningOutcome) -> None:
+        try:
+            with filled(folder, "tune", TUNING_FILES[-1]) as new:
+                write_tuning(outcome, new, folder, page is not False)
+        except InputError as error:
+            raise InputError(f"{error}; {STORE} stays: the same command goes on from there") from None
+
+    with bar_of_work() as bar:
+        task = bar.add_task("laying out the space of plans", total=None)
+
+        def report_progress(stage: str, done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total, description=stage)
+
+        try:
+            outcome = find_plans(
+                loaded,
+                pins=pins,
+                lossy=True if lossy else None,
+                max_error=max_error,
+                simulate=simulate,
+                place=place,
+                folder=folder,
+                progress=report_progress,
+                finish=finish,
+            )
+        except KeyboardInterrupt as stop:
+            if not (folder / STORE).exists():
+                raise
+            text = f"stopped; {folder / STORE} has what is done: the same command goes on from there"
+            raise StoppedError(text, stop) from None
+    if json:
+        print_json(tuning_document(outcome, top))
+    else:
+        print_tuning(outcome, folder, SHOWN if top is None else top, page is not False)
 
 
 def _refuse_of_search(options: Mapping[str, object], fidelity: str) -> None:
@@ -122,39 +153,16 @@ def _refuse_of_search(options: Mapping[str, object], fidelity: str) -> None:
             raise InputError(f"means nothing with --fidelity {fidelity}; allowed: only in the search", where=option)
 
 
-def explain(
-    scenario: ScenarioArgument,
-    plan: Annotated[
-        str | None, typer.Option(help="plan to explain (default: the fastest, and all against the next best)")
-    ] = None,
-    against: Annotated[
-        str | None, typer.Option(help="another plan: what makes the two differ (default: the best of the others)")
-    ] = None,
-    devices: Annotated[int | None, typer.Option(help="size to explain (default: the scenario's largest)")] = None,
-    set_: Settings = None,
-    fidelity: FidelityOption = None,
-    what_if: Annotated[
-        bool, typer.Option("--what-if/--no-what-if", help="simulate what would help: links, overlaps, codecs ...")
-    ] = True,
-    jobs: Jobs = None,
-    scheduler: Scheduler = None,
-    slurm: Slurm = None,
-    dashboard: Dashboard = False,
-    out: Annotated[Path | None, to_write("--out", "folder for the page index.html (default: no page)")] = None,
-    json: Annotated[bool, typer.Option("--json", help="print everything as JSON")] = False,
-    yes_large: YesLarge = False,
-) -> None:
-    """Say why a plan is as fast as it is: where its step's time goes, what would help most (each simulated again), and
-    what makes it differ from the next best, or another plan. Exit code 1 where it does not fit into memory."""
-    from simfrontier.cli.explain import explain_plan
-    from simfrontier.cli.large import announce
-    from simfrontier.forecast import forecast_explain
+def _pins(texts: Sequence[str]) -> dict[str, list[Value]]:
+    """The values of `--pin`; all of a dimension that is named twice. Raises InputError."""
+    from simfrontier.tuning import parse_pin, pins_of
 
-    for option, name in (("--plan", plan), ("--against", against)):
-        if name is not None and (not name.strip() or "," in name):
-            raise InputError(f"got {name!r}; allowed: the name of one plan", where=option)
-    place = place_of(jobs, scheduler, slurm, dashboard)
-    loaded = load(scenario, set_, None, None if devices is None else str(devices), laid_out=False)
-    chosen = fidelity_of(fidelity)
-    announce(forecast_explain(loaded, plan, against, chosen, what_if), str(scenario), yes_large)
-    explain_plan(loaded, plan, against, devices, chosen, what_if, place, out, json)
+    given: dict[str, list[Value]] = {}
+    for text in texts:
+        name, values = parse_pin(text)
+        given.setdefault(name, []).extend(values)
+    try:
+        pins_of(given, ())
+    except InputError as error:
+        raise InputError(error.what, where=" ".join(("--pin", *map(str, error.key)))) from None
+    return given

@@ -1,4 +1,4 @@
-"""What `simfrontier tune` writes: the table of all plans, the best as a scenario, the manifest and the page."""
+"""Files of a search: the table of all plans, the best as a scenario, the manifest and the page."""
 
 from __future__ import annotations
 
@@ -7,27 +7,29 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from simfrontier.report import inputs, rows_csv, tuning_findings, versions
+from simfrontier.report.findings.tuning import tuning_findings
+from simfrontier.report.manifest import inputs, versions
+from simfrontier.report.table import rows_csv
+from simfrontier.report.tuning import write_tuning_page
 from simfrontier.tuning import COLUMNS, TuningOutcome, best_toml, rows
-from simfrontier.wholefile import write_whole
+from simfrontier.wholefile import MANIFEST, write_whole
 
 BEST = "best.toml"
+TUNING_FILES = ("results.csv", BEST, "index.html", MANIFEST)
 
 
-def write_files(outcome: TuningOutcome, new: Path, folder: Path, page: bool) -> None:
+def write_tuning(outcome: TuningOutcome, new: Path, folder: Path, page: bool) -> None:
     """Write everything into `new`, of which the files will go into `folder`. Raises InputError where that cannot be
     done."""
     write_whole(new / "results.csv", rows_csv(COLUMNS, rows(outcome)))
     write_whole(new / BEST, best_toml(outcome, folder))
-    text = json.dumps(manifest(outcome), indent=1, default=str, ensure_ascii=False)
-    write_whole(new / "manifest.json", text + "\n")
+    text = json.dumps(_manifest(outcome), indent=1, default=str, ensure_ascii=False)
+    write_whole(new / MANIFEST, text + "\n")
     if page:
-        from simfrontier.report import write_tuning_page
-
         write_tuning_page(outcome, new / "index.html")
 
 
-def manifest(outcome: TuningOutcome) -> dict[str, Any]:
+def _manifest(outcome: TuningOutcome) -> dict[str, Any]:
     """The inputs of a search as digests, what was asked of it, and the versions that answered; no times, and no
     absolute paths."""
     scenario = outcome.scenario
@@ -47,7 +49,7 @@ def manifest(outcome: TuningOutcome) -> dict[str, Any]:
     }
 
 
-def as_document(outcome: TuningOutcome, top: int | None) -> dict[str, Any]:
+def tuning_document(outcome: TuningOutcome, top: int | None) -> dict[str, Any]:
     """The outcome for a program: what was searched, the counts, the best `top` rows of results.csv (all without), and
     the scenario's own plans."""
     found = tuning_findings(outcome)

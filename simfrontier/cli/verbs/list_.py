@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 import typer
 
-from simfrontier.cli.console import console
+from simfrontier.cli.console import console, print_json
 from simfrontier.errors import InputError, nearest
 from simfrontier.records import dataclass
 
@@ -23,20 +22,6 @@ class Named:
     allowed: str = ""
     default: str = ""
     families: tuple[str, ...] = ()
-
-
-def print_names(what: str, as_json: bool) -> None:
-    """Print the names of a kind. Raises InputError for a kind that there is not."""
-    if what not in KINDS:
-        raise InputError(f"got {what!r}; {nearest(what, KINDS)}", where="list")
-    found = list(KINDS[what]())
-    if as_json:
-        kept = ("name", "sentence", "allowed", "default", "families") if what == "keys" else ("name", "sentence")
-        typer.echo(json.dumps([{key: getattr(one, key) for key in kept} for one in found], indent=1))
-        return
-    width = min(max(len(one.name) for one in found), 40)
-    for one in found:
-        console().print(f"{one.name:<{width}}  {_told(one)}", soft_wrap=True)
 
 
 def _told(one: Named) -> str:
@@ -111,3 +96,20 @@ KINDS: Final[dict[str, Callable[[], Iterator[Named]]]] = {
     "stacks": _stacks,
     "keys": _keys,
 }
+
+
+def list_(
+    what: Annotated[str, typer.Argument(help="models, plans, machines, libraries, stacks or keys")],
+    json: Annotated[bool, typer.Option("--json", help="print them as JSON")] = False,
+) -> None:
+    """List what a scenario may name, with a sentence each: models, plans, machines, libraries, stacks, or all keys."""
+    if what not in KINDS:
+        raise InputError(f"got {what!r}; {nearest(what, KINDS)}", where="list")
+    found = list(KINDS[what]())
+    if json:
+        kept = ("name", "sentence", "allowed", "default", "families") if what == "keys" else ("name", "sentence")
+        print_json([{key: getattr(one, key) for key in kept} for one in found])
+        return
+    width = min(max(len(one.name) for one in found), 40)
+    for one in found:
+        console().print(f"{one.name:<{width}}  {_told(one)}", soft_wrap=True)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from typing import Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from simfrontier.collectives import Algorithm, all_algorithms
-from simfrontier.schedule import ALGORITHMS, CollectiveKind
+from simfrontier.cli.console import print_json
 
-WIDTH: Final = max(len(name) for name in ALGORITHMS) + 2
+if TYPE_CHECKING:
+    from simfrontier.collectives import Algorithm
+    from simfrontier.schedule import CollectiveKind
+
 COLUMNS: Final = ("library", "plan", "flow", "chunk", "lowered", "real")
 LEGEND: Final = """\
 library: a library's file may carry such calls so, said in its table of that name
@@ -19,15 +20,18 @@ flow, chunk: schedules with such calls are simulated at that fidelity; flow stan
 lowered, real: its transfers are proved, and executed by simfrontier-real --collectives lowered"""
 
 
-def print_algorithms(as_json: bool) -> None:
-    """Print a row for every algorithm and every collective that it knows."""
+def algorithms(json: Annotated[bool, typer.Option("--json", help="print the matrix as JSON")] = False) -> None:
+    """Say which algorithm carries which collective, and where: in libraries, plans, simulations and real runs."""
+    from simfrontier.collectives import all_algorithms
+
     rows = [(by, kind) for by in all_algorithms() for kind in by.collectives]
-    if as_json:
-        listed = [
-            {"algorithm": by.name, "title": by.title, "collective": kind, **_where(by, kind), "limits": _limits(by)}
-            for by, kind in rows
-        ]
-        typer.echo(json.dumps(listed, indent=1))
+    if json:
+        print_json(
+            [
+                {"algorithm": by.name, "title": by.title, "collective": kind, **_where(by, kind), "limits": _limits(by)}
+                for by, kind in rows
+            ]
+        )
         return
     typer.echo(_line("algorithm", "collective", COLUMNS))
     for by, kind in rows:
@@ -63,4 +67,7 @@ def _cell(value: str | bool) -> str:
 
 
 def _line(algorithm: str, collective: str, cells: tuple[str, ...]) -> str:
-    return f"{algorithm:<{WIDTH}}{collective:<16}" + "".join(f"{cell:<12}" for cell in cells).rstrip()
+    from simfrontier.schedule import ALGORITHMS
+
+    width = max(map(len, ALGORITHMS)) + 2
+    return f"{algorithm:<{width}}{collective:<16}" + "".join(f"{cell:<12}" for cell in cells).rstrip()

@@ -1,4 +1,4 @@
-"""The command for what ran on real processes, `crosscheck`, with its options."""
+"""`simfrontier crosscheck`: simulated traces against real ones of the same schedules, as tables, JSON or a page."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from simfrontier.cli.console import print_json
 from simfrontier.cli.options import num_bytes, to_write
 from simfrontier.errors import InputError
 
@@ -27,9 +28,22 @@ def crosscheck(
 ) -> None:
     """Hold simulated traces against real ones of the same schedules. Exit code 1 where they do not agree, 0 where they
     do, and where messages are too small or the real steps too noisy to judge, which is said."""
-    from simfrontier.cli.crosscheck import crosscheck_paths
+    from simfrontier.cli.terminal.crosscheck import json_document, print_check
+    from simfrontier.report import write_crosscheck_page
+    from simfrontier.trace import crosscheck_of
+    from simfrontier.wholefile import ensure_writable, filled
 
     if not 0 < tolerance < math.inf:
         raise InputError(f"--tolerance: got {tolerance}; allowed: a share greater than 0, e.g. 0.25")
-    outcome = crosscheck_paths(sim, real, out, num_bytes("--min-bytes", min_bytes), tolerance, json)
-    raise typer.Exit(1 if outcome == "differ" else 0)
+    least = num_bytes("--min-bytes", min_bytes)
+    if out is not None:
+        ensure_writable(out, "index.html")
+    check = crosscheck_of(sim, real, least, tolerance)
+    if out is not None:
+        with filled(out, "crosscheck") as new:
+            write_crosscheck_page(check, new / "index.html")
+    if json:
+        print_json(json_document(check))
+    else:
+        print_check(check, out)
+    raise typer.Exit(1 if check.outcome == "differ" else 0)

@@ -9,8 +9,7 @@ from pathlib import Path
 from rich.table import Table
 
 from simfrontier.cli.console import console, grid, plain, say
-from simfrontier.cli.tune_files import BEST
-from simfrontier.report import TuningFindings, percent, quantity, said, tuning_findings
+from simfrontier.report import BEST, TuningFindings, percent, quantity, said, tuning_findings
 from simfrontier.tuning import LossyPolicy, TunedPlan, TuningOutcome
 
 WIDE = 110  # columns of a terminal that hold everything in one table

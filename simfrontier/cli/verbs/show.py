@@ -3,45 +3,97 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simfrontier.analysis import moves_of
+from simfrontier.cli.large import announce
+from simfrontier.cli.options import Settings, YesLarge, load, refuse_options, to_write
 from simfrontier.errors import InputError, nearest
-from simfrontier.network import route_table, save_routes
-from simfrontier.scenario import Scenario
-from simfrontier.schedule import Schedule, check, load, render, save
-from simfrontier.study import schedule_of, simulated
-from simfrontier.tuning import GridSearcher
 from simfrontier.units import written
+
+if TYPE_CHECKING:
+    from simfrontier.scenario import Scenario
+    from simfrontier.schedule import Schedule
 
 MOST_NODES = 16  # whose groups are printed
 
 
-def show_file(path: Path, target: Path | None, large: bool = False) -> None:
-    """Print the schedule of a file, also of a `large` one; write it to `target` if given. Raises InputError where it
-    names what is not there."""
+def show(
+    scenario: Annotated[Path, typer.Argument(help="scenario file (TOML), or a schedule file (JSON)")],
+    plan: Annotated[str | None, typer.Option(help="plan to show (default: the scenario's first)")] = None,
+    devices: Annotated[int | None, typer.Option(help="size to show (default: the scenario's smallest)")] = None,
+    set_: Settings = None,
+    save: Annotated[
+        Path | None, to_write("--save", "also write the schedule, or the routes, to this JSON file")
+    ] = None,
+    links: Annotated[bool, typer.Option("--links", help="list the machine's links instead")] = False,
+    routes: Annotated[
+        bool, typer.Option("--routes", help="list the links that messages pass instead, by pair of devices of a node")
+    ] = False,
+    volumes: Annotated[bool, typer.Option("--volumes", help="list what each move brings into a node instead")] = False,
+    yes_large: YesLarge = False,
+) -> None:
+    """Print a schedule that a person can read, or what an option names instead of it."""
+    chosen = [name for name, given in (("--links", links), ("--routes", routes), ("--volumes", volumes)) if given]
+    if len(chosen) > 1:
+        raise InputError(f"{chosen[1]}: got it beside {chosen[0]}; allowed: one of --links, --routes, --volumes")
+    if save is not None and (links or volumes):
+        raise InputError(f"--save: got {str(save)!r} beside {chosen[0]}; allowed: with --routes, or for a schedule")
+    if links:
+        _show_links(load(scenario, set_, None, None))
+    elif routes:
+        _show_routes(load(scenario, set_, None, devices), save)
+    elif scenario.suffix == ".json" and not volumes:
+        refuse_options(
+            scenario, {"--set": set_, "--plan": plan, "--devices": None if devices is None else str(devices)}
+        )
+        _show(_of_file(scenario, yes_large), save)
+    else:
+        from simfrontier.forecast import forecast_show
+
+        loaded = load(scenario, set_, plan, devices)
+        announce(forecast_show(loaded, volumes), str(scenario), yes_large)
+        if volumes:
+            _show_volumes(loaded, plan)
+        else:
+            _show(_of_plan(loaded, plan), save)
+
+
+def _of_file(path: Path, large: bool) -> Schedule:
+    """The schedule of a file, also of a `large` one. Raises InputError where it names what is not there."""
+    from simfrontier.schedule import check, load
+
     schedule = load(path, large)
     report = check(schedule)
     if report.peak is None:
         raise InputError(f"cannot be shown: {report.findings[0]}", where=str(path))
-    _show(schedule, target)
+    return schedule
 
 
-def show_schedule(scenario: Scenario, plan: str | None, target: Path | None) -> None:
-    """Print the schedule of a scenario's plan (by default the first) at its smallest size; write it to `target`."""
+def _of_plan(scenario: Scenario, plan: str | None) -> Schedule:
+    """The schedule of a plan (by default the first) at the scenario's smallest size."""
+    from simfrontier.study import schedule_of
+    from simfrontier.tuning import GridSearcher
+
     chosen, size = _plan(scenario, plan), min(scenario.file.run.devices)
-    _show(schedule_of(GridSearcher().resolved(scenario, (size,), (chosen,)), chosen, size), target)
+    return schedule_of(GridSearcher().resolved(scenario, (size,), (chosen,)), chosen, size)
 
 
 def _show(schedule: Schedule, target: Path | None) -> None:
+    from simfrontier.schedule import render, save
+
     if target is not None:
         save(schedule, target)
     typer.echo(render(schedule))
 
 
-def show_volumes(scenario: Scenario, plan: str | None) -> None:
+def _show_volumes(scenario: Scenario, plan: str | None) -> None:
     """Print what each kind of move brings into a node in a step: what it needs, and what the algorithm does bring."""
+    from simfrontier.analysis import moves_of
+    from simfrontier.study import simulated
+    from simfrontier.tuning import GridSearcher
+
     chosen = _plan(scenario, plan)
     size = min(scenario.file.run.devices)
     searcher = GridSearcher()
@@ -68,7 +120,7 @@ def _plan(scenario: Scenario, plan: str | None) -> str:
     return chosen
 
 
-def show_links(scenario: Scenario) -> None:
+def _show_links(scenario: Scenario) -> None:
     """Print every link of a node by name, as `perturbation.links` takes them."""
     machine = scenario.machine
     typer.echo(
@@ -79,9 +131,11 @@ def show_links(scenario: Scenario) -> None:
         typer.echo(f"  {link.name:<14} {link.link_class:<8} {written(link.bytes_per_s, 'bytes/s'):>10}  {share:.3f}")
 
 
-def show_routes(scenario: Scenario, target: Path | None) -> None:
+def _show_routes(scenario: Scenario, target: Path | None) -> None:
     """Print the links that messages pass, once for each pair of devices of a node and for the network between nodes, at
     the scenario's smallest size; write them to `target`, for programs, if given."""
+    from simfrontier.network import route_table, save_routes
+
     machine, size = scenario.machine, min(scenario.file.run.devices)
     table = route_table(machine, -(-size // machine.devices_per_node))
     if target is not None:

@@ -1,19 +1,16 @@
-"""`simfrontier explain`: why a plan is as fast as it is, what would help, and how plans differ."""
+"""An explanation for a person and for a program: tables and sentences, and the document of --json."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import typer
 from rich.table import Table
 
 from simfrontier.analysis import TimeSpent
-from simfrontier.cli.bar import bar_of_work
 from simfrontier.cli.console import console, grid, plain, say, say_written
-from simfrontier.explanation import Explanation, PlanComparison, RankedPlan, explain
+from simfrontier.explanation import Explanation, PlanComparison, RankedPlan
 from simfrontier.report import (
     EQUAL,
     LITTLE,
@@ -28,52 +25,6 @@ from simfrontier.report import (
     signed,
     signed_seconds,
 )
-from simfrontier.scenario import Scenario
-from simfrontier.simulation import Fidelity
-from simfrontier.wholefile import ensure_writable, filled
-from simfrontier.workers import Place
-
-
-def explain_plan(
-    scenario: Scenario,
-    plan: str | None,
-    against: str | None,
-    devices: int | None,
-    fidelity: Fidelity | None,
-    what_if: bool,
-    place: Place,
-    out: Path | None,
-    as_json: bool,
-) -> None:
-    """Explain a plan, then write everything: what fails leaves the folder as it was."""
-    if out is not None:
-        ensure_writable(out, "index.html")
-    with bar_of_work() as bar:
-        task = bar.add_task("simulating", total=None)
-
-        def report_progress(stage: str, total: int) -> None:
-            bar.update(task, advance=1, total=total, description=stage)
-
-        explanation = explain(
-            scenario,
-            plan,
-            devices=devices,
-            against=against,
-            fidelity=fidelity,
-            what_if=what_if,
-            place=place,
-            progress=report_progress,
-        )
-    if out is not None:
-        from simfrontier.report import write_explanation_page
-
-        with filled(out, "explain") as new:
-            write_explanation_page(explanation, new / "index.html")
-    if as_json:
-        typer.echo(json.dumps(as_document(explanation), indent=1, allow_nan=False, ensure_ascii=False))
-    else:
-        _print(explanation, out)
-
 
 # ── for a program ──
 
@@ -124,7 +75,8 @@ def _comparison(other: PlanComparison | None) -> dict[str, Any] | None:
 # ── for a person ──
 
 
-def _print(it: Explanation, out: Path | None) -> None:
+def print_explanation(it: Explanation, out: Path | None) -> None:
+    """Print tables and sentences, for a person."""
     screen = console()
     shares = shares_of(it.time)
     say("explain", "headline", it, shares, before=f"{it.title} ({it.fidelity}). ", soft_wrap=True)

@@ -1,109 +1,42 @@
-"""`simfrontier run`: simulate a scenario and write its folder of results."""
+"""The outcome of a run on a terminal: rates, the verdict, and what it rests on."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
 from rich.console import Console
 from rich.table import Table
 
-from simfrontier.api import num_simulations, view_of
-from simfrontier.cli.bar import bar_of_work
 from simfrontier.cli.console import plain
 from simfrontier.report import (
     NOT_RUN,
     NOTHING,
     SLOWDOWN_FILE,
-    StudyView,
     assumed,
     distance,
-    findings_of,
     fitted_words,
     link_word,
     number,
     percent,
     percent_between,
     quantity,
-    slowdown_rows,
     times_between,
     troubles_in_short,
     verdict,
-    write_findings,
-    write_manifest,
-    write_results,
-    write_slowdown,
 )
 from simfrontier.scenario import Scenario
-from simfrontier.simulation import Fidelity
 from simfrontier.study import Study
-from simfrontier.trace import write_perfetto
 from simfrontier.units import times
-from simfrontier.wholefile import MANIFEST, ensure_writable, filled
-from simfrontier.workers import Place
 
 if TYPE_CHECKING:
     from simfrontier.experiments import Environment
     from simfrontier.report import PublishedFigure, SlowdownFindings, StudyFindings, Variations, VariedAtSize
 
 
-def run_scenario(
-    scenario: Scenario,
-    out: Path | None,
-    fidelity: Fidelity | None,
-    exact: bool,
-    place: Place,
-    vary: bool,
-    trouble: bool,
-    page: bool,
-    as_json: bool,
-) -> None:
-    """Run everything, then write everything: a run that fails leaves the folder as it was."""
-    folder = out or Path("reports") / scenario.name
-    rare = (SLOWDOWN_FILE,) if trouble and scenario.file.slowdown is not None else ()
-    ensure_writable(folder, "results.csv", *rare, "findings.json", "index.html", MANIFEST)
-    with bar_of_work() as bar:
-        task = bar.add_task("simulating", total=num_simulations(scenario, vary, trouble))
-
-        def report_progress(stage: str) -> None:
-            bar.update(task, advance=1, description=stage)
-
-        view = view_of(scenario, fidelity, exact, vary, place, report_progress, trouble)
-    study = view.study
-    found = findings_of(view)
-    with filled(folder, "run", MANIFEST) as new:
-        _write_all(found, view, new, page)
-    if as_json:
-        typer.echo(json.dumps(_document(view), indent=1))
-    else:
-        _print(found, study, folder, page)
-
-
-def _document(view: StudyView) -> object:
-    """The rows for a program; with those of slowdown.csv where trouble was looked at."""
-    rows = [outcome.row for outcome in view.study.outcomes]
-    return rows if view.slowdown is None else {"results": rows, "slowdown": list(slowdown_rows(view.slowdown))}
-
-
-def _write_all(found: StudyFindings, view: StudyView, folder: Path, page: bool) -> None:
-    for outcome in view.study.outcomes:
-        if outcome.trace is not None:
-            write_perfetto(outcome.trace, folder / f"trace-{outcome.plan}-{outcome.devices}.json")
-    write_results(view.study, folder / "results.csv")
-    if view.slowdown is not None:
-        write_slowdown(view.slowdown, folder / SLOWDOWN_FILE)
-    write_findings(found, view, folder / "findings.json")
-    write_manifest(view.study, folder)
-    if page:
-        from simfrontier.report import write_page
-
-        write_page(found, view, folder / "index.html")
-
-
-def _print(found: StudyFindings, study: Study, folder: Path, page: bool) -> None:
+def print_run(found: StudyFindings, study: Study, folder: Path, page: bool) -> None:
+    """Print the outcome of a run whose results are in `folder`."""
     console = Console(markup=False, emoji=False)  # titles and labels are the user's: brackets mean themselves
     console.print(_rates(found, study))
     console.print(plain(verdict(found.headline)), soft_wrap=True)

@@ -2,51 +2,74 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from simfrontier.cli.bar import bar_of_work
-from simfrontier.cli.console import console, grid
-from simfrontier.cli.sweep_goal import goal_lines
+from simfrontier.cli.console import console, print_json
+from simfrontier.cli.options import Dashboard, JobsOfCores, Scheduler, Slurm, cores, place_of, to_write
 from simfrontier.errors import InputError
 from simfrontier.limits import SWEEP_POINTS
-from simfrontier.report import number, quantity, write_sweep_page
-from simfrontier.study import forget
-from simfrontier.sweep import (
-    Progress,
-    SweepOutcome,
-    SweepStudy,
-    best_rows,
-    goal_answer,
-    goal_document,
-    is_of_plan,
-    parse_until,
-    refuse_folder,
-    refuse_until,
-    run_adaptive,
-    run_sweep,
-    seconds_of,
-    write_goal,
-)
 from simfrontier.units import counted, time_words
-from simfrontier.workers import Local, SlurmJobs
 
 if TYPE_CHECKING:
-    from simfrontier.sweep import BestRow, GoalAnswer
+    from simfrontier.sweep import GoalAnswer, Progress, SweepOutcome, SweepStudy
     from simfrontier.workers import Place
 
 TOLD_POINTS: Final = 2_000  # from so many on their number and their time are said before the first
-MANY: Final = 4  # values of axes that are shown of a row
 
 
-def describe(study: SweepStudy, place: Place, until: str | None, as_json: bool) -> None:
+def sweep(
+    study: Annotated[
+        Path, typer.Argument(help="study file (TOML), e.g. scenarios/studies/toy.toml; with --page a folder")
+    ],
+    out: Annotated[Path | None, to_write("--out", "folder for the data set (default: reports/sweep-NAME)")] = None,
+    jobs: JobsOfCores = None,
+    scheduler: Scheduler = None,
+    slurm: Slurm = None,
+    dashboard: Dashboard = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="say how many points there are and how long they take; run nothing")
+    ] = False,
+    until: Annotated[
+        str | None,
+        typer.Option(
+            help="add points until there are enough: so many (500), for a time (90s, 30min, 2h), or as the goal is "
+            "known to a part of itself (1%)"
+        ),
+    ] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="forget what the folder has of earlier runs")] = False,
+    json: Annotated[bool, typer.Option("--json", help="print what was made as JSON")] = False,
+    page: Annotated[
+        bool, typer.Option("--page", help="make the page of a folder of this verb anew, from its rows; run nothing")
+    ] = False,
+) -> None:
+    """Simulate a study: scenarios with every combination of its axes' values, as one table of Parquet. What was
+    simulated before is not simulated again. Exit code 1 where every point is refused."""
+    from simfrontier.sweep import load_study
+
+    if page:
+        if out or jobs or scheduler or slurm or dashboard or dry_run or until or fresh or json:
+            raise InputError("--page: goes with no other option; allowed: simfrontier sweep FOLDER --page")
+        _write_page(study)
+        console().print(f"Written: {study / 'index.html'} (open it in a browser)", soft_wrap=True)
+        return
+    place = place_of(jobs, scheduler, slurm, dashboard, cores())
+    loaded = load_study(study)
+    if dry_run:
+        _describe(loaded, place, until, json)
+    elif not _run(loaded, out, place, until, fresh, json):
+        raise typer.Exit(1)
+
+
+def _describe(study: SweepStudy, place: Place, until: str | None, as_json: bool) -> None:
     """Print how many points a study has, its axes, and how long it would take; nothing is simulated. Of a search, or
     with --until: how many it has at most, where that is known."""
+    from simfrontier.sweep import parse_until, refuse_until, seconds_of
+
     enough = None if until is None else parse_until(until)
     if enough is not None:
         refuse_until(study, enough)
@@ -58,7 +81,7 @@ def describe(study: SweepStudy, place: Place, until: str | None, as_json: bool) 
         raise InputError("no points are left by its filters; allowed: a study with a point", where=study.where)
     seconds = seconds_of(study) * points / study.count
     if as_json:
-        typer.echo(json.dumps(_document(study, points, seconds), indent=1))
+        print_json(_document(study, points, seconds))
         return
     screen = console()
     left = f", of {study.count:,} before its filters" if study.filters and points < study.count else ""
@@ -75,10 +98,20 @@ def describe(study: SweepStudy, place: Place, until: str | None, as_json: bool) 
         screen.print(f"More than are run: {SWEEP_POINTS.fault(points)}", soft_wrap=True)
 
 
-def sweep_study(
-    study: SweepStudy, out: Path | None, place: Place, until: str | None, fresh: bool, as_json: bool
-) -> bool:
+def _run(study: SweepStudy, out: Path | None, place: Place, until: str | None, fresh: bool, as_json: bool) -> bool:
     """Run a study and print what its data set holds; whether any point was not refused. Raises as `run_sweep`."""
+    from simfrontier.cli.terminal.sweep import print_sweep
+    from simfrontier.study import forget
+    from simfrontier.sweep import (
+        goal_answer,
+        parse_until,
+        refuse_folder,
+        run_adaptive,
+        run_sweep,
+        seconds_of,
+        write_goal,
+    )
+
     enough = None if until is None else parse_until(until)
     study.refuse_many(lambda: f"; it would take {_time(seconds_of(study), place)}")
     folder = out or Path("reports") / f"sweep-{study.name}"
@@ -109,22 +142,10 @@ def sweep_study(
     write_goal(answer, folder)
     has_page = _has_page(folder)
     if as_json:
-        typer.echo(json.dumps({**_outcome(study, outcome, answer), "ended": ended}, indent=1))
-        return outcome.counts.refused_whole < outcome.counts.points
-    _print(study, outcome, has_page)
-    if answer is not None:
-        for each in goal_lines(study, answer):
-            console().print(each, soft_wrap=True)
-    if ended:
-        console().print(f"{ended}.", soft_wrap=True)
+        print_json({**_outcome(study, outcome, answer), "ended": ended})
+    else:
+        print_sweep(study, outcome, answer, ended, has_page)
     return outcome.counts.refused_whole < outcome.counts.points
-
-
-def write_page(folder: Path) -> None:
-    """Write the page of a data set anew, from its rows alone. Raises InputError where there are none, or it cannot be
-    written."""
-    _write_page(folder)
-    console().print(f"Written: {folder / 'index.html'} (open it in a browser)", soft_wrap=True)
 
 
 def _has_page(folder: Path) -> bool:
@@ -138,12 +159,16 @@ def _has_page(folder: Path) -> bool:
 
 
 def _write_page(folder: Path) -> None:
+    from simfrontier.report import write_sweep_page
+
     if left_out := write_sweep_page(folder):
         sys.stderr.write(f"simfrontier: {left_out}\n")
 
 
 def _time(seconds: float, place: Place) -> str:
     """How long it takes; how long one has to wait only where the number of processes is known beforehand."""
+    from simfrontier.workers import Local, SlurmJobs
+
     match place:
         case Local(jobs=processes):
             pass
@@ -168,6 +193,8 @@ def _document(study: SweepStudy, points: int, seconds: float) -> dict[str, Any]:
 
 
 def _outcome(study: SweepStudy, outcome: SweepOutcome, answer: GoalAnswer | None) -> dict[str, Any]:
+    from simfrontier.sweep import best_rows, goal_document
+
     counts = outcome.counts
     return {
         "study": study.name,
@@ -180,59 +207,3 @@ def _outcome(study: SweepStudy, outcome: SweepOutcome, answer: GoalAnswer | None
         "best": [{"scenario": best.scenario, "plan": best.plan, **best.row} for best in best_rows(outcome.folder)],
         "goal": None if answer is None else goal_document(answer),
     }
-
-
-def _print(study: SweepStudy, outcome: SweepOutcome, has_page: bool) -> None:
-    counts, screen = outcome.counts, console()
-    best = best_rows(outcome.folder)
-    if best:
-        named = len(study.sources) > 1
-        heads = (*(["scenario"] if named else ()), "plan", "devices", "tokens/s", "step", "point")
-        table = grid(f"{study.file.title}: the best of each plan", heads, set(), {"scenario", "plan"}, gap=2)
-        for each in best:
-            table.add_row(*([each.scenario] if named else ()), *_cells(each))
-        screen.print(table)
-        for line in _settings(study, best):
-            screen.print(line, soft_wrap=True)
-    for line in _sentences(study, outcome):
-        screen.print(line, soft_wrap=True)
-    rows = f"{outcome.folder / 'rows.parquet'} ({counted(counts.rows, 'row')})"
-    page = ", index.html (open it in a browser)" if has_page else ""
-    screen.print(f"Written: {rows}, manifest.json{page}", soft_wrap=True)
-
-
-def _cells(best: BestRow) -> tuple[str, ...]:
-    row = best.row
-    rate, step = number(row["tokens_per_s"]), quantity(row["step_time_s"], "s")
-    return best.plan, f"{row['devices']:,}", rate, step, f"{row['point']:,}"
-
-
-def _settings(study: SweepStudy, best: Sequence[BestRow]) -> Iterator[str]:
-    """What the axes say at the points of the best rows, without settings of other plans alone."""
-    plans: dict[int, list[str]] = {}
-    rows: dict[int, dict[str, Any]] = {}
-    for each in best:
-        rows[each.row["point"]] = each.row
-        plans.setdefault(each.row["point"], []).append(each.plan)
-    for point, row in sorted(rows.items()):
-        keys = [key for key in study.keys if any(is_of_plan(key, plan) for plan in plans[point])]
-        words = [f"{key} = {_shown(row[f'axis:{key}'])}" for key in keys]
-        more = f" and {len(words) - MANY} more" if len(words) > MANY else ""
-        if words:
-            yield f"Point {point:,}: {', '.join(words[:MANY])}{more}."
-
-
-def _shown(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _sentences(study: SweepStudy, outcome: SweepOutcome) -> Iterator[str]:
-    counts = outcome.counts
-    known = f", {outcome.known:,} of them known before" if outcome.known else ""
-    yield f"{counted(counts.points, 'point')}{known}."
-    if counts.refused_whole == counts.points:
-        yield "Every point was refused; the column error says why."
-    elif counts.refused:
-        were = "points were" if counts.refused > 1 else "point was"
-        whole = f"{counts.refused_whole:,} of them at every plan and size"
-        yield f"{counts.refused:,} {were} refused, {whole}; the column error says why."

@@ -1,0 +1,1 @@
+"""What verbs print for a person: tables and sentences."""

@@ -1,0 +1,123 @@
+"""What a sweep's data set holds, on a terminal: the best of each plan, the points, and the answer to its goal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from simfrontier.cli.console import console, grid
+from simfrontier.report import number, quantity
+from simfrontier.sweep import best_rows, is_of_plan, measure_next
+from simfrontier.units import counted
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from simfrontier.sweep import BestRow, GoalAnswer, SweepOutcome, SweepStudy
+
+MANY: Final = 4  # values of axes that are shown of a row
+
+
+def print_sweep(
+    study: SweepStudy, outcome: SweepOutcome, answer: GoalAnswer | None, ended: str, has_page: bool
+) -> None:
+    """Print what a data set holds: the best of each plan, the number of points, and the answer to its goal."""
+    counts, screen = outcome.counts, console()
+    best = best_rows(outcome.folder)
+    if best:
+        named = len(study.sources) > 1
+        heads = (*(["scenario"] if named else ()), "plan", "devices", "tokens/s", "step", "point")
+        table = grid(f"{study.file.title}: the best of each plan", heads, set(), {"scenario", "plan"}, gap=2)
+        for row in best:
+            table.add_row(*([row.scenario] if named else ()), *_cells(row))
+        screen.print(table)
+        for line in _settings(study, best):
+            screen.print(line, soft_wrap=True)
+    for line in _sentences(study, outcome):
+        screen.print(line, soft_wrap=True)
+    rows = f"{outcome.folder / 'rows.parquet'} ({counted(counts.rows, 'row')})"
+    page = ", index.html (open it in a browser)" if has_page else ""
+    screen.print(f"Written: {rows}, manifest.json{page}", soft_wrap=True)
+    for each in _goal(study, answer) if answer is not None else ():
+        screen.print(each, soft_wrap=True)
+    if ended:
+        screen.print(f"{ended}.", soft_wrap=True)
+
+
+def _cells(best: BestRow) -> tuple[str, ...]:
+    row = best.row
+    rate, step = number(row["tokens_per_s"]), quantity(row["step_time_s"], "s")
+    return best.plan, f"{row['devices']:,}", rate, step, f"{row['point']:,}"
+
+
+def _settings(study: SweepStudy, best: Sequence[BestRow]) -> Iterator[str]:
+    """What the axes say at the points of the best rows, without settings of other plans alone."""
+    plans: dict[int, list[str]] = {}
+    rows: dict[int, dict[str, Any]] = {}
+    for each in best:
+        rows[each.row["point"]] = each.row
+        plans.setdefault(each.row["point"], []).append(each.plan)
+    for point, row in sorted(rows.items()):
+        keys = [key for key in study.keys if any(is_of_plan(key, plan) for plan in plans[point])]
+        words = [f"{key} = {_shown(row[f'axis:{key}'])}" for key in keys]
+        more = f" and {len(words) - MANY} more" if len(words) > MANY else ""
+        if words:
+            yield f"Point {point:,}: {', '.join(words[:MANY])}{more}."
+
+
+def _shown(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _sentences(study: SweepStudy, outcome: SweepOutcome) -> Iterator[str]:
+    counts = outcome.counts
+    known = f", {outcome.known:,} of them known before" if outcome.known else ""
+    yield f"{counted(counts.points, 'point')}{known}."
+    if counts.refused_whole == counts.points:
+        yield "Every point was refused; the column error says why."
+    elif counts.refused:
+        were = "points were" if counts.refused > 1 else "point was"
+        whole = f"{counts.refused_whole:,} of them at every plan and size"
+        yield f"{counts.refused:,} {were} refused, {whole}; the column error says why."
+
+
+def _goal(study: SweepStudy, answer: GoalAnswer) -> Iterator[str | Table]:
+    """The best point of a search, the mean over samples, or a table of what explains the result most."""
+    if answer.best is None or answer.best_point is None or answer.mean is None or answer.sd is None:
+        yield f"No point has the goal, {answer.words}."
+        return
+    if answer.indices is not None:
+        found = answer.indices
+        table = grid(
+            f"What explains {answer.words}: shares of its variance, in brackets 90 % intervals",
+            ("unknown", "by itself", "if all else is known"),
+            {"unknown"},
+            {"unknown"},
+            gap=2,
+        )
+        for each in found.unknowns:
+            table.add_row(each.key, _share(each.first, each.first_interval), _share(each.total, each.total_interval))
+        yield table
+        left = "" if found.num_rounds == found.num_planned else f" of {found.num_planned:,}"
+        yield (
+            f"{answer.words}: mean {number(found.mean)}, standard deviation {number(found.sd)} over what is unknown "
+            f"({found.num_rounds:,}{left} rounds)."
+        )
+        yield f"{measure_next(found)}."
+        return
+    if answer.why_not:
+        yield f"No indices: {answer.why_not}."
+    if answer.kind != "samples":
+        settings = next(each for each in study.points() if each.number == answer.best_point).settings
+        words = ", ".join(f"{key} = {settings[key]}" for key in study.keys)
+        yield f"The best of {answer.words}: {number(answer.best)} at point {answer.best_point:,}, with {words}."
+    else:
+        yield (
+            f"{answer.words}: mean {number(answer.mean)}, standard deviation {number(answer.sd)} over "
+            f"{answer.num_known:,} samples."
+        )
+
+
+def _share(share: float, ends: tuple[float, float]) -> str:
+    low, middle, high = (round(100 * each) + 0 for each in (ends[0], share, ends[1]))  # no -0
+    return f"{middle} % ({low} to {high})"

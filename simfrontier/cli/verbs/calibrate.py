@@ -1,0 +1,3 @@
+"""`simfrontier calibrate`."""
+
+from simfrontier.cli.measured_verbs import calibrate as calibrate

@@ -1,0 +1,90 @@
+"""`simfrontier explain`: why a plan is as fast as it is, what would help, and how plans differ."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from simfrontier.cli.bar import bar_of_work
+from simfrontier.cli.console import print_json
+from simfrontier.cli.large import announce
+from simfrontier.cli.options import (
+    Dashboard,
+    FidelityOption,
+    Jobs,
+    ScenarioArgument,
+    Scheduler,
+    Settings,
+    Slurm,
+    YesLarge,
+    fidelity_of,
+    load,
+    place_of,
+    to_write,
+)
+from simfrontier.errors import InputError
+
+
+def explain(
+    scenario: ScenarioArgument,
+    plan: Annotated[
+        str | None, typer.Option(help="plan to explain (default: the fastest, and all against the next best)")
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option(help="another plan: what makes the two differ (default: the best of the others)")
+    ] = None,
+    devices: Annotated[int | None, typer.Option(help="size to explain (default: the scenario's largest)")] = None,
+    set_: Settings = None,
+    fidelity: FidelityOption = None,
+    what_if: Annotated[
+        bool, typer.Option("--what-if/--no-what-if", help="simulate what would help: links, overlaps, codecs ...")
+    ] = True,
+    jobs: Jobs = None,
+    scheduler: Scheduler = None,
+    slurm: Slurm = None,
+    dashboard: Dashboard = False,
+    out: Annotated[Path | None, to_write("--out", "folder for the page index.html (default: no page)")] = None,
+    json: Annotated[bool, typer.Option("--json", help="print everything as JSON")] = False,
+    yes_large: YesLarge = False,
+) -> None:
+    """Say why a plan is as fast as it is: where its step's time goes, what would help most (each simulated again), and
+    what makes it differ from the next best, or another plan. Exit code 1 where it does not fit into memory."""
+    from simfrontier.cli.terminal.explain import as_document, print_explanation
+    from simfrontier.explanation import explain as explanation_of
+    from simfrontier.forecast import forecast_explain
+    from simfrontier.report import write_explanation_page
+    from simfrontier.wholefile import ensure_writable, filled
+
+    for option, name in (("--plan", plan), ("--against", against)):
+        if name is not None and (not name.strip() or "," in name):
+            raise InputError(f"got {name!r}; allowed: the name of one plan", where=option)
+    place = place_of(jobs, scheduler, slurm, dashboard)
+    loaded, chosen = load(scenario, set_, None, devices, laid_out=False), fidelity_of(fidelity)
+    announce(forecast_explain(loaded, plan, against, chosen, what_if), str(scenario), yes_large)
+    if out is not None:
+        ensure_writable(out, "index.html")
+    with bar_of_work() as bar:
+        task = bar.add_task("simulating", total=None)
+
+        def report_progress(stage: str, total: int) -> None:
+            bar.update(task, advance=1, total=total, description=stage)
+
+        explanation = explanation_of(
+            loaded,
+            plan,
+            devices=devices,
+            against=against,
+            fidelity=chosen,
+            what_if=what_if,
+            place=place,
+            progress=report_progress,
+        )
+    if out is not None:
+        with filled(out, "explain") as new:
+            write_explanation_page(explanation, new / "index.html")
+    if json:
+        print_json(as_document(explanation))
+    else:
+        print_explanation(explanation, out)

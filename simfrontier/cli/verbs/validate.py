@@ -1,0 +1,3 @@
+"""`simfrontier validate`."""
+
+from simfrontier.cli.measured_verbs import validate as validate
