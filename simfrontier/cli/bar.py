@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
 
 import typer
 
@@ -14,9 +15,28 @@ if TYPE_CHECKING:
 EVERY_S = 10.0  # seconds between two lines
 
 
-def bar_of_work(clock: Callable[[], float] = time.monotonic) -> Progress:
-    """A progress bar with the current step, the count and the elapsed time, on stderr. Where that is no terminal: a
-    line every ten seconds, none for shorter work."""
+class Report(Protocol):
+    """Report the stage that work has reached: one part more is done, or `done` of all, of now `total` parts."""
+
+    def __call__(self, stage: str, done: int | None = None, total: int | None = None) -> None: ...
+
+
+@contextmanager
+def progress(stage: str, total: int | None = None, clock: Callable[[], float] = time.monotonic) -> Iterator[Report]:
+    """Show the progress of work on standard error, and yield the function that reports it."""
+    with _bar(clock) as bar:
+        task = bar.add_task(stage, total=total)
+
+        def report(stage: str, done: int | None = None, total: int | None = None) -> None:
+            advance = 1 if done is None else None
+            bar.update(task, description=stage, completed=done, advance=advance, total=total)
+
+        yield report
+
+
+def _bar(clock: Callable[[], float]) -> Progress:
+    """A bar with the current stage, the count and the elapsed time. Where standard error is no terminal: a line every
+    ten seconds, none for shorter work."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 

@@ -51,6 +51,11 @@ Slurm = Annotated[
     str | None,
     typer.Option(help="ask Slurm for workers: a file of settings (TOML), or frontier, lumi or perlmutter"),
 ]
+GroupDevices = Annotated[int | None, typer.Option(min=2, help="devices of a group, where the file does not say it")]
+GroupNodes = Annotated[int | None, typer.Option(min=1, help="nodes that a group is on, where the file does not say it")]
+GroupPackages = Annotated[
+    int | None, typer.Option(min=1, help="packages that a group is on, in logs (default: what it fills)")
+]
 Dashboard = Annotated[bool, typer.Option("--dashboard", help="serve Dask's pages of what the workers do")]
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from simfrontier.cli.bar import bar_of_work
+from simfrontier.cli.bar import progress
 from simfrontier.cli.console import print_json
 from simfrontier.cli.large import announce
 from simfrontier.cli.options import (
@@ -65,12 +65,7 @@ def explain(
     announce(forecast_explain(loaded, plan, against, chosen, what_if), str(scenario), yes_large)
     if out is not None:
         ensure_writable(out, "index.html")
-    with bar_of_work() as bar:
-        task = bar.add_task("simulating", total=None)
-
-        def report_progress(stage: str, total: int) -> None:
-            bar.update(task, advance=1, total=total, description=stage)
-
+    with progress("simulating") as report:
         explanation = explanation_of(
             loaded,
             plan,
@@ -79,7 +74,7 @@ def explain(
             fidelity=chosen,
             what_if=what_if,
             place=place,
-            progress=report_progress,
+            progress=lambda stage, total: report(stage, total=total),
         )
     if out is not None:
         with filled(out, "explain") as new:

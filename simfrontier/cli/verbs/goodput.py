@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simfrontier.cli.bar import bar_of_work
+from simfrontier.cli.bar import progress
 from simfrontier.cli.console import console, grid, plain, print_json, say, say_written
 from simfrontier.cli.large import announce
 from simfrontier.cli.options import (
@@ -47,13 +47,8 @@ def goodput(
     announce(forecast_run(loaded, chosen, False, False), str(scenario), yes_large)
     if out is not None:
         ensure_writable(out, "index.html")
-    with bar_of_work() as bar:
-        task = bar.add_task("simulating", total=len(loaded.plans) * len(loaded.file.run.devices))
-
-        def report_progress(case: str) -> None:
-            bar.update(task, advance=1, description=case)
-
-        found = find_goodput(loaded, chosen, report_progress)
+    with progress("simulating", len(loaded.plans) * len(loaded.file.run.devices)) as report:
+        found = find_goodput(loaded, chosen, report)
     if out is not None:
         with filled(out, "goodput") as new:
             write_goodput(found, new)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from simfrontier.cli.bar import bar_of_work
+from simfrontier.cli.bar import progress
 from simfrontier.cli.console import print_json
 from simfrontier.cli.options import FidelityOption, fidelity_of, to_write
 from simfrontier.errors import InputError, shown
@@ -111,9 +111,8 @@ def _read(paths: Sequence[Path], step: int | None, stand_in: bool, devices_per_n
     from simfrontier.kineto import read_job
 
     files = [file for path in paths for file in _files(path)]
-    with bar_of_work() as bar:
-        task = bar.add_task("reading traces", total=len(files))
-        return read_job(files, step, stand_in, devices_per_node, lambda: bar.update(task, advance=1))
+    with progress("reading traces", len(files)) as report:
+        return read_job(files, step, stand_in, devices_per_node, lambda: report("reading traces"))
 
 
 def _refuse_among(out: Path, paths: Sequence[Path]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simfrontier.cli.bar import bar_of_work
+from simfrontier.cli.bar import progress
 from simfrontier.cli.console import print_json
 from simfrontier.cli.large import announce
 from simfrontier.cli.options import (
@@ -82,13 +82,8 @@ def run_scenario(
     folder = out or Path("reports") / scenario.name
     rare = (SLOWDOWN_FILE,) if trouble and scenario.file.slowdown is not None else ()
     ensure_writable(folder, "results.csv", *rare, "findings.json", "index.html", MANIFEST)
-    with bar_of_work() as bar:
-        task = bar.add_task("simulating", total=num_simulations(scenario, vary, trouble))
-
-        def report_progress(stage: str) -> None:
-            bar.update(task, advance=1, description=stage)
-
-        view = view_of(scenario, fidelity, exact, vary, place, report_progress, trouble)
+    with progress("simulating", num_simulations(scenario, vary, trouble)) as report:
+        view = view_of(scenario, fidelity, exact, vary, place, report, trouble)
     found = findings_of(view)
     with filled(folder, "run", MANIFEST) as new:
         _write(found, view, new, page)

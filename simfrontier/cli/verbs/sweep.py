@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from simfrontier.cli.bar import bar_of_work
+from simfrontier.cli.bar import progress
 from simfrontier.cli.console import console, print_json
 from simfrontier.cli.options import Dashboard, JobsOfCores, Scheduler, Slurm, cores, place_of, to_write
 from simfrontier.errors import InputError
@@ -124,20 +124,18 @@ def _run(study: SweepStudy, out: Path | None, place: Place, until: str | None, f
         refuse_folder(folder, study.name)
         forget(folder)
     ended = ""
-    with bar_of_work() as bar:
-        task = bar.add_task("simulating points", total=study.count)
+    with progress("simulating points", study.count) as report:
 
-        def report(at: Progress) -> None:
+        def told(at: Progress) -> None:
             words = [f"{at.known:,} known before" if at.known else "", f"{at.refused:,} refused" if at.refused else ""]
             more = ", ".join(filter(None, words))
-            text = f"simulating points{f' ({more})' if more else ''}"
-            bar.update(task, completed=at.done, total=at.total, description=text)
+            report(f"simulating points{f' ({more})' if more else ''}", at.done, at.total)
 
         if study.searched or enough is not None:
-            made = run_adaptive(study, folder, place, enough, report)
+            made = run_adaptive(study, folder, place, enough, told)
             study, outcome, ended = made.study, made.outcome, made.ended
         else:
-            outcome = run_sweep(study, folder, place, report)
+            outcome = run_sweep(study, folder, place, told)
     answer = goal_answer(study, folder, outcome.counts.points)
     write_goal(answer, folder)
     has_page = _has_page(folder)

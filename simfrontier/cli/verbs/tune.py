@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simfrontier.cli.bar import bar_of_work
+from simfrontier.cli.bar import progress
 from simfrontier.cli.console import print_json
 from simfrontier.cli.large import announce
 from simfrontier.cli.options import (
@@ -117,12 +117,7 @@ def tune(
         except InputError as error:
             raise InputError(f"{error}; {STORE} stays: the same command goes on from there") from None
 
-    with bar_of_work() as bar:
-        task = bar.add_task("laying out the space of plans", total=None)
-
-        def report_progress(stage: str, done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total, description=stage)
-
+    with progress("laying out the space of plans") as report:
         try:
             outcome = find_plans(
                 loaded,
@@ -132,7 +127,7 @@ def tune(
                 simulate=simulate,
                 place=place,
                 folder=folder,
-                progress=report_progress,
+                progress=report,
                 finish=finish,
             )
         except KeyboardInterrupt as stop:

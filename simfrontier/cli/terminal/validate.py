@@ -1,17 +1,17 @@
-"""Validations of measured tables and of published runs, calibrations and fits as JSON."""
+"""A validation for a person and for a program: tables and sentences, and the document of --json."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from rich.table import Table
+
 from simfrontier.accuracy import (
     BoundedRate,
     Errors,
-    FitOutcome,
     JudgedBound,
     PredictedRun,
     Residual,
@@ -19,14 +19,19 @@ from simfrontier.accuracy import (
     RunsValidation,
     Summary,
     Validation,
-    error_summary,
 )
-from simfrontier.cli.console import finite, plain
-from simfrontier.collectives import Calibration
+from simfrontier.cli.console import console, finite, grid, plain, say, say_written
 from simfrontier.measured import Row
-from simfrontier.report import said
+from simfrontier.report import NOTHING, percent, said, signed
+from simfrontier.units import counted
 
+_BOUNDS_HEAD = ("series", "which", "rows", "mean", "allowed", "90th pct", "allowed")
+_HEAD = ("table", "which", "rows", "median", "mean", "90th pct", "farthest", "in 90 %")
+_RUNS_HEAD = ("runs", "count", "mean", "median", "bias", "in 90 %", "± width")
+_WORST = ("run", "unit", "measured", "predicted", "error")
 _RUN = ("machine", "system", "model_shape", "plan", "devices", "unit")
+
+# ── for a program ──
 
 
 def tables_document(done: Validation) -> dict[str, Any]:
@@ -67,79 +72,6 @@ def runs_document(done: RunsValidation) -> dict[str, Any]:
         "memory": _run_errors("memory", done.memory),
         "rows": [_run_row(row) for row in done.rows],
     }
-
-
-# ── calibrations ──
-
-
-def calibration_document(calibration: Calibration, out: Path) -> dict[str, object]:
-    """The texts and numbers of a calibration, and what its tables are of."""
-    return {
-        "file": str(out),
-        **{key: getattr(calibration, key) for key in ("title", "where", "when", "how")},
-        "machine": dict(calibration.machine),
-        "library": dict(calibration.library),
-        "calls": [
-            {
-                "kind": call.kind,
-                "ranks": call.ranks,
-                "nodes": call.nodes,
-                "packages": call.packages,
-                "points": len(call.points),
-                "smallest_bytes": call.points[0].bytes,
-                "largest_bytes": call.points[-1].bytes,
-                "largest_message_bytes_per_s": 1.0 / call.seconds_per_byte,
-                "residual": call.residual,
-            }
-            for call in calibration.calls
-        ],
-    }
-
-
-def fit_document(
-    done: FitOutcome, calibration: Calibration, out: Path, page: Path, left_out: Sequence[str] = ()
-) -> dict[str, Any]:
-    """The parameters, the errors, and every point as it is predicted; `left_out`: what of the files is no row."""
-    return {
-        "file": str(out),
-        "page": str(page),
-        **{key: getattr(calibration, key) for key in ("title", "where", "when", "how")},
-        "said": [
-            *(plain(text) for name in ("lead", "findings") for text in said("calibrate", name, done)),
-            *left_out,
-        ],
-        "parameters": [asdict(parameter) for parameter in done.parameters],
-        "shipped": asdict(error_summary(done.shipped)),
-        "model_sd": done.model_sd,
-        "covered": done.covered,
-        "worse_than_shipped": done.worse is not None,
-        "hardly_shown": list(done.hardly),
-        "errors": [asdict(line) for line in done.lines],
-        "fit": None if calibration.fit is None else asdict(calibration.fit),
-        "set_aside": {str(missing): number for missing, number in done.chosen.set_aside.items()},
-        "not_left_out": {
-            f"{machine} {devices}": text for (machine, devices), text in done.cross_validation.faults.items()
-        },
-        "rows": [
-            {
-                "machine": row.machine,
-                "collective": row.collective,
-                "library": row.library,
-                "devices": row.devices,
-                "bytes": row.num_bytes,
-                "time_s": row.seconds,
-                "fitted_s": row.seconds * math.exp(fitted),
-                "left_out_s": None if math.isnan(left_out) else row.seconds * math.exp(left_out),
-                "source": row.source,
-            }
-            for row, fitted, left_out in zip(
-                done.chosen.rows, done.fitted.errors.tolist(), done.cross_validation.errors.tolist(), strict=True
-            )
-        ],
-    }
-
-
-# ── tables ──
 
 
 def _measured_row(row: Residual[Row]) -> dict[str, Any]:
@@ -196,9 +128,6 @@ def _training(bounded: BoundedRate) -> dict[str, Any]:
     }
 
 
-# ── published runs ──
-
-
 def _all_run_errors(errors: Mapping[str, Errors]) -> list[dict[str, Any] | None]:
     return [_run_errors(name, each) for name, each in errors.items()]
 
@@ -238,3 +167,84 @@ def _run_row(row: Residual[Run]) -> dict[str, Any]:
         "assumed": [each.text for each in row.job.unknown],
         "why": row.why,
     }
+
+
+# ── for a person ──
+
+
+def print_validation(done: Validation, out: Path | None) -> None:
+    """A table of errors and what they come to."""
+    screen = console()
+    table = grid("predicted / measured − 1, all sizes", _HEAD, words=("table",), left=("which",), gap=0)
+    for summary in done.summaries:
+        for place, (words, errors) in enumerate(summary.lines):
+            name = summary.name if place == 0 else ""
+            style = "dim" if words == "fitted" else "bold" if "+" in words else ""
+            table.add_row(name, words.replace(" + ", "\n+ ") or NOTHING, *_cells(errors), style=style)
+    screen.print(table)
+    if done.judged_bounds:
+        bounds = grid("what tables are held to", _BOUNDS_HEAD, words=("series",), left=("which",), gap=0)
+        for each in done.judged_bounds:
+            bounds.add_row(each.bound.series, *_bound_cells(each), style="" if each.holds else "bold red")
+        screen.print(bounds)
+    say("validate", "lead", done, style="bold")
+    say("validate", "findings", done, before="– ")
+    say_written(out)
+
+
+def print_runs(done: RunsValidation, out: Path | None) -> None:
+    """Tables of errors, the worst runs, and those without a prediction."""
+    screen = console()
+    if done.overall is not None:
+        screen.print(_runs(done, done.overall))
+        screen.print(_worst(done))
+    if done.memory is not None:
+        off = done.memory
+        memory = f"Memory of {counted(off.count, 'run')} that state it: {percent(off.mean_abs)} off on average"
+        screen.print(plain(f"{memory}, median {percent(off.median_abs)}."))
+    expressed = f"{len(done.predicted)} of {counted(len(done.rows), 'run')} have a prediction."
+    screen.print(plain(expressed), style="bold")
+    for why, numbers in done.reasons().items():
+        line = f"– {counted(len(numbers), 'run')} (row {', '.join(map(str, numbers[:5]))}): {why}"
+        screen.print(plain(line), soft_wrap=True)
+    say_written(out)
+
+
+def _bound_cells(judged: JudgedBound) -> tuple[str, ...]:
+    bound, errors = judged.bound, judged.errors
+    means = (percent(errors.mean_abs) if errors else NOTHING, percent(bound.mean_abs))
+    p90s = (percent(errors.p90_abs) if errors else NOTHING, percent(bound.p90_abs)) if bound.p90_abs else ("", "")
+    count = f"{errors.count:,}" if errors else "0"
+    return (", ".join(judged.uses), count, *map(plain, (*means, *p90s)))
+
+
+def _cells(errors: Errors | None) -> tuple[str, ...]:
+    if errors is None:
+        return ("0", *[NOTHING] * 5)
+    off = (signed(errors.median), percent(errors.mean_abs), percent(errors.p90_abs), signed(errors.worst.error))
+    shown = (*off, percent(errors.covered))
+    return (f"{errors.count:,}", *map(plain, shown))
+
+
+def _runs(done: RunsValidation, overall: Errors) -> Table:
+    """Errors of all runs, and by machine, system and size where there are several."""
+    table = grid(f"{done.title}: predicted / measured − 1", _RUNS_HEAD, words=("runs",), gap=1)
+    table.add_row("all", *_run_cells(overall), style="bold")
+    for what, group in (("machine", done.by("machine")), ("system", done.by("system")), ("size", done.by_size())):
+        for place, (name, errors) in enumerate(group.items() if len(group) > 1 else ()):
+            table.add_row(f"{name} ({what})" if place == 0 else name, *_run_cells(errors))
+    return table
+
+
+def _run_cells(errors: Errors) -> tuple[str, ...]:
+    off = (percent(errors.mean_abs), percent(errors.median_abs), signed(errors.bias))
+    return (f"{errors.count:,}", *map(plain, (*off, percent(errors.covered), percent(errors.width))))
+
+
+def _worst(done: RunsValidation) -> Table:
+    """The runs that lie farthest off."""
+    worst = grid("the farthest off", _WORST, words=("run", "unit"), gap=1)
+    for each in done.worst():
+        shown = (f"{each.measured:.4g}", f"{each.prediction.value:.4g}", signed(each.error))
+        worst.add_row(each.row.title, each.row.unit, *map(plain, shown))
+    return worst
