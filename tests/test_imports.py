@@ -44,8 +44,8 @@ SLOW = ("dask", "distributed", "jinja2", "markupsafe", "optuna", "pandas", "plot
 PUBLIC: dict[str, set[str]] = {
     "analysis": {"Softmaxes"},
     "cli": {
-        *("Plans", "Settings", "byte_sizes", "finite", "json_document"),
-        *("load", "plain", "print_check", "to_write"),
+        *("Plans", "Settings", "byte_sizes", "crosscheck_document"),
+        *("load", "plain", "print_check", "print_json", "to_write"),
     },
     "collectives": {"Meaning"},
     "explanation": {"explain"},

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -61,13 +61,22 @@ def say_written(out: Path | None) -> None:
 
 
 def print_json(document: object) -> None:
-    """Print a document for a program."""
-    typer.echo(json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False))
+    """Print a document for a program, in values that JSON has and a program can search: null for NaN and infinity, no
+    unusual blanks."""
+    typer.echo(json.dumps(_json_value(document), indent=1, allow_nan=False, ensure_ascii=False))
 
 
-def finite(value: float) -> float | None:
-    """A number as JSON has it: None for nan and infinity."""
-    return value if math.isfinite(value) else None
+def _json_value(value: Any) -> Any:
+    match value:
+        case dict():
+            return {key: _json_value(part) for key, part in value.items()}
+        case list() | tuple():
+            return [_json_value(part) for part in value]
+        case float() if not math.isfinite(value):
+            return None
+        case str():
+            return plain(value)
+    return value
 
 
 def plain(text: str) -> str:

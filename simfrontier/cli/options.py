@@ -5,31 +5,31 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from simfrontier.errors import InputError, nearest
+from simfrontier.errors import InputError
 from simfrontier.limits import PROCESSES
 from simfrontier.wholefile import parse_place
 
 if TYPE_CHECKING:
     from simfrontier.scenario import Scenario
-    from simfrontier.simulation import Fidelity
     from simfrontier.workers import Place
 
 MAX_DIGITS = 9  # of a number of devices
 
-ScenarioArgument = Annotated[Path, typer.Argument(help="scenario file (TOML), e.g. scenarios/frontier-20b.toml")]
+ScenarioPath = Annotated[Path, typer.Argument(help="scenario file (TOML), e.g. scenarios/frontier-20b.toml")]
 Settings = Annotated[
     list[str] | None, typer.Option("--set", help="key=value: set a key of the scenario, e.g. training.micro_batch=4")
 ]
 Plans = Annotated[str | None, typer.Option(help="plans to run, e.g. zero3,zero-topo (default: the scenario's)")]
 Devices = Annotated[str | None, typer.Option(help="sizes to run, e.g. 8,64,384 (default: the scenario's)")]
-FidelityOption = Annotated[
-    str | None,
+Fidelity = Annotated[
+    Literal["analytic", "flow", "chunk"] | None,
     typer.Option(
         "--fidelity",
+        show_choices=False,
         help="flow (links shared fairly), analytic (no contention) or chunk (every message, up to 128 ranks)",
     ),
 ]
@@ -112,11 +112,16 @@ def refuse_options(file: Path, given: dict[str, str | list[str] | None]) -> None
 
 def names_of(option: str, text: str | None, example: str) -> tuple[str, ...]:
     names = tuple(part.strip() for part in (text or "").split(",") if part.strip())
-    if text is not None and not names:
-        raise InputError(f"got nothing; allowed: names separated by commas, e.g. {example}", where=option)
-    if any(len(name.split()) > 1 for name in names):
+    if (text is not None and not names) or any(len(name.split()) > 1 for name in names):
         raise InputError(f"got {text!r}; allowed: names separated by commas, e.g. {example}", where=option)
     return names
+
+
+def one_plan(option: str, name: str | None) -> str | None:
+    """The name of one plan, if it is given. Raises InputError for nothing, or for several."""
+    if name is not None and (not name.strip() or "," in name):
+        raise InputError(f"got {name!r}; allowed: the name of one plan", where=option)
+    return name
 
 
 def sizes_of(given: str | int | None) -> tuple[int, ...]:
@@ -130,14 +135,6 @@ def sizes_of(given: str | int | None) -> tuple[int, ...]:
             f"got {text!r}; allowed: numbers of devices separated by commas, e.g. 8,64,384", where="--devices"
         )
     return tuple(map(int, sizes))
-
-
-def fidelity_of(text: str | None) -> Fidelity | None:
-    match text:
-        case None | "analytic" | "flow" | "chunk":
-            return text
-        case _:
-            raise InputError(f"got {text!r}; {nearest(text, ('analytic', 'flow', 'chunk'))}", where="--fidelity")
 
 
 def num_bytes(option: str, text: str) -> int:

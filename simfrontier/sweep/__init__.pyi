@@ -27,4 +27,4 @@ from .keys import is_of_plan as is_of_plan
 from .replayed_columns import OFF_BY as OFF_BY, REPLAY as REPLAY
 from .runner import Progress as Progress, SweepOutcome as SweepOutcome, run_sweep as run_sweep
 from .study import SweepStudy as SweepStudy, load_study as load_study, study_of as study_of
-from .until import parse_until as parse_until
+from .until import Until as Until, parse_until as parse_until

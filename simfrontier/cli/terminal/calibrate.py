@@ -56,10 +56,7 @@ def fit_document(
         "file": str(out),
         "page": str(page),
         **{key: getattr(calibration, key) for key in ("title", "where", "when", "how")},
-        "said": [
-            *(plain(text) for name in ("lead", "findings") for text in said("calibrate", name, done)),
-            *left_out,
-        ],
+        "said": [*(text for name in ("lead", "findings") for text in said("calibrate", name, done)), *left_out],
         "parameters": [asdict(parameter) for parameter in done.parameters],
         "shipped": asdict(error_summary(done.shipped)),
         "model_sd": done.model_sd,
@@ -81,7 +78,7 @@ def fit_document(
                 "bytes": row.num_bytes,
                 "time_s": row.seconds,
                 "fitted_s": row.seconds * math.exp(fitted),
-                "left_out_s": None if math.isnan(left_out) else row.seconds * math.exp(left_out),
+                "left_out_s": row.seconds * math.exp(left_out),
                 "source": row.source,
             }
             for row, fitted, left_out in zip(

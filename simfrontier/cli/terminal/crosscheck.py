@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ Names = tuple[str, ...]
 # ── for a program ──
 
 
-def as_document(check: CrossCheck) -> dict[str, Any]:
+def crosscheck_document(check: CrossCheck) -> dict[str, Any]:
     """All of it but the operations themselves."""
     verdict, found = check.verdict, crosscheck_findings(check)
     return {
@@ -51,26 +50,6 @@ def _plan_document(comparison: Comparison) -> dict[str, Any]:
         "deltas": [asdict(delta) for delta in deltas(comparison)],
         "notes": {"simulated": dict(comparison.sim.notes), "real": dict(comparison.real.notes)},
     }
-
-
-def json_document(check: CrossCheck) -> dict[str, Any]:
-    """The document in the values of JSON."""
-    known: dict[str, Any] = _json_value(as_document(check))
-    return known
-
-
-def _json_value(value: Any) -> Any:
-    """A value that JSON has and a program can search: no NaN, no unusual blanks."""
-    match value:
-        case dict():
-            return {key: _json_value(part) for key, part in value.items()}
-        case list() | tuple():
-            return [_json_value(part) for part in value]
-        case float() if not math.isfinite(value):
-            return None
-        case str():
-            return plain(value)
-    return value
 
 
 # ── for a person ──

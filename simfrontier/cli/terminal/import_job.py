@@ -1,20 +1,63 @@
-"""A job's replay on a terminal: how far it is from what was measured, its collectives, and what else was asked."""
+"""A job's replay for a person and for a program: how far it is from what was measured, and what else was asked."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from simfrontier.analysis import KERNELS_FIRST, exposure
 from simfrontier.cli.console import console, grid
+from simfrontier.schedule import Compute
 from simfrontier.units import counted, written
 
 if TYPE_CHECKING:
-    from simfrontier.kineto import CallTimes
+    from simfrontier.kineto import CallTimes, Job, Platform
+    from simfrontier.simulation import SimulatedStep
 
 MOST_ROWS = 12  # of collectives that are alike
+
+
+def import_document(
+    job: Job,
+    own: Platform,
+    replay: SimulatedStep,
+    times: Sequence[CallTimes],
+    notes: Sequence[str],
+    then: SimulatedStep | None,
+    words: Sequence[str],
+) -> dict[str, Any]:
+    """The job, its replay on its own machine, and the same job otherwise (`then`, in `words`)."""
+    schedule = job.schedule
+    ops = [op for role in schedule.roles for call in role.calls for op in call.ops]
+    return {
+        "ranks": schedule.mesh.num_ranks,
+        "mesh": dict(schedule.mesh.axes),
+        "programs": len(schedule.roles),
+        "kernels": len(job.kernels),
+        "calls": sum(not isinstance(op, Compute) for op in ops),
+        "step": job.step_name,
+        "notes": notes,
+        "machine": own.machine.name,
+        "library": own.library.name,
+        "fidelity": replay.fidelity,
+        "measured_step_s": job.measured_s,
+        "replay": _parts(replay),
+        "replay_error": replay.step_s / job.measured_s - 1,
+        "collectives": [asdict(each) for each in times],
+        **({} if then is None else {"then": {"what": words, **_parts(then)}}),
+    }
+
+
+def _parts(step: SimulatedStep) -> dict[str, float]:
+    """The step and its parts, which sum to it: kernels of any stream, calls that none of them hides, and the rest."""
+    spent = exposure(step, KERNELS_FIRST)
+    calls_s = spent.inter_node + spent.intra_node + spent.package
+    kernels_s = spent.compute + spent.codec
+    return {"step_s": step.step_s, "compute_s": kernels_s, "exposed_calls_s": calls_s, "idle_s": spent.idle}
 
 
 def print_import(document: dict[str, Any], times: Sequence[CallTimes], out: Path | None) -> None:

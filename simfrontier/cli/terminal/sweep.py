@@ -1,4 +1,4 @@
-"""What a sweep's data set holds, on a terminal: the best of each plan, the points, and the answer to its goal."""
+"""A study and its data set for a person and for a program: the best of each plan, the points, the goal."""
 
 from __future__ import annotations
 
@@ -6,16 +6,67 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from simfrontier.cli.console import console, grid
+from simfrontier.limits import SWEEP_POINTS
 from simfrontier.report import number, quantity
-from simfrontier.sweep import best_rows, is_of_plan, measure_next
+from simfrontier.sweep import best_rows, goal_document, is_of_plan, measure_next
 from simfrontier.units import counted
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from simfrontier.sweep import BestRow, GoalAnswer, SweepOutcome, SweepStudy
+    from simfrontier.sweep import BestRow, GoalAnswer, SweepOutcome, SweepStudy, Until
 
 MANY: Final = 4  # values of axes that are shown of a row
+
+
+# ── for a program ──
+
+
+def study_document(study: SweepStudy, points: int, seconds: float) -> dict[str, Any]:
+    return {
+        "study": study.name,
+        "title": study.file.title,
+        "scenarios": [source.scenario.name for source in study.sources.values()],
+        "axes": [{"keys": list(axis.keys), "count": None if study.searched else axis.count} for axis in study.axes],
+        "points": points,
+        "before_filters": study.count,
+        "cpu_s": seconds,
+    }
+
+
+def sweep_document(study: SweepStudy, outcome: SweepOutcome, answer: GoalAnswer | None) -> dict[str, Any]:
+    counts = outcome.counts
+    return {
+        "study": study.name,
+        "folder": str(outcome.folder),
+        "points": counts.points,
+        "rows": counts.rows,
+        "known": outcome.known,
+        "refused": counts.refused,
+        "refused_whole": counts.refused_whole,
+        "best": [{"scenario": best.scenario, "plan": best.plan, **best.row} for best in best_rows(outcome.folder)],
+        "goal": None if answer is None else goal_document(answer),
+    }
+
+
+# ── for a person ──
+
+
+def print_study(study: SweepStudy, points: int, until: str | None, enough: Until | None, time: str) -> None:
+    """Print how many points a study has (at most, of a search or with --until), its axes, and the time they take."""
+    screen = console()
+    left = f", of {study.count:,} before its filters" if study.filters and points < study.count else ""
+    most = "" if enough is None or (enough.points is None and not study.searched) else "at most "
+    screen.print(f"{study.file.title}: {most}{counted(points, 'point')}{left}", soft_wrap=True)
+    screen.print(f"  scenarios: {', '.join(source.scenario.name for source in study.sources.values())}", soft_wrap=True)
+    for axis in study.axes:
+        times = "searched over:" if study.searched else f"{axis.count:,} ×"
+        screen.print(f"  {times} {', '.join(axis.keys)}", soft_wrap=True)
+    if enough is not None and enough.points is None:
+        screen.print(f"  and more, until {until}", soft_wrap=True)
+    screen.print(f"{time} (forecast from sizes, within a factor of five)", soft_wrap=True)
+    if study.count > SWEEP_POINTS.most:
+        screen.print(f"More than are run: {SWEEP_POINTS.fault(points)}", soft_wrap=True)
 
 
 def print_sweep(

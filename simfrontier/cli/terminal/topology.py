@@ -13,7 +13,7 @@ PROGRAM = {"nvlink": "NCCL", "xgmi": "RCCL"}
 MOST_PAIRS = 24  # in a line
 
 
-def lines_of(topology: NodeTopology, said: str, preferred: Sequence[int] = ()) -> Iterator[str]:
+def node_lines(topology: NodeTopology, said: str, preferred: Sequence[int] = ()) -> Iterator[str]:
     """Devices, links by their number, NICs; `preferred`: devices that have one, of those as near to it."""
     arch = topology.arch
     devices = f"{len(topology.devices)} device{'s' if len(topology.devices) != 1 else ''}"
@@ -85,7 +85,7 @@ def _as_near(others: Sequence[int]) -> str:
     return f"; as near to {', '.join(map(str, others))}" if others else ""
 
 
-def as_json(topology: NodeTopology, preferred: Sequence[int] = ()) -> dict[str, Any]:
+def node_document(topology: NodeTopology, preferred: Sequence[int] = ()) -> dict[str, Any]:
     """The same for programs."""
     placed = placed_nics(topology, preferred)
     device_of = {} if placed is None else dict(zip(placed.used, placed.device, strict=True))
@@ -142,7 +142,7 @@ def slurm_lines(levels: SlurmLevels, source: str) -> Iterator[str]:
     yield f'# list = "{levels.first_group}"  # the nodes of the job, e.g. those below the first switch'
 
 
-def slurm_json(levels: SlurmLevels) -> dict[str, Any]:
+def slurm_document(levels: SlurmLevels) -> dict[str, Any]:
     """The same for programs."""
     return {
         "nodes": levels.num_nodes,

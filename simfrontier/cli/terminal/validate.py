@@ -20,7 +20,7 @@ from simfrontier.accuracy import (
     Summary,
     Validation,
 )
-from simfrontier.cli.console import console, finite, grid, plain, say, say_written
+from simfrontier.cli.console import console, grid, plain, say, say_written
 from simfrontier.measured import Row
 from simfrontier.report import NOTHING, percent, said, signed
 from simfrontier.units import counted
@@ -39,8 +39,8 @@ def tables_document(done: Validation) -> dict[str, Any]:
     by_name = {summary.name: summary for summary in done.summaries}
     return {
         "holds": done.holds,
-        "said": [plain(text) for name in ("lead", "findings") for text in said("validate", name, done)],
-        "notes": [*map(plain, (*done.notes, *said("validate", "notes", done)))],
+        "said": [text for name in ("lead", "findings") for text in said("validate", name, done)],
+        "notes": [*done.notes, *said("validate", "notes", done)],
         "overall": _summary(done.overall),
         "tables": {
             table.name: {
@@ -82,8 +82,8 @@ def _measured_row(row: Residual[Row]) -> dict[str, Any]:
         **_columns(row.row),
         "time_s": row.measured,
         "predicted_s": made and made.value,
-        "low_s": made and finite(made.low),
-        "high_s": made and finite(made.high),
+        "low_s": made and made.low,
+        "high_s": made and made.high,
         "error": row.error,
         "harness_s": made and made.harness_s,
         "use": row.use,
@@ -148,7 +148,7 @@ def _run_errors(name: str, errors: Errors | None) -> dict[str, Any] | None:
 
 def _run_row(row: Residual[Run]) -> dict[str, Any]:
     run, made = row.row, row.prediction
-    named = {"row": run.number, "where": run.where, **{name: run[name] for name in _RUN}, "value": finite(run.value)}
+    named = {"row": run.number, "where": run.where, **{name: run[name] for name in _RUN}, "value": run.value}
     predicted = {"predicted": made and made.value, "low": made and made.low, "high": made and made.high}
     if not isinstance(row, PredictedRun):
         return {**named, **predicted, "why": row.why}

@@ -8,21 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from simfrontier.cli import options
 from simfrontier.cli.bar import progress
 from simfrontier.cli.console import print_json
-from simfrontier.cli.options import (
-    Dashboard,
-    GroupDevices,
-    GroupNodes,
-    GroupPackages,
-    Jobs,
-    Scheduler,
-    Slurm,
-    names_of,
-    num_bytes,
-    place_of,
-    to_write,
-)
 from simfrontier.errors import InputError
 
 if TYPE_CHECKING:
@@ -39,7 +27,7 @@ def calibrate(
             "DeepSpeed's communication, dumps of PyTorch's flight recorder, calibrations (.toml), real traces; folders"
         ),
     ],
-    out: Annotated[Path, to_write("--out", "calibration file to write (.toml)")],
+    out: Annotated[Path, options.to_write("--out", "calibration file to write (.toml)")],
     fit: Annotated[
         bool | None,
         typer.Option(
@@ -52,18 +40,18 @@ def calibrate(
         typer.Option(help="machine (name or TOML file), where the data are of several or do not say it; a,b fits both"),
     ] = None,
     library: Annotated[str | None, typer.Option(help="library, where the data are of several or do not say it")] = None,
-    devices: GroupDevices = None,
-    nodes: GroupNodes = None,
-    packages: GroupPackages = None,
+    devices: options.GroupDevices = None,
+    nodes: options.GroupNodes = None,
+    packages: options.GroupPackages = None,
     min_bytes: Annotated[str | None, typer.Option(help="fit to messages of at least this size, e.g. 64KiB")] = None,
-    page: Annotated[Path | None, to_write("--page", "page with the plots of a fit (default: OUT.html)")] = None,
+    page: Annotated[Path | None, options.to_write("--page", "page with the plots of a fit (default: OUT.html)")] = None,
     where: Annotated[str | None, typer.Option(help="where it was measured (default: hosts in logs, machines)")] = None,
     when: Annotated[str | None, typer.Option(help="when it was measured (default: the dates of the files)")] = None,
     title: Annotated[str | None, typer.Option(help="title of the calibration")] = None,
-    jobs: Jobs = None,
-    scheduler: Scheduler = None,
-    slurm: Slurm = None,
-    dashboard: Dashboard = False,
+    jobs: options.Jobs = None,
+    scheduler: options.Scheduler = None,
+    slurm: options.Slurm = None,
+    dashboard: options.Dashboard = False,
     json: Annotated[bool, typer.Option("--json", help="print what was written as JSON")] = False,
 ) -> None:
     """Make a calibration, which a scenario names as library.calibration, out of measured times of collectives: tables
@@ -72,7 +60,7 @@ def calibrate(
     from simfrontier.machine import load_machine
     from simfrontier.measured import Setup, files_in, is_table
 
-    place = place_of(jobs, scheduler, slurm, dashboard)
+    place = options.place_of(jobs, scheduler, slurm, dashboard)
     if out.suffix != ".toml":
         raise InputError(f"--out: got {str(out)!r}; allowed: a name that ends in .toml")
     given = {
@@ -80,17 +68,17 @@ def calibrate(
         **{"--packages": packages, "--min-bytes": min_bytes},
     }
     data = list(dict.fromkeys(data))
-    options = "" if fit is None else (" --fit" if fit else " --tables")
-    options += "".join(f" {option} {value}" for option, value in given.items() if value is not None)
-    how = f"simfrontier calibrate {' '.join(file.name for file in data)}{options} --out {out.name}"
+    words = "" if fit is None else (" --fit" if fit else " --tables")
+    words += "".join(f" {option} {value}" for option, value in given.items() if value is not None)
+    how = f"simfrontier calibrate {' '.join(file.name for file in data)}{words} --out {out.name}"
     labels = Labels(where=where, when=when, title=title, how=how)
-    machines = names_of("--machine", machine, "frontier,lumi-g")
+    machines = options.names_of("--machine", machine, "frontier,lumi-g")
     for name in machines:
         load_machine(name)
     alone = machines[0] if len(machines) == 1 else None
     setup = Setup(machine=alone, library=library, devices=devices, nodes=nodes, packages=packages)
     if any(map(is_table, files_in(data))) if fit is None else fit:
-        least = 0 if min_bytes is None else num_bytes("--min-bytes", min_bytes)
+        least = 0 if min_bytes is None else options.num_bytes("--min-bytes", min_bytes)
         _fit(data, out, page or out.with_suffix(".html"), setup, labels, machines, least, json, place)
         return
     of_a_fit = {"--min-bytes": min_bytes, "--page": page, "--scheduler": scheduler, "--slurm": slurm}

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from simfrontier.cli import options
 from simfrontier.cli.console import print_json
 from simfrontier.cli.large import announce
-from simfrontier.cli.options import Devices, Plans, Settings, YesLarge, load, refuse_options
 from simfrontier.errors import InputError
 
 if TYPE_CHECKING:
@@ -22,12 +22,12 @@ Case = tuple[str, "Schedule", float | None]  # a schedule, what it is called, an
 
 def check(
     scenario: Annotated[Path, typer.Argument(help="schedule (JSON), or scenario (TOML): every plan at every size")],
-    set_: Settings = None,
-    plans: Plans = None,
-    devices: Devices = None,
+    set_: options.Settings = None,
+    plans: options.Plans = None,
+    devices: options.Devices = None,
     capacity: Annotated[float | None, typer.Option(help="bytes of memory per device (default: the machine's)")] = None,
     json: Annotated[bool, typer.Option("--json", help="print the findings as JSON")] = False,
-    yes_large: YesLarge = False,
+    yes_large: options.YesLarge = False,
 ) -> None:
     """Check schedules: placements, versions, sums, order, deadlock, memory. Exit code 1 if there is a finding."""
     if capacity is not None and not 0 < capacity < math.inf:
@@ -35,12 +35,12 @@ def check(
     if scenario.suffix == ".json":
         from simfrontier.schedule import load as load_schedule
 
-        refuse_options(scenario, {"--set": set_, "--plans": plans, "--devices": devices})
+        options.refuse_options(scenario, {"--set": set_, "--plans": plans, "--devices": devices})
         cases = [(str(scenario), load_schedule(scenario, yes_large), capacity)]
     else:
         from simfrontier.forecast import forecast_check
 
-        loaded = load(scenario, set_, plans, devices)
+        loaded = options.load(scenario, set_, plans, devices)
         announce(forecast_check(loaded), str(scenario), yes_large)
         cases = _cases(loaded, capacity)
     raise typer.Exit(1 if _report(cases, json) else 0)

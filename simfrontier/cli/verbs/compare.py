@@ -7,20 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from simfrontier.cli.options import (
-    Dashboard,
-    Devices,
-    Jobs,
-    Plans,
-    Scheduler,
-    Settings,
-    Slurm,
-    load,
-    names_of,
-    place_of,
-    sizes_of,
-    to_write,
-)
+from simfrontier.cli import options
 from simfrontier.cli.verbs.run import run_scenario
 from simfrontier.errors import InputError
 
@@ -36,18 +23,18 @@ def compare(
     ] = None,
     machine: Annotated[str | None, typer.Option(help="instead of a scenario: a machine, e.g. frontier")] = None,
     model: Annotated[str | None, typer.Option(help="and a model, e.g. gpt-13b")] = None,
-    plans: Plans = None,
-    devices: Devices = None,
-    set_: Settings = None,
-    out: Annotated[Path | None, to_write("--out", "folder for the results (default: reports/NAME)")] = None,
-    jobs: Jobs = None,
-    scheduler: Scheduler = None,
-    slurm: Slurm = None,
-    dashboard: Dashboard = False,
+    plans: options.Plans = None,
+    devices: options.Devices = None,
+    set_: options.Settings = None,
+    out: Annotated[Path | None, options.to_write("--out", "folder for the results (default: reports/NAME)")] = None,
+    jobs: options.Jobs = None,
+    scheduler: options.Scheduler = None,
+    slurm: options.Slurm = None,
+    dashboard: options.Dashboard = False,
 ) -> None:
     """Compare plans on a machine, and write the page that says which is the fastest: of the main scenario (20B on
     Frontier, 6 plans, to 384 GCDs), of another one, or of --machine, --model, --plans and --devices."""
-    place = place_of(jobs, scheduler, slurm, dashboard)
+    place = options.place_of(jobs, scheduler, slurm, dashboard)
     loaded = _scenario(scenario, machine, model, plans, devices, set_)
     run_scenario(loaded, str(scenario or loaded.name), out, place)
 
@@ -66,13 +53,13 @@ def _scenario(
     if machine is None and model is None:
         if scenario is None and not MAIN.is_file():
             raise InputError("got no scenario; allowed: a scenario file, or --machine, --model and --devices")
-        return load(scenario or MAIN, settings, plans, devices)
+        return options.load(scenario or MAIN, settings, plans, devices)
     if scenario is not None:
         raise InputError(f"got {str(scenario)!r} beside --machine or --model; allowed: one of the two")
     given = {"--machine": machine, "--model": model, "--devices": devices}
     if missing := [option for option, value in given.items() if value is None]:
         raise InputError("missing; allowed: --machine, --model and --devices together", where=" and ".join(missing))
     assert machine is not None and model is not None, "refused above"
-    named = names_of("--plans", plans, "zero3,zero-topo")
+    named = options.names_of("--plans", plans, "zero3,zero-topo")
     values = dict(map(parse_setting, settings or ()))
-    return new_scenario(machine, model, named or USUAL_PLANS, devices=sizes_of(devices), settings=values)
+    return new_scenario(machine, model, named or USUAL_PLANS, devices=options.sizes_of(devices), settings=values)

@@ -7,28 +7,14 @@ from typing import Annotated
 
 import typer
 
+from simfrontier.cli import options
 from simfrontier.cli.bar import progress
 from simfrontier.cli.console import print_json
 from simfrontier.cli.large import announce
-from simfrontier.cli.options import (
-    Dashboard,
-    FidelityOption,
-    Jobs,
-    ScenarioArgument,
-    Scheduler,
-    Settings,
-    Slurm,
-    YesLarge,
-    fidelity_of,
-    load,
-    place_of,
-    to_write,
-)
-from simfrontier.errors import InputError
 
 
 def explain(
-    scenario: ScenarioArgument,
+    scenario: options.ScenarioPath,
     plan: Annotated[
         str | None, typer.Option(help="plan to explain (default: the fastest, and all against the next best)")
     ] = None,
@@ -36,18 +22,18 @@ def explain(
         str | None, typer.Option(help="another plan: what makes the two differ (default: the best of the others)")
     ] = None,
     devices: Annotated[int | None, typer.Option(help="size to explain (default: the scenario's largest)")] = None,
-    set_: Settings = None,
-    fidelity: FidelityOption = None,
+    set_: options.Settings = None,
+    fidelity: options.Fidelity = None,
     what_if: Annotated[
         bool, typer.Option("--what-if/--no-what-if", help="simulate what would help: links, overlaps, codecs ...")
     ] = True,
-    jobs: Jobs = None,
-    scheduler: Scheduler = None,
-    slurm: Slurm = None,
-    dashboard: Dashboard = False,
-    out: Annotated[Path | None, to_write("--out", "folder for the page index.html (default: no page)")] = None,
+    jobs: options.Jobs = None,
+    scheduler: options.Scheduler = None,
+    slurm: options.Slurm = None,
+    dashboard: options.Dashboard = False,
+    out: Annotated[Path | None, options.to_write("--out", "folder for the page index.html (default: no page)")] = None,
     json: Annotated[bool, typer.Option("--json", help="print everything as JSON")] = False,
-    yes_large: YesLarge = False,
+    yes_large: options.YesLarge = False,
 ) -> None:
     """Say why a plan is as fast as it is: where its step's time goes, what would help most (each simulated again), and
     what makes it differ from the next best, or another plan. Exit code 1 where it does not fit into memory."""
@@ -57,12 +43,10 @@ def explain(
     from simfrontier.report import write_explanation_page
     from simfrontier.wholefile import ensure_writable, filled
 
-    for option, name in (("--plan", plan), ("--against", against)):
-        if name is not None and (not name.strip() or "," in name):
-            raise InputError(f"got {name!r}; allowed: the name of one plan", where=option)
-    place = place_of(jobs, scheduler, slurm, dashboard)
-    loaded, chosen = load(scenario, set_, None, devices, laid_out=False), fidelity_of(fidelity)
-    announce(forecast_explain(loaded, plan, against, chosen, what_if), str(scenario), yes_large)
+    plan, against = options.one_plan("--plan", plan), options.one_plan("--against", against)
+    place = options.place_of(jobs, scheduler, slurm, dashboard)
+    loaded = options.load(scenario, set_, None, devices, laid_out=False)
+    announce(forecast_explain(loaded, plan, against, fidelity, what_if), str(scenario), yes_large)
     if out is not None:
         ensure_writable(out, "index.html")
     with progress("simulating") as report:
@@ -71,7 +55,7 @@ def explain(
             plan,
             devices=devices,
             against=against,
-            fidelity=chosen,
+            fidelity=fidelity,
             what_if=what_if,
             place=place,
             progress=lambda stage, total: report(stage, total=total),

@@ -7,17 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from simfrontier.cli import options
 from simfrontier.cli.large import announce
-from simfrontier.cli.options import (
-    FidelityOption,
-    Plans,
-    ScenarioArgument,
-    Settings,
-    YesLarge,
-    fidelity_of,
-    load,
-    to_write,
-)
 from simfrontier.errors import InputError, nearest, shown
 
 if TYPE_CHECKING:
@@ -28,12 +19,14 @@ OWN: Final = "simfrontier"  # the format of schedules and traces that the other 
 
 
 def export(
-    scenario: ScenarioArgument,
-    out: Annotated[Path, to_write("--out", "folder for schedule-PLAN.json, trace-PLAN.json, or the files of --format")],
-    set_: Settings = None,
-    plans: Plans = None,
+    scenario: options.ScenarioPath,
+    out: Annotated[
+        Path, options.to_write("--out", "folder for schedule-PLAN.json, trace-PLAN.json, or the files of --format")
+    ],
+    set_: options.Settings = None,
+    plans: options.Plans = None,
     devices: Annotated[int | None, typer.Option(help="size to export (default: the scenario's largest)")] = None,
-    fidelity: FidelityOption = None,
+    fidelity: options.Fidelity = None,
     exact: Annotated[bool, typer.Option("--exact", help="every rank by itself: no folding of what is alike")] = False,
     format_: Annotated[
         str,
@@ -42,7 +35,7 @@ def export(
             help="simfrontier: schedules and traces; kineto: PyTorch's traces; of extras: chakra, msccl, goal",
         ),
     ] = OWN,
-    yes_large: YesLarge = False,
+    yes_large: options.YesLarge = False,
 ) -> None:
     """Write the schedule of every plan at one size, and the trace of its simulated step with all ranks; with
     --fidelity chunk also how its collectives are lowered, and the bytes of every link."""
@@ -53,13 +46,13 @@ def export(
     from simfrontier.units import written
     from simfrontier.wholefile import ensure_writable, filled
 
-    asked, fidelity_asked = load(scenario, set_, plans, devices), fidelity_of(fidelity)
-    announce(forecast_export(asked, fidelity_asked, exact), str(scenario), yes_large)
+    asked = options.load(scenario, set_, plans, devices)
+    announce(forecast_export(asked, fidelity, exact), str(scenario), yes_large)
     chosen_format = _format_of(format_)
     if chosen_format is not None:
         chosen_format.check()
     ensure_writable(out)
-    size, searcher, chosen = max(asked.file.run.devices), GridSearcher(), fidelity_asked or asked.file.run.fidelity
+    size, searcher, chosen = max(asked.file.run.devices), GridSearcher(), fidelity or asked.file.run.fidelity
     loaded = searcher.resolved(asked, (size,), tuple(asked.plans))
     parts = []
     with filled(out, "export") as new:

@@ -7,34 +7,26 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from simfrontier.cli import options
 from simfrontier.cli.bar import progress
 from simfrontier.cli.console import console, grid, plain, print_json, say, say_written
 from simfrontier.cli.large import announce
-from simfrontier.cli.options import (
-    Devices,
-    FidelityOption,
-    Plans,
-    ScenarioArgument,
-    Settings,
-    YesLarge,
-    fidelity_of,
-    load,
-    to_write,
-)
 
 if TYPE_CHECKING:
     from simfrontier.goodput import Goodput
 
 
 def goodput(
-    scenario: ScenarioArgument,
-    plans: Plans = None,
-    devices: Devices = None,
-    set_: Settings = None,
-    fidelity: FidelityOption = None,
-    out: Annotated[Path | None, to_write("--out", "folder for the page and goodput.csv (default: neither)")] = None,
+    scenario: options.ScenarioPath,
+    plans: options.Plans = None,
+    devices: options.Devices = None,
+    set_: options.Settings = None,
+    fidelity: options.Fidelity = None,
+    out: Annotated[
+        Path | None, options.to_write("--out", "folder for the page and goodput.csv (default: neither)")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="print everything as JSON")] = False,
-    yes_large: YesLarge = False,
+    yes_large: options.YesLarge = False,
 ) -> None:
     """Say what a long training yields with failures, checkpoints, restarts and spare nodes: useful steps and tokens a
     day of every plan at every size, and the best size. The scenario's table `goodput` says what fails."""
@@ -43,12 +35,12 @@ def goodput(
     from simfrontier.report import write_goodput
     from simfrontier.wholefile import ensure_writable, filled
 
-    loaded, chosen = load(scenario, set_, plans, devices), fidelity_of(fidelity)
-    announce(forecast_run(loaded, chosen, False, False), str(scenario), yes_large)
+    loaded = options.load(scenario, set_, plans, devices)
+    announce(forecast_run(loaded, fidelity, False, False), str(scenario), yes_large)
     if out is not None:
         ensure_writable(out, "index.html")
     with progress("simulating", len(loaded.plans) * len(loaded.file.run.devices)) as report:
-        found = find_goodput(loaded, chosen, report)
+        found = find_goodput(loaded, fidelity, report)
     if out is not None:
         with filled(out, "goodput") as new:
             write_goodput(found, new)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from simfrontier.cli import options
 from simfrontier.cli.bar import progress
 from simfrontier.cli.console import print_json
-from simfrontier.cli.options import FidelityOption, fidelity_of, to_write
 from simfrontier.errors import InputError, shown
 
 if TYPE_CHECKING:
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from simfrontier.simulation import SimulatedStep
 
 SUFFIXES = (".json", ".json.gz")
-_LEAST_FACTOR, _MOST_FACTOR = 1e-6, 1e6
-_TIMES = re.compile(r"([1-9][0-9]{0,5})x")
 
 
 def import_(
@@ -45,51 +42,39 @@ def import_(
     ] = False,
     kernel_factor: Annotated[
         float | None,
-        typer.Option(help="how many times as long kernels take there (default: by the rates of matrix products)"),
+        typer.Option(
+            min=1e-6,
+            max=1e6,
+            help="how many times as long kernels take there (default: by the rates of matrix products)",
+        ),
     ] = None,
-    fidelity: FidelityOption = None,
-    out: Annotated[Path | None, to_write("--out", "folder for trace-replay.json, trace-then.json")] = None,
+    fidelity: options.Fidelity = None,
+    out: Annotated[Path | None, options.to_write("--out", "folder for trace-replay.json, trace-then.json")] = None,
     json: Annotated[bool, typer.Option("--json", help="print everything as JSON")] = False,
 ) -> None:
     """Read a job's traces, simulate it on its own machine and say how far that is from what was measured; then the same
     job on another machine, on more ranks, or with hpZ. Nothing in a trace is run."""
-    from simfrontier.cli.terminal.import_job import print_import
-    from simfrontier.kineto import call_times, platform_of, replayed
+    from simfrontier.cli.terminal.import_job import import_document, print_import
+    from simfrontier.kineto import call_times, otherwise, platform_of, replayed
     from simfrontier.scenario import parse_setting
     from simfrontier.wholefile import ensure_writable
 
-    if kernel_factor is not None and not _LEAST_FACTOR <= kernel_factor <= _MOST_FACTOR:
-        text = f"got {kernel_factor}; allowed: {_LEAST_FACTOR:g} to {_MOST_FACTOR:g}"
-        raise InputError(text, where="--kernel-factor")
-    count, chosen = _ranks(ranks), fidelity_of(fidelity) or "flow"
+    count, chosen = _ranks(ranks), fidelity or "flow"
     if out is not None:
         _refuse_among(out, traces)
         ensure_writable(out)
     own = platform_of(machine, dict(map(parse_setting, set_ or ())), "--machine")
     there = own if on is None else platform_of(on, {}, "--on")
     job = _read(traces, step, stand_in, there.machine.devices_per_node)
-    replay = replayed(job, own, chosen)
-    times = call_times(job, replay)
-    notes = [*job.notes, *_of_another_machine(job, own)]
-    if job.times and chosen != "flow":
-        notes.append(f"fidelity {chosen} takes the mean of all ranks' kernels")
-    document = {
-        **_facts(job),
-        "notes": notes,
-        "machine": own.machine.name,
-        "library": own.library.name,
-        "fidelity": chosen,
-    }
-    document |= {"measured_step_s": job.measured_s, "replay": _answer(replay)}
-    document["replay_error"] = replay.step_s / job.measured_s - 1
-    document["collectives"] = [asdict(each) for each in times]
-    then = None
+    replay, notes = replayed(job, own, chosen), _notes(job, own, chosen)
+    times, then, words = call_times(job, replay), None, list[str]()
     if on is not None or count is not None or hpz or kernel_factor is not None:
-        asked, words = _asked(job, own, there, on is not None, count, hpz, kernel_factor)
+        num_ranks = None if count is None else count[0] * (job.schedule.mesh.num_ranks if count[1] else 1)
+        asked, words = otherwise(job, own, there, num_ranks, hpz, kernel_factor)
         then = replayed(asked, there, chosen)
-        document["then"] = {"what": words, **_answer(then)}
     if out is not None:
         _write(out, replay, then, notes)
+    document = import_document(job, own, replay, times, notes, then, words)
     if json:
         print_json(document)
     else:
@@ -100,11 +85,10 @@ def _ranks(text: str | None) -> tuple[int, bool] | None:
     """A number, and whether it counts the job's own ranks."""
     if text is None:
         return None
-    if match := _TIMES.fullmatch(text):
-        return int(match[1]), True
-    if text.isascii() and text.isdigit() and len(text) < 8 and int(text) > 0:
-        return int(text), False
-    raise InputError(f"got {shown(text)}; allowed: a number of ranks, e.g. 64, or 4x as many", where="--ranks")
+    match = re.fullmatch(r"([1-9][0-9]{0,6})(x?)", text)
+    if match is None:
+        raise InputError(f"got {shown(text)}; allowed: a number of ranks, e.g. 64, or 4x as many", where="--ranks")
+    return int(match[1]), match[2] == "x"
 
 
 def _read(paths: Sequence[Path], step: int | None, stand_in: bool, devices_per_node: int) -> Job:
@@ -133,76 +117,16 @@ def _files(path: Path) -> list[Path]:
     return found
 
 
-def _of_another_machine(job: Job, own: Platform) -> list[str]:
-    """A note where the traces name a device that is not the machine's."""
+def _notes(job: Job, own: Platform, fidelity: str) -> list[str]:
+    """The notes of a job, of a device that is not the machine's, and of kernels' times that are means."""
     from simfrontier.kineto import difference
 
-    found = [text for device in job.devices if (text := difference(own.machine, device))]
-    return [f"the traces are of another device than {own.machine.name} has: {found[0]}"] if found else []
-
-
-def _asked(
-    job: Job,
-    own: Platform,
-    there: Platform,
-    is_elsewhere: bool,
-    ranks: tuple[int, bool] | None,
-    hpz: bool,
-    kernel_factor: float | None,
-) -> tuple[Job, list[str]]:
-    """The job as it is asked for, and that in words."""
-    from simfrontier.kineto import on_ranks, with_gathers_in_nodes, with_kernels
-
-    words = []
-    if is_elsewhere:
-        words.append(f"on {there.machine.title}, library {there.library.name}")
-    factor = kernel_factor
-    if factor is None:
-        rates = [platform.machine.device.matmul_flops_per_s for platform in (own, there)]
-        factor = rates[0] / rates[1]
-    if factor != 1.0:
-        by = "as given" if kernel_factor is not None else "by the two devices' rates of matrix products"
-        words.append(f"kernels take {factor:.3g} times as long ({by})")
-        job = with_kernels(job, factor)
-    if hpz:
-        job = with_gathers_in_nodes(job, there.machine.devices_per_node)
-        words.append("with hpZ: gathers of the backward within nodes")
-    if ranks is not None:
-        count, is_factor = ranks
-        num_ranks = count * job.schedule.mesh.num_ranks if is_factor else count
-        if num_ranks > there.machine.num_devices:
-            text = (
-                f"got {num_ranks:,}; allowed: up to the {there.machine.num_devices:,} devices of {there.machine.name}"
-            )
-            raise InputError(text, where="--ranks")
-        job = on_ranks(job, num_ranks)
-        words.append(f"on {job.schedule.mesh.num_ranks:,} ranks, each with as much work as before")
-    return job, words
-
-
-def _facts(job: Job) -> dict[str, Any]:
-    from simfrontier.schedule import Compute
-
-    schedule = job.schedule
-    ops = [op for role in schedule.roles for call in role.calls for op in call.ops]
-    return {
-        "ranks": schedule.mesh.num_ranks,
-        "mesh": dict(schedule.mesh.axes),
-        "programs": len(schedule.roles),
-        "kernels": len(job.kernels),
-        "calls": sum(not isinstance(op, Compute) for op in ops),
-        "step": job.step_name,
-    }
-
-
-def _answer(step: SimulatedStep) -> dict[str, float]:
-    """The step and its parts, which sum to it: kernels of any stream, calls that none of them hides, and the rest."""
-    from simfrontier.analysis import KERNELS_FIRST, exposure
-
-    spent = exposure(step, KERNELS_FIRST)
-    calls_s = spent.inter_node + spent.intra_node + spent.package
-    kernels_s = spent.compute + spent.codec
-    return {"step_s": step.step_s, "compute_s": kernels_s, "exposed_calls_s": calls_s, "idle_s": spent.idle}
+    notes = list(job.notes)
+    if others := [text for device in job.devices if (text := difference(own.machine, device))]:
+        notes.append(f"the traces are of another device than {own.machine.name} has: {others[0]}")
+    if job.times and fidelity != "flow":
+        notes.append(f"fidelity {fidelity} takes the mean of all ranks' kernels")
+    return notes
 
 
 def _write(out: Path, replay: SimulatedStep, then: SimulatedStep | None, notes: Sequence[str]) -> None:

@@ -7,25 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from simfrontier.cli import options
 from simfrontier.cli.bar import progress
 from simfrontier.cli.console import print_json
 from simfrontier.cli.large import announce
-from simfrontier.cli.options import (
-    Dashboard,
-    Devices,
-    FidelityOption,
-    Jobs,
-    Plans,
-    ScenarioArgument,
-    Scheduler,
-    Settings,
-    Slurm,
-    YesLarge,
-    fidelity_of,
-    load,
-    place_of,
-    to_write,
-)
 
 if TYPE_CHECKING:
     from simfrontier.report import StudyFindings, StudyView
@@ -35,27 +20,27 @@ if TYPE_CHECKING:
 
 
 def run(
-    scenario: ScenarioArgument,
-    out: Annotated[Path | None, to_write("--out", "folder for the results (default: reports/NAME)")] = None,
-    set_: Settings = None,
-    plans: Plans = None,
-    devices: Devices = None,
-    fidelity: FidelityOption = None,
+    scenario: options.ScenarioPath,
+    out: Annotated[Path | None, options.to_write("--out", "folder for the results (default: reports/NAME)")] = None,
+    set_: options.Settings = None,
+    plans: options.Plans = None,
+    devices: options.Devices = None,
+    fidelity: options.Fidelity = None,
     exact: Annotated[bool, typer.Option("--exact", help="simulate every rank: no folding of what is alike")] = False,
-    jobs: Jobs = None,
-    scheduler: Scheduler = None,
-    slurm: Slurm = None,
-    dashboard: Dashboard = False,
+    jobs: options.Jobs = None,
+    scheduler: options.Scheduler = None,
+    slurm: options.Slurm = None,
+    dashboard: options.Dashboard = False,
     sensitivity: Annotated[bool, typer.Option(help="run the scenario's variations of what is unknown")] = True,
     slowdown: Annotated[bool, typer.Option(help="run the scenario's troubles: what each costs, by plan")] = True,
     page: Annotated[bool, typer.Option(help="write index.html")] = True,
     json: Annotated[bool, typer.Option("--json", help="print the rows as JSON instead of a table")] = False,
-    yes_large: YesLarge = False,
+    yes_large: options.YesLarge = False,
 ) -> None:
     """Simulate every plan of a scenario at every size; write results.csv, index.html, traces and a manifest."""
-    place = place_of(jobs, scheduler, slurm, dashboard)
-    loaded, chosen = load(scenario, set_, plans, devices), fidelity_of(fidelity)
-    run_scenario(loaded, str(scenario), out, place, chosen, exact, sensitivity, slowdown, page, json, yes_large)
+    place = options.place_of(jobs, scheduler, slurm, dashboard)
+    loaded = options.load(scenario, set_, plans, devices)
+    run_scenario(loaded, str(scenario), out, place, fidelity, exact, sensitivity, slowdown, page, json, yes_large)
 
 
 def run_scenario(

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from simfrontier.cli.options import to_write
+from simfrontier.cli import options
 
 
 def schema(
@@ -16,7 +16,8 @@ def schema(
         typer.Argument(help="scenario, machine, library, stack, calibration or study (default: list these)"),
     ] = None,
     out: Annotated[
-        Path | None, to_write("--out", "file to write instead of printing; without a name a folder, for all of them")
+        Path | None,
+        options.to_write("--out", "file to write instead of printing; without a name a folder, for all of them"),
     ] = None,
 ) -> None:
     """Print the JSON Schema of a kind of file, by which editors complete and check it."""

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from simfrontier.cli import options
 from simfrontier.cli.bar import progress
 from simfrontier.cli.console import console, print_json
-from simfrontier.cli.options import Dashboard, JobsOfCores, Scheduler, Slurm, cores, place_of, to_write
 from simfrontier.errors import InputError
 from simfrontier.limits import SWEEP_POINTS
 from simfrontier.units import counted, time_words
 
 if TYPE_CHECKING:
-    from simfrontier.sweep import GoalAnswer, Progress, SweepOutcome, SweepStudy
+    from simfrontier.sweep import Progress, SweepStudy
     from simfrontier.workers import Place
 
 TOLD_POINTS: Final = 2_000  # from so many on their number and their time are said before the first
@@ -26,11 +26,13 @@ def sweep(
     study: Annotated[
         Path, typer.Argument(help="study file (TOML), e.g. scenarios/studies/toy.toml; with --page a folder")
     ],
-    out: Annotated[Path | None, to_write("--out", "folder for the data set (default: reports/sweep-NAME)")] = None,
-    jobs: JobsOfCores = None,
-    scheduler: Scheduler = None,
-    slurm: Slurm = None,
-    dashboard: Dashboard = False,
+    out: Annotated[
+        Path | None, options.to_write("--out", "folder for the data set (default: reports/sweep-NAME)")
+    ] = None,
+    jobs: options.JobsOfCores = None,
+    scheduler: options.Scheduler = None,
+    slurm: options.Slurm = None,
+    dashboard: options.Dashboard = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="say how many points there are and how long they take; run nothing")
     ] = False,
@@ -57,7 +59,7 @@ def sweep(
         _write_page(study)
         console().print(f"Written: {study / 'index.html'} (open it in a browser)", soft_wrap=True)
         return
-    place = place_of(jobs, scheduler, slurm, dashboard, cores())
+    place = options.place_of(jobs, scheduler, slurm, dashboard, options.cores())
     loaded = load_study(study)
     if dry_run:
         _describe(loaded, place, until, json)
@@ -68,6 +70,7 @@ def sweep(
 def _describe(study: SweepStudy, place: Place, until: str | None, as_json: bool) -> None:
     """Print how many points a study has, its axes, and how long it would take; nothing is simulated. Of a search, or
     with --until: how many it has at most, where that is known."""
+    from simfrontier.cli.terminal.sweep import print_study, study_document
     from simfrontier.sweep import parse_until, refuse_until, seconds_of
 
     enough = None if until is None else parse_until(until)
@@ -81,26 +84,14 @@ def _describe(study: SweepStudy, place: Place, until: str | None, as_json: bool)
         raise InputError("no points are left by its filters; allowed: a study with a point", where=study.where)
     seconds = seconds_of(study) * points / study.count
     if as_json:
-        print_json(_document(study, points, seconds))
-        return
-    screen = console()
-    left = f", of {study.count:,} before its filters" if study.filters and points < study.count else ""
-    most = "" if enough is None or (enough.points is None and not study.searched) else "at most "
-    screen.print(f"{study.file.title}: {most}{counted(points, 'point')}{left}", soft_wrap=True)
-    screen.print(f"  scenarios: {', '.join(source.scenario.name for source in study.sources.values())}", soft_wrap=True)
-    for axis in study.axes:
-        times = "searched over:" if study.searched else f"{axis.count:,} ×"
-        screen.print(f"  {times} {', '.join(axis.keys)}", soft_wrap=True)
-    if enough is not None and enough.points is None:
-        screen.print(f"  and more, until {until}", soft_wrap=True)
-    screen.print(f"{_time(seconds, place)} (forecast from sizes, within a factor of five)", soft_wrap=True)
-    if not is_counted:
-        screen.print(f"More than are run: {SWEEP_POINTS.fault(points)}", soft_wrap=True)
+        print_json(study_document(study, points, seconds))
+    else:
+        print_study(study, points, until, enough, _time(seconds, place))
 
 
 def _run(study: SweepStudy, out: Path | None, place: Place, until: str | None, fresh: bool, as_json: bool) -> bool:
     """Run a study and print what its data set holds; whether any point was not refused. Raises as `run_sweep`."""
-    from simfrontier.cli.terminal.sweep import print_sweep
+    from simfrontier.cli.terminal.sweep import print_sweep, sweep_document
     from simfrontier.study import forget
     from simfrontier.sweep import (
         goal_answer,
@@ -140,7 +131,7 @@ def _run(study: SweepStudy, out: Path | None, place: Place, until: str | None, f
     write_goal(answer, folder)
     has_page = _has_page(folder)
     if as_json:
-        print_json({**_outcome(study, outcome, answer), "ended": ended})
+        print_json({**sweep_document(study, outcome, answer), "ended": ended})
     else:
         print_sweep(study, outcome, answer, ended, has_page)
     return outcome.counts.refused_whole < outcome.counts.points
@@ -176,32 +167,3 @@ def _time(seconds: float, place: Place) -> str:
             return f"about {time_words(seconds)} of CPU time, shared by the scheduler's workers"
     on = f", {time_words(seconds / processes)} on {counted(processes, 'process', 'processes')}" if processes > 1 else ""
     return f"about {time_words(seconds)} of CPU time{on}"
-
-
-def _document(study: SweepStudy, points: int, seconds: float) -> dict[str, Any]:
-    return {
-        "study": study.name,
-        "title": study.file.title,
-        "scenarios": [source.scenario.name for source in study.sources.values()],
-        "axes": [{"keys": list(axis.keys), "count": None if study.searched else axis.count} for axis in study.axes],
-        "points": points,
-        "before_filters": study.count,
-        "cpu_s": seconds,
-    }
-
-
-def _outcome(study: SweepStudy, outcome: SweepOutcome, answer: GoalAnswer | None) -> dict[str, Any]:
-    from simfrontier.sweep import best_rows, goal_document
-
-    counts = outcome.counts
-    return {
-        "study": study.name,
-        "folder": str(outcome.folder),
-        "points": counts.points,
-        "rows": counts.rows,
-        "known": outcome.known,
-        "refused": counts.refused,
-        "refused_whole": counts.refused_whole,
-        "best": [{"scenario": best.scenario, "plan": best.plan, **best.row} for best in best_rows(outcome.folder)],
-        "goal": None if answer is None else goal_document(answer),
-    }

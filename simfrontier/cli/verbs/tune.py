@@ -8,22 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from simfrontier.cli import options
 from simfrontier.cli.bar import progress
 from simfrontier.cli.console import print_json
 from simfrontier.cli.large import announce
-from simfrontier.cli.options import (
-    Dashboard,
-    JobsOfCores,
-    ScenarioArgument,
-    Scheduler,
-    Settings,
-    Slurm,
-    YesLarge,
-    cores,
-    load,
-    place_of,
-    to_write,
-)
 from simfrontier.errors import InputError, StoppedError, nearest
 
 if TYPE_CHECKING:
@@ -34,9 +22,9 @@ SHOWN = 10
 
 
 def tune(
-    scenario: ScenarioArgument,
+    scenario: options.ScenarioPath,
     devices: Annotated[int | None, typer.Option(help="size to tune for (default: the scenario's largest)")] = None,
-    set_: Settings = None,
+    set_: options.Settings = None,
     pin: Annotated[
         list[str] | None,
         typer.Option("--pin", help="dimension=value or =value,value: hold a dimension of the plans, e.g. tensor=4,8"),
@@ -55,11 +43,13 @@ def tune(
         int | None,
         typer.Option(min=1, max=1000, help="simulate so many of the best (default: 5 % of those that fit, 5 to 20)"),
     ] = None,
-    jobs: JobsOfCores = None,
-    scheduler: Scheduler = None,
-    slurm: Slurm = None,
-    dashboard: Dashboard = False,
-    out: Annotated[Path | None, to_write("--out", "folder for the results (default: reports/tune-NAME)")] = None,
+    jobs: options.JobsOfCores = None,
+    scheduler: options.Scheduler = None,
+    slurm: options.Slurm = None,
+    dashboard: options.Dashboard = False,
+    out: Annotated[
+        Path | None, options.to_write("--out", "folder for the results (default: reports/tune-NAME)")
+    ] = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="begin anew: forget what a stopped search has left in the folder")
     ] = False,
@@ -76,7 +66,7 @@ def tune(
         ),
     ] = None,
     page: Annotated[bool | None, typer.Option("--page/--no-page", help="write index.html (default: yes)")] = None,
-    yes_large: YesLarge = False,
+    yes_large: options.YesLarge = False,
 ) -> None:
     """Search for the fastest plan for a scenario's machine, model and batch: every plan of the space is estimated, the
     best are simulated. A search that was stopped goes on where it was. Exit code 1 where no plan fits into memory."""
@@ -97,10 +87,12 @@ def tune(
             **{"--scheduler": scheduler, "--slurm": slurm, "--dashboard": dashboard},
         }
         _refuse_of_search(of_a_search, fidelity)
-        raise typer.Exit(0 if grid_orders()[fidelity].listing(load(scenario, set_, None, devices), top, json) else 1)
-    place = place_of(jobs, scheduler, slurm, dashboard, cores())
+        raise typer.Exit(
+            0 if grid_orders()[fidelity].listing(options.load(scenario, set_, None, devices), top, json) else 1
+        )
+    place = options.place_of(jobs, scheduler, slurm, dashboard, options.cores())
     settings = [*(set_ or ()), *(() if fidelity is None else (f"run.fidelity={fidelity}",))]
-    loaded = load(scenario, settings, None, devices, laid_out=False)
+    loaded = options.load(scenario, settings, None, devices, laid_out=False)
     if loaded.file.run.fidelity not in SEARCHED:
         text = f"got {loaded.file.run.fidelity!r}; allowed in a search: {', '.join(SEARCHED)} (--fidelity)"
         raise InputError(text, where=str(scenario), key=("run", "fidelity"))

@@ -9,18 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from simfrontier.cli import options
 from simfrontier.cli.console import print_json
-from simfrontier.cli.options import (
-    Dashboard,
-    GroupDevices,
-    GroupNodes,
-    GroupPackages,
-    Jobs,
-    Scheduler,
-    Slurm,
-    place_of,
-    to_write,
-)
 from simfrontier.errors import InputError
 
 if TYPE_CHECKING:
@@ -46,19 +36,19 @@ def validate(
             "machine (default), or fitted rows alone by the shipped parameters",
         ),
     ] = None,
-    out: Annotated[Path | None, to_write("--out", "folder for the page index.html (default: no page)")] = None,
-    jobs: Jobs = None,
-    scheduler: Scheduler = None,
-    slurm: Slurm = None,
-    dashboard: Dashboard = False,
+    out: Annotated[Path | None, options.to_write("--out", "folder for the page index.html (default: no page)")] = None,
+    jobs: options.Jobs = None,
+    scheduler: options.Scheduler = None,
+    slurm: options.Slurm = None,
+    dashboard: options.Dashboard = False,
     json: Annotated[bool, typer.Option("--json", help="print every row and its prediction as JSON")] = False,
     machine: Annotated[
         str | None, typer.Option(help="machine of --data (a name, or a TOML file), where the file does not say it")
     ] = None,
     library: Annotated[str | None, typer.Option(help="library of --data, where the file does not say it")] = None,
-    devices: GroupDevices = None,
-    nodes: GroupNodes = None,
-    packages: GroupPackages = None,
+    devices: options.GroupDevices = None,
+    nodes: options.GroupNodes = None,
+    packages: options.GroupPackages = None,
     harness: Annotated[
         str | None,
         typer.Option(help="programs whose own time is in --data, e.g. frontier_call,frontier_list; or none"),
@@ -72,7 +62,7 @@ def validate(
     from simfrontier.report import write_runs_page, write_validation_page
     from simfrontier.wholefile import ensure_writable, filled
 
-    place = place_of(jobs, scheduler, slurm, dashboard)
+    place = options.place_of(jobs, scheduler, slurm, dashboard)
     if machine is not None and machine.endswith(".toml"):
         load_machine(machine)
     setup = Setup(machine=machine, library=library, devices=devices, nodes=nodes, packages=packages)
