@@ -112,7 +112,7 @@ NAMES: Table = [
     ),
     ("compare --machine toy-cluster --model tiny --devices 8 --plans zero++", 'did you mean "zeropp"?'),
     ("compare frontier", '"frontier" is a machine, which compare takes with a model and devices'),
-    ("crosscheck made real --tolerance -1", "--tolerance: got -1.0; allowed: a share greater than 0, e.g. 0.25"),
+    ("crosscheck made real --tolerance -1", "--tolerance: got '-1'; input should be greater than or equal to 0"),
 ]
 
 

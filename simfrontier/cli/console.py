@@ -13,13 +13,19 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
 
 def console() -> Console:
-    """Standard output, where brackets and colons in a text mean themselves and numbers get no colours."""
+    """Standard output, where brackets and colons in a text mean themselves, numbers get no colours, and blanks are
+    those that a terminal and a search know."""
     from rich.console import Console
 
-    return Console(markup=False, emoji=False, highlight=False)
+    class PlainConsole(Console):
+        def render_str(self, text: str, *args: Any, **settings: Any) -> Text:
+            return super().render_str(plain(text), *args, **settings)
+
+    return PlainConsole(markup=False, emoji=False, highlight=False)
 
 
 def grid(
@@ -51,7 +57,7 @@ def say(
     from simfrontier.report import said
 
     for sentence in said(verb, name, *found):
-        (screen or console()).print(plain(before + sentence), style=style, soft_wrap=soft_wrap)
+        (screen or console()).print(before + sentence, style=style, soft_wrap=soft_wrap)
 
 
 def say_written(out: Path | None) -> None:

@@ -12,7 +12,7 @@ import typer
 from rich.table import Table
 
 from simfrontier.accuracy import FitOutcome, Parameter, error_summary
-from simfrontier.cli.console import console, grid, plain, say
+from simfrontier.cli.console import console, grid, say
 from simfrontier.collectives import Calibration, CallTable, ErrorSummary
 from simfrontier.report import NOTHING, exactly, percent, said
 from simfrontier.units import counted, written
@@ -141,13 +141,13 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
 
 
 def _parameter_cells(one: Parameter) -> tuple[str, ...]:
-    known = plain(exactly(one.file_value, one.unit))
+    known = exactly(one.file_value, one.unit)
     if one.value is None or one.interval is None:
         return one.key, NOTHING, "not shown by the data", known
-    low, high = (plain(exactly(end, one.unit)) for end in one.interval)
-    return one.key, plain(exactly(one.value, one.unit)), f"{low} to {high}", known
+    low, high = (exactly(end, one.unit) for end in one.interval)
+    return one.key, exactly(one.value, one.unit), f"{low} to {high}", known
 
 
 def _far_cells(far: ErrorSummary) -> tuple[str, ...]:
     shares = (far.mean_abs_error, far.p90_abs_error, far.worst_abs_error)
-    return (f"{far.points:,}", *(plain(percent(share)) for share in shares), f"{far.residual_sd:.3f}")
+    return (f"{far.points:,}", *(percent(share) for share in shares), f"{far.residual_sd:.3f}")

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.table import Table
 
-from simfrontier.cli.console import console, grid, plain, say, say_written
+from simfrontier.cli.console import console, grid, say, say_written
 from simfrontier.report import crosscheck_findings, number, quantity, said
 from simfrontier.trace import Comparison, CrossCheck, Delta, deltas, step_times
 
@@ -77,7 +77,7 @@ def _calls(comparison: Comparison) -> Table:
     heads = ("call", "message", "calls", "sim", "real", "ratio", "waits sim", "real")
     table = grid(title, heads, words=("call",))
     for delta in shown[:MAX_ROWS]:
-        table.add_row(_name(delta), _quantity(delta.message_bytes, "bytes"), *_times(delta), *_waits(delta))
+        table.add_row(_name(delta), quantity(delta.message_bytes, "bytes"), *_times(delta), *_waits(delta))
     if len(shown) > MAX_ROWS:
         table.add_row(f"and {len(shown) - MAX_ROWS} more (--json, --out)")
     for delta in [delta for delta in several if not delta.is_collective][:MAX_LOCAL]:
@@ -91,22 +91,18 @@ def _name(delta: Delta) -> str:
 
 
 def _times(delta: Delta) -> Names:
-    return f"{delta.calls:,}", _quantity(delta.sim_s, "s"), _quantity(delta.real_s, "s"), number(delta.ratio)
+    return f"{delta.calls:,}", quantity(delta.sim_s, "s"), quantity(delta.real_s, "s"), number(delta.ratio)
 
 
 def _waits(delta: Delta) -> Names:
-    return _quantity(delta.sim_wait_s, "s"), _quantity(delta.real_wait_s, "s")
+    return quantity(delta.sim_wait_s, "s"), quantity(delta.real_wait_s, "s")
 
 
 def _steps(check: CrossCheck) -> Table:
     table = grid("steps", ("plan", "sim", "real", "interquartile", "ratio", "operations", "differ"), words=("plan",))
     for each in check.comparisons:
         step = step_times(each)
-        noise = "–" if step.real_iqr_s is None else _quantity(step.real_iqr_s, "s")
-        times = (_quantity(step.sim_s, "s"), _quantity(step.real_s, "s"), noise, number(step.ratio))
+        noise = "–" if step.real_iqr_s is None else quantity(step.real_iqr_s, "s")
+        times = (quantity(step.sim_s, "s"), quantity(step.real_s, "s"), noise, number(step.ratio))
         table.add_row(each.plan, *times, f"{len(each.pairs):,}", f"{each.num_different:,}")
     return table
-
-
-def _quantity(value: float, unit: str) -> str:
-    return plain(quantity(value, unit))

@@ -9,7 +9,7 @@ from typing import Any
 from rich.table import Table
 
 from simfrontier.analysis import TimeSpent
-from simfrontier.cli.console import console, grid, plain, say, say_written
+from simfrontier.cli.console import console, grid, say, say_written
 from simfrontier.explanation import Explanation, PlanComparison, RankedPlan
 from simfrontier.report import (
     EQUAL,
@@ -85,8 +85,8 @@ def print_explanation(it: Explanation, out: Path | None) -> None:
     table = grid(f"Where a step of {it.plan} goes", ("what", "time", "of the step", "ops"), words=("what",))
     for part in shown_parts(it.time.parts):
         num_ops = f"{part.calls:,}" if part.calls else ""
-        _row(table, part.words, quantity(part.seconds, "s"), percent(part.seconds / it.step_s), num_ops)
-    _row(table, "the step", quantity(it.step_s, "s"), percent(1.0), "", style="bold")
+        table.add_row(part.words, quantity(part.seconds, "s"), percent(part.seconds / it.step_s), num_ops)
+    table.add_row("the step", quantity(it.step_s, "s"), percent(1.0), "", style="bold")
     screen.print(table)
     _print_waits(it)
     if it.changes:
@@ -107,13 +107,13 @@ def _print_waits(it: Explanation) -> None:
         table = grid("Who waited for whom to arrive", heads, words=("waiting", "for", "in"))
         for pair in it.waits.pairs:
             each = (quantity(pair.seconds, "s"), quantity(pair.exposed_s, "s"), f"{pair.calls:,}")
-            _row(table, pair.waiting, pair.late, *each, pair.names[0])
+            table.add_row(pair.waiting, pair.late, *each, pair.names[0])
         screen.print(table)
         if it.waits.left_out:
-            screen.print(plain(f"And {it.waits.left_out:,} other pairs."), style="dim")
-    screen.print(plain(f"{it.waits.sentence}."), soft_wrap=True)
+            screen.print(f"And {it.waits.left_out:,} other pairs.", style="dim")
+    screen.print(f"{it.waits.sentence}.", soft_wrap=True)
     if it.note:
-        screen.print(plain(f"Simplified: {it.note}."), style="dim", soft_wrap=True)
+        screen.print(f"Simplified: {it.note}.", style="dim", soft_wrap=True)
 
 
 def _print_changes(it: Explanation) -> None:
@@ -125,14 +125,14 @@ def _print_changes(it: Explanation) -> None:
         for number, change in enumerate(shown, start=1):
             cells = (quantity(change.step_s, "s"), signed_seconds(change.saved_s), signed(change.share), change.note)
             style = "" if change.fits and change.saved_s > 0.0 else "dim"
-            _row(table, f"{number}", change.label, *cells, style=style)
+            table.add_row(f"{number}", change.label, *cells, style=style)
         screen.print(table)
     best = first_that_fits(it.changes)
     moves = best is not None and best.share >= LITTLE
     say("explain", "help", it, best, moves, style="bold", soft_wrap=True)
     if still:
         text = ", ".join(change.label for change in still)
-        screen.print(plain(f"Less than 0.1 % either way: {text}."), style="dim", soft_wrap=True)
+        screen.print(f"Less than 0.1 % either way: {text}.", style="dim", soft_wrap=True)
     if shown:
         screen.print("To repeat one, give `simfrontier run` what it set:", style="dim")
     for number, change in enumerate(shown, start=1):
@@ -144,10 +144,10 @@ def _difference_table(it: Explanation, other: PlanComparison) -> Table:
     table = grid(f"{it.plan} against {other.plan}: where their steps go", heads, words=("what",))
     for each in shown_differences(other.differences):
         difference = EQUAL if each.is_equal else signed_seconds(each.seconds)
-        _row(table, each.words, quantity(each.a_s, "s"), quantity(each.b_s, "s"), difference)
+        table.add_row(each.words, quantity(each.a_s, "s"), quantity(each.b_s, "s"), difference)
     whole = (it.step_s, other.step_s)
     sums = (*(quantity(step_s, "s") for step_s in whole), signed_seconds(whole[0] - whole[1]))
-    _row(table, "the step", *sums, style="bold")
+    table.add_row("the step", *sums, style="bold")
     return table
 
 
@@ -158,9 +158,5 @@ def _ranking_table(it: Explanation) -> Table:
         time = each.time
         parts = (time.step_s, time.compute_s, time.step_s - time.compute_s)
         difference = "" if each.next is None else signed_seconds(time.step_s - each.next.step_s)
-        _row(table, each.plan, *(quantity(part_s, "s") for part_s in parts), difference)
+        table.add_row(each.plan, *(quantity(part_s, "s") for part_s in parts), difference)
     return table
-
-
-def _row(table: Table, *cells: str, style: str = "") -> None:
-    table.add_row(*map(plain, cells), style=style)

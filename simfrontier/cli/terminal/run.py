@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
-from simfrontier.cli.console import plain
+from simfrontier.cli.console import console
 from simfrontier.report import (
     NOT_RUN,
     NOTHING,
@@ -37,50 +37,50 @@ if TYPE_CHECKING:
 
 def print_run(found: StudyFindings, study: Study, folder: Path, page: bool) -> None:
     """Print the outcome of a run whose results are in `folder`."""
-    console = Console(markup=False, emoji=False)  # titles and labels are the user's: brackets mean themselves
-    console.print(_rates(found, study))
-    console.print(plain(verdict(found.headline)), soft_wrap=True)
-    console.print(f"Assumed: {assumed(found.setup)}.", soft_wrap=True)
+    screen = console()
+    screen.print(_rates(found, study))
+    screen.print(verdict(found.headline), soft_wrap=True)
+    screen.print(f"Assumed: {assumed(found.setup)}.", soft_wrap=True)
     if not found.setup.nodes.is_usual:
-        console.print(f"Nodes: {found.setup.nodes.words(max(found.setup.sizes))}.", soft_wrap=True)
+        screen.print(f"Nodes: {found.setup.nodes.words(max(found.setup.sizes))}.", soft_wrap=True)
     if wrong := study.scenario.file.perturbation:
         word = found.setup.device_word
-        console.print(f"Degraded components: {troubles_in_short(wrong, word)}.", soft_wrap=True)
+        screen.print(f"Degraded components: {troubles_in_short(wrong, word)}.", soft_wrap=True)
     if words := study.scenario.beside_words:
-        console.print(f"Beside this job: {words}.", soft_wrap=True)
+        screen.print(f"Beside this job: {words}.", soft_wrap=True)
     for line in _grids(found):
-        console.print(line, soft_wrap=True)
+        screen.print(line, soft_wrap=True)
     for line in _bands(found):
-        console.print(line, soft_wrap=True)
+        screen.print(line, soft_wrap=True)
     if found.setup.fitted_on:
         text = fitted_words(found.setup.library, found.setup.fitted_on, found.setup.machine)
-        console.print(f"{text}.", soft_wrap=True)
+        screen.print(f"{text}.", soft_wrap=True)
     for plan, outcomes in found.scaling.items():
         big = [one for one in outcomes if one.misfit]
         if big:
             sizes = ", ".join(str(one.devices) for one in big)
             text = f"– {plan} does not fit on {sizes}; on {big[-1].devices} it {big[-1].misfit}."
-            console.print(text, style="dim", soft_wrap=True)
+            screen.print(text, style="dim", soft_wrap=True)
     for plan, words in found.headline.advice.items():
-        console.print(f"– {plan}: {words}.", style="dim", soft_wrap=True)
+        screen.print(f"– {plan}: {words}.", style="dim", soft_wrap=True)
     if found.sensitivity is not None:
         for at in reversed(found.sensitivity.sizes):
-            console.print(_varied(found.sensitivity, at))
-            console.print(at.strongest + ".")
+            screen.print(_varied(found.sensitivity, at))
+            screen.print(at.strongest + ".")
         for required in found.sensitivity.required:
-            console.print(required.sentence + ".")
+            screen.print(required.sentence + ".")
     if found.slowdown is not None:
-        _print_slowdown(found.slowdown, console, found.setup.device_word)
+        _print_slowdown(found.slowdown, screen, found.setup.device_word)
     if found.environment is not None:
         for line in _environments(found.environment):
-            console.print(line, soft_wrap=True)
+            screen.print(line, soft_wrap=True)
     if found.sensitivity is None and _lacks_plans(study.scenario):
-        console.print("What is unknown is not varied here: that takes all the plans that the scenario compares.")
+        screen.print("What is unknown is not varied here: that takes all the plans that the scenario compares.")
     for line in _published(found):
-        console.print(line, soft_wrap=True)
+        screen.print(line, soft_wrap=True)
     text = f"Written: {folder / 'index.html'} (open it in a browser), " if page else f"Written to {folder}: "
     more = f"{SLOWDOWN_FILE}, " if found.slowdown is not None else ""
-    console.print(f"{text}results.csv, {more}findings.json, manifest.json, trace-*.json (for Perfetto)", soft_wrap=True)
+    screen.print(f"{text}results.csv, {more}findings.json, manifest.json, trace-*.json (for Perfetto)", soft_wrap=True)
 
 
 def _lacks_plans(scenario: Scenario) -> bool:
@@ -188,15 +188,15 @@ def _between(found: Environment, key: str, plan: str) -> str:
     return f"{name} {', '.join(filter(None, parts))}" if tried else ""
 
 
-def _print_slowdown(found: SlowdownFindings, console: Console, device: str) -> None:
-    console.print(_slowed(found, device))
+def _print_slowdown(found: SlowdownFindings, screen: Console, device: str) -> None:
+    screen.print(_slowed(found, device))
     for sentence in found.sentences:
-        console.print(f"{sentence}.", soft_wrap=True)
+        screen.print(f"{sentence}.", soft_wrap=True)
     if found.verdict:
-        console.print(f"{found.verdict}.", style="bold", soft_wrap=True)
+        screen.print(f"{found.verdict}.", style="bold", soft_wrap=True)
     if found.left_out:
         text = f"{found.left_out:,} kinds of {device}s and links, those with the fewest members, were not simulated."
-        console.print(text, style="dim")
+        screen.print(text, style="dim")
 
 
 def _slowed(found: SlowdownFindings, device: str) -> Table:

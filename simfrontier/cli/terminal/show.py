@@ -9,7 +9,7 @@ import typer
 from simfrontier.analysis import MoveBytes
 from simfrontier.machine import Machine
 from simfrontier.network import RouteTable
-from simfrontier.units import written
+from simfrontier.units import counted, written
 
 MOST_NODES = 16  # whose groups are printed
 
@@ -42,7 +42,7 @@ def print_routes(machine: Machine, table: RouteTable) -> None:
     within_node = {f"{a}>{b}": way for a, row in enumerate(table.within_node) for b, way in enumerate(row) if a != b}
     out = {f"{a}>net": way for a, way in enumerate(table.to_network)}
     back = {f"net>{b}": way for b, way in enumerate(table.from_network)}
-    typer.echo(f"{machine.title}: links that a message passes on {_nodes(table.num_nodes)}, in order")
+    typer.echo(f"{machine.title}: links that a message passes on {counted(table.num_nodes, 'node')}, in order")
     for title, part in (("within a node", within_node), ("to the network", out), ("from the network", back)):
         if part:
             typer.echo(f"{title}:")
@@ -61,7 +61,3 @@ def print_routes(machine: Machine, table: RouteTable) -> None:
             typer.echo(
                 f"  of traffic at fidelity flow, a share of {between.nonminimal_share:g} by way of a third group"
             )
-
-
-def _nodes(count: int) -> str:
-    return f"{count:,} node{'s' if count > 1 else ''}"

@@ -23,6 +23,7 @@ MANY: Final = 4  # values of axes that are shown of a row
 
 
 def study_document(study: SweepStudy, points: int, seconds: float) -> dict[str, Any]:
+    """The axes and points of a study that is not run, and the CPU time that they would take."""
     return {
         "study": study.name,
         "title": study.file.title,
@@ -35,6 +36,7 @@ def study_document(study: SweepStudy, points: int, seconds: float) -> dict[str, 
 
 
 def sweep_document(study: SweepStudy, outcome: SweepOutcome, answer: GoalAnswer | None) -> dict[str, Any]:
+    """What a data set holds: counts, the best of each plan, and the answer to its goal."""
     counts = outcome.counts
     return {
         "study": study.name,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from simfrontier.topology import MOST_MBIT, NodeTopology, PlacedNics, SlurmLevels, TopologyNic, placed_nics, way
-from simfrontier.units import written
+from simfrontier.units import counted, written
 
 PROGRAM = {"nvlink": "NCCL", "xgmi": "RCCL"}
 MOST_PAIRS = 24  # in a line
@@ -16,9 +16,8 @@ MOST_PAIRS = 24  # in a line
 def node_lines(topology: NodeTopology, said: str, preferred: Sequence[int] = ()) -> Iterator[str]:
     """Devices, links by their number, NICs; `preferred`: devices that have one, of those as near to it."""
     arch = topology.arch
-    devices = f"{len(topology.devices)} device{'s' if len(topology.devices) != 1 else ''}"
     kind = f"({arch.name})" if arch.link_bytes_per_s else "of unknown kind"
-    cpus = f"{len(topology.cpus)} CPU{'s' if len(topology.cpus) != 1 else ''}"
+    devices, cpus = counted(len(topology.devices), "device"), counted(len(topology.cpus), "CPU")
     yield f"{said}: version {topology.version} ({PROGRAM[topology.medium]}), {devices} {kind}, {cpus}"
     yield f"  {'device':<8}{'bus id':<16}{'CPU':<5}PCI"
     for number, device in enumerate(topology.devices):
@@ -58,14 +57,14 @@ def _links(topology: NodeTopology) -> Iterator[str]:
 
 
 def _count(count: int, one: float | None) -> str:
-    return f"{count} link{'s' if count > 1 else ''}" + (f", {written(count * one, 'bytes/s')}" if one else "")
+    return counted(count, "link") + (f", {written(count * one, 'bytes/s')}" if one else "")
 
 
 def _nics(topology: NodeTopology, placed: PlacedNics | None) -> Iterator[str]:
     if placed is None:
         yield "NICs: none"
         return
-    yield f"NICs (a package is {placed.devices_per_package} device{'s' if placed.devices_per_package > 1 else ''}):"
+    yield f"NICs (a package is {counted(placed.devices_per_package, 'device')}):"
     where = {
         nic: f"on device {device} ({way(topology.devices[device].place, nic.place)}{_as_near(others)})"
         for nic, device, others in zip(placed.used, placed.device, placed.as_near, strict=True)
@@ -127,7 +126,7 @@ def node_document(topology: NodeTopology, preferred: Sequence[int] = ()) -> dict
 
 def slurm_lines(levels: SlurmLevels, source: str) -> Iterator[str]:
     """Levels of switches, and the keys of a scenario that use them."""
-    yield f"{source}: {levels.num_nodes:,} nodes, {len(levels.levels)} level{'s' if len(levels.levels) > 1 else ''}"
+    yield f"{source}: {levels.num_nodes:,} nodes, {counted(len(levels.levels), 'level')}"
     for level in levels.levels:
         least, most = min(level.num_nodes), max(level.num_nodes)
         nodes = f"{least:,}" if least == most else f"{least:,} to {most:,}"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from simfrontier.cli.console import console, grid, plain, say
+from simfrontier.cli.console import console, grid, say
 from simfrontier.report import BEST, TuningFindings, percent, quantity, said, tuning_findings
 from simfrontier.tuning import LossyPolicy, TunedPlan, TuningOutcome
 
@@ -109,7 +109,7 @@ def _table(title: str, shown: tuple[TunedPlan, ...], columns: list[Column], name
     for head, _ in columns:
         table.add_column(head, justify="right", no_wrap=" " not in head)
     for place, plan in enumerate(shown):
-        cells = [plain(cell(place, plan)) for _, cell in columns]
+        cells = [cell(place, plan) for _, cell in columns]
         name = [plan.candidate.name] if named else []
         table.add_row(f"{place + 1}", *name, *cells, style="bold" if place == 0 else "")
     return table
@@ -123,8 +123,8 @@ def _own(found: TuningFindings) -> Table:
             cells = [quantity(own.simulated.step_s, "s"), quantity(own.simulated.peak_bytes, "bytes")]
         table.add_row(
             own.name,
-            *map(plain, cells),
-            plain("".join(said("tune", "own", found, own))),
+            *cells,
+            "".join(said("tune", "own", found, own)),
             style="" if own.fits else "dim",
         )
     return table

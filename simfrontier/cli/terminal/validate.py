@@ -20,7 +20,7 @@ from simfrontier.accuracy import (
     Summary,
     Validation,
 )
-from simfrontier.cli.console import console, grid, plain, say, say_written
+from simfrontier.cli.console import console, grid, say, say_written
 from simfrontier.measured import Row
 from simfrontier.report import NOTHING, percent, said, signed
 from simfrontier.units import counted
@@ -201,12 +201,12 @@ def print_runs(done: RunsValidation, out: Path | None) -> None:
     if done.memory is not None:
         off = done.memory
         memory = f"Memory of {counted(off.count, 'run')} that state it: {percent(off.mean_abs)} off on average"
-        screen.print(plain(f"{memory}, median {percent(off.median_abs)}."))
+        screen.print(f"{memory}, median {percent(off.median_abs)}.")
     expressed = f"{len(done.predicted)} of {counted(len(done.rows), 'run')} have a prediction."
-    screen.print(plain(expressed), style="bold")
+    screen.print(expressed, style="bold")
     for why, numbers in done.reasons().items():
         line = f"– {counted(len(numbers), 'run')} (row {', '.join(map(str, numbers[:5]))}): {why}"
-        screen.print(plain(line), soft_wrap=True)
+        screen.print(line, soft_wrap=True)
     say_written(out)
 
 
@@ -215,7 +215,7 @@ def _bound_cells(judged: JudgedBound) -> tuple[str, ...]:
     means = (percent(errors.mean_abs) if errors else NOTHING, percent(bound.mean_abs))
     p90s = (percent(errors.p90_abs) if errors else NOTHING, percent(bound.p90_abs)) if bound.p90_abs else ("", "")
     count = f"{errors.count:,}" if errors else "0"
-    return (", ".join(judged.uses), count, *map(plain, (*means, *p90s)))
+    return (", ".join(judged.uses), count, *(*means, *p90s))
 
 
 def _cells(errors: Errors | None) -> tuple[str, ...]:
@@ -223,7 +223,7 @@ def _cells(errors: Errors | None) -> tuple[str, ...]:
         return ("0", *[NOTHING] * 5)
     off = (signed(errors.median), percent(errors.mean_abs), percent(errors.p90_abs), signed(errors.worst.error))
     shown = (*off, percent(errors.covered))
-    return (f"{errors.count:,}", *map(plain, shown))
+    return (f"{errors.count:,}", *shown)
 
 
 def _runs(done: RunsValidation, overall: Errors) -> Table:
@@ -238,7 +238,7 @@ def _runs(done: RunsValidation, overall: Errors) -> Table:
 
 def _run_cells(errors: Errors) -> tuple[str, ...]:
     off = (percent(errors.mean_abs), percent(errors.median_abs), signed(errors.bias))
-    return (f"{errors.count:,}", *map(plain, (*off, percent(errors.covered), percent(errors.width))))
+    return (f"{errors.count:,}", *(*off, percent(errors.covered), percent(errors.width)))
 
 
 def _worst(done: RunsValidation) -> Table:
@@ -246,5 +246,5 @@ def _worst(done: RunsValidation) -> Table:
     worst = grid("the farthest off", _WORST, words=("run", "unit"), gap=1)
     for each in done.worst():
         shown = (f"{each.measured:.4g}", f"{each.prediction.value:.4g}", signed(each.error))
-        worst.add_row(each.row.title, each.row.unit, *map(plain, shown))
+        worst.add_row(each.row.title, each.row.unit, *shown)
     return worst

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +9,6 @@ import typer
 
 from simfrontier.cli import options
 from simfrontier.cli.console import print_json
-from simfrontier.errors import InputError
 
 
 def crosscheck(
@@ -22,7 +20,8 @@ def crosscheck(
     tolerance: Annotated[
         float,
         typer.Option(
-            help="how far their times may lie apart, as a share (median); real steps that vary by more are not judged"
+            min=0,
+            help="how far their times may lie apart, as a share (median); real steps that vary by more are not judged",
         ),
     ] = 0.25,
 ) -> None:
@@ -33,8 +32,6 @@ def crosscheck(
     from simfrontier.trace import crosscheck_of
     from simfrontier.wholefile import ensure_writable, filled
 
-    if not 0 < tolerance < math.inf:
-        raise InputError(f"--tolerance: got {tolerance}; allowed: a share greater than 0, e.g. 0.25")
     least = options.num_bytes("--min-bytes", min_bytes)
     if out is not None:
         ensure_writable(out, "index.html")

@@ -58,21 +58,10 @@ def _checked(what: str, attempt: Callable[[], str]) -> tuple[str, bool, str]:
 
 
 def _simulate() -> str:
-    from simfrontier.scenario import scenario_of
-    from simfrontier.study import ScheduleCache, run_case
+    from simfrontier.api import compare
 
-    tiny = {
-        "name": "doctor",
-        "title": "doctor",
-        "machine": {"name": "toy-pair"},
-        "model": {"name": "tiny"},
-        "run": {"devices": [2]},
-        "engine": {"persistence_elements": 0},
-        "plans": {"zero3": {}},
-    }
-    outcome = run_case(
-        scenario_of(tiny, "doctor"), "zero3", 2, "flow", exact=False, drawn=False, schedule_cache=ScheduleCache()
-    )
+    settings = {"engine.persistence_elements": 0}
+    (outcome,) = compare("toy-pair", "tiny", ["zero3"], devices=2, settings=settings).outcomes
     return f"one step of a tiny model on 2 devices takes {float(outcome.row['step_time_s']) * 1e3:.3f} ms"
 
 

@@ -43,7 +43,7 @@ def export(
     from simfrontier.study import simulated, write_simulated
     from simfrontier.trace import SHOWN_DIGITS
     from simfrontier.tuning import GridSearcher
-    from simfrontier.units import written
+    from simfrontier.units import counted, written
     from simfrontier.wholefile import ensure_writable, filled
 
     asked = options.load(scenario, set_, plans, devices)
@@ -66,7 +66,7 @@ def export(
             classes = step.cluster.folding.num_rank_classes
             parts.append(
                 f"{plan} on {size}: digest {digested[:SHOWN_DIGITS]}, {_ops(built.schedule)}, "
-                f"{classes} class{'es' if classes > 1 else ''} of ranks, step {written(step.step_s, 's')} ({chosen})"
+                f"{counted(classes, 'class', 'classes')} of ranks, step {written(step.step_s, 's')} ({chosen})"
             )
     for line in parts:
         typer.echo(line)

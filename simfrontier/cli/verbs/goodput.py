@@ -9,7 +9,7 @@ import typer
 
 from simfrontier.cli import options
 from simfrontier.cli.bar import progress
-from simfrontier.cli.console import console, grid, plain, print_json, say, say_written
+from simfrontier.cli.console import console, grid, print_json, say, say_written
 from simfrontier.cli.large import announce
 
 if TYPE_CHECKING:
@@ -82,6 +82,6 @@ def _print(found: Goodput) -> None:
             f"{each.steps_per_day:,.1f}",
             f"{each.tokens_per_day / 1e9:.4g}",
         ]
-        table.add_row(*map(plain, cells))
+        table.add_row(*cells)
     screen.print(table)
     say("goodput", "summary", found, screen=screen, soft_wrap=True)
