@@ -8,7 +8,6 @@ from typing import Any
 
 from rich.table import Table
 
-from simfrontier.analysis import TimeSpent
 from simfrontier.cli.console import console, grid, say, say_written
 from simfrontier.explanation import Explanation, PlanComparison, RankedPlan
 from simfrontier.report import (
@@ -29,12 +28,12 @@ from simfrontier.report import (
 # ── for a program ──
 
 
-def as_document(explanation: Explanation) -> dict[str, Any]:
+def explanation_document(explanation: Explanation) -> dict[str, Any]:
     """Everything, under the names that the Python values have; `links` are those of the critical path."""
     plainly = ("title", "scenario", "plan", "devices", "fidelity", "machine", "step_s", "samples", "given", "kept")
     return {
         **{name: getattr(explanation, name) for name in plainly},
-        "parts": _parts(explanation.time),
+        "parts": [asdict(part) for part in explanation.time.parts],
         "changes": [asdict(change) for change in explanation.changes],
         "against": _comparison(explanation.against),
         "ranking": [_ranked(each) for each in explanation.ranking],
@@ -45,16 +44,12 @@ def as_document(explanation: Explanation) -> dict[str, Any]:
     }
 
 
-def _parts(time: TimeSpent) -> list[dict[str, Any]]:
-    return [asdict(part) for part in time.parts]
-
-
 def _ranked(it: RankedPlan) -> dict[str, Any]:
     return {
         "plan": it.plan,
         "step_s": it.time.step_s,
         "samples": it.samples,
-        "parts": _parts(it.time),
+        "parts": [asdict(part) for part in it.time.parts],
         "next": _comparison(it.next),
     }
 
@@ -67,7 +62,7 @@ def _comparison(other: PlanComparison | None) -> dict[str, Any] | None:
         "step_s": other.step_s,
         "samples": other.samples,
         "sentence": other.sentence,
-        "parts": _parts(other.time),
+        "parts": [asdict(part) for part in other.time.parts],
         "differences": [{**asdict(each), "seconds": each.seconds} for each in other.differences],
     }
 

@@ -37,7 +37,7 @@ def explain(
 ) -> None:
     """Say why a plan is as fast as it is: where its step's time goes, what would help most (each simulated again), and
     what makes it differ from the next best, or another plan. Exit code 1 where it does not fit into memory."""
-    from simfrontier.cli.terminal.explain import as_document, print_explanation
+    from simfrontier.cli.terminal.explain import explanation_document, print_explanation
     from simfrontier.explanation import explain as explanation_of
     from simfrontier.forecast import forecast_explain
     from simfrontier.report import write_explanation_page
@@ -64,6 +64,6 @@ def explain(
         with filled(out, "explain") as new:
             write_explanation_page(explanation, new / "index.html")
     if json:
-        print_json(as_document(explanation))
+        print_json(explanation_document(explanation))
     else:
         print_explanation(explanation, out)

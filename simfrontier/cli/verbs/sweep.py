@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -109,8 +108,7 @@ def _run(study: SweepStudy, out: Path | None, place: Place, until: str | None, f
     if study.count >= TOLD_POINTS:
         left = " before filters" if study.filters else ""
         text = f"{counted(study.count, 'point')}{left}, {_time(seconds_of(study), place)} for those that are new"
-        sys.stderr.write(f"simfrontier: {study.where}: {text}\n")
-        sys.stderr.flush()
+        typer.echo(f"simfrontier: {study.where}: {text}", err=True)
     if fresh:
         refuse_folder(folder, study.name)
         forget(folder)
@@ -142,7 +140,7 @@ def _has_page(folder: Path) -> bool:
     try:
         _write_page(folder)
     except InputError as error:
-        sys.stderr.write(f"simfrontier: no page: {error}\n")
+        typer.echo(f"simfrontier: no page: {error}", err=True)
         return False
     return True
 
@@ -151,7 +149,7 @@ def _write_page(folder: Path) -> None:
     from simfrontier.report import write_sweep_page
 
     if left_out := write_sweep_page(folder):
-        sys.stderr.write(f"simfrontier: {left_out}\n")
+        typer.echo(f"simfrontier: {left_out}", err=True)
 
 
 def _time(seconds: float, place: Place) -> str:
