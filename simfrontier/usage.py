@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn, cast
 
@@ -100,8 +100,8 @@ def _verb_meant(word: str, verbs: list[str]) -> str:
     return _also_called(word, (*verbs, "--help", "--version")) or nearest(word, verbs)
 
 
-def _also_called(word: str, known: Iterable[str]) -> str:
-    also = ALSO_CALLED.get(word.lower())
+def _also_called(word: str, known: Collection[str]) -> str:
+    also = ALSO_CALLED.get(word.lower(), "")
     return f'did you mean "{also}"?' if also in known else ""
 
 
@@ -121,7 +121,7 @@ def _said(error: Any) -> InputError:
     name = param.opts[0] if param.opts[0].startswith("-") else str(param.name)
     if hasattr(error, "param_type"):
         return InputError(f"missing; allowed: {param.help}", where=f"{verb}: {name}")
-    faults = getattr(error.__cause__, "errors", tuple)()  # pydantic's
+    faults: Sequence[Mapping[str, Any]] = getattr(error.__cause__, "errors", tuple)()  # pydantic's
     if not faults:
         return InputError(error.message, where=name)
     choices = param.type_descriptor.choices
