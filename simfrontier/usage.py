@@ -48,6 +48,18 @@ def program(name: str, sentence: str) -> typer.Typer:
     return app
 
 
+def to_write(option: str, help: str) -> Any:
+    """An option that names a file or folder to write. It raises InputError for an empty name, which would mean the
+    folder that one is in, as `.` does for those who say it."""
+
+    def parsed(text: str) -> Path:
+        if not text.strip():
+            raise InputError(f"{option}: got {text!r}; allowed: a name")
+        return Path(text)
+
+    return typer.Option(parser=parsed, metavar="PATH", help=help)
+
+
 def _print_version(ctx: typer.Context, wanted: bool) -> None:
     if wanted:
         typer.echo(f"{ctx.command.name} {__version__}")

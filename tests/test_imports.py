@@ -45,7 +45,7 @@ PUBLIC: dict[str, set[str]] = {
     "analysis": {"Softmaxes"},
     "cli": {
         *("Plans", "Settings", "byte_sizes", "crosscheck_document"),
-        *("load", "plain", "print_check", "print_json", "to_write"),
+        *("load", "plain", "print_check", "print_json"),
     },
     "collectives": {"Meaning"},
     "explanation": {"explain"},

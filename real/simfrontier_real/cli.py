@@ -10,7 +10,7 @@ import typer
 from simfrontier.ending import run_to_end
 from simfrontier.errors import InputError
 from simfrontier.extras import Verb, added
-from simfrontier.usage import program
+from simfrontier.usage import program, to_write
 from simfrontier_real.cli_options import (
     BackendOption,
     CollectivesOption,
@@ -21,7 +21,6 @@ from simfrontier_real.cli_options import (
     TimeoutOption,
     Unchecked,
     launch_ranks,
-    to_write,
 )
 
 SIZES = "4KiB,64KiB,512KiB,1MiB,2MiB,4MiB,8MiB,16MiB"

@@ -1,5 +1,5 @@
 from .console import plain as plain, print_json as print_json
 from .entry_point import main as main
-from .options import Plans as Plans, Settings as Settings, byte_sizes as byte_sizes, load as load, to_write as to_write
+from .options import Plans as Plans, Settings as Settings, byte_sizes as byte_sizes, load as load
 from .terminal.crosscheck import crosscheck_document as crosscheck_document, print_check as print_check
 from .typer_app import app_of as app_of

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from simfrontier.errors import InputError
 from simfrontier.limits import PROCESSES
-from simfrontier.wholefile import parse_place
 
 if TYPE_CHECKING:
     from simfrontier.scenario import Scenario
@@ -84,11 +83,6 @@ def place_of(jobs: int | None, scheduler: str | None, slurm: str | None, dashboa
     if slurm is not None:
         return SlurmJobs(settings=load_slurm(slurm))
     return Local(jobs=jobs or usual_jobs, dashboard=dashboard)
-
-
-def to_write(option: str, help: str) -> Any:
-    """An option that names a file or folder to write."""
-    return typer.Option(parser=parse_place(option), metavar="PATH", help=help)
 
 
 def load(

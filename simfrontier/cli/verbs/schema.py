@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from simfrontier.cli import options
+from simfrontier.usage import to_write
 
 
 def schema(
@@ -17,7 +17,7 @@ def schema(
     ] = None,
     out: Annotated[
         Path | None,
-        options.to_write("--out", "file to write instead of printing; without a name a folder, for all of them"),
+        to_write("--out", "file to write instead of printing; without a name a folder, for all of them"),
     ] = None,
 ) -> None:
     """Print the JSON Schema of a kind of file, by which editors complete and check it."""

@@ -11,6 +11,7 @@ import typer
 from simfrontier.cli import options
 from simfrontier.cli.large import announce
 from simfrontier.errors import InputError
+from simfrontier.usage import to_write
 
 if TYPE_CHECKING:
     from simfrontier.analysis import MoveBytes
@@ -25,7 +26,7 @@ def show(
     devices: Annotated[int | None, typer.Option(help="size to show (default: the scenario's smallest)")] = None,
     set_: options.Settings = None,
     save: Annotated[
-        Path | None, options.to_write("--save", "also write the schedule, or the routes, to this JSON file")
+        Path | None, to_write("--save", "also write the schedule, or the routes, to this JSON file")
     ] = None,
     links: Annotated[bool, typer.Option("--links", help="list the machine's links instead")] = False,
     routes: Annotated[

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
-from simfrontier.cli import options
 from simfrontier.cli.console import print_json
 from simfrontier.errors import InputError, nearest, shown
+from simfrontier.usage import to_write
 
 if TYPE_CHECKING:
     from simfrontier.topology import DeviceArch, Medium, NodeTopology
@@ -32,7 +32,7 @@ def topology(
         ),
     ],
     out: Annotated[
-        Path | None, options.to_write("--out", "of an XML: the machine file (TOML) to write; of a machine: the XML")
+        Path | None, to_write("--out", "of an XML: the machine file (TOML) to write; of a machine: the XML")
     ] = None,
     base: Annotated[
         str | None,

@@ -13,6 +13,7 @@ from simfrontier.cli.bar import progress
 from simfrontier.cli.console import print_json
 from simfrontier.cli.large import announce
 from simfrontier.errors import InputError, StoppedError, nearest
+from simfrontier.usage import to_write
 
 if TYPE_CHECKING:
     from simfrontier.tuning import TuningOutcome, Value
@@ -47,9 +48,7 @@ def tune(
     scheduler: options.Scheduler = None,
     slurm: options.Slurm = None,
     dashboard: options.Dashboard = False,
-    out: Annotated[
-        Path | None, options.to_write("--out", "folder for the results (default: reports/tune-NAME)")
-    ] = None,
+    out: Annotated[Path | None, to_write("--out", "folder for the results (default: reports/tune-NAME)")] = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="begin anew: forget what a stopped search has left in the folder")
     ] = False,
