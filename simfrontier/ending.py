@@ -14,23 +14,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NoReturn
 
-from simfrontier import __version__
 from simfrontier.errors import SimfrontierError, exit_code_of_stop
 from simfrontier.plaintext import one_line
 
 CANNOT_GO_ON = 3
 TRACEBACK = "--traceback"  # of the command line, before the verb
-
-
-def version_of(program: str) -> Callable[[bool], None]:
-    """What the option `--version` of a program does: print it and end well."""
-
-    def say(wanted: bool) -> None:
-        if wanted:
-            sys.stdout.write(f"{program} {__version__}\n")
-            raise SystemExit(0)
-
-    return say
 
 
 def run_to_end(program: str, command: Callable[[], object]) -> NoReturn:

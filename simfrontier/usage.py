@@ -1,14 +1,16 @@
-"""What a command line says of words that its parser refuses: one line, as of any other wrong input."""
+"""What the programs' command lines have in common: options before the verb, and usage errors in one line."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NoReturn, cast
+from typing import Annotated, Any, Final, NoReturn, cast
 
 import typer
 from typer.core import TyperGroup
 
+from simfrontier import __version__
+from simfrontier.ending import TRACEBACK
 from simfrontier.errors import InputError, StoppedError, meant, near, nearest
 
 REFUSED: Final = cast(
@@ -18,23 +20,65 @@ ALSO_CALLED: Final[Mapping[str, str]] = {
     **{"help": "--help", "version": "--version", "simulate": "run", "search": "tune", "--output": "--out"},
     **{"--sizes": "--devices", "--gpus": "--devices", "--gcds": "--devices"},
 }
-# Verbs that one program has and the other has not: neither imports the other's for them.
-OF_SIMFRONTIER: Final = (
-    *("compare", "serve", "list", "run", "show", "check", "calibrate", "export", "import", "crosscheck", "validate"),
-    *("tune", "sweep", "explain", "goodput", "algorithms", "topology", "schema", "doctor"),
-)
-OF_REAL: Final = ("train", "measure", "rates", "device", "gpu")
-NUMBERS: Final[Mapping[str, str]] = {  # what each of pydantic's rules allows
-    **{"int_parsing": "a whole number", "int_from_float": "a whole number", "float_parsing": "a number"},
-    **{"greater_than_equal": "at least {ge}", "less_than_equal": "at most {le}"},
+# The verbs of both programs without those of extras, in the order of --help: neither program imports the other's.
+VERBS: Final[Mapping[str, tuple[str, ...]]] = {
+    "simfrontier": (
+        *("compare", "serve", "list", "run", "show", "check", "calibrate", "export", "import", "replay", "crosscheck"),
+        *("validate", "tune", "sweep", "explain", "goodput", "algorithms", "topology", "schema", "doctor"),
+    ),
+    "simfrontier-real": ("replay", "train", "measure", "rates", "device", "gpu"),
 }
+EXIT_CODES: Final = (
+    "Exit codes: 0 good; 1 the answer is no; 2 wrong input; 3 simfrontier could not go on (out of memory, output that "
+    "cannot be written, a fault of its own); 130 stopped by Ctrl-C, 143 by SIGTERM. Errors are one line."
+)
+HINT: Final = "; a list is one word, such as 8,64; a setting is --set key=value"
+
+
+def program(name: str, sentence: str) -> typer.Typer:
+    """A command line without verbs; `sentence`: what the program is for."""
+    app = typer.Typer(
+        name=name,
+        cls=Verbs,
+        add_completion=False,
+        context_settings={"help_option_names": ["--help", "-h"]},
+        pretty_exceptions_enable=False,
+    )
+    app.callback(help=f"{sentence}\n\n{EXIT_CODES}")(_before_a_verb)
+    return app
+
+
+def to_write(option: str, help: str) -> Any:
+    """An option that names a file or folder to write. It raises InputError for an empty name, which would mean the
+    folder that one is in, as `.` does for those who say it."""
+
+    def parsed(text: str) -> Path:
+        if not text.strip():
+            raise InputError(f"{option}: got {text!r}; allowed: a name")
+        return Path(text)
+
+    return typer.Option(parser=parsed, metavar="PATH", help=help)
+
+
+def _print_version(ctx: typer.Context, wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"{ctx.command.name} {__version__}")
+        raise typer.Exit
+
+
+def _before_a_verb(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="print the version and stop")
+    ] = False,
+    traceback: Annotated[
+        bool, typer.Option(TRACEBACK, help="before the verb: show where a fault of simfrontier itself comes from")
+    ] = False,
+) -> None: ...
 
 
 class Verbs(TyperGroup):
     """A program's verbs. Without a word the program prints its help; `main` raises InputError for words that mean
     nothing."""
-
-    others: Mapping[str, tuple[str, ...]] = {}  # verbs of other programs
 
     def main(self, *arguments: Any, **extra: Any) -> NoReturn:
         try:
@@ -56,50 +100,45 @@ class Verbs(TyperGroup):
         word = args[0]
         if word.startswith("-") or self.get_command(ctx, word) is not None:
             return super().resolve_command(ctx, args)
-        raise InputError(f"no such command; {self._meant(ctx, word)}", where=word)
+        raise InputError(f"no such command; {_verb_meant(word, self.list_commands(ctx))}", where=word)
 
-    def _meant(self, ctx: Any, word: str) -> str:
-        verbs = self.list_commands(ctx)
-        for program, names in self.others.items():
-            if word in names:
-                return f'did you mean "{program} {word}"?'
-        if near(word, verbs) is None and Path(word).suffix == ".toml" and "run" in verbs:
-            return f'did you mean "run {word}"?'
-        also = ALSO_CALLED.get(word.lower())
-        return f'did you mean "{also}"?' if also in (*verbs, "--help", "--version") else nearest(word, verbs)
+
+def _verb_meant(word: str, verbs: list[str]) -> str:
+    for program, names in VERBS.items():
+        if word in names:
+            return f'did you mean "{program} {word}"?'
+    if near(word, verbs) is None and Path(word).suffix == ".toml" and "run" in verbs:
+        return f'did you mean "run {word}"?'
+    return _also_called(word, (*verbs, "--help", "--version")) or nearest(word, verbs)
+
+
+def _also_called(word: str, known: Collection[str]) -> str:
+    also = ALSO_CALLED.get(word.lower(), "")
+    return f'did you mean "{also}"?' if also in known else ""
 
 
 def _said(error: Any) -> InputError:
-    """What typer's error says, in the form of the project's own."""
+    """An error of typer's as one of ours: where, what, and what is allowed."""
     ctx, param = error.ctx, getattr(error, "param", None)
     verb = ctx.info_name if ctx is not None and ctx.parent is not None else ""
     if hasattr(error, "possibilities"):
-        return InputError(f"no such option; {_option_meant(error.option_name, ctx)}", where=_place(verb, error))
-    if hasattr(error, "option_name"):  # without its value, or with one too many
-        return InputError(_decapitalised(error.message), where=verb)
+        options = {name for each in ctx.command.get_params(ctx) for name in (*each.opts, *each.secondary_opts)}
+        said = _also_called(error.option_name, options) or meant(error.option_name, options)
+        return InputError(
+            f"no such option; {said}", where=f"{verb}: {error.option_name}" if verb else error.option_name
+        )
     if param is None:
-        usage = " ".join(ctx.command.collect_usage_pieces(ctx)) if ctx is not None else ""
-        hint = "; a list is one word, such as 8,64; a setting is --set key=value" if verb else ""
-        return InputError(f"{_decapitalised(error.message)}; allowed: {usage}{hint}", where=verb)
+        hint = HINT if "extra argument" in error.message else ""
+        return InputError(_decapitalised(error.message) + hint, where=verb)
     name = param.opts[0] if param.opts[0].startswith("-") else str(param.name)
     if hasattr(error, "param_type"):
         return InputError(f"missing; allowed: {param.help}", where=f"{verb}: {name}")
-    faults: Sequence[Mapping[str, Any]] = getattr(error.__cause__, "errors", tuple)()
-    if faults and (words := NUMBERS.get(faults[0]["type"])):
-        allowed = words.format_map(faults[0].get("ctx", {}))
-        return InputError(f"got {faults[0]['input']!r}; allowed: {allowed}", where=name)
-    return InputError(error.message, where=name)
-
-
-def _place(verb: str, error: Any) -> str:
-    return f"{verb}: {error.option_name}" if verb else str(error.option_name)
-
-
-def _option_meant(option: str, ctx: Any) -> str:
-    options = {name for each in ctx.command.get_params(ctx) for name in (*each.opts, *each.secondary_opts)}
-    options = {name for name in options if name.startswith("-")}
-    also = ALSO_CALLED.get(option.lower())
-    return f'did you mean "{also}"?' if also in options else meant(option, options)
+    faults: Sequence[Mapping[str, Any]] = getattr(error.__cause__, "errors", tuple)()  # pydantic's
+    if not faults:
+        return InputError(error.message, where=name)
+    choices = param.type_descriptor.choices
+    allowed = nearest(faults[0]["input"], choices) if choices else _decapitalised(faults[0]["msg"])
+    return InputError(f"got {faults[0]['input']!r}; {allowed}", where=name)
 
 
 def _decapitalised(text: str) -> str:

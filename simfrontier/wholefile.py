@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -25,18 +25,6 @@ NO_LINKS = getattr(os, "O_NOFOLLOW", 0)  # of `os.open`
 _LEFT = re.compile(r"\.(?:new|part)-(?P<host>\w+)-(?P<pid>\d{1,9})-[0-9a-f]{8}")
 _LONGEST_NAME = 255  # bytes; what systems take at most
 _MOST_LISTED_BYTES = 1 << 24  # of a manifest that is read for the files that it lists
-
-
-def parse_place(option: str) -> Callable[[str], Path]:
-    """A parser for the option of a command line that names a file or folder to write. It raises InputError for an empty
-    name, which would mean the folder that one is in, as `.` does for those who say it."""
-
-    def parsed(text: str) -> Path:
-        if not text.strip():
-            raise InputError(f"{option}: got {text!r}; allowed: a name")
-        return Path(text)
-
-    return parsed
 
 
 def write_json(value: object, path: Path) -> None:

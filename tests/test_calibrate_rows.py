@@ -164,5 +164,5 @@ def test_a_table_of_another_suffix_with_wrong_columns_is_told_the_nearest(tmp_pa
 def test_no_machine_named_is_not_the_option_left_out(tmp_path: Path, machine: str) -> None:
     (tmp_path / "my.csv").write_text(CSV, encoding="utf-8")
     assert refusal("calibrate", tmp_path / "my.csv", "--machine", machine, "--out", tmp_path / "out.toml") == (
-        "--machine: got nothing; allowed: names separated by commas, e.g. frontier,lumi-g"
+        f"--machine: got {machine!r}; allowed: names separated by commas, e.g. frontier,lumi-g"
     )

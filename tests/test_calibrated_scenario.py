@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from simfrontier.cli.export import notes_of
 from simfrontier.collectives import Calibration, CallTable, MeasuredPoint, write_calibration
 from simfrontier.errors import InputError
 from simfrontier.scenario import load_scenario, scenario_of
-from simfrontier.study import ScheduleCache, run_case
+from simfrontier.study import ScheduleCache, notes_of, run_case
 from tests.invoke import ROOT, invoke, refusal
 
 CROSSCHECK = ROOT / "scenarios" / "crosscheck.toml"

@@ -183,7 +183,7 @@ def test_doctor_ends_with_1_where_something_does_not_work(monkeypatch: pytest.Mo
     def broken() -> str:
         raise SimfrontierError("no luck")
 
-    monkeypatch.setattr("simfrontier.cli.doctor._simulate", broken)
+    monkeypatch.setattr("simfrontier.cli.verbs.doctor._simulate", broken)
     ran = invoke("doctor")
     assert ran.code == 1
     assert [line.split() for line in ran.out.splitlines() if line.startswith("MISS")] == [

@@ -44,8 +44,8 @@ SLOW = ("dask", "distributed", "jinja2", "markupsafe", "optuna", "pandas", "plot
 PUBLIC: dict[str, set[str]] = {
     "analysis": {"Softmaxes"},
     "cli": {
-        *("Plans", "Settings", "byte_sizes", "crosscheck_of", "finite", "json_document"),
-        *("load", "plain", "print_check", "to_write", "write_simulated"),
+        *("Plans", "Settings", "byte_sizes", "crosscheck_document"),
+        *("load", "plain", "print_check", "print_json"),
     },
     "collectives": {"Meaning"},
     "explanation": {"explain"},
@@ -53,7 +53,7 @@ PUBLIC: dict[str, set[str]] = {
     "machine": {"Device", "Matmul"},
     "measured": {"Line", "read_lines"},
     "network": {"box"},
-    "report": {"CompressedPlan", "Section", "StudyView", "compressed_plans"},
+    "report": {"CompressedPlan", "Section", "StudyView", "compressed_plans", "rows_csv", "versions"},
     "simulation": {"CallKey", "recipes_of"},
     "scenario": {"GridJob", "GridOrder", "ScenarioFile", "ScenarioKeys"},
     "schedule": {
@@ -62,7 +62,7 @@ PUBLIC: dict[str, set[str]] = {
         *("every_operand", "picked_rows", "replaced_entries", "sweep"),
     },
     "workload": {"NEXT", "GraphBuilder", "Phase", "Stream", "here", "in_stream", "refuse_sizes", "without_cuts"},
-    "trace": {"AddedCheck"},
+    "trace": {"AddedCheck", "AddedCheckReader", "TracePaths", "compare"},
     "tuning": {"tune"},
 }
 EXTRAS = ROOT / "simfrontier_extras"

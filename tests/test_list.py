@@ -47,4 +47,4 @@ def test_a_key_says_what_it_may_hold(name: str, allowed: str, default: str, fami
 
 
 def test_another_kind_is_refused_with_the_nearest() -> None:
-    assert refusal("list", "model") == "list: got 'model'; did you mean \"models\"?"
+    assert refusal("list", "model") == "what: got 'model'; did you mean \"models\"?"

@@ -255,7 +255,7 @@ def test_a_file_that_cannot_be_written_leaves_the_folder_as_it_was(
     def full(_: object, folder: Path) -> None:
         raise InputError("cannot be written: No space left on device", where=str(folder / "manifest.json"))
 
-    monkeypatch.setattr("simfrontier.cli.run.write_manifest", full)
+    monkeypatch.setattr("simfrontier.report.write_manifest", full)
     message = refusal("run", TOY, "--out", out, "--plans", "ddp", "--devices", "4")
     assert message == f"{out}/manifest.json: cannot be written: No space left on device"
     assert content(tmp_path) == before

@@ -151,7 +151,6 @@ def test_a_search_that_was_stopped_goes_on(
     with store_in(tmp_path / "out") as store:
         assert len(store) > 2
     results: list[tuple[str, int]] = []
-    import simfrontier.cli.tune as command
 
     def telling(*arguments: Any, **options: Any) -> TuningOutcome:
         progress = options["progress"]
@@ -162,7 +161,7 @@ def test_a_search_that_was_stopped_goes_on(
 
         return tune(*arguments, **{**options, "progress": both})
 
-    monkeypatch.setattr(command, "tune", telling)
+    monkeypatch.setattr("simfrontier.tuning.tune", telling)
     ran = invoke("tune", out.parent / "toy-tune.toml", *QUICK, "--out", tmp_path / "out")
     assert ran.code == 0, ran.err
     assert dict(reversed(results))["estimating one plan per grid"] > 0  # the first it says: what was known already
@@ -289,7 +288,7 @@ def test_where_writing_fails_nothing_is_half_written(tmp_path: Path, monkeypatch
     def fails(*_: object) -> None:
         raise InputError("the disk is full")
 
-    monkeypatch.setattr("simfrontier.report.write_tuning_page", fails)
+    monkeypatch.setattr("simfrontier.report.tuning_files.write_tuning_page", fails)
     quick = (*QUICK, "--fidelity", "analytic")
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "best.toml").write_text("mine", encoding="utf-8")

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import MappingProxyType
 from typing import Annotated
 
 import typer
 
-from simfrontier.ending import TRACEBACK, run_to_end, version_of
+from simfrontier.ending import run_to_end
 from simfrontier.errors import InputError
 from simfrontier.extras import Verb, added
-from simfrontier.usage import OF_SIMFRONTIER, Verbs
+from simfrontier.usage import program, to_write
 from simfrontier_real.cli_options import (
     BackendOption,
     CollectivesOption,
@@ -22,43 +21,15 @@ from simfrontier_real.cli_options import (
     TimeoutOption,
     Unchecked,
     launch_ranks,
-    to_write,
 )
 
 SIZES = "4KiB,64KiB,512KiB,1MiB,2MiB,4MiB,8MiB,16MiB"
 
 
-class RealVerbs(Verbs):
-    """Those of `simfrontier-real`."""
-
-    others = MappingProxyType({"simfrontier": OF_SIMFRONTIER})
-
-
-app = typer.Typer(
-    name="simfrontier-real",
-    help="Run schedule files on real processes (gloo, NCCL, RCCL), one per rank, by --ranks N, torchrun or srun.",
-    cls=RealVerbs,
-    add_completion=False,
-    context_settings={"help_option_names": ["--help", "-h"]},
-    pretty_exceptions_enable=False,
+app = program(
+    "simfrontier-real",
+    "Run schedule files on real processes (gloo, NCCL, RCCL), one per rank, by --ranks N, torchrun or srun.",
 )
-
-
-@app.callback()
-def about(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", is_eager=True, callback=version_of("simfrontier-real"), help="print the version and stop"
-        ),
-    ] = False,
-    traceback: Annotated[
-        bool, typer.Option(TRACEBACK, help="before the verb: show where a fault of simfrontier itself comes from")
-    ] = False,
-) -> None:
-    """Run schedule files on real processes (gloo, NCCL, RCCL), one per rank, by --ranks N, torchrun or srun.
-
-    Exit codes: 0 good; 1 the answer is no; 2 wrong input; 3 simfrontier could not go on. Errors are one line."""
 
 
 @app.command()

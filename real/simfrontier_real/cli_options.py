@@ -4,17 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-
-from simfrontier.wholefile import parse_place
-
-
-def to_write(option: str, help: str) -> Any:
-    """An option that names a file or folder to write."""
-    return typer.Option(parser=parse_place(option), metavar="PATH", help=help)
-
 
 Schedules = Annotated[
     list[Path], typer.Argument(help="schedule files (JSON), from `simfrontier export` or `simfrontier show --save`")

@@ -11,6 +11,7 @@ from .attribution import (
 from .bytes_moved import (
     BOUNDARIES as BOUNDARIES,
     PARTS as PARTS,
+    MoveBytes as MoveBytes,
     Traffic as Traffic,
     moves_of as moves_of,
     traffic as traffic,

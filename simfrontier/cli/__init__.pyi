@@ -1,6 +1,5 @@
-from .console import finite as finite, plain as plain
-from .crosscheck import crosscheck_of as crosscheck_of, json_document as json_document, print_check as print_check
+from .console import plain as plain, print_json as print_json
 from .entry_point import main as main
-from .export import write_simulated as write_simulated
-from .options import Plans as Plans, Settings as Settings, byte_sizes as byte_sizes, load as load, to_write as to_write
+from .options import Plans as Plans, Settings as Settings, byte_sizes as byte_sizes, load as load
+from .terminal.crosscheck import crosscheck_document as crosscheck_document, print_check as print_check
 from .typer_app import app_of as app_of

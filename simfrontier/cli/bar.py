@@ -3,72 +3,57 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
 
 import typer
-from rich.console import Console
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-
 EVERY_S = 10.0  # seconds between two lines
 
 
-class ProgressLines:
-    """Progress where output is redirected: a line on stderr every ten seconds, none for shorter work."""
+class Report(Protocol):
+    """Report the stage that work has reached: one part more is done, or `done` of all, of now `total` parts."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._began = self._said = clock()
-        self._description, self._done = "", 0.0
-        self._total: float | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, _: object, __: TracebackType | None) -> None:
-        pass
-
-    def add_task(self, description: str, total: float | None = None) -> Any:
-        """The number of a task; there is one."""
-        self._description, self._total = description, total
-        return 0
-
-    def update(
-        self,
-        _: object,
-        *,
-        description: str | None = None,
-        advance: float = 0,
-        completed: float | None = None,
-        total: float | None = None,
-    ) -> None:
-        """Say how far a task is, if the last line is long enough ago."""
-        self._description = description or self._description
-        self._total = total or self._total
-        self._done = self._done + advance if completed is None else completed
-        now = self._clock()
-        if now - self._said < EVERY_S:
-            return
-        self._said = now
-        of = f" of {self._total:,.0f}" if self._total else ""
-        typer.echo(f"{self._description}: {self._done:,.0f}{of} done, {now - self._began:.0f} s", err=True)
-
-    def stop(self) -> None:
-        """Show no more."""
+    def __call__(self, stage: str, done: int | None = None, total: int | None = None) -> None: ...
 
 
-def bar_of_work() -> Progress | ProgressLines:
-    """A progress bar with the current step, the count and the elapsed time, on stderr; lines where that is no
-    terminal."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        return ProgressLines()
+@contextmanager
+def progress(stage: str, total: int | None = None, clock: Callable[[], float] = time.monotonic) -> Iterator[Report]:
+    """Show the progress of work on standard error, and yield the function that reports it."""
+    with _bar(clock) as bar:
+        task = bar.add_task(stage, total=total)
+
+        def report(stage: str, done: int | None = None, total: int | None = None) -> None:
+            advance = 1 if done is None else None
+            bar.update(task, description=stage, completed=done, advance=advance, total=total)
+
+        yield report
+
+
+def _bar(clock: Callable[[], float]) -> Progress:
+    """A bar with the current stage, the count and the elapsed time. Where standard error is no terminal: a line every
+    ten seconds, none for shorter work."""
+    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+    class ProgressLines(Progress):
+        said = clock()
+
+        def update(self, task_id: Any, *settings: Any, **changes: Any) -> None:
+            super().update(task_id, *settings, **changes)
+            task, now = self.tasks[task_id], clock()
+            if now - self.said >= EVERY_S:
+                self.said = now
+                of = f" of {task.total:,.0f}" if task.total else ""
+                typer.echo(f"{task.description}: {task.completed:,.0f}{of} done, {task.elapsed or 0:.0f} s", err=True)
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        return ProgressLines(disable=True, get_time=clock)
     return Progress(
         TextColumn("{task.description:<40}", markup=False),
         BarColumn(),

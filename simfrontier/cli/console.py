@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import typer
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
 
 def console() -> Console:
-    """Standard output, where brackets and colons in a text mean themselves and numbers get no colours."""
+    """Standard output, where brackets and colons in a text mean themselves, numbers get no colours, and blanks are
+    those that a terminal and a search know."""
     from rich.console import Console
 
-    return Console(markup=False, emoji=False, highlight=False)
+    class PlainConsole(Console):
+        def render_str(self, text: str, *args: Any, **settings: Any) -> Text:
+            return super().render_str(plain(text), *args, **settings)
+
+    return PlainConsole(markup=False, emoji=False, highlight=False)
 
 
 def grid(
@@ -48,7 +57,7 @@ def say(
     from simfrontier.report import said
 
     for sentence in said(verb, name, *found):
-        (screen or console()).print(plain(before + sentence), style=style, soft_wrap=soft_wrap)
+        (screen or console()).print(before + sentence, style=style, soft_wrap=soft_wrap)
 
 
 def say_written(out: Path | None) -> None:
@@ -57,9 +66,23 @@ def say_written(out: Path | None) -> None:
         console().print(f"Written: {out / 'index.html'} (open it in a browser)", soft_wrap=True)
 
 
-def finite(value: float) -> float | None:
-    """A number as JSON has it: None for nan and infinity."""
-    return value if math.isfinite(value) else None
+def print_json(document: object) -> None:
+    """Print a document for a program, in values that JSON has and a program can search: null for NaN and infinity, no
+    unusual blanks."""
+    typer.echo(json.dumps(_json_value(document), indent=1, allow_nan=False, ensure_ascii=False))
+
+
+def _json_value(value: Any) -> Any:
+    match value:
+        case dict():
+            return {key: _json_value(part) for key, part in value.items()}
+        case list() | tuple():
+            return [_json_value(part) for part in value]
+        case float() if not math.isfinite(value):
+            return None
+        case str():
+            return plain(value)
+    return value
 
 
 def plain(text: str) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
+
+import typer
 
 from simfrontier.errors import InputError
 
@@ -22,5 +23,4 @@ def announce(forecast: Forecast, where: str, agreed: bool) -> None:
             f"would take about {forecast}; allowed: up to {most}, or any size with --yes-large", where=where
         )
     if forecast.is_large:
-        sys.stderr.write(f"simfrontier: {where}: will take about {forecast}\n")
-        sys.stderr.flush()
+        typer.echo(f"simfrontier: {where}: will take about {forecast}", err=True)

@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from simfrontier.errors import InputError
 from simfrontier.limits import PROCESSES
-from simfrontier.wholefile import parse_place
 
 if TYPE_CHECKING:
     from simfrontier.scenario import Scenario
-    from simfrontier.simulation import Fidelity
     from simfrontier.workers import Place
 
 MAX_DIGITS = 9  # of a number of devices
 
-ScenarioArgument = Annotated[Path, typer.Argument(help="scenario file (TOML), e.g. scenarios/frontier-20b.toml")]
+ScenarioPath = Annotated[Path, typer.Argument(help="scenario file (TOML), e.g. scenarios/frontier-20b.toml")]
 Settings = Annotated[
     list[str] | None, typer.Option("--set", help="key=value: set a key of the scenario, e.g. training.micro_batch=4")
 ]
 Plans = Annotated[str | None, typer.Option(help="plans to run, e.g. zero3,zero-topo (default: the scenario's)")]
 Devices = Annotated[str | None, typer.Option(help="sizes to run, e.g. 8,64,384 (default: the scenario's)")]
-FidelityOption = Annotated[
-    str | None,
+Fidelity = Annotated[
+    Literal["analytic", "flow", "chunk"] | None,
     typer.Option(
         "--fidelity",
+        show_choices=False,
         help="flow (links shared fairly), analytic (no contention) or chunk (every message, up to 128 ranks)",
     ),
 ]
@@ -49,7 +50,19 @@ Slurm = Annotated[
     str | None,
     typer.Option(help="ask Slurm for workers: a file of settings (TOML), or frontier, lumi or perlmutter"),
 ]
+GroupDevices = Annotated[int | None, typer.Option(min=2, help="devices of a group, where the file does not say it")]
+GroupNodes = Annotated[int | None, typer.Option(min=1, help="nodes that a group is on, where the file does not say it")]
+GroupPackages = Annotated[
+    int | None, typer.Option(min=1, help="packages that a group is on, in logs (default: what it fills)")
+]
 Dashboard = Annotated[bool, typer.Option("--dashboard", help="serve Dask's pages of what the workers do")]
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def place_of(jobs: int | None, scheduler: str | None, slurm: str | None, dashboard: bool, usual_jobs: int = 1) -> Place:
@@ -72,13 +85,8 @@ def place_of(jobs: int | None, scheduler: str | None, slurm: str | None, dashboa
     return Local(jobs=jobs or usual_jobs, dashboard=dashboard)
 
 
-def to_write(option: str, help: str) -> Any:
-    """An option that names a file or folder to write."""
-    return typer.Option(parser=parse_place(option), metavar="PATH", help=help)
-
-
 def load(
-    scenario: Path, settings: list[str] | None, plans: str | None, devices: str | None, laid_out: bool = True
+    scenario: Path, settings: list[str] | None, plans: str | None, devices: str | int | None, laid_out: bool = True
 ) -> Scenario:
     """The scenario as the command line sets it; `laid_out` as in `scenario.load_scenario`. Raises InputError."""
     from simfrontier.scenario import load_scenario, parse_setting
@@ -98,33 +106,29 @@ def refuse_options(file: Path, given: dict[str, str | list[str] | None]) -> None
 
 def names_of(option: str, text: str | None, example: str) -> tuple[str, ...]:
     names = tuple(part.strip() for part in (text or "").split(",") if part.strip())
-    if text is not None and not names:
-        raise InputError(f"got nothing; allowed: names separated by commas, e.g. {example}", where=option)
-    if any(len(name.split()) > 1 for name in names):
+    if (text is not None and not names) or any(len(name.split()) > 1 for name in names):
         raise InputError(f"got {text!r}; allowed: names separated by commas, e.g. {example}", where=option)
     return names
 
 
-def sizes_of(text: str | None) -> tuple[int, ...]:
+def one_plan(option: str, name: str | None) -> str | None:
+    """The name of one plan, if it is given. Raises InputError for nothing, or for several."""
+    if name is not None and (not name.strip() or "," in name):
+        raise InputError(f"got {name!r}; allowed: the name of one plan", where=option)
+    return name
+
+
+def sizes_of(given: str | int | None) -> tuple[int, ...]:
     """The sizes of --devices; none where it is not given."""
-    if text is None:
+    if given is None:
         return ()
+    text = str(given)
     sizes = [part.strip() for part in text.split(",") if part.strip()]
     if not sizes or not all(size.isdecimal() and len(size) <= MAX_DIGITS and int(size) > 0 for size in sizes):
         raise InputError(
             f"got {text!r}; allowed: numbers of devices separated by commas, e.g. 8,64,384", where="--devices"
         )
     return tuple(map(int, sizes))
-
-
-def fidelity_of(text: str | None) -> Fidelity | None:
-    from simfrontier.errors import nearest
-
-    match text:
-        case None | "analytic" | "flow" | "chunk":
-            return text
-        case _:
-            raise InputError(f"got {text!r}; {nearest(text, ('analytic', 'flow', 'chunk'))}", where="--fidelity")
 
 
 def num_bytes(option: str, text: str) -> int:

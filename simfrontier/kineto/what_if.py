@@ -9,8 +9,36 @@ from dataclasses import replace
 from simfrontier.errors import InputError
 from simfrontier.kineto.job import Job
 from simfrontier.kineto.mesh import GroupAxes
+from simfrontier.kineto.platform import Platform
 from simfrontier.machine import MeasuredKernel
 from simfrontier.schedule import MEASURED, Call, Collective, Mesh, Op, Role, Schedule, Tensor
+
+
+def otherwise(
+    job: Job, own: Platform, there: Platform, num_ranks: int | None, hpz: bool, kernel_factor: float | None
+) -> tuple[Job, list[str]]:
+    """The job of the platform `own` as it would be on the platform `there` (which may be the same), and its changes in
+    words: on so many ranks, with hpZ, with kernels that take `kernel_factor` as long (None: by the rates of matrix
+    products). Raises InputError."""
+    words = [] if there is own else [f"on {there.machine.title}, library {there.library.name}"]
+    factor = kernel_factor
+    if factor is None:
+        factor = own.machine.device.matmul_flops_per_s / there.machine.device.matmul_flops_per_s
+    if factor != 1.0:
+        by = "as given" if kernel_factor is not None else "by the two devices' rates of matrix products"
+        words.append(f"kernels take {factor:.3g} times as long ({by})")
+        job = with_kernels(job, factor)
+    if hpz:
+        job = with_gathers_in_nodes(job, there.machine.devices_per_node)
+        words.append("with hpZ: gathers of the backward within nodes")
+    if num_ranks is not None:
+        most = there.machine.num_devices
+        if num_ranks > most:
+            text = f"got {num_ranks:,}; allowed: up to the {most:,} devices of {there.machine.name}"
+            raise InputError(text, where="--ranks")
+        job = on_ranks(job, num_ranks)
+        words.append(f"on {num_ranks:,} ranks, each with as much work as before")
+    return job, words
 
 
 def on_ranks(job: Job, num_ranks: int) -> Job:

@@ -20,7 +20,7 @@ from .pattern import (
     pool_loads as pool_loads,
     wait_pattern as wait_pattern,
 )
-from .route_tables import route_table as route_table, save_routes as save_routes
+from .route_tables import RouteTable as RouteTable, route_table as route_table, save_routes as save_routes
 from .routes import route as route
 from .servers import Server as Server, servers_of as servers_of
 from .template import (

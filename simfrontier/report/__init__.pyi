@@ -34,7 +34,7 @@ from .findings.study import StudyFindings as StudyFindings, findings_of as findi
 from .findings.tuning import TuningFindings as TuningFindings, tuning_findings as tuning_findings
 from .goodput import write_goodput as write_goodput
 from .live import live_page as live_page
-from .manifest import inputs as inputs, versions as versions, write_manifest as write_manifest
+from .manifest import versions as versions, write_manifest as write_manifest
 from .node import node_drawing as node_drawing
 from .page import study_page as study_page, write_page as write_page
 from .phrases import (
@@ -70,5 +70,10 @@ from .table import (
 )
 from .theme import MEMORY_COLOURS as MEMORY_COLOURS
 from .troubles import troubles_in_short as troubles_in_short
-from .tuning import write_tuning_page as write_tuning_page
+from .tuning_files import (
+    BEST as BEST,
+    TUNING_FILES as TUNING_FILES,
+    tuning_document as tuning_document,
+    write_tuning as write_tuning,
+)
 from .view import StudyView as StudyView, nominal_step_s as nominal_step_s, rate as rate, step_s as step_s

@@ -11,7 +11,7 @@ from .memory import (
 from .neighbour import Neighbour as Neighbour
 from .notes import step_note as step_note
 from .resample import DurationFactors as DurationFactors, resampled as resampled, resampled_s as resampled_s
-from .spans import SIMULATED as SIMULATED, spans_of as spans_of, trace_notes as trace_notes, trace_of as trace_of
+from .spans import spans_of as spans_of, trace_notes as trace_notes, trace_of as trace_of
 from .step import (
     LEVELS as LEVELS,
     Fidelity as Fidelity,

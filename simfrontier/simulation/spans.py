@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from simfrontier.collectives import message_bytes, sent_and_received
 from simfrontier.schedule import Compute, Exchange, Op, traffic_bytes
 from simfrontier.simulation.notes import step_note
 from simfrontier.simulation.step import SimulatedStep
 from simfrontier.simulation.walk import Walk, walks_of
-from simfrontier.trace import Span, Trace, rank_text
-
-SIMULATED: Final = "simulated"  # the mode of a trace, in its notes
+from simfrontier.trace import SIMULATED, Span, Trace, rank_text
 
 
 def trace_of(

@@ -20,6 +20,7 @@ from .schedule_cache import (
     schedule_of_case as schedule_of_case,
 )
 from .simulated_case import SimulatedCase as SimulatedCase, stream_of as stream_of
+from .simulated_files import notes_of as notes_of, write_simulated as write_simulated
 from .step import simulated as simulated
 from .study import Study as Study, completed as completed, run_study as run_study
 from .what_ifs import Answers as Answers, WhatIfs as WhatIfs

@@ -26,4 +26,4 @@ from .keys import is_of_plan as is_of_plan
 from .rounds import Progress as Progress, SweepOutcome as SweepOutcome
 from .runner import run_sweep as run_sweep
 from .study import SweepStudy as SweepStudy, load_study as load_study, study_of as study_of
-from .until import parse_until as parse_until
+from .until import Until as Until, parse_until as parse_until

@@ -14,6 +14,7 @@ from .delta import (
     step_times as step_times,
 )
 from .links import LinkBytes as LinkBytes, LinkTable as LinkTable, load_links as load_links, save_links as save_links
+from .paired import crosscheck_of as crosscheck_of
 from .perfetto import perfetto_text as perfetto_text, write_perfetto as write_perfetto
 from .ranges import ranges_text as ranges_text, ranks_of_text as ranks_of_text
 from .read import read_perfetto as read_perfetto
@@ -23,6 +24,7 @@ from .table import (
     HELD_RANKS as HELD_RANKS,
     OTHERS_SHARE as OTHERS_SHARE,
     SHOWN_DIGITS as SHOWN_DIGITS,
+    SIMULATED as SIMULATED,
     Span as Span,
     Trace as Trace,
     rank_text as rank_text,
@@ -37,4 +39,3 @@ from .trace_file import (
     arrows_from_last as arrows_from_last,
     file_of as file_of,
 )
-from .verdict import Outcome as Outcome, judge as judge

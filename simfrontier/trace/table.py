@@ -13,6 +13,7 @@ CALIBRATION: Final = "calibration"  # note of a simulated trace: the file that i
 OTHERS_SHARE: Final = "others_share"  # note of a real trace: the share of the processors that other programs took
 CALIBRATION_RESIDUAL: Final = "calibration_residual"  # note of a simulated trace: how far two measurements of the
 # calibration's times lie apart (median, relative)
+SIMULATED: Final = "simulated"  # the mode of a simulated trace, in its notes
 HELD_RANKS: Final = "held_ranks"  # note of a real trace that holds the ops of some ranks only: which, as text
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import math
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import typer
 
-from simfrontier.cli import crosscheck_of, json_document, print_check
-from simfrontier.trace import Comparison, Delta, compare, deltas, duration, read_perfetto, step_times
+from simfrontier.cli import crosscheck_document, print_check, print_json
+from simfrontier.trace import Comparison, Delta, compare, crosscheck_of, deltas, duration, read_perfetto, step_times
 from simfrontier.wholefile import filled, listed
 from simfrontier_extras.emulation.changed import CHANGED, MadeChange, load_changes
 from simfrontier_extras.emulation.crosscheck.check import EmulatedCheck
@@ -49,9 +47,9 @@ def report(settings: EmulateSettings, out: Path, as_json: bool) -> bool:
     with filled(out, "emulate") as new:
         write_crosscheck_page(check, new / "index.html")
     if as_json:
-        document = json_document(check) | {"limits": [_document(limit) for limit in limits]}
+        document = crosscheck_document(check) | {"limits": [_document(limit) for limit in limits]}
         document |= {"changes": [asdict(change) for change in made]}
-        typer.echo(json.dumps(document, indent=1, allow_nan=False))
+        print_json(document)
     else:
         print_check(check, out)
         for line in (*map(_made_words, made), *map(_dip_words, emulated.slowed)):
@@ -62,9 +60,7 @@ def report(settings: EmulateSettings, out: Path, as_json: bool) -> bool:
 
 
 def _document(limit: AgreementLimit) -> dict[str, object]:
-    """A limit in the values of JSON, which has no infinite number."""
-    seen = limit.seen if limit.seen is not None and math.isfinite(limit.seen) else None
-    return {"what": limit.what, "allowed": limit.allowed, "seen": seen, "holds": limit.holds}
+    return {"what": limit.what, "allowed": limit.allowed, "seen": limit.seen, "holds": limit.holds}
 
 
 def _made_words(change: MadeChange) -> str:

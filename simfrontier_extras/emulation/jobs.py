@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from simfrontier.cli import write_simulated
 from simfrontier.errors import InputError
 from simfrontier.network import joining_links
 from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.schedule import CollectiveKind, SweepCall, sweep
 from simfrontier.simulation import SimulatedStep
-from simfrontier.study import BuiltSchedule, ScheduleCache, simulated
+from simfrontier.study import BuiltSchedule, ScheduleCache, simulated, write_simulated
 from simfrontier.wholefile import MANIFEST, filled, listed, remove_files, write_whole
 from simfrontier_extras.emulation.changed import CHANGED
 from simfrontier_extras.emulation.crosscheck.slowed import SLOWED

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from simfrontier.cli import Plans, Settings, byte_sizes, load, to_write
+from simfrontier.cli import Plans, Settings, byte_sizes, load
 from simfrontier.extras import Verb
+from simfrontier.usage import to_write
 
 
 def emulate(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from simfrontier.cli import finite
+from simfrontier.cli import print_json
 from simfrontier_extras.losses.curves import NUM_SD, LossCurves, read_losses
 
 
@@ -24,7 +23,7 @@ def print_losses(path: Path, baseline: str, last: int, as_json: bool) -> bool:
             "band": curves.band,
             "policies": rows,
         }
-        typer.echo(json.dumps(document, indent=1))
+        print_json(document)
     else:
         _print(curves, rows)
     return all(row["stays"] is not False for row in rows)
@@ -36,9 +35,9 @@ def _row(curves: LossCurves, policy: str) -> dict[str, Any]:
     return {
         "plan": curves.of(policy)[0].plan,
         "compression": policy,
-        "finals": {str(seed): finite(final) for seed, final in curves.finals(policy).items()},
-        "distance": None if distance is None else finite(distance),
-        "distances": [finite(min(apart)), finite(max(apart))],
+        "finals": {str(seed): final for seed, final in curves.finals(policy).items()},
+        "distance": distance,
+        "distances": [min(apart), max(apart)],
         "stays": curves.stays(policy),
     }
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, Final
 
 import typer
 
-from simfrontier.cli import plain
+from simfrontier.cli import plain, print_json
 from simfrontier.report import rows_csv, said
 from simfrontier.wholefile import MANIFEST, ensure_writable, filled, write_whole
 from simfrontier_extras.softmax.algorithms import IN_MEMORY
@@ -31,7 +30,7 @@ def print_softmax(path: Path, out: Path | None, as_json: bool) -> bool:
             write_softmax_rates_page(found, new / "index.html")
             write_whole(new / "results.csv", rows_csv(list(rows[0]), rows))
     if as_json:
-        typer.echo(json.dumps(_document(found, rows), indent=1))
+        print_json(_document(found, rows))
     else:
         _print(found, rows, out)
     return rates.wins

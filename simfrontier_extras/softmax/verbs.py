@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from simfrontier.cli import to_write
 from simfrontier.extras import Verb
+from simfrontier.usage import to_write
 
 
 def softmax(

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from simfrontier.cli.algorithms import COLUMNS
+from simfrontier.cli.verbs.algorithms import COLUMNS
 from simfrontier.collectives import algorithm, all_algorithms, load_library
 from simfrontier.collectives.algorithms import in_libraries, in_plans
 from simfrontier.collectives.chosen import allowed_algorithms

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from simfrontier.extras import Verb
+from simfrontier.usage import to_write
 from simfrontier_real.cli_options import (
     BackendOption,
     CollectivesOption,
@@ -16,7 +17,6 @@ from simfrontier_real.cli_options import (
     Schedules,
     TimeoutOption,
     launch_ranks,
-    to_write,
 )
 
 

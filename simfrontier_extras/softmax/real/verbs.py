@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from simfrontier.extras import Verb
-from simfrontier_real.cli_options import to_write
+from simfrontier.usage import to_write
 
 
 def softmax(

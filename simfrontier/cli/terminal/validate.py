@@ -1,0 +1,250 @@
+"""A validation for a person and for a program: tables and sentences, and the document of --json."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from simfrontier.accuracy import (
+    BoundedRate,
+    Errors,
+    JudgedBound,
+    PredictedRun,
+    Residual,
+    Run,
+    RunsValidation,
+    Summary,
+    Validation,
+)
+from simfrontier.cli.console import console, grid, say, say_written
+from simfrontier.measured import Row
+from simfrontier.report import NOTHING, percent, said, signed
+from simfrontier.units import counted
+
+_BOUNDS_HEAD = ("series", "which", "rows", "mean", "allowed", "90th pct", "allowed")
+_HEAD = ("table", "which", "rows", "median", "mean", "90th pct", "farthest", "in 90 %")
+_RUNS_HEAD = ("runs", "count", "mean", "median", "bias", "in 90 %", "± width")
+_WORST = ("run", "unit", "measured", "predicted", "error")
+_RUN = ("machine", "system", "model_shape", "plan", "devices", "unit")
+
+# ── for a program ──
+
+
+def tables_document(done: Validation) -> dict[str, Any]:
+    """Every row with its prediction, the errors of every table, and the bounds."""
+    by_name = {summary.name: summary for summary in done.summaries}
+    return {
+        "holds": done.holds,
+        "said": [text for name in ("lead", "findings") for text in said("validate", name, done)],
+        "notes": [*done.notes, *said("validate", "notes", done)],
+        "overall": _summary(done.overall),
+        "tables": {
+            table.name: {
+                "title": table.title,
+                "citation": table.citation,
+                "method": table.method,
+                "caveats": table.caveats,
+                **_summary(by_name[table.name]),
+            }
+            for table in done.tables
+        },
+        "not_predicted": [{"why": why, "rows": len(rows)} for why, rows in done.unpredicted.items()],
+        "bounds": [_bound(each) for each in done.judged_bounds],
+        "training": [_training(each) for each in done.bounded],
+        "rows": [_measured_row(row) for row in done.rows],
+    }
+
+
+def runs_document(done: RunsValidation) -> dict[str, Any]:
+    """Every run with its prediction in its own unit, or the reason why there is none, and the errors."""
+    return {
+        "title": done.title,
+        "num_rows": len(done.rows),
+        "num_expressed": len(done.predicted),
+        "overall": _run_errors("all", done.overall),
+        "by_machine": _all_run_errors(done.by("machine")),
+        "by_system": _all_run_errors(done.by("system")),
+        "by_size": _all_run_errors(done.by_size()),
+        "memory": _run_errors("memory", done.memory),
+        "rows": [_run_row(row) for row in done.rows],
+    }
+
+
+def _measured_row(row: Residual[Row]) -> dict[str, Any]:
+    """A row under the names of its file's columns, and what is predicted."""
+    made = row.prediction
+    return {
+        "table": row.table,
+        **_columns(row.row),
+        "time_s": row.measured,
+        "predicted_s": made and made.value,
+        "low_s": made and made.low,
+        "high_s": made and made.high,
+        "error": row.error,
+        "harness_s": made and made.harness_s,
+        "use": row.use,
+        "why": row.reason,
+    }
+
+
+def _columns(row: Row) -> dict[str, Any]:
+    names = {"num_bytes": "bytes", "seconds": "time_s"}
+    row_json = asdict(row) | {"place": str(row.place)}
+    return {names.get(name, name): value for name, value in row_json.items()}
+
+
+def _summary(summary: Summary) -> dict[str, Any]:
+    return {
+        "num_rows": summary.num_rows,
+        "num_pathologies": summary.num_pathologies,
+        "num_not_predicted": summary.num_unknown,
+        "errors": _errors(summary.errors),
+        "unseen": _errors(summary.unseen),
+        "by_use": {use: _errors(errors) for use, errors in summary.by_use.items()},
+    }
+
+
+def _errors(errors: Errors | None) -> dict[str, Any] | None:
+    if errors is None:
+        return None
+    numbers = {name: getattr(errors, name) for name in ("count", "median", "mean_abs", "p90_abs", "covered")}
+    return {**numbers, "worst": _measured_row(errors.worst)}
+
+
+def _bound(judged: JudgedBound) -> dict[str, Any]:
+    return {**asdict(judged.bound), "holds": judged.holds, "rows": judged.uses, "errors": _errors(judged.errors)}
+
+
+def _training(bounded: BoundedRate) -> dict[str, Any]:
+    return {
+        **_columns(bounded.row),
+        "published_flops_per_s": bounded.published_flops_per_s,
+        "bound_flops_per_s": bounded.bound_flops_per_s,
+        "holds": bounded.holds,
+    }
+
+
+def _all_run_errors(errors: Mapping[str, Errors]) -> list[dict[str, Any] | None]:
+    return [_run_errors(name, each) for name, each in errors.items()]
+
+
+def _run_errors(name: str, errors: Errors | None) -> dict[str, Any] | None:
+    if errors is None:
+        return None
+    return {
+        "name": name,
+        "count": errors.count,
+        "mean": errors.mean_abs,
+        "median": errors.median_abs,
+        "bias": errors.bias,
+        "covered": errors.covered,
+        "width": errors.width,
+    }
+
+
+def _run_row(row: Residual[Run]) -> dict[str, Any]:
+    run, made = row.row, row.prediction
+    named = {"row": run.number, "where": run.where, **{name: run[name] for name in _RUN}, "value": run.value}
+    predicted = {"predicted": made and made.value, "low": made and made.low, "high": made and made.high}
+    if not isinstance(row, PredictedRun):
+        return {**named, **predicted, "why": row.why}
+    return {
+        **named,
+        **predicted,
+        "error": row.error,
+        "inside": row.is_covered,
+        "use": row.use,
+        "left_out": row.without,
+        "step_s": row.step_s,
+        "memory_bytes": row.step.peak_bytes,
+        "stated_memory_bytes": row.job.stated_bytes,
+        "stack": row.job.scenario.file.stack,
+        "simulated_on": row.job.scenario.machine.name,
+        "assumed": [each.text for each in row.job.unknown],
+        "why": row.why,
+    }
+
+
+# ── for a person ──
+
+
+def print_validation(done: Validation, out: Path | None) -> None:
+    """A table of errors and what they come to."""
+    screen = console()
+    table = grid("predicted / measured − 1, all sizes", _HEAD, words=("table",), left=("which",), gap=0)
+    for summary in done.summaries:
+        for place, (words, errors) in enumerate(summary.lines):
+            name = summary.name if place == 0 else ""
+            style = "dim" if words == "fitted" else "bold" if "+" in words else ""
+            table.add_row(name, words.replace(" + ", "\n+ ") or NOTHING, *_cells(errors), style=style)
+    screen.print(table)
+    if done.judged_bounds:
+        bounds = grid("what tables are held to", _BOUNDS_HEAD, words=("series",), left=("which",), gap=0)
+        for each in done.judged_bounds:
+            bounds.add_row(each.bound.series, *_bound_cells(each), style="" if each.holds else "bold red")
+        screen.print(bounds)
+    say("validate", "lead", done, style="bold")
+    say("validate", "findings", done, before="– ")
+    say_written(out)
+
+
+def print_runs(done: RunsValidation, out: Path | None) -> None:
+    """Tables of errors, the worst runs, and those without a prediction."""
+    screen = console()
+    if done.overall is not None:
+        screen.print(_runs(done, done.overall))
+        screen.print(_worst(done))
+    if done.memory is not None:
+        off = done.memory
+        memory = f"Memory of {counted(off.count, 'run')} that state it: {percent(off.mean_abs)} off on average"
+        screen.print(f"{memory}, median {percent(off.median_abs)}.")
+    expressed = f"{len(done.predicted)} of {counted(len(done.rows), 'run')} have a prediction."
+    screen.print(expressed, style="bold")
+    for why, numbers in done.reasons().items():
+        line = f"– {counted(len(numbers), 'run')} (row {', '.join(map(str, numbers[:5]))}): {why}"
+        screen.print(line, soft_wrap=True)
+    say_written(out)
+
+
+def _bound_cells(judged: JudgedBound) -> tuple[str, ...]:
+    bound, errors = judged.bound, judged.errors
+    means = (percent(errors.mean_abs) if errors else NOTHING, percent(bound.mean_abs))
+    p90s = (percent(errors.p90_abs) if errors else NOTHING, percent(bound.p90_abs)) if bound.p90_abs else ("", "")
+    count = f"{errors.count:,}" if errors else "0"
+    return (", ".join(judged.uses), count, *(*means, *p90s))
+
+
+def _cells(errors: Errors | None) -> tuple[str, ...]:
+    if errors is None:
+        return ("0", *[NOTHING] * 5)
+    off = (signed(errors.median), percent(errors.mean_abs), percent(errors.p90_abs), signed(errors.worst.error))
+    shown = (*off, percent(errors.covered))
+    return (f"{errors.count:,}", *shown)
+
+
+def _runs(done: RunsValidation, overall: Errors) -> Table:
+    """Errors of all runs, and by machine, system and size where there are several."""
+    table = grid(f"{done.title}: predicted / measured − 1", _RUNS_HEAD, words=("runs",), gap=1)
+    table.add_row("all", *_run_cells(overall), style="bold")
+    for what, group in (("machine", done.by("machine")), ("system", done.by("system")), ("size", done.by_size())):
+        for place, (name, errors) in enumerate(group.items() if len(group) > 1 else ()):
+            table.add_row(f"{name} ({what})" if place == 0 else name, *_run_cells(errors))
+    return table
+
+
+def _run_cells(errors: Errors) -> tuple[str, ...]:
+    off = (percent(errors.mean_abs), percent(errors.median_abs), signed(errors.bias))
+    return (f"{errors.count:,}", *(*off, percent(errors.covered), percent(errors.width)))
+
+
+def _worst(done: RunsValidation) -> Table:
+    """The runs that lie farthest off."""
+    worst = grid("the farthest off", _WORST, words=("run", "unit"), gap=1)
+    for each in done.worst():
+        shown = (f"{each.measured:.4g}", f"{each.prediction.value:.4g}", signed(each.error))
+        worst.add_row(each.row.title, each.row.unit, *shown)
+    return worst

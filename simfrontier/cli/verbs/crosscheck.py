@@ -1,0 +1,47 @@
+"""`simfrontier crosscheck`: simulated traces against real ones of the same schedules, as tables, JSON or a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from simfrontier.cli import options
+from simfrontier.cli.console import print_json
+from simfrontier.usage import to_write
+
+
+def crosscheck(
+    sim: Annotated[Path, typer.Argument(help="simulated trace, or a folder of trace-PLAN.json (simfrontier export)")],
+    real: Annotated[Path, typer.Argument(help="real trace, or a folder of files of the same names")],
+    out: Annotated[Path | None, to_write("--out", "folder for the page index.html (default: no page)")] = None,
+    json: Annotated[bool, typer.Option("--json", help="print everything as JSON")] = False,
+    min_bytes: Annotated[str, typer.Option(help="collectives of at least this size are judged by their time")] = "1MiB",
+    tolerance: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            help="how far their times may lie apart, as a share (median); real steps that vary by more are not judged",
+        ),
+    ] = 0.25,
+) -> None:
+    """Hold simulated traces against real ones of the same schedules. Exit code 1 where they do not agree, 0 where they
+    do, and where messages are too small or the real steps too noisy to judge, which is said."""
+    from simfrontier.cli.terminal.crosscheck import crosscheck_document, print_check
+    from simfrontier.report import write_crosscheck_page
+    from simfrontier.trace import crosscheck_of
+    from simfrontier.wholefile import ensure_writable, filled
+
+    least = options.num_bytes("--min-bytes", min_bytes)
+    if out is not None:
+        ensure_writable(out, "index.html")
+    check = crosscheck_of(sim, real, least, tolerance)
+    if out is not None:
+        with filled(out, "crosscheck") as new:
+            write_crosscheck_page(check, new / "index.html")
+    if json:
+        print_json(crosscheck_document(check))
+    else:
+        print_check(check, out)
+    raise typer.Exit(1 if check.outcome == "differ" else 0)

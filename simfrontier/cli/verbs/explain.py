@@ -1,0 +1,70 @@
+"""`simfrontier explain`: why a plan is as fast as it is, what would help, and how plans differ."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from simfrontier.cli import options
+from simfrontier.cli.bar import progress
+from simfrontier.cli.console import print_json
+from simfrontier.cli.large import announce
+from simfrontier.usage import to_write
+
+
+def explain(
+    scenario: options.ScenarioPath,
+    plan: Annotated[
+        str | None, typer.Option(help="plan to explain (default: the fastest, and all against the next best)")
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option(help="another plan: what makes the two differ (default: the best of the others)")
+    ] = None,
+    devices: Annotated[int | None, typer.Option(help="size to explain (default: the scenario's largest)")] = None,
+    set_: options.Settings = None,
+    fidelity: options.Fidelity = None,
+    what_if: Annotated[
+        bool, typer.Option("--what-if/--no-what-if", help="simulate what would help: links, overlaps, codecs ...")
+    ] = True,
+    jobs: options.Jobs = None,
+    scheduler: options.Scheduler = None,
+    slurm: options.Slurm = None,
+    dashboard: options.Dashboard = False,
+    out: Annotated[Path | None, to_write("--out", "folder for the page index.html (default: no page)")] = None,
+    json: Annotated[bool, typer.Option("--json", help="print everything as JSON")] = False,
+    yes_large: options.YesLarge = False,
+) -> None:
+    """Say why a plan is as fast as it is: where its step's time goes, what would help most (each simulated again), and
+    what makes it differ from the next best, or another plan. Exit code 1 where it does not fit into memory."""
+    from simfrontier.cli.terminal.explain import explanation_document, print_explanation
+    from simfrontier.explanation import explain as explanation_of
+    from simfrontier.forecast import forecast_explain
+    from simfrontier.report import write_explanation_page
+    from simfrontier.wholefile import ensure_writable, filled
+
+    plan, against = options.one_plan("--plan", plan), options.one_plan("--against", against)
+    place = options.place_of(jobs, scheduler, slurm, dashboard)
+    loaded = options.load(scenario, set_, None, devices, laid_out=False)
+    announce(forecast_explain(loaded, plan, against, fidelity, what_if), str(scenario), yes_large)
+    if out is not None:
+        ensure_writable(out, "index.html")
+    with progress("simulating") as report:
+        explanation = explanation_of(
+            loaded,
+            plan,
+            devices=devices,
+            against=against,
+            fidelity=fidelity,
+            what_if=what_if,
+            place=place,
+            progress=lambda stage, total: report(stage, total=total),
+        )
+    if out is not None:
+        with filled(out, "explain") as new:
+            write_explanation_page(explanation, new / "index.html")
+    if json:
+        print_json(explanation_document(explanation))
+    else:
+        print_explanation(explanation, out)

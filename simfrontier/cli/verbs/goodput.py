@@ -1,0 +1,86 @@
+"""`simfrontier goodput`: what a long training yields, by plan and size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from simfrontier.cli import options
+from simfrontier.cli.bar import progress
+from simfrontier.cli.console import console, grid, print_json, say, say_written
+from simfrontier.cli.large import announce
+from simfrontier.usage import to_write
+
+if TYPE_CHECKING:
+    from simfrontier.goodput import Goodput
+
+
+def goodput(
+    scenario: options.ScenarioPath,
+    plans: options.Plans = None,
+    devices: options.Devices = None,
+    set_: options.Settings = None,
+    fidelity: options.Fidelity = None,
+    out: Annotated[Path | None, to_write("--out", "folder for the page and goodput.csv (default: neither)")] = None,
+    json: Annotated[bool, typer.Option("--json", help="print everything as JSON")] = False,
+    yes_large: options.YesLarge = False,
+) -> None:
+    """Say what a long training yields with failures, checkpoints, restarts and spare nodes: useful steps and tokens a
+    day of every plan at every size, and the best size. The scenario's table `goodput` says what fails."""
+    from simfrontier.forecast import forecast_run
+    from simfrontier.goodput import find_goodput, goodput_rows
+    from simfrontier.report import write_goodput
+    from simfrontier.wholefile import ensure_writable, filled
+
+    loaded = options.load(scenario, set_, plans, devices)
+    announce(forecast_run(loaded, fidelity, False, False), str(scenario), yes_large)
+    if out is not None:
+        ensure_writable(out, "index.html")
+    with progress("simulating", len(loaded.plans) * len(loaded.file.run.devices)) as report:
+        found = find_goodput(loaded, fidelity, report)
+    if out is not None:
+        with filled(out, "goodput") as new:
+            write_goodput(found, new)
+    if json:
+        document = {
+            "scenario": loaded.name,
+            "fidelity": found.fidelity,
+            "failures": found.failures.title,
+            "source": found.failures.source,
+            "results": goodput_rows(found),
+            "left_out": [{"plan": plan, "devices": devices} for plan, devices in found.left_out],
+        }
+        print_json(document)
+    else:
+        _print(found)
+        say_written(out)
+    if not found.yields:
+        raise typer.Exit(1)
+
+
+def _print(found: Goodput) -> None:
+    from simfrontier.report import quantity
+
+    screen = console()
+    heads = ["plan", "devices", "step", "fails", "saved", "useful", "played", "steps", "tokens"]
+    title = f"{found.scenario.file.title}: goodput ({found.fidelity}); time between failures (h) and saves (min),\n"
+    title += "useful time by the closed form and played at random (%), useful steps and tokens (1e9) a day"
+    table = grid(title, heads, words=(), left=("plan",))
+    for each in found.yields:
+        played = "" if each.played is None else f"{100 * each.played.useful:.2f}±{100 * each.played.error:.2f}"
+        cells = [
+            each.plan,
+            f"{each.step.devices:,}",
+            quantity(each.step.step_s, "s"),
+            f"{each.between_s / 3600:.3g}",
+            f"{each.interval_s / 60:.3g}",
+            f"{100 * each.shares.useful:.2f}",
+            played,
+            f"{each.steps_per_day:,.1f}",
+            f"{each.tokens_per_day / 1e9:.4g}",
+        ]
+        table.add_row(*cells)
+    screen.print(table)
+    say("goodput", "summary", found, screen=screen, soft_wrap=True)

@@ -1,0 +1,49 @@
+"""`simfrontier schema`: JSON Schema of the TOML files that simfrontier reads, for editors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from simfrontier.usage import to_write
+
+
+def schema(
+    what: Annotated[
+        str | None,
+        typer.Argument(help="scenario, machine, library, stack, calibration or study (default: list these)"),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        to_write("--out", "file to write instead of printing; without a name a folder, for all of them"),
+    ] = None,
+) -> None:
+    """Print the JSON Schema of a kind of file, by which editors complete and check it."""
+    from simfrontier.json_schema import SCHEMAS, schema_text
+    from simfrontier.wholefile import write_whole
+
+    if what is None and out is not None:
+        _write_all(out)
+    elif what is None:
+        width = max(map(len, SCHEMAS))
+        for name, sentence in SCHEMAS.items():
+            typer.echo(f"{name:<{width}}  {sentence}")
+    elif out is None:
+        typer.echo(schema_text(what), nl=False)
+    else:
+        write_whole(out, schema_text(what))
+        typer.echo(f"Written to {out}")
+
+
+def _write_all(folder: Path) -> None:
+    """Write every schema into a folder. Raises InputError."""
+    from simfrontier.json_schema import SCHEMAS, file_name, schema_text
+    from simfrontier.wholefile import filled
+
+    with filled(folder, "schema") as new:
+        for name in SCHEMAS:
+            (new / file_name(name)).write_text(schema_text(name), encoding="utf-8")
+    for name in SCHEMAS:
+        typer.echo(f"Written to {folder / file_name(name)}")

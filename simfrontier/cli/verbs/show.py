@@ -1,0 +1,114 @@
+"""`simfrontier show`: a schedule, or a machine's links and routes, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from simfrontier.cli import options
+from simfrontier.cli.large import announce
+from simfrontier.errors import InputError
+from simfrontier.usage import to_write
+
+if TYPE_CHECKING:
+    from simfrontier.analysis import MoveBytes
+    from simfrontier.network import RouteTable
+    from simfrontier.scenario import Scenario
+    from simfrontier.schedule import Schedule
+
+
+def show(
+    scenario: Annotated[Path, typer.Argument(help="scenario file (TOML), or a schedule file (JSON)")],
+    plan: Annotated[str | None, typer.Option(help="plan to show (default: the scenario's first)")] = None,
+    devices: Annotated[int | None, typer.Option(help="size to show (default: the scenario's smallest)")] = None,
+    set_: options.Settings = None,
+    save: Annotated[
+        Path | None, to_write("--save", "also write the schedule, or the routes, to this JSON file")
+    ] = None,
+    links: Annotated[bool, typer.Option("--links", help="list the machine's links instead")] = False,
+    routes: Annotated[
+        bool, typer.Option("--routes", help="list the links that messages pass instead, by pair of devices of a node")
+    ] = False,
+    volumes: Annotated[bool, typer.Option("--volumes", help="list what each move brings into a node instead")] = False,
+    yes_large: options.YesLarge = False,
+) -> None:
+    """Print a schedule that a person can read, or what an option names instead of it."""
+    from simfrontier.cli.terminal.show import print_links, print_routes, print_volumes
+
+    chosen = [name for name, given in (("--links", links), ("--routes", routes), ("--volumes", volumes)) if given]
+    if len(chosen) > 1:
+        raise InputError(f"{chosen[1]}: got it beside {chosen[0]}; allowed: one of --links, --routes, --volumes")
+    if save is not None and (links or volumes):
+        raise InputError(f"--save: got {str(save)!r} beside {chosen[0]}; allowed: with --routes, or for a schedule")
+    if links:
+        print_links(options.load(scenario, set_, None, None).machine)
+    elif routes:
+        loaded = options.load(scenario, set_, None, devices)
+        print_routes(loaded.machine, _routes(loaded, save))
+    elif scenario.suffix == ".json" and not volumes:
+        options.refuse_options(
+            scenario, {"--set": set_, "--plan": plan, "--devices": None if devices is None else str(devices)}
+        )
+        _show(_of_file(scenario, yes_large), save)
+    else:
+        from simfrontier.forecast import forecast_show
+
+        loaded = options.load(scenario, set_, options.one_plan("--plan", plan), devices)
+        announce(forecast_show(loaded, volumes), str(scenario), yes_large)
+        name, size = next(iter(loaded.plans)), min(loaded.file.run.devices)
+        if volumes:
+            print_volumes(name, size, _volumes(loaded, name, size))
+        else:
+            _show(_of_plan(loaded, name, size), save)
+
+
+def _of_file(path: Path, large: bool) -> Schedule:
+    """The schedule of a file, also of a `large` one. Raises InputError where it names what is not there."""
+    from simfrontier.schedule import check, load
+
+    schedule = load(path, large)
+    report = check(schedule)
+    if report.peak is None:
+        raise InputError(f"cannot be shown: {report.findings[0]}", where=str(path))
+    return schedule
+
+
+def _of_plan(scenario: Scenario, plan: str, size: int) -> Schedule:
+    """The schedule of a plan at a size, the options of a search those that it finds."""
+    from simfrontier.study import schedule_of
+    from simfrontier.tuning import GridSearcher
+
+    return schedule_of(GridSearcher().resolved(scenario, (size,), (plan,)), plan, size)
+
+
+def _show(schedule: Schedule, target: Path | None) -> None:
+    from simfrontier.schedule import render, save
+
+    if target is not None:
+        save(schedule, target)
+    typer.echo(render(schedule))
+
+
+def _volumes(scenario: Scenario, plan: str, size: int) -> Sequence[MoveBytes]:
+    """What each kind of move of a plan's step brings into a node."""
+    from simfrontier.analysis import moves_of
+    from simfrontier.study import simulated
+    from simfrontier.tuning import GridSearcher
+
+    searcher = GridSearcher()
+    scenario = searcher.resolved(scenario, (size,), (plan,))
+    return moves_of(simulated(scenario.of(plan, size), searcher.schedule_cache.get(scenario, plan, size), "analytic"))
+
+
+def _routes(scenario: Scenario, target: Path | None) -> RouteTable:
+    """The routes on the nodes of the scenario's smallest size; also written to `target`, for programs, if given."""
+    from simfrontier.network import route_table, save_routes
+
+    machine, size = scenario.machine, min(scenario.file.run.devices)
+    table = route_table(machine, -(-size // machine.devices_per_node))
+    if target is not None:
+        save_routes(table, target)
+    return table

@@ -1,0 +1,142 @@
+"""`simfrontier validate`: measured tables and published runs compared with the models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from simfrontier.cli import options
+from simfrontier.cli.console import print_json
+from simfrontier.errors import InputError
+from simfrontier.usage import to_write
+
+if TYPE_CHECKING:
+    from simfrontier.accuracy import RunsValidation, Validation
+    from simfrontier.measured import Setup
+    from simfrontier.workers import Place
+
+
+def validate(
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(help="your own measurements instead, as --data", metavar="FILE", show_default=False),
+    ] = None,
+    data: Annotated[
+        list[Path] | None,
+        typer.Option(help="your own measurements instead: times (files and folders as of calibrate) or training runs"),
+    ] = None,
+    cross: Annotated[
+        bool | None,
+        typer.Option(
+            "--cross/--no-cross",
+            help="predict fitted rows by fits without their number of devices, and training runs by fits without their "
+            "machine (default), or fitted rows alone by the shipped parameters",
+        ),
+    ] = None,
+    out: Annotated[Path | None, to_write("--out", "folder for the page index.html (default: no page)")] = None,
+    jobs: options.Jobs = None,
+    scheduler: options.Scheduler = None,
+    slurm: options.Slurm = None,
+    dashboard: options.Dashboard = False,
+    json: Annotated[bool, typer.Option("--json", help="print every row and its prediction as JSON")] = False,
+    machine: Annotated[
+        str | None, typer.Option(help="machine of --data (a name, or a TOML file), where the file does not say it")
+    ] = None,
+    library: Annotated[str | None, typer.Option(help="library of --data, where the file does not say it")] = None,
+    devices: options.GroupDevices = None,
+    nodes: options.GroupNodes = None,
+    packages: options.GroupPackages = None,
+    harness: Annotated[
+        str | None,
+        typer.Option(help="programs whose own time is in --data, e.g. frontier_call,frontier_list; or none"),
+    ] = None,
+) -> None:
+    """Compare measured tables and published training runs with the shipped models. Exit code 1 where a table leaves its
+    stated bound."""
+    from simfrontier.cli.terminal.validate import print_runs, print_validation, runs_document, tables_document
+    from simfrontier.machine import load_machine
+    from simfrontier.measured import Setup
+    from simfrontier.report import write_runs_page, write_validation_page
+    from simfrontier.wholefile import ensure_writable, filled
+
+    place = options.place_of(jobs, scheduler, slurm, dashboard)
+    if machine is not None and machine.endswith(".toml"):
+        load_machine(machine)
+    setup = Setup(machine=machine, library=library, devices=devices, nodes=nodes, packages=packages)
+    own = [*(files or ()), *(data or ())]
+    _refuse_options(own, {**asdict(setup), "harness": harness}, cross)
+    if out is not None:
+        ensure_writable(out, "index.html")
+    tables, runs = _validated(own, setup, harness, cross, place)
+    if out is not None:
+        with filled(out, "validate") as new:
+            if tables is not None:
+                write_validation_page(tables, new / "index.html")
+            if runs is not None:
+                write_runs_page(runs, new / ("index.html" if tables is None else "runs.html"))
+    if json and tables is not None:
+        print_json(tables_document(tables) | ({} if runs is None else {"runs": runs_document(runs)}))
+    elif json and runs is not None:
+        print_json(runs_document(runs))
+    else:
+        if tables is not None:
+            print_validation(tables, out)
+        if runs is not None:
+            print_runs(runs, out if tables is None else None)
+    raise typer.Exit(0 if tables is None or tables.holds else 1)
+
+
+def _validated(
+    own: Sequence[Path], setup: Setup, harness: str | None, cross: bool | None, place: Place
+) -> tuple[Validation | None, RunsValidation | None]:
+    """The comparisons of tables and of training runs: of the files of a user, or of all that are shipped."""
+    from simfrontier.accuracy import (
+        is_of_runs,
+        read_runs,
+        validate_files,
+        validate_runs,
+        validate_shipped,
+        validate_shipped_runs,
+    )
+    from simfrontier.workers import Workers, for_calls
+
+    if any(map(is_of_runs, own)):
+        _refuse_times(own, {**asdict(setup), "harness": harness})
+        runs = [run for path in own for run in read_runs(path)]
+        numbered = [replace(run, number=number) for number, run in enumerate(runs)]
+        with Workers(for_calls(place, len(numbered))) as workers:
+            return None, validate_runs(numbered, " and ".join(path.name for path in own), workers)
+    if own:
+        return validate_files(own, setup, harness), None
+    if cross is False:
+        return validate_shipped(False), None
+    with Workers(place) as workers:
+        return validate_shipped(True, workers), validate_shipped_runs(workers)
+
+
+def _refuse_options(own: Sequence[Path], of_files: Mapping[str, object], cross: bool | None) -> None:
+    """Raise InputError for options of files without files, or of the shipped tables beside files."""
+    for option, value in of_files.items():
+        if value is not None and not own:
+            raise InputError(f"--{option}: got {value!r} without --data; allowed: only beside a file of your own")
+    if cross is not None and own:
+        option = "--cross" if cross else "--no-cross"
+        raise InputError(
+            f"{option}: got --data too; allowed: without it, for the tables that the models were fitted to"
+        )
+
+
+def _refuse_times(own: Sequence[Path], of_times: Mapping[str, object]) -> None:
+    """Raise InputError for tables of times, or options of these, beside tables of training runs."""
+    from simfrontier.accuracy import is_of_runs
+
+    for path in own:
+        if not is_of_runs(path):
+            raise InputError(f"{path}: times beside a table of training runs; allowed: files of one sort")
+    for option, value in of_times.items():
+        if value is not None:
+            raise InputError(f"--{option}: got {value!r} beside training runs, whose columns say all; allowed: without")
