@@ -31,7 +31,7 @@ def write(folder: Path) -> None:
         (folder / plan).mkdir(parents=True, exist_ok=True)
         KINETO.write(scenario, plan, step, folder / plan)
         spent = exposure(step)
-        rank = int(np.flatnonzero(step.cluster.folding.rank_class == step.critical)[0])
+        rank = int(np.flatnonzero(step.pricing.folding.rank_class == step.critical)[0])
         figures[plan] = rank, spent.inter_node + spent.intra_node + spent.package
     (folder / FIGURES).write_text(json.dumps(figures), encoding="utf-8")
 

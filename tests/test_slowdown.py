@@ -94,10 +94,10 @@ def test_the_slowdown_of_a_link_is_that_of_its_kind(plan: str, data: st.DataObje
     are well; singled out, links 26 and 2 of the toy under zero-topo differ by 5e-6 of a step."""
     read, schedule = built(plan)
     healthy = simulated(read, schedule, "flow", perturbation=HEALTHY)
-    kinds = [kind for kind, _ in lagging_links(healthy.cluster, 0.5)]
+    kinds = [kind for kind, _ in lagging_links(healthy.pricing, 0.5)]
     results = next(one.links for one in ran().plans if one.plan == plan)
     at = data.draw(st.integers(0, len(kinds) - 1))
-    fabric, classes, back = healthy.cluster.fabric, healthy.cluster.folding.link_class, reverses(healthy.cluster.fabric)
+    fabric, classes, back = healthy.pricing.fabric, healthy.pricing.folding.link_class, reverses(healthy.pricing.fabric)
     links = np.flatnonzero(back >= np.arange(fabric.num_links))  # each pair once
     first = next(int(link) for link in links if fabric.describe(link) == kinds[at].example)
     ends = np.sort(classes[np.stack([links, back[links]])], axis=0)

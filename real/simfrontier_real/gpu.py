@@ -19,7 +19,7 @@ from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.wholefile import write_whole
 from simfrontier_real.options import NO_GPU, has_gpu, refuse_places
 from simfrontier_real.rank_process import StoppedError, signals
-from simfrontier_real.steps import Step, StepResult, run_steps
+from simfrontier_real.steps import CheckStep, StepResult, run_steps
 
 ROOT: Final = Path(simfrontier.__file__).resolve().parents[1]  # of the checkout, where scenarios and tests are
 LIMIT_S: Final = 474.0  # of all steps; one that is ended may take 6 s more
@@ -41,13 +41,13 @@ class GpuRun:
     root: Path = ROOT
 
 
-def steps_of(run: GpuRun) -> list[Step]:
+def steps_of(run: GpuRun) -> list[CheckStep]:
     """The steps in their order. All limits but the last step's come to `LIMIT_S` at most, so that every step has its
     time whatever becomes of the others; the tests, which come last, have what is left."""
     out, steps = run.out, [*_with_nccl(run), *_over_gloo(run)]
     machine = () if run.machine is None else ("--machine", run.machine)
     steps.append(
-        Step(
+        CheckStep(
             name="rates",
             shows="times of products and kernels, as tables for simfrontier validate",
             command=_real("rates", "--device", "cuda", "--out", out / "rates", "--seconds", "72", *machine),
@@ -56,7 +56,7 @@ def steps_of(run: GpuRun) -> list[Step]:
     )
     if find_spec("pytest") is not None and all((run.root / name).is_file() for name in _TESTS):
         steps.append(
-            Step(
+            CheckStep(
                 name="tests",
                 shows="the tests that need a GPU, the roofline of nccl's compute times among them",
                 command=(sys.executable, "-m", "pytest", "-q", *(str(run.root / name) for name in _TESTS)),
@@ -66,37 +66,37 @@ def steps_of(run: GpuRun) -> list[Step]:
     return steps
 
 
-def _with_nccl(run: GpuRun) -> Iterator[Step]:
+def _with_nccl(run: GpuRun) -> Iterator[CheckStep]:
     """The device itself, and a single rank over nccl."""
     out, nccl = run.out, ("--backend", "nccl", "--ranks", "1")
-    yield Step(
+    yield CheckStep(
         name="device",
         shows="device, driver and versions; no package is missing",
         command=_real("device", "--out", out / FACTS),
         limit_s=40,
     )
-    yield Step(
+    yield CheckStep(
         name="nccl-schedules",
         shows="schedules of one rank",
         command=_export(run, "toy", "fp32", 1, "ddp,zero3,zero-topo", out / "one"),
         limit_s=10,
     )
     one = _schedules(out / "one", "ddp", "zero3", "zero-topo")
-    yield Step(
+    yield CheckStep(
         name="nccl-train",
         shows="nccl, one rank: training equals the unsharded model",
         command=_real("train", *one, *nccl, "--json", out / "nccl-train.json", "--out", out / "real" / "nccl-train"),
         limit_s=40,
         needs=("nccl-schedules",),
     )
-    yield Step(
+    yield CheckStep(
         name="nccl-replay",
         shows="nccl, one rank: replays with real compute",
         command=_real("replay", *one, *nccl, "--out", out / "real" / "nccl-replay"),
         limit_s=30,
         needs=("nccl-schedules",),
     )
-    yield Step(
+    yield CheckStep(
         name="nccl-measure",
         shows="nccl, one rank: what an op costs, copies and products in bf16, as a calibration",
         command=_real("measure", *nccl, "--precision", "bf16", "--out", out / "nccl.toml"),
@@ -104,17 +104,17 @@ def _with_nccl(run: GpuRun) -> Iterator[Step]:
     )
 
 
-def _over_gloo(run: GpuRun) -> Iterator[Step]:
+def _over_gloo(run: GpuRun) -> Iterator[CheckStep]:
     """Ranks that share the device, their messages copied through the host's memory."""
     out, gloo = run.out, ("--backend", "gloo", "--device", "cuda", "--ranks", str(RANKS))
     plans = ("zero3", "hsdp", "zeropp", "zero-topo")
-    yield Step(
+    yield CheckStep(
         name="gloo-schedules",
         shows=f"schedules of {RANKS} ranks, and how their collectives are lowered",
         command=_export(run, "toy", "fp64", RANKS, ",".join(plans), out / "several", "--fidelity", "chunk"),
         limit_s=10,
     )
-    yield Step(
+    yield CheckStep(
         name="gloo-grid",
         shows="a schedule of two-way tensor parallelism and two stages",
         command=_export(run, "compressed-3d", "fp64", RANKS, "plain", out / "grid"),
@@ -122,7 +122,7 @@ def _over_gloo(run: GpuRun) -> Iterator[Step]:
     )
     several, grid = _schedules(out / "several", *plans), _schedules(out / "grid", "plain")
     few = ("--steps", "3")
-    yield Step(
+    yield CheckStep(
         name="gloo-train",
         shows=f"{RANKS} ranks on one GPU: training equals the unsharded model",
         command=_real(
@@ -132,7 +132,7 @@ def _over_gloo(run: GpuRun) -> Iterator[Step]:
         limit_s=70,
         needs=("gloo-schedules", "gloo-grid"),
     )
-    yield Step(
+    yield CheckStep(
         name="gloo-lowered",
         shows="the same with collectives carried by explicit transfers",
         command=_real("train", *several, *gloo, *few, "--collectives", "lowered", "--json", out / "gloo-lowered.json"),
@@ -140,7 +140,7 @@ def _over_gloo(run: GpuRun) -> Iterator[Step]:
         needs=("gloo-schedules",),
     )
     sizes = ("--sizes", "64KiB,1MiB,4MiB,16MiB", "--iterations", "5")
-    yield Step(
+    yield CheckStep(
         name="gloo-measure",
         shows="collectives through the host's memory and local work, as a calibration",
         command=_real("measure", *gloo, *sizes, "--out", out / "gloo.toml"),
@@ -148,14 +148,14 @@ def _over_gloo(run: GpuRun) -> Iterator[Step]:
     )
     calibrated = ("--set", f"library.calibration={out / 'gloo.toml'}")
     compared = ("zero3", "zeropp", "zero-topo")
-    yield Step(
+    yield CheckStep(
         name="gloo-simulate",
         shows="three plans simulated on what was measured",
         command=_export(run, "crosscheck", "fp32", RANKS, ",".join(compared), out / "simulated", *calibrated),
         limit_s=10,
         needs=("gloo-measure",),
     )
-    yield Step(
+    yield CheckStep(
         name="gloo-replay",
         shows="the same schedules with real messages and real compute",
         command=_real(
@@ -165,7 +165,7 @@ def _over_gloo(run: GpuRun) -> Iterator[Step]:
         limit_s=45,
         needs=("gloo-simulate",),
     )
-    yield Step(
+    yield CheckStep(
         name="crosscheck",
         shows="simulated against real: equal operations, order and bytes; times compared",
         command=_core("crosscheck", out / "simulated", out / "real" / "crosscheck", "--out", out / "crosscheck"),
@@ -206,7 +206,9 @@ def run_gpu(run: GpuRun, say: Callable[[str], None]) -> int:
     return run_and_summarise(steps_of(run), run.out, say)
 
 
-def run_and_summarise(steps: Sequence[Step], out: Path, say: Callable[[str], None], limit_s: float = LIMIT_S) -> int:
+def run_and_summarise(
+    steps: Sequence[CheckStep], out: Path, say: Callable[[str], None], limit_s: float = LIMIT_S
+) -> int:
     """Run steps into a folder, and say one line for each, then the summary; the exit code."""
     results: list[StepResult] = []
     begin_s = time.monotonic()

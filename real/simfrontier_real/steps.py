@@ -21,7 +21,7 @@ TAIL_BYTES: Final = 4096  # of a step's output, in which its last line is looked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class CheckStep:
     """A command with its limit in seconds. `shows`: what is known where it passes. `needs`: the steps whose results it
     reads; where one of them has not passed, it is not run."""
 
@@ -70,7 +70,7 @@ class StepProcess:
 
 
 def run_steps(
-    steps: Sequence[Step],
+    steps: Sequence[CheckStep],
     logs: Path,
     environment: Mapping[str, str],
     limit_s: float,
@@ -95,7 +95,7 @@ def run_steps(
     return results
 
 
-def _run(step: Step, log: Path, environment: Mapping[str, str], limit_s: float) -> StepResult:
+def _run(step: CheckStep, log: Path, environment: Mapping[str, str], limit_s: float) -> StepResult:
     begin_s = time.monotonic()
     with log.open("wb") as out:
         out.write(f"$ {shlex.join(step.command)}\n".encode())

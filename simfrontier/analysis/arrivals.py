@@ -59,12 +59,12 @@ class WhoWaited:
 
 def who_waited(step: SimulatedStep) -> WhoWaited:
     """Who waited for whom in a step, of one role or several."""
-    count = step.cluster.folding.num_rank_classes
+    count = step.pricing.folding.num_rank_classes
     kernels = _Kernels(step)
     least = _LEAST * step.step_s
     seconds: dict[tuple[str, int, int], tuple[float, float, int]] = {}
     for words, pattern, classes, ready in _calls(step):
-        group = step.cluster.folding.activity_of(pattern)[classes].astype(np.int64)
+        group = step.pricing.folding.activity_of(pattern)[classes].astype(np.int64)
         order = np.lexsort((classes, -kernels.total_s[classes], group))
         group, own, times = group[order], classes[order], ready[order]
         first = np.flatnonzero(np.diff(group, prepend=-1))
@@ -89,21 +89,21 @@ def who_waited(step: SimulatedStep) -> WhoWaited:
     pairs = _pairs(seconds)
     waited = np.zeros(count)
     np.add.at(waited, [pair.waiting for pair in pairs], [pair.seconds for pair in pairs])
-    ranks = step.cluster.folding.rank_count
+    ranks = step.pricing.folding.rank_count
     return WhoWaited(
         step_s=step.step_s,
         pairs=tuple(sorted(pairs, key=lambda pair: (-pair.seconds * ranks[pair.waiting], pair.waiting, pair.late))),
         waited_s=waited,
         kernel_s=kernels.total_s,
-        rank_class=step.cluster.folding.rank_class.astype(np.int64),
-        role_of=step.cluster.role_of.astype(np.int64),
+        rank_class=step.pricing.folding.rank_class.astype(np.int64),
+        role_of=step.pricing.role_of.astype(np.int64),
     )
 
 
 def _calls(step: SimulatedStep) -> Iterator[tuple[str, str, Ints, Floats]]:
     """All calls that ranks meet in, those of one kind at a time: what they are called, their pattern, the classes that
     take part, and when these were ready for each [num_classes, num_calls]."""
-    cluster, is_shared = step.cluster, step.cluster.role_assignment.is_shared
+    pricing, is_shared = step.pricing, step.pricing.role_assignment.is_shared
     for number in range(len(step.roles)):
         view = step.view(step.roles[number].classes[0])
         mine: dict[tuple[str, str], list[int]] = {}
@@ -111,7 +111,7 @@ def _calls(step: SimulatedStep) -> Iterator[tuple[str, str, Ints, Floats]]:
         for index, op in enumerate(view.ops):
             if op.number not in known:
                 alone = isinstance(op, Compute) or is_shared(op)
-                known[op.number] = None if alone else (_words(op, step), cluster.of(op).pattern)
+                known[op.number] = None if alone else (_words(op, step), pricing.of(op).pattern)
             if (key := known[op.number]) is not None:
                 mine.setdefault(key, []).append(index)
         for (words, pattern), indices in mine.items():
@@ -126,7 +126,7 @@ def _shared(step: SimulatedStep) -> Iterator[tuple[str, str, Ints, Floats]]:
     for takers in step.nodes.shared.values():
         roles = tuple(sorted(takers))
         op = step.roles[roles[0]].segmented.program.ops[takers[roles[0]]]
-        key = _words(op, step), step.cluster.of(op).pattern, roles
+        key = _words(op, step), step.pricing.of(op).pattern, roles
         together.setdefault(key, []).append([takers[role] for role in roles])
     for (words, pattern, roles), places in together.items():
         columns = np.array(places).T
@@ -143,7 +143,7 @@ class _Kernels:
     """When the kernels of each rank class run: how long they take, and how much of it lies between two instants."""
 
     def __init__(self, step: SimulatedStep) -> None:
-        count = step.cluster.folding.num_rank_classes
+        count = step.pricing.folding.num_rank_classes
         self.total_s = np.zeros(count)
         self.edges: list[Floats] = [np.zeros(1)] * count
         self.so_far: list[Floats] = [np.zeros(1)] * count

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from simfrontier.analysis.volumes import MessageParts, op_need
 from simfrontier.collectives import algorithm as algorithm_of, exchanged_bytes, message_bytes, sent_share
-from simfrontier.cost import Cluster
+from simfrontier.cost import Pricing
 from simfrontier.network import Pattern, ResourceKind
 from simfrontier.records import dataclass
 from simfrontier.schedule import DIRECT, Collective, Compute, Exchange, Op, members_of
@@ -62,60 +62,60 @@ def messages(step: SimulatedStep) -> list[tuple[int, Collective | Exchange, int]
 def traffic(step: SimulatedStep) -> Traffic:
     """Counted from the patterns' edges and loads; `on_link` is in wire bytes of payload, not divided by shares. Of
     several roles each counts for its own ranks."""
-    cluster, parts = step.cluster, MessageParts(step.schedule)
+    pricing, parts = step.pricing, MessageParts(step.schedule)
     totals = {boundary: dict.fromkeys(PARTS, Fraction(0)) for boundary in BOUNDARIES}
     volume: dict[tuple[str, int | None], float] = {}
     for role, op, count in messages(step):
         sizes = parts.bytes_of(op)
-        for boundary, per_byte in zip(BOUNDARIES, sent_per_byte(op, cluster, role), strict=True):
+        for boundary, per_byte in zip(BOUNDARIES, sent_per_byte(op, pricing, role), strict=True):
             if per_byte:
                 for part, size in sizes.items():
                     totals[boundary][part] += count * per_byte * size
-        key = cluster.key_of(op), _whose(op, cluster, role)
-        volume[key] = volume.get(key, 0.0) + count * cluster.volume_bytes(op)
-    return Traffic(num_bytes=totals, on_link=_on_links(cluster, volume))
+        key = pricing.key_of(op), _whose(op, pricing, role)
+        volume[key] = volume.get(key, 0.0) + count * pricing.volume_bytes(op)
+    return Traffic(num_bytes=totals, on_link=_on_links(pricing, volume))
 
 
-def sent_per_byte(op: Collective | Exchange, cluster: Cluster, role: int = 0) -> tuple[Fraction, ...]:
+def sent_per_byte(op: Collective | Exchange, pricing: Pricing, role: int = 0) -> tuple[Fraction, ...]:
     """Bytes that cross each boundary, summed over the ranks of a role (over all that take part in what roles share),
     per byte of the op's message, by its algorithm; per byte of its larger message for an exchange."""
-    pattern, whose = cluster.pattern_of(op), _whose(op, cluster, role)
+    pattern, whose = pricing.pattern_of(op), _whose(op, pricing, role)
     share = Fraction(1)
     if isinstance(op, Collective):
-        share = sent_share(op, cluster.algorithms[op.number], cluster.schedule.mesh)
-    edges = pattern.edges if whose is None else pattern.edges[_groups(cluster, pattern, whose)]
+        share = sent_share(op, pricing.algorithms[op.number], pricing.schedule.mesh)
+    edges = pattern.edges if whose is None else pattern.edges[_groups(pricing, pattern, whose)]
     return tuple(share * Fraction(count, pattern.divisor) for count in edges.sum(axis=0).tolist())
 
 
-def _whose(op: Collective | Exchange, cluster: Cluster, role: int) -> int | None:
+def _whose(op: Collective | Exchange, pricing: Pricing, role: int) -> int | None:
     """The role whose groups an op is for; None for all of its pattern's."""
-    return None if cluster.role_assignment.is_one or cluster.role_assignment.is_shared(op) else role
+    return None if pricing.role_assignment.is_one or pricing.role_assignment.is_shared(op) else role
 
 
-def _groups(cluster: Cluster, pattern: Pattern, role: int) -> NDArray[np.int32]:
+def _groups(pricing: Pricing, pattern: Pattern, role: int) -> NDArray[np.int32]:
     """The groups of a pattern that ranks of a role are in."""
-    return np.unique(pattern.group_of[cluster.role_assignment.of_rank == role])
+    return np.unique(pattern.group_of[pricing.role_assignment.of_rank == role])
 
 
-def payload_weights(cluster: Cluster, key: str) -> NDArray[np.float64]:
+def payload_weights(pricing: Pricing, key: str) -> NDArray[np.float64]:
     """Of each load of a pattern on a wire: payload per byte that a rank sends [num_wire_loads]."""
-    pattern = cluster.counted[key]
+    pattern = pricing.counted[key]
     wires = slice(0, pattern.num_wire_loads)
-    used = algorithm_of(cluster.carrier(key)).shares_on(cluster.library, cluster.machine)
-    by_class = np.array([used.get(name, 1.0) for name in cluster.fabric.class_names])
-    weight: NDArray[np.float64] = pattern.weight[wires] * by_class[cluster.fabric.link_class[pattern.link[wires]]]
+    used = algorithm_of(pricing.carrier(key)).shares_on(pricing.library, pricing.machine)
+    by_class = np.array([used.get(name, 1.0) for name in pricing.fabric.class_names])
+    weight: NDArray[np.float64] = pattern.weight[wires] * by_class[pricing.fabric.link_class[pattern.link[wires]]]
     return weight
 
 
-def _on_links(cluster: Cluster, volume: Mapping[tuple[str, int | None], float]) -> NDArray[np.float64]:
-    loads = np.zeros(cluster.fabric.num_links)
+def _on_links(pricing: Pricing, volume: Mapping[tuple[str, int | None], float]) -> NDArray[np.float64]:
+    loads = np.zeros(pricing.fabric.num_links)
     for (key, role), size in volume.items():
-        pattern = cluster.counted[key]
-        wires, weight = slice(0, pattern.num_wire_loads), payload_weights(cluster, key)
+        pattern = pricing.counted[key]
+        wires, weight = slice(0, pattern.num_wire_loads), payload_weights(pricing, key)
         if role is not None:
-            weight = weight * np.isin(pattern.act[wires], _groups(cluster, pattern, role))
+            weight = weight * np.isin(pattern.act[wires], _groups(pricing, pattern, role))
         loads += np.bincount(pattern.link[wires], weight, minlength=len(loads)) * size
-    loads[cluster.fabric.kind != ResourceKind.WIRE] = 0.0
+    loads[pricing.fabric.kind != ResourceKind.WIRE] = 0.0
     return loads
 
 
@@ -138,26 +138,26 @@ class MoveBytes:
     link: Fraction
 
 
-def _need(op: Collective | Exchange, cluster: Cluster, count: int) -> Fraction | None:
-    if cluster.fabric.num_nodes == 1:
+def _need(op: Collective | Exchange, pricing: Pricing, count: int) -> Fraction | None:
+    if pricing.fabric.num_nodes == 1:
         return Fraction(0)
-    schedule = cluster.schedule
-    return count * op_need(op, schedule, schedule.mesh.names[0]) if cluster.mesh_is_machine else None
+    schedule = pricing.schedule
+    return count * op_need(op, schedule, schedule.mesh.names[0]) if pricing.mesh_is_machine else None
 
 
 def moves_of(step: SimulatedStep) -> tuple[MoveBytes, ...]:
     """The collectives and exchanges of a step, equal kinds together, in order of first appearance. Calls are summed
     over roles; `need` and `link` are of an average node."""
-    cluster, schedule = step.cluster, step.schedule
+    pricing, schedule = step.pricing, step.schedule
     result: dict[tuple[str, ...], MoveBytes] = {}
     for role, op, count in messages(step):
         algorithm: str
         if isinstance(op, Exchange):
-            size, algorithm = int(cluster.volume_bytes(op)), DIRECT
+            size, algorithm = int(pricing.volume_bytes(op)), DIRECT
             moved = sum(exchanged_bytes(op, schedule.tensors, schedule.mesh))
         else:
             size = message_bytes(op, schedule.tensors, schedule.mesh)
-            algorithm, moved = cluster.algorithms[op.number], size
+            algorithm, moved = pricing.algorithms[op.number], size
         one = MoveBytes(
             name=op.name,
             kind=op.kind,
@@ -166,8 +166,8 @@ def moves_of(step: SimulatedStep) -> tuple[MoveBytes, ...]:
             algorithm=algorithm,
             calls=count,
             message_bytes=count * moved,
-            need=_need(op, cluster, count),
-            link=count * size * sent_per_byte(op, cluster, role)[-1] / cluster.fabric.num_nodes,
+            need=_need(op, pricing, count),
+            link=count * size * sent_per_byte(op, pricing, role)[-1] / pricing.fabric.num_nodes,
         )
         key = (one.name, one.kind, "+".join(one.axes), one.codec, one.algorithm)
         known = result.get(key)

@@ -151,7 +151,7 @@ class _Facts:
 
     def __init__(self, step: SimulatedStep) -> None:
         self.step = step
-        self.first_rank: list[int] = step.cluster.folding.representative.tolist()
+        self.first_rank: list[int] = step.pricing.folding.representative.tolist()
         self.levels: dict[int, tuple[tuple[str, ...], PathLevel]] = {}
 
     def link(self, walk: Predecessors, place: OpOnClass, start_s: float, end_s: float) -> PathLink:

@@ -108,7 +108,7 @@ class _Sweep:
     and which are taken already."""
 
     def __init__(self, step: SimulatedStep) -> None:
-        row, is_shared = step.critical_row, step.cluster.role_assignment.is_shared
+        row, is_shared = step.critical_row, step.pricing.role_assignment.is_shared
         ops, known = step.ops, dict[int, int]()
         self.kinds = np.empty(len(ops), np.int64)
         waits = np.zeros(len(ops), bool)
@@ -157,13 +157,13 @@ def _place(op: Op, step: SimulatedStep) -> int:
 
 def _kernels(step: SimulatedStep, mine: Ints, whole_s: float) -> Iterator[TimePart]:
     """Of kernels that take `whole_s` together: what they take alone, by kind, and the rest."""
-    cluster, alone = step.cluster, dict[int, float]()
+    pricing, alone = step.pricing, dict[int, float]()
     seconds: dict[str, list[float]] = {}
     longer = step.times_as_long
     for index in mine.tolist():
         op = step.ops[index]
         if op.number not in alone:
-            alone[op.number] = cluster.work_of(op, step.critical).alone_s
+            alone[op.number] = pricing.work_of(op, step.critical).alone_s
         seconds.setdefault(op.kind, []).append(alone[op.number] * (1.0 if longer is None else longer[index]))
     for kind, each in seconds.items():
         yield TimePart(spent="compute", kind=kind, axes=(), level="device", seconds=fsum(each), calls=len(each))

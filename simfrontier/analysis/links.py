@@ -35,7 +35,7 @@ class NodeLinks:
 def node_links(step: SimulatedStep, moved: Traffic) -> NodeLinks:
     """Averages over the nodes of the job of a step that moves so many bytes; pools between dragonfly groups are
     averaged over the pools that carry anything."""
-    fabric = step.cluster.fabric
+    fabric = step.pricing.fabric
     loads = moved.on_link
     per_node = loads[: fabric.hbm_base].reshape(fabric.num_nodes, fabric.wires_per_node).mean(axis=0)
     wires = fabric.machine.node.links

@@ -53,7 +53,7 @@ def link_use(
 ) -> LinkUse:
     """Of a step that moves so many bytes. A call of a group counts at the time of the group's lowest rank, its bytes at
     an even rate from the call's start to its end (the simulator's own rates are not kept)."""
-    cluster = step.cluster
+    pricing = step.pricing
     names, group = _groups(step, by)
     edges = np.linspace(0.0, step.step_s, num_parts + 1)
     total = np.zeros((len(names), num_parts))
@@ -64,19 +64,19 @@ def link_use(
         known: dict[int, tuple[str, float] | None] = {}
         for at, op in enumerate(view.ops):
             if op.number not in known:
-                known[op.number] = None if isinstance(op, Compute) else (cluster.key_of(op), cluster.volume_bytes(op))
+                known[op.number] = None if isinstance(op, Compute) else (pricing.key_of(op), pricing.volume_bytes(op))
             if (sends := known[op.number]) is not None:
                 calls[sends[0]].append((at, sends[1]))
         for key, each in calls.items():
             if key not in tables:
-                tables[key] = _per_byte(step, cluster.counted[key], payload_weights(cluster, key), group, len(names))
+                tables[key] = _per_byte(step, pricing.counted[key], payload_weights(pricing, key), group, len(names))
             ops, sizes = np.array([at for at, _ in each]), np.array([size for _, size in each])
             for row, cls in enumerate(view.classes):
                 if tables[key][cls].any():
                     start, end = view.timeline.start[row, ops], view.timeline.end[row, ops]
                     total += np.outer(tables[key][cls], spread(start, end, sizes, edges))
     used = (moved.on_link > 0.0) & (group >= 0)
-    capacity = np.bincount(group[used], cluster.fabric.capacity[used], len(names))
+    capacity = np.bincount(group[used], pricing.fabric.capacity[used], len(names))
     shown = [number for number in range(len(names)) if capacity[number] > 0.0]
     return LinkUse(
         times_s=edges[:-1],
@@ -116,7 +116,7 @@ def spread(start: Floats, end: Floats, amount: Floats, edges: Floats) -> Floats:
 
 def _groups(step: SimulatedStep, by: Literal["class", "name"]) -> tuple[list[str], Ints]:
     """Names of groups of links, and the group of every link [num_links]; -1: none."""
-    fabric = step.cluster.fabric
+    fabric = step.pricing.fabric
     names: list[str] = []
     of_wire = []
     for wire in fabric.machine.node.links:
@@ -138,7 +138,7 @@ def _class_of(wire: Link) -> str:
 
 def _per_byte(step: SimulatedStep, pattern: Pattern, weight: Floats, group: Ints, num_groups: int) -> Floats:
     """Bytes on each group of links per byte that a rank sends, by the rank class of an activity's lowest rank."""
-    folding = step.cluster.folding
+    folding = step.pricing.folding
     acts, lowest = np.unique(pattern.group_of, return_index=True)
     cls = np.zeros(pattern.num, np.int64)
     cls[acts] = folding.rank_class[lowest]

@@ -48,11 +48,11 @@ class Predecessors:
     in which they were simulated, so that a walk through a long program costs what it visits."""
 
     def __init__(self, step: SimulatedStep) -> None:
-        self.step, self.cluster = step, step.cluster
+        self.step, self.pricing = step, step.pricing
         self._roles: dict[int, _Role] = {}
         self._inner: dict[Segment, list[list[int]]] = {}
         self._groups: dict[str, tuple[list[int], list[tuple[int, ...]]]] = {}
-        self._role_of: list[int] = step.cluster.role_of.tolist()
+        self._role_of: list[int] = step.pricing.role_of.tolist()
 
     # ── places ──
 
@@ -87,7 +87,7 @@ class Predecessors:
 
     def work(self, place: OpOnClass) -> OpWork:
         """What the op asks of the machine, on the class of ranks at that place."""
-        work = self.cluster.work_of(self.op(place), place.cls)
+        work = self.pricing.work_of(self.op(place), place.cls)
         if self.step.call_factors is None:
             return work
         row = self._role(place.role).row[place.cls]
@@ -101,9 +101,9 @@ class Predecessors:
         op = self.op(place)
         if isinstance(op, Compute):
             return [place]
-        of, members = self._group(self.cluster.of(op).pattern)
+        of, members = self._group(self.pricing.of(op).pattern)
         others = [cls for cls in members[of[place.cls]] if cls != place.cls]
-        if not self.cluster.role_assignment.is_shared(op):
+        if not self.pricing.role_assignment.is_shared(op):
             return [place, *(OpOnClass(place.role, cls, place.node, place.inner) for cls in others)]
         key = self.step.nodes.keys[place.role][place.node]
         roles = [(self._role_of[cls], cls) for cls in others]
@@ -128,7 +128,7 @@ class Predecessors:
     def _group(self, pattern: str) -> tuple[list[int], list[tuple[int, ...]]]:
         """The activity class of each rank class on a pattern, and the rank classes of each."""
         if pattern not in self._groups:
-            folding = self.cluster.folding
+            folding = self.pricing.folding
             members = [tuple(sorted(each)) for each in folding.members(pattern)]
             self._groups[pattern] = folding.activity_of(pattern).tolist(), members
         return self._groups[pattern]

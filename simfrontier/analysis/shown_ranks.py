@@ -27,7 +27,7 @@ class ShownRanks:
     @property
     def notes(self) -> dict[str, str]:
         """What the file leaves out, if anything."""
-        folding, out = self.step.cluster.folding, {}
+        folding, out = self.step.pricing.folding, {}
         if any(walk.by_call for walk in self.walks):
             out["by_call"] = "all processes but the first show the calls of their stage as one span each"
         num_left = folding.num_rank_classes - len(self.walks)
@@ -90,7 +90,7 @@ def _name(walk: Walk) -> str:
 def _pipelines(step: SimulatedStep) -> list[tuple[int, ...]]:
     """Every rank class once, with those of the other roles that its lowest rank has all other coordinates in common
     with: the critical one first, the others from the lowest rank on."""
-    folding, axis, mesh = step.cluster.folding, step.cluster.role_assignment.axis, step.schedule.mesh
+    folding, axis, mesh = step.pricing.folding, step.pricing.role_assignment.axis, step.schedule.mesh
     rows = np.arange(mesh.num_ranks)[:, None] if axis is None else mesh.groups((axis,))
     row_of = np.empty(mesh.num_ranks, np.int64)
     row_of[rows] = np.arange(len(rows))[:, None]

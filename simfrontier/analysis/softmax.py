@@ -64,7 +64,7 @@ class Softmaxes:
 def softmaxes(step: SimulatedStep) -> Softmaxes | None:
     """Of the critical rank if it has the loss, else of the first that has it; of a model without a cross-entropy over
     classes, of the critical rank. None where there is neither loss nor softmax."""
-    for cls in (step.critical, *range(step.cluster.folding.num_rank_classes)):
+    for cls in (step.critical, *range(step.pricing.folding.num_rank_classes)):
         walk = Walk(step=step, cls=cls)
         if any(op.kind == LOSS.name for op in walk.ops):
             return _of(walk)

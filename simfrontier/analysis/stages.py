@@ -94,7 +94,7 @@ def stages_of(step: SimulatedStep, peaks: Sequence[Peak], chunks: int = 1) -> St
     pipeline_s = max((span.end_s for mine in spans.values() for span in mine if span.kind != "end"), default=0.0)
     made = []
     for stage, role, _, cls in chosen:
-        rank = int(step.cluster.folding.representative[cls])
+        rank = int(step.pricing.folding.representative[cls])
         made.append(_stage(stage, rank, spans[stage], pipeline_s, step.schedule, peaks[role] if peaks else None))
     return Stages(
         stages=tuple(made),

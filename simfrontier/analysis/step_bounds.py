@@ -9,7 +9,7 @@ import numpy as np
 
 from simfrontier.analysis.bytes_moved import instances
 from simfrontier.arrays import Floats
-from simfrontier.cost import Cluster, PricedOp
+from simfrontier.cost import PricedOp, Pricing
 from simfrontier.network import ResourceKind
 from simfrontier.records import dataclass
 from simfrontier.schedule import Compute, members_of
@@ -35,28 +35,28 @@ class Bounds:
 def bounds(step: SimulatedStep) -> Bounds:
     """Each lane is a FIFO, so a step lasts as long as the ops of its fullest lane at the speed each has when it is the
     only activity of the machine; and each wire has to carry its bytes."""
-    cluster, states = step.cluster, [state.cluster for state in step.states] or [step.cluster]
+    pricing, states = step.pricing, [state.pricing for state in step.states] or [step.pricing]
     lanes: dict[tuple[str, int], float] = {}
     known: dict[int, list[float]] = {}  # by number of the op, which several roles may have
-    wire = np.zeros(cluster.folding.num_link_classes)
+    wire = np.zeros(pricing.folding.num_link_classes)
     best = np.max([state.folding.capacity for state in states], axis=0)
     longer = None if step.call_factors is None else _longer(step)
     for role, op, count in instances(step):
-        priced = cluster.of(op)
+        priced = pricing.of(op)
         if op.number not in known:
             each = [[state.least_s(work) for work in state.of(op).works] for state in states]
             known[op.number] = list(map(min, *each)) if len(each) > 1 else each[0]
         shortest = known[op.number]
-        mine = np.flatnonzero(cluster.role_of == role)
-        groups = cluster.folding.activity_of(priced.pattern)[mine]
+        mine = np.flatnonzero(pricing.role_of == role)
+        groups = pricing.folding.activity_of(priced.pattern)[mine]
         times = [1.0] * len(mine) if longer is None else (longer[role][op.number] / count).tolist()
         for cls, group, each in zip(mine.tolist(), groups.tolist(), times, strict=True):
             lanes[op.lane, cls] = lanes.get((op.lane, cls), 0.0) + count * each * shortest[group]
         if longer is None and not isinstance(op, Compute) and role == min(members_of(op, step.schedule), default=role):
-            used = range(len(priced.works)) if cluster.role_assignment.is_shared(op) else dict.fromkeys(groups.tolist())
+            used = range(len(priced.works)) if pricing.role_assignment.is_shared(op) else dict.fromkeys(groups.tolist())
             asked = [_asked(state, best, state.of(op), used) for state in states]
             wire += count * (np.min(asked, axis=0) if len(asked) > 1 else asked[0])
-    is_used = (cluster.fabric.kind[cluster.folding.link_representative] == ResourceKind.WIRE) & (wire > 0.0)
+    is_used = (pricing.fabric.kind[pricing.folding.link_representative] == ResourceKind.WIRE) & (wire > 0.0)
     link_s = float((wire[is_used] / best[is_used]).max(initial=0.0))
     return Bounds(lane_s=max(lanes.values(), default=0.0), link_s=link_s)
 
@@ -73,7 +73,7 @@ def _longer(step: SimulatedStep) -> list[dict[int, Floats]]:
     return out
 
 
-def _asked(cluster: Cluster, best: Floats, priced: PricedOp, groups: Iterable[int]) -> Floats:
+def _asked(pricing: Pricing, best: Floats, priced: PricedOp, groups: Iterable[int]) -> Floats:
     """What an op asks of each link class, as so much of a link of the `best` capacity; endless where it stands
     still. `groups`: those that run it."""
     out = np.zeros(len(best))
@@ -81,7 +81,7 @@ def _asked(cluster: Cluster, best: Floats, priced: PricedOp, groups: Iterable[in
         if work.stands_still:
             return np.full(len(best), np.inf)
         if work.amount > 0.0:
-            flow = cluster.flows[work.flow]
-            own, highest = cluster.folding.capacity[flow.rows], best[flow.rows]
+            flow = pricing.flows[work.flow]
+            own, highest = pricing.folding.capacity[flow.rows], best[flow.rows]
             out[flow.rows] += work.amount * flow.load * np.divide(highest, own, out=np.ones(len(own)), where=own > 0.0)
     return out

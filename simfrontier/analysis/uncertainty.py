@@ -87,7 +87,7 @@ class Waits:
 def sampled_waits(step: SimulatedStep, plan: str, num_samples: int, seed: int) -> Waits | None:
     """The samples of `sampled_step_s`, and waiting in them; None where there are none, or neither devices nor launches
     are known to differ."""
-    spread = spread_of(step.cluster.machine, step.cluster.library)
+    spread = spread_of(step.pricing.machine, step.pricing.library)
     if num_samples == 0 or not (spread.speed_sd or spread.call_sd):
         return None
     made = factors(step, spread, plan, num_samples, seed)
@@ -102,7 +102,7 @@ def sampled_step_s(step: SimulatedStep, plan: str, num_samples: int, seed: int) 
 
     `plan` names the stream of what is the plan's own.
     """
-    spread = spread_of(step.cluster.machine, step.cluster.library)
+    spread = spread_of(step.pricing.machine, step.pricing.library)
     if not spread.is_known or num_samples == 0:
         return None
     return resampled_s(step, factors(step, spread, plan, num_samples, seed))
@@ -119,7 +119,7 @@ def factors(step: SimulatedStep, spread: Spread, plan: str, num_samples: int, se
     slowest of its rank class takes (`slowest`).
     """
     draws = Draws(seed=seed, num_samples=num_samples)
-    folding = step.cluster.folding
+    folding = step.pricing.folding
     return DurationFactors(
         of_op=_errors(step, spread, draws),
         of_class=np.exp(spread.speed_sd * slowest(folding.rank_class, folding.representative, draws)),
@@ -137,7 +137,7 @@ def _slowest_of_run(step: SimulatedStep, plan: str, draws: Draws, role: int, run
     from scipy.special import ndtri
 
     classes = np.array(step.roles[role].classes)
-    members = np.bincount(step.cluster.folding.rank_class)[classes]
+    members = np.bincount(step.pricing.folding.rank_class)[classes]
     stream = draws.stream("launches", step.schedule.mesh.num_ranks, plan, role, run)
     depth = stream.standard_exponential((len(classes), draws.num_samples)) / members[:, None]
     share = np.clip(-np.expm1(-depth), np.finfo(float).tiny, 1.0 - np.finfo(float).epsneg)
@@ -204,7 +204,7 @@ class Draws:
 
 def _errors(step: SimulatedStep, spread: Spread, draws: Draws) -> dict[int, Floats]:
     """Logs of systematic errors [num_samples] by number of the op; ops without such an error are not in it."""
-    cluster, schedule = step.cluster, step.schedule
+    pricing, schedule = step.pricing, step.schedule
     matmul = spread.matmul_sd * draws.of("matmul")
     out: dict[int, Floats] = {}
     for op in schedule.distinct_ops():
@@ -213,17 +213,17 @@ def _errors(step: SimulatedStep, spread: Spread, draws: Draws) -> dict[int, Floa
                 out[op.number] = matmul
         elif isinstance(op, Exchange):
             out[op.number] = _error_of_pairs(op, step, spread, draws)
-        elif cluster.table(op) is None:
-            shape = cluster.shape(op.axes)
+        elif pricing.table(op) is None:
+            shape = pricing.shape(op.axes)
             size = message_bytes(op, schedule.tensors, schedule.mesh)
-            kind = (op.kind, cluster.algorithms[op.number], shape.size, shape.num_nodes, shape.num_packages)
+            kind = (op.kind, pricing.algorithms[op.number], shape.size, shape.num_nodes, shape.num_packages)
             error = _error(step, spread, draws, kind, size)
             out[op.number] = spread.law.sd(call_of(op) or op.kind, size, shape.num_nodes) * error
     return out
 
 
 def _error_of_pairs(op: Exchange, step: SimulatedStep, spread: Spread, draws: Draws) -> Floats:
-    edges, size = step.cluster.pattern_of(op).edges.sum(axis=0), int(step.cluster.volume_bytes(op))
+    edges, size = step.pricing.pattern_of(op).edges.sum(axis=0), int(step.pricing.volume_bytes(op))
     shape = pair_shape(edges)
     kind = ("all_to_all", DIRECT, shape.size, shape.num_nodes, shape.num_packages)
     error = _error(step, spread, draws, kind, size)

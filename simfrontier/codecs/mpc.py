@@ -1,4 +1,4 @@
-"""mpc: lossless, on 32-bit words (Yang et al., Cluster 2015); how far numbers shrink depends on them."""
+"""mpc: lossless, on 32-bit words (Yang et al., Pricing 2015); how far numbers shrink depends on them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WORD_BYTES: Final = 4
 _RATIOS: Final = {"fp32": 1.10, "fp16": 1.03, "bf16": 1.03, "fp64": 1.0}
 _WIDENED_RATIOS: Final = {"fp16": 1.89, "bf16": 2.29}
 """Size before over size after, by default, by type of the numbers: of a normal distribution, measured
-with an implementation of Yang et al. (Cluster 2015) on 2.1 M of them. 16-bit ones are read in pairs as words (bf16 is
+with an implementation of Yang et al. (Pricing 2015) on 2.1 M of them. 16-bit ones are read in pairs as words (bf16 is
 assumed to do as fp16, fp64 not to shrink), or are widened to fp32 first, before which their size is counted."""
 _LEAST_RATIO, _LARGEST_RATIO = 0.5, 32.0
 NAMES: Final = ("mpc",)

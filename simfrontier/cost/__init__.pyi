@@ -1,5 +1,4 @@
 from .alone import EqualGroups as EqualGroups
-from .cluster import Cluster as Cluster
 from .coding import NO_CODING as NO_CODING, PerHopCoding as PerHopCoding
 from .compute import Kernel as Kernel
 from .exchange import pair_shape as pair_shape
@@ -12,6 +11,7 @@ from .on_machine import (
     price_states as price_states,
 )
 from .prices import Prices as Prices
+from .pricing import Pricing as Pricing
 from .role_assignment import pairs_of as pairs_of
 from .varied_prices import VariedPrices as VariedPrices
 from .work import Flow as Flow, OpWork as OpWork, PricedOp as PricedOp

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from simfrontier.cost.coding import coding_s
-from simfrontier.cost.folded import FoldedCluster
+from simfrontier.cost.folded_pricing import FoldedPricing
 from simfrontier.cost.work import LOCAL, NO_WORK, STILL, OpWork, PricedOp
 from simfrontier.machine import Machine
 from simfrontier.schedule import (
@@ -89,26 +89,26 @@ def _moved_bytes(op: Compute, schedule: Schedule, machine: Machine) -> float:
     return traffic * machine.kernels.traffic(op.kind) if is_pointwise else traffic
 
 
-def priced_compute(cluster: FoldedCluster, op: Compute) -> PricedOp:
+def priced_compute(pricing: FoldedPricing, op: Compute) -> PricedOp:
     """A kernel: its memory traffic, capped so that alone it takes its roofline time on a device of that speed."""
-    num_units = cluster.machine.device.num_compute_units
-    kernel = Kernel.of(op, cluster.schedule, cluster.machine)
-    speeds, traffic = cluster.fabric.speed[cluster.folding.representative], kernel.num_bytes
+    num_units = pricing.machine.device.num_compute_units
+    kernel = Kernel.of(op, pricing.schedule, pricing.machine)
+    speeds, traffic = pricing.fabric.speed[pricing.folding.representative], kernel.num_bytes
     if not traffic:
         each: list[float] = speeds.tolist()
         waits = {speed: OpWork(kernel.seconds(speed), 0.0, 1.0, -1) if speed else STILL for speed in set(each)}
         return PricedOp(LOCAL, tuple([waits[speed] for speed in each]))
     works = []
-    for cls, (speed, has_part) in enumerate(zip(speeds.tolist(), cluster.has_part(op).tolist(), strict=True)):
+    for cls, (speed, has_part) in enumerate(zip(speeds.tolist(), pricing.has_part(op).tolist(), strict=True)):
         if not has_part:
             works.append(NO_WORK)
             continue
         if not speed:
-            works.append(cluster.still(LOCAL, cls, traffic))
+            works.append(pricing.still(LOCAL, cls, traffic))
             continue
         alone = traffic / kernel.seconds(speed)
         units = kernel.arithmetic_s / speed * num_units / traffic
-        column = cluster.column(LOCAL, cls)
+        column = pricing.column(LOCAL, cls)
         load = column.hbm + column.units * units
-        works.append(OpWork(0.0, traffic, alone, cluster.intern((cls, alone, units), column.rows, load, alone)))
+        works.append(OpWork(0.0, traffic, alone, pricing.intern((cls, alone, units), column.rows, load, alone)))
     return PricedOp(LOCAL, tuple(works))

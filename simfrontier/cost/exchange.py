@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from simfrontier.collectives import GroupShape, Library, algorithm, exchanged_bytes
-from simfrontier.cost.folded import FoldedCluster
+from simfrontier.cost.folded_pricing import FoldedPricing
 from simfrontier.cost.role_assignment import pairs_of
 from simfrontier.cost.work import NO_WORK, OpWork, PricedOp
 from simfrontier.errors import InputError
@@ -19,16 +19,16 @@ def pair_shape(edges: Sequence[int]) -> GroupShape:
     return GroupShape(size=2, num_nodes=1 + bool(edges[2]), num_packages=2 - bool(edges[0]))
 
 
-def priced_exchange(cluster: FoldedCluster, op: Exchange) -> PricedOp:
+def priced_exchange(pricing: FoldedPricing, op: Exchange) -> PricedOp:
     """Messages between two ranks, priced as direct messages are: an all-to-all of two members by the library's law,
     its start-up once for both directions, at the share of the links that direct messages reach.
 
     Assumed: both directions go at once, full duplex, and the smaller message ends with the larger; a send and a
     receive that are issued together start up once. No table of measured calls holds for them.
     """
-    there, back = exchanged_bytes(op, cluster.schedule.tensors, cluster.schedule.mesh)
-    key, volume = cluster.key_of(op), float(max(there, back))
-    folded, alone = cluster.folded(key), cluster.sent_per_s(key, (True,) * len(cluster.folding.count(key)))
+    there, back = exchanged_bytes(op, pricing.schedule.tensors, pricing.schedule.mesh)
+    key, volume = pricing.key_of(op), float(max(there, back))
+    folded, alone = pricing.folded(key), pricing.sent_per_s(key, (True,) * len(pricing.folding.count(key)))
     works = []
     each = zip(folded.peak.tolist(), alone.tolist(), folded.edges.tolist(), strict=True)
     for cls, (peak, sent_per_s, edges) in enumerate(each):
@@ -36,13 +36,13 @@ def priced_exchange(cluster: FoldedCluster, op: Exchange) -> PricedOp:
             works.append(NO_WORK)
             continue
         if not sent_per_s:
-            works.append(cluster.still(key, cls, volume * peak))
+            works.append(pricing.still(key, cls, volume * peak))
             continue
-        latency = exchange_latency_s(volume, pair_shape(edges), cluster.library, sent_per_s)
-        column = cluster.column(key, cls)
+        latency = exchange_latency_s(volume, pair_shape(edges), pricing.library, sent_per_s)
+        column = pricing.column(key, cls)
         load = column.wire + column.hbm * ((there + back) / volume)
-        flow = cluster.intern((key, cls), column.rows, load, math.inf, cluster.reserved_units(column))
-        works.append(OpWork(latency, volume * peak, sent_per_s * peak, flow, cluster.starting(key, cls, latency)))
+        flow = pricing.intern((key, cls), column.rows, load, math.inf, pricing.reserved_units(column))
+        works.append(OpWork(latency, volume * peak, sent_per_s * peak, flow, pricing.starting(key, cls, latency)))
     return PricedOp(key, tuple(works))
 
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from simfrontier.arrays import Ints
 from simfrontier.collectives import Library, algorithm as algorithm_of, exchanged_bytes, message_bytes
 from simfrontier.cost.choice import GROUP_WAIT, AlgorithmChoices, pattern_key
-from simfrontier.cost.cluster import Cluster
 from simfrontier.cost.exchange import pattern_of_pairs
+from simfrontier.cost.pricing import Pricing
 from simfrontier.cost.role_assignment import exchange_key, role_assignment_of, users_of
 from simfrontier.cost.work import LOCAL
 from simfrontier.errors import InputError
@@ -34,7 +34,7 @@ def price(
     perturbation: Perturbation = HEALTHY,
     exact: bool = False,
     placement: Placement = "block",
-) -> Cluster:
+) -> Pricing:
     """Lay the schedule's ranks out on the machine, choose algorithms, build patterns and fold them. Of a perturbation
     that changes over time, what is wrong at the beginning of step 0.
 
@@ -51,7 +51,7 @@ def price_states(
     exact: bool = False,
     placement: Placement = "block",
     in_classes: bool = True,
-) -> tuple[Cluster, ...]:
+) -> tuple[Pricing, ...]:
     """The same of a machine in several states, one after another, without times: what is alike is so in all of them.
     Nodes of devices of many speeds are put `in_classes` where there is one role and nothing is `exact`; a step of
     stages waits for the slowest of each. Algorithms are chosen as if nothing were dead; what a dead link would carry
@@ -107,7 +107,7 @@ def price_states(
         exact,
     )
     return tuple(
-        Cluster(
+        Pricing(
             schedule=schedule,
             machine=machine,
             library=choices.library,
@@ -134,13 +134,13 @@ def _node_classes(states: Sequence[Fabric]) -> Ints | None:
     return None if len(np.unique(classes)) == len(classes) else classes
 
 
-def folded_anew(cluster: Cluster, link_colour: NDArray[np.int64] | None = None, exact: bool = False) -> Cluster:
+def folded_anew(pricing: Pricing, link_colour: NDArray[np.int64] | None = None, exact: bool = False) -> Pricing:
     """The same, with links told apart by a colour, too [num_links], or with every rank and link by itself."""
-    assignment, nominal_of_link = cluster.role_assignment, cluster.nominal[cluster.folding.link_class]
-    states = [(cluster.fabric, cluster.patterns)]
+    assignment, nominal_of_link = pricing.role_assignment, pricing.nominal[pricing.folding.link_class]
+    states = [(pricing.fabric, pricing.patterns)]
     (folding,) = fold_states(states, None if assignment.is_one else assignment.of_rank, exact, link_colour)
     return replace(
-        cluster,
+        pricing,
         folding=folding,
         nominal=nominal_of_link[folding.link_representative],
         role_of=assignment.of_rank[folding.representative],

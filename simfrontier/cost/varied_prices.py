@@ -11,36 +11,36 @@ from simfrontier.arrays import Floats, Ints
 from simfrontier.collectives import GroupShape, Library, algorithm
 from simfrontier.cost.call import Call
 from simfrontier.cost.choice import pattern_key
-from simfrontier.cost.cluster import Cluster
 from simfrontier.cost.coding import PerHopCoding
 from simfrontier.cost.compute import Kernel
 from simfrontier.cost.exchange import exchange_s, pair_shape
 from simfrontier.cost.folded_pattern import FoldedPattern
+from simfrontier.cost.pricing import Pricing
 from simfrontier.errors import SimfrontierError
 from simfrontier.machine import Machine
 from simfrontier.schedule import DIRECT, Collective, Compute, Exchange, Op
 
-CLOSE: Final = 1e-9  # relative: the cluster's prices and these add the same numbers in another order
+CLOSE: Final = 1e-9  # relative: the pricing of a schedule and these add the same numbers in another order
 
 
 class VariedPrices:
     """Seconds of ops alone, of each activity class [num_activity_classes, num_variations], by the formulas that price
     them for a simulation. Numbers of machine and library that vary are arrays [num_variations]; the first of these is
-    the cluster as it is."""
+    the pricing as it is."""
 
-    def __init__(self, cluster: Cluster, machine: Machine, library: Library, num_variations: int) -> None:
-        self.cluster, self.machine, self.library, self.num_variations = cluster, machine, library, num_variations
+    def __init__(self, pricing: Pricing, machine: Machine, library: Library, num_variations: int) -> None:
+        self.pricing, self.machine, self.library, self.num_variations = pricing, machine, library, num_variations
         self._rates_of: dict[tuple[str, tuple[bool, ...] | None], Floats] = {}
-        self._folded: dict[str, FoldedPattern] = {}  # of algorithms that are not the cluster's, by themselves
+        self._folded: dict[str, FoldedPattern] = {}  # of algorithms that are not the pricing's, by themselves
         self._scales: dict[str, dict[str, Floats]] = {}
         self._known: dict[int, Floats] = {}
         self.has_other_algorithm = np.zeros(self.num_variations, bool)  # of some call
 
     def alone_s(self, op: Op) -> Floats:
         """Time of an op; nothing where a class has no part in it, or stands still. Raises SimfrontierError where the
-        first variation is not what the cluster says."""
+        first variation is not the pricing's own."""
         if op.number not in self._known:
-            base = np.array([work.alone_s for work in self.cluster.of(op).works])
+            base = np.array([work.alone_s for work in self.pricing.of(op).works])
             match op:
                 case Compute():
                     made = self._compute(op)
@@ -62,16 +62,16 @@ class VariedPrices:
         return np.divide(alone[:, rows], before, out=np.ones(before.shape), where=before > 0.0)
 
     def _compute(self, op: Compute) -> Floats:
-        speeds = self.cluster.fabric.speed[self.cluster.folding.representative]
+        speeds = self.pricing.fabric.speed[self.pricing.folding.representative]
         out = np.zeros((len(speeds), self.num_variations))
-        kernel, runs = Kernel.of(op, self.cluster.schedule, self.machine), speeds > 0.0
+        kernel, runs = Kernel.of(op, self.pricing.schedule, self.machine), speeds > 0.0
         out[runs] = kernel.seconds(speeds[runs, None])  # type: ignore[arg-type]
         return out
 
     def _exchange(self, op: Exchange) -> Floats:
-        folded, volume = self.cluster.folded(self.cluster.key_of(op)), self.cluster.volume_bytes(op)
+        folded, volume = self.pricing.folded(self.pricing.key_of(op)), self.pricing.volume_bytes(op)
         out = np.zeros((len(folded.edges), self.num_variations))
-        sent = self._rates(self.cluster.key_of(op), DIRECT, None, folded, None)
+        sent = self._rates(self.pricing.key_of(op), DIRECT, None, folded, None)
         for cls, (edges, rate) in enumerate(zip(folded.edges.tolist(), sent, strict=True)):
             if any(edges) and rate.all():
                 out[cls] = exchange_s(volume, pair_shape(edges), self.library, rate)
@@ -80,15 +80,15 @@ class VariedPrices:
     def _collective(self, op: Collective, base: Floats) -> Floats:
         """By what the library takes in each variation; a call of which times were measured takes these."""
         out = np.repeat(base[:, None], self.num_variations, axis=1)
-        if self.cluster.table(op) is not None:
+        if self.pricing.table(op) is not None:
             return out
-        call = self.cluster.call(op)
+        call = self.pricing.call(op)
         left = {name: is_left for name, is_left in call.algorithms_left(self.library).items() if np.any(is_left)}
         fastest = self._fastest(op, call, left)
         for place, name in enumerate(left):
             those = fastest == place
             if those.any():
-                self.has_other_algorithm |= those & (name != self.cluster.algorithms[op.number])
+                self.has_other_algorithm |= those & (name != self.pricing.algorithms[op.number])
                 seconds = self._call_s(op, call, name, self._sent(op, name))
                 out[:, those] = np.broadcast_to(seconds, out.shape)[:, those]
         return out
@@ -105,29 +105,29 @@ class VariedPrices:
 
     def _call_s(self, op: Collective, call: Call, name: str, sent: Floats) -> Floats:
         """Time of a call by an algorithm, whose ranks send at those rates [..., num_variations]."""
-        schedule = self.cluster.schedule
+        schedule = self.pricing.schedule
         hops = PerHopCoding.of(op, schedule.tensors, schedule.mesh, self.machine)
         seconds: Any = call.seconds(name, self.library, sent)  # type: ignore[arg-type]
         return np.asarray(seconds + hops.added_s(call.volume_bytes(name), self.machine))
 
     def _sent(self, op: Collective, name: str) -> Floats:
         """The rate of every activity class: that of the slowest where the classes are not of this algorithm."""
-        cluster, key = self.cluster, pattern_key(op.axes, name)
-        if op.number in cluster.small or name != cluster.algorithms[op.number]:
+        pricing, key = self.pricing, pattern_key(op.axes, name)
+        if op.number in pricing.small or name != pricing.algorithms[op.number]:
             return self._slowest(op, name)
-        return self._rates(key, name, cluster.shape(op.axes), cluster.folded(key), cluster.runs(op, key))
+        return self._rates(key, name, pricing.shape(op.axes), pricing.folded(key), pricing.runs(op, key))
 
     def _slowest(self, op: Collective, name: str) -> Floats:
         """The rate of the slowest group by any algorithm, all running [num_variations]."""
-        cluster, key = self.cluster, pattern_key(op.axes, name)
-        if key in cluster.counted:
-            folded = cluster.by_itself(key)
+        pricing, key = self.pricing, pattern_key(op.axes, name)
+        if key in pricing.counted:
+            folded = pricing.by_itself(key)
         elif key not in self._folded:
-            pattern = algorithm(name).loads(cluster.fabric, cluster.schedule.mesh.groups(op.axes), cluster.library)
-            folded = self._folded[key] = FoldedPattern.alone(cluster.fabric, pattern)
+            pattern = algorithm(name).loads(pricing.fabric, pricing.schedule.mesh.groups(op.axes), pricing.library)
+            folded = self._folded[key] = FoldedPattern.alone(pricing.fabric, pattern)
         else:
             folded = self._folded[key]
-        slowest: Floats = self._rates(key, name, cluster.shape(op.axes), folded, None).min(axis=0)
+        slowest: Floats = self._rates(key, name, pricing.shape(op.axes), folded, None).min(axis=0)
         return slowest
 
     def _rates(

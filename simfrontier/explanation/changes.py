@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from simfrontier.analysis import traffic
 from simfrontier.collectives import all_algorithms
+from simfrontier.explanation.change import Change
 from simfrontier.explanation.options import option_changes
-from simfrontier.explanation.what_if import WhatIf
 from simfrontier.machine import Provenance
 from simfrontier.scenario import Scenario
 from simfrontier.schedule import Compute
@@ -26,7 +26,7 @@ _ENGINE: tuple[tuple[str, object, object, str], ...] = (
 )
 
 
-def what_ifs(scenario: Scenario, plan: str, step: SimulatedStep) -> Iterator[WhatIf]:
+def what_ifs(scenario: Scenario, plan: str, step: SimulatedStep) -> Iterator[Change]:
     """All changes that may concern a plan of a scenario as that plan has it, whose options are decided; `step` is its
     step. Some of them may not be possible, or mean nothing for the plan."""
     yield from _links(scenario, step)
@@ -35,19 +35,19 @@ def what_ifs(scenario: Scenario, plan: str, step: SimulatedStep) -> Iterator[Wha
     yield from _host(scenario, step)
     for key, off, on, label in _ENGINE:
         if getattr(scenario.file.engine, key) == off:
-            yield WhatIf(label=label, kind="overlap", settings={f"engine.{key}": on})
+            yield Change(label=label, kind="overlap", settings={f"engine.{key}": on})
     yield from option_changes(scenario, plan)
 
 
-def _links(scenario: Scenario, step: SimulatedStep) -> Iterator[WhatIf]:
+def _links(scenario: Scenario, step: SimulatedStep) -> Iterator[Change]:
     """Every link class that the plan's messages use, and what the library reaches inside a node, twice as fast."""
-    numbers, fabric = _numbers(scenario.machine.provenance()), step.cluster.fabric
+    numbers, fabric = _numbers(scenario.machine.provenance()), step.pricing.fabric
     used = traffic(step).on_link > 0.0
     for number, name in enumerate(fabric.class_names):
         key = f"link_classes.{name}.bytes_per_s"
         if key in numbers and used[fabric.link_class == number].any():
             rate = numbers[key]
-            yield WhatIf(
+            yield Change(
                 label=f"{name} links twice as fast",
                 kind="link",
                 settings={f"machine.overrides.{key}": 2.0 * rate},
@@ -57,7 +57,7 @@ def _links(scenario: Scenario, step: SimulatedStep) -> Iterator[WhatIf]:
         key: value for key, value in _numbers(scenario.library.provenance()).items() if key.startswith("ring_caps.")
     }
     if caps:
-        yield WhatIf(
+        yield Change(
             label="rings inside a node reach twice as much",
             kind="link",
             settings={f"library.overrides.{key}": 2.0 * value for key, value in caps.items()},
@@ -65,7 +65,7 @@ def _links(scenario: Scenario, step: SimulatedStep) -> Iterator[WhatIf]:
         )
 
 
-def _start_ups(scenario: Scenario) -> Iterator[WhatIf]:
+def _start_ups(scenario: Scenario) -> Iterator[Change]:
     numbers = _numbers(scenario.library.provenance())
     laws = {law for each in all_algorithms() for law in each.laws}  # what calls take, not what the library believes
     for name, label in _START_UPS.items():
@@ -75,21 +75,21 @@ def _start_ups(scenario: Scenario) -> Iterator[WhatIf]:
             if key.partition(".")[0] in laws and key.rpartition(".")[2] == name and value > 0.0
         }
         if mine:
-            yield WhatIf(label=label, kind="start-up", settings=mine)
+            yield Change(label=label, kind="start-up", settings=mine)
 
 
-def _device(scenario: Scenario) -> Iterator[WhatIf]:
+def _device(scenario: Scenario) -> Iterator[Change]:
     numbers = _numbers(scenario.machine.provenance())
     precision = scenario.file.model.precision
     table = f"device.{precision}" if f"device.{precision}.matmul_flops_per_s" in numbers else "device"
     rates = [f"{table}.{name}" for name in ("peak_flops_per_s", "matmul_flops_per_s")]
-    yield WhatIf(
+    yield Change(
         label="matrix products twice as fast",
         kind="device",
         settings={f"machine.overrides.{key}": 2.0 * numbers[key] for key in rates if key in numbers},
     )
     key = "device.hbm_bytes_per_s"
-    yield WhatIf(
+    yield Change(
         label="device memory twice as fast",
         kind="device",
         settings={f"machine.overrides.{key}": 2.0 * numbers[key]},
@@ -97,12 +97,12 @@ def _device(scenario: Scenario) -> Iterator[WhatIf]:
     )
 
 
-def _host(scenario: Scenario, step: SimulatedStep) -> Iterator[WhatIf]:
+def _host(scenario: Scenario, step: SimulatedStep) -> Iterator[Change]:
     """The host's time per hook, where the plan has hooks on the host."""
     hook_s = scenario.machine.host.hook_s
     ops = step.schedule.distinct_ops()
     if hook_s > 0.0 and any(isinstance(op, Compute) and op.kind == "hook" and op.lane == "host" for op in ops):
-        yield WhatIf(
+        yield Change(
             label="hooks take the host no time",
             kind="host",
             settings={"machine.overrides.host.hook_s": 0.0},

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from simfrontier.analysis import CriticalPath, PartDifference, TimeSpent, part_words
 from simfrontier.errors import SimfrontierError
+from simfrontier.explanation.change import Kind
 from simfrontier.explanation.waits import Waits
-from simfrontier.explanation.what_if import Kind
 from simfrontier.records import dataclass
 from simfrontier.simulation import Fidelity
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from simfrontier.codecs import Quantised
-from simfrontier.explanation.what_if import WhatIf
+from simfrontier.explanation.change import Change
 from simfrontier.plan import (
     PLAIN,
     AxonnOptions,
@@ -54,7 +54,7 @@ _MOVES = {
 }
 
 
-def option_changes(scenario: Scenario, plan: str) -> Iterator[WhatIf]:
+def option_changes(scenario: Scenario, plan: str) -> Iterator[Change]:
     """What may be changed of a plan's options, those of its data axes included. Nothing for a plan whose name has a
     full stop, which a dotted key cannot hold."""
     if "." in plan:
@@ -70,19 +70,19 @@ def option_changes(scenario: Scenario, plan: str) -> Iterator[WhatIf]:
             yield replace(change, settings={f"plans.{plan}.data": data | dict(change.settings)})
 
 
-def _overlap(label: str, **settings: Any) -> WhatIf:
-    return WhatIf(label=label, kind="overlap", settings=settings)
+def _overlap(label: str, **settings: Any) -> Change:
+    return Change(label=label, kind="overlap", settings=settings)
 
 
-def _plain(label: str, **settings: Any) -> WhatIf:
-    return WhatIf(label=label, kind="codec", settings=settings)
+def _plain(label: str, **settings: Any) -> Change:
+    return Change(label=label, kind="codec", settings=settings)
 
 
-def _coded(label: str, **settings: Any) -> WhatIf:
-    return WhatIf(label=label, kind="codec", settings=settings, note=LOSES)
+def _coded(label: str, **settings: Any) -> Change:
+    return Change(label=label, kind="codec", settings=settings, note=LOSES)
 
 
-def _changes(options: Options, table: Mapping[str, Any]) -> Iterator[WhatIf]:
+def _changes(options: Options, table: Mapping[str, Any]) -> Iterator[Change]:
     """Changes of a table of options, by its own keys."""
     for key, label in _OVERLAPS.items():
         if getattr(options, key, None) is False:
@@ -100,7 +100,7 @@ def _changes(options: Options, table: Mapping[str, Any]) -> Iterator[WhatIf]:
         yield from _hops(options, table)
 
 
-def _codecs(options: Options) -> Iterator[WhatIf]:
+def _codecs(options: Options) -> Iterator[Change]:
     """Every codec that a plan has, the other way: coded where it is plain, plain where it is coded."""
     switched = ("weight_codec", "quantised_gradient_codec") if isinstance(options, ZeroppOptions) else ()
     for key, (label, coarser) in _CODECS.items():
@@ -124,7 +124,7 @@ def _all_reduces(options: Options) -> bool:
     return isinstance(options, BucketOptions) and options.reduction == "all_reduce"
 
 
-def _hops(options: LatticeOptions, table: Mapping[str, Any]) -> Iterator[WhatIf]:
+def _hops(options: LatticeOptions, table: Mapping[str, Any]) -> Iterator[Change]:
     """The hops of a plan of one's own, each move as a whole."""
     for key, (label, coarser) in _MOVES.items():
         hops: tuple[HopOptions, ...] = getattr(options, key)

@@ -11,11 +11,11 @@ from typing import Any
 
 from simfrontier.analysis import critical_path, differences, time_spent, who_waited, why_faster
 from simfrontier.errors import InputError, SimfrontierError
+from simfrontier.explanation.change import Change
 from simfrontier.explanation.changes import what_ifs
 from simfrontier.explanation.explanation import DoesNotFitError, Explanation, PlanComparison, RankedPlan, TriedChange
 from simfrontier.explanation.settings_text import setting_text
 from simfrontier.explanation.waits import Waits, waits_of
-from simfrontier.explanation.what_if import WhatIf
 from simfrontier.machine import Machine
 from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.simulation import Fidelity, SimulatedStep, step_note
@@ -113,7 +113,7 @@ def explain(
 
 
 def _waits(step: SimulatedStep, machine: Machine) -> Waits:
-    device_of = step.cluster.fabric.device_of
+    device_of = step.pricing.fabric.device_of
     return waits_of(who_waited(step), device_of, machine.devices_per_node, machine.device_word)
 
 
@@ -198,7 +198,7 @@ def _ranking(plans: Sequence[RankedPlan]) -> tuple[RankedPlan, ...]:
 # ── what would help ──
 
 
-def _possible(ours: SimulatedCase) -> Iterator[tuple[WhatIf, Scenario]]:
+def _possible(ours: SimulatedCase) -> Iterator[tuple[Change, Scenario]]:
     """Changes that make a scenario, with it; what a library, machine or plan does not have is left out."""
     base, plan, devices = ours.scenario, ours.case.name, ours.case.devices
     for each in what_ifs(ours.here, plan, ours.step):
@@ -208,7 +208,7 @@ def _possible(ours: SimulatedCase) -> Iterator[tuple[WhatIf, Scenario]]:
 
 def _changes(
     ours: SimulatedCase,
-    tries: Sequence[tuple[WhatIf, Scenario]],
+    tries: Sequence[tuple[Change, Scenario]],
     fidelity: Fidelity,
     workers: Workers,
     schedules: PerProcess[ScheduleCache],
@@ -241,7 +241,7 @@ def _with_change(
     return ran.step.step_s, ran.memory.peak_bytes, ran.built.digest
 
 
-def _change(each: WhatIf, step_s: float, peak_bytes: int, ours: SimulatedCase) -> TriedChange:
+def _change(each: Change, step_s: float, peak_bytes: int, ours: SimulatedCase) -> TriedChange:
     before_s, capacity = ours.step.step_s, ours.capacity_bytes
     fits = peak_bytes <= capacity
     big = "" if fits else f"does not fit: {written(peak_bytes, 'bytes')} of {written(int(capacity), 'bytes')}"

@@ -159,7 +159,7 @@ class Sizes:
         machine = here.machine
         return SizedStep(
             devices=case.devices,
-            nodes=step.cluster.fabric.num_nodes,
+            nodes=step.pricing.fabric.num_nodes,
             packages=-(-case.devices // machine.devices_per_package),
             step_s=sum(counts[number] * each.step_s for number, each in steps.items()) / num_steps,
             tokens=float(case.samples * case.shape.sequence),

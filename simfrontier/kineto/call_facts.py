@@ -11,11 +11,11 @@ from simfrontier.trace import kineto as form
 
 def facts_of(walk: Walk, op: Op) -> TracedCall:
     """What an op says on ranks of a class; a kernel is a call of no group."""
-    cluster = walk.step.cluster
+    pricing = walk.step.pricing
     if not isinstance(op, Compute):
-        return traced_call(op, cluster.schedule, walk.at)
-    kernel = Kernel.of(op, cluster.schedule, cluster.machine)
-    speed = float(cluster.fabric.speed[walk.members[0]])
-    took_s = cluster.work_of(op, walk.cls).alone_s
+        return traced_call(op, pricing.schedule, walk.at)
+    kernel = Kernel.of(op, pricing.schedule, pricing.machine)
+    speed = float(pricing.fabric.speed[walk.members[0]])
+    took_s = pricing.work_of(op, walk.cls).alone_s
     own = {"seconds": took_s, "bytes": kernel.num_bytes, "arithmetic_s": kernel.arithmetic_s / speed}
     return TracedCall(f"{op.kind} {op.name}", {form.OWN: own}, (), "")

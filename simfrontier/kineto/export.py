@@ -28,7 +28,7 @@ def write_kineto(
 ) -> str:
     """Write `PLAN-rank-N.json` of every rank, or, where these are too many, of the lowest rank of every class, and
     `PLAN-ranks.perfetto` of the lowest ranks of all classes; returns what was written."""
-    classes = step.cluster.folding.rank_class
+    classes = step.pricing.folding.rank_class
     traces = [ClassTrace(walk) for walk in walks_of(step)]
     num_events = sum(trace.walk.num_ops * len(trace.walk.members) for trace in traces) * 3
     lowest = [trace.walk.members[0] for trace in traces]
@@ -39,7 +39,7 @@ def write_kineto(
         trace = traces[int(classes[rank])]
         alike = trace.walk.members if chosen is lowest else [rank]
         head = head_of(rank, len(classes), groups, device, ranges_text(alike))
-        local = rank % step.cluster.machine.devices_per_node
+        local = rank % step.pricing.machine.devices_per_node
         _write(folder / f"{plan}-rank-{rank:05}.json", head, texts(events_of(trace, rank, groups, local)))
     _write(folder / f"{plan}-ranks.perfetto", '{"displayTimeUnit": "ms"', list(_together(traces, groups)))
     whom = "every rank" if chosen is not lowest else f"{len(chosen):,} of {len(classes):,} ranks, one for each class"
@@ -51,7 +51,7 @@ def _write(path: Path, head: str, events: list[str] | Any) -> None:
 
 
 def _device(step: SimulatedStep) -> dict[str, Any]:
-    machine = step.cluster.machine
+    machine = step.pricing.machine
     return {
         **{"id": 0, "name": f"{machine.title}: {machine.device_word}", "totalGlobalMem": int(machine.device.hbm_bytes)},
         "numSms": machine.device.num_compute_units,

@@ -12,7 +12,7 @@ import numpy as np
 
 from simfrontier.arrays import Floats
 from simfrontier.collectives import message_bytes
-from simfrontier.cost import Cluster
+from simfrontier.cost import Pricing
 from simfrontier.kineto.job import Job
 from simfrontier.kineto.platform import Platform
 from simfrontier.records import dataclass
@@ -52,13 +52,13 @@ def replayed(job: Job, on: Platform, fidelity: Fidelity = "flow", exact: bool = 
     )
 
 
-def _factors(job: Job, parts: Sequence[SegmentedProgram], cluster: Cluster) -> tuple[Floats, ...]:
+def _factors(job: Job, parts: Sequence[SegmentedProgram], pricing: Pricing) -> tuple[Floats, ...]:
     """How many times as long the kernels and pauses of each rank took as the mean of its role."""
     out = []
     for role, part in enumerate(parts):
-        classes = np.flatnonzero(cluster.role_of == role)
+        classes = np.flatnonzero(pricing.role_of == role)
         longer = np.ones((len(classes), part.program.num_ops))
-        for row, rank in enumerate(cluster.folding.representative[classes].tolist()):
+        for row, rank in enumerate(pricing.folding.representative[classes].tolist()):
             own = job.times.get(rank, {})
             if own:
                 longer[row, list(own)] = list(own.values())

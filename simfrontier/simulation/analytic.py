@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from simfrontier.arrays import Floats
-from simfrontier.cost import Cluster
+from simfrontier.cost import Pricing
 from simfrontier.schedule import SegmentedProgram
 from simfrontier.simulation.durations import AloneDurations
 from simfrontier.simulation.longest_path import Node
@@ -16,10 +16,10 @@ from simfrontier.simulation.timeline import CallTimes, RoleTimeline, Timeline
 
 
 def without_contention(
-    parts: Sequence[SegmentedProgram], classes: Sequence[tuple[int, ...]], cluster: Cluster
+    parts: Sequence[SegmentedProgram], classes: Sequence[tuple[int, ...]], pricing: Pricing
 ) -> tuple[RoleTimeline, ...]:
     """Run one step of all roles, one result for each."""
-    return timelines(StepPath(AloneDurations(cluster, parts, classes)), classes)
+    return timelines(StepPath(AloneDurations(pricing, parts, classes)), classes)
 
 
 def timelines(path: StepPath, classes: Sequence[tuple[int, ...]]) -> tuple[RoleTimeline, ...]:

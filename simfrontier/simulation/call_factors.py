@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.arrays import Floats, Ints
-from simfrontier.cost import Cluster, OpWork
+from simfrontier.cost import OpWork, Pricing
 from simfrontier.machine import Perturbation, Spread
 from simfrontier.network import combine
 from simfrontier.schedule import Compute, SegmentedProgram
@@ -27,12 +27,12 @@ from simfrontier.simulation.which_engine import classes_of
 
 
 def call_factors(
-    parts: Sequence[SegmentedProgram], cluster: Cluster, perturbation: Perturbation, step: int
+    parts: Sequence[SegmentedProgram], pricing: Pricing, perturbation: Perturbation, step: int
 ) -> tuple[Floats, ...]:
     """Return, for each role, how many times as long its calls take in a step as is usual [num_classes, num_nodes].
-    `parts`: every op a node; `cluster`: every rank a class."""
-    nodes, classes = number_nodes(parts, [cluster] * len(parts)), classes_of(cluster, len(parts))
-    rank = cluster.folding.representative
+    `parts`: every op a node; `pricing`: every rank a class."""
+    nodes, classes = number_nodes(parts, [pricing] * len(parts)), classes_of(pricing, len(parts))
+    rank = pricing.folding.representative
     kernels, collectives = perturbation.differing("kernels"), perturbation.differing("collectives")
     lowest: dict[str, Ints] = {}
     out = []
@@ -41,9 +41,9 @@ def call_factors(
         is_kernel = np.array([isinstance(op, Compute) for op in part.program.ops], bool)
         of_whom = np.repeat(rank[np.array(mine)][:, None], len(keys), axis=1)
         for node in np.flatnonzero(~is_kernel).tolist():
-            pattern = cluster.of(part.program.ops[node]).pattern
+            pattern = pricing.of(part.program.ops[node]).pattern
             if pattern not in lowest:
-                lowest[pattern] = _lowest_rank(pattern, cluster)
+                lowest[pattern] = _lowest_rank(pattern, pricing)
             of_whom[:, node] = lowest[pattern][np.array(mine)]
         for chosen, spread in ((is_kernel, kernels), (~is_kernel, collectives)):
             if spread is not None:
@@ -61,27 +61,27 @@ def apply_call_factors(
     usual: Sequence[RoleTimeline],
     rank_class: NDArray[np.integer],
     parts: Sequence[SegmentedProgram],
-    cluster: Cluster,
+    pricing: Pricing,
     factors: Sequence[Floats],
 ) -> tuple[RoleTimeline, ...]:
     """Return the timeline of every rank, with calls that take so many times as long as in a step with usual calls.
 
     usual       timelines of that step, folded into the rank classes `rank_class` [num_ranks]
     parts       the same roles, every op a node
-    cluster     every rank a class
+    pricing     every rank a class
     factors     per role [num_ranks of the role, num_nodes]
     """
-    took, classes = [], classes_of(cluster, len(parts))
+    took, classes = [], classes_of(pricing, len(parts))
     for role, ranks, longer in zip(usual, classes, factors, strict=True):
         times, row_of = view_of(role).timeline, {cls: row for row, cls in enumerate(role.classes)}
         rows = [row_of[cls] for cls in rank_class[list(ranks)].tolist()]
         took.append(np.ascontiguousarray(((times.end - times.start)[rows] * longer).T)[:, :, None])
-    return timelines(StepPath(NodeDurations(cluster, parts, classes, took)), classes)
+    return timelines(StepPath(NodeDurations(pricing, parts, classes, took)), classes)
 
 
-def _lowest_rank(pattern: str, cluster: Cluster) -> Ints:
+def _lowest_rank(pattern: str, pricing: Pricing) -> Ints:
     """Of each rank class, the lowest rank of the group that it is in [num_rank_classes]."""
-    group, rank = cluster.folding.activity_of(pattern), cluster.folding.representative
+    group, rank = pricing.folding.activity_of(pattern), pricing.folding.representative
     lowest = np.full(int(group.max()) + 1, np.iinfo(np.int64).max)
     np.minimum.at(lowest, group, rank)
     out: Ints = lowest[group]

@@ -20,7 +20,7 @@ from simfrontier.collectives import (
     messages_of,
     sent_share,
 )
-from simfrontier.cost import NO_CODING, Cluster, FoldedPattern, PerHopCoding, pair_shape, pairs_of
+from simfrontier.cost import NO_CODING, FoldedPattern, PerHopCoding, Pricing, pair_shape, pairs_of
 from simfrontier.network import Fabric, route, servers_of
 from simfrontier.schedule import DIRECT, Collective, CollectiveKind, Exchange
 from simfrontier.simulation.lowering import recipe, recipes_of
@@ -67,10 +67,10 @@ class CallPlan:
 
 @dataclass
 class CallPlans:
-    """The calls of a cluster, each made once, and the servers of all links, by link id; `later`: the fabric from some
+    """The calls of a pricing, each made once, and the servers of all links, by link id; `later`: the fabric from some
     moments on."""
 
-    cluster: Cluster
+    pricing: Pricing
     later: Sequence[tuple[float, Fabric]] = ()
     _planned: dict[tuple[int, int], CallPlan] = field(default_factory=dict)
     _places: dict[tuple[tuple[str, ...], tuple[int, ...]], tuple[NDArray[np.int64], list[tuple[int, int]]]] = field(
@@ -82,7 +82,7 @@ class CallPlans:
     _rates: dict[str, list[float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.servers = servers_of(self.cluster.fabric, self.later)
+        self.servers = servers_of(self.pricing.fabric, self.later)
 
     def place(self, op: Collective | Exchange, rank: int) -> tuple[int, int]:
         """The group, or the pair, that a rank is in, and its number there."""
@@ -98,7 +98,7 @@ class CallPlans:
 
     def count(self, planned: CallPlan) -> None:
         """Count the bytes of a call that is not sent message by message."""
-        packets = self.cluster.machine.packets
+        packets = self.pricing.machine.packets
         for plan in planned.plans:
             for num_bytes, path, back in zip(plan.sizes, plan.paths, plan.backs, strict=True):
                 if num_bytes:
@@ -109,9 +109,9 @@ class CallPlans:
         """The ranks of every group or pair, and of every rank its group and its number there."""
         key = ((op.axis,), op.ends) if isinstance(op, Exchange) else (op.axes, ())
         if key not in self._places:
-            schedule = self.cluster.schedule
+            schedule = self.pricing.schedule
             groups = pairs_of(op, schedule) if isinstance(op, Exchange) else schedule.mesh.groups(op.axes)
-            places = [(0, 0)] * self.cluster.fabric.num_ranks
+            places = [(0, 0)] * self.pricing.fabric.num_ranks
             for group, ranks in enumerate(groups.tolist()):
                 for member, rank in enumerate(ranks):
                     places[rank] = group, member
@@ -120,10 +120,10 @@ class CallPlans:
 
     def _exchange(self, op: Exchange, ranks: tuple[int, ...]) -> CallPlan:
         """A message each way, sent as direct messages of an all-to-all of two are (as `cost` prices it)."""
-        cluster, library = self.cluster, self.cluster.library
-        sizes = exchanged_bytes(op, cluster.schedule.tensors, cluster.schedule.mesh)
-        by, shape = algorithm_of(DIRECT), pair_shape(self.cluster.pattern_of(op).edges.sum(axis=0))
-        pair = recipe(cluster.fabric, np.array(ranks), DIRECT, library, max(sizes))
+        pricing, library = self.pricing, self.pricing.library
+        sizes = exchanged_bytes(op, pricing.schedule.tensors, pricing.schedule.mesh)
+        by, shape = algorithm_of(DIRECT), pair_shape(self.pricing.pattern_of(op).edges.sum(axis=0))
+        pair = recipe(pricing.fabric, np.array(ranks), DIRECT, library, max(sizes))
         form = self._form("all_to_all", pair)
         sent = {(0, 1): float(sizes[0]), (1, 0): float(sizes[1])}
         most = by.most_at_once(library)
@@ -137,16 +137,16 @@ class CallPlans:
             most_at_once=most,
             is_host=most is not None and not library.paced,
             coding=NO_CODING,
-            gap_s=cluster.machine.device.kernel_gap_s,
+            gap_s=pricing.machine.device.kernel_gap_s,
         )
         return CallPlan(ranks=ranks, plans=(plan,), measured_s=None)
 
     def _plan(self, op: Collective, group: int, ranks: tuple[int, ...]) -> CallPlan:
-        cluster, algorithm = self.cluster, self.cluster.algorithms[op.number]
-        shape = cluster.shape(op.axes)
-        messages = messages_of(op, cluster.schedule.tensors, cluster.schedule.mesh)
+        pricing, algorithm = self.pricing, self.pricing.algorithms[op.number]
+        shape = pricing.shape(op.axes)
+        messages = messages_of(op, pricing.schedule.tensors, pricing.schedule.mesh)
         if op.number not in self._recipes:
-            self._recipes[op.number] = recipes_of(op, cluster)
+            self._recipes[op.number] = recipes_of(op, pricing)
         recipe = self._recipes[op.number][group]
         form = self._form(op.wire_kind, recipe)
         paths = [self._path(algorithm, ranks[a], ranks[b]) for a, b in zip(form.src, form.dst, strict=True)]
@@ -155,19 +155,19 @@ class CallPlans:
         for message in messages:
             sizes = form.sizes(message.num_bytes, element_bytes(op, message))
             law = algorithm_of(algorithm).step_law(
-                cluster.library,
+                pricing.library,
                 op.kind,
                 message.num_bytes,
                 shape,
                 self._sent_per_s(op, group, shape),
                 len(recipe.orders),
             )
-            cap = algorithm_of(algorithm).cap_bytes_per_s(cluster.library, shape)
+            cap = algorithm_of(algorithm).cap_bytes_per_s(pricing.library, shape)
             if math.isfinite(cap):  # holds for the volume; a tree's inner members send more
-                volume = float(sent_share(op, algorithm, cluster.schedule.mesh)) * message.num_bytes
+                volume = float(sent_share(op, algorithm, pricing.schedule.mesh)) * message.num_bytes
                 cap *= max(1.0, float(np.bincount(form.src, sizes).max(initial=0.0)) / volume) / len(set(form.channel))
-            most = algorithm_of(algorithm).most_at_once(cluster.library)
-            is_host = most is not None and not cluster.library.paced
+            most = algorithm_of(algorithm).most_at_once(pricing.library)
+            is_host = most is not None and not pricing.library.paced
             plans.append(
                 MessagePlan(
                     form=form,
@@ -179,21 +179,21 @@ class CallPlans:
                     most_at_once=most,
                     is_host=is_host,
                     coding=self._coding(op, len(recipe.orders)),
-                    gap_s=cluster.machine.device.kernel_gap_s,
+                    gap_s=pricing.machine.device.kernel_gap_s,
                 )
             )
-        table = cluster.table(op)
+        table = pricing.table(op)
         measured_s = None if table is None else sum(table.seconds(message.num_bytes) for message in messages)
         return CallPlan(ranks=ranks, plans=tuple(plans), measured_s=measured_s)
 
     def _coding(self, op: Collective, num_channels: int) -> PerHopCoding:
         """What each of the channels, which share the device, takes to code its messages."""
-        cluster = self.cluster
-        coding = PerHopCoding.of(op, cluster.schedule.tensors, cluster.schedule.mesh, cluster.machine)
+        pricing = self.pricing
+        coding = PerHopCoding.of(op, pricing.schedule.tensors, pricing.schedule.mesh, pricing.machine)
         return replace(coding, seconds=coding.seconds * num_channels)
 
     def _form(self, kind: CollectiveKind, recipe: Recipe) -> TransferLists:
-        library = self.cluster.library
+        library = self.pricing.library
         if (kind, recipe) not in self._forms:
             self._forms[kind, recipe] = TransferLists.of(lower(kind, recipe), library.paced, library.in_flight)
         return self._forms[kind, recipe]
@@ -202,23 +202,23 @@ class CallPlans:
         """From rank to rank; where the machine has packets, links reach their whole capacity."""
         key = algorithm, source, target
         if key not in self._paths:
-            cluster, fabric = self.cluster, self.cluster.fabric
+            pricing, fabric = self.pricing, self.pricing.fabric
             a, b = int(fabric.device_of[source]), int(fabric.device_of[target])
             links = route(fabric, a, b)
-            shares = algorithm_of(algorithm).shares_on(cluster.library, cluster.machine)
+            shares = algorithm_of(algorithm).shares_on(pricing.library, pricing.machine)
             names = [fabric.class_names[fabric.link_class[link]] for link in links]
             self._paths[key] = Path(
                 servers=tuple(self.servers[link] for link in links),
-                shares=tuple(shares[name] if cluster.machine.packets is None else 1.0 for name in names),
-                is_between_nodes=a // cluster.machine.devices_per_node != b // cluster.machine.devices_per_node,
+                shares=tuple(shares[name] if pricing.machine.packets is None else 1.0 for name in names),
+                is_between_nodes=a // pricing.machine.devices_per_node != b // pricing.machine.devices_per_node,
             )
         return self._paths[key]
 
     def _sent_per_s(self, op: Collective, group: int, shape: GroupShape) -> float:
         """The rate at which a rank sends when nothing but the op's groups runs."""
-        cluster, key = self.cluster, self.cluster.key_of(op)
+        pricing, key = self.pricing, self.pricing.key_of(op)
         if key not in self._rates:
-            pattern = cluster.pattern_of(op)
-            cap = algorithm_of(cluster.algorithms[op.number]).cap_bytes_per_s(cluster.library, shape)
-            self._rates[key] = FoldedPattern.alone(cluster.fabric, pattern, exact=True).sent_per_s(cap).tolist()
+            pattern = pricing.pattern_of(op)
+            cap = algorithm_of(pricing.algorithms[op.number]).cap_bytes_per_s(pricing.library, shape)
+            self._rates[key] = FoldedPattern.alone(pricing.fabric, pattern, exact=True).sent_per_s(cap).tolist()
         return self._rates[key][group]

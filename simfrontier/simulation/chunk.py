@@ -23,7 +23,7 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from simfrontier.cost import Cluster
+from simfrontier.cost import Pricing
 from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.network import ResourceKind, Server, dead_wires
 from simfrontier.schedule import Collective, Compute, Exchange, ExpandedProgram, Issuer, Op, SegmentedProgram
@@ -39,20 +39,20 @@ MAX_RANKS = 128
 
 
 def chunked(
-    parts: Sequence[SegmentedProgram], cluster: Cluster, later: Sequence[tuple[float, Cluster]] = ()
+    parts: Sequence[SegmentedProgram], pricing: Pricing, later: Sequence[tuple[float, Pricing]] = ()
 ) -> tuple[tuple[RoleTimeline, ...], NDArray[np.float64]]:
-    """Run one step of a cluster without folding, every op a node: the times of each role, and the bytes that each link
-    carried [num_links]; `later`: what the cluster is from some moments on. Raises InputError where more than links
+    """Run one step of a pricing without folding, every op a node: the times of each role, and the bytes that each link
+    carried [num_links]; `later`: what the pricing is from some moments on. Raises InputError where more than links
     changes, and JobStopsError where a message would pass a link that is dead for good."""
-    assert cluster.folding.num_rank_classes == cluster.fabric.num_ranks, "every rank by itself: price(..., exact=True)"
+    assert pricing.folding.num_rank_classes == pricing.fabric.num_ranks, "every rank by itself: price(..., exact=True)"
     if later:
-        _refuse_changes(cluster, [each for _, each in later])
-    return _Engine(parts, cluster, later).run()
+        _refuse_changes(pricing, [each for _, each in later])
+    return _Engine(parts, pricing, later).run()
 
 
-def _refuse_changes(cluster: Cluster, later: Iterable[Cluster]) -> None:
+def _refuse_changes(pricing: Pricing, later: Iterable[Pricing]) -> None:
     """Only links change: times of work, and laws of messages that depend on the rates of links, are for one state."""
-    library, fabric = cluster.library, cluster.fabric
+    library, fabric = pricing.library, pricing.fabric
     if library.paced or library.tables:
         why = "paces its messages by the links' rates" if library.paced else "has measured times of whole calls"
         raise InputError(
@@ -150,15 +150,15 @@ class _Call:
 
 class _Engine:
     def __init__(
-        self, parts: Sequence[SegmentedProgram], cluster: Cluster, later: Sequence[tuple[float, Cluster]]
+        self, parts: Sequence[SegmentedProgram], pricing: Pricing, later: Sequence[tuple[float, Pricing]]
     ) -> None:
-        self.parts, self.cluster = parts, cluster
-        self.last = later[-1][1] if later else cluster
-        self.nodes = number_nodes(parts, [cluster] * len(parts))
+        self.parts, self.pricing = parts, pricing
+        self.last = later[-1][1] if later else pricing
+        self.nodes = number_nodes(parts, [pricing] * len(parts))
         self.env = simpy.Environment()
-        self.calls = CallPlans(cluster, [(begin_s, each.fabric) for begin_s, each in later])
-        self.packets = cluster.machine.packets
-        self.role_of: list[int] = cluster.role_of.tolist()
+        self.calls = CallPlans(pricing, [(begin_s, each.fabric) for begin_s, each in later])
+        self.packets = pricing.machine.packets
+        self.role_of: list[int] = pricing.role_of.tolist()
         num = len(self.role_of)
         self.programs: list[ExpandedProgram] = [parts[role].program for role in self.role_of]
         self.issuers = [Issuer(parts[role].program) for role in self.role_of]
@@ -210,8 +210,8 @@ class _Engine:
 
     def _alone_s(self, op: Op) -> list[float]:
         """Time of an op of a rank by itself, per rank."""
-        priced = self.cluster.of(op)
-        return [priced.works[own].alone_s for own in self.cluster.folding.activity_of(priced.pattern).tolist()]
+        priced = self.pricing.of(op)
+        return [priced.works[own].alone_s for own in self.pricing.folding.activity_of(priced.pattern).tolist()]
 
     # ── ops ──
 

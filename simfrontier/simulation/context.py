@@ -1,4 +1,4 @@
-"""What all runs of an engine on one cluster have in common: ops made ready once, rates, and calls run by themselves."""
+"""What all runs of an engine on one pricing have in common: ops made ready once, rates, and calls run by themselves."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from simfrontier.cost import Cluster, OpWork
+from simfrontier.cost import OpWork, Pricing
 from simfrontier.schedule import Compute, Op, Role, Segment, SegmentedProgram
 from simfrontier.simulation.flow_rates import FlowRates
 from simfrontier.simulation.pieces import Pieces
@@ -49,7 +49,7 @@ class CallAlone:
 
 
 class EngineContext:
-    """Works and groups of ops, what flows load, rates, and calls alone, of a cluster.
+    """Works and groups of ops, what flows load, rates, and calls alone, of a pricing.
 
     Of jobs that run together each has its own: its rank classes are numbered from `first` on, and `rates` are those of
     the flows of all of them, of which its own have the numbers `flow_number` of them.
@@ -57,15 +57,15 @@ class EngineContext:
 
     def __init__(
         self,
-        cluster: Cluster,
+        pricing: Pricing,
         first: int = 0,
         rates: FlowRates | None = None,
         flow_number: Callable[[int], int] = lambda own: own,
     ) -> None:
-        self.cluster, self.first, self.flow_number = cluster, first, flow_number
-        self.rates = FlowRates(cluster.flows, cluster.folding.capacity) if rates is None else rates
-        self.is_dead = cluster.folding.capacity == 0.0  # [num_link_classes]
-        self.some_dead = bool(self.is_dead.any()) or not cluster.fabric.speed.all()
+        self.pricing, self.first, self.flow_number = pricing, first, flow_number
+        self.rates = FlowRates(pricing.flows, pricing.folding.capacity) if rates is None else rates
+        self.is_dead = pricing.folding.capacity == 0.0  # [num_link_classes]
+        self.some_dead = bool(self.is_dead.any()) or not pricing.fabric.speed.all()
         self.alone: dict[tuple[Segment, Classes], CallAlone] = {}
         self._groups: dict[str, tuple[list[int], tuple[Classes, ...]]] = {}
         self._infos: dict[int, OpInfo] = {}
@@ -84,7 +84,7 @@ class EngineContext:
         """What an engine needs of an op."""
         known = self._infos.get(op.number)
         if known is None:
-            priced = self.cluster.of(op)
+            priced = self.pricing.of(op)
             works = priced.works
             if self.some_dead:
                 works = tuple(self._moving(work, priced.pattern, group) for group, work in enumerate(works))
@@ -102,14 +102,14 @@ class EngineContext:
     def idle(self) -> int:
         """A flow of seconds that loads and holds nothing."""
         none = np.empty(0)
-        return self.cluster.intern(("idle",), np.empty(0, np.int64), none, 1.0)
+        return self.pricing.intern(("idle",), np.empty(0, np.int64), none, 1.0)
 
     def _moving(self, work: OpWork, pattern: str, group: int) -> OpWork:
         """A work, or one that stands still where it loads something dead."""
         if work.amount > 0.0 and not work.stands_still:
-            flow = self.cluster.flows[work.flow]
+            flow = self.pricing.flows[work.flow]
             if self.is_dead[flow.rows[flow.load > 0.0]].any():
-                return self.cluster.still(pattern, group, work.amount)
+                return self.pricing.still(pattern, group, work.amount)
         return work
 
     def stands_still(self, part: SegmentedProgram, node: int, classes: Classes) -> bool:
@@ -126,7 +126,7 @@ class EngineContext:
         """Of a pattern: the group of every rank class, and the members of every group."""
         known = self._groups.get(pattern)
         if known is None:
-            folding = self.cluster.folding
+            folding = self.pricing.folding
             members = tuple(tuple(self.first + cls for cls in sorted(each)) for each in folding.members(pattern))
             known = self._groups[pattern] = [-1] * self.first + folding.activity_of(pattern).tolist(), members
         return known
@@ -137,7 +137,7 @@ class EngineContext:
         known = self._inner.get(number)
         if known is None:
             role = Role(part.role.name, (replace(part.program.calls[node], ops=block),), part.role.at)
-            segmented = SegmentedProgram.of_ops(self.cluster.schedule, role)
+            segmented = SegmentedProgram.of_ops(self.pricing.schedule, role)
             known = self._inner[number] = InnerCall(segmented, [self.info(op) for op in block])
         return known
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Sequence
 import numpy as np
 
 from simfrontier.arrays import Floats, Ints
-from simfrontier.cost import Cluster
+from simfrontier.cost import Pricing
 from simfrontier.schedule import Op, SegmentedProgram
 from simfrontier.simulation.timeline import RoleTimeline
 
@@ -20,15 +20,15 @@ class Durations(ABC):
     """How long the nodes of all roles take, in seconds, each [num_rows, num_variations]; the rows of a role are its
     rank classes.
 
-    cluster, parts   the schedule on its machine, and its roles in nodes
+    pricing, parts   the schedule on its machine, and its roles in nodes
     rows             per role, its rank classes [num_rows]
     num_variations   how many variations there are
     """
 
     def __init__(
-        self, cluster: Cluster, parts: Sequence[SegmentedProgram], classes: Sequence[Sequence[int]], num_variations: int
+        self, pricing: Pricing, parts: Sequence[SegmentedProgram], classes: Sequence[Sequence[int]], num_variations: int
     ) -> None:
-        self.cluster, self.parts, self.num_variations = cluster, parts, num_variations
+        self.pricing, self.parts, self.num_variations = pricing, parts, num_variations
         self.rows: list[Ints] = [np.array(each) for each in classes]
 
     @abstractmethod
@@ -57,8 +57,8 @@ class Durations(ABC):
 class AloneDurations(Durations):
     """Every op takes its time alone, in one variation."""
 
-    def __init__(self, cluster: Cluster, parts: Sequence[SegmentedProgram], classes: Sequence[Sequence[int]]) -> None:
-        super().__init__(cluster, parts, classes, 1)
+    def __init__(self, pricing: Pricing, parts: Sequence[SegmentedProgram], classes: Sequence[Sequence[int]]) -> None:
+        super().__init__(pricing, parts, classes, 1)
         self._known: dict[tuple[int, int], Floats] = {}
 
     def of_op(self, role: int, node: int) -> Floats:
@@ -76,8 +76,8 @@ class AloneDurations(Durations):
     def _alone(self, op: Op, role: int) -> Floats:
         key = op.number, role
         if key not in self._known:
-            priced = self.cluster.of(op)
-            groups = self.cluster.folding.activity_of(priced.pattern)[self.rows[role]]
+            priced = self.pricing.of(op)
+            groups = self.pricing.folding.activity_of(priced.pattern)[self.rows[role]]
             self._known[key] = np.array([[priced.works[group].alone_s] for group in groups.tolist()])
         return self._known[key]
 
@@ -88,12 +88,12 @@ class NodeDurations(Durations):
 
     def __init__(
         self,
-        cluster: Cluster,
+        pricing: Pricing,
         parts: Sequence[SegmentedProgram],
         classes: Sequence[Sequence[int]],
         took: Sequence[Floats],
     ) -> None:
-        super().__init__(cluster, parts, classes, 1)
+        super().__init__(pricing, parts, classes, 1)
         self.took = took
 
     def of_op(self, role: int, node: int) -> Floats:
@@ -117,9 +117,9 @@ class SimulatedDurations(Durations):
     A call that ran as a whole begins, on rank classes that its collectives couple, when the last of them is ready.
     """
 
-    def __init__(self, cluster: Cluster, roles: Sequence[RoleTimeline], num_variations: int) -> None:
+    def __init__(self, pricing: Pricing, roles: Sequence[RoleTimeline], num_variations: int) -> None:
         """`roles`: of the simulated step."""
-        super().__init__(cluster, [each.segmented for each in roles], [each.classes for each in roles], num_variations)
+        super().__init__(pricing, [each.segmented for each in roles], [each.classes for each in roles], num_variations)
         self.roles, self.took = roles, [_took(role) for role in roles]
         self._took_inside: dict[Hashable, list[Floats]] = {}
         self._factors: dict[tuple[int, int], Floats] = {}
@@ -167,13 +167,13 @@ class ScaledDurations(SimulatedDurations):
     """As simulated, times what `factors_of` says of each op."""
 
     def __init__(
-        self, cluster: Cluster, roles: Sequence[RoleTimeline], num_variations: int, factors_of: FactorsOf
+        self, pricing: Pricing, roles: Sequence[RoleTimeline], num_variations: int, factors_of: FactorsOf
     ) -> None:
-        super().__init__(cluster, roles, num_variations)
+        super().__init__(pricing, roles, num_variations)
         self.factors_of = factors_of
 
     def factors(self, op: Op, role: int) -> Floats:
-        groups = self.cluster.folding.activity_of(self.cluster.of(op).pattern)[self.rows[role]]
+        groups = self.pricing.folding.activity_of(self.pricing.of(op).pattern)[self.rows[role]]
         factors: Floats = np.ascontiguousarray(self.factors_of(op)[groups])
         return factors
 

@@ -67,7 +67,7 @@ class Engine(FlowEvents):
         self.whole_load = 0  # what any of them loads
         self.times_by_class: list[dict[tuple[int, int], CallTimes]] = [{} for _ in roles]
         self.times_by_node: list[dict[int, list[tuple[float, Mapping[int, CallTimes]]]]] = [{} for _ in roles]
-        self.nodes = number_nodes(self.parts, [context.cluster for context in self.contexts])
+        self.nodes = number_nodes(self.parts, [context.pricing for context in self.contexts])
 
     @property
     def now(self) -> float:
@@ -98,7 +98,7 @@ class Engine(FlowEvents):
         standing = [flow.op for sharing in self.sharing for flow in sharing.flows if not flow.rate]
         ops = [(self._op(ending), ending.classes[0]) for ending in [*self.still, *standing]]
         works = [(op, self.contexts[0].info(op).group_of[cls]) for op, cls in ops]
-        return job_stops(self.contexts[0].cluster, works, self.now) if works else None
+        return job_stops(self.contexts[0].pricing, works, self.now) if works else None
 
     def _role_timeline(self, role: int) -> RoleTimeline:
         ready, start, end = self._tables(role)

@@ -14,7 +14,7 @@ from typing import overload
 import numpy as np
 
 from simfrontier.arrays import Ints
-from simfrontier.cost import Cluster, Flow, folded_anew, price
+from simfrontier.cost import Flow, Pricing, folded_anew, price
 from simfrontier.errors import InputError
 from simfrontier.network import Fabric
 from simfrontier.schedule import Issuer, SegmentedProgram, segmented_roles
@@ -28,27 +28,27 @@ Parts = Sequence[SegmentedProgram]
 
 
 def simulate_beside(
-    parts: Parts, cluster: Cluster, beside: Neighbour, exact: bool
-) -> tuple[Cluster, tuple[RoleTimeline, ...]] | None:
+    parts: Parts, pricing: Pricing, beside: Neighbour, exact: bool
+) -> tuple[Pricing, tuple[RoleTimeline, ...]] | None:
     """One step of a job beside another on the same machine: the job as it was folded for that, and its roles; None
     where they share no link. Raises InputError where something is dead."""
     schedule, other_parts = beside.schedule, beside.parts
-    if exact or schedule is cluster.schedule:  # each job has a schedule of its own
+    if exact or schedule is pricing.schedule:  # each job has a schedule of its own
         schedule = replace(schedule)
         other_parts = segmented_roles(schedule, whole=not exact)
     other = price(schedule, beside.machine, beside.library, beside.perturbation, exact, beside.placement)
-    if not len(shared_links(cluster.fabric, other.fabric)[0]):
+    if not len(shared_links(pricing.fabric, other.fabric)[0]):
         return None
-    cluster, other = told_apart(cluster, other)
-    contexts = contexts_of(cluster, other)
+    pricing, other = told_apart(pricing, other)
+    contexts = contexts_of(pricing, other)
     if any(job.some_dead for job in contexts):
         raise InputError("not beside what is dead; allowed: factors above 0", key=("neighbour",))
     roles = []
     for job, own in zip(contexts, (parts, other_parts), strict=True):
         for number, part in enumerate(own):
-            classes = job.first + np.flatnonzero(job.cluster.role_of == number)
+            classes = job.first + np.flatnonzero(job.pricing.role_of == number)
             roles.append((job, part, tuple(classes.tolist())))
-    return cluster, _JointEngine(roles, len(parts)).run()
+    return pricing, _JointEngine(roles, len(parts)).run()
 
 
 def shared_links(one: Fabric, other: Fabric) -> tuple[Ints, Ints]:
@@ -61,7 +61,7 @@ def shared_links(one: Fabric, other: Fabric) -> tuple[Ints, Ints]:
     return np.array(mine, np.int64), np.array([number[one.describe(link)] for link in mine], np.int64)
 
 
-def told_apart(one: Cluster, other: Cluster) -> tuple[Cluster, Cluster]:
+def told_apart(one: Pricing, other: Pricing) -> tuple[Pricing, Pricing]:
     """Both folded anew until every class of links that they share is one class for the other job, too."""
     places = shared_links(one.fabric, other.fabric)
     while True:
@@ -77,17 +77,17 @@ def told_apart(one: Cluster, other: Cluster) -> tuple[Cluster, Cluster]:
         one, other = (_coloured(job, links, joint) for job, links in zip((one, other), places, strict=True))
 
 
-def _coloured(cluster: Cluster, links: Ints, colour: Ints) -> Cluster:
-    colours = np.zeros(cluster.fabric.num_links, np.int64)
+def _coloured(pricing: Pricing, links: Ints, colour: Ints) -> Pricing:
+    colours = np.zeros(pricing.fabric.num_links, np.int64)
     colours[links] = 1 + colour
-    return folded_anew(cluster, colours)
+    return folded_anew(pricing, colours)
 
 
 class _JointFlows(Sequence[Flow]):
-    """The flows of two clusters: those of the first have even numbers, those of the second odd ones, on the link
+    """The flows of two pricings: those of the first have even numbers, those of the second odd ones, on the link
     classes of both; `row_of`: of each link class of the second."""
 
-    def __init__(self, one: Cluster, other: Cluster, row_of: Ints) -> None:
+    def __init__(self, one: Pricing, other: Pricing, row_of: Ints) -> None:
         self.both, self.row_of = (one.flows, other.flows), row_of
         self.known: dict[int, Flow] = {}
 
@@ -108,7 +108,7 @@ class _JointFlows(Sequence[Flow]):
         return self.known[number]
 
 
-def contexts_of(one: Cluster, other: Cluster) -> tuple[EngineContext, EngineContext]:
+def contexts_of(one: Pricing, other: Pricing) -> tuple[EngineContext, EngineContext]:
     """What the engine needs of both jobs: their flows load the links of both, of which they share some."""
     num_links = one.folding.num_link_classes
     row_of = num_links + np.arange(other.folding.num_link_classes)

@@ -8,25 +8,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.collectives import Library, LoweredSchedule, Recipe, algorithm, messages_of
-from simfrontier.cost import Cluster
+from simfrontier.cost import Pricing
 from simfrontier.errors import InputError
 from simfrontier.network import Fabric, orders
 from simfrontier.schedule import Collective
 
 
-def lowered_schedule(cluster: Cluster, digest: str) -> LoweredSchedule:
-    """The recipes of every distinct collective of the cluster's schedule, in order of appearance (equal ones once)."""
-    ops = dict.fromkeys(op for op in cluster.schedule.distinct_ops() if isinstance(op, Collective))
-    return LoweredSchedule(digest=digest, recipes=tuple(recipes_of(op, cluster) for op in ops))
+def lowered_schedule(pricing: Pricing, digest: str) -> LoweredSchedule:
+    """The recipes of every distinct collective of the pricing's schedule, in order of appearance (equal ones once)."""
+    ops = dict.fromkeys(op for op in pricing.schedule.distinct_ops() if isinstance(op, Collective))
+    return LoweredSchedule(digest=digest, recipes=tuple(recipes_of(op, pricing) for op in ops))
 
 
-def recipes_of(op: Collective, cluster: Cluster) -> tuple[Recipe, ...]:
+def recipes_of(op: Collective, pricing: Pricing) -> tuple[Recipe, ...]:
     """How each group carries the op, groups as the mesh numbers them."""
-    groups = cluster.schedule.mesh.groups(op.axes)
-    message = messages_of(op, cluster.schedule.tensors, cluster.schedule.mesh)[0]
-    name = cluster.algorithms[op.number]
-    made = (recipe(cluster.fabric, group, name, cluster.library, message.num_bytes) for group in groups)
-    if algorithm(name).is_reversed(cluster.library, op.kind):
+    groups = pricing.schedule.mesh.groups(op.axes)
+    message = messages_of(op, pricing.schedule.tensors, pricing.schedule.mesh)[0]
+    name = pricing.algorithms[op.number]
+    made = (recipe(pricing.fabric, group, name, pricing.library, message.num_bytes) for group in groups)
+    if algorithm(name).is_reversed(pricing.library, op.kind):
         return tuple(replace(each, orders=tuple(order[::-1] for order in each.orders)) for each in made)
     return tuple(made)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from simfrontier.arrays import Floats
-from simfrontier.cost import Cluster
+from simfrontier.cost import Pricing
 from simfrontier.network import ClassRates
 from simfrontier.records import dataclass
 from simfrontier.schedule import Collective, Compute, Exchange, Op
@@ -44,11 +44,11 @@ def speed_error(step: SimulatedStep) -> SpeedError | None:
     as slow as their slowest members, and at least as long as with all as fast as their fastest, in whichever state of
     the machine. What is contended is as in the step, but for OTHER_CONTENTION.
     """
-    fabrics = [state.cluster.fabric for state in step.states]
+    fabrics = [state.pricing.fabric for state in step.states]
     single = max(rates.largest_difference for each in fabrics for rates in (each.devices, each.networks))
     if not single:
         return None
-    extremes = [_Extremes(step, state.cluster) for state in step.states]
+    extremes = [_Extremes(step, state.pricing) for state in step.states]
     ends_s = scaled_s(step, 2, lambda op: _widest([each.times_as_long(op) for each in extremes]))
     return SpeedError(single=single, step=OTHER_CONTENTION + float(np.abs(ends_s / step.step_s - 1.0).max()))
 
@@ -62,37 +62,37 @@ def _widest(times: Sequence[Floats]) -> Floats:
 class _Extremes:
     """Ops of a step with the fastest and the slowest members of all classes of nodes, in one state of the machine."""
 
-    def __init__(self, step: SimulatedStep, cluster: Cluster) -> None:
-        self.step, self.cluster = step, cluster
-        devices, networks = cluster.fabric.devices, cluster.fabric.networks
-        self.clusters = [_at_speeds(cluster, devices, mean) for mean in (devices.fastest, devices.slowest)]
-        ranks = cluster.folding.representative
+    def __init__(self, step: SimulatedStep, pricing: Pricing) -> None:
+        self.step, self.pricing = step, pricing
+        devices, networks = pricing.fabric.devices, pricing.fabric.networks
+        self.pricings = [_at_speeds(pricing, devices, mean) for mean in (devices.fastest, devices.slowest)]
+        ranks = pricing.folding.representative
         self.network = [(networks.mean / each)[ranks] for each in (networks.fastest, networks.slowest)]
 
     def times_as_long(self, op: Op) -> Floats:
         """How many times as long as simulated an op takes [num_activity_classes, 2]."""
         if not isinstance(op, Compute):
             return self._on_networks(op)
-        usual, *others = (_alone_s(each, op) for each in (self.cluster, *self.clusters))
+        usual, *others = (_alone_s(each, op) for each in (self.pricing, *self.pricings))
         moves = np.isfinite(usual) & (usual > 0.0)
         return np.stack([np.divide(each, usual, out=np.ones(len(usual)), where=moves) for each in others], axis=1)
 
     def _on_networks(self, op: Collective | Exchange) -> Floats:
         """The same of messages, where any node of a group may be the one that they wait for."""
-        priced = self.cluster.of(op)
+        priced = self.pricing.of(op)
         times = np.ones((len(priced.works), 2))
         if self.step.level(op) == "inter_node":
-            group, (fastest, slowest) = self.cluster.folding.activity_of(priced.pattern), self.network
+            group, (fastest, slowest) = self.pricing.folding.activity_of(priced.pattern), self.network
             np.minimum.at(times[:, 0], group, fastest)
             np.maximum.at(times[:, 1], group, slowest)
         return times
 
 
-def _at_speeds(cluster: Cluster, devices: ClassRates, speed: Floats) -> Cluster:
-    """The cluster, priced anew with devices of these speeds [num_ranks]."""
-    return replace(cluster, fabric=replace(cluster.fabric, devices=replace(devices, mean=speed)))
+def _at_speeds(pricing: Pricing, devices: ClassRates, speed: Floats) -> Pricing:
+    """The pricing, priced anew with devices of these speeds [num_ranks]."""
+    return replace(pricing, fabric=replace(pricing.fabric, devices=replace(devices, mean=speed)))
 
 
-def _alone_s(cluster: Cluster, op: Op) -> Floats:
+def _alone_s(pricing: Pricing, op: Op) -> Floats:
     """Seconds that an op takes alone [num_activity_classes]."""
-    return np.array([work.alone_s for work in cluster.of(op).works])
+    return np.array([work.alone_s for work in pricing.of(op).works])

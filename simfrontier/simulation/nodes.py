@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from simfrontier.cost import Cluster
+from simfrontier.cost import Pricing
 from simfrontier.records import dataclass
 from simfrontier.schedule import Compute, SegmentedProgram, Sequence as CallSequence, sequence_of
 
@@ -55,23 +55,23 @@ class NodeNumbers:
         return out
 
 
-def number_nodes(parts: Sequence[SegmentedProgram], clusters: Sequence[Cluster]) -> NodeNumbers:
-    """Number the nodes of all roles, each of the job on its cluster: the k-th call of a communicator that spans roles,
+def number_nodes(parts: Sequence[SegmentedProgram], pricings: Sequence[Pricing]) -> NodeNumbers:
+    """Number the nodes of all roles, each of the job on its pricing: the k-th call of a communicator that spans roles,
     and the k-th exchange of two ends, is one for all roles of the job that take part."""
     keys: list[list[int]] = []
     shared: dict[int, dict[int, int]] = {}
     first: list[int] = []
     known: dict[tuple[int, CallSequence, int], int] = {}
     begin = 0
-    for role, (part, cluster) in enumerate(zip(parts, clusters, strict=True)):
+    for role, (part, pricing) in enumerate(zip(parts, pricings, strict=True)):
         count: defaultdict[CallSequence, int] = defaultdict(int)
         mine = list(range(begin, begin + part.program.num_ops))
         first.append(begin)
         begin += len(mine)
         for node, op in enumerate(part.program.ops):
-            if not isinstance(op, Compute) and cluster.role_assignment.is_shared(op):
+            if not isinstance(op, Compute) and pricing.role_assignment.is_shared(op):
                 sequence = sequence_of(op)
-                mine[node] = known.setdefault((id(cluster), sequence, count[sequence]), mine[node])
+                mine[node] = known.setdefault((id(pricing), sequence, count[sequence]), mine[node])
                 count[sequence] += 1
                 shared.setdefault(mine[node], {})[role] = node
         keys.append(mine)

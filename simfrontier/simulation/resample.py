@@ -84,7 +84,7 @@ class _SampledDurations(SimulatedDurations):
     """Durations as simulated, times the factors of each op."""
 
     def __init__(self, step: SimulatedStep, factors: DurationFactors) -> None:
-        super().__init__(step.cluster, step.roles, factors.of_class.shape[1])
+        super().__init__(step.pricing, step.roles, factors.of_class.shape[1])
         self.sampled = factors
         self.runs: dict[int, dict[int, tuple[int, float]]] = {}
         self._messages: dict[Hashable, tuple[Floats, float]] = {}

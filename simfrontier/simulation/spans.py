@@ -40,8 +40,8 @@ def trace_notes(step: SimulatedStep) -> dict[str, str]:
     return {
         "mode": SIMULATED,
         "fidelity": step.fidelity,
-        "machine": step.cluster.machine.name,
-        "library": step.cluster.library.name,
+        "machine": step.pricing.machine.name,
+        "library": step.pricing.library.name,
         "mesh": ", ".join(f"{axis} {size}" for axis, size in step.schedule.mesh.axes),
         **({"simplified": note} if note else {}),
     }
@@ -113,4 +113,4 @@ class _Facts:
             sent = float(sent_and_received(op, tensors, mesh, self.at)[0])
             return _Fact(op.axis, step.level(op), sent, sent)
         messages = float(message_bytes(op, tensors, mesh))
-        return _Fact("+".join(op.axes), step.level(op), step.cluster.volume_bytes(op), messages)
+        return _Fact("+".join(op.axes), step.level(op), step.pricing.volume_bytes(op), messages)

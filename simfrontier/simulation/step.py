@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.collectives import Library
-from simfrontier.cost import Cluster, Placement, folded_anew, price_states
+from simfrontier.cost import Placement, Pricing, folded_anew, price_states
 from simfrontier.errors import InputError
 from simfrontier.machine import HEALTHY, Machine, Perturbation
 from simfrontier.network import ends, joining_links
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from simfrontier.trace import LinkTable
 
 Fidelity = Literal["analytic", "flow", "chunk"]
-CallFactorsOf = Callable[[Sequence[SegmentedProgram], Cluster], tuple[NDArray[np.float64], ...]]
+CallFactorsOf = Callable[[Sequence[SegmentedProgram], Pricing], tuple[NDArray[np.float64], ...]]
 """Of each role [num_classes, num_ops], how many times as long its calls take as is usual; every rank is a class."""
 Level = Literal["inter_node", "intra_node", "package"]
 LEVELS: tuple[Level, ...] = ("inter_node", "intra_node", "package")
@@ -40,7 +40,7 @@ class MachineState:
 
     begin_s: float
     perturbation: Perturbation
-    cluster: Cluster
+    pricing: Pricing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class SimulatedStep:
     """A step that was simulated: the times of each role, in the order of the schedule's; ranks are known by class,
     `critical` is the class that ends last (of equals the one whose kernels take longest, then the lowest).
     `link_bytes`: what each link carried [num_links], where single messages were simulated. `states`: the machine as it
-    was, one after another; `cluster`: as it was longest, of the states with nothing dead if there are any; `is_shared`:
+    was, one after another; `pricing`: as it was longest, of the states with nothing dead if there are any; `is_shared`:
     whether another job shared its links; `call_factors`: where calls differ, how many times as long each takes as is
     usual, of each role [num_classes, num_nodes]; every rank is a class then.
 
@@ -57,7 +57,7 @@ class SimulatedStep:
     """
 
     schedule: Schedule
-    cluster: Cluster
+    pricing: Pricing
     fidelity: Fidelity
     roles: tuple[RoleTimeline, ...]
     link_bytes: NDArray[np.float64] | None = None
@@ -80,7 +80,7 @@ class SimulatedStep:
         """Per op of the critical rank, how many times as long it takes as is usual, where calls differ."""
         if self.call_factors is None:
             return None
-        factors: list[float] = self.call_factors[int(self.cluster.role_of[self.critical])][self.critical_row].tolist()
+        factors: list[float] = self.call_factors[int(self.pricing.role_of[self.critical])][self.critical_row].tolist()
         return factors
 
     @cached_property
@@ -121,16 +121,16 @@ class SimulatedStep:
 
     def role_timeline(self, cls: int) -> RoleTimeline:
         """The times of the role that a rank class runs."""
-        return self.roles[int(self.cluster.role_of[cls])]
+        return self.roles[int(self.pricing.role_of[cls])]
 
     @cached_property
     def nodes(self) -> NodeNumbers:
         """The nodes of all roles, in which they were simulated, as one list."""
-        return number_nodes([role.segmented for role in self.roles], [self.cluster] * len(self.roles))
+        return number_nodes([role.segmented for role in self.roles], [self.pricing] * len(self.roles))
 
     def view(self, cls: int) -> RoleView:
         """Program and times, op by op, of the role that a rank class runs."""
-        role = int(self.cluster.role_of[cls])
+        role = int(self.pricing.role_of[cls])
         if role not in self._views:
             self._views[role] = view_of(self.roles[role])
         return self._views[role]
@@ -152,7 +152,7 @@ class SimulatedStep:
 
     def level(self, op: Collective | Exchange) -> Level:
         """The coarsest boundary that the op's messages cross."""
-        edges = self.cluster.pattern_of(op).edges.sum(axis=0)
+        edges = self.pricing.pattern_of(op).edges.sum(axis=0)
         return "inter_node" if edges[2] else "intra_node" if edges[1] else "package"
 
     def link_table(self, digest: str, title: str) -> LinkTable:
@@ -160,7 +160,7 @@ class SimulatedStep:
         from simfrontier.trace import LinkBytes, LinkTable
 
         assert self.link_bytes is not None, f"fidelity {self.fidelity} counts no bytes of links"
-        fabric, links = self.cluster.fabric, []
+        fabric, links = self.pricing.fabric, []
         for link in joining_links(fabric):
             source, target = ends(fabric, link)
             links.append(
@@ -203,29 +203,29 @@ def simulate_step(
         factors_of = partial(call_factors, perturbation=perturbation, step=number)
     begins, states = zip(*perturbation.states(number), strict=True)
     refuse_unknown(fidelity, len(states), factors_of is not None, beside)
-    clusters = price_states(schedule, machine, library, states, exact, placement, in_classes=fidelity == "flow")
+    pricings = price_states(schedule, machine, library, states, exact, placement, in_classes=fidelity == "flow")
     over_time = tuple(
-        MachineState(begin_s=begin_s, perturbation=state, cluster=each)
-        for begin_s, state, each in zip(begins, states, clusters, strict=True)
+        MachineState(begin_s=begin_s, perturbation=state, pricing=each)
+        for begin_s, state, each in zip(begins, states, pricings, strict=True)
     )
-    cluster, later = clusters[0], [(each.begin_s, each.cluster) for each in over_time[1:]]
+    pricing, later = pricings[0], [(each.begin_s, each.pricing) for each in over_time[1:]]
     if parts is None:
         parts = segmented_roles(schedule, whole=not exact)
     link_bytes = together = None
     if beside is not None:
         from simfrontier.simulation.joint import simulate_beside
 
-        together = simulate_beside(parts, cluster, beside, exact)
+        together = simulate_beside(parts, pricing, beside, exact)
     if together is not None:
-        cluster, roles = together
-        over_time = (replace(over_time[0], cluster=cluster),)
+        pricing, roles = together
+        over_time = (replace(over_time[0], pricing=pricing),)
     elif fidelity == "chunk":
-        roles, link_bytes = chunked(parts, cluster, later)
+        roles, link_bytes = chunked(parts, pricing, later)
     else:
-        roles = simulate(parts, cluster, fidelity == "flow", later)
+        roles = simulate(parts, pricing, fidelity == "flow", later)
     step = SimulatedStep(
         schedule=schedule,
-        cluster=_usual(over_time, max(float(role.timeline.end.max()) for role in roles)),
+        pricing=_usual(over_time, max(float(role.timeline.end.max()) for role in roles)),
         fidelity=fidelity,
         roles=roles,
         link_bytes=link_bytes,
@@ -256,25 +256,25 @@ def refuse_unknown(fidelity: Fidelity, num_states: int, calls_differ: bool, besi
 
 def _with_call_factors(step: SimulatedStep, factors_of: CallFactorsOf) -> SimulatedStep:
     """The step on every rank by itself, with calls that take so many times as long."""
-    cluster = folded_anew(step.cluster, exact=True)
+    pricing = folded_anew(step.pricing, exact=True)
     parts = segmented_roles(step.schedule, whole=False)
-    factors = factors_of(parts, cluster)
+    factors = factors_of(parts, pricing)
     return replace(
         step,
-        cluster=cluster,
-        roles=apply_call_factors(step.roles, step.cluster.folding.rank_class, parts, cluster, factors),
-        states=(replace(step.states[0], cluster=cluster),),
+        pricing=pricing,
+        roles=apply_call_factors(step.roles, step.pricing.folding.rank_class, parts, pricing, factors),
+        states=(replace(step.states[0], pricing=pricing),),
         call_factors=factors,
     )
 
 
-def _usual(states: Sequence[MachineState], end_s: float) -> Cluster:
+def _usual(states: Sequence[MachineState], end_s: float) -> Pricing:
     """The state that lasted longest until the end, of those in which nothing was dead if there is one."""
     if len(states) == 1:
-        return states[0].cluster
+        return states[0].pricing
     ends = [min(state.begin_s, end_s) for state in states[1:]] + [end_s]
     lasted = [
-        (bool(state.cluster.folding.capacity.all() and state.cluster.fabric.speed.all()), end - state.begin_s)
+        (bool(state.pricing.folding.capacity.all() and state.pricing.fabric.speed.all()), end - state.begin_s)
         for state, end in zip(states, ends, strict=True)
     ]
-    return states[lasted.index(max(lasted))].cluster
+    return states[lasted.index(max(lasted))].pricing

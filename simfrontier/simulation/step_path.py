@@ -23,10 +23,10 @@ class StepPath:
     last of its group is ready."""
 
     def __init__(self, durations: Durations) -> None:
-        self.durations, self.cluster, self.parts = durations, durations.cluster, durations.parts
+        self.durations, self.pricing, self.parts = durations, durations.pricing, durations.parts
         self.rows = durations.rows
         self.before = [part.program.before for part in self.parts]
-        self.order = number_nodes(self.parts, [self.cluster] * len(self.parts)).order(self.before)
+        self.order = number_nodes(self.parts, [self.pricing] * len(self.parts)).order(self.before)
         self.calls: dict[Hashable, CallPath] = {}
         self.runs_whole: dict[Node, bool] = {}  # of calls that have started
         self._waits: dict[tuple[str, int], GroupWait | None] = {}
@@ -65,12 +65,12 @@ class StepPath:
 
     def _joint_start(self, op: Op, takers: tuple[Node, ...], ready: list[Floats]) -> list[Floats]:
         """A call of several roles: its groups wait across them."""
-        every = np.full((self.cluster.folding.num_rank_classes, self.durations.num_variations), -np.inf)
+        every = np.full((self.pricing.folding.num_rank_classes, self.durations.num_variations), -np.inf)
         for (role, _), mine in zip(takers, ready, strict=True):
             every[self.rows[role]] = mine
-        pattern = self.cluster.of(op).pattern
+        pattern = self.pricing.of(op).pattern
         if pattern not in self._joint_waits:
-            self._joint_waits[pattern] = group_wait_of(self.cluster.folding.activity_of(pattern))
+            self._joint_waits[pattern] = group_wait_of(self.pricing.folding.activity_of(pattern))
         wait = self._joint_waits[pattern]
         if wait is not None:
             every = wait.after(every)
@@ -80,9 +80,9 @@ class StepPath:
         """Who waits for whom at an op, of the role's rank classes."""
         number = op.number, role
         if number not in self._waits_of:
-            key = self.cluster.of(op).pattern, role
+            key = self.pricing.of(op).pattern, role
             if key not in self._waits:
-                self._waits[key] = group_wait_of(self.cluster.folding.activity_of(key[0])[self.rows[role]])
+                self._waits[key] = group_wait_of(self.pricing.folding.activity_of(key[0])[self.rows[role]])
             self._waits_of[number] = self._waits[key]
         return self._waits_of[number]
 

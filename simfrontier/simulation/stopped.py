@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from simfrontier.arrays import Ints
-from simfrontier.cost import Cluster
+from simfrontier.cost import Pricing
 from simfrontier.errors import SimfrontierError
 from simfrontier.network import dead_wires
 from simfrontier.schedule import Op
@@ -21,15 +21,15 @@ class JobStopsError(SimfrontierError):
     """Something that a step needs is dead and does not come back."""
 
 
-def job_stops(cluster: Cluster, standing: Sequence[tuple[Op, int]], seconds: float) -> JobStopsError:
+def job_stops(pricing: Pricing, standing: Sequence[tuple[Op, int]], seconds: float) -> JobStopsError:
     """The error of ops that stand still for good, each on the groups of an activity class of its pattern, so many
     seconds after the step began."""
-    fabric = cluster.fabric
+    fabric = pricing.fabric
     is_member, is_loaded = np.zeros(fabric.num_ranks, bool), np.zeros(fabric.num_links, bool)
     for op, group in standing:
-        key = cluster.of(op).pattern
-        pattern = cluster.counted.get(key, cluster.patterns[key])
-        is_one = cluster.folding.activity_class[key] == group
+        key = pricing.of(op).pattern
+        pattern = pricing.counted.get(key, pricing.patterns[key])
+        is_one = pricing.folding.activity_class[key] == group
         is_member |= is_one[pattern.group_of]
         mine = slice(0, pattern.num_wire_loads)
         is_loaded[pattern.link[mine][is_one[pattern.act[mine]]]] = True
@@ -38,19 +38,19 @@ def job_stops(cluster: Cluster, standing: Sequence[tuple[Op, int]], seconds: flo
     why = f"dead: {_things('device', fabric.device_of[lost])}"
     if not len(lost):
         links = np.flatnonzero(is_loaded & dead_wires(fabric))
-        lost, why = _behind(cluster, ranks, links), f"dead, with no other way: {_links(cluster, links)}"
+        lost, why = _behind(pricing, ranks, links), f"dead, with no other way: {_links(pricing, links)}"
     return _stops(standing[0][0], ranks, lost, why, seconds)
 
 
-def messages_stop(cluster: Cluster, op: Op, ranks: Ints, links: Ints, seconds: float) -> JobStopsError:
+def messages_stop(pricing: Pricing, op: Op, ranks: Ints, links: Ints, seconds: float) -> JobStopsError:
     """The error of messages among some ranks, of the op and others, that wait on their routes for dead links, so many
     seconds after the step began."""
-    why = f"dead, and single messages keep to their routes: {_links(cluster, links)}"
-    return _stops(op, ranks, _behind(cluster, ranks, links), why, seconds)
+    why = f"dead, and single messages keep to their routes: {_links(pricing, links)}"
+    return _stops(op, ranks, _behind(pricing, ranks, links), why, seconds)
 
 
-def _links(cluster: Cluster, links: Ints) -> str:
-    named = [cluster.fabric.describe(link) for link in links[:MOST_NAMED].tolist()]
+def _links(pricing: Pricing, links: Ints) -> str:
+    named = [pricing.fabric.describe(link) for link in links[:MOST_NAMED].tolist()]
     return ", ".join(named) + (f" and {len(links) - MOST_NAMED} more" if len(links) > MOST_NAMED else "")
 
 
@@ -60,10 +60,10 @@ def _stops(op: Op, ranks: Ints, lost: Ints, why: str, seconds: float) -> JobStop
     return JobStopsError(f"the job stops at {written(seconds, 's')} of the step in {op.name}: {who}; {why}")
 
 
-def _behind(cluster: Cluster, ranks: Ints, links: Ints) -> Ints:
+def _behind(pricing: Pricing, ranks: Ints, links: Ints) -> Ints:
     """Of some ranks those that dead links cut off: on the device or the node that a link belongs to, or in the group of
     nodes that a pool leads to."""
-    fabric = cluster.fabric
+    fabric = pricing.fabric
     per_node = fabric.machine.devices_per_node
     devices = fabric.device_of[ranks]
     behind = np.zeros(len(ranks), bool)

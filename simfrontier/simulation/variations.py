@@ -34,4 +34,4 @@ def varied_step_s(step: SimulatedStep, prices: VariedPrices, num: int) -> Floats
 
 def scaled_s(step: SimulatedStep, num_variations: int, factors_of: FactorsOf) -> Floats:
     """Step times in seconds [num_variations] when every op takes so many times as long as simulated."""
-    return StepPath(ScaledDurations(step.cluster, step.roles, num_variations, factors_of)).step_s()
+    return StepPath(ScaledDurations(step.pricing, step.roles, num_variations, factors_of)).step_s()

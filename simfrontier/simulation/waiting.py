@@ -26,7 +26,7 @@ class TypicalWaits:
         times as long it takes on every rank [num_variations]."""
         self.path, self.logs = path, logs
         self.by_call: dict[str, Floats] = {}
-        members = np.bincount(path.cluster.folding.rank_class)
+        members = np.bincount(path.pricing.folding.rank_class)
         self._shares: list[Floats] = [members[rows] / members.sum() for rows in path.rows]
         self._took = [role.timeline.end - role.timeline.start for role in roles]
         self._left = [num_waiting(nodes) for nodes in path.before]

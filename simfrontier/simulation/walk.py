@@ -39,7 +39,7 @@ class Walk:
     @cached_property
     def role(self) -> int:
         """The number of the role that the ranks run."""
-        return int(self.step.cluster.role_of[self.cls])
+        return int(self.step.pricing.role_of[self.cls])
 
     @property
     def at(self) -> tuple[str, int] | None:
@@ -49,7 +49,7 @@ class Walk:
     @cached_property
     def members(self) -> tuple[int, ...]:
         """The ranks of the class, ascending."""
-        return tuple(np.flatnonzero(self.step.cluster.folding.rank_class == self.cls).tolist())
+        return tuple(np.flatnonzero(self.step.pricing.folding.rank_class == self.cls).tolist())
 
     # ── ops ──
 
@@ -112,7 +112,7 @@ class Walk:
     def works(self) -> list[OpWork]:
         """What each op asks of the machine: of a collective with only the calls of its own kind beside it that other
         groups make at once."""
-        works = self.of_ops(lambda op: self.step.cluster.work_of(op, self.cls))
+        works = self.of_ops(lambda op: self.step.pricing.work_of(op, self.cls))
         if self.step.call_factors is None:
             return works
         factors = self._own(self.step.call_factors[self.role]).tolist()
@@ -142,7 +142,7 @@ class Walk:
 
 def walks_of(step: SimulatedStep, classes: Iterable[int] | None = None) -> list[Walk]:
     """Return the walks of some rank classes, by default of all, op by op."""
-    every = range(step.cluster.folding.num_rank_classes) if classes is None else classes
+    every = range(step.pricing.folding.num_rank_classes) if classes is None else classes
     return [Walk(step=step, cls=cls) for cls in every]
 
 
@@ -153,14 +153,14 @@ def meetings(walks: Sequence[Walk]) -> Iterator[tuple[Collective | Exchange, lis
     places: defaultdict[tuple[CallKey, bool, int], list[Place]] = defaultdict(list)
     ops: dict[CallKey, Collective | Exchange] = {}
     for number, walk in enumerate(walks):
-        cluster = walk.step.cluster
+        pricing = walk.step.pricing
         for place, (op, key) in enumerate(zip(walk.ops, walk.keys, strict=True)):
             if isinstance(op, Compute):
                 continue
-            pattern = cluster.of(op).pattern
+            pattern = pricing.of(op).pattern
             if pattern not in groups:
-                groups[pattern] = cluster.folding.activity_of(pattern).tolist()
-            is_alike = walk.by_call and not cluster.role_assignment.is_shared(op)
+                groups[pattern] = pricing.folding.activity_of(pattern).tolist()
+            is_alike = walk.by_call and not pricing.role_assignment.is_shared(op)
             places[key, is_alike, groups[pattern][walk.cls]].append((number, place))
             ops.setdefault(key, op)
     return ((ops[key], together) for (key, *_), together in places.items() if len(together) > 1)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from simfrontier.cost import Cluster
+from simfrontier.cost import Pricing
 from simfrontier.schedule import SegmentedProgram
 from simfrontier.simulation.analytic import without_contention
 from simfrontier.simulation.context import EngineContext
@@ -17,22 +17,22 @@ from simfrontier.simulation.timeline import RoleTimeline
 
 def simulate(
     parts: Sequence[SegmentedProgram],
-    cluster: Cluster,
+    pricing: Pricing,
     contended: bool = True,
-    later: Sequence[tuple[float, Cluster]] = (),
+    later: Sequence[tuple[float, Pricing]] = (),
 ) -> tuple[RoleTimeline, ...]:
     """Run one step of all roles, one result for each; not `contended`, every op takes its time alone (fidelity
     `analytic`). `later`: the machine in other states, folded with this one, and from when on, in seconds. Raises
     JobStopsError where something is dead that the step needs, and stays so."""
-    classes = classes_of(cluster, len(parts))
+    classes = classes_of(pricing, len(parts))
     if not contended:
-        return without_contention(parts, classes, cluster)
-    context, others = EngineContext(cluster), [(since, EngineContext(state)) for since, state in later]
+        return without_contention(parts, classes, pricing)
+    context, others = EngineContext(pricing), [(since, EngineContext(state)) for since, state in later]
     if len(parts) == 1 and parts[0].num_ops == parts[0].program.num_ops:
         return RepeatingEngine(context, parts[0], classes[0], others).run()
     return Engine([(context, *role) for role in zip(parts, classes, strict=True)], later=others).run()
 
 
-def classes_of(cluster: Cluster, num_roles: int) -> list[tuple[int, ...]]:
+def classes_of(pricing: Pricing, num_roles: int) -> list[tuple[int, ...]]:
     """The rank classes of each role."""
-    return [tuple(np.flatnonzero(cluster.role_of == number).tolist()) for number in range(num_roles)]
+    return [tuple(np.flatnonzero(pricing.role_of == number).tolist()) for number in range(num_roles)]

@@ -12,31 +12,31 @@ from collections.abc import Iterator
 import numpy as np
 
 from simfrontier.arrays import Ints
-from simfrontier.cost import Cluster
+from simfrontier.cost import Pricing
 from simfrontier.machine import DegradedLink, DegradedPool, Perturbation, SlowDevice, SlowMemory
 from simfrontier.network import Fabric
 from simfrontier.slowdown.results import LaggingLinks
 
 
-def classes_of_devices(cluster: Cluster) -> Ints:
+def classes_of_devices(pricing: Pricing) -> Ints:
     """The rank class on each device of the nodes [num_devices], -1 where there is none."""
-    out = np.full(cluster.fabric.num_devices, -1, np.int64)
-    out[cluster.fabric.device_of] = cluster.folding.rank_class
+    out = np.full(pricing.fabric.num_devices, -1, np.int64)
+    out[pricing.fabric.device_of] = pricing.folding.rank_class
     return out
 
 
-def lagging_device(cluster: Cluster, cls: int, factor: float) -> Perturbation:
+def lagging_device(pricing: Pricing, cls: int, factor: float) -> Perturbation:
     """What is wrong where a device of a rank class computes at a part of its speed."""
-    device = int(cluster.fabric.device_of[cluster.folding.representative[cls]])
+    device = int(pricing.fabric.device_of[pricing.folding.representative[cls]])
     return Perturbation(slow=(SlowDevice(device=device, factor=factor),))
 
 
-def lagging_links(cluster: Cluster, factor: float) -> Iterator[tuple[LaggingLinks, Perturbation]]:
+def lagging_links(pricing: Pricing, factor: float) -> Iterator[tuple[LaggingLinks, Perturbation]]:
     """Every class of wires, memories and global pools that a schedule loads, where one of it has a part of its
     capacity both ways, and what is wrong then; of each class of the machine the kinds with the most links first."""
-    fabric, folding = cluster.fabric, cluster.folding
+    fabric, folding = pricing.fabric, pricing.folding
     reverse = reverses(fabric)
-    links = np.flatnonzero(np.isin(folding.link_class, loaded_classes(cluster)) & (reverse >= 0))
+    links = np.flatnonzero(np.isin(folding.link_class, loaded_classes(pricing)) & (reverse >= 0))
     both = np.minimum(links, reverse[links])
     pairs = np.unique(both)
     ends = np.sort(folding.link_class[np.stack([pairs, reverse[pairs]], axis=1)], axis=1)
@@ -49,10 +49,10 @@ def lagging_links(cluster: Cluster, factor: float) -> Iterator[tuple[LaggingLink
         yield alike, degraded(fabric, link, factor)
 
 
-def loaded_classes(cluster: Cluster) -> Ints:
+def loaded_classes(pricing: Pricing) -> Ints:
     """The link classes that any pattern of a schedule loads."""
-    folding = cluster.folding
-    rows = [folding.column(key, cls).rows for key in cluster.patterns for cls in range(len(folding.count(key)))]
+    folding = pricing.folding
+    rows = [folding.column(key, cls).rows for key in pricing.patterns for cls in range(len(folding.count(key)))]
     return np.unique(np.concatenate(rows))
 
 

@@ -156,17 +156,17 @@ def _lagging_devices(healthy: SimulatedCase, factor: float) -> LaggingDevices | 
     """Slowdown by the device that lags; None where its factor is 1."""
     if factor == 1.0:
         return None
-    cluster = healthy.step.cluster
-    count = cluster.folding.rank_count
+    pricing = healthy.step.pricing
+    count = pricing.folding.rank_count
     slowdown = np.full(len(count), math.nan)
     for cls in np.sort(np.argsort(-count, kind="stable")[:MOST_CLASSES]).tolist():
-        slowdown[cls] = _slowdown(healthy, lagging_device(cluster, cls, factor))
-    return LaggingDevices(class_of=classes_of_devices(cluster), slowdown=tuple(slowdown.tolist()))
+        slowdown[cls] = _slowdown(healthy, lagging_device(pricing, cls, factor))
+    return LaggingDevices(class_of=classes_of_devices(pricing), slowdown=tuple(slowdown.tolist()))
 
 
 def _lagging_links(healthy: SimulatedCase, factor: float) -> tuple[LaggingLinks, ...]:
     """Slowdown by the class of links of which one lags; none where its factor is 1."""
-    found = [] if factor == 1.0 else list(lagging_links(healthy.step.cluster, factor))
+    found = [] if factor == 1.0 else list(lagging_links(healthy.step.pricing, factor))
     largest = sorted(range(len(found)), key=lambda at: -found[at][0].num_links)[:MOST_CLASSES]
     return tuple(
         replace(alike, slowdown=_slowdown(healthy, perturbation)) if at in largest else alike

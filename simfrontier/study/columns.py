@@ -90,7 +90,7 @@ RESULTS: Final[tuple[Column, ...]] = (
     _text("scenario", "scenario", "name of the scenario", lambda case: case.scenario.name),
     _text("plan", "plan", "name of the plan in the scenario", lambda case: case.case.name),
     _count("devices", "devices", "devices of the job", lambda case: case.case.devices, "less"),
-    _count("nodes", "nodes", "nodes of the job", lambda case: case.step.cluster.fabric.num_nodes, "less"),
+    _count("nodes", "nodes", "nodes of the job", lambda case: case.step.pricing.fabric.num_nodes, "less"),
     _count(
         "micro_batch",
         "micro-batch",
@@ -194,7 +194,7 @@ RESULTS: Final[tuple[Column, ...]] = (
         "rank_classes",
         "classes of ranks",
         "classes of equal ranks that are simulated",
-        lambda case: case.step.cluster.folding.num_rank_classes,
+        lambda case: case.step.pricing.folding.num_rank_classes,
     ),
     _text("fidelity", "fidelity", "fidelity of the simulation", lambda case: case.step.fidelity),
     _text("schedule_digest", "digest of the schedule", "digest of the schedule", lambda case: case.built.digest),

@@ -71,7 +71,7 @@ class SimulatedCase:
     @property
     def capacity_bytes(self) -> float:
         """Bytes of a device that the plan's stack leaves to tensors."""
-        return self.step.cluster.machine.device.hbm_bytes
+        return self.step.pricing.machine.device.hbm_bytes
 
     @property
     def fits(self) -> bool:
@@ -145,9 +145,9 @@ class SimulatedCase:
     @property
     def need_inter_node(self) -> float | str:
         """Bytes that any algorithm must move between nodes; "" where a mesh's node is no node, placed as a block."""
-        num_nodes = self.step.cluster.fabric.num_nodes
+        num_nodes = self.step.pricing.fabric.num_nodes
         if num_nodes == 1:
             return 0.0
-        if self.scenario.file.run.placement != "block" or not self.step.cluster.mesh_is_machine:
+        if self.scenario.file.run.placement != "block" or not self.step.pricing.mesh_is_machine:
             return ""
         return float(self.built.needs.total(self.step.schedule.mesh.names[0])) * num_nodes

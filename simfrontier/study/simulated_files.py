@@ -21,7 +21,7 @@ def write_simulated(scenario: Scenario, name: str, step: SimulatedStep, folder: 
     save(step.schedule, folder / f"schedule-{name}.json")
     write_perfetto(trace_of(step, digested, title, notes=notes_of(scenario)), folder / f"trace-{name}.json")
     if step.link_bytes is not None or step.schedule.codes_per_hop:
-        save_lowered(lowered_schedule(step.cluster, digested), folder / f"lowered-{name}.json")
+        save_lowered(lowered_schedule(step.pricing, digested), folder / f"lowered-{name}.json")
     if step.link_bytes is not None:
         save_links(step.link_table(digested, title), folder / f"links-{name}.json")
     return digested

@@ -74,7 +74,7 @@ class WhatIfs:
         num = max(map(len, given.values()), default=0)
         given = _with_ends(given)
         numbers = varied_numbers(self.scenario, given)
-        prices = VariedPrices(self.step.cluster, numbers.machine, numbers.library, numbers.num_variations)
+        prices = VariedPrices(self.step.pricing, numbers.machine, numbers.library, numbers.num_variations)
         self._refuse_unseen(_unseen(prices, self.built.schedule, tuple(given), num + 1), given)
         step_s = varied_step_s(self.step, prices, num)
         return Answers(step_s=step_s, is_unlike=prices.has_other_algorithm[1 : num + 1])
@@ -125,5 +125,5 @@ def _why_not(step: SimulatedStep) -> Iterator[tuple[tuple[str, ...], str]]:
         yield ("neighbour",), "another job shares links"
     if step.call_factors is not None:
         yield ("perturbation", "spread"), "calls differ"
-    if step.cluster.library.two_level is not None:
-        yield ("library", "name"), f"{step.cluster.library.name} is a library of two levels"
+    if step.pricing.library.two_level is not None:
+        yield ("library", "name"), f"{step.pricing.library.name} is a library of two levels"

@@ -54,7 +54,7 @@ def _templates(step: SimulatedStep) -> Iterator[tuple[Template, list[int]]]:
     """Each template with its ranks, made one after another: those of ranks that run the same role for as long."""
     comms = comms_of(step.schedule)
     alike: dict[tuple[int, bytes], tuple[Walk, list[int]]] = {}
-    for cls in range(step.cluster.folding.num_rank_classes):
+    for cls in range(step.pricing.folding.num_rank_classes):
         walk = Walk(step=step, cls=cls)
         seconds = np.array([walk.alone_s(place) for place in range(walk.num_ops)])
         alike.setdefault((walk.role, seconds.tobytes()), (walk, []))[1].extend(walk.members)
@@ -64,12 +64,12 @@ def _templates(step: SimulatedStep) -> Iterator[tuple[Template, list[int]]]:
 
 def groups_of(step: SimulatedStep) -> CommunicatorGroups:
     """The groups of all collectives whose ranks make calls in them."""
-    schedule, cluster = step.schedule, step.cluster
+    schedule, pricing = step.schedule, step.pricing
     callers: dict[Communicator, NDArray[np.bool_]] = {}
     for op in schedule.ops:
         if isinstance(op, Collective):
             known = callers.setdefault(communicator_of(op, schedule), np.zeros(schedule.mesh.num_ranks, bool))
-            known |= cluster.has_part(op)[cluster.folding.rank_class]
+            known |= pricing.has_part(op)[pricing.folding.rank_class]
     return CommunicatorGroups(schedule.mesh, list(callers), callers)
 
 

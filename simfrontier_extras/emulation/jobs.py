@@ -70,7 +70,7 @@ def prepare(scenario: Scenario, settings: EmulateSettings, out: Path) -> None:
         _job(dip, DIP, "lowered", dipped, warm, out),
     ]
     with filled(out, "emulate") as new:
-        save_wiring(wiring_of(plans[most].cluster.fabric, scenario.machine.title), new / WIRING)
+        save_wiring(wiring_of(plans[most].pricing.fabric, scenario.machine.title), new / WIRING)
         write_whole(new / JOBS, json.dumps({"wiring": WIRING, "jobs": jobs}, indent=1) + "\n")
 
 
@@ -96,11 +96,11 @@ def _with_slow_wire(
 def _changes(steps: Mapping[str, SimulatedStep]) -> list[dict[str, Any]]:
     """What changes within each of the steps, as parts of the rates at their beginning."""
     first, *later = next(iter(steps.values())).states
-    before, out = first.cluster.fabric.capacity, list[dict[str, Any]]()
-    names = {link: first.cluster.fabric.describe(link) for link in joining_links(first.cluster.fabric)}
+    before, out = first.pricing.fabric.capacity, list[dict[str, Any]]()
+    names = {link: first.pricing.fabric.describe(link) for link in joining_links(first.pricing.fabric)}
     laid = before
     for state in later:
-        now = state.cluster.fabric.capacity
+        now = state.pricing.fabric.capacity
         rates = {name: float(now[link] / laid[link]) for link, name in names.items() if now[link] != before[link]}
         out.append({"at_s": state.begin_s, "rates": rates})
         before = now
@@ -109,7 +109,7 @@ def _changes(steps: Mapping[str, SimulatedStep]) -> list[dict[str, Any]]:
 
 def _refuse_idle(wire: str, plans: Mapping[str, SimulatedStep]) -> None:
     """A wire that carries nothing shows nothing when it is slowed, such as a NIC's where there is one node."""
-    fabric = next(iter(plans.values())).cluster.fabric
+    fabric = next(iter(plans.values())).pricing.fabric
     names = [each.name for each in fabric.machine.node.links]
     loads = [step.link_bytes for step in plans.values() if step.link_bytes is not None]
     carried = {name: max(float(load[fabric.link_named(0, name)]) for load in loads) for name in names}

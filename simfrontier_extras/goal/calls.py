@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from simfrontier.collectives import Lowered, element_bytes, exchanged_bytes, lower, messages_of
-from simfrontier.cost import Cluster, pairs_of
+from simfrontier.cost import Pricing, pairs_of
 from simfrontier.errors import InputError
 from simfrontier.records import dataclass as record
 from simfrontier.schedule import Collective, Exchange
@@ -54,9 +54,9 @@ class GroupCall:
 
 @dataclass
 class Calls:
-    """The calls of a cluster's schedule by op and group, each made once."""
+    """The calls of a pricing's schedule by op and group, each made once."""
 
-    cluster: Cluster
+    pricing: Pricing
     _known: dict[int, tuple[GroupCall, ...]] = field(default_factory=dict)
     _group: dict[int, dict[int, int]] = field(default_factory=dict)
 
@@ -74,7 +74,7 @@ class Calls:
         return calls[self._group[op.number][rank]]
 
     def _exchange(self, op: Exchange) -> tuple[GroupCall, ...]:
-        schedule = self.cluster.schedule
+        schedule = self.pricing.schedule
         there, back = exchanged_bytes(op, schedule.tensors, schedule.mesh)
         both = (Sent(0, 1, there, ()), Sent(1, 0, back, ()))
         pairs = pairs_of(op, schedule).tolist()
@@ -83,10 +83,10 @@ class Calls:
     def _collective(self, op: Collective) -> tuple[GroupCall, ...]:
         if op.per_hop:
             raise InputError(f"{op.name} codes what every hop sends, whose time GOAL has no op for")
-        schedule = self.cluster.schedule
+        schedule = self.pricing.schedule
         messages = messages_of(op, schedule.tensors, schedule.mesh)
         groups, made, known = schedule.mesh.groups(op.axes).tolist(), [], {}
-        for ranks, recipe in zip(groups, recipes_of(op, self.cluster), strict=True):
+        for ranks, recipe in zip(groups, recipes_of(op, self.pricing), strict=True):
             if recipe not in known:
                 lowered = lower(op.wire_kind, recipe)
                 known[recipe] = tuple(_sent(lowered, each.num_bytes, element_bytes(op, each)) for each in messages)

@@ -10,7 +10,7 @@ from simfrontier.limits import Limit
 from simfrontier.schedule import Compute
 from simfrontier.simulation import CallKey, SimulatedStep, walks_of
 from simfrontier_extras.goal.calls import Calls
-from simfrontier_extras.goal.rank_text import ANY, RankText, Step
+from simfrontier_extras.goal.rank_text import ANY, RankText, WrittenStep
 
 RANKS: Final = Limit(most=128, what="ranks", why="as fidelity chunk: every message is a line at both its ends")
 TRANSFERS: Final = Limit(
@@ -36,10 +36,10 @@ def write_step(plan: str, step: SimulatedStep, folder: Path) -> str:
     return f"{plan}.goal: {num_ranks} ranks, {sends:,} messages of {num_bytes:,} bytes in all, {calcs:,} calculations"
 
 
-def step_of(step: SimulatedStep) -> Step:
+def step_of(step: SimulatedStep) -> WrittenStep:
     """What is written of a step: walks of ranks, tags of calls, CPUs of lanes. Raises InputError."""
     _refuse(RANKS, step.schedule.mesh.num_ranks)
-    walks, calls = walks_of(step), Calls(step.cluster)
+    walks, calls = walks_of(step), Calls(step.pricing)
     tags: dict[CallKey, int] = {}
     lanes: dict[str, int] = {}
     next_tag = num_transfers = 0
@@ -55,8 +55,8 @@ def step_of(step: SimulatedStep) -> Step:
                 _refuse(TRANSFERS, num_transfers)
     _refuse(LANES, len(lanes))
     assert next_tag < ANY
-    return Step(
-        walks=tuple(walks[cls] for cls in step.cluster.folding.rank_class.tolist()),
+    return WrittenStep(
+        walks=tuple(walks[cls] for cls in step.pricing.folding.rank_class.tolist()),
         calls=calls,
         tags=tags,
         lanes=lanes,

@@ -19,7 +19,7 @@ ANY: Final = (1 << 32) - 1  # the tag that stands for any
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
+class WrittenStep:
     """A step as it is written.
 
     walks  that of every rank, the same of all ranks of a class
@@ -37,7 +37,7 @@ class Step:
 class RankText:
     """One rank's text, line by line; counts of what was written."""
 
-    def __init__(self, step: Step, rank: int) -> None:
+    def __init__(self, step: WrittenStep, rank: int) -> None:
         self.step, self.rank, self.walk = step, rank, step.walks[rank]
         self.num_sends = self.num_calcs = self.num_bytes = 0
 

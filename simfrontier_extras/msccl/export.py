@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from simfrontier.collectives import Recipe, element_bytes, lower, messages_of
-from simfrontier.cost import Cluster
+from simfrontier.cost import Pricing
 from simfrontier.errors import InputError
 from simfrontier.schedule import Collective, CollectiveKind
 from simfrontier.simulation import recipes_of
@@ -42,10 +42,10 @@ class Calls:
         return sum(num_bytes // (each * pieces) % algo.chunks_per_loop == 0 for num_bytes, each in self.sizes)
 
 
-def write_collectives(plan: str, cluster: Cluster, folder: Path) -> str:
+def write_collectives(plan: str, pricing: Pricing, folder: Path) -> str:
     """Write a file for every distinct collective that can be said in MSCCL; what was written, and what was left out and
     why, a line each. Raises InputError where nothing is left."""
-    calls, left_out = _calls(cluster)
+    calls, left_out = _calls(pricing)
     made: dict[tuple[Gpu, ...], tuple[Calls, Algo]] = {}
     for each in calls:
         algo = _fitting_algo(each)
@@ -74,34 +74,34 @@ def _named(plan: str, number: int, calls: Calls, algo: Algo) -> Algo:
     return replace(algo, name=name, min_bytes=min(sizes), max_bytes=max(sizes))
 
 
-def _calls(cluster: Cluster) -> tuple[list[Calls], list[str]]:
+def _calls(pricing: Pricing) -> tuple[list[Calls], list[str]]:
     """The schedule's collectives by kind and recipe, in order of appearance, and what has no recipe."""
     found: dict[tuple[CollectiveKind, Recipe], Calls] = {}
     left_out: dict[str, None] = {}
-    for op in cluster.schedule.distinct_ops():
+    for op in pricing.schedule.distinct_ops():
         if not isinstance(op, Collective):
             continue
-        size = cluster.schedule.mesh.size(op.axes)
+        size = pricing.schedule.mesh.size(op.axes)
         try:
-            recipes = _recipes(op, cluster, size)
+            recipes = _recipes(op, pricing, size)
         except InputError as error:
             left_out[f"{COLL[op.wire_kind]} of {size}: {error}"] = None
             continue
         for recipe in recipes:
             calls = found.setdefault((op.wire_kind, recipe), Calls(op.wire_kind, recipe))
-            messages = messages_of(op, cluster.schedule.tensors, cluster.schedule.mesh)
+            messages = messages_of(op, pricing.schedule.tensors, pricing.schedule.mesh)
             calls.sizes.update((message.num_bytes, element_bytes(op, message)) for message in messages)
     return list(found.values()), list(left_out)
 
 
-def _recipes(op: Collective, cluster: Cluster, size: int) -> Iterable[Recipe]:
+def _recipes(op: Collective, pricing: Pricing, size: int) -> Iterable[Recipe]:
     """The different ways in which groups carry an op. RCCL cuts every chunk into slices by itself. Raises InputError
     for what no file can say."""
     if op.per_hop:
         raise InputError("each hop codes what it sends; MSCCL's steps send what is in memory")
     if size > MOST_GPUS:
         raise InputError(f"got {size} GPUs, allowed: up to {MOST_GPUS}")
-    return dict.fromkeys(replace(each, slices=1, least_elements=1) for each in recipes_of(op, cluster))
+    return dict.fromkeys(replace(each, slices=1, least_elements=1) for each in recipes_of(op, pricing))
 
 
 def _fitting_algo(calls: Calls) -> Algo | str:

@@ -13,7 +13,7 @@ def _write(scenario: Scenario, plan: str, step: SimulatedStep, folder: Path) -> 
     """The collectives of a plan's schedule as MSCCL algorithm files."""
     from simfrontier_extras.msccl.export import write_collectives
 
-    return write_collectives(plan, step.cluster, folder)
+    return write_collectives(plan, step.pricing, folder)
 
 
 ADDS = (

@@ -44,8 +44,8 @@ def scalar_bytes(done: SimulatedStep, boundaries: slice = slice(2, 3)) -> Fracti
     total = Fraction(0)
     for op in done.program.ops:
         if isinstance(op, Collective) and op.name == "scalar":
-            pattern = done.cluster.pattern_of(op)
-            share = sent_share(op, done.cluster.algorithms[op.number], done.schedule.mesh)
+            pattern = done.pricing.pattern_of(op)
+            share = sent_share(op, done.pricing.algorithms[op.number], done.schedule.mesh)
             total += share * 4 * Fraction(int(pattern.edges.sum(axis=0)[boundaries].sum()), pattern.divisor)
     return total
 
@@ -89,7 +89,7 @@ def test_every_byte_is_counted_at_one_boundary(family: str) -> None:
     sent = Fraction(0)
     for op in done.program.ops:
         if isinstance(op, Collective):
-            algorithm = done.cluster.algorithms[op.number]
+            algorithm = done.pricing.algorithms[op.number]
             size = message_bytes(op, done.schedule.tensors, done.schedule.mesh)
             if algorithm == "tree":  # counted by its edges: every rank but one sends up, and gets down, S each
                 group = done.schedule.mesh.size(op.axes)
@@ -104,7 +104,7 @@ def test_nics_carry_what_crosses_nodes(family: str) -> None:
     """Sum over all NIC transmit links = endpoint payload between nodes (direct paths: nothing passes through a
     node)."""
     done, moved = measured(family, 3)
-    fabric = done.cluster.fabric
+    fabric = done.pricing.fabric
     per_node = [i for i, wire in enumerate(fabric.machine.node.links) if wire.dst == "net"]
     wires = moved.on_link[: fabric.hbm_base].reshape(fabric.num_nodes, -1)
     assert float(wires[:, per_node].sum()) == pytest.approx(float(bytes_of(moved, "inter_node")), rel=1e-9)

@@ -50,7 +50,7 @@ def made(*spans: Span) -> SimulatedStep:
             ops.append(Compute(kind=span.kind, name=str(number), lane=span.where))
     alone = {op.number: span.alone for op, span in zip(ops, spans, strict=True)}
     times = {name: np.array([[float(getattr(span, name)) for span in spans]]) for name in ("ready", "start", "end")}
-    cluster = SimpleNamespace(
+    pricing = SimpleNamespace(
         role_assignment=SimpleNamespace(is_shared=lambda _: False),
         work_of=lambda op, _: SimpleNamespace(alone_s=alone[op.number]),
     )
@@ -60,7 +60,7 @@ def made(*spans: Span) -> SimulatedStep:
         timeline=SimpleNamespace(**times),
         critical=0,
         critical_row=0,
-        cluster=cluster,
+        pricing=pricing,
         schedule=SimpleNamespace(mesh=mesh),
         step_s=float(max(span.end for span in spans)),
         times_as_long=None,

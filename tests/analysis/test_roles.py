@@ -53,7 +53,7 @@ def test_bytes_of_a_pipeline_by_hand(order: str) -> None:
 
 def test_what_leaves_nodes_is_on_their_links() -> None:
     one = run(Pipeline(stages=2, micros=3, tensor=4))
-    moved, fabric = traffic(one), one.cluster.fabric
+    moved, fabric = traffic(one), one.pricing.fabric
     out = [i for i, wire in enumerate(fabric.machine.node.links) if wire.dst == "net"]
     wires = moved.on_link[: fabric.hbm_base].reshape(fabric.num_nodes, -1)
     between = float(sum(moved.num_bytes["inter_node"].values()))
@@ -107,7 +107,7 @@ def test_factors_of_one_give_the_simulated_step(apart: bool, fidelity: str, faul
 
 def test_samples_are_their_own_and_the_same_again() -> None:
     one = run(Pipeline(stages=4, micros=4, tensor=2, data=2))
-    spread = spread_of(one.cluster.machine, one.cluster.library)
+    spread = spread_of(one.pricing.machine, one.pricing.library)
     assert spread.law == KNOWN
     first, again = sampled_step_s(one, "plan", 64, 7), sampled_step_s(one, "plan", 64, 7)
     fewer, other = sampled_step_s(one, "plan", 16, 7), sampled_step_s(one, "plan", 64, 8)
@@ -131,7 +131,7 @@ def test_a_trace_has_every_roles_ranks_in_its_own_ops() -> None:
     one = run(Pipeline(stages=2, micros=3, tensor=4))
     drawn = trace_of(one, "digest", "title")
     assert sum(map(len, drawn.members)) == 8
-    assert len(drawn.spans) == one.cluster.folding.num_rank_classes
+    assert len(drawn.spans) == one.pricing.folding.num_rank_classes
     spans = [span for mine in drawn.spans for span in mine if span.kind == "exchange"]
     assert spans and {span.level for span in spans} == {"inter_node"}
     # a rank's bytes are those that it sends: an end that only receives sends none; with 2 stages and 3 micro-batches

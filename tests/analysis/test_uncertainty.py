@@ -156,7 +156,7 @@ def by_kind(step: SimulatedStep, spread: Spread, plan: str) -> Mapping[tuple[obj
     for op, row in zip(step.program.ops, logs_of(step, made).tolist(), strict=True):
         if isinstance(op, Collective):
             size = step.schedule.mesh.size(op.axes)
-            kind = op.kind, step.cluster.algorithms[op.number], size, step.cluster.volume_bytes(op), op.codec
+            kind = op.kind, step.pricing.algorithms[op.number], size, step.pricing.volume_bytes(op), op.codec
             known.setdefault(kind, []).append(row)
     assert max(map(len, known.values())) > 1
     assert all(row == rows[0] for rows in known.values() for row in rows)
@@ -266,7 +266,7 @@ def test_folded_and_exact_samples_are_close(plan: str) -> None:
 
 def test_where_nothing_is_known_there_are_no_samples() -> None:
     certain = run("zero3", replace(load_library("rccl"), residual=None))
-    assert spread_of(certain.cluster.machine, certain.cluster.library) == NOTHING
+    assert spread_of(certain.pricing.machine, certain.pricing.library) == NOTHING
     assert sampled_step_s(certain, "zero3", 50, 1) is None
     assert sampled_step_s(done(), "zero3", 0, 1) is None
 

@@ -99,7 +99,7 @@ def test_waits_of_a_class_are_the_sum_over_its_pairs_and_of_its_calls(
     """Against a plain sum over every op of start less readiness; a call starts when the last of its group is ready."""
     ran = simulated(*toy(plan), fidelity, perturbation=perturbed(slow={device: factor}))
     found = who_waited(ran)
-    for cls in range(ran.cluster.folding.num_rank_classes):
+    for cls in range(ran.pricing.folding.num_rank_classes):
         view = ran.view(cls)
         row = view.classes.index(cls)
         meets = np.array([not isinstance(op, Compute) for op in view.ops])

@@ -195,10 +195,10 @@ def test_calls_that_the_file_says_nothing_of_are_left_to_the_library_inside() ->
 
 def test_pricing_leaves_the_given_library_as_it_was() -> None:
     schedule = calls(mesh_of(FRONTIER, 16), ("all_gather", ("node", "gcd"), MIB, "gather", "library"))
-    cluster = price(schedule, FRONTIER, MPI_RCCL)
+    pricing = price(schedule, FRONTIER, MPI_RCCL)
     assert MPI_RCCL.two_level is not None
-    assert cluster.library.two_level is not None
-    assert (len(MPI_RCCL.two_level.rates), len(cluster.library.two_level.rates)) == (0, 1)
+    assert pricing.library.two_level is not None
+    assert (len(MPI_RCCL.two_level.rates), len(pricing.library.two_level.rates)) == (0, 1)
 
 
 def test_single_messages_are_refused() -> None:

@@ -38,7 +38,7 @@ def test_what_no_kernel_hides_of_calls_is_our_exposed_communication(
 ) -> None:
     loaded, step = step_of(scenario, plan, devices)
     files = exported(loaded, step, tmp_path)
-    rank = int(np.flatnonzero(step.cluster.folding.rank_class == step.critical)[0])
+    rank = int(np.flatnonzero(step.pricing.folding.rank_class == step.critical)[0])
     spent = exposure(step)
     ours_s = spent.inter_node + spent.intra_node + spent.package
     assert exposed_us(events_in(files[rank])) * 1e-6 == pytest.approx(ours_s, rel=1e-6)
@@ -147,7 +147,7 @@ def test_an_arrow_joins_the_ranks_of_one_call(tmp_path: Path) -> None:
 def test_one_rank_stands_for_those_of_its_class_where_files_would_be_too_many(tmp_path: Path) -> None:
     loaded, step = step_of("toy", "zero3", 8)
     files = exported(loaded, step, tmp_path, all_ranks=False)
-    assert len(files) == step.cluster.folding.num_rank_classes
+    assert len(files) == step.pricing.folding.num_rank_classes
     stood_for = [json.loads(path.read_text(encoding="utf-8"))["simfrontier"]["stands_for"] for path in files]
     assert stood_for == ["0-7"]
 

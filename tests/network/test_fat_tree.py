@@ -201,9 +201,9 @@ def test_folded_rates_equal_full_rates(num_nodes: int, fault: Perturbation) -> N
 def test_folded_steps_are_exact(family: str, fault: Perturbation) -> None:
     built = schedule(family, Mesh((("node", 8), ("package", 2), ("gcd", 2))))
     folded, exact = (step(built, "toy-tree", perturbation=fault, exact=one) for one in (False, True))
-    of_rank = folded.cluster.folding.rank_class
-    assert exact.cluster.folding.num_rank_classes == 32
-    assert fault or folded.cluster.folding.num_rank_classes < 32
+    of_rank = folded.pricing.folding.rank_class
+    assert exact.pricing.folding.num_rank_classes == 32
+    assert fault or folded.pricing.folding.num_rank_classes < 32
     for name in ("ready", "start", "end"):
         ours, theirs = getattr(folded.timeline, name)[of_rank], getattr(exact.timeline, name)
         assert np.abs(ours - theirs).max() <= 1e-9 * exact.step_s
@@ -224,7 +224,7 @@ def test_ranks_fold_to_as_many_classes_at_every_size() -> None:
 def test_chunks_load_the_leaves_as_the_fluid_does() -> None:
     """A ring of all 32 ranks: what each leaf carries up, message by message, is what its pattern says."""
     chunk = single("all_gather", 2**20, 32, "toy-tree", library="gloo")
-    fabric = chunk.cluster.fabric
+    fabric = chunk.pricing.fabric
     assert chunk.link_bytes is not None
     assert chunk.link_bytes[fabric.pool_base :].tolist() == pytest.approx([2**20 * 31 / 32] * 8)
 

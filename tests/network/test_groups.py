@@ -220,7 +220,7 @@ NARROW = load_machine("toy-cluster", {"link_classes.global.bytes_per_s": 2e8})  
 def test_a_folded_step_is_the_exact_one_on_random_nodes(family: str, seed: int) -> None:
     machine = lying("random", seed, NARROW)
     folded, exact = step(machine, family, 6), step(machine, family, 6, exact=True)
-    of_rank = folded.cluster.folding.rank_class
+    of_rank = folded.pricing.folding.rank_class
     for name in ("ready", "start", "end"):
         ours, theirs = getattr(folded.timeline, name)[of_rank], getattr(exact.timeline, name)
         assert np.abs(ours - theirs).max() <= 1e-9 * exact.step_s

@@ -10,7 +10,7 @@ from simfrontier.machine import load_machine
 from simfrontier.network import Fabric, Pattern, paired
 
 
-def cluster(num_nodes: int) -> Fabric:
+def pricing(num_nodes: int) -> Fabric:
     return Fabric.build(load_machine("toy-cluster"), num_nodes)
 
 
@@ -22,7 +22,7 @@ def loads(fabric: Fabric, pattern: Pattern) -> dict[tuple[int, str], float]:
 
 
 def test_one_message_inside_a_node_loads_its_way_only() -> None:
-    fabric = cluster(1)
+    fabric = pricing(1)
     pattern = paired(fabric, np.array([[0, 1]]), 8, 0, {})
     assert loads(fabric, pattern) == {(0, "node 0 xgmi 0>1"): 1.0}
     assert pattern.edges.tolist() == [[1, 0, 0], [0, 0, 0], [0, 0, 0]]  # ranks 2 and 3 are idle, each by itself
@@ -33,7 +33,7 @@ def test_one_message_inside_a_node_loads_its_way_only() -> None:
 def test_the_smaller_message_loads_less() -> None:
     """Six bytes ahead and four back: of the volume, six, two thirds go back; five messages of two bytes in parts of
     three."""
-    fabric = cluster(1)
+    fabric = pricing(1)
     pattern = paired(fabric, np.array([[0, 1]]), 6, 4, {})
     assert loads(fabric, pattern) == {(0, "node 0 xgmi 0>1"): 1.0, (0, "node 0 xgmi 1>0"): pytest.approx(2 / 3)}
     assert (pattern.edges[0].tolist(), pattern.divisor) == ([5, 0, 0], 3)
@@ -41,7 +41,7 @@ def test_the_smaller_message_loads_less() -> None:
 
 def test_between_nodes_messages_go_from_nic_to_nic() -> None:
     """Device 0 sends by the NIC of its package, which hangs on device 1; device 5 is position 1 of node 1."""
-    fabric = cluster(2)
+    fabric = pricing(2)
     pattern = paired(fabric, np.array([[0, 5]]), 1, 0, {"nic": 0.5})
     names = {name for _, name in loads(fabric, pattern)}
     assert {"node 0 xgmi 0>1", "node 0 nic0>net", "node 1 net>nic0"} <= names
@@ -53,7 +53,7 @@ def test_between_nodes_messages_go_from_nic_to_nic() -> None:
 @pytest.mark.parametrize("num_nodes", [2, 8, 16])
 def test_pairs_of_all_ranks_are_direct_messages(num_nodes: int) -> None:
     """Both ways at once, with dragonfly pools: what `direct` says of groups of two."""
-    fabric = cluster(num_nodes)
+    fabric = pricing(num_nodes)
     pairs = np.arange(fabric.num_ranks).reshape(2, -1).T
     ours, theirs = paired(fabric, pairs, 3, 3, {"nic": 0.8}), direct(fabric, pairs, {"nic": 0.8})
     assert loads(fabric, ours) == pytest.approx(loads(fabric, theirs))
@@ -63,7 +63,7 @@ def test_pairs_of_all_ranks_are_direct_messages(num_nodes: int) -> None:
 
 def test_pairs_within_and_between_nodes_are_one_pattern() -> None:
     """Three stages of four devices' nodes: some neighbours share a node, some do not."""
-    fabric = cluster(3)
+    fabric = pricing(3)
     pairs = np.arange(12).reshape(4, 3)[:, :2]
     pattern = paired(fabric, pairs, 1, 1, {})
     assert pattern.num == 4 + 4

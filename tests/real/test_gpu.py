@@ -14,7 +14,7 @@ import torch
 from simfrontier.errors import InputError
 from simfrontier_real.device_facts import device_facts, lines_of
 from simfrontier_real.gpu import FACTS, LIMIT_S, SUMMARY, GpuRun, line_of, make_room, run_and_summarise, steps_of
-from simfrontier_real.steps import Step, StepResult
+from simfrontier_real.steps import CheckStep, StepResult
 from tests.real.ranks import ROOT
 
 HAS_GPU = torch.cuda.is_available()
@@ -133,7 +133,7 @@ def test_the_summary_is_written_after_every_step(tmp_path: Path) -> None:
     copies = f"import shutil; shutil.copy({str(tmp_path / SUMMARY)!r}, {str(tmp_path / 'seen.json')!r})"
     texts = {"one": "print()", "two": copies, "three": "raise SystemExit('no room')"}
     steps = [
-        Step(name=name, shows=f"shows {name}", command=(sys.executable, "-c", text), limit_s=60)
+        CheckStep(name=name, shows=f"shows {name}", command=(sys.executable, "-c", text), limit_s=60)
         for name, text in texts.items()
     ]
     said: list[str] = []

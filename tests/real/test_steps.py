@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier_real.steps import Step, StepResult, run_steps
+from simfrontier_real.steps import CheckStep, StepResult, run_steps
 from tests.real.ranks import ROOT
 
 # A child that ignores SIGTERM, in the group of its parent, which ignores it as well; the child's id goes to a file.
@@ -36,11 +36,13 @@ with open(sys.argv[1], "w") as file:
 """
 
 
-def step(name: str, text: str, *more: str, limit_s: float = 60.0, needs: tuple[str, ...] = ()) -> Step:
-    return Step(name=name, shows="it works", command=(sys.executable, "-c", text, *more), limit_s=limit_s, needs=needs)
+def step(name: str, text: str, *more: str, limit_s: float = 60.0, needs: tuple[str, ...] = ()) -> CheckStep:
+    return CheckStep(
+        name=name, shows="it works", command=(sys.executable, "-c", text, *more), limit_s=limit_s, needs=needs
+    )
 
 
-def run(steps: Sequence[Step], folder: Path, limit_s: float = 600.0) -> list[StepResult]:
+def run(steps: Sequence[CheckStep], folder: Path, limit_s: float = 600.0) -> list[StepResult]:
     return run_steps(steps, folder / "logs", os.environ, limit_s)
 
 
@@ -119,7 +121,7 @@ def test_all_steps_together_have_a_limit(tmp_path: Path) -> None:
 
 
 def test_a_command_that_is_not_there_is_a_step_that_fails(tmp_path: Path) -> None:
-    missing = Step(name="none", shows="", command=("/no/such/program",), limit_s=5.0)
+    missing = CheckStep(name="none", shows="", command=("/no/such/program",), limit_s=5.0)
     (result,) = run([missing], tmp_path)
     assert (result.verdict, result.why) == ("failed", "cannot be started: No such file or directory")
 
@@ -128,14 +130,14 @@ STOPPED = """
 import sys
 from pathlib import Path
 from simfrontier_real.gpu import run_and_summarise
-from simfrontier_real.steps import Step
+from simfrontier_real.steps import CheckStep
 
 hangs = "import os, sys, time; open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(600)"
 out = Path(sys.argv[1])
 steps = [
-    Step(name="good", shows="", command=(sys.executable, "-c", "print()"), limit_s=60),
-    Step(name="hangs", shows="", command=(sys.executable, "-c", hangs, str(out / "id")), limit_s=600),
-    Step(name="never", shows="", command=(sys.executable, "-c", "print()"), limit_s=60),
+    CheckStep(name="good", shows="", command=(sys.executable, "-c", "print()"), limit_s=60),
+    CheckStep(name="hangs", shows="", command=(sys.executable, "-c", hangs, str(out / "id")), limit_s=600),
+    CheckStep(name="never", shows="", command=(sys.executable, "-c", "print()"), limit_s=60),
 ]
 sys.exit(run_and_summarise(steps, out, lambda line: print(line, flush=True)))
 """

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def times_of(step: SimulatedStep) -> NDArray[np.float64]:
     """[3, ops of all rank classes one after the other]: ready, start and end in seconds."""
-    folding, rows = step.cluster.folding, []
+    folding, rows = step.pricing.folding, []
     for cls in range(folding.num_rank_classes):
         view = step.view(cls)
         row, line = view.classes.index(cls), view.timeline

@@ -125,7 +125,7 @@ def test_the_rule_of_trees_is_none_for_calls_that_have_no_tree(options: tuple[st
     seconds = groups.seconds_by("ring", library, "reduce_scatter", size)
     assert groups.seconds(library, "reduce_scatter", size) == seconds
     step = single("reduce_scatter", size, 512, fidelity="analytic", library=library)
-    assert list(step.cluster.algorithms.values()) == ["ring"]
+    assert list(step.pricing.algorithms.values()) == ["ring"]
     assert step.step_s == pytest.approx(seconds, rel=1e-9)
 
 

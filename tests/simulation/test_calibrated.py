@@ -18,7 +18,7 @@ from simfrontier.collectives import (
     machine_numbers,
     messages_of,
 )
-from simfrontier.cost import Cluster, price
+from simfrontier.cost import Pricing, price
 from simfrontier.machine import Machine, load_machine
 from simfrontier.network import solve
 from simfrontier.schedule.ir import Collective, CollectiveKind, Schedule
@@ -86,11 +86,11 @@ def expected_s(op: Collective, built: Schedule, library: Library, packages: int,
 def test_alone_every_call_takes_its_tables_time(family: str, exact: bool) -> None:
     built = tiny(family)
     machine, library = calibrated(*all_tables())
-    cluster = price(built, machine, library, exact=exact)
+    pricing = price(built, machine, library, exact=exact)
     seen = set()
     for op in collectives(built):
         wanted = expected_s(op, built, library, packages=built.mesh.size(op.axes))
-        for work in cluster.of(op).works:
+        for work in pricing.of(op).works:
             assert work.alone_s == pytest.approx(wanted, rel=1e-9)
             assert work.latency_s >= 0.0
         seen.add((call_of(op), op.codec.is_opaque))
@@ -99,15 +99,15 @@ def test_alone_every_call_takes_its_tables_time(family: str, exact: bool) -> Non
         assert {("all_gather", True), ("all_to_all", True)} <= seen
 
 
-def alone_in_the_engine(cluster: Cluster, op: Collective) -> list[float]:
+def alone_in_the_engine(pricing: Pricing, op: Collective) -> list[float]:
     """Seconds of an op when all its groups run and nothing else, all resources counted: what the engine would do."""
-    works = cluster.of(op).works
-    flows = [cluster.flows[work.flow] for work in works]
+    works = pricing.of(op).works
+    flows = [pricing.flows[work.flow] for work in works]
     rows = np.unique(np.concatenate([flow.rows for flow in flows]))
     usage = np.zeros((len(rows), len(flows)))
     for column, flow in enumerate(flows):
         usage[np.searchsorted(rows, flow.rows), column] = flow.load
-    rates = solve(usage, cluster.folding.capacity[rows], np.ones(len(flows)), np.array([f.cap for f in flows]))
+    rates = solve(usage, pricing.folding.capacity[rows], np.ones(len(flows)), np.array([f.cap for f in flows]))
     return [work.latency_s + work.amount / rate for work, rate in zip(works, rates.tolist(), strict=True)]
 
 
@@ -117,11 +117,11 @@ def test_neither_the_bus_nor_memory_cuts_a_table() -> None:
     slow = {"device__hbm_bytes_per_s": 1e3, "link_classes__bus__bytes_per_s": 1e3}
     machine, library = calibrated(*all_tables(), **slow)
     assert machine.node.links[0].bytes_per_s == 1e3
-    cluster = price(built, machine, library)
+    pricing = price(built, machine, library)
     for op in collectives(built):
-        if cluster.of(op).works[0].amount:
+        if pricing.of(op).works[0].amount:
             wanted = expected_s(op, built, library, packages=built.mesh.size(op.axes))
-            assert alone_in_the_engine(cluster, op) == pytest.approx([wanted] * len(cluster.of(op).works), rel=1e-9)
+            assert alone_in_the_engine(pricing, op) == pytest.approx([wanted] * len(pricing.of(op).works), rel=1e-9)
 
 
 @pytest.mark.parametrize("family", ["zero3", "hsdp", "zero-topo"])
@@ -135,12 +135,12 @@ def test_tables_hold_on_a_machine_of_links_too(family: str) -> None:
         for kind, ranks, nodes, packages in shapes
     ]
     machine, library = calibrated(*tables, machine="toy-cluster")
-    cluster = price(built, machine, library)
+    pricing = price(built, machine, library)
     checked = 0
     for op in collectives(built):
-        if cluster.of(op).works[0].amount:
-            times = alone_in_the_engine(cluster, op)
-            shape = cluster.shape(op.axes)
+        if pricing.of(op).works[0].amount:
+            times = alone_in_the_engine(pricing, op)
+            shape = pricing.shape(op.axes)
             wanted = expected_s(op, built, library, shape.num_packages, shape.num_nodes)
             assert times == pytest.approx([wanted] * len(times), rel=1e-9)
             checked += 1
@@ -159,9 +159,9 @@ def test_two_calls_at_once_share_the_bus() -> None:
     assert machine.node.links[0].bytes_per_s == pytest.approx(7e9, rel=1e-12)
     built = tiny("zeropp")
     world = next(op for op in collectives(built) if op.name == "weight_gather" and op.axes == MESH.names)
-    cluster, other = price(built, machine, library), price(tiny("zero-topo"), machine, library)
+    pricing, other = price(built, machine, library), price(tiny("zero-topo"), machine, library)
     pairs = next(op for op in collectives(other.schedule) if op.kind == "all_gather" and op.axes == ("gcd",))
-    works = [(cluster, cluster.of(world).works), (other, other.of(pairs).works)]
+    works = [(pricing, pricing.of(world).works), (other, other.of(pairs).works)]
     assert [len(some) for _, some in works] == [1, 1]  # all four pairs are of one class
     flows = [one.flows[some[0].flow] for one, some in works]
     on_bus = [float(f.load[f.rows == one.folding.link_class[0]][0]) for (one, _), f in zip(works, flows, strict=True)]
@@ -220,7 +220,7 @@ def test_bytes_follow_the_algorithm() -> None:
     by_gloo = simulate_step(built, load_machine("box"), load_library("gloo"), "analytic")
     by_rccl = simulate_step(built, load_machine("box"), load_library("rccl"), "analytic")
     scattered = sum(
-        8 * by_rccl.cluster.volume_bytes(op)
+        8 * by_rccl.pricing.volume_bytes(op)
         for op in by_rccl.program.ops
         if isinstance(op, Collective) and op.kind == "reduce_scatter"
     )

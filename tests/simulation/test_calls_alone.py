@@ -18,16 +18,16 @@ from tests.some import some
 def test_a_call_loads_what_its_ops_load() -> None:
     """Every call of both stages: the links of its ops' flows on the rank classes that run it."""
     built = Pipeline(tensor=2).schedule()
-    cluster = price(built, load_machine("toy-cluster"), load_library("rccl"))
-    context, loads = EngineContext(cluster), set[int]()
+    pricing = price(built, load_machine("toy-cluster"), load_library("rccl"))
+    context, loads = EngineContext(pricing), set[int]()
     for number, role in enumerate(built.roles):
-        part, classes = segmented(built, role), tuple(np.flatnonzero(cluster.role_of == number).tolist())
+        part, classes = segmented(built, role), tuple(np.flatnonzero(pricing.role_of == number).tolist())
         for node in some(node for node, block in enumerate(part.blocks) if block is not None):
             expected = 0
             for op in part.block(node):
-                group_of = cluster.folding.activity_of(cluster.of(op).pattern)
-                for work in [cluster.of(op).works[group_of[cls]] for cls in classes]:
-                    flows = [cluster.flows[at] for at in (work.flow, work.starting) if at >= 0 and work.amount > 0.0]
+                group_of = pricing.folding.activity_of(pricing.of(op).pattern)
+                for work in [pricing.of(op).works[group_of[cls]] for cls in classes]:
+                    flows = [pricing.flows[at] for at in (work.flow, work.starting) if at >= 0 and work.amount > 0.0]
                     for flow in flows:
                         expected |= bits(flow.rows[(flow.load > 0.0) | (flow.reserved > 0.0)])
             assert context.load(part, node, classes) == expected

@@ -131,7 +131,7 @@ def test_headers_and_replies_are_counted_and_take_time() -> None:
     11 * 54 + 10 = 604. Each way has the other's replies: 11,350 bytes. The last packet goes when it is its turn."""
     packets = Packets(payload_bytes=1000, header_bytes=66, message_bytes=20, reply_bytes=54, reply_message_bytes=10)
     done = pair(replace(TOY, packets=packets), unpaced(), 20_000)
-    fabric, carried = done.cluster.fabric, done.link_bytes
+    fabric, carried = done.pricing.fabric, done.link_bytes
     assert carried is not None
     for name in ("xgmi 0>1", "xgmi 1>0"):
         assert carried[fabric.link_named(0, name)] == 10_746 + 604
@@ -162,7 +162,7 @@ def test_scales_are_cut_at_whole_numbers_of_theirs() -> None:
     bytes, and unequal where there are not as many in each; coded data are cut at bytes."""
     mesh = Mesh((("node", 2), ("package", 4), ("gcd", 2)))
     built = schedule("zeropp", mesh, find_model("tiny"), options={"weight_codec": "int8:96"}, persistence_elements=128)
-    made, scales, data = CallPlans(step(built, fidelity="analytic").cluster), set[float](), set[float]()
+    made, scales, data = CallPlans(step(built, fidelity="analytic").pricing), set[float](), set[float]()
     for op in built.distinct_ops():
         if isinstance(op, Collective) and op.kind == "all_gather" and op.codec.is_opaque:
             first, second = made.planned(op, 0).plans
@@ -189,7 +189,7 @@ def test_a_measured_call_takes_its_tables_time_and_its_bytes_are_counted() -> No
     done = pair(TOY, replace(RCCL, tables={table.group: table}), 4 * MIB)
     assert done.step_s == pytest.approx(5e-3)
     assert done.link_bytes is not None
-    assert done.link_bytes[done.cluster.fabric.link_named(0, "xgmi 0>1")] == 2 * MIB
+    assert done.link_bytes[done.pricing.fabric.link_named(0, "xgmi 0>1")] == 2 * MIB
 
 
 def test_coded_calls_send_data_and_scales() -> None:

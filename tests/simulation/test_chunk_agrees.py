@@ -137,21 +137,21 @@ def test_a_slowest_block_pays_what_the_law_counts(per_node: int, nodes: int, rou
 
 def loads(done: SimulatedStep) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Payload of every wire, from the patterns: weight * share * volume."""
-    cluster = done.cluster
-    out = np.zeros(cluster.fabric.num_links)
+    pricing = done.pricing
+    out = np.zeros(pricing.fabric.num_links)
     for op in done.program.ops:
         if isinstance(op, Collective):
-            pattern, volume = cluster.pattern_of(op), cluster.volume_bytes(op)
-            shares = algorithm(cluster.algorithms[op.number]).shares_on(cluster.library, cluster.machine)
+            pattern, volume = pricing.pattern_of(op), pricing.volume_bytes(op)
+            shares = algorithm(pricing.algorithms[op.number]).shares_on(pricing.library, pricing.machine)
             links, weights = pattern.link[: pattern.num_wire_loads], pattern.weight[: pattern.num_wire_loads]
-            names = [cluster.fabric.class_names[cluster.fabric.link_class[link]] for link in links]
+            names = [pricing.fabric.class_names[pricing.fabric.link_class[link]] for link in links]
             np.add.at(out, links, weights * np.array([shares[name] for name in names]) * volume)
     return out
 
 
 def mirrored(done: SimulatedStep, loads: NDArray[np.float64]) -> NDArray[np.float64]:
     """The loads of every link's way back: node 0 xgmi 0>6 for node 0 xgmi 6>0."""
-    fabric = done.cluster.fabric
+    fabric = done.pricing.fabric
     names = {fabric.describe(link): link for link in range(fabric.num_links)}
     back = {link: re.sub(r"(\w+)>(\w+)$", r"\2>\1", name) for name, link in names.items()}
     return np.array([loads[names[back[link]]] for link in range(fabric.num_links)])
@@ -173,7 +173,7 @@ def test_links_carry_what_the_patterns_load(
     if library == "gloo" and kind in ("reduce_scatter", "all_reduce") and via != "direct":
         expected = mirrored(done, expected)  # gloo reduces against the order that fluid patterns have for all rings
     np.testing.assert_allclose(done.link_bytes, expected, rtol=1e-9, atol=1e-3)
-    assert done.link_bytes[done.cluster.fabric.kind != ResourceKind.WIRE].sum() == 0.0
+    assert done.link_bytes[done.pricing.fabric.kind != ResourceKind.WIRE].sum() == 0.0
 
 
 @pytest.mark.parametrize("family", NAMED)

@@ -65,7 +65,7 @@ def test_links_carry_what_ranks_send() -> None:
     into each node carry 3 x 4 activations of 512 x 256 fp16, and nothing else crosses."""
     step = run(Pipeline(stages=2, micros=3, data=4, axes=("stage", "data", "tensor"), step=False), "chunk")
     assert step.link_bytes is not None
-    fabric = step.cluster.fabric
+    fabric = step.pricing.fabric
     nic = np.array([fabric.class_names[each] == "nic" for each in fabric.link_class])
     wires = nic & (fabric.kind == ResourceKind.WIRE)
     assert float(step.link_bytes[wires].sum()) == 2 * 2 * 3 * 4 * 512 * 256 * 2  # out of one node and into the other

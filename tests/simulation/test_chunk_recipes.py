@@ -81,7 +81,7 @@ def test_parts_of_a_tree_grow_as_the_square_root_of_its_bytes() -> None:
 def test_every_recipe_of_a_schedule_can_be_lowered() -> None:
     """zeropp has rings, trees and coded reductions, over several axes; recipes[i][g] is of that op's g-th group."""
     done = step(schedule("zeropp", Mesh((("node", 2), ("package", 4), ("gcd", 2)))), fidelity="analytic")
-    result = lowered_schedule(done.cluster, "abc")
+    result = lowered_schedule(done.pricing, "abc")
     assert result.digest == "abc"
     sizes = {len(recipes): recipes[0].size for recipes in result.recipes}
     assert all(groups * size == 16 for groups, size in sizes.items()) and len(sizes) > 1
@@ -145,7 +145,7 @@ def test_gloo_rings_take_the_ranks_way_between_frontiers_devices() -> None:
     """Eight devices in their order: 1>2 has no link of its own and goes by way of others, which carry its bytes too."""
     done = single("all_gather", 2**20, 8, library="gloo")
     assert done.link_bytes is not None
-    fabric = done.cluster.fabric
+    fabric = done.pricing.fabric
     way = [fabric.machine.node.links[wire].name for wire in fabric.machine.node.route(1, 2)]
     assert len(way) > 1
     for name in way:

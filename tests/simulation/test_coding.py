@@ -300,10 +300,10 @@ def compressed(policy: str, ranks: int = 16, **keys: Any) -> Schedule:
 def test_prices_are_those_of_the_ops_alone(policy: str, keys: dict[str, Any]) -> None:
     machine, library = load_machine("frontier"), load_library("rccl")
     schedule = compressed(policy, 32, **keys)
-    cluster, prices = price(schedule, machine, library), Prices(machine, library, 32)
+    pricing, prices = price(schedule, machine, library), Prices(machine, library, 32)
     coded = 0
     for op in schedule.distinct_ops():
-        slowest = max(work.alone_s for work in cluster.of(op).works)
+        slowest = max(work.alone_s for work in pricing.of(op).works)
         assert prices.seconds(op, schedule) == pytest.approx(slowest, rel=1e-9), op.name
         coded += op.kind in ("encode", "decode_sum") or getattr(op, "per_hop", False)
     assert coded > 3
@@ -318,11 +318,11 @@ def test_folded_is_exact(policy: str, per_hop: bool) -> None:
     schedule = compressed(policy, 32, compress_per_hop=per_hop, data="zero3")
     results = []
     for exact in (False, True):
-        cluster = price(schedule, load_machine("frontier"), load_library("rccl"), FAULTS, exact)
-        role_timelines = simulate([segmented(schedule, role, not exact) for role in schedule.roles], cluster, True)
+        pricing = price(schedule, load_machine("frontier"), load_library("rccl"), FAULTS, exact)
+        role_timelines = simulate([segmented(schedule, role, not exact) for role in schedule.roles], pricing, True)
         lines = [view_of(one).timeline for one in role_timelines]
         results.append([getattr(line, what).max(axis=0) for line in lines for what in ("ready", "start", "end")])
-        assert (cluster.folding.num_rank_classes == 32) is exact
+        assert (pricing.folding.num_rank_classes == 32) is exact
     step_s = max(ends.max() for ends in results[1])
     assert max(np.abs(a - b).max() for a, b in zip(*results, strict=True)) <= 1e-9 * step_s
 
@@ -331,7 +331,7 @@ def test_folded_is_exact_without_stages() -> None:
     schedule = compressed("naive-zfp:8", 32, compress_per_hop=True, data="ddp", pipeline=1)
     machine, library = load_machine("frontier"), load_library("rccl")
     folded, exact = (simulate_step(schedule, machine, library, "flow", FAULTS, every) for every in (False, True))
-    ends = folded.timeline.end[folded.cluster.folding.rank_class]
+    ends = folded.timeline.end[folded.pricing.folding.rank_class]
     assert np.abs(ends - exact.timeline.end).max() <= 1e-9 * exact.step_s
     assert exact.step_s > 1.01 * simulate_step(schedule, machine, library, "flow").step_s
 
@@ -350,13 +350,13 @@ DIMENSION = {
 
 def bytes_by_dimension(schedule: Schedule) -> Mapping[str, float]:
     """What the busiest rank of each group sends in all calls together."""
-    cluster = price(schedule, load_machine("frontier"), load_library("rccl"))
+    pricing = price(schedule, load_machine("frontier"), load_library("rccl"))
     out: dict[str, float] = {}
     for role in schedule.roles:
         for _, op in role.instances():
             if isinstance(op, Collective | Exchange):
                 key = "pp" if isinstance(op, Exchange) else DIMENSION[op.name]
-                out[key] = out.get(key, 0.0) + cluster.volume_bytes(op)
+                out[key] = out.get(key, 0.0) + pricing.volume_bytes(op)
     return out
 
 

@@ -24,7 +24,7 @@ def collectives(done: SimulatedStep) -> list[tuple[Collective, float, float]]:
     for index, op in enumerate(done.program.ops):
         if isinstance(op, Collective):
             spent = float(done.timeline.end[0, index] - done.timeline.start[0, index])
-            out.append((op, spent, done.cluster.volume_bytes(op)))
+            out.append((op, spent, done.pricing.volume_bytes(op)))
     return out
 
 
@@ -32,11 +32,11 @@ def collectives(done: SimulatedStep) -> list[tuple[Collective, float, float]]:
 def test_flow_is_the_closed_form_without_overlap(family: str) -> None:
     """One lane: nothing runs at once but the groups of one collective, so flow = the sum of times alone."""
     done = step(schedule(family, frontier_mesh(8), overlap=False), overrides={"host.hook_s": 0.0})
-    folding = done.cluster.folding
+    folding = done.pricing.folding
     closed = 0.0
     for op in done.program.ops:
         if op.lane != "host":
-            priced = done.cluster.of(op)
+            priced = done.pricing.of(op)
             closed += max(priced.works[group].alone_s for group in folding.activity_of(priced.pattern).tolist())
     assert done.step_s == pytest.approx(closed, rel=1e-6)
 
@@ -105,7 +105,7 @@ def test_lanes_are_fifos_and_waits_are_kept() -> None:
     by_lane: dict[int, list[int]] = {}
     for index, lane in enumerate(program.lane):
         by_lane.setdefault(lane, []).append(index)
-    for cls in range(done.cluster.folding.num_rank_classes):
+    for cls in range(done.pricing.folding.num_rank_classes):
         for ops in by_lane.values():
             assert (time.end[cls, ops[:-1]] <= time.ready[cls, ops[1:]] + 1e-12).all()
         for index, waits in enumerate(program.waits):

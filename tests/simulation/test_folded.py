@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from simfrontier.cost import Cluster, price
+from simfrontier.cost import Pricing, price
 from simfrontier.machine import HEALTHY
 from simfrontier.simulation import simulate
 from tests.perturbed import perturbed
@@ -25,9 +25,9 @@ def test_folded_is_exact(family: str, nodes: int, fault: str) -> None:
     perturbation = FAULTS[fault](nodes)
     folded = step(built, perturbation=perturbation)
     exact = step(built, perturbation=perturbation, exact=True)
-    assert exact.cluster.folding.num_rank_classes == 8 * nodes
-    assert nodes == 2 or folded.cluster.folding.num_rank_classes <= 24
-    of_rank = folded.cluster.folding.rank_class
+    assert exact.pricing.folding.num_rank_classes == 8 * nodes
+    assert nodes == 2 or folded.pricing.folding.num_rank_classes <= 24
+    of_rank = folded.pricing.folding.rank_class
     for name in ("ready", "start", "end"):
         ours, theirs = getattr(folded.timeline, name)[of_rank], getattr(exact.timeline, name)
         assert np.abs(ours - theirs).max() <= 1e-9 * exact.step_s
@@ -50,7 +50,7 @@ def test_classes_that_are_too_coarse_are_wrong() -> None:
     built = schedule("zero-topo", frontier_mesh(2))
     perturbation = perturbed(slow={11: 0.7})
     right = step(built, perturbation=perturbation)
-    blind: Cluster = price(built, load_machine("frontier"), load_library("rccl"))
+    blind: Pricing = price(built, load_machine("frontier"), load_library("rccl"))
     (wrong,) = simulate([SegmentedProgram.of_ops(built, built.roles[0])], blind)
     assert abs(wrong.timeline.step_s / right.step_s - 1) > 0.05
 
@@ -58,8 +58,8 @@ def test_classes_that_are_too_coarse_are_wrong() -> None:
 def test_costs_grow_with_classes_not_ranks() -> None:
     """8, 64 and 384 GCDs, and 3,072 (which spans dragonfly groups), have as many rank classes."""
     counts = [
-        step(schedule("zero3", frontier_mesh(nodes))).cluster.folding.num_rank_classes for nodes in (1, 8, 48, 384)
+        step(schedule("zero3", frontier_mesh(nodes))).pricing.folding.num_rank_classes for nodes in (1, 8, 48, 384)
     ]
     assert counts == [counts[0]] * 4
-    counts = [step(schedule("zero-topo", frontier_mesh(n))).cluster.folding.num_rank_classes for n in (8, 48, 384)]
+    counts = [step(schedule("zero-topo", frontier_mesh(n))).pricing.folding.num_rank_classes for n in (8, 48, 384)]
     assert max(counts) <= 16

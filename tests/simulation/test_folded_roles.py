@@ -40,8 +40,8 @@ def role_timeline(
     pipeline: Pipeline, perturbation: Perturbation, whole: bool, exact: bool, contended: bool = True
 ) -> tuple[RoleTimeline, ...]:
     made = pipeline.schedule()
-    cluster = price(made, load_machine("toy-cluster"), load_library("rccl"), perturbation, exact)
-    return simulate([segmented(made, role, whole) for role in made.roles], cluster, contended)
+    pricing = price(made, load_machine("toy-cluster"), load_library("rccl"), perturbation, exact)
+    return simulate([segmented(made, role, whole) for role in made.roles], pricing, contended)
 
 
 def times(role_timelines: tuple[RoleTimeline, ...]) -> list[np.ndarray[Any, Any]]:
@@ -145,8 +145,8 @@ def test_the_price_of_an_op_does_not_depend_on_what_was_priced_before() -> None:
     schedule, speeds = replace(made, roles=roles), []
     both, first = (call.ops[0] for call in schedule.roles[0].calls[-2:])
     for order in ((both, first), (first, both)):
-        cluster = price(schedule, load_machine("toy-cluster"), load_library("rccl"))
-        works = {op.number: [work for work in cluster.of(op).works if work.amount] for op in order}
+        pricing = price(schedule, load_machine("toy-cluster"), load_library("rccl"))
+        works = {op.number: [work for work in pricing.of(op).works if work.amount] for op in order}
         speeds.append([work.amount / work.alone for op in (both, first) for work in works[op.number]])
     assert speeds[0] == speeds[1]
     assert speeds[0][0] > speeds[0][-1]

@@ -62,7 +62,7 @@ def parts_of(num_bytes: int) -> tuple[float, float]:
     and what comes after it."""
     alone = step(ring(4, num_bytes), *MINE, left=0.5)
     (call,) = (op for op in alone.ops if isinstance(op, Collective))
-    latency_s = alone.cluster.of(call).works[0].latency_s
+    latency_s = alone.pricing.of(call).works[0].latency_s
     return latency_s, alone.step_s - latency_s
 
 
@@ -114,7 +114,7 @@ def test_folded_is_exact_beside_another_job(
     mine, theirs = BUILT[families[0], sizes[0]], BUILT[families[1], sizes[1]]
     own, others = nodes[: sizes[0]], nodes[sizes[0] : sizes[0] + sizes[1]]
     folded, exact = (step(mine, *own, beside=neighbour(theirs, *others), exact=one) for one in (False, True))
-    of_rank = folded.cluster.folding.rank_class
+    of_rank = folded.pricing.folding.rank_class
     ours, right = folded.timeline.end[of_rank], exact.timeline.end
     assert np.abs(ours - right).max() <= 1e-9 * exact.step_s
 

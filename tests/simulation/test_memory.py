@@ -102,7 +102,7 @@ def test_every_rank_class_has_its_own_timeline_and_the_critical_ones_is_the_defa
     one = done("zero-topo", TWO_NODES, "toy-cluster")
     chosen, default = memory_timeline(one, one.critical), memory_timeline(one)
     assert (chosen.peak_bytes, chosen.peak_s) == (default.peak_bytes, default.peak_s)
-    for cls in range(one.cluster.folding.num_rank_classes):
+    for cls in range(one.pricing.folding.num_rank_classes):
         other = memory_timeline(one, cls)
         assert {name: held[-1] for name, held in other.held.items()} == {n: h[-1] for n, h in default.held.items()}
 
@@ -116,7 +116,7 @@ def test_the_analytic_fidelity_has_a_timeline_too() -> None:
 
 def test_the_rank_of_a_role_is_the_critical_one_or_else_its_first() -> None:
     one = run(Pipeline())
-    here = int(one.cluster.role_of[one.critical])
+    here = int(one.pricing.role_of[one.critical])
     there = 1 - here
     mine, theirs = (memory_of_role(one, role).peak_bytes for role in (here, there))
     assert mine == memory_timeline(one, one.critical).peak_bytes

@@ -78,7 +78,7 @@ def test_the_error_that_is_stated_bounds_the_error(family: str, networks: tuple[
     classes, exact = step(built, perturbation=ill), step(built, perturbation=ill, exact=True)
     stated = speed_error(classes)
     assert stated is not None and speed_error(exact) is None
-    assert classes.cluster.folding.num_rank_classes < 64 == exact.cluster.folding.num_rank_classes
+    assert classes.pricing.folding.num_rank_classes < 64 == exact.pricing.folding.num_rank_classes
     assert abs(classes.step_s / exact.step_s - 1.0) <= stated.step <= stated.single + OTHER_CONTENTION < 0.6
     assert networks or stated.step < 1e-3
     numbers = f"by up to {100 * stated.single:.2g} %, the step by up to {100 * stated.step:.2g} %"
@@ -121,7 +121,7 @@ def test_up_to_32_speeds_folded_are_exact(family: str, seed: int) -> None:
     ill = Perturbation(spread=(replace(DEVICES, seed=seed), replace(NETWORKS, seed=seed)))
     built = schedule(family, frontier_mesh(4), shape=TINY, grad_accum=2)
     folded, exact = step(built, perturbation=ill), step(built, perturbation=ill, exact=True)
-    assert folded.cluster.folding.num_rank_classes == MOST_SPEEDS and speed_error(folded) is None
+    assert folded.pricing.folding.num_rank_classes == MOST_SPEEDS and speed_error(folded) is None
     assert folded.step_s == pytest.approx(exact.step_s, rel=1e-9)
 
 
@@ -139,7 +139,7 @@ def test_calls_that_differ_do_so_on_devices_in_classes() -> None:
     kernels = Spread(of="kernels", distribution="normal", sd=0.02)
     built = schedule("zero3", frontier_mesh(5), shape=TINY)
     ill = step(built, perturbation=Perturbation(spread=(DEVICES, kernels)))
-    assert ill.cluster.folding.num_rank_classes == 40 and len(np.unique(ill.cluster.fabric.speed)) <= MOST_SPEEDS
+    assert ill.pricing.folding.num_rank_classes == 40 and len(np.unique(ill.pricing.fabric.speed)) <= MOST_SPEEDS
     usual = step(built, perturbation=Perturbation(spread=(DEVICES,)))
     of_ill, of_usual = speed_error(ill), speed_error(usual)
     assert of_ill is not None and of_usual is not None and of_ill.single == of_usual.single
@@ -149,6 +149,6 @@ def test_speeds_that_change_within_a_step_say_the_larger_error() -> None:
     built = schedule("zero3", frontier_mesh(6), shape=TINY)
     ill = Perturbation(spread=(DEVICES,), slow=(SlowDevice(device=9, factor=0.5, from_s=1e-4),))
     ran = step(built, perturbation=ill)
-    errors = [state.cluster.fabric.devices.largest_difference for state in ran.states]
+    errors = [state.pricing.fabric.devices.largest_difference for state in ran.states]
     stated = speed_error(ran)
     assert len(errors) == 2 and stated is not None and stated.single == max(errors)

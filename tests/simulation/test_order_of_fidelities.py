@@ -34,13 +34,13 @@ TOY = Mesh(
 
 def groups_are_alike(step: SimulatedStep) -> bool:
     """Whether every op takes, alone with all its groups, no longer than with those alone that are like each."""
-    cluster = step.cluster
+    pricing = step.pricing
     for _, op in (result for role in step.schedule.roles for result in role.instances()):
-        for work in cluster.of(op).works:
+        for work in pricing.of(op).works:
             if work.amount > 0.0:
-                flow = cluster.flows[work.flow]
+                flow = pricing.flows[work.flow]
                 used = flow.load > 0.0
-                links = cluster.folding.capacity[flow.rows[used]] / flow.load[used]
+                links = pricing.folding.capacity[flow.rows[used]] / flow.load[used]
                 fastest = min(float(links.min(initial=np.inf)), flow.cap)
                 if work.alone > fastest * NEAR or work.alone * NEAR < fastest:
                     return False

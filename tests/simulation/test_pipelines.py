@@ -31,7 +31,7 @@ def seconds_of_blocks(one: SimulatedStep) -> tuple[float, float]:
     """A layer's forward and backward, each op alone."""
     known = {call.label: call.ops for call in one.schedule.roles[0].calls}
     forward, backward = (
-        sum(one.cluster.of(op).works[0].alone_s for op in known[name]) for name in ("forward", "backward")
+        sum(one.pricing.of(op).works[0].alone_s for op in known[name]) for name in ("forward", "backward")
     )
     return forward, backward
 

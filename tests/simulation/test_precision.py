@@ -70,7 +70,7 @@ def test_a_product_by_hand() -> None:
     for precision, rate, size in (("fp16", 2e12, 2), ("bf16", 2e12, 2), ("fp32", 1e12, 4), ("fp64", 0.5e12, 8)):
         step = simulated(schedule_of("ddp", precision, mesh_of(1, 1, 2)), "toy-pair")
         (op, *_) = [op for op in step.program.ops if isinstance(op, Compute) and op.name == "h_to_4h"]
-        (work, *_) = step.cluster.of(op).works
+        (work, *_) = step.pricing.of(op).works
         math_s = 2 * 32 * 256 * 64 / (rate * edge / (edge + 100))
         memory_s = 26_880 * size / 100e9
         assert work.alone_s == pytest.approx(1e-6 + max(math_s, memory_s), rel=1e-12)

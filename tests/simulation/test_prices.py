@@ -29,12 +29,12 @@ def test_every_op_takes_what_the_slowest_of_its_groups_takes_alone(
 ) -> None:
     made = load_scenario(f"scenarios/{scenario}.toml", settings, (plan,), (devices,))
     schedule = schedule_of(made, plan, devices)
-    cluster = price(schedule, made.machine, made.library, made.file.perturbation, placement=made.file.run.placement)
+    pricing = price(schedule, made.machine, made.library, made.file.perturbation, placement=made.file.run.placement)
     prices = Prices(made.machine, made.library, devices, made.file.perturbation, made.file.run.placement)
     ops = list(schedule.distinct_ops())
     assert len(ops) > 20
     for op in ops:
-        slowest = max(work.alone_s for work in cluster.of(op).works)
+        slowest = max(work.alone_s for work in pricing.of(op).works)
         assert prices.seconds(op, schedule) == pytest.approx(slowest, rel=1e-9), op.name
 
 

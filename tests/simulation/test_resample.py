@@ -41,7 +41,7 @@ def factors(
 
 
 def ones(done: SimulatedStep, num_samples: int = 1) -> DurationFactors:
-    classes = done.cluster.folding.num_rank_classes
+    classes = done.pricing.folding.num_rank_classes
     return factors(done, np.ones((done.program.num_ops, num_samples)), np.ones((classes, num_samples)))
 
 
@@ -60,7 +60,7 @@ def test_without_errors_it_is_the_simulated_step(family: str, nodes: int, overla
 def test_without_errors_it_is_the_simulated_step_of_several_micro_batches_on_an_ill_machine(family: str) -> None:
     ill = perturbed(slow={3: 0.7}, links={(1, "nic0>net"): 0.25})
     done = step(schedule(family, frontier_mesh(2), grad_accum=2), perturbation=ill)
-    assert done.cluster.folding.num_rank_classes > 1
+    assert done.pricing.folding.num_rank_classes > 1
     assert resampled_s(done, ones(done)) == pytest.approx(done.step_s, rel=1e-9)
 
 
@@ -72,7 +72,7 @@ def test_without_errors_it_is_the_simulated_step_rank_by_rank_at_every_fidelity(
     built = schedule(family, Mesh((("node", 2), ("package", 2), ("gcd", 2))), find_model("tiny"))
     ill = perturbed(slow={1: 0.5})
     done = simulate_step(built, load_machine("toy-cluster"), load_library("rccl"), fidelity, ill, exact=True)
-    assert done.cluster.folding.num_rank_classes == 8
+    assert done.pricing.folding.num_rank_classes == 8
     assert resampled_s(done, ones(done)) == pytest.approx(done.step_s, rel=1e-9)
 
 
@@ -101,17 +101,17 @@ def by_hand() -> SimulatedStep:
     start = np.array([[0.0, 2.0, 1.0, 5.0], [0.0, 2.0, 2.0, 6.0]])
     end = np.array([[1.0, 5.0, 5.0, 6.0], [2.0, 5.0, 6.0, 7.0]])
     meets = {"together": np.array([0, 0]), "alone": np.array([0, 1])}
-    cluster: Any = SimpleNamespace(
+    pricing: Any = SimpleNamespace(
         schedule=None,
         role_of=np.array([0, 0]),
         role_assignment=SimpleNamespace(is_shared=lambda _: False),
         of=lambda op: SimpleNamespace(pattern="together" if op is b else "alone"),
         folding=SimpleNamespace(activity_of=meets.__getitem__, num_rank_classes=2),
     )
-    (role,) = [SegmentedProgram.of_ops(cluster.schedule, Role("all", ()), program)]
+    (role,) = [SegmentedProgram.of_ops(pricing.schedule, Role("all", ()), program)]
     timeline = Timeline(ready=start, start=start, end=end)
     times = RoleTimeline(segmented=role, classes=(0, 1), timeline=timeline, by_class={}, by_node={})
-    return SimulatedStep(schedule=None, cluster=cluster, fidelity="flow", roles=(times,))  # type: ignore[arg-type]
+    return SimulatedStep(schedule=None, pricing=pricing, fidelity="flow", roles=(times,))  # type: ignore[arg-type]
 
 
 def test_a_step_worked_by_hand() -> None:
@@ -157,7 +157,7 @@ def several_classes() -> SimulatedStep:
 def test_all_times_as_many_times_longer_make_the_step_as_many_times_longer(seed: int, scale: float) -> None:
     done, random = several_classes(), np.random.default_rng(seed)
     of_op = np.exp(random.normal(size=(done.program.num_ops, 3)))
-    of_class = np.ones((done.cluster.folding.num_rank_classes, 3))
+    of_class = np.ones((done.pricing.folding.num_rank_classes, 3))
     once, scaled = (resampled_s(done, factors(done, of_op * by, of_class)) for by in (1.0, scale))
     assert scaled == pytest.approx(scale * once, rel=1e-9)
 
@@ -167,7 +167,7 @@ def test_all_times_as_many_times_longer_make_the_step_as_many_times_longer(seed:
 def test_a_longer_op_never_makes_a_step_shorter(seed: int) -> None:
     done, random = several_classes(), np.random.default_rng(seed)
     of_op = np.exp(random.normal(size=(done.program.num_ops, 3)))
-    of_class = np.exp(random.normal(size=(done.cluster.folding.num_rank_classes, 3)))
+    of_class = np.exp(random.normal(size=(done.pricing.folding.num_rank_classes, 3)))
     longer = of_op * random.choice([1.0, 1.5], size=of_op.shape)
     more = of_class * random.choice([1.0, 1.5], size=of_class.shape)
     before, after = resampled_s(done, factors(done, of_op, of_class)), resampled_s(done, factors(done, longer, more))
@@ -177,7 +177,7 @@ def test_a_longer_op_never_makes_a_step_shorter(seed: int) -> None:
 def test_samples_do_not_depend_on_how_many_are_done_at_once() -> None:
     done, random = several_classes(), np.random.default_rng(1)
     of_op = np.exp(random.normal(size=(done.program.num_ops, 7)))
-    assert done.cluster.folding.num_rank_classes == 4
+    assert done.pricing.folding.num_rank_classes == 4
     together = resampled_s(done, factors(done, of_op, np.ones((4, 7))))
     for sample in range(7):
         one = resampled_s(done, factors(done, of_op[:, [sample]], np.ones((4, 1))))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from simfrontier.collectives import load_library
-from simfrontier.cost import Cluster, price
+from simfrontier.cost import Pricing, price
 from simfrontier.machine import load_machine
 from simfrontier.schedule.expansion import expand
 from simfrontier.schedule.ir import Compute, Role, Schedule
@@ -118,11 +118,11 @@ def test_nodes_give_the_times_of_ops(made: Schedule) -> None:
     compare(made, price(made, load_machine("toy-pair"), load_library("rccl")))
 
 
-def compare(schedule: Schedule, cluster: Cluster) -> None:
+def compare(schedule: Schedule, pricing: Pricing) -> None:
     """Every op of the one role at the same time, in nodes and op by op."""
     (role,) = schedule.roles
     by_calls, by_ops = segmented(schedule, role), SegmentedProgram.of_ops(schedule, role)
-    (result,), (expected,) = simulate([by_calls], cluster), simulate([by_ops], cluster)
+    (result,), (expected,) = simulate([by_calls], pricing), simulate([by_ops], pricing)
     times, wanted = view_of(result).timeline, expected.timeline
     for mine, theirs in ((times.ready, wanted.ready), (times.start, wanted.start), (times.end, wanted.end)):
         assert mine == pytest.approx(theirs, rel=1e-9, abs=1e-15)

@@ -203,7 +203,7 @@ MAKE: dict[str, Any] = {
 
 
 def assert_folded_is_exact(folded: SimulatedStep, exact: SimulatedStep) -> None:
-    of_rank = folded.cluster.folding.rank_class
+    of_rank = folded.pricing.folding.rank_class
     for name in ("ready", "start", "end"):
         ours, theirs = getattr(folded.timeline, name)[of_rank], getattr(exact.timeline, name)
         assert np.abs(ours - theirs).max() <= 1e-9 * exact.step_s, name
@@ -238,7 +238,7 @@ def test_pipelines_folded_are_exact_whatever_changes(name: str, data: st.DataObj
     folded, exact = (step(built, "toy-cluster", perturbation=ill, exact=one) for one in (False, True))
     assert folded.step_s == pytest.approx(exact.step_s, rel=1e-9)
     for rank in range(built.mesh.num_ranks):
-        cls = int(folded.cluster.folding.rank_class[rank])
+        cls = int(folded.pricing.folding.rank_class[rank])
         ours, theirs = folded.view(cls), exact.view(rank)
         for name in ("ready", "start", "end"):
             here = getattr(ours.timeline, name)[ours.classes.index(cls)]

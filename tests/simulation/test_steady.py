@@ -33,11 +33,11 @@ def runs(
     built: Schedule, exact: bool = False, perturbation: Perturbation = HEALTHY
 ) -> tuple[RoleTimeline, RoleTimeline, list[Repetition]]:
     """The step with copied times, without, and what was copied."""
-    cluster = price(built, load_machine("frontier"), load_library("rccl"), perturbation, exact)
+    pricing = price(built, load_machine("frontier"), load_library("rccl"), perturbation, exact)
     parts = segmented_roles(built)
-    every = tuple(range(cluster.folding.num_rank_classes))
-    copying = RepeatingEngine(EngineContext(cluster), parts[0], every)
-    plain = Engine([(EngineContext(cluster), parts[0], every)])
+    every = tuple(range(pricing.folding.num_rank_classes))
+    copying = RepeatingEngine(EngineContext(pricing), parts[0], every)
+    plain = Engine([(EngineContext(pricing), parts[0], every)])
     (one,), (other,) = copying.run(), plain.run()
     return one, other, copying.repetitions
 

@@ -35,8 +35,8 @@ def test_folded_is_exact(name: str) -> None:
     machine = load_machine(name)
     built = schedule("zero3", mesh_on(machine, 2))
     folded, exact = step(built, machine), step(built, machine, exact=True)
-    assert exact.cluster.folding.num_rank_classes == 2 * machine.devices_per_node
-    assert folded.cluster.folding.num_rank_classes < exact.cluster.folding.num_rank_classes
+    assert exact.pricing.folding.num_rank_classes == 2 * machine.devices_per_node
+    assert folded.pricing.folding.num_rank_classes < exact.pricing.folding.num_rank_classes
     assert folded.step_s == pytest.approx(exact.step_s, rel=1e-9)
 
 
@@ -46,7 +46,7 @@ def test_every_rank_ends_as_in_the_exact_step(name: str, fault: str) -> None:
     machine = load_machine(name)
     built = schedule("zeropp", mesh_on(machine, 2))
     folded, exact = step(built, machine, FAULTS[fault]), step(built, machine, FAULTS[fault], exact=True)
-    of_rank = folded.cluster.folding.rank_class
+    of_rank = folded.pricing.folding.rank_class
     for part in ("ready", "start", "end"):
         ours, theirs = getattr(folded.timeline, part)[of_rank], getattr(exact.timeline, part)
         assert np.abs(ours - theirs).max() <= 1e-9 * exact.step_s
@@ -57,7 +57,7 @@ def test_every_rank_ends_as_in_the_exact_step(name: str, fault: str) -> None:
 def test_classes_do_not_grow_with_the_job() -> None:
     machine = load_machine("selene")
     counts = [
-        step(schedule("zero3", mesh_on(machine, nodes)), machine).cluster.folding.num_rank_classes
+        step(schedule("zero3", mesh_on(machine, nodes)), machine).pricing.folding.num_rank_classes
         for nodes in (2, 8, 16)
     ]
     assert counts[0] == counts[1] == counts[2] < 16

@@ -138,8 +138,8 @@ def test_both_engines_and_the_exact_one_agree(size: int) -> None:
     folded = simulate_step(one, machine, library, "flow")
     exact = simulate_step(one, machine, library, "flow", exact=True)
     assert exact.step_s == pytest.approx(folded.step_s, rel=1e-9)
-    cluster = price(one, machine, library)
-    (role_timeline,) = simulate([segmented(one, one.roles[0])], cluster)
+    pricing = price(one, machine, library)
+    (role_timeline,) = simulate([segmented(one, one.roles[0])], pricing)
     assert role_timeline.timeline.step_s == pytest.approx(folded.step_s, rel=1e-9)
 
 

@@ -124,15 +124,15 @@ def test_every_op_takes_what_it_is_priced_at(scenario: str, plan: str, devices: 
     axes = drawn(loaded, 3, np.random.default_rng(7))
     schedule = ScheduleCache().get(loaded, plan, devices).schedule
     here = loaded.of(plan, devices)
-    cluster = price(schedule, here.machine, here.library)
+    pricing = price(schedule, here.machine, here.library)
     numbers = varied_numbers(here, axes)
-    prices = VariedPrices(cluster, numbers.machine, numbers.library, numbers.num_variations)
+    prices = VariedPrices(pricing, numbers.machine, numbers.library, numbers.num_variations)
     compared_ops = 0
     for number in range(3):
         other = with_numbers(here, {key: float(values[number]) for key, values in axes.items()})
         exact = price(schedule, other.machine, other.library)
         for op in schedule.distinct_ops():
-            if cluster.of(op).pattern != exact.of(op).pattern:
+            if pricing.of(op).pattern != exact.of(op).pattern:
                 continue  # another algorithm, of other classes
             own = [work.alone_s for work in exact.of(op).works]
             assert prices.alone_s(op)[:, number + 1] == pytest.approx(own, rel=1e-12, abs=1e-18), op.name

@@ -24,7 +24,7 @@ NO_LAW = Residual(model_sd=0.0, run_sd=0.0)
 
 def slowed(done: SimulatedStep, by: float, num_samples: int = 1) -> DurationFactors:
     """All devices' kernels take so many times as long in their slowest members; hooks and calls as simulated."""
-    classes = done.cluster.folding.num_rank_classes
+    classes = done.pricing.folding.num_rank_classes
     return DurationFactors(
         of_op={},
         of_class=np.full((classes, num_samples), by),
@@ -48,7 +48,7 @@ def test_two_calls_by_hand() -> None:
         parts=[SimpleNamespace(program=program, blocks=[None] * 4)],
         before=[[[], [0], [1], [2]]],
         rows=[np.array([0, 1])],
-        cluster=SimpleNamespace(folding=SimpleNamespace(rank_class=np.array([0, 1, 1, 1]))),
+        pricing=SimpleNamespace(folding=SimpleNamespace(rank_class=np.array([0, 1, 1, 1]))),
         durations=SimpleNamespace(num_variations=1),
     )
     end = np.array([[3.0, 4.0, 6.0, 7.0], [2.0, 4.0, 6.0, 7.0]])  # of typical members by themselves

@@ -41,7 +41,7 @@ def test_ranks_meet_those_of_their_group_at_the_same_call_of_it() -> None:
 
 def test_nodes_and_ops_are_of_the_same_calls() -> None:
     step = piped()
-    for cls in range(step.cluster.folding.num_rank_classes):
+    for cls in range(step.pricing.folding.num_rank_classes):
         ops, nodes = Walk(step=step, cls=cls), Walk(step=step, cls=cls, by_call=True)
         assert nodes.num_ops < ops.num_ops == len(ops.ops) == len(ops.keys)
         counts = [1 if block is None else len(block) for block in nodes.blocks]

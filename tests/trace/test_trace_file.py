@@ -318,7 +318,7 @@ def test_the_links_integral_is_the_bytes_that_they_carry() -> None:
     """Of every class of links, and of the NICs each way: shares times capacity, over all of the step, as the file has
     them."""
     for one in steps_with_links():
-        moved, fabric = traffic(one), one.cluster.fabric
+        moved, fabric = traffic(one), one.pricing.fabric
         use, events = link_use(one, moved), events_of(file_of_step(one))
         (process,) = [event["pid"] for event in of_kind(events, "M") if event["args"].get("holds") == "counters"]
         counter = counted(events, "share of the links' capacity", process)
@@ -342,13 +342,13 @@ def test_the_links_integral_is_the_bytes_that_they_carry() -> None:
 
 def test_links_by_name_sum_to_their_classes_and_to_the_utilisation_of_an_average_node() -> None:
     for one in steps_with_links():
-        moved, machine = traffic(one), one.cluster.fabric.machine
+        moved, machine = traffic(one), one.pricing.fabric.machine
         by_name, use = link_use(one, moved, "name", 50), link_use(one, moved, "class", 50)
         summed = by_class(by_name, machine)
         assert sorted(summed.num_bytes) == sorted(use.num_bytes) and summed.capacity == pytest.approx(use.capacity)
         for name, carried in use.num_bytes.items():
             assert summed.num_bytes[name] == pytest.approx(carried, rel=1e-9)
-        shares = shares_of_node(by_name, machine, one.cluster.fabric.num_nodes)
+        shares = shares_of_node(by_name, machine, one.pricing.fabric.num_nodes)
         loads = node_links(one, moved)
         assert set(shares) == {load.name for load in loads.links if load.num_bytes}
         for load in loads.links:

@@ -1,4 +1,4 @@
-"""mpc: lossless, on 32-bit words (Yang et al., Cluster 2015; dimension 1): differences, bits transposed, differences
+"""mpc: lossless, on 32-bit words (Yang et al., Pricing 2015; dimension 1): differences, bits transposed, differences
 again, and what is not zero. A stream is the words 0x63706d00 and n, ceil(n / 32) maps of words that are not zero, and
 those words. What is of a device is coded on the host."""
 

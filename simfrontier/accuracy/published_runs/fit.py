@@ -10,7 +10,7 @@ import numpy as np
 
 from simfrontier.accuracy.leave_out import Mask
 from simfrontier.accuracy.published_runs.parameters import Parameter, step_s
-from simfrontier.accuracy.published_runs.step import Step
+from simfrontier.accuracy.published_runs.step import JobStep
 from simfrontier.accuracy.uncertainty import covariance
 from simfrontier.arrays import Floats
 from simfrontier.records import dataclass
@@ -72,7 +72,7 @@ class StepMoves:
 
 
 def moves_of(
-    step: Step, measured_s: float, parameters: Sequence[Parameter], at: Sequence[float] | None = None
+    step: JobStep, measured_s: float, parameters: Sequence[Parameter], at: Sequence[float] | None = None
 ) -> StepMoves:
     """Return how a step moves with these parameters; `measured_s`: its seconds, as published; `at`: with the parameters
     times these factors (None: as their files say)."""

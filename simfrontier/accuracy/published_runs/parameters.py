@@ -14,13 +14,13 @@ from simfrontier.accuracy.fitting.parameters import with_number
 from simfrontier.io import Strict, Text, read_toml, typed
 
 if TYPE_CHECKING:
-    from simfrontier.accuracy.published_runs.step import Step
+    from simfrontier.accuracy.published_runs.step import JobStep
 
 PARAMETERS: Final = Path(__file__).parent / "parameters.toml"
 
 
 class Parameter(Strict):
-    """One number of a machine or a library (dotted `key` of `Step`), the same for jobs on these machines and stacks
+    """One number of a machine or a library (dotted `key` of `JobStep`), the same for jobs on these machines and stacks
     (None: all). What is known without the steps: `prior`, of the first machine, give or take `prior_sd` of its natural
     logarithm, and from where (`source`).
     """
@@ -33,7 +33,7 @@ class Parameter(Strict):
     prior_sd: Annotated[float, Field(gt=0)]
     source: Text
 
-    def applies(self, step: Step) -> bool:
+    def applies(self, step: JobStep) -> bool:
         """Return whether the job has this number."""
         file = step.job.scenario.file
         return (
@@ -42,7 +42,7 @@ class Parameter(Strict):
             and self.of(step) is not None
         )
 
-    def of(self, step: Step) -> float | None:
+    def of(self, step: JobStep) -> float | None:
         """The number of a step's machine or library; None where it has none."""
         here: Any = step
         for name in self.key.split("."):
@@ -52,7 +52,7 @@ class Parameter(Strict):
         return float(here) or None
 
 
-def step_s(step: Step, parameters: Sequence[Parameter], factors: Sequence[float]) -> float:
+def step_s(step: JobStep, parameters: Sequence[Parameter], factors: Sequence[float]) -> float:
     """Seconds of the step with these numbers times these factors, where it has them."""
     machine, library = step.machine, step.library
     for parameter, factor in zip(parameters, factors, strict=True):

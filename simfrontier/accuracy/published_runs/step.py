@@ -17,7 +17,7 @@ from simfrontier.tuning import Estimate, SmallSchedules, estimate
 from simfrontier.workload import GptShape
 
 
-class Step:
+class JobStep:
     """The step of a job, built once and timed on any variant of its machine with the same links."""
 
     def __init__(self, job: Job) -> None:
@@ -106,8 +106,8 @@ class TimedStep:
         return value / at_one if self.job.rate.rises_with_time else at_one / value
 
 
-def step_of(run: Run) -> Step:
+def step_of(run: Run) -> JobStep:
     """The step of a run. Raises InputError where no scenario expresses it, or it cannot be built or priced."""
-    step = Step(job_of(run))
+    step = JobStep(job_of(run))
     _ = step.estimate
     return step

@@ -28,8 +28,8 @@ def step_document(step: SimulatedStep, peaks: Sequence[Peak]) -> dict[str, str |
     spent, memory = exposure(step), fullest(step, peaks)
     return {
         "devices": step.schedule.mesh.num_ranks,
-        "machine": step.cluster.machine.name,
-        "library": step.cluster.library.name,
+        "machine": step.pricing.machine.name,
+        "library": step.pricing.library.name,
         "fidelity": step.fidelity,
         "step_time_s": step.step_s,
         "step_time_nominal_s": step.step_s,
@@ -37,14 +37,14 @@ def step_document(step: SimulatedStep, peaks: Sequence[Peak]) -> dict[str, str |
         "exposed_comm_s": step.step_s - step.compute_s,
         **{f"exposed_{part}_s": float(getattr(spent, part)) for part in _PARTS if part != "compute"},
         "peak_memory_bytes": memory.peak_bytes,
-        "fits": memory.peak_bytes <= step.cluster.machine.device.hbm_bytes,
-        "rank_classes": step.cluster.folding.num_rank_classes,
+        "fits": memory.peak_bytes <= step.pricing.machine.device.hbm_bytes,
+        "rank_classes": step.pricing.folding.num_rank_classes,
     }
 
 
 def print_step(path: Path, digested: str, step: SimulatedStep, peaks: Sequence[Peak], out: Path | None) -> None:
     """Print a step, what its critical rank does meanwhile, and the memory; `out`: the trace that was written."""
-    row, machine = step_document(step, peaks), step.cluster.machine
+    row, machine = step_document(step, peaks), step.pricing.machine
     typer.echo(f"{path}: sound (digest {digested[:SHOWN_DIGITS]})")
     typer.echo(
         f"{row['devices']:,} devices of {machine.title}, library {row['library']}, {row['fidelity']}: "

@@ -62,7 +62,7 @@ def export(
                 parts.append(f"{plan} on {size}: {chosen_format.write(loaded, plan, step, new)}")
                 continue
             digested = write_simulated(loaded, plan, step, new)
-            classes = step.cluster.folding.num_rank_classes
+            classes = step.pricing.folding.num_rank_classes
             parts.append(
                 f"{plan} on {size}: digest {digested[:SHOWN_DIGITS]}, {_ops(built.schedule)}, "
                 f"{counted(classes, 'class', 'classes')} of ranks, step {written(step.step_s, 's')} ({chosen})"

@@ -35,7 +35,7 @@ MOST = 2.5  # of the best step: what is slower is beyond the first view
 Band = tuple[float, float, float]  # low, median and high, seconds
 
 
-Step = tuple[float, float]  # seconds, and bytes on the fullest device
+Place = tuple[float, float]  # seconds, and bytes on the fullest device
 
 
 def scatter(found: TuningFindings) -> Figure:
@@ -65,7 +65,7 @@ def scatter(found: TuningFindings) -> Figure:
     return figure(traces, x, y, 620, hovermode="closest", **limit)
 
 
-def _places(steps: Iterable[Step]) -> tuple[list[float], list[float]]:
+def _places(steps: Iterable[Place]) -> tuple[list[float], list[float]]:
     """Return steps as numbers of the two axes."""
     seconds, peaks = zip(*steps, strict=True)
     return list(seconds), list(peaks)

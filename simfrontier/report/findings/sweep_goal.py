@@ -16,7 +16,7 @@ RATIO: Final = "ratio of two plans"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class BetterPoint:
     """A point with a better value than all before: better by a share `gain` of the best before, None of the first."""
 
     point: int
@@ -40,12 +40,12 @@ class SweptGoal:
         return in_unit(value, self.quantity.unit)
 
     @property
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[BetterPoint]:
         """Points that were better than all before them."""
         before = None
         for point, best in enumerate(self.answer.so_far if self.answer else ()):
             if best is not None and best != before:
-                yield Step(point=point, value=best, gain=abs(best / before - 1.0) if before else None)
+                yield BetterPoint(point=point, value=best, gain=abs(best / before - 1.0) if before else None)
                 before = best
 
 

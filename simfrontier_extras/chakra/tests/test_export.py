@@ -142,7 +142,7 @@ def test_bytes_are_those_of_the_schedule(made: Callable[[str, str], Made], scena
     step, traces = made(scenario, plan)
     schedule, expected, messages = step.schedule, Counter[int](), 0
     for rank in range(8):
-        role = schedule.roles[int(step.cluster.role_of[step.cluster.folding.rank_class[rank]])]
+        role = schedule.roles[int(step.pricing.role_of[step.pricing.folding.rank_class[rank]])]
         for _, op in role.instances():
             if isinstance(op, Collective):
                 expected[COMM_TYPES[op.wire_kind]] += brought(op, schedule)
@@ -165,7 +165,7 @@ def brought(op: Collective, schedule: Schedule) -> int:
 def test_kernels_are_those_of_the_schedule(made: Callable[[str, str], Made], scenario: str, plan: str) -> None:
     step, traces = made(scenario, plan)
     for rank, nodes in traces.nodes.items():
-        role = step.schedule.roles[int(step.cluster.role_of[step.cluster.folding.rank_class[rank]])]
+        role = step.schedule.roles[int(step.pricing.role_of[step.pricing.folding.rank_class[rank]])]
         ops = [op for _, op in role.instances() if isinstance(op, Compute)]
         mine = [node for node in nodes if node.type == COMP]
         assert [node.name.split(" layer ")[0] for node in mine] == [f"{op.kind} {op.name}" for op in ops]

@@ -49,8 +49,8 @@ def test_bytes_and_times_are_those_of_fidelity_chunk(plan: str, settings: Mappin
     write_step(plan, step, tmp_path)
     ranks = read((tmp_path / f"{plan}.goal").read_text())
     sent = sum(node.amount for nodes in ranks for node in nodes.values() if node.way == "send")
-    classes = step.cluster.folding.rank_class.tolist()
-    plans, messages = CallPlans(step.cluster), 0.0
+    classes = step.pricing.folding.rank_class.tolist()
+    plans, messages = CallPlans(step.pricing), 0.0
     for rank, cls in enumerate(classes):
         for op in step.view(cls).ops:
             if not isinstance(op, Compute):
@@ -63,7 +63,7 @@ def test_bytes_and_times_are_those_of_fidelity_chunk(plan: str, settings: Mappin
         alone = 0.0
         for op in step.view(cls).ops:
             if isinstance(op, Compute):
-                alone += step.cluster.work_of(op, cls).alone_s
+                alone += step.pricing.work_of(op, cls).alone_s
         nodes = ranks[rank].values()
         count = sum(1 for op in step.view(cls).ops if isinstance(op, Compute))
         written = sum(node.amount for node in nodes if node.way == "calc")
@@ -100,7 +100,7 @@ def test_a_rank_waits_as_its_program_does(tmp_path: Path) -> None:
     step = step_of("zero3")
     write_step("zero3", step, tmp_path)
     nodes = read((tmp_path / "zero3.goal").read_text())[3]
-    program = step.view(int(step.cluster.folding.rank_class[3])).program
+    program = step.view(int(step.pricing.folding.rank_class[3])).program
     end = [("c" if isinstance(op, Compute) else "e") + str(index) for index, op in enumerate(program.ops)]
     for index, (op, before) in enumerate(zip(program.ops, program.before, strict=True)):
         begin = f"c{index}" if isinstance(op, Compute) else f"b{index}"

@@ -11,7 +11,7 @@ Kind = Literal["link", "start-up", "device", "host", "overlap", "codec"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WhatIf:
+class Change:
     """A change to try: dotted keys of the scenario and their values."""
 
     label: str

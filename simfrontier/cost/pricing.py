@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from simfrontier.cost.collective import priced_collective
 from simfrontier.cost.compute import priced_compute
 from simfrontier.cost.exchange import priced_exchange
-from simfrontier.cost.folded import FoldedCluster
+from simfrontier.cost.folded_pricing import FoldedPricing
 from simfrontier.cost.work import OpWork, PricedOp
 from simfrontier.schedule import Collective, Compute, Exchange, Op
 
 
 @dataclass
-class Cluster(FoldedCluster):
+class Pricing(FoldedPricing):
     """A schedule's ops priced on a machine, each distinct op once."""
 
     priced: dict[int, PricedOp] = field(default_factory=dict, init=False)

@@ -21,7 +21,7 @@ from simfrontier.schedule import DIRECT, Collective, Exchange, Op, Schedule
 
 
 @dataclass
-class FoldedCluster:
+class FoldedPricing:
     """A schedule on a machine: the fabric, the patterns that load it, their folding, and the flows of its ops.
 
     `algorithms` and `small` go by number of the op. `counted` has the pattern of every op with messages, small ones
@@ -29,7 +29,7 @@ class FoldedCluster:
     links, and waits of groups for the small ones. `nominal` is the capacity of every link class without perturbation,
     on which calibrated times are taken to hold. `role_assignment`: who runs which role; `role_of` that of each rank
     class; `users` the roles that an op stands in, by its number, empty where there is one role. What follows is found
-    when it is asked for; a cluster that is made from another begins without.
+    when it is asked for; a pricing made from another begins without.
     """
 
     schedule: Schedule
