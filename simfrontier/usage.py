@@ -122,7 +122,12 @@ def _said(error: Any) -> InputError:
     ctx, param = error.ctx, getattr(error, "param", None)
     verb = ctx.info_name if ctx is not None and ctx.parent is not None else ""
     if hasattr(error, "possibilities"):
-        options = {name for each in ctx.command.get_params(ctx) for name in (*each.opts, *each.secondary_opts)}
+        options = {
+            name
+            for each in ctx.command.get_params(ctx)
+            for name in (*each.opts, *each.secondary_opts)
+            if name[0] == "-"
+        }
         said = _also_called(error.option_name, options) or meant(error.option_name, options)
         return InputError(
             f"no such option; {said}", where=f"{verb}: {error.option_name}" if verb else error.option_name
@@ -137,8 +142,13 @@ def _said(error: Any) -> InputError:
     if not faults:
         return InputError(error.message, where=name)
     choices = param.type_descriptor.choices
-    allowed = nearest(faults[0]["input"], choices) if choices else _decapitalised(faults[0]["msg"])
+    allowed = nearest(faults[0]["input"], choices) if choices else _allowed(faults[0]["msg"])
     return InputError(f"got {faults[0]['input']!r}; {allowed}", where=name)
+
+
+def _allowed(message: str) -> str:
+    """What a fault of pydantic's says, as what is allowed: `Input should be less than 8` as `allowed: less than 8`."""
+    return _decapitalised(message).replace("input should be", "allowed:").split(", unable to")[0]
 
 
 def _decapitalised(text: str) -> str:

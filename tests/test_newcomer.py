@@ -61,11 +61,11 @@ WORDS: Table = [
     ("run toy.toml --output new", 'run: --output: no such option; did you mean "--out"?'),
     ("run toy.toml --devices 8 16", "a list is one word, such as 8,64"),
     ("run toy.toml --set training.grad_accum 4", "a setting is --set key=value"),
-    ("run toy.toml --jobs auto", "--jobs: got 'auto'; input should be a valid integer"),
-    ("run toy.toml --jobs 0", "--jobs: got '0'; input should be greater than or equal to 1"),
+    ("run toy.toml --jobs auto", "--jobs: got 'auto'; allowed: a valid integer"),
+    ("run toy.toml --jobs 0", "--jobs: got '0'; allowed: greater than or equal to 1"),
     ("run toy.toml --out", "option '--out' requires an argument"),
-    ("serve toy.toml --port 99999", "--port: got '99999'; input should be less than or equal to 65535"),
-    ("tune toy.toml --max-error 5%", "--max-error: got '5%'; input should be a valid number"),
+    ("serve toy.toml --port 99999", "--port: got '99999'; allowed: less than or equal to 65535"),
+    ("tune toy.toml --max-error 5%", "--max-error: got '5%'; allowed: a valid number"),
     ("explain toy.toml zero3", "got unexpected extra argument(s) (zero3); a list is one word"),
     ("replay made/schedule-zero3.json", "replay: --scenario: missing; allowed: scenario (TOML) whose machine"),
     ("export toy.toml", "export: --out: missing; allowed: folder for schedule-PLAN.json"),
@@ -112,7 +112,7 @@ NAMES: Table = [
     ),
     ("compare --machine toy-cluster --model tiny --devices 8 --plans zero++", 'did you mean "zeropp"?'),
     ("compare frontier", '"frontier" is a machine, which compare takes with a model and devices'),
-    ("crosscheck made real --tolerance -1", "--tolerance: got '-1'; input should be greater than or equal to 0"),
+    ("crosscheck made real --tolerance -1", "--tolerance: got '-1'; allowed: greater than or equal to 0.000001"),
 ]
 
 

@@ -127,10 +127,11 @@ def test_check_says_what_does_not_fit(tmp_path: Path) -> None:
     assert f"{path}: 1 findings" in ran.out and "memory: " in ran.out and "at most 1000 bytes" in ran.out
 
 
-@pytest.mark.parametrize("capacity", ["nan", "0", "-1"])
+@pytest.mark.parametrize("capacity", ["nan", "0", "-1", "inf"])
 def test_a_capacity_is_a_number_of_bytes(tmp_path: Path, capacity: str) -> None:
     message = refusal("check", saved(tmp_path), "--capacity", capacity)
-    assert message == f"--capacity: got {capacity!r}; input should be greater than or equal to 1"
+    allowed = "less than or equal to 1000000000000000" if capacity in ("inf", "nan") else "greater than or equal to 1"
+    assert message == f"--capacity: got {capacity!r}; allowed: {allowed}"
 
 
 def _collective(form: dict[str, Any]) -> dict[str, Any]:

@@ -101,7 +101,13 @@ def interval_of(rule: Rule, upkeep: Upkeep) -> float:
             return mean_s
         ratio = cost_s / (2.0 * mean_s)
         return math.sqrt(2.0 * cost_s * mean_s) * (1.0 + math.sqrt(ratio) / 3.0 + ratio / 9.0) - cost_s
-    from scipy.special import lambertw
+    from scipy.optimize import brentq
 
-    # d/dt of t / (exp((t + C) / M) - 1) is 0 where (t / M - 1) exp(t / M - 1) = -exp(-1 - C / M).
-    return mean_s * (1.0 + float(lambertw(-math.exp(-1.0 - cost_s / mean_s)).real))
+    # d/dt of t / (exp((t + C) / M) - 1) is 0 where log(1 - t / M) + (t + C) / M = 0, with t between 0 and M.
+    def slope(share: float) -> float:
+        return math.log1p(-share) + share + cost_s / mean_s
+
+    almost_one = math.nextafter(1.0, 0.0)
+    if slope(almost_one) >= 0.0:
+        return mean_s
+    return mean_s * float(brentq(slope, 0.0, almost_one, xtol=1e-300))

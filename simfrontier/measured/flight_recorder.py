@@ -16,17 +16,18 @@ import re
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from pathlib import Path
-from typing import Any, Final, Never
+from typing import Any, ClassVar, Final, Never
 
 from simfrontier.errors import InputError, shown
 from simfrontier.io import Node, json_of, reading
-from simfrontier.limits import RANK_FILE, SIZE
+from simfrontier.limits import RANK_FILE, RANK_VALUES, SIZE
 from simfrontier.measured.calls_of_ranks import CallsOfRanks, What
 from simfrontier.measured.reading import Reading
 from simfrontier.measured.rows import CallKind
 from simfrontier.measured.setup import Setup
 
 TITLE: Final = "dump of PyTorch's flight recorder"
+BYTES: Final = frozenset(pickle.BINBYTES + pickle.SHORT_BINBYTES + pickle.BINBYTES8 + pickle.BYTEARRAY8)  # opcodes
 PICKLES: Final = tuple(b"\x80" + bytes([protocol]) for protocol in range(2, 6))  # how protocols 2 to 5 start
 # Names that ProcessGroupNCCL gives its calls, and the side that is the whole message.
 KINDS: Final[dict[str, tuple[CallKind, str]]] = {
@@ -72,8 +73,11 @@ def read_flight_recorder(paths: Sequence[Path], setup: Setup) -> Reading:
 class _PlainValues(pickle._Unpickler):
     """Unpickler of numbers, texts, lists, tuples and tables: a pickle is a program, and this one may call nothing.
 
-    It is Python's own and not the one in C, which allocates as many places as a damaged index says.
+    It is Python's own and not the one in C, which allocates as many places as a damaged index says. Bytes are no values
+    of a dump.
     """
+
+    dispatch: ClassVar = {code: read for code, read in pickle._Unpickler.dispatch.items() if code not in BYTES}
 
     def find_class(self, module: str, name: str) -> Never:
         """Refuse every class and function that the pickle names."""
@@ -94,9 +98,25 @@ def _document(path: Path) -> Any:
 def _json_of_pickle(data: bytes) -> str:
     """A pickle of plain values as JSON. Raises ValueError for any other."""
     try:
-        return json.dumps(_PlainValues(io.BytesIO(data)).load())
+        value = _PlainValues(io.BytesIO(data)).load()
+        _refuse_many(value)
+        return json.dumps(value)
     except Exception as error:  # a damaged pickle may raise any
         raise ValueError(f"not a whole pickle of plain values: {error}") from None
+
+
+def _refuse_many(value: Any) -> None:
+    """Raise ValueError for too many values, written out: one that is stored once may stand in many places."""
+    left, count = [value], 0
+    while left:
+        each = left.pop()
+        inside = (
+            [*each.keys(), *each.values()] if isinstance(each, dict) else each if isinstance(each, list | tuple) else ()
+        )
+        left += inside
+        count += 1 + len(inside)
+        if fault := RANK_VALUES.fault(count):
+            raise ValueError(fault)
 
 
 def _read_dump(calls: CallsOfRanks, ranks_of: Counter[Hashable], top: Node, setup: Setup) -> int:

@@ -18,6 +18,7 @@ from typing import Final
 from simfrontier.errors import InputError
 from simfrontier.inputfile import open_input
 from simfrontier.io import Node, json_of, reading
+from simfrontier.limits import RANKS, SIZE
 from simfrontier.measured.calls_of_ranks import CallsOfRanks, What
 from simfrontier.measured.reading import Reading
 from simfrontier.measured.rows import CallKind
@@ -74,8 +75,8 @@ def _read_line(calls: CallsOfRanks, line: Node) -> None:
     if kind is None:
         calls.leave_out(f"{name.value}, of which no times are taken")
         return
-    ranks, nodes = header.member("n_ranks").whole(1), header.member("nnodes").whole(1)
-    size = perf.member("coll_msg_size_bytes").whole(0)
+    ranks, nodes = header.member("n_ranks").whole(1, RANKS.most), header.member("nnodes").whole(1, RANKS.most)
+    size = perf.member("coll_msg_size_bytes").whole(0, SIZE.most)
     micros = perf.member("coll_exec_time_us").amount("microseconds")  # plugins derived from NCCL's write fractions
     if size == 0 or micros == 0.0:
         calls.leave_out("no bytes, or less than a microsecond")

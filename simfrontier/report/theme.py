@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 Figure = dict[str, Any]
 PlotTrace = dict[str, Any]
 SECONDS = {"tickformat": ".9~s", "ticksuffix": "s"}  # of axes: 1.5ms
-LOG_SECONDS = {"type": "log", "tickformat": ".9~s"}  # ticks between decades get no suffix: the title names the unit
+LOG_SECONDS = {
+    "type": "log",
+    "tickformat": ".9~s",
+    "nticks": 4,
+}  # ticks between decades get no suffix: the title names the unit
 BYTES = {"tickformat": ".9~s", "ticksuffix": "B"}
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 _PLANS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#7A5195", "#8C8C00", "#7F7F7F")

@@ -8,6 +8,7 @@ other syntax is refused when a filter is read, before anything is evaluated.
 from __future__ import annotations
 
 import ast
+import warnings
 from collections.abc import Callable, Mapping
 from types import CodeType
 from typing import Any, Final
@@ -18,6 +19,8 @@ from simfrontier.sweep.keys import key_names
 
 Lookup = Callable[[str], Any]  # of a key; raises KeyError where nobody knows it
 WORDS: Final[Mapping[str, Any]] = {"true": True, "false": False, "min": min, "max": max, "abs": abs}
+FUNCTIONS: Final = ("min", "max", "abs")
+MOST_CHARACTERS: Final = 1_000
 OPERATORS: Final = (
     *(ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.USub, ast.UAdd),
     *(ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.In, ast.NotIn, ast.And, ast.Or, ast.Not),
@@ -39,7 +42,7 @@ class Filter:
 
     def holds(self, lookup: Lookup) -> bool:
         """Return whether a point meets the condition. Raises InputError where it cannot be evaluated for one."""
-        values = {name: lookup(key) for key, name in self.names.items()}
+        values = {name: _value(lookup, key) for key, name in self.names.items()}
         try:
             answer = eval(self.code, {"__builtins__": {}, **WORDS}, values)  # `_Names` allowed every part of it
         except (ArithmeticError, TypeError, ValueError) as error:
@@ -52,12 +55,15 @@ class Filter:
 
 def parse_filter(text: str) -> Filter:
     """Return the filter that a text means. Raises InputError."""
+    if len(text) > MOST_CHARACTERS:
+        raise InputError(f"got {len(text):,} characters in a filter; allowed: at most {MOST_CHARACTERS:,}")
     names = _Names()
     try:
-        tree = ast.parse(text.strip(), mode="eval")
-        tree.body = names.visit(tree.body)
-        code = compile(tree, "filter", "eval")
-    except (SyntaxError, ValueError):
+        with warnings.catch_warnings(action="ignore"):  # Python's own on dubious syntax
+            tree = ast.parse(text.strip(), mode="eval")
+            tree.body = names.visit(tree.body)
+            code = compile(tree, "filter", "eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise InputError(f"{shown(text)} cannot be read; allowed: {ALLOWED}") from None
     return Filter(text=text, names=names.of, code=code)
 
@@ -67,9 +73,16 @@ def refuse_unknown(filters: tuple[Filter, ...], lookup: Lookup) -> None:
     for number, each in enumerate(filters):
         for key in each.names:
             try:
-                lookup(key)
-            except KeyError:
-                raise InputError(unknown(key, key_names()), key=("filters", number)) from None
+                _value(lookup, key)
+            except InputError as error:
+                raise InputError(error.what, key=("filters", number)) from None
+
+
+def _value(lookup: Lookup, key: str) -> Any:
+    try:
+        return lookup(key)
+    except KeyError:
+        raise InputError(unknown(key, key_names())) from None
 
 
 class _Names(ast.NodeTransformer):
@@ -83,9 +96,22 @@ class _Names(ast.NodeTransformer):
         if key is not None:
             name = self.of.setdefault(key, f"key_{len(self.of)}")
             return ast.copy_location(ast.Name(id=name, ctx=ast.Load()), node)
-        if not isinstance(node, PARTS):
+        if not _is_allowed(node):
             raise InputError(f"got {shown(ast.unparse(node) or type(node).__name__)}; allowed: {ALLOWED}")
         return self.generic_visit(node)
+
+
+def _is_allowed(node: ast.AST) -> bool:
+    """Whether a part of a filter, which is no key, is of its syntax: there is no arithmetic with lists and texts."""
+    match node:
+        case ast.Constant(value=value):
+            return isinstance(value, bool | int | float | str)
+        case ast.Call(func=function, keywords=keywords):
+            return isinstance(function, ast.Name) and function.id in FUNCTIONS and not keywords
+        case ast.BinOp(left=left, right=right):
+            texts = (isinstance(each, ast.Constant) and isinstance(each.value, str) for each in (left, right))
+            return not any(texts) and not any(isinstance(each, ast.List | ast.Tuple) for each in (left, right))
+    return isinstance(node, PARTS)
 
 
 def _key(node: ast.AST) -> str | None:

@@ -100,7 +100,7 @@ class SearchTable(Strict):
     them are simulated first."""
 
     points: Count = 100
-    estimates: Annotated[int, Field(ge=0)] = 256
+    estimates: Annotated[int, Field(ge=0, le=100_000)] = 256
     seed: Seed = 1
 
 

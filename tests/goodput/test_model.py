@@ -57,6 +57,13 @@ def test_intervals() -> None:
     assert interval_of("daly", replace(CALM, checkpoint_s=3e5)) == pytest.approx(1e5)
 
 
+@pytest.mark.parametrize("ratio", [1e-18, 1e-12, 1e-6])
+def test_short_checkpoints_have_youngs_interval(ratio: float) -> None:
+    """The best interval is sqrt(2 C M) (1 + O(sqrt(C / M)))."""
+    quick = replace(CALM, checkpoint_s=ratio / CALM.rate_per_s)
+    assert interval_of("best", quick) == pytest.approx(interval_of("young", quick), rel=1e-6 + math.sqrt(ratio))
+
+
 UPKEEPS = st.builds(
     Upkeep,
     rate_per_s=st.floats(1e-6, 1e-3),

@@ -57,7 +57,7 @@ def test_on_another_machine_kernels_follow_the_rates_of_products(traces: Path) -
         (("--machine", "frontier", "--hpz"), "--hpz: no gather of the backward over several nodes"),
         (
             ("--machine", "frontier", "--kernel-factor", "0"),
-            "--kernel-factor: got '0'; input should be greater",
+            "--kernel-factor: got '0'; allowed: greater",
         ),
         (("--machine", "perlmutter", "--ranks", "999999x"), "--ranks: got 7,999,992; allowed: up to the"),
         (("--machine", "frontier", "--set", "training.micro_batch=4"), "--set: "),

@@ -207,6 +207,18 @@ def test_a_pickle_that_calls_something_is_refused_and_nothing_is_called(tmp_path
     assert made.exists()  # the pickle was a live one
 
 
+def test_what_grows_by_references_is_refused_before_it_is_written_out(tmp_path: Path) -> None:
+    grown: list[Any] = ["x"]
+    for _ in range(40):
+        grown = [grown, grown]
+    assert "allowed: up to 2,000,000" in refusal(tmp_path, grown)
+
+
+def test_bytes_of_any_length_are_refused_before_they_are_made(tmp_path: Path) -> None:
+    (tmp_path / "rank_0").write_bytes(b"\x80\x05\x96" + (1 << 60).to_bytes(8, "little") + b".")
+    assert "not a whole pickle of plain values" in refused(lambda file: read_any(file, SETUP), tmp_path / "rank_0")
+
+
 @pytest.mark.parametrize("value", [{1, 2}, b"x", 1j, print, {"version": float("nan")}])
 def test_a_pickle_of_other_values_is_refused(tmp_path: Path, value: object) -> None:
     assert refusal(tmp_path, value).startswith("FILE: not a dump of PyTorch's flight recorder: ")

@@ -98,7 +98,7 @@ def test_what_is_no_time_is_left_out_and_counted(tmp_path: Path) -> None:
         ),
         ({"coll_exec_time_us": -1},
          "FILE line 2: coll_perf.coll_exec_time_us: got -1, allowed: microseconds, 0 or more"),
-        ({"n_ranks": 0}, "FILE line 2: header.n_ranks: got 0, allowed: 1 or more"),
+        ({"n_ranks": 0}, "FILE line 2: header.n_ranks: got 0, allowed: 1 or more, up to 2097152"),
     ],
 )  # fmt: skip
 def test_a_wrong_record_is_one_line(tmp_path: Path, changes: dict[str, Any], message: str) -> None:

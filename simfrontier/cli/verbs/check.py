@@ -24,7 +24,8 @@ def check(
     plans: options.Plans = None,
     devices: options.Devices = None,
     capacity: Annotated[
-        float | None, typer.Option(min=1, help="bytes of memory per device, e.g. 64e9 (default: the machine's)")
+        float | None,
+        typer.Option(min=1, max=1e15, help="bytes of memory per device, e.g. 64e9 (default: the machine's)"),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="print the findings as JSON")] = False,
     yes_large: options.YesLarge = False,

@@ -21,7 +21,8 @@ def crosscheck(
     tolerance: Annotated[
         float,
         typer.Option(
-            min=0,
+            min=1e-6,
+            max=1e6,
             help="how far their times may lie apart, as a share (median); real steps that vary by more are not judged",
         ),
     ] = 0.25,

@@ -135,7 +135,7 @@ def changes_figure(explanation: Explanation) -> Figure:
             marker = {"color": fill, "line": {"color": colour, "width": 1}}
             traces.append(told_bars(name, labels, saved, colour, list(map(_hover, changes)), marker=marker))
     labels = [change.label for change in explanation.changes]
-    x = axis(f"saved of a step of {quantity(explanation.step_s, 's')} ", zeroline=True, **SECONDS)
+    x = axis(f"saved of a step of {quantity(explanation.step_s, 's')}", zeroline=True, **SECONDS)
     return figure(traces, x, axis("", **rows(labels)), 150 + 26 * len(labels), barmode="overlay", bargap=0.25)
 
 

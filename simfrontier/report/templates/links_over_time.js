@@ -18,8 +18,9 @@
     const parts = Object.values(links)[0]?.length ?? 1;
     const [from, to] = stretch.map((time) => Math.min(Math.max(time / step, 0), 1) * parts);
     paintLinks(drawing, meanShares(links, one, from, to), full, stops);
-    const [a, b] = stretch.map((time) => Number((1e3 * time).toPrecision(4)));
-    said.textContent = `The drawing shows ${a} to ${b} ms.`;
+    const [per, unit] = step < 1 ? [1e3, "ms"] : [1, "s"];
+    const [a, b] = stretch.map((time) => Number((per * time).toPrecision(4)));
+    said.textContent = `The drawing shows ${a} to ${b} ${unit}.`;
     end.textContent = `${Number((100 * full).toPrecision(3))} %`;
   }
 
