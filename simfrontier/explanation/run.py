@@ -217,8 +217,12 @@ def _changes(
     """What each change comes to; those that cannot be run, or leave the schedule as it is where they are to change it,
     are left out. What saves most comes first."""
     changes = []
-    seen = {ours.built.digest}
-    calls = ((scenario, ours.case.name, ours.case.devices, fidelity, schedules) for _, scenario in tries)
+    own = ours.built.digest
+    seen = {own}
+    calls = (
+        (scenario, ours.case.name, ours.case.devices, fidelity, schedules, own if each.is_of_schedule else "")
+        for each, scenario in tries
+    )
     for (each, _), ran in zip(tries, workers.in_order(_with_change, calls), strict=True):
         done(each.label)
         if ran is None or (each.is_of_schedule and ran[2] in seen):
@@ -230,11 +234,18 @@ def _changes(
 
 
 def _with_change(
-    scenario: Scenario, plan: str, devices: int, fidelity: Fidelity, schedules: PerProcess[ScheduleCache]
+    scenario: Scenario,
+    plan: str,
+    devices: int,
+    fidelity: Fidelity,
+    schedules: PerProcess[ScheduleCache],
+    unchanged: str,
 ) -> tuple[float, int, str] | None:
     """Return seconds of the nominal step, bytes on the fullest rank and the digest of the schedule; None where the plan
-    cannot be built, or the machine cannot run it."""
+    cannot be built, its schedule is the `unchanged` one (a digest), or the machine cannot run it."""
     try:
+        if schedules.here.of_case(scenario, scenario.case(plan, devices)).digest == unchanged:
+            return None
         ran = SimulatedCase.of(scenario, plan, devices, fidelity, schedules.here)
     except SimfrontierError:
         return None
