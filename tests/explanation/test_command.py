@@ -42,7 +42,7 @@ def document(*more: str | Path) -> dict[str, Any]:
 def test_the_terminal_has_the_parts_the_changes_and_the_difference() -> None:
     ran = printed()
     assert (ran.code, ran.err) == (0, "")
-    assert ran.out.startswith("Tiny GPT on a toy pricing (analytic). A nominal step of zero3 on 8 GCDs takes ")
+    assert ran.out.startswith("Tiny GPT on a toy cluster (analytic). A nominal step of zero3 on 8 GCDs takes ")
     for heading in ("Where a step of zero3 goes", "What would help, each simulated again", "zero3 against zero-topo"):
         assert heading in ran.out
     assert "What would help most: " in ran.out

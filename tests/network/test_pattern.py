@@ -1,4 +1,4 @@
-"""Patterns: loads worked by hand on the toy pricing and on Frontier, and against message-by-message enumeration."""
+"""Patterns: loads worked by hand on the toy cluster and on Frontier, and against message-by-message enumeration."""
 
 from collections.abc import Callable
 

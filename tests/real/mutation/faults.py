@@ -29,7 +29,7 @@ GRADIENTS: Final = ("gradient", "step_reduction")  # names of moves
 WEIGHTS: Final = ("weight_gather", "copy_gather", "publish")
 ACTIVATIONS: Final = ("activation", "input_gradient", "input_gather")
 STATISTICS: Final = ("statistic",)
-LOSSES: Final = ("loss", "contrast", "pricing")
+LOSSES: Final = ("loss", "contrast", "cluster")
 
 
 # ── what collectives send and bring ──
