@@ -126,7 +126,7 @@ def test_a_hop_needs_axes(tmp_path: Path) -> None:
             "zero1, zero2, zero3, zeropp",
         ),
         ("zero3,ddp,zero3", f'{TOY}: plans: got "zero3" twice, allowed: every plan once'),
-        (",", "--plans: got ''; allowed: names separated by commas, e.g. zero3,zero-topo"),
+        (",", "--plans: got ','; allowed: names separated by commas, e.g. zero3,zero-topo"),
     ],
 )
 def test_plans_are_named_once_and_known(tmp_path: Path, plans: str, message: str) -> None:
