@@ -13,7 +13,7 @@ import numpy as np
 from simfrontier.accuracy import load_parameters, read_runs
 from simfrontier.accuracy.published_runs.fit import FAR, NOISE, Sensitivities, moves_of, sensitivities
 from simfrontier.accuracy.published_runs.parameters import Parameter, step_s
-from simfrontier.accuracy.published_runs.step import Step, step_of
+from simfrontier.accuracy.published_runs.step import JobStep, step_of
 from simfrontier.arrays import Floats
 from simfrontier.errors import InputError
 
@@ -22,7 +22,7 @@ LEAST: Final = 1e-3  # by which the logarithm of a parameter moves at least
 MOST: Final = 0.4  # by which the logarithm of a parameter moves in one of them
 
 
-def shipped_steps() -> list[Step]:
+def shipped_steps() -> list[JobStep]:
     """The steps of all shipped runs that have one."""
     steps = []
     for run in read_runs():
@@ -31,7 +31,7 @@ def shipped_steps() -> list[Step]:
     return steps
 
 
-def refitted(steps: Sequence[Step], measured_s: Sequence[float], parameters: Sequence[Parameter]) -> list[float]:
+def refitted(steps: Sequence[JobStep], measured_s: Sequence[float], parameters: Sequence[Parameter]) -> list[float]:
     """Factors on the parameters that fit all of these runs best (Gauss-Newton, with steps that are halved until the
     fit gets better)."""
     at = np.zeros(len(parameters))
