@@ -1,4 +1,4 @@
-"""What every op of a schedule asks of a machine, as work on the classes of a folded fabric.
+"""The pricing of a schedule: the work of every op on a machine, by the classes of a folded fabric.
 
 An op is a latency and then an amount that flows at a fair rate. A kernel's amount is its memory traffic, capped so
 that alone it takes its roofline time; a collective's amount is the payload on its busiest wire.

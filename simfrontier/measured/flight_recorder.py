@@ -107,14 +107,15 @@ def _json_of_pickle(data: bytes) -> str:
 
 def _refuse_many(value: Any) -> None:
     """Raise ValueError for too many values, written out: one that is stored once may stand in many places."""
-    left, count = [value], 0
+    left, count = [value], 1
     while left:
         each = left.pop()
-        inside = (
-            [*each.keys(), *each.values()] if isinstance(each, dict) else each if isinstance(each, list | tuple) else ()
-        )
-        left += inside
-        count += 1 + len(inside)
+        if isinstance(each, dict):
+            each = [*each.keys(), *each.values()]
+        if not isinstance(each, list | tuple):
+            continue
+        left += each
+        count += len(each)
         if fault := RANK_VALUES.fault(count):
             raise ValueError(fault)
 

@@ -16,6 +16,7 @@ from simfrontier.errors import InputError, StoppedError, nearest
 from simfrontier.usage import to_write
 
 if TYPE_CHECKING:
+    from simfrontier.scenario import GridOrder
     from simfrontier.tuning import TuningOutcome, Value
 
 SEARCHED = ("flow", "analytic")
@@ -72,23 +73,18 @@ def tune(
     from simfrontier.cli.terminal.tune import print_tuning
     from simfrontier.forecast import forecast_tune
     from simfrontier.report import TUNING_FILES, tuning_document, write_tuning
-    from simfrontier.scenario import grid_orders
     from simfrontier.study import STORE, forget
     from simfrontier.tuning import tune as find_plans
     from simfrontier.wholefile import ensure_writable, filled
 
     if fidelity is not None and fidelity not in SEARCHED:
-        if fidelity not in grid_orders():
-            raise InputError(f"got {fidelity!r}; {nearest(fidelity, (*SEARCHED, *grid_orders()))}", where="--fidelity")
         of_a_search = {
             **{"--pin": pin, "--lossy": lossy, "--simulate": simulate, "--jobs": jobs, "--out": out},
             **{"--fresh": fresh, "--max-error": max_error is not None, "--page": page is not None},
             **{"--scheduler": scheduler, "--slurm": slurm, "--dashboard": dashboard},
         }
-        _refuse_of_search(of_a_search, fidelity)
-        raise typer.Exit(
-            0 if grid_orders()[fidelity].listing(options.load(scenario, set_, None, devices), top, json) else 1
-        )
+        order = _grid_order(fidelity, of_a_search)
+        raise typer.Exit(0 if order.listing(options.load(scenario, set_, None, devices), top, json) else 1)
     place = options.place_of(jobs, scheduler, slurm, dashboard, options.cores())
     settings = [*(set_ or ()), *(() if fidelity is None else (f"run.fidelity={fidelity}",))]
     loaded = options.load(scenario, settings, None, devices, laid_out=False)
@@ -132,11 +128,17 @@ def tune(
         print_tuning(outcome, folder, SHOWN if top is None else top, page is not False)
 
 
-def _refuse_of_search(options: Mapping[str, object], fidelity: str) -> None:
-    """Raise InputError for an option that is given, where grids are listed only."""
+def _grid_order(fidelity: str, options: Mapping[str, object]) -> GridOrder:
+    """Return the order of that name in which grids are listed. Raises InputError where there is none, or an option is
+    given that only a search has."""
+    from simfrontier.scenario import grid_orders
+
+    if fidelity not in grid_orders():
+        raise InputError(f"got {fidelity!r}; {nearest(fidelity, (*SEARCHED, *grid_orders()))}", where="--fidelity")
     for option, value in options.items():
         if value:
             raise InputError(f"means nothing with --fidelity {fidelity}; allowed: only in the search", where=option)
+    return grid_orders()[fidelity]
 
 
 def _pins(texts: Sequence[str]) -> dict[str, list[Value]]:
