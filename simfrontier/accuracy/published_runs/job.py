@@ -138,5 +138,6 @@ def _up(number: int, factor: int) -> int:
 
 def _usual_heads(hidden: int, tensor: int) -> int:
     """The number of heads, of those that divide hidden and by tensor, whose heads are nearest to the usual size."""
-    fits = [heads for heads in range(tensor, hidden + 1, tensor) if hidden % heads == 0]
-    return min(fits, key=lambda heads: abs(math.log(hidden / heads / USUAL_HEAD)), default=1)
+    farthest = USUAL_HEAD**2  # of sizes above the usual one: a head of size 1 is as near
+    sizes = [size for size in range(farthest, 0, -1) if hidden % (size * tensor) == 0]
+    return hidden // min(sizes, key=lambda size: abs(math.log(size / USUAL_HEAD))) if sizes else 1

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from simfrontier.accuracy.published_runs.switches import without_off
 from simfrontier.accuracy.published_runs.table import Run
@@ -23,7 +23,17 @@ _NUMBER: Final = re.compile(r"[0-9][0-9,]*")
 _FRACTION: Final = re.compile(r"[0-9]+\.[0-9]+|[0-9]*\.?[0-9]+e[0-9]+")
 
 
+def _compiled(pattern: str) -> str:
+    """A pattern that compiles. Raises ValueError."""
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"not a regular expression: {error}") from error
+    return pattern
+
+
 Keys = dict[str, str | int | float | bool]
+Pattern = Annotated[str, AfterValidator(_compiled)]
 
 
 class Tables(Strict):
@@ -49,7 +59,7 @@ class Rule(Strict):
     with the standard deviation of the logarithm of the step that this means (`spread`). `refused`: why such a run
     cannot be expressed."""
 
-    where: dict[str, str] = Field(default_factory=dict)
+    where: dict[str, Pattern] = Field(default_factory=dict)
     set: Tables = Tables()
     assumed: Text | None = None
     spread: Annotated[float, Field(gt=0)] = UNKNOWN
