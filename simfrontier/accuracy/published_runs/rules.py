@@ -19,7 +19,7 @@ from simfrontier.records import dataclass
 RULES: Final = Path(__file__).parent / "readings.toml"
 OFF: Final = "off"  # beside the columns: the flags that plan and precision turn off, which these do not hold then
 UNKNOWN: Final = 0.05  # spread of a step by one thing that is not told, where a rule says nothing else
-_NUMBER: Final = re.compile(r"[0-9][0-9,]*")
+_NUMBER: Final = re.compile(r"[0-9][0-9,]{0,17}")
 _FRACTION: Final = re.compile(r"[0-9]+\.[0-9]+|[0-9]*\.?[0-9]+e[0-9]+")
 
 
