@@ -73,7 +73,7 @@ from .placement import (
     placements_of as placements_of,
 )
 from .roles import (
-    Sequence as Sequence,
+    CallSequence as CallSequence,
     axis_of_roles as axis_of_roles,
     members_of as members_of,
     sequence_of as sequence_of,

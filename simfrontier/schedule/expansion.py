@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from simfrontier.errors import InputError, nearest
 from simfrontier.records import dataclass
 from simfrontier.schedule.ir import HOST, Call, Compute, Exchange, Op, Ref, Role, Schedule, Tensor
-from simfrontier.schedule.roles import Sequence, sequence_of
+from simfrontier.schedule.roles import CallSequence, sequence_of
 
 if TYPE_CHECKING:
     from simfrontier.arrays import Ints
@@ -232,7 +232,7 @@ def _waits(program: ExpandedProgram, schedule: Schedule) -> list[tuple[Wait, ...
     host = program.lanes.index(HOST) if HOST in program.lanes else -1
     touched: dict[Ref, list[Wait]] = {}  # of an instance the op that wrote it last, then those that have read it since
     cells = _Cells(schedule.tensors, touched) if any(op.piece is not None for op in schedule.ops) else None
-    in_sequence: dict[Sequence, Wait] = {}
+    in_sequence: dict[CallSequence, Wait] = {}
     pools = _Pools(program, schedule)
     held_by_host: list[Wait] = []
     nobody = (0, 0)

@@ -8,7 +8,9 @@ from simfrontier.errors import nearest
 from simfrontier.schedule.ir import Collective, Exchange, Op, Role, Schedule
 from simfrontier.schedule.mesh import Mesh
 
-Sequence = str | tuple[str, int, int]  # calls that meet in their order: of a communicator, or of it between two ends
+CallSequence = (
+    str | tuple[str, int, int]
+)  # calls that meet in their order: of a communicator, or of it between two ends
 
 
 def axis_of_roles(schedule: Schedule) -> str | None:
@@ -16,7 +18,7 @@ def axis_of_roles(schedule: Schedule) -> str | None:
     return next((role.at[0] for role in schedule.roles if role.at is not None), None)
 
 
-def sequence_of(op: Collective | Exchange) -> Sequence:
+def sequence_of(op: Collective | Exchange) -> CallSequence:
     """What a call is one of: the k-th call of a sequence is the same call in all programs that take part in it."""
     if isinstance(op, Collective):
         return op.comm

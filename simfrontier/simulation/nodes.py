@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from simfrontier.cost import Pricing
 from simfrontier.records import dataclass
-from simfrontier.schedule import Compute, SegmentedProgram, Sequence as CallSequence, sequence_of
+from simfrontier.schedule import CallSequence, Compute, SegmentedProgram, sequence_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Final
 
 from simfrontier.records import dataclass
-from simfrontier.schedule import Exchange, ExpandedProgram, Mesh, Schedule, Sequence, sequence_of
+from simfrontier.schedule import CallSequence, Exchange, ExpandedProgram, Mesh, Schedule, sequence_of
 
 CALLS_OF_COMM: Final = 1_000_000  # tags of one communicator between two ends; ASTRA-sim takes tags below 500,000,000
 
@@ -22,7 +22,7 @@ class Peer:
 def tags_of(program: ExpandedProgram, comms: dict[str, int]) -> dict[int, int]:
     """The tag of each exchange of a program, by its place in it. The k-th call of a communicator between two ends is
     the same call in both programs. `comms`: numbers of communicators, as `comms_of` gives them."""
-    count: Counter[Sequence] = Counter()
+    count: Counter[CallSequence] = Counter()
     out = {}
     for index, op in enumerate(program.ops):
         if isinstance(op, Exchange):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from simfrontier.errors import InputError
 from simfrontier.schedule.finding import Findings, ranks_of, ranks_of_role, ref_text, title_of
 from simfrontier.schedule.ir import Call, Collective, Exchange, Op, Ref, Role, Schedule
-from simfrontier.schedule.roles import Sequence, members_of, sequence_of
+from simfrontier.schedule.roles import CallSequence, members_of, sequence_of
 
 
 def check_comms(schedule: Schedule, findings: Findings) -> None:
@@ -45,8 +45,8 @@ def _collectives(role: Role) -> Iterator[tuple[Call, Collective]]:
 def _same_calls(schedule: Schedule, findings: Findings) -> None:
     group_calls = members_by_op(schedule)
     shared = [[op for op in block if op.number in group_calls] for block in schedule.blocks]
-    members: dict[Sequence, tuple[int, ...]] = {}
-    calls: dict[tuple[Sequence, int], list[tuple[Op, Call]]] = defaultdict(list)
+    members: dict[CallSequence, tuple[int, ...]] = {}
+    calls: dict[tuple[CallSequence, int], list[tuple[Op, Call]]] = defaultdict(list)
     for number, role in enumerate(schedule.roles):
         for call in role.calls:
             for op in shared[call.block]:
@@ -58,7 +58,7 @@ def _same_calls(schedule: Schedule, findings: Findings) -> None:
             _compare(schedule, sequence, joined[0], first, other, second, findings)
 
 
-def members_by_op(schedule: Schedule) -> dict[int, tuple[Sequence, tuple[int, ...]]]:
+def members_by_op(schedule: Schedule) -> dict[int, tuple[CallSequence, tuple[int, ...]]]:
     """For each op (by its number) that roles share: the sequence it is in, and the numbers of the roles."""
     moves = [op for op in schedule.ops if isinstance(op, Collective | Exchange)]
     return {op.number: (sequence_of(op), members) for op in moves if (members := members_of(op, schedule))}
@@ -66,7 +66,7 @@ def members_by_op(schedule: Schedule) -> dict[int, tuple[Sequence, tuple[int, ..
 
 def _compare(
     schedule: Schedule,
-    sequence: Sequence,
+    sequence: CallSequence,
     number: int,
     first: list[tuple[Op, Call]],
     other: int,
@@ -97,7 +97,7 @@ def _are_one(first: tuple[Op, Call], second: tuple[Op, Call]) -> bool:
     return op is other and (call.layer, call.micro) == (other_call.layer, other_call.micro)
 
 
-def _name(sequence: Sequence) -> str:
+def _name(sequence: CallSequence) -> str:
     return sequence if isinstance(sequence, str) else f"{sequence[0]} between {sequence[1]} and {sequence[2]}"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 from simfrontier.schedule.forms import Form
-from simfrontier.schedule.roles import Sequence
+from simfrontier.schedule.roles import CallSequence
 
 Brought = TypeVar("Brought")
 
@@ -16,10 +16,10 @@ class SharedCalls(Generic[Brought]):
     """Of each sequence of calls, call by call, what every role that has reached it has brought."""
 
     def __init__(self) -> None:
-        self.calls: dict[Sequence, list[dict[int, Brought]]] = defaultdict(list)
-        self.num_reached: dict[tuple[Sequence, int], int] = defaultdict(int)
+        self.calls: dict[CallSequence, list[dict[int, Brought]]] = defaultdict(list)
+        self.num_reached: dict[tuple[CallSequence, int], int] = defaultdict(int)
 
-    def join(self, sequence: Sequence, role: int, brought: Brought) -> dict[int, Brought]:
+    def join(self, sequence: CallSequence, role: int, brought: Brought) -> dict[int, Brought]:
         """Record that a role reaches its next call of a sequence. Returns what all have brought to that call so far."""
         call = self.num_reached[sequence, role]
         self.num_reached[sequence, role] += 1
