@@ -31,7 +31,6 @@ LAYERS = (
     ("slowdown", "tuning", "explanation", "kineto"),
     ("experiments",),
     ("goodput", "sweep"),
-    ("json_schema",),
     ("accuracy",),
     ("report",),
     ("api", "live", "cli"),

@@ -9,7 +9,6 @@ from .answers import (
     read_goal as read_goal,
     write_goal as write_goal,
 )
-from .axes import AXIS_KEYS as AXIS_KEYS
 from .best import BestRow as BestRow, best_rows as best_rows
 from .columns import AXIS as AXIS
 from .dataset import (

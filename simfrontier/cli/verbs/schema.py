@@ -21,7 +21,7 @@ def schema(
     ] = None,
 ) -> None:
     """Print the JSON Schema of a kind of file, by which editors complete and check it."""
-    from simfrontier.json_schema import SCHEMAS, schema_text
+    from simfrontier.cli.json_schema import SCHEMAS, schema_text
     from simfrontier.wholefile import write_whole
 
     if what is None and out is not None:
@@ -39,7 +39,7 @@ def schema(
 
 def _write_all(folder: Path) -> None:
     """Write every schema into a folder. Raises InputError."""
-    from simfrontier.json_schema import SCHEMAS, file_name, schema_text
+    from simfrontier.cli.json_schema import SCHEMAS, file_name, schema_text
     from simfrontier.wholefile import filled
 
     with filled(folder, "schema") as new:
