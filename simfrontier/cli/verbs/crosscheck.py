@@ -36,10 +36,10 @@ def crosscheck(
 
     least = options.num_bytes("--min-bytes", min_bytes)
     if out is not None:
-        ensure_writable(out, "index.html")
+        ensure_writable(out)
     check = crosscheck_of(sim, real, least, tolerance)
     if out is not None:
-        with filled(out, "crosscheck") as new:
+        with filled(out) as new:
             write_crosscheck_page(check, new / "index.html")
     if json:
         print_json(crosscheck_document(check))

@@ -49,7 +49,7 @@ def explain(
     loaded = options.load(scenario, set_, None, devices, laid_out=False)
     announce(forecast_explain(loaded, plan, against, fidelity, what_if), str(scenario), yes_large)
     if out is not None:
-        ensure_writable(out, "index.html")
+        ensure_writable(out)
     with progress("simulating") as report:
         explanation = explanation_of(
             loaded,
@@ -62,7 +62,7 @@ def explain(
             progress=lambda stage, total: report(stage, total=total),
         )
     if out is not None:
-        with filled(out, "explain") as new:
+        with filled(out) as new:
             write_explanation_page(explanation, new / "index.html")
     if json:
         print_json(explanation_document(explanation))

@@ -54,7 +54,7 @@ def export(
     size, searcher, chosen = max(asked.file.run.devices), GridSearcher(), fidelity or asked.file.run.fidelity
     loaded = searcher.resolved(asked, (size,), tuple(asked.plans))
     parts = []
-    with filled(out, "export") as new:
+    with filled(out) as new:
         for plan in loaded.plans:
             built = searcher.schedule_cache.get(loaded, plan, size)
             step = simulated(loaded.of(plan, size), built, chosen, exact)

@@ -37,11 +37,11 @@ def goodput(
     loaded = options.load(scenario, set_, plans, devices)
     announce(forecast_run(loaded, fidelity, False, False), str(scenario), yes_large)
     if out is not None:
-        ensure_writable(out, "index.html")
+        ensure_writable(out)
     with progress("simulating", len(loaded.plans) * len(loaded.file.run.devices)) as report:
         found = find_goodput(loaded, fidelity, report)
     if out is not None:
-        with filled(out, "goodput") as new:
+        with filled(out) as new:
             write_goodput(found, new)
     if json:
         document = {

@@ -137,7 +137,7 @@ def _write(out: Path, replay: SimulatedStep, then: SimulatedStep | None, notes: 
     from simfrontier.wholefile import filled
 
     said = {f"note {number}": note for number, note in enumerate(notes, 1)}
-    with filled(out, "import") as new:
+    with filled(out) as new:
         for name, step in (("replay", replay), ("then", then)):
             if step is not None:
                 write_perfetto(trace_of(step, digest(step.schedule), name, notes=said), new / f"trace-{name}.json")

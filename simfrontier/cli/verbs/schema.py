@@ -42,7 +42,7 @@ def _write_all(folder: Path) -> None:
     from simfrontier.cli.json_schema import SCHEMAS, file_name, schema_text
     from simfrontier.wholefile import filled
 
-    with filled(folder, "schema") as new:
+    with filled(folder) as new:
         for name in SCHEMAS:
             (new / file_name(name)).write_text(schema_text(name), encoding="utf-8")
     for name in SCHEMAS:

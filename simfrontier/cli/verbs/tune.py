@@ -93,13 +93,13 @@ def tune(
         raise InputError(text, where=str(scenario), key=("run", "fidelity"))
     announce(forecast_tune(loaded, devices, simulate), str(scenario), yes_large)
     folder, pins = out or Path("reports") / f"tune-{loaded.name}", _pins(pin or ())
-    ensure_writable(folder, *TUNING_FILES)
+    ensure_writable(folder)
     if fresh:
         forget(folder)
 
     def finish(outcome: TuningOutcome) -> None:
         try:
-            with filled(folder, "tune", TUNING_FILES[-1]) as new:
+            with filled(folder, TUNING_FILES[-1]) as new:
                 write_tuning(outcome, new, folder, page is not False)
         except InputError as error:
             raise InputError(f"{error}; {STORE} stays: the same command goes on from there") from None

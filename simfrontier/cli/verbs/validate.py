@@ -70,10 +70,10 @@ def validate(
     own = [*(files or ()), *(data or ())]
     _refuse_options(own, {**asdict(setup), "harness": harness}, cross)
     if out is not None:
-        ensure_writable(out, "index.html")
+        ensure_writable(out)
     tables, runs = _validated(own, setup, harness, cross, place)
     if out is not None:
-        with filled(out, "validate") as new:
+        with filled(out) as new:
             if tables is not None:
                 write_validation_page(tables, new / "index.html")
             if runs is not None:
