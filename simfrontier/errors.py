@@ -14,6 +14,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from copy import copy
 from itertools import accumulate
+from textwrap import shorten
 from typing import Self
 
 from simfrontier.limits import COMPARED_CHARACTERS, COMPARED_NAMES
@@ -25,6 +26,7 @@ LEAST_SAID = 3  # characters of a name that others may begin with or hold
 _UNSAID = str.maketrans("", "", "-_. ")
 MAX_SHOWN = 60  # characters of a wrong value
 MAX_LISTED = 12
+MAX_MESSAGE = 500
 MAX_LISTED_CHARACTERS = 60  # of one of the names that are listed
 
 
@@ -102,6 +104,11 @@ class StoppedError(SimfrontierError):
     def __init__(self, what: str, stop: KeyboardInterrupt) -> None:
         super().__init__(what)
         self.exit_code = exit_code_of_stop(stop)
+
+
+def one_line(text: str) -> str:
+    """Return a message as one line that a terminal shows, cut where it is long."""
+    return shorten("".join(each if each.isprintable() else " " for each in text), MAX_MESSAGE, placeholder=" ...")
 
 
 def dotted(key: Key) -> str:

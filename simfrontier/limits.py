@@ -8,7 +8,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from simfrontier.inputfile import open_input
 from simfrontier.records import dataclass
 
 _MAX_WRITTEN: Final = 10**18  # larger counts are not written out
@@ -40,7 +39,7 @@ class FileLimit:
     def read(self, path: Path) -> bytes:
         """All bytes of a file. Raises OSError as reading does, and ValueError where the file is larger than the limit,
         of which no more than that is read."""
-        with open_input(path) as file:
+        with path.open("rb") as file:
             data = file.read(self.most_bytes + 1)
         if len(data) > self.most_bytes:
             raise ValueError(f"more than {self.most_bytes:,} bytes; allowed: up to {self.most_bytes:,} in such a file")
@@ -115,12 +114,7 @@ KINETO_OPS: Final = Limit(
 KINETO_KEPT: Final = Limit(
     most=2_000_000, what="events of the device in a trace", why="300 bytes each; twenty steps of 100,000 kernels"
 )
-XML_DEPTH: Final = Limit(most=40, what="elements in one another", why="dumps have 8: every PCI bridge is one")
-XML_ELEMENTS: Final = Limit(
-    most=65_536, what="elements", why="NCCL's own limits are 256 and, for graphs, 65,536; 128 devices have 16,256 links"
-)
-XML_ATTRIBUTES: Final = Limit(most=64, what="attributes of an element", why="NCCL keeps 16")
-XML_VALUE: Final = Limit(most=1_024, what="characters in a name or value", why="NCCL takes up to 255")
+DEPTH: Final = 40  # levels of tables, lists or elements in one another, of any file; scenarios have 5, XML dumps 8
 SETTING: Final = Limit(most=4_096, what="characters in a setting", why="a list of 100 devices has 700")
 MESSAGE: Final = Limit(most=500, what="characters in a message", why="some lines of a terminal")
 NAME: Final = Limit(most=256, what="characters in a name", why="names made here have up to 60")

@@ -20,8 +20,8 @@ def main() -> None:
         os.environ.setdefault(
             "PYDANTIC_DISABLE_PLUGINS", "__all__"
         )  # or it reads the metadata of all that is installed
+        from simfrontier.cli.command_line import run_to_end
         from simfrontier.cli.typer_app import app_of
-        from simfrontier.ending import run_to_end
 
         named = next((word for word in sys.argv[1:] if not word.startswith("-")), None)
         app = app_of(named)

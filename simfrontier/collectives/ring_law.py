@@ -7,9 +7,9 @@ from typing import Annotated
 
 from annotated_types import Ge, Le
 
-from simfrontier.elementary import exp, log1p, maximum, minimum, where
 from simfrontier.io import SOURCED, NotNegative, Part, Positive, Share
 from simfrontier.limits import CHANNELS, COUNT, SLICES
+from simfrontier.machine import exp, log1p, maximum, minimum, where
 from simfrontier.records import dataclass
 
 Slices = Annotated[int, Ge(1), Le(SLICES.most), SOURCED]

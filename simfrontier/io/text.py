@@ -15,7 +15,6 @@ from typing import Any, Final, Never
 
 from simfrontier.errors import InputError, shown
 from simfrontier.limits import JSON_FILE, LINE, TOML_DEPTH, TOML_DOTS, TOML_FILE, FileLimit
-from simfrontier.plaintext import control_in, escape_in
 
 DEEP: Final = "nested too deeply"
 DIGITS: Final = "a number of more digits than are read"  # the only other ValueError of Python's readers
@@ -60,8 +59,6 @@ def json_of(text: str, where: str, title: str, number: Callable[[str], object] |
     """The same of JSON; `number` parses a number with a fraction or an exponent (default: a float), and
     may raise ValueError. NaN and Infinity are no numbers of JSON."""
     try:
-        if fault := escape_in(text):
-            raise _Refused(fault)
         return json.loads(text, object_pairs_hook=unique_pairs, parse_float=number, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
         raise InputError(f"line {error.lineno} column {error.colno}: not JSON: {error.msg}", where=where) from None
@@ -110,8 +107,6 @@ def refuse_unfit(value: object) -> None:
             waiting += [(inner, depth + 1) for inner in (*each, *each.values())]
         elif isinstance(each, list):
             waiting += [(inner, depth + 1) for inner in each]
-        elif isinstance(each, str) and control_in(each):
-            raise _Refused(f"control character in {each[:40]!r}; allowed: text that can be shown")
         elif isinstance(each, datetime.date | datetime.time):
             raise _Refused(f"got the date or time {each}, allowed: texts, numbers, true and false")
 

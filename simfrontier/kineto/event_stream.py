@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from simfrontier.errors import InputError
-from simfrontier.inputfile import open_input
 from simfrontier.io import reading
 from simfrontier.limits import KINETO_EVENT, KINETO_FILE, KINETO_HEAD, KINETO_PACKED
 
@@ -198,7 +197,7 @@ def _refuse_constant(name: str) -> float:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[IO[str]]:
-    with open_input(path) as raw:
+    with path.open("rb") as raw:
         packed = raw.read(2) == _GZIP
         raw.seek(0)
         with gzip.GzipFile(fileobj=raw) if packed else nullcontext(raw) as file:

@@ -13,11 +13,11 @@ from typing import Annotated, Literal
 from annotated_types import Ge, Le
 
 from simfrontier.codecs import timed_codecs
-from simfrontier.elementary import maximum
 from simfrontier.errors import InputError
 from simfrontier.io import SOURCED, AtLeastOne, Derived, Names, NotNegative, Part, Positive, Share, Switch
 from simfrontier.limits import COMPUTE_UNITS, GROUPS, NODES
 from simfrontier.machine.copies import Copies
+from simfrontier.machine.elementary import maximum
 from simfrontier.machine.job_nodes import FIRST_NODES, JobNodes
 from simfrontier.machine.kernels import PLAIN_KERNELS, AttentionKernel, Kernels
 from simfrontier.machine.tiles import Tiles, misaligned

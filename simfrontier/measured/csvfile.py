@@ -15,7 +15,6 @@ from simfrontier.io import reading
 from simfrontier.limits import LARGEST, SMALLEST, TABLE_FILE
 from simfrontier.machine import machine_named
 from simfrontier.measured.place import NOWHERE, RowPlace
-from simfrontier.plaintext import control_in
 from simfrontier.records import dataclass
 
 MAX_SHOWN: Final = 40
@@ -99,8 +98,6 @@ def read_text(path: Path, what: str) -> str:
         ) from None
     except ValueError as error:  # of its size
         raise InputError(f"cannot read this {what}: {error}", where=str(path)) from None
-    if fault := control_in(text):
-        raise InputError(fault, where=str(path))
     return text
 
 

@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 from typing import Final, Literal
 
-from simfrontier.inputfile import open_input
 from simfrontier.io import plain_log
 from simfrontier.limits import TABLE_FILE
 from simfrontier.measured.deepspeed_log import CALL, HEADER
@@ -96,7 +95,7 @@ def _decoded(data: bytes) -> str:
 
 def _head_of(file: Path) -> bytes:
     try:
-        with open_input(file) as opened:
+        with file.open("rb") as opened:
             return opened.read(HEAD_BYTES)
     except OSError:
         return b""

@@ -27,7 +27,6 @@ from simfrontier.limits import (
     VALUES,
     ScheduleBudget,
 )
-from simfrontier.opnames import NO_MODULE, OpName
 from simfrontier.schedule.algorithms import VIAS
 from simfrontier.schedule.ir import (
     Call,
@@ -47,6 +46,7 @@ from simfrontier.schedule.kinds import KINDS
 from simfrontier.schedule.loops import Item, Loop, expanded
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.op_kind import CallKind, ModelKind
+from simfrontier.schedule.opnames import NO_MODULE, OpName
 from simfrontier.schedule.placement import Placement, parse_placement
 from simfrontier.schedule.repeated_refs import RepeatedRefs, refs_of_run
 from simfrontier.schedule.roles import fault_of_end, fault_of_exchange, faults_of_places

@@ -22,7 +22,7 @@ from tests.workers import work
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
 COMMAND = """
-from simfrontier.ending import run_to_end
+from simfrontier.cli import run_to_end
 from simfrontier.workers import Local, Workers
 from tests.workers import work
 

@@ -9,13 +9,12 @@ import typer
 
 from simfrontier.cli import options
 from simfrontier.cli.console import print_json
-from simfrontier.usage import to_write
 
 
 def crosscheck(
     sim: Annotated[Path, typer.Argument(help="simulated trace, or a folder of trace-PLAN.json (simfrontier export)")],
     real: Annotated[Path, typer.Argument(help="real trace, or a folder of files of the same names")],
-    out: Annotated[Path | None, to_write("--out", "folder for the page index.html (default: no page)")] = None,
+    out: Annotated[Path | None, typer.Option(help="folder for the page index.html (default: no page)")] = None,
     json: Annotated[bool, typer.Option("--json", help="print everything as JSON")] = False,
     min_bytes: Annotated[str, typer.Option(help="collectives of at least this size are judged by their time")] = "1MiB",
     tolerance: Annotated[

@@ -14,7 +14,6 @@ from simfrontier.cli import options
 from simfrontier.cli.bar import progress
 from simfrontier.cli.console import print_json
 from simfrontier.errors import InputError, shown
-from simfrontier.usage import to_write
 
 if TYPE_CHECKING:
     from simfrontier.kineto import Job, Platform
@@ -50,7 +49,7 @@ def import_(
         ),
     ] = None,
     fidelity: options.Fidelity = None,
-    out: Annotated[Path | None, to_write("--out", "folder for trace-replay.json, trace-then.json")] = None,
+    out: Annotated[Path | None, typer.Option(help="folder for trace-replay.json, trace-then.json")] = None,
     json: Annotated[bool, typer.Option("--json", help="print everything as JSON")] = False,
 ) -> None:
     """Read a job's traces, simulate it on its own machine and say how far that is from what was measured; then the same

@@ -11,7 +11,6 @@ from simfrontier.cli import options
 from simfrontier.cli.bar import progress
 from simfrontier.cli.console import print_json
 from simfrontier.cli.large import announce
-from simfrontier.usage import to_write
 
 if TYPE_CHECKING:
     from simfrontier.report import StudyFindings, StudyView
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 def run(
     scenario: options.ScenarioPath,
-    out: Annotated[Path | None, to_write("--out", "folder for the results (default: reports/NAME)")] = None,
+    out: Annotated[Path | None, typer.Option(help="folder for the results (default: reports/NAME)")] = None,
     set_: options.Settings = None,
     plans: options.Plans = None,
     devices: options.Devices = None,

@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-from simfrontier.usage import to_write
-
 
 def schema(
     what: Annotated[
@@ -17,7 +15,7 @@ def schema(
     ] = None,
     out: Annotated[
         Path | None,
-        to_write("--out", "file to write instead of printing; without a name a folder, for all of them"),
+        typer.Option(help="file to write instead of printing; without a name a folder, for all of them"),
     ] = None,
 ) -> None:
     """Print the JSON Schema of a kind of file, by which editors complete and check it."""

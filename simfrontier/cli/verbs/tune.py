@@ -13,7 +13,6 @@ from simfrontier.cli.bar import progress
 from simfrontier.cli.console import print_json
 from simfrontier.cli.large import announce
 from simfrontier.errors import InputError, StoppedError, nearest
-from simfrontier.usage import to_write
 
 if TYPE_CHECKING:
     from simfrontier.scenario import GridOrder
@@ -49,7 +48,7 @@ def tune(
     scheduler: options.Scheduler = None,
     slurm: options.Slurm = None,
     dashboard: options.Dashboard = False,
-    out: Annotated[Path | None, to_write("--out", "folder for the results (default: reports/tune-NAME)")] = None,
+    out: Annotated[Path | None, typer.Option(help="folder for the results (default: reports/tune-NAME)")] = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="begin anew: forget what a stopped search has left in the folder")
     ] = False,

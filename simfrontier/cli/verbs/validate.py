@@ -12,7 +12,6 @@ import typer
 from simfrontier.cli import options
 from simfrontier.cli.console import print_json
 from simfrontier.errors import InputError
-from simfrontier.usage import to_write
 
 if TYPE_CHECKING:
     from simfrontier.accuracy import RunsValidation, Validation
@@ -37,7 +36,7 @@ def validate(
             "machine (default), or fitted rows alone by the shipped parameters",
         ),
     ] = None,
-    out: Annotated[Path | None, to_write("--out", "folder for the page index.html (default: no page)")] = None,
+    out: Annotated[Path | None, typer.Option(help="folder for the page index.html (default: no page)")] = None,
     jobs: options.Jobs = None,
     scheduler: options.Scheduler = None,
     slurm: options.Slurm = None,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from simfrontier.experiments import REPLAY
 from simfrontier.limits import SWEEP_DRAWN
-from simfrontier.plaintext import without_controls
 from simfrontier.records import dataclass
 from simfrontier.report.findings.sweep_columns import ERROR, Quantity, axis_quantities, sentence_of
 from simfrontier.report.findings.sweep_goal import SweptGoal, swept_goal
@@ -141,7 +140,7 @@ def sweep_findings(folder: Path) -> SweepFindings:
     best = ran.loc[ran.groupby([*_OF_SIZE, "plan"])[RATE].idxmax()]
     given = manifest.get("set")
     return SweepFindings(
-        title=without_controls(str(manifest.get("title") or manifest["study"])),
+        title=str(manifest.get("title") or manifest["study"]),
         settings=given if isinstance(given, dict) else {},
         axes=axes,
         rows=rows,

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from simfrontier.limits import MODEL_OPERANDS, MODEL_OPS
-from simfrontier.opnames import Part
 from simfrontier.records import dataclass
 from simfrontier.schedule.finding import Fault, Findings, ranks_of_role
 from simfrontier.schedule.ir import Compute, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.kinds import is_work, model_kind
 from simfrontier.schedule.op_kind import ModelKind
+from simfrontier.schedule.opnames import Part
 from simfrontier.schedule.reachable import reachable
 
 MAX_NAMED: Final = 6  # of ops that a finding lists
