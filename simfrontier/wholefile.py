@@ -49,7 +49,7 @@ def _write(path: Path, content: bytes, *, lasts: bool) -> None:
         finally:
             part.unlink(missing_ok=True)
     except OSError as error:
-        what = f"cannot be written: {error.strerror or error}; allowed: a file in a folder of yours"
+        what = f"cannot be written: {error.strerror or error}; allowed: a file in a folder you may write"
         raise InputError(what, where=str(path)) from None
 
 

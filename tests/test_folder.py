@@ -102,7 +102,7 @@ def test_a_device_is_not_replaced(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     with pytest.raises(InputError) as caught:
         write_whole(pipe, "text")
-    assert str(caught.value) == f"{pipe}: cannot be written: is no file; allowed: a file in a folder of yours"
+    assert str(caught.value) == f"{pipe}: cannot be written: is no file; allowed: a file in a folder you may write"
     assert pipe.is_fifo() and os.listdir(tmp_path) == ["pipe"]
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from simfrontier.collectives.algorithms import algorithm
+from simfrontier.collectives.algorithms.base import TRANSFERS
 from simfrontier.collectives.lowering import Recipe
 from simfrontier.collectives.lowering.lower import lower
 from simfrontier.errors import InputError
-from simfrontier.limits import TRANSFERS
 from simfrontier.machine import load_machine
 from simfrontier.machine.hardware import Link
 from simfrontier.machine.routing import routes

@@ -238,13 +238,8 @@ def test_shapes_of_ones_own_are_whole(tmp_path: Path, settings: list[str], messa
         ("training.micro_batch=-inf", "--set training.micro_batch: got -inf; allowed: a finite number"),
         (
             f"run.devices={'[' * 60}{']' * 60}",
-            "--set run.devices: 41 tables and arrays in one another; allowed: up to 40",
+            "--set run.devices: nested too deeply; allowed: 40 levels",
         ),
-        (
-            f"run{'.a' * 60}=1",
-            f"--set run{'.a' * 18}.: 60 tables and arrays in one another; allowed: up to 40",
-        ),
-        (f"run.title={'x' * 5000}", "--set run.title: 5,010 characters in a setting; allowed: up to 4,096"),
     ],
 )
 def test_settings_are_keys_and_finite_values(tmp_path: Path, text: str, message: str) -> None:

@@ -15,7 +15,6 @@ from simfrontier.collectives import load_library
 from simfrontier.errors import InputError
 from simfrontier.experiments.setting import Setting
 from simfrontier.io import read_toml
-from simfrontier.limits import NAME
 from simfrontier.machine import load_machine
 from simfrontier.scenario import with_settings
 from simfrontier.stack import NONE as NO_STACK, USUAL, load_stack
@@ -120,7 +119,7 @@ def _texts(value: Any) -> Iterator[str]:
             waiting += each.values()
         elif isinstance(each, list):
             waiting += each
-        elif isinstance(each, str) and "." in each and len(each) <= NAME.most:
+        elif isinstance(each, str) and "." in each:
             yield each
 
 

@@ -25,7 +25,6 @@ from .text import (
     frozen as frozen,
     json_of as json_of,
     no_fraction as no_fraction,
-    num_values as num_values,
     read_json as read_json,
     read_toml as read_toml,
     reading as reading,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from annotated_types import Ge, Gt, Le, Len
 
 from simfrontier.errors import InputError
-from simfrontier.limits import LARGEST, LARGEST_SD, TEXT
+from simfrontier.limits import LARGEST, LARGEST_SD
 
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
@@ -59,7 +59,7 @@ class Parsed:
 
 
 Kind = Literal["quoted", "measured", "fitted", "inferred", "assumed"]
-Text = Annotated[str, Len(1, TEXT.most)]
+Text = Annotated[str, Len(1)]
 Line = Annotated[str, Rule(lambda text: text != "" and text.isprintable(), "a text of one line", minLength=1)]
 Positive = Annotated[float, Gt(0), Le(LARGEST)]
 NotNegative = Annotated[float, Ge(0), Le(LARGEST)]

@@ -10,7 +10,7 @@ from typing import Final
 
 from simfrontier.errors import InputError
 from simfrontier.io.text import reading
-from simfrontier.limits import TABLE_FILE
+from simfrontier.limits import FILE
 
 LONGEST_PREFIX: Final = (
     200  # characters before a line, e.g. [prterun-frontier00001-12345@1,0][frontier00001:678]<stdout>:
@@ -35,7 +35,7 @@ def log_text(path: Path, what: str) -> str:
     that stand for them. Raises InputError where it cannot be read; `what` it is, is for the message."""
     try:
         with reading(path, what):
-            data = TABLE_FILE.read(path)
+            data = FILE.read(path)
     except ValueError as error:  # of its size
         raise InputError(f"cannot read this {what}: {error}", where=str(path)) from None
     return plain_log(data.decode("utf-8-sig", errors="replace"))

@@ -20,7 +20,7 @@ from typing import IO, Any, Final
 
 from simfrontier.errors import InputError
 from simfrontier.io import reading
-from simfrontier.limits import KINETO_EVENT, KINETO_FILE, KINETO_HEAD, KINETO_PACKED
+from simfrontier.limits import FILE, KINETO_EVENT, KINETO_HEAD, KINETO_PACKED
 
 _CHUNK: Final = 1 << 18  # characters read at once
 _GZIP: Final = b"\x1f\x8b"
@@ -120,7 +120,7 @@ class _Window:
     def __init__(self, path: Path, file: IO[str]) -> None:
         self._path, self._file = path, file
         packed = path.stat().st_size
-        self._most = min(KINETO_FILE.most_bytes, max(_LEAST_UNPACKED, packed * KINETO_PACKED.most))
+        self._most = min(FILE.most_bytes, max(_LEAST_UNPACKED, packed * KINETO_PACKED.most))
         self._text, self._at, self._before, self._ended = "", 0, 0, False
         self._decoder = json.JSONDecoder(parse_constant=_refuse_constant)
 

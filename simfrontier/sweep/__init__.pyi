@@ -19,7 +19,7 @@ from .dataset import (
     refuse_folder as refuse_folder,
 )
 from .forecast import seconds_of as seconds_of
-from .form import StudyFile as StudyFile
+from .form import SWEEP_POINTS as SWEEP_POINTS, StudyFile as StudyFile
 from .indices import Indices as Indices
 from .keys import is_of_plan as is_of_plan
 from .rounds import Progress as Progress, SweepOutcome as SweepOutcome

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Field
 
 from simfrontier.io import Line, Strict, Text
-from simfrontier.limits import COUNT, LARGEST, SWEEP_POINTS
+from simfrontier.limits import COUNT, LARGEST, Limit
+
+SWEEP_POINTS: Final = Limit(
+    most=1_000_000, what="points"
+)  # each takes 10 ms to minutes, and some 300 bytes while a study runs
 
 Number = Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
 AboveZero = Annotated[float, Field(gt=0, le=LARGEST)]

@@ -10,7 +10,7 @@ from xml.sax.handler import ContentHandler
 from xml.sax.xmlreader import AttributesImpl, Locator
 
 from simfrontier.errors import InputError, shown
-from simfrontier.limits import DEPTH, XML_FILE
+from simfrontier.limits import DEPTH
 from simfrontier.records import dataclass
 
 TITLE: Final = "topology XML"
@@ -38,7 +38,7 @@ def read_xml(path: Path) -> Element:
     """The root element of a file. Raises InputError with the number of the line that is wrong."""
     from simfrontier.io import text_of
 
-    text = text_of(path, TITLE, XML_FILE)
+    text = text_of(path, TITLE)
     try:
         return _parsed(_without_comments(text))
     except InputError as error:

@@ -1,6 +1,7 @@
 from .per_process import PerProcess as PerProcess
 from .place import (
     HERE as HERE,
+    PROCESSES as PROCESSES,
     Local as Local,
     Place as Place,
     RunningScheduler as RunningScheduler,

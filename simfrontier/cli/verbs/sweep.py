@@ -11,7 +11,7 @@ from simfrontier.cli import options
 from simfrontier.cli.bar import progress
 from simfrontier.cli.console import console, print_json
 from simfrontier.errors import InputError
-from simfrontier.limits import SWEEP_POINTS
+from simfrontier.sweep import SWEEP_POINTS
 from simfrontier.units import counted, time_words
 
 if TYPE_CHECKING:
