@@ -37,7 +37,7 @@ def slurm_cluster(settings: SlurmSettings, say: Say, give_up: Callable[[str], No
     with ExitStack() as opened:
         scratch = opened.enter_context(tempfile.TemporaryDirectory(prefix="simfrontier-"))
         with without_ctrl_c():
-            cluster = SLURMCluster(**_arguments(settings), shared_temp_directory=scratch)
+            cluster: Any = SLURMCluster(**_arguments(settings), shared_temp_directory=scratch)
         opened.callback(_close, cluster)
         _try(cluster.job_script(), settings)
         cluster.scale(jobs=settings.jobs)
