@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
@@ -48,7 +48,9 @@ _OWN_FILE: Final = r"/|\.toml$"  # in a name: the path of a file of one's own
 class TomlSchema(GenerateJsonSchema):
     """pydantic's generator, for TOML: there is no null, and a codec is written as text."""
 
-    ignored_warning_kinds: ClassVar = {"skipped-choice", "non-serializable-default"}
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}
 
     def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
         return self.generate_inner(schema["schema"])
