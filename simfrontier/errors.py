@@ -10,22 +10,21 @@ Anything else that comes up (AssertionError, ...) is a defect of simfrontier, no
 
 import json
 import re
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from copy import copy
+from difflib import get_close_matches
 from itertools import accumulate
+from textwrap import shorten
 from typing import Self
 
-from simfrontier.limits import COMPARED_CHARACTERS, COMPARED_NAMES
 from simfrontier.not_modelled import not_modelled
 
 Key = tuple[str | int, ...]  # a path in a document: names of tables, positions in lists
 
-LEAST_SAID = 3  # characters of a name that others may begin with or hold
-_UNSAID = str.maketrans("", "", "-_. ")
+LEAST_HELD = 3  # characters of a name that others may have in them
 MAX_SHOWN = 60  # characters of a wrong value
 MAX_LISTED = 12
-MAX_LISTED_CHARACTERS = 60  # of one of the names that are listed
+MAX_MESSAGE = 500
 
 
 class SimfrontierError(Exception):
@@ -104,6 +103,11 @@ class StoppedError(SimfrontierError):
         self.exit_code = exit_code_of_stop(stop)
 
 
+def one_line(text: str) -> str:
+    """Return a message as one line that a terminal shows, cut where it is long."""
+    return shorten("".join(each if each.isprintable() else " " for each in text), MAX_MESSAGE, placeholder=" ...")
+
+
 def dotted(key: Key) -> str:
     """`("node", "rings", 0)` is `node.rings[0]`."""
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in key).removeprefix(".")
@@ -142,31 +146,23 @@ def meant(name: str, allowed: Iterable[str]) -> str:
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str:
-    """What to say about a name that is not allowed: `did you mean "x"?`, or else the allowed names.
-
-    Only names of a usual length are compared, and of very many those nearest in the alphabet (see limits).
-    """
+    """What to say about a name that is not allowed: `did you mean "x"?`, or else the allowed names."""
     names = sorted(set(allowed))
     close = near(name, names)
     if close is not None:
         return f'did you mean "{close}"?'
     if not names:
         return "nothing is allowed here"
-    listed = ", ".join(map(_cut, names[:MAX_LISTED]))
     more = f", and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
-    return f"allowed: {listed}{more}"
+    return f"allowed: {', '.join(names[:MAX_LISTED])}{more}"
 
 
 def near(name: str, allowed: Iterable[str]) -> str | None:
-    """The one of the allowed names that is most like a name: the same but for case, hyphens and + for p (zero++), one
-    whose first words they are, one of nearly the same letters, or the shortest that has the name in it. None where none
-    is alike, or the name is longer than any that is compared."""
-    if len(name) > COMPARED_CHARACTERS:
-        return None
+    """Return the allowed name that is most like a name, if any: the same but for case, hyphens and + for p (zero++),
+    one whose first words they are, one of nearly the same letters, or the shortest that has the name in it."""
     known: dict[str, str] = {}
     for candidate in sorted(set(allowed), key=lambda each: (len(each), each)):
-        if len(candidate) <= COMPARED_CHARACTERS:
-            known.setdefault(_squeezed(candidate), candidate)
+        known.setdefault(_squeezed(candidate), candidate)
     wanted = _squeezed(name)
     if wanted in known:
         return known[wanted]
@@ -174,31 +170,18 @@ def near(name: str, allowed: Iterable[str]) -> str | None:
     return next(begins, None) or _of_like_letters(name, known.values()) or _that_holds(wanted, known)
 
 
+def _of_like_letters(name: str, allowed: Iterable[str]) -> str | None:
+    lowered = {candidate.lower(): candidate for candidate in sorted(allowed, reverse=True)}
+    close = get_close_matches(name.lower(), sorted(lowered), n=1, cutoff=0.6)
+    return lowered[close[0]] if close else None
+
+
 def _that_holds(wanted: str, known: Mapping[str, str]) -> str | None:
-    """The shortest name that has these letters in it; None where two are as short."""
-    holds = [each for key, each in known.items() if len(wanted) >= LEAST_SAID and wanted in key]
+    """Return the shortest name that has these letters in it; None where two are as short."""
+    holds = [each for key, each in known.items() if len(wanted) >= LEAST_HELD and wanted in key]
     return holds[0] if len(holds) == 1 or (holds and len(holds[0]) < len(holds[1])) else None
 
 
 def _squeezed(name: str) -> str:
-    """A name without what people write one way or the other."""
-    return name.lower().replace("+", "p").translate(_UNSAID)
-
-
-def _of_like_letters(name: str, allowed: Iterable[str]) -> str | None:
-    from difflib import get_close_matches  # only where something is wrong
-
-    lowered: dict[str, str] = {}
-    for candidate in sorted(allowed):
-        lowered.setdefault(candidate.lower(), candidate)
-    known = sorted(lowered)
-    if len(known) > COMPARED_NAMES:
-        place = bisect_left(known, name.lower())
-        first = min(max(0, place - COMPARED_NAMES // 2), len(known) - COMPARED_NAMES)
-        known = known[first : first + COMPARED_NAMES]
-    close = get_close_matches(name.lower(), known, n=1, cutoff=0.6)
-    return lowered[close[0]] if close else None
-
-
-def _cut(name: str) -> str:
-    return name if len(name) <= MAX_LISTED_CHARACTERS else name[: MAX_LISTED_CHARACTERS - 3] + "..."
+    """Return a name without what people write one way or the other."""
+    return re.sub(r"[-_. ]", "", name.lower().replace("+", "p"))

@@ -47,14 +47,6 @@ def workers_of(pid: int) -> list[int]:
     return [child for child in children(pid) if _is_worker(child)]
 
 
-def leaves_ctrl_c(worker: int) -> bool:
-    """Whether a worker is made ready: from then on it ignores SIGINT (bit 1 of the signals' mask)."""
-    with suppress(OSError):
-        lines = dict(line.split(":", 1) for line in Path(f"/proc/{worker}/status").read_text().splitlines())
-        return bool(int(lines["SigIgn"], 16) & 1 << signal.SIGINT - 1)
-    return False
-
-
 def _is_worker(pid: int) -> bool:
     with suppress(OSError):
         return b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()

@@ -283,7 +283,6 @@ def test_what_is_not_there_or_no_trace(sim: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("option", "value", "message"),
     [
-        ("--tolerance", "-1", "--tolerance: got '-1'; allowed: greater than or equal to 0.000001"),
         ("--min-bytes", "1 MiBB", "--min-bytes: got '1 MiBB'; allowed: a number of bytes, e.g. 4096, 64kB, 1MiB"),
         ("--min-bytes", "-1", "--min-bytes: got '-1'; allowed: a number of bytes, e.g. 4096, 64kB, 1MiB"),
         ("--min-bytes", "", "--min-bytes: got ''; allowed: a number of bytes, e.g. 4096, 64kB, 1MiB"),

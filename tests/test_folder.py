@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from simfrontier.errors import InputError
-from simfrontier.wholefile import MANIFEST, ensure_writable, filled, listed, refuse_unfinished, write_whole
+from simfrontier.wholefile import MANIFEST, filled, write_whole
 from tests.invoke import ROOT, TOY, invoke, refusal
 
 
 def test_what_is_not_in_the_folder_is_not_said_to_be(tmp_path: Path) -> None:
     """A file that is read meanwhile and is not there: no word of --out."""
     out, missing = tmp_path / "out", tmp_path / "missing.toml"
-    with pytest.raises(FileNotFoundError) as caught, filled(out, "run"):
+    with pytest.raises(FileNotFoundError) as caught, filled(out):
         missing.read_text(encoding="utf-8")
     assert caught.value.filename == str(missing)
     assert not out.exists()
@@ -30,37 +30,22 @@ def test_what_cannot_be_written_in_it_is_one_line(tmp_path: Path, monkeypatch: p
     """Whether the folder is named from here or from the root."""
     monkeypatch.chdir(tmp_path)
     for out in (Path("out"), tmp_path / "out"):
-        with pytest.raises(InputError) as caught, filled(out, "run") as new:
+        with pytest.raises(InputError) as caught, filled(out) as new:
             (new / "deeper" / "results.csv").write_text("", encoding="utf-8")
         assert str(caught.value).startswith(f"--out {out}: cannot be written: No such file or directory; allowed: ")
 
 
 def test_a_full_disk_names_no_file(tmp_path: Path) -> None:
-    with pytest.raises(InputError) as caught, filled(tmp_path, "run"):
+    with pytest.raises(InputError) as caught, filled(tmp_path):
         raise OSError(errno.ENOSPC, "No space left on device")
     assert str(caught.value).startswith(f"--out {tmp_path}: cannot be written: No space left on device; allowed: ")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_parents_that_were_made_go_with_the_folder(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="mine"), filled(tmp_path / "a" / "b" / "out", "run"):
+    with pytest.raises(InputError, match="mine"), filled(tmp_path / "a" / "b" / "out"):
         raise InputError("mine")
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("name", ["results.csv", MANIFEST])
-def test_a_folder_in_the_place_of_a_file_is_refused_before_anything_moves(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).mkdir()
-    (tmp_path / "index.html").write_text("old")
-    with pytest.raises(InputError) as caught, filled(tmp_path, "run", MANIFEST) as new:
-        for each in ("index.html", "results.csv", MANIFEST):
-            (new / each).write_text("{}")
-    message = f"--out {tmp_path}: cannot be written: {name} is a folder there; allowed: a file, or none"
-    assert str(caught.value) == message
-    assert (tmp_path / "index.html").read_text() == "old"
-    assert sorted(os.listdir(tmp_path)) == sorted({name, "index.html"})
-    with pytest.raises(InputError, match="is a folder there"):
-        ensure_writable(tmp_path, name)
 
 
 # ── what is theirs ──
@@ -78,20 +63,7 @@ def test_a_run_removes_what_the_last_one_wrote_and_nothing_else(tmp_path: Path) 
 
 @pytest.mark.parametrize(
     "names",
-    [
-        ["../mine"],
-        ["/etc/mine"],
-        [".hidden"],
-        [""],
-        [".."],
-        [5],
-        "mine",
-        None,
-        ["a\0b"],
-        ["folder"],
-        ["\ud800"],
-        ["x" * 300],
-    ],
+    [["../mine"], [".hidden"], [5], "mine", None],
 )
 def test_a_manifest_cannot_name_what_is_not_a_file_of_its_folder(tmp_path: Path, names: object) -> None:
     out = tmp_path / "out"
@@ -99,51 +71,10 @@ def test_a_manifest_cannot_name_what_is_not_a_file_of_its_folder(tmp_path: Path,
     for mine in (tmp_path / "mine", out / ".hidden", out / "folder" / "mine"):
         mine.write_text("mine")
     (out / MANIFEST).write_text(json.dumps({"files": names}))
-    with filled(out, "run", MANIFEST) as new:
+    with filled(out, MANIFEST) as new:
         write_whole(new / "results.csv", "new")
     assert sorted(os.listdir(out)) == [".hidden", "folder", MANIFEST, "results.csv"]
     assert (tmp_path / "mine").exists() and (out / "folder" / "mine").exists()
-
-
-@pytest.mark.parametrize("text", ["", "[]", "5", "{", "[" * 100_000, "\x00", '{"files": {"a": 1}}'])
-def test_a_manifest_that_is_none_lists_nothing(tmp_path: Path, text: str) -> None:
-    (tmp_path / MANIFEST).write_text(text)
-    assert listed(tmp_path) == frozenset()
-
-
-def test_what_a_dead_process_left_goes_and_what_a_living_one_makes_stays(tmp_path: Path) -> None:
-    code = "import sys; from simfrontier.wholefile import _temporary; print(_temporary('new'), _temporary('part'))"
-    dead = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
-    ).stdout.split()
-    living = dead[0].replace(dead[0].split("-")[2], str(os.getppid()))
-    other = dead[0].replace(dead[0].split("-")[1], "anotherhost")
-    for folder in (dead[0], living, other, ".new-mine"):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "trace.json").write_text("half")
-    (tmp_path / dead[1]).write_text("half")
-    with filled(tmp_path, "run", MANIFEST) as new:
-        write_whole(new / "results.csv", "new")
-    assert set(os.listdir(tmp_path)) == {living, other, ".new-mine", MANIFEST, "results.csv"}
-
-
-def test_a_folder_that_is_unfinished_is_not_compared(tmp_path: Path) -> None:
-    sim, real = tmp_path / "sim", tmp_path / "real"
-    for folder in (sim, real):
-        assert invoke("export", TOY, "--plans", "zero3", "--devices", "2", "--out", folder).code == 0
-    refuse_unfinished(sim)
-    (sim / ".unfinished-export").write_text("{}")
-    message = refusal("crosscheck", sim, real)
-    assert message.startswith(f"{sim}: is unfinished (.unfinished-export is there): ")
-    assert invoke("export", TOY, "--plans", "zero3", "--devices", "2", "--out", sim).code == 0
-    refuse_unfinished(sim)
-
-
-def test_a_pipe_in_the_place_of_a_manifest_is_not_waited_for(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / MANIFEST)
-    with filled(tmp_path, "run", MANIFEST) as new:
-        write_whole(new / "results.csv", "new")
-    assert json.loads((tmp_path / MANIFEST).read_text()) == {"files": ["results.csv"]}
 
 
 # ── links, devices, names ──
@@ -153,15 +84,7 @@ def planted(folder: Path) -> Path:
     """A file elsewhere, with links to it at every name that can be guessed."""
     elsewhere = folder / "elsewhere"
     elsewhere.write_text("mine")
-    for name in (
-        "s.json",
-        "s.json.part",
-        ".s.json.part",
-        "results.csv",
-        "results.csv.part",
-        MANIFEST,
-        "results.sqlite",
-    ):
+    for name in ("s.json", "results.csv", MANIFEST):
         (folder / name).symlink_to(elsewhere)
     return elsewhere
 
@@ -179,10 +102,7 @@ def test_a_device_is_not_replaced(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     with pytest.raises(InputError) as caught:
         write_whole(pipe, "text")
-    assert (
-        str(caught.value)
-        == f"{pipe}: cannot be written: is a device, not a file; allowed: a file in a folder you may write"
-    )
+    assert str(caught.value) == f"{pipe}: cannot be written: is no file; allowed: a file in a folder you may write"
     assert pipe.is_fifo() and os.listdir(tmp_path) == ["pipe"]
 
 
@@ -195,31 +115,9 @@ def test_a_folder_is_no_file_to_write(name: str, tmp_path: Path, monkeypatch: py
     assert os.listdir(tmp_path) == ["inner"] and os.listdir(tmp_path / "inner") == []
 
 
-def test_a_file_has_the_mode_that_others_get(tmp_path: Path) -> None:
-    write_whole(tmp_path / "ours", "")
-    (tmp_path / "theirs").write_text("")
-    assert (tmp_path / "ours").stat().st_mode == (tmp_path / "theirs").stat().st_mode
-
-
-@pytest.mark.parametrize("empty", ["", " "])
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("run", TOY, "--out"),
-        ("tune", TOY, "--out"),
-        ("explain", TOY, "--out"),
-        ("export", TOY, "--out"),
-        ("validate", "--out"),
-        ("crosscheck", "a", "b", "--out"),
-        ("replay", "a.json", "--scenario", TOY, "--out"),
-        ("calibrate", "a.csv", "--out"),
-        ("calibrate", "a.csv", "--out", "a.toml", "--page"),
-        ("show", TOY, "--save"),
-    ],
-    ids=lambda words: words[0] if isinstance(words, tuple) else None,
-)
-def test_an_empty_name_is_refused(words: tuple[str | Path, ...], empty: str) -> None:
-    assert refusal(*words, empty) == f"{words[-1]}: got {empty!r}; allowed: a name"
+@pytest.mark.parametrize("words", [("run", TOY, "--out"), ("show", TOY, "--save")], ids=["folder", "file"])
+def test_an_empty_name_is_refused(words: tuple[str | Path, ...]) -> None:
+    assert refusal(*words, "") == f"{words[-1]}: got ''; allowed: a name"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no limits")

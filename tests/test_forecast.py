@@ -21,7 +21,6 @@ from simfrontier.forecast import (
 from simfrontier.scenario import load_scenario
 from simfrontier.study import schedule_of
 from tests.invoke import ROOT, TOY, invoke, refusal
-from tests.limited import limited_refusal
 from tests.scenario_files import SCENARIOS
 from tests.some import some
 
@@ -138,7 +137,7 @@ def test_pipelines_are_unlike_where_they_pass_other_groups_of_nodes() -> None:
 def test_what_is_too_large_is_refused_before_it_begins(words: tuple[str | Path, ...], tmp_path: Path) -> None:
     """In 1 GiB of memory: nothing is built for the forecast."""
     out = () if words[0] in ("show", "check") else ("--out", tmp_path / "out")
-    text = limited_refusal(*words, *out)
+    text = refusal(*words, *out)
     assert "would take about " in text
     assert text.endswith("; allowed: up to 30 minutes and 8 GB, or any size with --yes-large")
     assert not (tmp_path / "out").exists()
@@ -156,9 +155,7 @@ def test_plans_at_sizes_are_counted_before_they_are_laid_out(tmp_path: Path) -> 
     head = re.sub(r"^devices = .*", f"devices = {list(range(8, 808, 8))}", head, flags=re.M)
     path = tmp_path / "many.toml"
     path.write_text(head + "".join(f'[plans.p{i}]\nfamily = "zero3"\n' for i in range(10_000)), encoding="utf-8")
-    assert limited_refusal("check", path).endswith(
-        "plans and run.devices: 1,000,000 plans at a size; allowed: up to 50,000"
-    )
+    assert refusal("check", path).endswith("plans and run.devices: 1,000,000 plans at a size; allowed: up to 50,000")
 
 
 def test_a_large_job_is_announced_in_one_line_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

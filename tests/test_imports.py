@@ -16,11 +16,12 @@ PACKAGE = ROOT / "simfrontier"
 
 # From the bottom up. A part may import parts of lower layers, and its neighbours unless they are strangers.
 LAYERS = (
-    ("inputfile", "limits", "not_modelled", "records"),
-    ("arrays", "dtypes", "elementary", "errors", "extras", "opnames", "plaintext", "units"),
-    ("ending", "io", "parent", "usage", "wholefile"),
+    ("limits", "not_modelled", "records"),
+    ("arrays", "dtypes", "errors", "extras", "units"),
+    ("io", "wholefile"),
     ("codecs", "workers"),
-    ("machine", "workload", "schedule", "trace"),
+    ("machine", "schedule", "trace"),
+    ("workload",),
     ("network", "stack", "topology"),  # links and rates; what an algorithm loads on them stands in the algorithm's file
     ("plan", "collectives"),
     ("measured",),
@@ -31,7 +32,6 @@ LAYERS = (
     ("slowdown", "tuning", "explanation", "kineto"),
     ("experiments",),
     ("goodput", "sweep"),
-    ("json_schema",),
     ("accuracy",),
     ("report",),
     ("api", "live", "cli"),
@@ -74,7 +74,6 @@ REAL_MAY_IMPORT = {
     "codecs",
     "dtypes",
     "io",
-    "opnames",
     "schedule",
     "workload",
     "trace",
@@ -82,12 +81,9 @@ REAL_MAY_IMPORT = {
     "machine",
     "measured",
     "errors",
-    "inputfile",
     "limits",
     "wholefile",
-    "parent",
-    "ending",
-    "usage",
+    "cli",
 }
 
 
@@ -200,11 +196,10 @@ def test_slow_libraries_are_not_imported_at_the_top() -> None:
 def test_there_is_one_way_to_do_many_things() -> None:
     """Only `workers` starts processes that work; of `concurrent.futures` others have the types of a call's result."""
     types = {("concurrent.futures", "Future"), ("concurrent.futures", "CancelledError")}
-    allowed = {PACKAGE / "parent.py"}  # waits for the end of the process that started this one
     pools = [
         f"{path.relative_to(ROOT)} imports {name}"
         for path in [*files(), *of_extras()]
-        if not path.is_relative_to(PACKAGE / "workers") and path not in allowed and "real" not in path.parts
+        if not path.is_relative_to(PACKAGE / "workers") and "real" not in path.parts
         for name in (*imports(parsed(path), package_of(path)), *map(".".join, of_futures(parsed(path)) - types))
         if name.split(".")[0] in ("multiprocessing", "dask", "distributed") or name.startswith("concurrent.futures.")
     ]

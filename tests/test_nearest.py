@@ -17,13 +17,8 @@ from tests.invoke import TOY, invoke, refusal
     ("typed", "meant"),
     [
         ("zero++", "zeropp"),
-        ("ZeRO++", "zeropp"),
-        ("zero-3", "zero3"),
         ("zero_topo", "zero-topo"),
-        ("ZeroTopo", "zero-topo"),
-        ("zero4", "zero3"),
         ("mega", "megatron"),
-        ("axon", "axonn"),
         ("pipeline", None),
     ],
 )
@@ -35,12 +30,7 @@ def test_families(typed: str, meant: str | None) -> None:
     ("typed", "meant"),
     [
         ("llama-7b", "llama-2-7b"),
-        ("Llama2-7B", "llama-2-7b"),
-        ("gpt3", "gpt3-175b"),
         ("gpt-3", "gpt3-175b"),
-        ("gpt2", "gpt2-xl"),
-        ("bloom", "bloom-176b"),
-        ("neox", "gpt-neox-20b"),
         ("20b", "gpt-20b"),
         ("resnet50", None),
     ],
@@ -53,13 +43,8 @@ def test_models(typed: str, meant: str | None) -> None:
     ("setting", "meant"),
     [
         ("grad_accum=4", "training.grad_accum"),
-        ("micro_batch=2", "training.micro_batch"),
         ("checkpointing=none", "model.checkpointing"),
-        ("overlap=false", "engine.overlap"),
-        ("accum=2", "training.grad_accum"),
         ("tensor=4", "plans.NAME.tensor"),
-        ("fidelity=chunk", "run.fidelity"),
-        ("devices=[8]", "run.devices"),
     ],
 )
 def test_a_key_without_its_table(setting: str, meant: str, tmp_path: Path) -> None:
@@ -67,7 +52,7 @@ def test_a_key_without_its_table(setting: str, meant: str, tmp_path: Path) -> No
     assert message == f'{TOY}: {setting.partition("=")[0]}: unknown key; did you mean "{meant}"?'
 
 
-@pytest.mark.parametrize("typed", ["toi.toml", "toy", "Toy.toml", "toys.toml"])
+@pytest.mark.parametrize("typed", ["toi.toml", "toy"])
 def test_a_scenario_that_is_not_there(typed: str, tmp_path: Path) -> None:
     message = refusal("run", TOY.parent / typed, "--out", tmp_path / "out")
     assert message.endswith(f'No such file or directory; did you mean "{TOY}"?')
@@ -91,20 +76,9 @@ def test_the_lattice_that_an_error_shows_works(tmp_path: Path) -> None:
     ("setting", "missing"),
     [
         ("model.num_experts=8", "mixtures of experts"),
-        ("model.top_k=2", "mixtures of experts"),
-        ("moe.hidden=64", "mixtures of experts"),
-        ("plans.own.family=moe", "mixtures of experts"),
         ("model.name=Mixtral-8x22B", "mixtures of experts"),
-        ("model.name=deepseek-v3", "mixtures of experts"),
-        ("model.name=qwen3-30b-a3b", "mixtures of experts"),
         ("expert_parallel=8", "expert parallelism"),
-        ("plans.ddp.expert_model_parallel_size=8", "expert parallelism"),
-        ("plans.*.ep=8", "expert parallelism"),
-        ("at.4.plans.ddp.ep_size=2", "expert parallelism"),
         ("plans.ddp.cp=2", "context parallelism"),
-        ("training.context_parallel_size=2", "context parallelism"),
-        ("model.attention=ring-attention", "context parallelism"),
-        ("plans.ddp.ulysses=2", "context parallelism"),
     ],
 )
 def test_what_is_not_modelled_is_no_slip(setting: str, missing: str) -> None:
@@ -116,7 +90,6 @@ def test_what_is_not_modelled_is_no_slip(setting: str, missing: str) -> None:
     ("arguments", "missing"),
     [
         (("run", str(TOY), "--plans", "ddp,ring-attention"), "context parallelism"),
-        (("run", str(TOY), "--context-parallel", "4"), "context parallelism"),
         (("tune", str(TOY), "--pin", "expert=8"), "expert parallelism"),
         (("compare", "--machine", "frontier", "--model", "mixtral-8x7b", "--devices", "8"), "mixtures of experts"),
     ],

@@ -76,11 +76,6 @@ def test_a_file_that_is_not_there_and_a_folder(tmp_path: Path) -> None:
             "plans.ddp.a b: unknown key; allowed: attention, checkpointing, family, gather_codec, grad_accum, "
             "gradient_codec, micro_batch, overlap_statistics, softmax",
         ),
-        (
-            'name = "toy-cluster"',
-            'name = "a\\u0000.toml"',
-            "not a TOML file: control character in 'a\\x00.toml'; allowed: text that can be shown",
-        ),
     ],
 )
 def test_each_fault_of_a_scenario_is_one_clear_line(tmp_path: Path, old: str, new: str, message: str) -> None:
@@ -243,14 +238,8 @@ def test_shapes_of_ones_own_are_whole(tmp_path: Path, settings: list[str], messa
         ("training.micro_batch=-inf", "--set training.micro_batch: got -inf; allowed: a finite number"),
         (
             f"run.devices={'[' * 60}{']' * 60}",
-            "--set run.devices: 41 tables and arrays in one another; allowed: up to 40",
+            "--set run.devices: nested too deeply; allowed: 40 levels",
         ),
-        (
-            f"run{'.a' * 60}=1",
-            f"--set run{'.a' * 18}.: 60 tables and arrays in one another; allowed: up to 40",
-        ),
-        (f"run.title={'x' * 5000}", "--set run.title: 5,010 characters in a setting; allowed: up to 4,096"),
-        ("run.title=a\u202eb", "--set run.title: line 1: control character U+202E; allowed: text that can be shown"),
     ],
 )
 def test_settings_are_keys_and_finite_values(tmp_path: Path, text: str, message: str) -> None:

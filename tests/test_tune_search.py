@@ -200,16 +200,6 @@ def test_a_full_disk_keeps_what_was_searched(searched: tuple[Ran, Path], tmp_pat
         assert (tmp_path / name).read_bytes() == (out / name).read_bytes(), name
 
 
-def test_a_folder_in_the_place_of_a_result_is_refused_before_the_search(
-    searched: tuple[Ran, Path], tmp_path: Path
-) -> None:
-    _, out = searched
-    (tmp_path / "results.csv").mkdir()
-    message = refusal("tune", out.parent / "toy-tune.toml", *QUICK, "--out", tmp_path)
-    assert message == f"--out {tmp_path}: cannot be written: results.csv is a folder there; allowed: a file, or none"
-    assert [file.name for file in tmp_path.iterdir()] == ["results.csv"]
-
-
 # ── for a program ──
 
 

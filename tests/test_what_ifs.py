@@ -10,10 +10,10 @@ import pytest
 
 from simfrontier.arrays import Floats
 from simfrontier.errors import InputError
-from simfrontier.limits import WHAT_IFS
 from simfrontier.scenario import Scenario, load_scenario, with_numbers
 from simfrontier.simulation import REPLAY_LARGEST_ERROR, REPLAY_MEAN_ERROR
 from simfrontier.study import WhatIfs, simulated
+from simfrontier.study.what_ifs import WHAT_IFS
 from tests.whatif import IN_PART, Asked, compared, drawn, varied as varied_axes
 
 TOY = Path("scenarios/toy.toml")

@@ -7,10 +7,9 @@ from typing import Annotated
 
 import typer
 
-from simfrontier.ending import run_to_end
+from simfrontier.cli import program, run_to_end
 from simfrontier.errors import InputError
 from simfrontier.extras import Verb, added
-from simfrontier.usage import program, to_write
 from simfrontier_real.cli_options import (
     BackendOption,
     CollectivesOption,
@@ -35,7 +34,7 @@ app = program(
 @app.command()
 def replay(
     schedules: Schedules,
-    out: Annotated[Path, to_write("--out", "folder for the traces: trace-NAME.json per schedule")],
+    out: Annotated[Path, typer.Option(help="folder for the traces: trace-NAME.json per schedule")],
     iterations: Annotated[int, typer.Option(min=1, help="timed steps; the trace holds medians")] = 10,
     warmup: Annotated[int, typer.Option(min=0, help="steps before the first that is timed")] = 2,
     compute: Annotated[str, typer.Option(help="real, wait (as long as in --waits) or none")] = "real",
@@ -46,7 +45,7 @@ def replay(
     ] = None,
     profile: Annotated[
         Path | None,
-        to_write("--profile", "folder for traces of PyTorch's profiler, one per rank, for simfrontier import"),
+        typer.Option(help="folder for traces of PyTorch's profiler, one per rank, for simfrontier import"),
     ] = None,
     collectives: CollectivesOption = "native",
     backend: BackendOption = "gloo",
@@ -99,7 +98,7 @@ def train(
     loss_scale: Annotated[float, typer.Option(help="factor on the loss, for 16-bit gradients")] = 1.0,
     reference: Annotated[bool, typer.Option(help="compare with the unsharded model in one process")] = True,
     checkpoint: Annotated[
-        Path | None, to_write("--checkpoint", "folder for checkpoints: step-NNNNNN per checkpoint, of one schedule")
+        Path | None, typer.Option(help="folder for checkpoints: step-NNNNNN per checkpoint, of one schedule")
     ] = None,
     every: Annotated[int, typer.Option(min=1, help="steps between checkpoints; the last step has one, too")] = 5,
     keep: Annotated[int, typer.Option(min=1, help="checkpoints to keep: so many of the last")] = 2,
@@ -114,8 +113,8 @@ def train(
     start_if_none: Annotated[
         bool, typer.Option("--start-if-none", help="where --resume has no whole checkpoint: start from the beginning")
     ] = False,
-    json: Annotated[Path | None, to_write("--json", "also write the results to this file")] = None,
-    out: Annotated[Path | None, to_write("--out", "folder for traces of the steps: trace-NAME.json")] = None,
+    json: Annotated[Path | None, typer.Option(help="also write the results to this file")] = None,
+    out: Annotated[Path | None, typer.Option(help="folder for traces of the steps: trace-NAME.json")] = None,
     collectives: CollectivesOption = "native",
     backend: BackendOption = "gloo",
     device: DeviceOption = None,
@@ -163,7 +162,7 @@ def train(
 @app.command()
 def measure(
     out: Annotated[
-        Path, to_write("--out", "calibration file (TOML) to write; a scenario names it as library.calibration")
+        Path, typer.Option(help="calibration file (TOML) to write; a scenario names it as library.calibration")
     ],
     sizes: Annotated[str, typer.Option(help="message sizes, e.g. 4KiB,1MiB")] = SIZES,
     iterations: Annotated[int, typer.Option(min=3, help="repetitions; the file holds medians")] = 10,
@@ -205,7 +204,7 @@ def measure(
 @app.command()
 def rates(
     out: Annotated[
-        Path, to_write("--out", "folder for products.csv and kernels.csv, which simfrontier validate reads")
+        Path, typer.Option(help="folder for products.csv and kernels.csv, which simfrontier validate reads")
     ],
     device: Annotated[
         str, typer.Option(help="what is timed: cpu (small sizes), or cuda (those of large models; AMD's, too)")
@@ -241,7 +240,7 @@ def rates(
 
 @app.command()
 def device(
-    out: Annotated[Path | None, to_write("--out", "also write them to this file (JSON)")] = None,
+    out: Annotated[Path | None, typer.Option(help="also write them to this file (JSON)")] = None,
 ) -> None:
     """Say what runs for real stand on here: the device, its driver, versions of torch, CUDA or ROCm, and NCCL. Exit
     code 1 where a package is missing that they need."""
@@ -264,7 +263,7 @@ def device(
 @app.command()
 def gpu(
     out: Annotated[
-        Path, to_write("--out", "folder for all results and summary.json; one of an earlier run is replaced")
+        Path, typer.Option(help="folder for all results and summary.json; one of an earlier run is replaced")
     ] = Path("reports/gpu"),
     machine: Annotated[
         str | None,

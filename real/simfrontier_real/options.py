@@ -8,11 +8,15 @@ import re
 from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Final, Literal, get_args
 
 from simfrontier.errors import InputError, nearest
-from simfrontier.limits import RANKS_STARTED
+from simfrontier.limits import Limit
 from simfrontier.schedule import Schedule, load
+
+RANKS_STARTED: Final = Limit(
+    most=1024, what="ranks on this machine"
+)  # each is a process with torch: of some 100 MB, and seconds to start
 
 PRECISIONS = ("fp32", "fp64", "fp16", "bf16")
 Collectives = Literal["lowered", "native"]

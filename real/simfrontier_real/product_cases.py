@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from simfrontier.opnames import Part
-from simfrontier.schedule import MATMUL
+from simfrontier.schedule import MATMUL, Part
 from simfrontier.workload import MODELS, GptShape, gpt
 
 Form = Literal["tn", "nn", "nt"]

@@ -14,10 +14,10 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from simfrontier.errors import InputError, SimfrontierError
-from simfrontier.parent import end_with_parent
 from simfrontier_real.gloo_device import shared_device
 from simfrontier_real.heartbeat import SLACK_S, Heartbeat
 from simfrontier_real.options import device_kind
+from simfrontier_real.parent import end_with_parent
 
 T = TypeVar("T")
 _TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK")

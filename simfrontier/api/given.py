@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from simfrontier.errors import InputError, nearest, wrong
-from simfrontier.limits import PROCESSES
+from simfrontier.workers import PROCESSES
 
 if TYPE_CHECKING:
     from simfrontier.simulation import Fidelity

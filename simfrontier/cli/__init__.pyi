@@ -1,3 +1,4 @@
+from .command_line import program as program, run_to_end as run_to_end
 from .console import plain as plain, print_json as print_json
 from .entry_point import main as main
 from .options import Plans as Plans, Settings as Settings, byte_sizes as byte_sizes, load as load

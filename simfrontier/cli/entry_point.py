@@ -15,13 +15,13 @@ STOPPED = 130  # the exit code after Ctrl-C
 
 def main() -> None:
     """Run a verb: whatever comes up ends in one line and an exit code, never in a traceback."""
-    gc.disable()  # a verb makes few cycles and ends soon; collecting would take a tenth to a quarter of its time
+    gc.set_threshold(100_000, 20, 20)  # schedules are many objects and few cycles
     with ctrl_c_ends_at_once():
         os.environ.setdefault(
             "PYDANTIC_DISABLE_PLUGINS", "__all__"
         )  # or it reads the metadata of all that is installed
+        from simfrontier.cli.command_line import run_to_end
         from simfrontier.cli.typer_app import app_of
-        from simfrontier.ending import run_to_end
 
         named = next((word for word in sys.argv[1:] if not word.startswith("-")), None)
         app = app_of(named)

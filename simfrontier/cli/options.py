@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from simfrontier.errors import InputError
-from simfrontier.limits import PROCESSES
+from simfrontier.workers import PROCESSES
 
 if TYPE_CHECKING:
     from simfrontier.scenario import Scenario

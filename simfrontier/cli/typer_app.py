@@ -9,11 +9,14 @@ from typing import Any, Final
 
 import typer
 
+from simfrontier.cli.command_line import program
 from simfrontier.extras import Verb, added
-from simfrontier.usage import VERBS, program
 
 ABOUT: Final = "Simulate how a training plan runs on Frontier's node fabric, and say why one plan wins."
-OWN: Final = VERBS["simfrontier"]
+OWN: Final = (
+    *("compare", "serve", "list", "run", "show", "check", "calibrate", "export", "import", "replay", "crosscheck"),
+    *("validate", "tune", "sweep", "explain", "goodput", "algorithms", "topology", "schema", "doctor"),
+)  # without those of extras, in the order of --help
 OF_PYTHON: Final = ("import", "list")  # modules and functions of these verbs end in an underscore
 
 

@@ -33,11 +33,6 @@ def parsers() -> dict[str, Parser]:
     return {name: family.parse for family in families() for name in family.NAMES}
 
 
-def codec_names() -> tuple[str, ...]:
-    """Names that a codec can be called by."""
-    return tuple(parsers())
-
-
 def timed_codecs() -> tuple[str, ...]:
     """Names of the codecs whose speeds a machine's file may have."""
     return tuple(name for family in families() for name in family.TIMED)

@@ -27,7 +27,6 @@ from .load import (
     environments_of as environments_of,
     libraries as libraries,
     load_library as load_library,
-    two_level_libraries as two_level_libraries,
 )
 from .lowering import Lowered as Lowered, Recipe as Recipe, Transfer as Transfer, lower as lower
 from .lowering.program import LoweredSchedule as LoweredSchedule

@@ -12,10 +12,10 @@ from annotated_types import Ge, Le, Len
 
 from simfrontier.collectives.algorithms import in_libraries
 from simfrontier.collectives.library import Residual
-from simfrontier.collectives.ring_law import HopTimes, LowLatency, RingTimes, TreeTimes
+from simfrontier.collectives.ring_law import CHANNELS, HopTimes, LowLatency, RingTimes, TreeTimes
 from simfrontier.collectives.tuning import TuningModel
 from simfrontier.io import SOURCED, Kind, Names, NotNegative, Positive, Rule, Share, Text
-from simfrontier.limits import CHANNELS, COUNT
+from simfrontier.limits import COUNT
 from simfrontier.records import dataclass
 
 Count = Annotated[int, Ge(1), Le(COUNT.most), SOURCED]
@@ -62,7 +62,7 @@ class LibraryFile:
     paced: bool = True
     reduces_backwards: bool = False
     in_flight: Count | None = None
-    num_channels: Annotated[int, Ge(1), Le(CHANNELS.most), SOURCED]
+    num_channels: Annotated[int, Ge(1), Le(CHANNELS), SOURCED]
     units_per_channel: Annotated[NotNegative, SOURCED]
     least_bytes: Annotated[NotNegative, SOURCED] = 0.0
     algorithms: AlgorithmsTable | None = None

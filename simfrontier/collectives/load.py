@@ -40,11 +40,6 @@ def environments_of(name: str) -> tuple[str, ...]:
     return tuple(each for each, document in files if document.get("environment_of") == name)
 
 
-def two_level_libraries() -> tuple[str, ...]:
-    """Names of the library models that are made of two others."""
-    return tuple(name for name in libraries() if "levels" in _document(_path(name), name))
-
-
 def load_library(
     name_or_path: str, overrides: Mapping[str, float] | None = None, calibration: Calibration | None = None
 ) -> Library:

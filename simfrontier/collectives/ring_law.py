@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated
+from typing import Annotated, Final
 
 from annotated_types import Ge, Le
 
-from simfrontier.elementary import exp, log1p, maximum, minimum, where
 from simfrontier.io import SOURCED, NotNegative, Part, Positive, Share
-from simfrontier.limits import CHANNELS, COUNT, SLICES
+from simfrontier.limits import COUNT
+from simfrontier.machine import exp, log1p, maximum, minimum, where
 from simfrontier.records import dataclass
 
-Slices = Annotated[int, Ge(1), Le(SLICES.most), SOURCED]
+SLICES: Final = 4_096  # messages of 4 GiB in slices of 1 MiB
+
+CHANNELS: Final = 128  # NCCL's MAXCHANNELS is 64, RCCL's 128
+
+Slices = Annotated[int, Ge(1), Le(SLICES), SOURCED]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +125,7 @@ class LowLatency(HopTimes):
     rate_share: Annotated[Share, SOURCED]
     channel_s: Annotated[NotNegative, SOURCED] = 0.0
     bytes_per_channel: Annotated[Positive, SOURCED] = math.inf
-    num_channels: Annotated[int, Ge(1), Le(CHANNELS.most), SOURCED] = 1
+    num_channels: Annotated[int, Ge(1), Le(CHANNELS), SOURCED] = 1
 
     def hop_of_block_s(self, block_bytes: float) -> float:
         """Start-up time of a hop between nodes with a block of that size."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simfrontier.elementary import maximum
+from simfrontier.machine import maximum
 
 
 def tree_passage_s(depth: int, hop_s: float, volume_s: float) -> float:

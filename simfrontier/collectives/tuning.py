@@ -15,8 +15,8 @@ from typing import Annotated, Final, Literal, get_args
 from annotated_types import Ge, Le, Len
 
 from simfrontier.collectives.ring_law import GroupShape, HopTimes
-from simfrontier.elementary import maximum, minimum
 from simfrontier.io import SOURCED, Kind, Names, NotNegative, Positive, Text
+from simfrontier.machine import maximum, minimum
 from simfrontier.records import dataclass
 from simfrontier.schedule import RING, TREE, CollectiveKind
 

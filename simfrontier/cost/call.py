@@ -14,7 +14,7 @@ from simfrontier.collectives import (
     messages_of,
     sent_part,
 )
-from simfrontier.elementary import where
+from simfrontier.machine import where
 from simfrontier.schedule import LIBRARY, Collective, CollectiveKind, Schedule
 
 

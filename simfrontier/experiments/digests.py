@@ -14,9 +14,7 @@ from simfrontier import __version__
 from simfrontier.collectives import load_library
 from simfrontier.errors import InputError
 from simfrontier.experiments.setting import Setting
-from simfrontier.inputfile import open_input
 from simfrontier.io import read_toml
-from simfrontier.limits import NAME
 from simfrontier.machine import load_machine
 from simfrontier.scenario import with_settings
 from simfrontier.stack import NONE as NO_STACK, USUAL, load_stack
@@ -72,7 +70,7 @@ class Digests:
         found = next((path for path in (Path(folder) / text, Path(text)) if _is_file(path)), None)
         if found is None:
             return None
-        with open_input(found) as file:
+        with found.open("rb") as file:
             sums = [hashlib.file_digest(file, "sha256").hexdigest()]
         if found.suffix == ".toml" and depth < DEEPEST:
             try:
@@ -121,7 +119,7 @@ def _texts(value: Any) -> Iterator[str]:
             waiting += each.values()
         elif isinstance(each, list):
             waiting += each
-        elif isinstance(each, str) and "." in each and len(each) <= NAME.most:
+        elif isinstance(each, str) and "." in each:
             yield each
 
 

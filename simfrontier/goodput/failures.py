@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from annotated_types import Ge, Gt, Le, MaxLen, MinLen
+from annotated_types import Ge, Gt, Le, MinLen
 
 from simfrontier.errors import InputError, nearest
 from simfrontier.io import Line, read_toml, typed
-from simfrontier.limits import ENTRIES, LARGEST_S
+from simfrontier.limits import LARGEST_S
 from simfrontier.records import dataclass
 
 CATALOG: Final = Path(__file__).parent / "catalog"
@@ -37,7 +37,7 @@ class Failures:
     days: Annotated[float, Ge(1e-3), Le(LARGEST_S)]
     packages: Annotated[int, Ge(1)]
     nodes: Annotated[int, Ge(1)]
-    parts: Annotated[tuple[Part, ...], MinLen(1), MaxLen(ENTRIES.most)]
+    parts: Annotated[tuple[Part, ...], MinLen(1)]
 
     def per_s(self, part: Part, num_packages: int, num_nodes: int) -> float:
         """Interruptions per second by one part, of a job on so many packages and nodes."""

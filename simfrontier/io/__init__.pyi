@@ -18,14 +18,6 @@ from .bounds import (
     Text as Text,
 )
 from .headers import headed as headed
-from .json_schema import (
-    DEFINITIONS as DEFINITIONS,
-    FormSchema as FormSchema,
-    Schema as Schema,
-    definitions_of as definitions_of,
-    inlined as inlined,
-    resolved as resolved,
-)
 from .log import left_out as left_out, log_text as log_text, plain_log as plain_log
 from .model import Strict as Strict, extended as extended
 from .node import Node as Node
@@ -33,7 +25,6 @@ from .text import (
     frozen as frozen,
     json_of as json_of,
     no_fraction as no_fraction,
-    num_values as num_values,
     read_json as read_json,
     read_toml as read_toml,
     reading as reading,

@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from annotated_types import Ge, Gt, Le, Len
 
 from simfrontier.errors import InputError
-from simfrontier.limits import LARGEST, LARGEST_SD, SMALLEST, TEXT
+from simfrontier.limits import LARGEST, LARGEST_SD
 
 if TYPE_CHECKING:
-    from pydantic import GetCoreSchemaHandler
+    from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
     from pydantic_core import CoreSchema
-
-JSON_SCHEMA: Final = "json_schema"  # in the metadata of a check of pydantic: a function that gives its keywords there
 
 
 class Rule:
@@ -36,8 +34,10 @@ class Rule:
                 raise PydanticCustomError("rule", "{allowed}", {"allowed": self.allowed})
             return value
 
-        said = {JSON_SCHEMA: lambda: self.keywords}
-        return schema.no_info_after_validator_function(held, handler(source), metadata=said)
+        return schema.no_info_after_validator_function(held, handler(source))
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {**handler(core), **self.keywords}
 
 
 class Parsed:
@@ -59,14 +59,9 @@ class Parsed:
 
 
 Kind = Literal["quoted", "measured", "fitted", "inferred", "assumed"]
-Text = Annotated[str, Len(1, TEXT.most)]
+Text = Annotated[str, Len(1)]
 Line = Annotated[str, Rule(lambda text: text != "" and text.isprintable(), "a text of one line", minLength=1)]
-Positive = Annotated[
-    float,
-    Gt(0),
-    Le(LARGEST),
-    Rule(lambda number: number >= SMALLEST, f"at least {SMALLEST:g}", minimum=SMALLEST),
-]
+Positive = Annotated[float, Gt(0), Le(LARGEST)]
 NotNegative = Annotated[float, Ge(0), Le(LARGEST)]
 AtLeastOne = Annotated[float, Ge(1), Le(LARGEST)]
 Share = Annotated[float, Gt(0), Le(1)]
@@ -96,8 +91,7 @@ class Sourced:
         }
         strict = schema.CoreConfig(strict=True, allow_inf_nan=False)
         table = schema.typed_dict_schema(keys, extra_behavior="forbid", config=strict)
-        said = {JSON_SCHEMA: lambda: {"dependentRequired": {"low": ["high"], "high": ["low"]}}}
-        return schema.no_info_after_validator_function(_value, table, metadata=said)
+        return schema.no_info_after_validator_function(_value, table)
 
 
 SOURCED: Final = Sourced()
@@ -139,9 +133,9 @@ class Names:
                 raise PydanticKnownError("literal_error", {"expected": ", ".join(self.names)})
             return value
 
-        return schema.no_info_plain_validator_function(one_of_them, metadata={JSON_SCHEMA: self._schema})
+        return schema.no_info_plain_validator_function(one_of_them)
 
-    def _schema(self) -> dict[str, Any]:
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         one: dict[str, Any] = {"type": "string", "enum": list(self.names)}
         return {"anyOf": [one, {"type": "array", "items": one, "minItems": 1}]} if self._or_list else one
 
@@ -158,8 +152,11 @@ class Switch:
                 raise PydanticCustomError("switch", "0 or 1")
             return number == 1.0
 
-        number, said = schema.float_schema(strict=True, allow_inf_nan=False), {JSON_SCHEMA: lambda: {"enum": [0, 1]}}
-        return schema.no_info_after_validator_function(switched, number, metadata=said)
+        number = schema.float_schema(strict=True, allow_inf_nan=False)
+        return schema.no_info_after_validator_function(switched, number)
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"enum": [0, 1]}
 
 
 class Derived:
@@ -175,6 +172,11 @@ class Derived:
             schema.is_instance_schema(_Nobody), custom_error_type="derived", custom_error_message="no key of a file"
         )
         return schema.with_default_schema(refused, default=self.until)
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        from pydantic_core import PydanticOmit
+
+        raise PydanticOmit
 
 
 class _Nobody:

@@ -10,8 +10,7 @@ from typing import Final
 
 from simfrontier.errors import InputError
 from simfrontier.io.text import reading
-from simfrontier.limits import TABLE_FILE
-from simfrontier.plaintext import without_controls
+from simfrontier.limits import FILE
 
 LONGEST_PREFIX: Final = (
     200  # characters before a line, e.g. [prterun-frontier00001-12345@1,0][frontier00001:678]<stdout>:
@@ -25,13 +24,18 @@ _AT_START: Final = re.compile(
 _OF_A_ROW: Final = re.compile(r"\s*[0-9]+(?:\s+[0-9.]|[0-9.\s]*$)")  # which another line was glued to
 _NUMBER: Final = re.compile(r"(?:\\ )*[0-9]+")  # of an escaped text, with the blanks that align it
 
+# Escape sequences of terminals, and control characters other than tabs and ends of lines.
+_CONTROL: Final = re.compile(
+    "\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?|[@-Z\\\\-_])|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
+)
+
 
 def log_text(path: Path, what: str) -> str:
     """Return the text of a log without what launchers and terminals add to it; bytes that are no UTF-8 become signs
     that stand for them. Raises InputError where it cannot be read; `what` it is, is for the message."""
     try:
         with reading(path, what):
-            data = TABLE_FILE.read(path)
+            data = FILE.read(path)
     except ValueError as error:  # of its size
         raise InputError(f"cannot read this {what}: {error}", where=str(path)) from None
     return plain_log(data.decode("utf-8-sig", errors="replace"))
@@ -44,7 +48,7 @@ def plain_log(text: str) -> str:
     Prefixes are found, not listed: what stands before a line that a benchmark prints from its first column on. The
     numbers in it (rank, time) may differ from line to line.
     """
-    text = without_controls(text.replace("\r\n", "\n").replace("\r", "\n"))
+    text = _CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
     prefixes = (_before(text, match.start()) for match in _AT_START.finditer(text))
     found = [pattern for pattern, _ in Counter(map(_pattern, filter(None, prefixes))).most_common(MOST_PREFIXES)]
     return re.sub(f"^(?:{'|'.join(sorted(found, reverse=True))})", "", text, flags=re.MULTILINE) if found else text

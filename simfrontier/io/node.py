@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from typing import Any, Never, TypeVar
 
 from simfrontier.errors import InputError, Key, nearest, shown, unknown_key, wrong
-from simfrontier.limits import LARGEST, NAME, TEXT, Limit
+from simfrontier.limits import LARGEST, Limit
 
 T = TypeVar("T")
 
@@ -34,7 +34,6 @@ class Node:
         members = self.members()
         for name, member in members.items():
             if name not in required and name not in optional:
-                self.within(NAME, len(name))
                 member.fail(unknown_key(name, (*required, *optional)))
         for name in required:
             if name not in members:
@@ -72,10 +71,8 @@ class Node:
         return self.value
 
     def name(self) -> str:
-        """A text of at least one character, and of no more than a name has."""
-        text = self.text() or self.wrong("a text of at least one character")
-        self.within(NAME, len(text))
-        return text
+        """A text of at least one character."""
+        return self.text() or self.wrong("a text of at least one character")
 
     def within(self, limit: Limit, count: int) -> None:
         """Raises InputError for a count above a limit."""
@@ -85,7 +82,6 @@ class Node:
     def choice(self, allowed: Collection[str]) -> Any:
         text = self.text()
         if text not in allowed:
-            self.within(NAME, len(text))
             self.fail(f"got {shown(text)}; {nearest(text, allowed)}")
         return text
 
@@ -111,7 +107,6 @@ class Node:
     def parsed(self, parse: Callable[[str], T]) -> T:
         """What a text means to a parser that raises InputError."""
         text = self.text()
-        self.within(TEXT, len(text))  # numbers in it have no more digits than Python reads
         try:
             return parse(text)
         except InputError as error:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, Union, cast, g
 
 from simfrontier.errors import InputError, Key, near, shown, unknown_key, wrong
 from simfrontier.io.bounds import SOURCED_KEYS, Derived, Kind, Names, Sourced
-from simfrontier.io.text import DEEP
 from simfrontier.not_modelled import not_modelled
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ _WORDS: Final[Mapping[str, str]] = {  # what each rule allows; the names in brac
     "string_too_short": "a text of at least {min_length} characters",
     "string_too_long": "a text of at most {max_length} characters",
     "string_pattern_mismatch": "a text of the pattern {pattern}",
-    "json_invalid": f"a value that is not {DEEP}",
+    "json_invalid": "a value that is not nested too deeply",
 }
 
 
@@ -53,10 +52,6 @@ def typed(document: object, form: type[T], where: str = "", key: Key = ()) -> T:
 
     try:
         text = json.dumps(document, ensure_ascii=False).encode()  # so that a list may be a tuple, and nothing else
-    except UnicodeEncodeError:
-        raise InputError("half of a pair of signs; allowed: text that can be shown", where=where, key=key) from None
-    except RecursionError:
-        raise InputError(DEEP, where=where, key=key) from None
     except TypeError as error:  # only from Python: no file holds such a value
         raise InputError(f"{error}; allowed: texts, numbers, lists and tables", where=where, key=key) from None
     try:

@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from simfrontier.errors import InputError
-from simfrontier.inputfile import open_input
 from simfrontier.io import reading
-from simfrontier.limits import KINETO_EVENT, KINETO_FILE, KINETO_HEAD, KINETO_PACKED
+from simfrontier.limits import FILE, KINETO_EVENT, KINETO_HEAD, KINETO_PACKED
 
 _CHUNK: Final = 1 << 18  # characters read at once
 _GZIP: Final = b"\x1f\x8b"
@@ -121,7 +120,7 @@ class _Window:
     def __init__(self, path: Path, file: IO[str]) -> None:
         self._path, self._file = path, file
         packed = path.stat().st_size
-        self._most = min(KINETO_FILE.most_bytes, max(_LEAST_UNPACKED, packed * KINETO_PACKED.most))
+        self._most = min(FILE.most_bytes, max(_LEAST_UNPACKED, packed * KINETO_PACKED.most))
         self._text, self._at, self._before, self._ended = "", 0, 0, False
         self._decoder = json.JSONDecoder(parse_constant=_refuse_constant)
 
@@ -198,7 +197,7 @@ def _refuse_constant(name: str) -> float:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[IO[str]]:
-    with open_input(path) as raw:
+    with path.open("rb") as raw:
         packed = raw.read(2) == _GZIP
         raw.seek(0)
         with gzip.GzipFile(fileobj=raw) if packed else nullcontext(raw) as file:

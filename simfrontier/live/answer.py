@@ -16,7 +16,7 @@ from simfrontier.live.worker import Work, Worker, beside, outcome, step_of
 from simfrontier.report import PARTS, StudyView, headline_of, nominal_step_s, rate, sampled_rate, step_s, verdict
 from simfrontier.scenario import Scenario
 from simfrontier.study import PlanOutcome, Study, completed
-from simfrontier.workers import Local, PerProcess, WorkerLostError, Workers
+from simfrontier.workers import Local, LostError, PerProcess, Workers
 
 MOST_WORKERS: Final = 8
 MOST_ANSWERS: Final = 60  # that are kept: of some half a megabyte each
@@ -49,7 +49,7 @@ class Answerer:
         self.close()
 
     def close(self) -> None:
-        """End all workers, whatever they do; questions that wait get WorkerLostError."""
+        """End all workers, whatever they do; questions that wait get LostError."""
         if self._is_open:
             self._is_open = False
             self._workers.close()
@@ -59,7 +59,7 @@ class Answerer:
         return state_of(query, self.controls, self.plans)
 
     def answer(self, state: LiveState) -> bytes:
-        """What the page shows, as JSON. Raises SimfrontierError for a state that cannot be, and WorkerLostError at the
+        """What the page shows, as JSON. Raises SimfrontierError for a state that cannot be, and LostError at the
         end."""
         return self._answer(state, self._call)
 
@@ -83,7 +83,7 @@ class Answerer:
 
     def _refuse_late(self) -> None:
         if not self._is_open:
-            raise WorkerLostError(ENDING)
+            raise LostError(ENDING)
 
     def _answer(self, state: LiveState, call: Call) -> bytes:
         key = (state.plan, *sorted(state.places.items()))
@@ -106,7 +106,7 @@ class Answerer:
         likely = state.plan or self._likely
         step = call(step_of, likely, state) if likely else None
         scenario = scenario_at(self.scenario, self.controls, state)
-        outcomes = completed(scenario, [task.result() for task in tasks])
+        outcomes = completed(scenario, [self._workers.result(task) for task in tasks])
         view = StudyView(study=Study(scenario=scenario, fidelity=scenario.file.run.fidelity, outcomes=tuple(outcomes)))
         fitting = [each.plan for each in view.ranked]
         shown = state.plan if state.plan in fitting else next(iter(fitting), "")
@@ -121,7 +121,7 @@ class Answerer:
             "num_samples": scenario.file.uncertainty.samples,
             "parts": [{"name": part.short, "colour": part.colour} for part in PARTS.values()],
             "plans": [_rates(view, each) for each in [*view.ranked, *_misfits(view)]],
-            "step": None if step is None else step.result(),
+            "step": None if step is None else self._workers.result(step),
         }
 
     def _moved(self, state: LiveState) -> list[tuple[Control, int]]:

@@ -1,4 +1,12 @@
 from .copies import Copies as Copies, Messages as Messages
+from .elementary import (
+    exp as exp,
+    log1p as log1p,
+    maximum as maximum,
+    minimum as minimum,
+    where as where,
+    whole as whole,
+)
 from .form import MachineFile as MachineFile
 from .hardware import (
     BUS as BUS,

@@ -8,20 +8,24 @@ name; the annotations say what it may hold, and which numbers carry a source the
 import math
 from collections.abc import Mapping
 from dataclasses import field, replace
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from annotated_types import Ge, Le
 
 from simfrontier.codecs import timed_codecs
-from simfrontier.elementary import maximum
 from simfrontier.errors import InputError
 from simfrontier.io import SOURCED, AtLeastOne, Derived, Names, NotNegative, Part, Positive, Share, Switch
-from simfrontier.limits import COMPUTE_UNITS, GROUPS, NODES
+from simfrontier.limits import NODES
 from simfrontier.machine.copies import Copies
+from simfrontier.machine.elementary import maximum
 from simfrontier.machine.job_nodes import FIRST_NODES, JobNodes
 from simfrontier.machine.kernels import PLAIN_KERNELS, AttentionKernel, Kernels
 from simfrontier.machine.tiles import Tiles, misaligned
 from simfrontier.records import dataclass
+
+COMPUTE_UNITS: Final = 1_000_000  # devices have hundreds
+
+GROUPS: Final = 2_048  # every pair of groups has a link: 4 million
 
 End = int | str  # a device's local number, "nic0" .., "net", or "bus"
 UPLINK = "uplink"  # the link class that every fat tree has, of its leaves' uplinks
@@ -164,7 +168,7 @@ class Dragonfly:
     """
 
     nodes_per_group: Nodes
-    num_groups: Annotated[int, Ge(1), Le(GROUPS.most), SOURCED]
+    num_groups: Annotated[int, Ge(1), Le(GROUPS), SOURCED]
     bytes_per_s: Annotated[float, Derived(math.nan)]  # the link class `global`
     nonminimal_share: Annotated[Part, SOURCED]
 
@@ -256,7 +260,7 @@ class Device:
     hbm_bytes: Annotated[Positive, SOURCED]
     hbm_bytes_per_s: Annotated[Positive, SOURCED]  # nominal
     hbm_share: Annotated[Share, SOURCED]  # of it, what a streaming kernel achieves
-    num_compute_units: Annotated[int, Ge(1), Le(COMPUTE_UNITS.most), SOURCED]
+    num_compute_units: Annotated[int, Ge(1), Le(COMPUTE_UNITS), SOURCED]
     peak_flops_per_s: Annotated[Positive, SOURCED]  # 16-bit matrix peak, the denominator of a 16-bit model's MFU
     matmul_flops_per_s: Annotated[Positive, SOURCED]  # of 16-bit numbers
     matmul_half_edge: Annotated[NotNegative, SOURCED]

@@ -11,7 +11,7 @@ from annotated_types import Ge, Le, MaxLen
 
 from simfrontier.errors import InputError
 from simfrontier.io import Line
-from simfrontier.limits import COUNT, ENTRIES
+from simfrontier.limits import COUNT
 from simfrontier.machine.spread import Differing, Spread
 from simfrontier.records import dataclass
 
@@ -167,14 +167,14 @@ class Perturbation:
     """Devices, memories, links and global pools that are slower than they should be, or dead, always or for a time; and
     how all devices, networks of nodes, or calls differ, always (`spread`). Everything else is healthy."""
 
-    slow: Annotated[tuple[SlowDevice, ...], MaxLen(ENTRIES.most)] = ()
-    packages: Annotated[tuple[SlowPackage, ...], MaxLen(ENTRIES.most)] = ()
-    nodes: Annotated[tuple[SlowNode, ...], MaxLen(ENTRIES.most)] = ()
-    memories: Annotated[tuple[SlowMemory, ...], MaxLen(ENTRIES.most)] = ()
-    links: Annotated[tuple[DegradedLink, ...], MaxLen(ENTRIES.most)] = ()
-    nics: Annotated[tuple[DegradedNic, ...], MaxLen(ENTRIES.most)] = ()
-    pools: Annotated[tuple[DegradedPool, ...], MaxLen(ENTRIES.most)] = ()
-    background: Annotated[tuple[BusyPools, ...], MaxLen(ENTRIES.most)] = ()
+    slow: tuple[SlowDevice, ...] = ()
+    packages: tuple[SlowPackage, ...] = ()
+    nodes: tuple[SlowNode, ...] = ()
+    memories: tuple[SlowMemory, ...] = ()
+    links: tuple[DegradedLink, ...] = ()
+    nics: tuple[DegradedNic, ...] = ()
+    pools: tuple[DegradedPool, ...] = ()
+    background: tuple[BusyPools, ...] = ()
     spread: Annotated[tuple[Spread, ...], MaxLen(len(get_args(Differing)))] = ()
 
     def __bool__(self) -> bool:

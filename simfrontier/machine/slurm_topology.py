@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from simfrontier.errors import InputError, nearest, shown, unknown_key
-from simfrontier.limits import NODES, TABLE_FILE
+from simfrontier.limits import NODES
 from simfrontier.machine.hostlist import expanded
 from simfrontier.records import dataclass
 
@@ -62,7 +62,7 @@ def read_topology(path: Path) -> SlurmTopology:
     switch_of: dict[str, str] = {}
     above: dict[str, str] = {}
     switches: dict[str, int] = {}
-    for number, line in _lines(text_of(path, "topology.conf", TABLE_FILE)):
+    for number, line in _lines(text_of(path, "topology.conf")):
         try:
             name, children, are_nodes = _switch(line)
             if name in switches:

@@ -9,11 +9,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal, get_args
 
-from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
+from annotated_types import Ge, Gt, Le, Lt, MinLen
 
 from simfrontier.errors import InputError, nearest, shown
 from simfrontier.io import Derived, Line, Text, read_toml, typed
-from simfrontier.limits import COUNT, ENTRIES
+from simfrontier.limits import COUNT
 from simfrontier.records import dataclass
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Spread:
     sd: Annotated[float, Gt(0), Le(1)] | None = None
     width: Annotated[float, Gt(0), Le(2 * FURTHEST)] | None = None
     most: Annotated[float, Gt(0), Lt(1)] | None = None
-    quantiles: Annotated[tuple[tuple[Share, Factor], ...], MinLen(2), MaxLen(ENTRIES.most)] | None = None
+    quantiles: Annotated[tuple[tuple[Share, Factor], ...], MinLen(2)] | None = None
     table: Text | None = None
     seed: Annotated[int, Ge(0), Le(COUNT.most)] = 1
     source: Line | None = None

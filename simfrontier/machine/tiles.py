@@ -6,8 +6,8 @@ import math
 from functools import reduce
 from typing import Annotated, Final
 
-from simfrontier.elementary import minimum
 from simfrontier.io import SOURCED, NotNegative
+from simfrontier.machine.elementary import minimum
 from simfrontier.records import dataclass
 
 # Rows × columns of what one block of threads makes (NVIDIA, Matrix Multiplication Background User's Guide, section 3).

@@ -12,10 +12,9 @@ from typing import Final
 
 from simfrontier.errors import InputError, near, unknown, wrong
 from simfrontier.io import reading
-from simfrontier.limits import LARGEST, SMALLEST, TABLE_FILE
+from simfrontier.limits import FILE, LARGEST, SMALLEST
 from simfrontier.machine import machine_named
 from simfrontier.measured.place import NOWHERE, RowPlace
-from simfrontier.plaintext import control_in
 from simfrontier.records import dataclass
 
 MAX_SHOWN: Final = 40
@@ -92,15 +91,13 @@ def read_text(path: Path, what: str) -> str:
     """The text of a file in UTF-8, with or without a byte order mark. Raises InputError."""
     try:
         with reading(path, what):
-            text = TABLE_FILE.read(path).decode("utf-8-sig")
+            text = FILE.read(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(
             f"not UTF-8: byte {error.start} is {error.object[error.start]:#04x}", where=str(path)
         ) from None
     except ValueError as error:  # of its size
         raise InputError(f"cannot read this {what}: {error}", where=str(path)) from None
-    if fault := control_in(text):
-        raise InputError(fault, where=str(path))
     return text
 
 

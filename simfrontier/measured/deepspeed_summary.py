@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Final
 
 from simfrontier.io import Node, json_of, text_of
-from simfrontier.limits import RANK_FILE
 from simfrontier.measured.calls_of_ranks import CallsOfRanks, What
 from simfrontier.measured.deepspeed_ops import LEFT_OUT, kind_of_op, whole_bytes
 from simfrontier.measured.reading import Reading
@@ -24,7 +23,7 @@ def read_deepspeed_summary(path: Path, setup: Setup) -> Reading:
     """The calls of a summary; the devices come from the setup, else they are all ranks of the job. Raises InputError:
     one line that names file, key and fault."""
     where = str(path)
-    top = Node(json_of(text_of(path, TITLE, RANK_FILE), where, TITLE), where)
+    top = Node(json_of(text_of(path, TITLE), where, TITLE), where)
     told = setup.devices is not None
     devices = setup.devices_of(where) if told else top.member("metadata").member("world_size").whole(2)
     calls = CallsOfRanks()

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Final, Never
 
 from simfrontier.errors import InputError, shown
 from simfrontier.io import Node, json_of, reading
-from simfrontier.limits import RANK_FILE, RANK_VALUES, SIZE
+from simfrontier.limits import FILE, RANK_VALUES, SIZE
 from simfrontier.measured.calls_of_ranks import CallsOfRanks, What
 from simfrontier.measured.reading import Reading
 from simfrontier.measured.rows import CallKind
@@ -88,7 +88,7 @@ def _document(path: Path) -> Any:
     """The value of a dump, a pickle or JSON. Raises InputError."""
     try:
         with reading(path, TITLE):
-            data = RANK_FILE.read(path)
+            data = FILE.read(path)
         text = _json_of_pickle(data) if data.startswith(PICKLES) else data.decode()
     except ValueError as error:  # too large, not UTF-8, or a pickle of something else
         raise InputError(f"not a {TITLE}: {error}", where=str(path)) from None

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Final
 
 from simfrontier.errors import InputError
-from simfrontier.inputfile import open_input
 from simfrontier.io import Node, json_of, reading
 from simfrontier.limits import RANKS, SIZE
 from simfrontier.measured.calls_of_ranks import CallsOfRanks, What
@@ -49,7 +48,7 @@ def read_inspector(paths: Sequence[Path], setup: Setup) -> Reading:
 
 def _lines(path: Path) -> Iterator[Node | None]:
     """The object of every line that is not empty; None for a last line that is cut short, as where a job was killed."""
-    with reading(path, TITLE), open_input(path) as file:
+    with reading(path, TITLE), path.open("rb") as file:
         for number, line in enumerate(file, 1):
             where = f"{path} line {number}"
             if not line.strip():

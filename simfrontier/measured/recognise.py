@@ -6,9 +6,8 @@ import re
 from pathlib import Path
 from typing import Final, Literal
 
-from simfrontier.inputfile import open_input
 from simfrontier.io import plain_log
-from simfrontier.limits import TABLE_FILE
+from simfrontier.limits import FILE
 from simfrontier.measured.deepspeed_log import CALL, HEADER
 from simfrontier.measured.flight_recorder import PICKLES
 
@@ -85,7 +84,7 @@ def _cells(text: str) -> set[str]:
 def _text_of(file: Path) -> str:
     """The text of a file; "" where it cannot be read, which its reader then reports."""
     try:
-        return _decoded(TABLE_FILE.read(file))
+        return _decoded(FILE.read(file))
     except (OSError, ValueError):
         return ""
 
@@ -96,7 +95,7 @@ def _decoded(data: bytes) -> str:
 
 def _head_of(file: Path) -> bytes:
     try:
-        with open_input(file) as opened:
+        with file.open("rb") as opened:
             return opened.read(HEAD_BYTES)
     except OSError:
         return b""

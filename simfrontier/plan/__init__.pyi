@@ -1,9 +1,4 @@
-from .compression import (
-    DIMENSIONS as DIMENSIONS,
-    OF_PURPOSE as OF_PURPOSE,
-    POLICIES as POLICIES,
-    compression_of as compression_of,
-)
+from .compression import DIMENSIONS as DIMENSIONS, OF_PURPOSE as OF_PURPOSE, compression_of as compression_of
 from .families import FAMILIES as FAMILIES, make_plan as make_plan
 from .grid import DATA_AXES as DATA_AXES, listed as listed
 from .options import (
@@ -12,7 +7,7 @@ from .options import (
     HopOptions as HopOptions,
     Options as Options,
 )
-from .options_table import AXES_KEYS as AXES_KEYS, read_options as read_options, table_of as table_of
+from .options_table import read_options as read_options, table_of as table_of
 from .own_family import own_families as own_families, plan_family as plan_family
 from .plan import Engine as Engine, Plan as Plan
 from .rebind import rebound as rebound, rebound_program as rebound_program, structure_of as structure_of

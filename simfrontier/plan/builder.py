@@ -11,12 +11,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from simfrontier.codecs import Codec, Plain
-from simfrontier.opnames import OpName
 from simfrontier.plan.moves import Hop
 from simfrontier.plan.plan import Purpose
 from simfrontier.plan.program import CallItems, Hook, Item, Move
 from simfrontier.plan.tensors import Tensors, as_form
-from simfrontier.schedule import Compute, Ref, Stage, gathered_name, value_name
+from simfrontier.schedule import Compute, OpName, Ref, Stage, gathered_name, value_name
 from simfrontier.workload import Use, Weight, WorkOp
 
 AT_ONCE = ("loss_own",)  # its sum is there before exponentials are formed: Megatron-LM reduces on the compute stream

@@ -11,18 +11,13 @@ from .form import (
 from .grid_order import GridJob as GridJob, GridOrder as GridOrder, grid_orders as grid_orders
 from .keys import ScenarioKey as ScenarioKey, plan_sentences as plan_sentences, scenario_keys as scenario_keys
 from .load import (
-    FILE_NAME as FILE_NAME,
-    SIZE as SIZE,
-    SIZED as SIZED,
     load_scenario as load_scenario,
     refuse_variations as refuse_variations,
     scenario_of as scenario_of,
     with_settings as with_settings,
 )
 from .plans import (
-    AXES as AXES,
     COMPARING as COMPARING,
-    STEP_KEYS as STEP_KEYS,
     SearchTable as SearchTable,
     options_of as options_of,
     plan_keys as plan_keys,

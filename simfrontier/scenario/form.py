@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -11,7 +11,7 @@ from simfrontier.collectives import carriers
 from simfrontier.errors import InputError
 from simfrontier.extras import added
 from simfrontier.io import Names, Strict, Text, extended
-from simfrontier.limits import COUNT, LINE, NODES, PLANS, RANKS, SIZES
+from simfrontier.limits import COUNT, RANKS
 from simfrontier.machine import HEALTHY, NodePlacement, Perturbation
 from simfrontier.plan import Engine
 from simfrontier.scenario.tuning import TuneTable
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 else:
     Tune = extended(TuneTable, added("tune_keys", type), "Tune", __name__)
 
+PLANS: Final = 20_000  # every one is laid out; a search of thousands is what `tune` is for
+
+SIZES: Final = 1_000  # every one is simulated for every plan
+
 Positive = Annotated[int, Field(ge=1, le=COUNT.most)]
 Ranks = Annotated[int, Field(ge=1, le=RANKS.most)]
 Size = Annotated[int, Field(ge=1, le=2**20)]  # of one dimension: far beyond what is trained
@@ -30,8 +34,8 @@ Count = Annotated[int, Field(ge=1, le=1000)]  # of what is laid out one by one: 
 NotNegative = Annotated[int, Field(ge=0, le=COUNT.most)]
 Lagging = Annotated[float, Field(gt=0, le=1)]  # of a rate that a thing has left
 Name = Annotated[str, Field(min_length=1, pattern=r"^[^\x00-\x1f]+$")]  # may be a path
-NodeNumbers = Annotated[list[NotNegative], Field(min_length=1, max_length=NODES.most)]
-NodeNames = Annotated[str, Field(min_length=1, max_length=LINE.most)]
+NodeNumbers = Annotated[list[NotNegative], Field(min_length=1)]
+NodeNames = Annotated[str, Field(min_length=1)]
 SizeText = Annotated[str, Field(pattern=r"^[1-9][0-9]{0,8}$")]  # a number of devices, as a key
 
 
@@ -140,7 +144,7 @@ class RunTable(Strict):
     """Sizes, fidelity, how ranks are placed (`block`, as Slurm does, or `cyclic` over the nodes), and how many steps of
     the training are looked at."""
 
-    devices: Annotated[list[Ranks], Field(min_length=1, max_length=SIZES.most)]
+    devices: Annotated[list[Ranks], Field(min_length=1, max_length=SIZES)]
     fidelity: Literal["analytic", "flow", "chunk"] = "flow"
     placement: Literal["block", "cyclic"] = "block"
     steps: Positive = 1
@@ -252,7 +256,7 @@ class SlowdownTable(Strict):
     devices: Ranks | None = None
     device_factor: Lagging = 0.8
     link_factor: Lagging = 0.5
-    cases: Annotated[list[TroubleCase], Field(max_length=PLANS.most)] = Field(default_factory=list)
+    cases: Annotated[list[TroubleCase], Field(max_length=PLANS)] = Field(default_factory=list)
 
 
 class ScenarioFile(Strict):
@@ -270,7 +274,7 @@ class ScenarioFile(Strict):
     training: TrainingTable = TrainingTable()
     run: RunTable
     engine: Engine = Engine()  # defaults are DeepSpeed's
-    plans: Annotated[dict[str, dict[str, Any]], Field(min_length=1, max_length=PLANS.most)]
+    plans: Annotated[dict[str, dict[str, Any]], Field(min_length=1, max_length=PLANS)]
     at: dict[str, dict[str, dict[str, Any]]] = Field(default_factory=dict)  # tables that a size puts over these
     nodes: NodesTable = NodesTable()
     perturbation: Perturbation = HEALTHY

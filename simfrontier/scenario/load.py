@@ -15,7 +15,7 @@ from typing import Any, Final
 from simfrontier.collectives import Library, load_calibration, load_library, machine_numbers, with_algorithms
 from simfrontier.errors import InputError, Key, near, nearest, shown, unknown_key, wrong
 from simfrontier.io import read_toml, typed
-from simfrontier.limits import CASES, STEPS_APART
+from simfrontier.limits import Limit
 from simfrontier.machine import Machine, Perturbation, catalog, load_machine
 from simfrontier.not_modelled import not_modelled
 from simfrontier.scenario.beside import scenario_beside
@@ -30,6 +30,10 @@ from simfrontier.scenario.shape import shape_of
 from simfrontier.scenario.spreads import with_tables
 from simfrontier.schedule import Mesh
 from simfrontier.stack import NONE as NO_STACK, load_stack
+
+STEPS_APART: Final = Limit(most=100, what="steps")  # every one is simulated, and kept until the slowest is known
+
+CASES: Final = Limit(most=50_000, what="plans at a size")  # every one is laid out as the scenario is read: 10 s
 
 SIZE = re.compile(r"[1-9][0-9]{0,8}")  # a number of devices, as a key
 SIZED = ("model", "training", "engine", "plans")  # tables that may differ from size to size

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from simfrontier.errors import InputError
-from simfrontier.limits import ENTRIES
 from simfrontier.machine import LARGEST, SMALLEST, Perturbation, Spread
 from simfrontier.scenario.form import ScenarioFile
 
@@ -45,8 +44,6 @@ def _read(spread: Spread, folder: Path, number: int) -> Spread:
     beside = folder / spread.table
     try:
         lines = read_lines(beside if os.path.lexists(beside) else Path(spread.table), (COLUMN,))
-        if fault := ENTRIES.fault(len(lines)):
-            raise InputError(fault)
         listed = tuple(line.above_zero(COLUMN, "a factor above 0") for line in lines)
         for line, factor in zip(lines, listed, strict=True):
             if not SMALLEST <= factor <= LARGEST:

@@ -62,6 +62,7 @@ from .op_kind import (
     Needed as Needed,
     WaitKind as WaitKind,
 )
+from .opnames import NO_MODULE as NO_MODULE, OpName as OpName, Part as Part, in_streams as in_streams
 from .phases import Phase as Phase, phase_of as phase_of
 from .pieces import cut_label as cut_label, in_pieces as in_pieces
 from .placement import (

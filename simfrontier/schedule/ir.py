@@ -11,10 +11,10 @@ from typing import Final, Literal, NamedTuple
 
 from simfrontier.codecs import Codec
 from simfrontier.dtypes import DTYPE_BYTES
-from simfrontier.opnames import NO_MODULE, OpName
 from simfrontier.records import dataclass
 from simfrontier.schedule.algorithms import LIBRARY
 from simfrontier.schedule.mesh import Mesh
+from simfrontier.schedule.opnames import NO_MODULE, OpName
 from simfrontier.schedule.placement import Placement, local_elements
 
 TensorRole = Literal[

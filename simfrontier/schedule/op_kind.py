@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
-from simfrontier.opnames import Part
+from simfrontier.schedule.opnames import Part
 from simfrontier.schedule.placement import PartialOp
 from simfrontier.schedule.traffic import Traffic, every_operand
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from simfrontier.io import text_of
-from simfrontier.limits import SCHEDULE_FILE
 from simfrontier.schedule.ir import Compute, Exchange, Op, Ref, Schedule, Tensor
 from simfrontier.schedule.kinds import is_work
 from simfrontier.schedule.loops import Item, Loop, folded
@@ -60,7 +59,7 @@ def save(schedule: Schedule, path: Path) -> None:
 
 def load(path: Path, large: bool = False) -> Schedule:
     """The schedule of a file; `large` as in `from_json`. Raises InputError with the file and the place in it."""
-    return from_json(text_of(path, "schedule", SCHEDULE_FILE), str(path), large)
+    return from_json(text_of(path, "schedule"), str(path), large)
 
 
 class _Tables:

@@ -12,12 +12,16 @@ from numpy.typing import NDArray
 from simfrontier.arrays import Floats
 from simfrontier.cost import VariedPrices
 from simfrontier.errors import InputError
-from simfrontier.limits import WHAT_IFS
+from simfrontier.limits import Limit
 from simfrontier.scenario import Scenario, varied_numbers, with_numbers
 from simfrontier.schedule import Schedule
 from simfrontier.simulation import Fidelity, SimulatedStep, varied_step_s
 from simfrontier.study.schedule_cache import BuiltSchedule, ScheduleCache
 from simfrontier.study.step import simulated
+
+WHAT_IFS: Final = Limit(
+    most=20_000, what="what-ifs in one question"
+)  # each keeps the times of some hundred ops, on every class of ranks: 20 kB, with 128 classes 400 kB
 
 UNSEEN: Final = 0.001  # of a step, by which numbers may change it of which no answer knows
 

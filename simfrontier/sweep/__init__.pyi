@@ -9,7 +9,6 @@ from .answers import (
     read_goal as read_goal,
     write_goal as write_goal,
 )
-from .axes import AXIS_KEYS as AXIS_KEYS
 from .best import BestRow as BestRow, best_rows as best_rows
 from .columns import AXIS as AXIS
 from .dataset import (
@@ -20,7 +19,7 @@ from .dataset import (
     refuse_folder as refuse_folder,
 )
 from .forecast import seconds_of as seconds_of
-from .form import StudyFile as StudyFile
+from .form import SWEEP_POINTS as SWEEP_POINTS, StudyFile as StudyFile
 from .indices import Indices as Indices
 from .keys import is_of_plan as is_of_plan
 from .rounds import Progress as Progress, SweepOutcome as SweepOutcome

@@ -11,10 +11,9 @@ from typing import Final
 import numpy as np
 
 from simfrontier.errors import InputError
-from simfrontier.limits import SWEEP_POINTS
 from simfrontier.sweep.answers import best_of, goal_values
 from simfrontier.sweep.first_points import first_points
-from simfrontier.sweep.form import Value
+from simfrontier.sweep.form import SWEEP_POINTS, Value
 from simfrontier.sweep.indices import indices_of
 from simfrontier.sweep.rounds import Rounds, SweepOutcome
 from simfrontier.sweep.search import Search

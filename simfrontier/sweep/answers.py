@@ -14,7 +14,6 @@ from pydantic import Field
 
 from simfrontier.errors import InputError
 from simfrontier.io import json_of, text_of, typed
-from simfrontier.limits import GOAL_FILE
 from simfrontier.records import dataclass
 from simfrontier.sweep.dataset import manifest_of, read_rows
 from simfrontier.sweep.form import GoalTable, Number
@@ -143,7 +142,7 @@ def read_goal(folder: Path) -> GoalAnswer | None:
     path = folder / GOAL
     if not path.exists():
         return None
-    text = text_of(path, "goal of a sweep", GOAL_FILE)
+    text = text_of(path, "goal of a sweep")
     return typed(json_of(text, str(path), "goal of a sweep"), GoalAnswer, str(path))
 
 

@@ -10,10 +10,19 @@ import numpy as np
 
 from simfrontier.arrays import Floats
 from simfrontier.errors import InputError
-from simfrontier.limits import LARGEST, SWEEP_POINTS
+from simfrontier.limits import LARGEST
 from simfrontier.records import dataclass
 from simfrontier.sweep.distributions import quantiles, refuse_parameters
-from simfrontier.sweep.form import AxisTable, LogRangeTable, Method, RangeTable, SamplesTable, SamplingTable, Value
+from simfrontier.sweep.form import (
+    SWEEP_POINTS,
+    AxisTable,
+    LogRangeTable,
+    Method,
+    RangeTable,
+    SamplesTable,
+    SamplingTable,
+    Value,
+)
 from simfrontier.sweep.keys import is_whole
 from simfrontier.sweep.sampling import shares
 

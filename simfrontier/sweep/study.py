@@ -11,13 +11,12 @@ from typing import Any, Final
 from simfrontier.errors import InputError
 from simfrontier.experiments import Setting
 from simfrontier.io import read_toml, text_of, toml_of, typed
-from simfrontier.limits import SWEEP_POINTS, TOML_FILE
 from simfrontier.records import dataclass
 from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.sweep.axes import Axis, SampledAxis, axes_of, searched_axes
 from simfrontier.sweep.axis_check import refuse_values
 from simfrontier.sweep.filters import Filter, parse_filter, refuse_unknown
-from simfrontier.sweep.form import StudyFile, Value
+from simfrontier.sweep.form import SWEEP_POINTS, StudyFile, Value
 from simfrontier.sweep.goal import refuse_goal, refuse_plans
 from simfrontier.sweep.keys import Settings, put, value_of
 
@@ -146,7 +145,7 @@ def load_study(path: str | Path) -> SweepStudy:
 
     Raises InputError: one line that names the file, the key, what was got and what is allowed."""
     path = Path(path)
-    text = text_of(path, "study", TOML_FILE, "TOML file")
+    text = text_of(path, "study", "TOML file")
     return study_of(toml_of(text, str(path)), str(path), text)
 
 

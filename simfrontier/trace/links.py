@@ -7,7 +7,6 @@ from pathlib import Path
 
 from simfrontier.errors import InputError, shown
 from simfrontier.io import NotNegative, read_json, typed
-from simfrontier.limits import TRACE_FILE
 from simfrontier.records import dataclass
 from simfrontier.wholefile import write_json
 
@@ -42,7 +41,7 @@ def save_links(table: LinkTable, path: Path) -> None:
 
 def load_links(path: Path) -> LinkTable:
     """The table of a file that `save_links` wrote. Raises InputError: file, place, fault."""
-    table = typed(read_json(path, "table of links", TRACE_FILE), LinkTable, str(path))
+    table = typed(read_json(path, "table of links"), LinkTable, str(path))
     names: set[str] = set()
     for number, link in enumerate(table.links):
         if link.name in names:

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 from simfrontier.errors import InputError, Key, shown, wrong
 from simfrontier.io import read_json
-from simfrontier.limits import RANK_NAMES, TRACE_FILE
+from simfrontier.limits import RANK_NAMES
 from simfrontier.trace.perfetto import COUNTERS, FORMAT, VERSION
 from simfrontier.trace.ranges import ranks_of_text
 from simfrontier.trace.table import Span, Trace
@@ -23,7 +23,7 @@ MAX_US: Final = 1e12  # 11 days; beyond, microseconds to a nanosecond are no lon
 
 def read_perfetto(path: Path) -> Trace:
     """The trace of a file that `write_perfetto` wrote, times to a nanosecond. Raises InputError: file, key, fault."""
-    value = read_json(path, "trace", TRACE_FILE)
+    value = read_json(path, "trace")
     try:
         return _trace(value)
     except InputError as error:

@@ -1,12 +1,7 @@
-from .lost import (
-    JobsLostError as JobsLostError,
-    LostError as LostError,
-    SchedulerLostError as SchedulerLostError,
-    WorkerLostError as WorkerLostError,
-)
 from .per_process import PerProcess as PerProcess
 from .place import (
     HERE as HERE,
+    PROCESSES as PROCESSES,
     Local as Local,
     Place as Place,
     RunningScheduler as RunningScheduler,
@@ -14,4 +9,4 @@ from .place import (
     for_calls as for_calls,
 )
 from .slurm_settings import load_slurm as load_slurm
-from .workers import Workers as Workers
+from .workers import LostError as LostError, Workers as Workers

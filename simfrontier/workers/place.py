@@ -5,8 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from simfrontier.limits import Limit
 from simfrontier.records import dataclass
 from simfrontier.workers.slurm_settings import SlurmSettings
+
+PROCESSES: Final = Limit(
+    most=1024, what="processes"
+)  # 45 MB of its own each, before its first call; nodes have up to some hundred cores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

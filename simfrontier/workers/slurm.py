@@ -2,112 +2,62 @@
 
 from __future__ import annotations
 
-import asyncio
-import shutil
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from concurrent.futures import Future
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from threading import Event, Thread
 from typing import Any, Final
 
 from simfrontier.errors import InputError
-from simfrontier.workers.local_cluster import ENVIRONMENT, PRELOAD, ctrl_c_is_left_to_this_thread, scheduler_extensions
-from simfrontier.workers.slurm_jobs import KeptJobs
+from simfrontier.workers.local import ENVIRONMENT, PRELOAD, without_ctrl_c
 from simfrontier.workers.slurm_settings import SlurmSettings
 
-DEATH_S: Final = 60  # a worker that does not reach the scheduler that long ends its job
+LOOK_S: Final = 5.0  # between two looks at which jobs have workers
+LOST_S: Final = 60.0  # a job whose workers have been away for so long is asked for anew
+DEATH_S: Final = 60  # a worker that does not reach the scheduler for so long ends
+OPTION: Final = "--slurm"
+Say = Callable[[str], None]
 
 
-class SlurmWorkers:
-    """Jobs asked for, and a scheduler in a thread of this process. A job that ends is asked for anew. Raises
-    InputError where `sbatch` refuses the first, and JobsLostError where no worker comes in time."""
-
-    def __init__(self, settings: SlurmSettings, say: Callable[[str], None]) -> None:
-        import distributed
-
-        try:
-            with ctrl_c_is_left_to_this_thread():  # for which dask-jobqueue, imported, ends a process with exit code 0
-                from dask_jobqueue.slurm import SLURMCluster
-        except ImportError:
-            raise InputError(
-                "needs the package dask-jobqueue; allowed: pip install 'simfrontier[sweep]'", where="--slurm"
-            ) from None
-        if shutil.which("sbatch") is None:
-            raise InputError(
-                "there is no sbatch here; allowed: on a machine with Slurm, or --scheduler, --jobs", where="--slurm"
-            )
-        dask: Any = distributed
-        self.cluster: Any = None
-        self.client: Any = None
-        self._kept: Future[None] | None = None
-        with tempfile.TemporaryDirectory(prefix="simfrontier-") as scratch:
-            try:
-                with ctrl_c_is_left_to_this_thread():
-                    self.cluster = SLURMCluster(**arguments(settings, scratch))
-                    self.jobs = KeptJobs(self.cluster, settings, say)
-                    self.client = dask.Client(self.cluster, set_as_default=False)
-                if refused := self.cluster.sync(self.jobs.ask):
-                    raise InputError(
-                        f"sbatch refused the first job ({settings.title}): {refused}; allowed: settings that this "
-                        "Slurm takes",
-                        where="--slurm",
-                    )
-                say(
-                    f"waiting for the first worker of {settings.jobs_words} ({settings.title}), up to "
-                    f"{settings.wait_s:g} s"
-                )
-                with ctrl_c_is_left_to_this_thread():
-                    self._kept = asyncio.run_coroutine_threadsafe(self.jobs.keep(), self.client.loop.asyncio_loop)
-                self._wait()
-            except BaseException:
-                self.close()
-                raise
-
-    @property
-    def dashboard(self) -> str:
-        return str(self.cluster.dashboard_link)
-
-    def close(self) -> None:
-        """Cancel all jobs."""
-        if self.cluster is not None:
-            self.jobs.close()
-        if self._kept is not None:
-            self._kept.cancel()
-        with suppress(Exception):
-            if self.client is not None:
-                self.client.close(timeout=2)
-        with suppress(Exception):
-            if self.cluster is not None:
-                self.cluster.close(timeout=60)
-
-    def _wait(self) -> None:
-        """Until the first worker is there. Raises JobsLostError."""
-        while not self.client.nthreads():
-            if self.jobs.error is not None:
-                raise self.jobs.error
-            time.sleep(0.2)
+@contextmanager
+def slurm_cluster(settings: SlurmSettings, say: Say, give_up: Callable[[str], None]) -> Iterator[Any]:
+    """A cluster of jobs, which are cancelled at its end; the scheduler is a thread of this process. A job that ends
+    is asked for anew. `give_up` is called with the reason when there has been no worker for `settings.wait_s`. Raises
+    InputError where `sbatch` does not take such jobs."""
+    try:
+        with without_ctrl_c():
+            from dask_jobqueue.slurm import SLURMCluster
+    except ImportError:
+        raise InputError(
+            "needs the package dask-jobqueue; allowed: pip install 'simfrontier[sweep]'", where=OPTION
+        ) from None
+    with ExitStack() as opened:
+        scratch = opened.enter_context(tempfile.TemporaryDirectory(prefix="simfrontier-"))
+        with without_ctrl_c():
+            cluster: Any = SLURMCluster(**_arguments(settings), shared_temp_directory=scratch)
+        opened.callback(_close, cluster)
+        _try(cluster.job_script(), settings)
+        cluster.scale(jobs=settings.jobs)
+        say(f"waiting for the first worker of {settings.jobs_words} ({settings.title}), up to {settings.wait_s:g} s")
+        ended = Event()
+        opened.callback(ended.set)
+        with without_ctrl_c():
+            Thread(target=_keep, args=(cluster, settings, say, give_up, ended), daemon=True).start()
+        yield cluster
 
 
-def arguments(settings: SlurmSettings, scratch: str) -> dict[str, Any]:
-    """Of SLURMCluster."""
-    options = {"--qos": settings.qos, "--constraint": settings.constraint, "--reservation": settings.reservation}
-    directives = [f"{option}={value}" for option, value in options.items() if value]
-    if not settings.logs:
-        directives.append("--output=/dev/null")
-    scheduler: dict[str, Any] = {
-        "port": settings.port,
-        "dashboard_address": ":0",
-        "extensions": scheduler_extensions(),
-    }
-    if settings.host:
-        scheduler["host"] = settings.host
-    elif settings.interface:
-        scheduler["interface"] = settings.interface
-    exports = [f"export {name}={value}" for name, value in ENVIRONMENT.items()]
+def _close(cluster: Any) -> None:
+    with suppress(Exception):
+        cluster.close(timeout=60)
+
+
+def _arguments(settings: SlurmSettings) -> dict[str, Any]:
+    """Return the arguments of SLURMCluster."""
+    options = {"--qos": settings.qos, "--constraint": settings.constraint}
     return {
-        "name": "simfrontier",
         "job_name": "simfrontier",
         "queue": settings.partition or None,
         "account": settings.account,
@@ -117,15 +67,53 @@ def arguments(settings: SlurmSettings, scratch: str) -> dict[str, Any]:
         "processes": settings.processes,
         "memory": settings.memory,
         "interface": settings.interface or None,
-        "scheduler_options": scheduler,
-        "job_extra_directives": [*directives, *settings.directives],
+        "scheduler_options": {"dashboard_address": ":0"},
+        "job_extra_directives": [
+            *(f"{option}={value}" for option, value in options.items() if value),
+            "--output=/dev/null",
+            *settings.directives,
+        ],
         "job_directives_skip": list(settings.skip),
-        "job_script_prologue": [*exports, *settings.prologue],
+        "job_script_prologue": [*(f"export {name}={value}" for name, value in ENVIRONMENT.items()), *settings.prologue],
         "local_directory": settings.scratch or "/tmp",
-        "log_directory": settings.logs or None,
-        "python": settings.python or sys.executable,
+        "log_directory": None,
+        "python": sys.executable,
         "death_timeout": DEATH_S,
-        "worker_extra_args": ["--no-dashboard", *(word for each in PRELOAD for word in ("--preload", each))],
+        "worker_extra_args": ["--no-dashboard", "--preload", PRELOAD],
         "silence_logs": False,
-        "shared_temp_directory": scratch,
     }
+
+
+def _try(script: str, settings: SlurmSettings) -> None:
+    """Raise InputError with what `sbatch` says where it does not take the script of a job."""
+    try:
+        tried = subprocess.run(["sbatch", "--test-only"], input=script, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        allowed = "on a machine with Slurm, or --scheduler, --jobs"
+        raise InputError(f"there is no sbatch here; allowed: {allowed}", where=OPTION) from None
+    if tried.returncode:
+        said = "; ".join(tried.stderr.split("\n")).strip("; ")
+        raise InputError(f"sbatch refuses the job ({settings.title}): {said}", where=OPTION)
+
+
+def _keep(cluster: Any, settings: SlurmSettings, say: Say, give_up: Callable[[str], None], ended: Event) -> None:
+    """Ask for another job in the place of each that has lost its workers, until there has been none for too long."""
+    last = time.monotonic()
+    seen: dict[str, float] = {}  # when each job was last seen to have workers
+    lost = set[str]()
+    while not ended.wait(LOOK_S):
+        now = time.monotonic()
+        there = {str(worker["name"]) for worker in cluster.scheduler_info["workers"].values()}
+        for job in tuple(cluster.worker_spec):
+            if any(name == str(job) or name.startswith(f"{job}-") for name in there):
+                seen[job] = last = now
+            elif job not in lost and now - seen.get(job, now) > LOST_S:
+                lost.add(job)
+                say("a job of Slurm has ended; another one is asked for")
+                cluster.scale(jobs=settings.jobs + len(lost))
+        if now - last > settings.wait_s:
+            give_up(
+                f"no worker of {settings.jobs_words} within {settings.wait_s:g} s; allowed: a larger wait_s, or fewer "
+                "or shorter jobs (`squeue --me` says why they wait)"
+            )
+            return

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from simfrontier.errors import InputError
-from simfrontier.opnames import Part
+from simfrontier.schedule import Part
 from simfrontier.workload.gpt_architecture import GptArchitecture
 from simfrontier.workload.graph import Attention, Checkpointing, Phase, Use, Workload, WorkOp
 from simfrontier.workload.graph_builder import GraphBuilder, Softmax, here

@@ -8,8 +8,8 @@ from dataclasses import field
 from typing import Final, Literal, get_args
 
 from simfrontier.errors import InputError
-from simfrontier.opnames import OpName, in_streams
 from simfrontier.records import dataclass
+from simfrontier.schedule import OpName, in_streams
 from simfrontier.workload.precision import Precision
 
 Use = tuple[str, int]  # a value and the layer it belongs to, counted from the op's own layer

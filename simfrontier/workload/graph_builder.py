@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
-from simfrontier.opnames import OpName, Part
+from simfrontier.schedule import OpName, Part
 from simfrontier.workload.graph import CrossEntropy, LossMethod, MatmulLabels, Use, Value, Weight, WorkOp
 from simfrontier.workload.precision import Precision
 

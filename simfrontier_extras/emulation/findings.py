@@ -44,7 +44,7 @@ def report(settings: EmulateSettings, out: Path, as_json: bool) -> bool:
     check = crosscheck_of(out / PLANS / "sim", real, MIN_BYTES, TOLERANCE)
     (emulated,) = [each for each in check.added if isinstance(each, EmulatedCheck)]
     limits = emulated.limits
-    with filled(out, "emulate") as new:
+    with filled(out) as new:
         write_crosscheck_page(check, new / "index.html")
     if as_json:
         document = crosscheck_document(check) | {"limits": [_document(limit) for limit in limits]}

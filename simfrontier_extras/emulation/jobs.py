@@ -14,7 +14,7 @@ from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.schedule import CollectiveKind, SweepCall, sweep
 from simfrontier.simulation import SimulatedStep
 from simfrontier.study import BuiltSchedule, ScheduleCache, simulated, write_simulated
-from simfrontier.wholefile import MANIFEST, filled, listed, remove_files, write_whole
+from simfrontier.wholefile import MANIFEST, filled, listed, write_whole
 from simfrontier_extras.emulation.changed import CHANGED
 from simfrontier_extras.emulation.crosscheck.slowed import SLOWED
 from simfrontier_extras.emulation.crosscheck.sweep import SWEEP
@@ -69,7 +69,7 @@ def prepare(scenario: Scenario, settings: EmulateSettings, out: Path) -> None:
         _job(slow, SLOW, "lowered", slowest | _swept(slow, size, sizes[:1], world), warm, out, rates),
         _job(dip, DIP, "lowered", dipped, warm, out),
     ]
-    with filled(out, "emulate") as new:
+    with filled(out) as new:
         save_wiring(wiring_of(plans[most].pricing.fabric, scenario.machine.title), new / WIRING)
         write_whole(new / JOBS, json.dumps({"wiring": WIRING, "jobs": jobs}, indent=1) + "\n")
 
@@ -139,7 +139,8 @@ def _clear(folder: Path) -> None:
     titles = [name.removeprefix("schedule-") for name in listed(folder / "sim") if name.startswith("schedule-")]
     names = [f"{kind}-{title}" for title in titles for kind in ("trace", "links")]
     try:
-        remove_files(folder / "real", [*names, SWEEP, SLOWED, CHANGED])
+        for file in [*names, SWEEP, SLOWED, CHANGED]:
+            (folder / "real" / file).unlink(missing_ok=True)
     except OSError as error:
         raise InputError(
             f"cannot be written: {error.strerror}; allowed: a folder of yours", where=f"--out {folder}"
@@ -158,7 +159,7 @@ def _job(
     """Write what was simulated of a job into its folder, and clear away what was once run there; returns the job for
     the real side, with paths from `out`. `repeats`: iterations to warm up, and timed ones."""
     _clear(out / name)
-    with filled(out / name / "sim", "emulate", MANIFEST) as new:
+    with filled(out / name / "sim", MANIFEST) as new:
         for title, step in steps.items():
             write_simulated(scenario, title, step, new)
     return {

@@ -9,12 +9,11 @@ import typer
 
 from simfrontier.cli import Plans, Settings, byte_sizes, load
 from simfrontier.extras import Verb
-from simfrontier.usage import to_write
 
 
 def emulate(
     scenario: Annotated[Path, typer.Argument(help="scenario (TOML) with a table `emulation`")],
-    out: Annotated[Path | None, to_write("--out", "folder for everything (default: reports/NAME)")] = None,
+    out: Annotated[Path | None, typer.Option(help="folder for everything (default: reports/NAME)")] = None,
     set_: Settings = None,
     plans: Plans = None,
     nodes: Annotated[int | None, typer.Option(min=1, help="nodes to emulate (default: the scenario's size)")] = None,

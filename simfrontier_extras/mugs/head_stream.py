@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from simfrontier.opnames import Part
+from simfrontier.schedule import Part
 from simfrontier.workload import (
     NEXT,
     GraphBuilder,

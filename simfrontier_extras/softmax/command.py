@@ -25,8 +25,8 @@ def print_softmax(path: Path, out: Path | None, as_json: bool) -> bool:
     found = softmax_rates_findings(rates)
     rows = [_row(rates, elements, starts) for elements, starts in rates.kinds]
     if out is not None:
-        ensure_writable(out, "results.csv", "index.html", MANIFEST)
-        with filled(out, "softmax", MANIFEST) as new:
+        ensure_writable(out)
+        with filled(out, MANIFEST) as new:
             write_softmax_rates_page(found, new / "index.html")
             write_whole(new / "results.csv", rows_csv(list(rows[0]), rows))
     if as_json:

@@ -8,12 +8,11 @@ from typing import Annotated
 import typer
 
 from simfrontier.extras import Verb
-from simfrontier.usage import to_write
 
 
 def softmax(
     table: Annotated[Path, typer.Argument(help="table (CSV) of times, from `simfrontier-real softmax`")],
-    out: Annotated[Path | None, to_write("--out", "folder for index.html and results.csv (default: no page)")] = None,
+    out: Annotated[Path | None, typer.Option(help="folder for index.html and results.csv (default: no page)")] = None,
     json: Annotated[bool, typer.Option("--json", help="print everything as JSON")] = False,
 ) -> None:
     """Say where softmax by two passes over memory beats three, and why. Exit code 1 if it is not the fastest for rows

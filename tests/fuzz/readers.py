@@ -6,15 +6,11 @@ import json
 import os
 import random
 import shutil
-import signal
-import subprocess
-import sys
-from hashlib import sha256
 from pathlib import Path
 
 from simfrontier.errors import SimfrontierError
 from simfrontier.extras import added
-from simfrontier.wholefile import MANIFEST, MARK, refuse_unfinished
+from simfrontier.wholefile import MANIFEST
 from tests.fuzz.reader import Reader, command
 from tests.fuzz.samples import DIGEST
 from tests.invoke import TOY
@@ -61,7 +57,7 @@ def whole(folder: Path) -> None:
     """Raise HalfWritten unless the folder holds what its manifest lists, and nothing that is on its way."""
     there = set(os.listdir(folder))
     listed = set(json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]) if MANIFEST in there else None
-    if listed is None or not listed <= there or any(name.startswith((".new", ".part", MARK)) for name in there):
+    if listed is None or not listed <= there or any(name.startswith((".new", ".part")) for name in there):
         raise HalfWritten(f"{sorted(there)}, where the manifest lists {listed and sorted(listed)}")
 
 
@@ -264,38 +260,6 @@ def _sweep_page(beside: Path, rng: random.Random, name: str, content: bytes) -> 
             (folder / name).write_bytes(before)
 
 
-def _killed(path: Path, rng: random.Random) -> None:
-    """A run that is killed at any moment leaves the old folder, a new one, or one that is told as unfinished."""
-    out = path.parent / "killed"
-    shutil.rmtree(out, ignore_errors=True)
-    words = ["run", str(TOY), "--no-page", "--no-sensitivity", "--out", str(out)]
-    assert command(*words, "--plans", "zero3", "--devices", "4") == 0
-    before = _digest(out)
-    started = subprocess.Popen(
-        [sys.executable, "-m", "simfrontier", *words, "--plans", "ddp,zero1", "--devices", "2"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        started.wait(rng.uniform(0.05, 4.0))
-    except subprocess.TimeoutExpired:
-        started.send_signal(signal.SIGKILL)
-        started.wait()
-    if _digest(out) == before:
-        return
-    try:
-        refuse_unfinished(out)
-    except SimfrontierError:
-        return
-    if not any(name.startswith(".new") for name in os.listdir(out)):  # which the next run takes away
-        whole(out)
-
-
-def _digest(folder: Path) -> str:
-    names = sorted(name for name in os.listdir(folder) if not name.startswith("."))
-    return sha256(b"\0".join(name.encode() + (folder / name).read_bytes() for name in names)).hexdigest()
-
-
 READERS: dict[str, Reader] = {
     "schedule-check": Reader(kind="schedule", suffix=".json", share=12.0, read=_check),
     "schedule-show": Reader(kind="schedule", suffix=".json", share=4.0, read=_show),
@@ -326,6 +290,5 @@ READERS: dict[str, Reader] = {
     "topology-xml": Reader(kind="topology-xml", suffix=".xml", share=8.0, read=_topology_xml),
     "setting": Reader(kind="setting", suffix=".txt", share=1.0, read=_setting),
     "store": Reader(kind="store", suffix=".sqlite", share=4.0, read=_store),
-    "killed-run": Reader(kind="setting", suffix=".txt", share=0.02, read=_killed),
 }
 READERS |= {reader.kind: reader for reader in added("tests.fuzz", Reader)}

@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
 from simfrontier.errors import SimfrontierError
-from simfrontier.parent import end_with_parent
+from simfrontier_real.parent import end_with_parent
 from tests.fuzz.changes import changed
 from tests.fuzz.readers import READERS, HalfWritten
 

@@ -10,9 +10,8 @@ import pytest
 from simfrontier.analysis import gathers
 from simfrontier.collectives import load_library
 from simfrontier.machine import load_machine
-from simfrontier.opnames import OpName
 from simfrontier.plan import Engine, build, make_plan
-from simfrontier.schedule import Collective, Schedule, check, digest, from_json, to_json
+from simfrontier.schedule import Collective, OpName, Schedule, check, digest, from_json, to_json
 from simfrontier.simulation import simulate_step
 from simfrontier.workload import Phase, State, Value, Workload, WorkOp, find_model, gpt, here
 from tests.schedule.builders import mesh_of, options_of

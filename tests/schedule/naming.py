@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from simfrontier.opnames import NO_MODULE, OpName, Part
-from simfrontier.schedule import KINDS, ModelKind
+from simfrontier.schedule import KINDS, NO_MODULE, ModelKind, OpName, Part
 
 
 def named_op(kind: str, name: str) -> OpName:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from simfrontier.codecs import Plain
-from simfrontier.opnames import OpName, Part
+from simfrontier.schedule import OpName, Part
 from simfrontier.schedule.ir import Call, Collective, Compute, Exchange, Op, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import REPLICATE, partial

@@ -180,7 +180,6 @@ def test_each_fault_names_its_place(tmp_path: Path, change: Callable[[dict[str, 
         (b"[]", "got [], allowed: a table"),
         (b"\x80", "not a trace: byte 0 is not UTF-8 text"),
         (b"NaN", "not a trace: NaN is not a number"),
-        (b"9" * 5000, "not a trace: a number of more digits than are read"),
         (b"[" * 100_000, "not a trace: nested too deeply"),
         (
             b'{"otherData":' + b"[" * 900 + b"]" * 900 + b"}",

@@ -6,20 +6,14 @@ from __future__ import annotations
 import os
 import signal
 import stat
-import time
-from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
-from simfrontier.workers import slurm, slurm_jobs
-
-LIMIT_S = 120.0  # machines are noisy
 SBATCH = """#!/bin/bash
-# Job N is folder/N.pid; its script is kept. What the file `refused` says is why no more jobs are taken; where there is
-# a file `waits`, jobs are taken and do not start.
+# Job N is folder/N.pid; its script is kept. What the file `refused` says is why no more jobs are taken; with a
+# file `waits`, jobs do not start.
 cd {folder}
 if [ -f refused ]; then cat refused >&2; exit 1; fi
+if [ "$1" = --test-only ]; then exit 0; fi
 number=$(( $(ls *.sh 2>/dev/null | wc -l) + 1001 ))
 cp "$1" $number.sh
 echo "sbatch $number" >> log
@@ -59,36 +53,9 @@ def log(folder: Path) -> list[str]:
     return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
 
 
-def impatient(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
-    """Let jobs be looked at five times a second and given up a second after their workers are lost. What it gives waits
-    until so many have been seen to have workers."""
-    jobs: list[slurm_jobs.KeptJobs] = []
-
-    class Told(slurm_jobs.KeptJobs):
-        async def keep(self) -> None:
-            jobs.append(self)
-            await super().keep()
-
-    def until_seen(number: int) -> None:
-        deadline = time.monotonic() + LIMIT_S
-        while not (jobs and len(jobs[0].seen) >= number):
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-
-    monkeypatch.setattr(slurm_jobs, "LOOK_S", 0.2)
-    monkeypatch.setattr(slurm_jobs, "LOST_S", 1.0)
-    monkeypatch.setattr(slurm, "KeptJobs", Told)
-    return until_seen
-
-
 def refuse(folder: Path, text: str) -> None:
     """From now on `sbatch` says this and takes no job."""
     (folder / "refused").write_text(text, encoding="utf-8")
-
-
-def wait(folder: Path) -> None:
-    """From now on jobs are taken and do not start."""
-    (folder / "waits").touch()
 
 
 def kill(folder: Path, number: int) -> None:

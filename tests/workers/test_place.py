@@ -40,7 +40,7 @@ def test_a_scheduler_and_settings_of_slurm_are_taken_as_they_are(tmp_path: Path)
         (None, "tcp://a:1", "lumi", False, f"--slurm: got --scheduler and --slurm; {ONE}"),
         (None, "tcp://a:1", None, True, f"--dashboard: got it with --scheduler, {PAGES}"),
         (None, None, "lumi", True, f"--dashboard: got it with --slurm, {PAGES}"),
-        (None, None, "lumo", False, '--slurm: cluster "lumo" is not in the catalog; did you mean'),
+        (None, None, "lumo", False, '--slurm: base: got "lumo", which is no cluster of the catalog; did you mean'),
     ],
 )
 def test_two_places_or_none_that_there_is_are_one_line(

@@ -13,7 +13,6 @@ import pytest
 from tests.accuracy.fitting.test_command import made_up
 from tests.invoke import TOY, Ran, invoke, refusal
 from tests.measured.tables import write_calls
-from tests.test_validate_runs import some
 from tests.tuning.toys import PINNED
 from tests.workers import standin_slurm
 from tests.workers.dask_processes import free_port, scheduler_at, until_there, worker_at
@@ -23,10 +22,8 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="starts processe
 PAGES = "simfrontier: Dask's pages of what the workers do: http://"
 VERBS = {
     "run": ["run", TOY, "--plans", "zero3,hsdp", "--devices", "8,16", "--out", "out"],
-    "compare": ["compare", "--machine", "toy-cluster", "--model", "tiny", "--devices", "8", "--out", "out"],
     "tune": ["tune", TOY, *PINNED, "--devices", "8", "--simulate", "3", "--out", "out"],
     "explain": ["explain", TOY, "--plan", "zero3", "--devices", "8", "--fidelity", "analytic", "--out", "out"],
-    "validate": ["validate", "mine.csv", "--out", "out"],
     "calibrate": ["calibrate", "calls.csv", "--when", "today", "--out", "fit.toml"],
 }
 
@@ -49,7 +46,6 @@ def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def done(verb: str, folder: Path, monkeypatch: pytest.MonkeyPatch, *place: str | Path) -> tuple[Ran, dict[str, bytes]]:
     """How a verb ended in a folder, and what it has written there."""
     folder.mkdir()
-    some(folder, 24, 135)
     write_calls(folder / "calls.csv", made_up((8, 16, 32)))
     monkeypatch.chdir(folder)
     ran = invoke(*VERBS[verb], *place)
@@ -63,7 +59,7 @@ def test_a_running_scheduler_gives_the_same_bytes(
 ) -> None:
     here, files = done(verb, tmp_path / "here", monkeypatch, "--jobs", "1")
     there, files_there = done(verb, tmp_path / "there", monkeypatch, "--scheduler", scheduler)
-    assert here.code == there.code == 0 and len(files) > 2, here
+    assert here.code == there.code == 0 and len(files) > 1, here
     assert [line for line in there.err.splitlines() if not line.startswith(PAGES)] == here.err.splitlines() == []
     assert PAGES in there.err and there.out == here.out
     assert files_there == files
@@ -77,16 +73,6 @@ def test_jobs_of_slurm_give_the_same_bytes(tmp_path: Path, monkeypatch: pytest.M
     there, files_there = done("tune", tmp_path / "there", monkeypatch, "--slurm", settings)
     assert here.code == there.code == 0 and (files_there, there.out) == (files, here.out), there.err
     assert standin_slurm.log(slurm) == ["sbatch 1001", "scancel 1001"]
-
-
-@pytest.mark.parametrize("verb", VERBS)
-def test_two_places_are_refused_by_every_verb(verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    both = refusal(*VERBS[verb], "--jobs", "2", "--scheduler", "tcp://a:1")
-    assert both == "--scheduler: got --jobs and --scheduler; allowed: one of --jobs, --scheduler, --slurm"
-    assert "with --scheduler, whose pages" in refusal(*VERBS[verb], "--scheduler", "tcp://a:1", "--dashboard")
-    assert "is not in the catalog" in refusal(*VERBS[verb], "--slurm", "lumo")
-    assert refusal(*VERBS[verb], "--jobs", "100000") == "--jobs: got '100000'; allowed: less than or equal to 1024"
 
 
 def test_where_nothing_is_simulated_elsewhere_no_place_is_looked_for(tmp_path: Path) -> None:

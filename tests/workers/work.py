@@ -8,16 +8,6 @@ from pathlib import Path
 
 from simfrontier.errors import InputError
 
-_begun: list[str] = []
-
-
-def begin(text: str) -> None:
-    _begun.append(text)
-
-
-def begun() -> tuple[int, list[str]]:
-    return os.getpid(), list(_begun)
-
 
 def square(number: int) -> int:
     return number * number
@@ -43,16 +33,6 @@ def end_once(folder: str) -> int:
         path.write_text("")
         os.kill(os.getpid(), 9)
     return os.getpid()
-
-
-def end_often(folder: str, times: int) -> int:
-    """So many processes that do it are killed, one after the other; then how many were."""
-    path = Path(folder) / "often"
-    number = len(path.read_text()) if path.exists() else 0
-    if number < times:
-        path.write_text("." * (number + 1))
-        os.kill(os.getpid(), 9)
-    return number
 
 
 def end() -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Final
 
 from simfrontier.errors import InputError
-from simfrontier.inputfile import open_input
 from simfrontier_real.checkpoints.manifest import NAME, FileOf
 
 DIGITS: Final = 6
@@ -63,7 +62,7 @@ def verified(folder: Path, file: FileOf) -> bytes:
     if not _SHARD.fullmatch(file.name):
         raise InputError("is no name of a file of a checkpoint", where=str(path))
     try:
-        with open_input(path) as opened:
+        with path.open("rb") as opened:
             content = opened.read(file.bytes + 1)
     except FileNotFoundError:
         raise InputError("is not there", where=str(path)) from None

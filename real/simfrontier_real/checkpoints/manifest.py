@@ -14,7 +14,6 @@ from typing import Final
 
 from simfrontier.errors import InputError
 from simfrontier.io import read_json, typed
-from simfrontier.limits import CHECKPOINT_FILE
 
 NAME: Final = "manifest.json"
 FORMAT: Final = "simfrontier checkpoint 1"
@@ -89,7 +88,7 @@ def read_manifest(folder: Path) -> Manifest:
     path = folder / NAME
     if not path.is_file():
         raise InputError(f"has no {NAME}, which is written last: not finished", where=str(folder))
-    document = read_json(path, "manifest of a checkpoint", CHECKPOINT_FILE)
+    document = read_json(path, "manifest of a checkpoint")
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         got = document.get("format") if isinstance(document, dict) else None
         raise InputError(f"format {got!r}; allowed: {FORMAT!r}", where=str(path))

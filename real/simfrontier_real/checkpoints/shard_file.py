@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from simfrontier.errors import InputError
 from simfrontier.io import json_of, typed
-from simfrontier.limits import CHECKPOINT_FILE
+from simfrontier.limits import FILE
 from simfrontier_real.checkpoints.parts import BITS, Part
 
 LENGTH_BYTES: Final = 8
@@ -109,7 +109,7 @@ def entries_of(content: bytes, where: str) -> list[Entry]:
     """The entries of a file, with the places of their bytes in it. Raises InputError for what is none."""
     length = int.from_bytes(content[:LENGTH_BYTES], "little")
     begin = LENGTH_BYTES + length
-    if len(content) < LENGTH_BYTES or length > CHECKPOINT_FILE.most_bytes or len(content) < begin:
+    if len(content) < LENGTH_BYTES or length > FILE.most_bytes or len(content) < begin:
         raise InputError(f"has {len(content):,} bytes, less than its header", where=where)
     try:
         text = content[LENGTH_BYTES:begin].decode()

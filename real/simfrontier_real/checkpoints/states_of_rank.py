@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from simfrontier.errors import InputError, SimfrontierError
-from simfrontier.inputfile import open_input
 from simfrontier.schedule import Ref, SavedState, Schedule, Tensor, is_writer, saved_states
 from simfrontier_real.arrays import Array
 from simfrontier_real.checkpoints.manifest import LogicalTensor
@@ -98,7 +97,7 @@ class Shards:
         """The bytes of an entry. Raises InputError where they can no longer be read."""
         path = self._paths[rank]
         try:
-            with open_input(path) as opened:
+            with path.open("rb") as opened:
                 opened.seek(entry.offset)
                 content = opened.read(entry.num_bytes)
         except OSError as error:

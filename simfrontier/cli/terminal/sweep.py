@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from simfrontier.cli.console import console, grid
-from simfrontier.limits import SWEEP_POINTS
 from simfrontier.report import number, quantity
-from simfrontier.sweep import best_rows, goal_document, is_of_plan, measure_next
+from simfrontier.sweep import SWEEP_POINTS, best_rows, goal_document, is_of_plan, measure_next
 from simfrontier.units import counted
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from simfrontier.cli import options
 from simfrontier.cli.bar import progress
 from simfrontier.cli.console import print_json
 from simfrontier.errors import InputError
-from simfrontier.usage import to_write
 
 if TYPE_CHECKING:
     from simfrontier.accuracy import FitOutcome, FitRows, Labels
@@ -28,7 +27,7 @@ def calibrate(
             "DeepSpeed's communication, dumps of PyTorch's flight recorder, calibrations (.toml), real traces; folders"
         ),
     ],
-    out: Annotated[Path, to_write("--out", "calibration file to write (.toml)")],
+    out: Annotated[Path, typer.Option(help="calibration file to write (.toml)")],
     fit: Annotated[
         bool | None,
         typer.Option(
@@ -45,7 +44,7 @@ def calibrate(
     nodes: options.GroupNodes = None,
     packages: options.GroupPackages = None,
     min_bytes: Annotated[str | None, typer.Option(help="fit to messages of at least this size, e.g. 64KiB")] = None,
-    page: Annotated[Path | None, to_write("--page", "page with the plots of a fit (default: OUT.html)")] = None,
+    page: Annotated[Path | None, typer.Option(help="page with the plots of a fit (default: OUT.html)")] = None,
     where: Annotated[str | None, typer.Option(help="where it was measured (default: hosts in logs, machines)")] = None,
     when: Annotated[str | None, typer.Option(help="when it was measured (default: the dates of the files)")] = None,
     title: Annotated[str | None, typer.Option(help="title of the calibration")] = None,

@@ -10,7 +10,6 @@ import typer
 from simfrontier.cli import options
 from simfrontier.cli.verbs.run import run_scenario
 from simfrontier.errors import InputError
-from simfrontier.usage import to_write
 
 if TYPE_CHECKING:
     from simfrontier.scenario import Scenario
@@ -27,7 +26,7 @@ def compare(
     plans: options.Plans = None,
     devices: options.Devices = None,
     set_: options.Settings = None,
-    out: Annotated[Path | None, to_write("--out", "folder for the results (default: reports/NAME)")] = None,
+    out: Annotated[Path | None, typer.Option(help="folder for the results (default: reports/NAME)")] = None,
     jobs: options.Jobs = None,
     scheduler: options.Scheduler = None,
     slurm: options.Slurm = None,

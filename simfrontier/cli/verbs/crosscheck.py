@@ -9,13 +9,12 @@ import typer
 
 from simfrontier.cli import options
 from simfrontier.cli.console import print_json
-from simfrontier.usage import to_write
 
 
 def crosscheck(
     sim: Annotated[Path, typer.Argument(help="simulated trace, or a folder of trace-PLAN.json (simfrontier export)")],
     real: Annotated[Path, typer.Argument(help="real trace, or a folder of files of the same names")],
-    out: Annotated[Path | None, to_write("--out", "folder for the page index.html (default: no page)")] = None,
+    out: Annotated[Path | None, typer.Option(help="folder for the page index.html (default: no page)")] = None,
     json: Annotated[bool, typer.Option("--json", help="print everything as JSON")] = False,
     min_bytes: Annotated[str, typer.Option(help="collectives of at least this size are judged by their time")] = "1MiB",
     tolerance: Annotated[
@@ -36,10 +35,10 @@ def crosscheck(
 
     least = options.num_bytes("--min-bytes", min_bytes)
     if out is not None:
-        ensure_writable(out, "index.html")
+        ensure_writable(out)
     check = crosscheck_of(sim, real, least, tolerance)
     if out is not None:
-        with filled(out, "crosscheck") as new:
+        with filled(out) as new:
             write_crosscheck_page(check, new / "index.html")
     if json:
         print_json(crosscheck_document(check))

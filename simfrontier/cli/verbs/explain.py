@@ -11,7 +11,6 @@ from simfrontier.cli import options
 from simfrontier.cli.bar import progress
 from simfrontier.cli.console import print_json
 from simfrontier.cli.large import announce
-from simfrontier.usage import to_write
 
 
 def explain(
@@ -32,7 +31,7 @@ def explain(
     scheduler: options.Scheduler = None,
     slurm: options.Slurm = None,
     dashboard: options.Dashboard = False,
-    out: Annotated[Path | None, to_write("--out", "folder for the page index.html (default: no page)")] = None,
+    out: Annotated[Path | None, typer.Option(help="folder for the page index.html (default: no page)")] = None,
     json: Annotated[bool, typer.Option("--json", help="print everything as JSON")] = False,
     yes_large: options.YesLarge = False,
 ) -> None:
@@ -49,7 +48,7 @@ def explain(
     loaded = options.load(scenario, set_, None, devices, laid_out=False)
     announce(forecast_explain(loaded, plan, against, fidelity, what_if), str(scenario), yes_large)
     if out is not None:
-        ensure_writable(out, "index.html")
+        ensure_writable(out)
     with progress("simulating") as report:
         explanation = explanation_of(
             loaded,
@@ -62,7 +61,7 @@ def explain(
             progress=lambda stage, total: report(stage, total=total),
         )
     if out is not None:
-        with filled(out, "explain") as new:
+        with filled(out) as new:
             write_explanation_page(explanation, new / "index.html")
     if json:
         print_json(explanation_document(explanation))

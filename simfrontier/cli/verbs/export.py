@@ -10,7 +10,6 @@ import typer
 from simfrontier.cli import options
 from simfrontier.cli.large import announce
 from simfrontier.errors import InputError, nearest, shown
-from simfrontier.usage import to_write
 
 if TYPE_CHECKING:
     from simfrontier.schedule import Schedule
@@ -21,7 +20,7 @@ OWN: Final = "simfrontier"  # the format of schedules and traces that the other 
 
 def export(
     scenario: options.ScenarioPath,
-    out: Annotated[Path, to_write("--out", "folder for schedule-PLAN.json, trace-PLAN.json, or the files of --format")],
+    out: Annotated[Path, typer.Option(help="folder for schedule-PLAN.json, trace-PLAN.json, or the files of --format")],
     set_: options.Settings = None,
     plans: options.Plans = None,
     devices: Annotated[int | None, typer.Option(help="size to export (default: the scenario's largest)")] = None,
@@ -54,7 +53,7 @@ def export(
     size, searcher, chosen = max(asked.file.run.devices), GridSearcher(), fidelity or asked.file.run.fidelity
     loaded = searcher.resolved(asked, (size,), tuple(asked.plans))
     parts = []
-    with filled(out, "export") as new:
+    with filled(out) as new:
         for plan in loaded.plans:
             built = searcher.schedule_cache.get(loaded, plan, size)
             step = simulated(loaded.of(plan, size), built, chosen, exact)

@@ -11,7 +11,6 @@ from simfrontier.cli import options
 from simfrontier.cli.bar import progress
 from simfrontier.cli.console import console, grid, print_json, say, say_written
 from simfrontier.cli.large import announce
-from simfrontier.usage import to_write
 
 if TYPE_CHECKING:
     from simfrontier.goodput import Goodput
@@ -23,7 +22,7 @@ def goodput(
     devices: options.Devices = None,
     set_: options.Settings = None,
     fidelity: options.Fidelity = None,
-    out: Annotated[Path | None, to_write("--out", "folder for the page and goodput.csv (default: neither)")] = None,
+    out: Annotated[Path | None, typer.Option(help="folder for the page and goodput.csv (default: neither)")] = None,
     json: Annotated[bool, typer.Option("--json", help="print everything as JSON")] = False,
     yes_large: options.YesLarge = False,
 ) -> None:
@@ -37,11 +36,11 @@ def goodput(
     loaded = options.load(scenario, set_, plans, devices)
     announce(forecast_run(loaded, fidelity, False, False), str(scenario), yes_large)
     if out is not None:
-        ensure_writable(out, "index.html")
+        ensure_writable(out)
     with progress("simulating", len(loaded.plans) * len(loaded.file.run.devices)) as report:
         found = find_goodput(loaded, fidelity, report)
     if out is not None:
-        with filled(out, "goodput") as new:
+        with filled(out) as new:
             write_goodput(found, new)
     if json:
         document = {

@@ -14,7 +14,6 @@ from simfrontier.cli import options
 from simfrontier.cli.bar import progress
 from simfrontier.cli.console import print_json
 from simfrontier.errors import InputError, shown
-from simfrontier.usage import to_write
 
 if TYPE_CHECKING:
     from simfrontier.kineto import Job, Platform
@@ -50,7 +49,7 @@ def import_(
         ),
     ] = None,
     fidelity: options.Fidelity = None,
-    out: Annotated[Path | None, to_write("--out", "folder for trace-replay.json, trace-then.json")] = None,
+    out: Annotated[Path | None, typer.Option(help="folder for trace-replay.json, trace-then.json")] = None,
     json: Annotated[bool, typer.Option("--json", help="print everything as JSON")] = False,
 ) -> None:
     """Read a job's traces, simulate it on its own machine and say how far that is from what was measured; then the same
@@ -137,7 +136,7 @@ def _write(out: Path, replay: SimulatedStep, then: SimulatedStep | None, notes: 
     from simfrontier.wholefile import filled
 
     said = {f"note {number}": note for number, note in enumerate(notes, 1)}
-    with filled(out, "import") as new:
+    with filled(out) as new:
         for name, step in (("replay", replay), ("then", then)):
             if step is not None:
                 write_perfetto(trace_of(step, digest(step.schedule), name, notes=said), new / f"trace-{name}.json")

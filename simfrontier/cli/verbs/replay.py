@@ -11,7 +11,6 @@ from simfrontier.cli import options
 from simfrontier.cli.console import print_json
 from simfrontier.cli.large import announce
 from simfrontier.errors import InputError
-from simfrontier.usage import to_write
 
 if TYPE_CHECKING:
     from simfrontier.scenario import Scenario
@@ -25,7 +24,7 @@ def replay(
     set_: options.Settings = None,
     fidelity: options.Fidelity = None,
     exact: Annotated[bool, typer.Option("--exact", help="every rank by itself: no folding of what is alike")] = False,
-    out: Annotated[Path | None, to_write("--out", "also write the trace to this file")] = None,
+    out: Annotated[Path | None, typer.Option(help="also write the trace to this file")] = None,
     json: Annotated[bool, typer.Option("--json", help="print the result as JSON")] = False,
     yes_large: options.YesLarge = False,
 ) -> None:

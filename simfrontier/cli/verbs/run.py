@@ -11,7 +11,6 @@ from simfrontier.cli import options
 from simfrontier.cli.bar import progress
 from simfrontier.cli.console import print_json
 from simfrontier.cli.large import announce
-from simfrontier.usage import to_write
 
 if TYPE_CHECKING:
     from simfrontier.report import StudyFindings, StudyView
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 def run(
     scenario: options.ScenarioPath,
-    out: Annotated[Path | None, to_write("--out", "folder for the results (default: reports/NAME)")] = None,
+    out: Annotated[Path | None, typer.Option(help="folder for the results (default: reports/NAME)")] = None,
     set_: options.Settings = None,
     plans: options.Plans = None,
     devices: options.Devices = None,
@@ -61,17 +60,16 @@ def run_scenario(
     from simfrontier.api import num_simulations, view_of
     from simfrontier.cli.terminal.run import print_run
     from simfrontier.forecast import forecast_run
-    from simfrontier.report import SLOWDOWN_FILE, findings_of, slowdown_rows
+    from simfrontier.report import findings_of, slowdown_rows
     from simfrontier.wholefile import MANIFEST, ensure_writable, filled
 
     announce(forecast_run(scenario, fidelity, exact, vary, trouble), where, yes_large)
     folder = out or Path("reports") / scenario.name
-    rare = (SLOWDOWN_FILE,) if trouble and scenario.file.slowdown is not None else ()
-    ensure_writable(folder, "results.csv", *rare, "findings.json", "index.html", MANIFEST)
+    ensure_writable(folder)
     with progress("simulating", num_simulations(scenario, vary, trouble)) as report:
         view = view_of(scenario, fidelity, exact, vary, place, report, trouble)
     found = findings_of(view)
-    with filled(folder, "run", MANIFEST) as new:
+    with filled(folder, MANIFEST) as new:
         _write(found, view, new, page)
     if as_json:
         rows = [outcome.row for outcome in view.study.outcomes]

@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-from simfrontier.usage import to_write
-
 
 def schema(
     what: Annotated[
@@ -17,11 +15,11 @@ def schema(
     ] = None,
     out: Annotated[
         Path | None,
-        to_write("--out", "file to write instead of printing; without a name a folder, for all of them"),
+        typer.Option(help="file to write instead of printing; without a name a folder, for all of them"),
     ] = None,
 ) -> None:
     """Print the JSON Schema of a kind of file, by which editors complete and check it."""
-    from simfrontier.json_schema import SCHEMAS, schema_text
+    from simfrontier.cli.json_schema import SCHEMAS, schema_text
     from simfrontier.wholefile import write_whole
 
     if what is None and out is not None:
@@ -39,10 +37,10 @@ def schema(
 
 def _write_all(folder: Path) -> None:
     """Write every schema into a folder. Raises InputError."""
-    from simfrontier.json_schema import SCHEMAS, file_name, schema_text
+    from simfrontier.cli.json_schema import SCHEMAS, file_name, schema_text
     from simfrontier.wholefile import filled
 
-    with filled(folder, "schema") as new:
+    with filled(folder) as new:
         for name in SCHEMAS:
             (new / file_name(name)).write_text(schema_text(name), encoding="utf-8")
     for name in SCHEMAS:

@@ -11,7 +11,6 @@ import typer
 from simfrontier.cli import options
 from simfrontier.cli.large import announce
 from simfrontier.errors import InputError
-from simfrontier.usage import to_write
 
 if TYPE_CHECKING:
     from simfrontier.analysis import MoveBytes
@@ -25,9 +24,7 @@ def show(
     plan: Annotated[str | None, typer.Option(help="plan to show (default: the scenario's first)")] = None,
     devices: Annotated[int | None, typer.Option(help="size to show (default: the scenario's smallest)")] = None,
     set_: options.Settings = None,
-    save: Annotated[
-        Path | None, to_write("--save", "also write the schedule, or the routes, to this JSON file")
-    ] = None,
+    save: Annotated[Path | None, typer.Option(help="also write the schedule, or the routes, to this JSON file")] = None,
     links: Annotated[bool, typer.Option("--links", help="list the machine's links instead")] = False,
     routes: Annotated[
         bool, typer.Option("--routes", help="list the links that messages pass instead, by pair of devices of a node")

@@ -11,9 +11,8 @@ from simfrontier.cli import options
 from simfrontier.cli.bar import progress
 from simfrontier.cli.console import console, print_json
 from simfrontier.errors import InputError
-from simfrontier.limits import SWEEP_POINTS
+from simfrontier.sweep import SWEEP_POINTS
 from simfrontier.units import counted, time_words
-from simfrontier.usage import to_write
 
 if TYPE_CHECKING:
     from simfrontier.sweep import Progress, SweepStudy
@@ -26,7 +25,7 @@ def sweep(
     study: Annotated[
         Path, typer.Argument(help="study file (TOML), e.g. scenarios/studies/toy.toml; with --page a folder")
     ],
-    out: Annotated[Path | None, to_write("--out", "folder for the data set (default: reports/sweep-NAME)")] = None,
+    out: Annotated[Path | None, typer.Option(help="folder for the data set (default: reports/sweep-NAME)")] = None,
     jobs: options.JobsOfCores = None,
     scheduler: options.Scheduler = None,
     slurm: options.Slurm = None,

@@ -10,7 +10,6 @@ import typer
 
 from simfrontier.cli.console import print_json
 from simfrontier.errors import InputError, nearest, shown
-from simfrontier.usage import to_write
 
 if TYPE_CHECKING:
     from simfrontier.topology import DeviceArch, Medium, NodeTopology
@@ -32,7 +31,7 @@ def topology(
         ),
     ],
     out: Annotated[
-        Path | None, to_write("--out", "of an XML: the machine file (TOML) to write; of a machine: the XML")
+        Path | None, typer.Option(help="of an XML: the machine file (TOML) to write; of a machine: the XML")
     ] = None,
     base: Annotated[
         str | None,
@@ -90,8 +89,8 @@ def _machine(source: str, arch: str | None, version: int | None, out: Path | Non
 
 def _xml(path: Path, out: Path | None, base: str | None, as_json: bool) -> None:
     """Print the node of an XML, and write its machine file."""
+    from simfrontier.errors import one_line
     from simfrontier.machine import load_machine
-    from simfrontier.plaintext import one_line
     from simfrontier.topology import machine_document, machine_text, read_node
 
     node = read_node(path)
@@ -138,7 +137,6 @@ def _show(
 
 def _sort(source: str) -> Sort:
     """By its name, or else by its first sign."""
-    from simfrontier.inputfile import open_input
     from simfrontier.machine import catalog
 
     path = Path(source)
@@ -154,7 +152,7 @@ def _sort(source: str) -> Sort:
             raise InputError(text, where=source)
     if source in catalog() or not path.is_file():
         return "machine"
-    with open_input(path) as file:
+    with path.open("rb") as file:
         return "xml" if file.read(_FIRST_BYTES).lstrip().startswith(b"<") else "slurm"
 
 

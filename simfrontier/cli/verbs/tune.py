@@ -13,7 +13,6 @@ from simfrontier.cli.bar import progress
 from simfrontier.cli.console import print_json
 from simfrontier.cli.large import announce
 from simfrontier.errors import InputError, StoppedError, nearest
-from simfrontier.usage import to_write
 
 if TYPE_CHECKING:
     from simfrontier.scenario import GridOrder
@@ -49,7 +48,7 @@ def tune(
     scheduler: options.Scheduler = None,
     slurm: options.Slurm = None,
     dashboard: options.Dashboard = False,
-    out: Annotated[Path | None, to_write("--out", "folder for the results (default: reports/tune-NAME)")] = None,
+    out: Annotated[Path | None, typer.Option(help="folder for the results (default: reports/tune-NAME)")] = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="begin anew: forget what a stopped search has left in the folder")
     ] = False,
@@ -93,13 +92,13 @@ def tune(
         raise InputError(text, where=str(scenario), key=("run", "fidelity"))
     announce(forecast_tune(loaded, devices, simulate), str(scenario), yes_large)
     folder, pins = out or Path("reports") / f"tune-{loaded.name}", _pins(pin or ())
-    ensure_writable(folder, *TUNING_FILES)
+    ensure_writable(folder)
     if fresh:
         forget(folder)
 
     def finish(outcome: TuningOutcome) -> None:
         try:
-            with filled(folder, "tune", TUNING_FILES[-1]) as new:
+            with filled(folder, TUNING_FILES[-1]) as new:
                 write_tuning(outcome, new, folder, page is not False)
         except InputError as error:
             raise InputError(f"{error}; {STORE} stays: the same command goes on from there") from None

@@ -12,7 +12,6 @@ import typer
 from simfrontier.cli import options
 from simfrontier.cli.console import print_json
 from simfrontier.errors import InputError
-from simfrontier.usage import to_write
 
 if TYPE_CHECKING:
     from simfrontier.accuracy import RunsValidation, Validation
@@ -37,7 +36,7 @@ def validate(
             "machine (default), or fitted rows alone by the shipped parameters",
         ),
     ] = None,
-    out: Annotated[Path | None, to_write("--out", "folder for the page index.html (default: no page)")] = None,
+    out: Annotated[Path | None, typer.Option(help="folder for the page index.html (default: no page)")] = None,
     jobs: options.Jobs = None,
     scheduler: options.Scheduler = None,
     slurm: options.Slurm = None,
@@ -70,10 +69,10 @@ def validate(
     own = [*(files or ()), *(data or ())]
     _refuse_options(own, {**asdict(setup), "harness": harness}, cross)
     if out is not None:
-        ensure_writable(out, "index.html")
+        ensure_writable(out)
     tables, runs = _validated(own, setup, harness, cross, place)
     if out is not None:
-        with filled(out, "validate") as new:
+        with filled(out) as new:
             if tables is not None:
                 write_validation_page(tables, new / "index.html")
             if runs is not None:

@@ -7,12 +7,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from simfrontier.collectives.ring_law import GroupShape
 from simfrontier.collectives.step_law import StepLaw
 from simfrontier.errors import InputError
-from simfrontier.limits import TRANSFERS
+from simfrontier.limits import Limit
 from simfrontier.records import dataclass
 from simfrontier.schedule import CollectiveKind
 
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from simfrontier.network import Fabric, Pattern, RingOrder
 
     Ranks = NDArray[np.integer]
+
+TRANSFERS: Final = Limit(
+    most=1_000_000, what="transfers"
+)  # some 300 bytes each; a ring of 128 ranks in 8 channels has 260,096
 
 # Bytes of memory per byte that a rank sends, where nothing is added: what is sent is read, what comes is written
 COPIED = 2.0

@@ -20,8 +20,7 @@ from simfrontier.collectives.lowering.transfers import Lowered, Transfer
 from simfrontier.collectives.ring_law import GroupShape, HopTimes, TreeTimes
 from simfrontier.collectives.step_law import StepLaw, added
 from simfrontier.collectives.tree_law import tree_passage_s, tree_waits_s
-from simfrontier.elementary import maximum, minimum, where, whole
-from simfrontier.machine import Machine
+from simfrontier.machine import Machine, maximum, minimum, where, whole
 from simfrontier.network import (
     NETWORK,
     Fabric,

@@ -6,11 +6,11 @@ from dataclasses import replace
 from functools import lru_cache
 
 from simfrontier.collectives.algorithms import algorithm, all_algorithms
+from simfrontier.collectives.algorithms.base import TRANSFERS
 from simfrontier.collectives.lowering.prove import prove
 from simfrontier.collectives.lowering.recipe import Recipe
 from simfrontier.collectives.lowering.transfers import Lowered
 from simfrontier.errors import InputError
-from simfrontier.limits import TRANSFERS
 from simfrontier.schedule import CollectiveKind
 
 

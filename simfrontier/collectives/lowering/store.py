@@ -12,7 +12,6 @@ from simfrontier.collectives.lowering.program import LoweredSchedule
 from simfrontier.collectives.lowering.recipe import Recipe
 from simfrontier.errors import InputError, wrong
 from simfrontier.io import Rule, headed, read_json, typed
-from simfrontier.limits import LOWERED_FILE
 from simfrontier.records import dataclass
 from simfrontier.wholefile import write_whole
 
@@ -36,7 +35,7 @@ def save_lowered(lowered: LoweredSchedule, path: Path) -> None:
 def load_lowered(path: Path) -> LoweredSchedule:
     """The lowered schedule of a file; raises InputError with the file and the place in it."""
     where, what = str(path), "lowered schedule"
-    form = typed(headed(read_json(path, what, LOWERED_FILE), what, FORMAT, VERSION, where), _File, where)
+    form = typed(headed(read_json(path, what), what, FORMAT, VERSION, where), _File, where)
     for number, recipe in enumerate(form.recipes):
         if text := recipe.fault():
             raise InputError(text, where=where, key=("recipes", number))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any, Final
 
-from simfrontier.limits import SWEEP_DRAWN
+from simfrontier.report.findings.sweep import SWEEP_DRAWN
 from simfrontier.report.findings.sweep_columns import Quantity
 from simfrontier.report.phrases import percent, percent_between
 from simfrontier.report.theme import (
@@ -55,7 +55,7 @@ def shares_figure(found: Indices, names: Mapping[str, str]) -> Figure:
 def search_figure(answer: GoalAnswer, quantity: Quantity, told: Told) -> Figure:
     """Values of points in the order in which they were asked for, and the best so far as steps."""
     known = [(point, value) for point, value in enumerate(answer.values) if value is not None]
-    every = -(-len(known) // SWEEP_DRAWN.most) if known else 1
+    every = -(-len(known) // SWEEP_DRAWN) if known else 1
     shown = [(point, value) for point, value in known if point % every == 0 or point == answer.best_point]
     hover = [f"<b>point {point:,}</b><br>{escape(told(value))}" for point, value in shown]
     marks = points(

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from simfrontier.experiments import REPLAY
-from simfrontier.limits import SWEEP_DRAWN
-from simfrontier.plaintext import without_controls
 from simfrontier.records import dataclass
 from simfrontier.report.findings.sweep_columns import ERROR, Quantity, axis_quantities, sentence_of
 from simfrontier.report.findings.sweep_goal import SweptGoal, swept_goal
@@ -19,6 +17,8 @@ from simfrontier.units import has_multiples
 
 if TYPE_CHECKING:
     import pandas as pd
+
+SWEEP_DRAWN: Final = 2_000  # more hide each other; without a GPU these take seconds
 
 Row = Mapping[str, Any]  # cells by the names of their columns
 _OF_SIZE: Final = ["scenario", "devices"]
@@ -113,7 +113,7 @@ class SweepFindings:
         scenario, devices = size
         return f"{scenario}, {devices:,} devices" if len(self.values_of("scenario")) > 1 else f"{devices:,} devices"
 
-    def rows_to_draw(self, most: int = SWEEP_DRAWN.most) -> pd.DataFrame:
+    def rows_to_draw(self, most: int = SWEEP_DRAWN) -> pd.DataFrame:
         """Rows that charts show: the best, those on a front, and `most` of all at random, the same every time."""
         some = self.ran.sample(most, random_state=0) if len(self.ran) > most else self.ran
         kept = some.index.union(self.best.index)
@@ -141,7 +141,7 @@ def sweep_findings(folder: Path) -> SweepFindings:
     best = ran.loc[ran.groupby([*_OF_SIZE, "plan"])[RATE].idxmax()]
     given = manifest.get("set")
     return SweepFindings(
-        title=without_controls(str(manifest.get("title") or manifest["study"])),
+        title=str(manifest.get("title") or manifest["study"]),
         settings=given if isinstance(given, dict) else {},
         axes=axes,
         rows=rows,

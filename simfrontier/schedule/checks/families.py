@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from simfrontier.dtypes import INTEGERS, MOMENTS
-from simfrontier.opnames import in_streams
 from simfrontier.schedule.checks.operands import text_of
 from simfrontier.schedule.finding import Fault, Findings
 from simfrontier.schedule.ir import GRADIENT_ROLES, LASTING_ROLES, Collective, Op, Schedule, Tensor
 from simfrontier.schedule.kinds import is_copy, is_work, writes_mask
+from simfrontier.schedule.opnames import in_streams
 
 FLEETING: Final = frozenset(
     {"encoded", "scalar", "update", "norms", "token", "gradient"}

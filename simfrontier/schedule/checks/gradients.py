@@ -7,13 +7,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from simfrontier.limits import MODEL_OPERANDS, MODEL_OPS
-from simfrontier.opnames import Part
 from simfrontier.records import dataclass
 from simfrontier.schedule.finding import Fault, Findings, ranks_of_role
 from simfrontier.schedule.ir import Compute, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.kinds import is_work, model_kind
 from simfrontier.schedule.op_kind import ModelKind
+from simfrontier.schedule.opnames import Part
 from simfrontier.schedule.reachable import reachable
 
 MAX_NAMED: Final = 6  # of ops that a finding lists
@@ -22,11 +21,6 @@ MAX_NAMED: Final = 6  # of ops that a finding lists
 def check_gradients(schedule: Schedule, findings: Findings) -> None:
     """Every op of the model that makes gradients."""
     works = [op for op in schedule.distinct_ops() if isinstance(op, Compute) and is_work(op)]
-    largest = max((len(op.reads) + len(op.writes) + len(op.accumulates) for op in works), default=0)
-    for limit, size in ((MODEL_OPS, len(works)), (MODEL_OPERANDS, largest)):
-        if size > limit.most:
-            findings.add("facts", "schedule", "all ranks", f"up to {limit.most:,} {limit.what}", f"{size:,}")
-            return
     kinds = {op.name: op.kind for op in works}
     graph = _Graph([_named(op, schedule.tensors) for op in works], schedule.tensors)
     for name, (expected, got) in _faults(graph):

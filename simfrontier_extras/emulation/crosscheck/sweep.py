@@ -12,7 +12,6 @@ from typing import Annotated, Final, Literal
 from annotated_types import Ge, Le
 
 from simfrontier.io import read_json, typed
-from simfrontier.limits import TRACE_FILE
 from simfrontier.records import dataclass
 from simfrontier.wholefile import write_json
 
@@ -58,7 +57,7 @@ def save_sweep(points: Sequence[SweepPoint], path: Path) -> None:
 
 def load_sweep(path: Path) -> tuple[SweepPoint, ...]:
     """The points of a file that `save_sweep` wrote. Raises InputError: file, place, fault."""
-    return typed(read_json(path, "sweep", TRACE_FILE), _File, str(path)).points
+    return typed(read_json(path, "sweep"), _File, str(path)).points
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from simfrontier.extras import Verb
-from simfrontier.usage import to_write
 from simfrontier_real.cli_options import (
     BackendOption,
     CollectivesOption,
@@ -22,7 +21,7 @@ from simfrontier_real.cli_options import (
 
 def losses(
     schedules: Schedules,
-    out: Annotated[Path, to_write("--out", "table (CSV) of the loss of every schedule, seed and step to write")],
+    out: Annotated[Path, typer.Option(help="table (CSV) of the loss of every schedule, seed and step to write")],
     seeds: Annotated[str, typer.Option(help="seeds of the weights, e.g. 1,2,3")] = "1,2,3",
     data: Annotated[int, typer.Option(min=0, help="seed of the data, the same for all")] = 0,
     steps: Annotated[int, typer.Option(min=1, help="optimizer steps")] = 200,

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from simfrontier.extras import Verb
-from simfrontier.usage import to_write
 
 
 def softmax(
@@ -17,7 +16,7 @@ def softmax(
     cache_bytes: Annotated[
         int | None, typer.Option(min=1, help="size of the last cache, where the system does not tell it")
     ] = None,
-    out: Annotated[Path | None, to_write("--out", "table (CSV) to write (default: print it)")] = None,
+    out: Annotated[Path | None, typer.Option(help="table (CSV) to write (default: print it)")] = None,
 ) -> None:
     """Time softmax of float32 rows by two passes over memory and by three, on one thread of this CPU: `simfrontier
     softmax` makes a page of the table."""
