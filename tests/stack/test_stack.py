@@ -1,4 +1,4 @@
-"""Software stacks: what they change of a machine and scenario, which one a family runs by, and faults of their files."""
+"""Software stacks: what they change of a machine and scenario, which one a family runs by, faults of their files."""
 
 from __future__ import annotations
 
