@@ -1,9 +1,7 @@
 """The list of links: ids, capacities, names, and what is wrong with a machine today."""
 
 import numpy as np
-import pytest
 
-from simfrontier.errors import InputError
 from simfrontier.machine import load_machine
 from simfrontier.network import Fabric, ResourceKind
 from tests.perturbed import perturbed
@@ -29,11 +27,6 @@ def test_links_are_wires_then_memories_then_units_then_pools() -> None:
         "compute units",
         "global",
     ]
-
-
-def test_memory_capacity_is_what_is_achieved() -> None:
-    fabric = Fabric.build(FRONTIER, 1)
-    assert fabric.capacity[fabric.hbm_base] == FRONTIER.device.hbm_bytes_per_s * FRONTIER.device.hbm_share
 
 
 def test_pools_exist_only_where_groups_are_left() -> None:
@@ -69,34 +62,3 @@ def test_perturbation_scales_speed_wires_memories_and_pools() -> None:
     assert fabric.capacity[fabric.link_named(1, "net>nic0")] == 0.25e9
     assert fabric.capacity[fabric.link_named(2, "hbm 1")] == 50e9
     assert fabric.capacity[fabric.pool_base + 2] == 0.2e9
-
-
-@pytest.mark.parametrize(
-    ("perturbation", "message"),
-    [
-        ({"slow": {20: 0.5}}, "perturbation: slow device: got 20; this job has devices 0 to 19"),
-        ({"links": {(5, "xgmi 0>1"): 0.5}}, "link 'xgmi 0>1': got node 5; this job has nodes 0 to 4"),
-        (
-            {"links": {(0, "xgmi 0-1"): 0.5}},
-            "link of node 0 of toy-cluster: got 'xgmi 0-1'; did you mean \"xgmi 0>1\"?",
-        ),
-        ({"pools": {(1, 1): 0.5}}, "perturbation: global pool: got 1>1; allowed: two different groups of 0 to 3"),
-        ({"pools": {(1, 4): 0.5}}, "perturbation: global pool: got 1>4; allowed: two different groups of 0 to 3"),
-        ({"slow": {0: -0.5}}, "perturbation: device 0: got factor -0.5; allowed: 0 to 1"),
-        ({"slow": {0: 1.5}}, "perturbation: device 0: got factor 1.5; allowed: 0 to 1"),
-        (
-            {"links": {(0, "x"): float("nan")}},
-            "perturbation: x of node 0: got factor nan; allowed: 0 to 1",
-        ),
-        ({"pools": {(0, 1): -1.0}}, "perturbation: global links 0>1: got factor -1.0; allowed: 0 to 1"),
-    ],
-)
-def test_wrong_perturbations_are_named(perturbation: dict[str, dict[object, float]], message: str) -> None:
-    with pytest.raises(InputError) as caught:
-        Fabric.build(CLUSTER, 5, perturbed(**perturbation))  # type: ignore[arg-type]
-    assert str(caught.value) == message
-
-
-def test_a_pool_of_a_job_without_pools_is_named() -> None:
-    with pytest.raises(InputError, match="got 0>1; this job has no global pools"):
-        Fabric.build(CLUSTER, 2, perturbed(pools={(0, 1): 0.5}))
