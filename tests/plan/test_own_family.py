@@ -76,16 +76,6 @@ def test_it_is_compared_and_may_be_the_plan_on_the_data_axes_of_a_grid() -> None
         sf.compare("toy-cluster", "tiny", table, devices=8, jobs=2)
 
 
-def test_to_define_it_again_replaces_it() -> None:
-    for states in (["gcd"], ["node", "package", "gcd"]):
-
-        @plan_family
-        def again(mesh: Any, states: list[str] = states) -> dict[str, Any]:
-            return {"weight": states, "accumulator": states, "optimizer": states}
-
-        assert scenario(["again"]).case("again", 8).plan.weight == frozenset(scenario(["again"]).mesh(8).live(states))
-
-
 def test_what_is_no_family_is_refused_in_one_line() -> None:
     def zero3(mesh: Any) -> dict[str, Any]:
         return {}

@@ -9,7 +9,7 @@ from simfrontier.plan.to_schedule import build
 from simfrontier.schedule.expansion import expand
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.store import digest
-from simfrontier.workload import find_model, gpt, workload_of
+from simfrontier.workload import find_model, gpt
 
 SHAPE = find_model("gpt-neox-20b")
 NAMED = ("ddp", "zero1", "zero2", "zero3", "hsdp", "zeropp", "zero-topo")
@@ -19,36 +19,21 @@ def mesh_of(nodes: int) -> Mesh:
     return Mesh((("node", nodes), ("package", 4), ("gcd", 2)))
 
 
-@pytest.mark.parametrize("micro_batch", [1, 3])
 @pytest.mark.parametrize("family", NAMED)
-def test_rebound_equals_built(family: str, micro_batch: int) -> None:
+def test_rebound_equals_built(family: str) -> None:
     options = FAMILIES[family][0](family=family)
     small, large = mesh_of(2), mesh_of(48)
     built = {}
-    for mesh, batch in ((small, small.num_ranks), (large, micro_batch * large.num_ranks)):
+    for mesh, batch in ((small, small.num_ranks), (large, 3 * large.num_ranks)):
         work = gpt(SHAPE, batch, checkpointing="full")
         built[mesh] = build(work, make_plan(family, options, mesh), mesh, Engine())
-    other = rebound(built[small], large, micro_batch * large.num_ranks)
+    other = rebound(built[small], large, 3 * large.num_ranks)
     assert digest(other) == digest(built[large])
     program = rebound_program(expand(built[small], built[small].roles[0]), other)
     fresh = expand(built[large], built[large].roles[0])
     assert program.waits == fresh.waits
     assert program.ops == fresh.ops
     assert program.calls == fresh.calls
-
-
-@pytest.mark.parametrize("family", NAMED)
-def test_an_mlp_in_fp32_is_rebound_too(family: str) -> None:
-    options = FAMILIES[family][0](family=family)
-    small, large = mesh_of(2), mesh_of(4)
-    built = {}
-    for mesh in (small, large):
-        work = workload_of(find_model("tiny-mlp"), mesh.num_ranks, checkpointing="full", precision="fp32")
-        plan = make_plan(family, options, mesh)
-        built[mesh] = build(work, plan, mesh, Engine()), structure_of(work, plan, mesh, Engine(), 1)
-    (first, like), (other, same) = built[small], built[large]
-    assert like == same
-    assert digest(rebound(first, large, large.num_ranks)) == digest(other)
 
 
 @pytest.mark.parametrize("family", NAMED)
