@@ -5,20 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
-from simfrontier.collectives import CallTable, Library, MeasuredPoint, load_library
-from simfrontier.errors import InputError
+from simfrontier.collectives import Library, load_library
 from simfrontier.machine import Machine, Packets, load_machine
-from simfrontier.schedule.ir import Collective
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.simulation import Fidelity, SimulatedStep, simulate_step
-from simfrontier.simulation.calls import CallPlans
-from simfrontier.simulation.chunk import MAX_RANKS
-from simfrontier.workload import find_model
 from tests.simulation.singles import calls, single, with_links
-from tests.simulation.steps import schedule, step
 
 MIB = 2**20
 GLOO, RCCL, TOY = load_library("gloo"), load_library("rccl"), load_machine("toy-cluster")
@@ -81,14 +74,6 @@ def test_where_links_are_shared_chunk_serves_in_turn_and_flow_at_once() -> None:
     assert flow == pytest.approx([36e-6 + 9 * BLOCK_S, 36e-6 + 2 * BLOCK_S])
 
 
-def test_many_small_messages_beside_a_large_one_wait_for_it_once() -> None:
-    """Where a large block is ahead, the first small call waits for it; those after it find the link free."""
-    small = [("all_gather", ("gcd",), 2 * MIB, "b", "library")] * 3
-    both = calls(PAIR, ("all_gather", ("gcd",), 16 * MIB, "a", "library"), *small)  # type: ignore[arg-type]
-    end = simulate_step(both, TOY, unpaced(), "chunk").timeline.end[0]
-    assert end == pytest.approx([8 * BLOCK_S, 9 * BLOCK_S, 10 * BLOCK_S, 11 * BLOCK_S])
-
-
 def test_a_call_waits_for_all_its_ranks_and_ends_rank_by_rank() -> None:
     """Two groups over `node` that share a NIC end one after the other; the call inside the node that follows starts
     where all its ranks are done with theirs."""
@@ -144,76 +129,3 @@ def test_headers_and_replies_are_counted_and_take_time() -> None:
         "chunk",
     )
     assert slow.step_s == pytest.approx((2 * 10_746 + 604) / 10e9)  # the second message waits for the reply
-
-
-def test_replies_go_the_way_back() -> None:
-    """A ring of four devices in their order sends 3 blocks over each of 0>1>2>3>0, and replies the other way."""
-    packets = Packets(payload_bytes=1000, header_bytes=0, message_bytes=0, reply_bytes=7, reply_message_bytes=0)
-    mesh = Mesh((("node", 1), ("gcd", 4)))
-    ring = calls(mesh, ("all_gather", ("gcd",), 4000, "a", "library"))
-    done = simulate_step(ring, replace(TOY, packets=packets), unpaced(), "chunk")
-    named = {link.name: link.num_bytes for link in done.link_table("", "").links if link.num_bytes}
-    there, back = ("0>1", "1>2", "2>3", "3>0"), ("1>0", "2>1", "3>2", "0>3")
-    assert named == {f"node 0 xgmi {one}": 3000.0 for one in there} | {f"node 0 xgmi {one}": 21.0 for one in back}
-
-
-def test_scales_are_cut_at_whole_numbers_of_theirs() -> None:
-    """Coded weights of a small model over the four rings of two nodes of Frontier: parts of scales are multiples of 4
-    bytes, and unequal where there are not as many in each; coded data are cut at bytes."""
-    mesh = Mesh((("node", 2), ("package", 4), ("gcd", 2)))
-    built = schedule("zeropp", mesh, find_model("tiny"), options={"weight_codec": "int8:96"}, persistence_elements=128)
-    made, scales, data = CallPlans(step(built, fidelity="analytic").pricing), set[float](), set[float]()
-    for op in built.distinct_ops():
-        if isinstance(op, Collective) and op.kind == "all_gather" and op.codec.is_opaque:
-            first, second = made.planned(op, 0).plans
-            data.update(first.sizes)
-            scales.update(second.sizes)
-    assert len(scales) > 1 and all(size % 4 == 0 for size in scales)
-    assert any(size % 4 for size in data)
-
-
-def test_with_packets_links_reach_all_of_their_capacity() -> None:
-    """A share of 0.5 stands for what packets now say themselves."""
-    half = with_links(TOY, share=0.5)
-    packets = Packets(payload_bytes=1000, header_bytes=0, message_bytes=0, reply_bytes=0, reply_message_bytes=0)
-    assert pair(half, unpaced(), 2 * MIB).step_s == pytest.approx(2 * BLOCK_S)
-    assert pair(replace(half, packets=packets), unpaced(), 2 * MIB).step_s == pytest.approx(BLOCK_S)
-
-
-def test_a_measured_call_takes_its_tables_time_and_its_bytes_are_counted() -> None:
-    points = (
-        MeasuredPoint(bytes=1, seconds=1e-3, spread=None),
-        MeasuredPoint(bytes=4 * MIB, seconds=5e-3, spread=None),
-    )
-    table = CallTable(kind="all_gather", ranks=2, nodes=1, packages=1, points=points)
-    done = pair(TOY, replace(RCCL, tables={table.group: table}), 4 * MIB)
-    assert done.step_s == pytest.approx(5e-3)
-    assert done.link_bytes is not None
-    assert done.link_bytes[done.pricing.fabric.link_named(0, "xgmi 0>1")] == 2 * MIB
-
-
-def test_coded_calls_send_data_and_scales() -> None:
-    """ZeRO++ at four ranks: the bytes of all links are what its patterns say, scales among them."""
-    from tests.simulation.test_chunk_agrees import loads
-
-    done = step(schedule("zeropp", Mesh((("node", 1), ("package", 2), ("gcd", 2)))), "toy-cluster", "chunk")
-    assert done.link_bytes is not None
-    # but for a few elements: the parts of a tree's message are not all of one size
-    np.testing.assert_allclose(done.link_bytes, loads(done), rtol=0, atol=16)
-
-
-def test_at_most_128_ranks() -> None:
-    with pytest.raises(InputError) as caught:
-        single("all_gather", 1024, 256)
-    assert str(caught.value) == (
-        f"fidelity chunk: got 256 ranks; allowed: up to {MAX_RANKS} (fidelity flow runs jobs of any size)"
-    )
-
-
-def test_only_chunk_counts_bytes_of_links() -> None:
-    assert single("all_gather", 1024, 8, fidelity="flow").link_bytes is None
-    table = single("all_gather", 8192, 8).link_table("abc", "one call")
-    assert (table.digest, table.title, len(table.links)) == ("abc", "one call", 40)
-    named = {link.name: link for link in table.links}
-    hop = named["node 0 xgmi 4>6"]
-    assert (hop.src, hop.dst, hop.num_bytes) == ("node 0 gcd 4", "node 0 gcd 6", 7 * 1024 / 4)

@@ -19,7 +19,6 @@ from simfrontier.simulation.role_view import view_of
 from simfrontier.simulation.timeline import RoleTimeline
 from tests.perturbed import perturbed
 from tests.simulation.pipelines import Crossed, Order, Pipeline
-from tests.some import some
 
 FAULTS = {
     "healthy": HEALTHY,
@@ -53,12 +52,13 @@ def times(role_timelines: tuple[RoleTimeline, ...]) -> list[np.ndarray[Any, Any]
     return out
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("axes", AXES)
-@pytest.mark.parametrize("order", ["gpipe", "1f1b"])
+@pytest.mark.parametrize("fault", ["healthy", "degraded links"])
 @pytest.mark.parametrize("size", SIZES)
-def test_whole_calls_and_folding_are_exact(size: str, order: Order, axes: tuple[str, ...], fault: str) -> None:
-    pipeline = Pipeline(order=order, axes=axes, **SIZES[size])
+def test_whole_calls_and_folding_are_exact(size: str, fault: str) -> None:
+    """In each order of the axes, and of micro-batches, in turn."""
+    turn = [*SIZES].index(size) + [*FAULTS].index(fault)
+    order: Order = "gpipe" if turn % 3 == 0 else "1f1b"
+    pipeline = Pipeline(order=order, axes=AXES[turn % 2], **SIZES[size])
     exact = role_timeline(pipeline, FAULTS[fault], whole=False, exact=True)
     expected = times(exact)
     step_s = max(one.timeline.step_s for one in exact)
@@ -67,37 +67,17 @@ def test_whole_calls_and_folding_are_exact(size: str, order: Order, axes: tuple[
         assert max(np.abs(a - b).max() for a, b in zip(result, expected, strict=True)) <= 1e-9 * step_s
 
 
-@pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("size", SIZES)
-def test_whole_calls_are_exact_without_contention(size: str, fault: str) -> None:
-    pipeline = Pipeline(**SIZES[size])
+def test_whole_calls_are_exact_without_contention(size: str) -> None:
+    pipeline, fault = Pipeline(**SIZES[size]), "slow device"
     expected = times(role_timeline(pipeline, FAULTS[fault], whole=False, exact=True, contended=False))
     result = times(role_timeline(pipeline, FAULTS[fault], whole=True, exact=False, contended=False))
     assert max(np.abs(a - b).max() for a, b in zip(result, expected, strict=True)) <= 1e-9 * expected[2].max()
 
 
-def test_calls_do_run_as_a_whole_and_op_by_op_where_ranks_are_apart() -> None:
-    """The comparison above is not one of a path with itself."""
-    pipeline = Pipeline(**SIZES["a node each"])
-    for one in role_timeline(pipeline, HEALTHY, whole=True, exact=False):
-        assert one.by_node and not one.by_class
-    disturbed = Pipeline(**SIZES["exchanges apart"])
-    assert any(one.by_class for one in role_timeline(disturbed, HEALTHY, whole=True, exact=False))
-    skewed = Pipeline(**SIZES["tensor over nodes"], axes=("data", "stage", "tensor"))
-    assert any(one.by_class for one in role_timeline(skewed, FAULTS["slow device"], whole=True, exact=False))
-
-
-def test_a_fault_is_felt() -> None:
-    pipeline = Pipeline(**SIZES["a node each"])
-    healthy, *others = (role_timeline(pipeline, fault, True, False) for fault in FAULTS.values())
-    for other in some(others):
-        assert max(one.timeline.step_s for one in other) > 1.01 * max(one.timeline.step_s for one in healthy)
-
-
-@pytest.mark.parametrize("axes", AXES)
 @pytest.mark.parametrize("size", SIZES)
-def test_simulated_is_never_below_its_bounds(size: str, axes: tuple[str, ...]) -> None:
-    made = Pipeline(axes=axes, **SIZES[size]).schedule()
+def test_simulated_is_never_below_its_bounds(size: str) -> None:
+    made = Pipeline(axes=AXES[1], **SIZES[size]).schedule()
     flow, alone = (
         simulate_step(made, load_machine("toy-cluster"), load_library("rccl"), fidelity)
         for fidelity in ("flow", "analytic")  # type: ignore[arg-type]
@@ -105,20 +85,6 @@ def test_simulated_is_never_below_its_bounds(size: str, axes: tuple[str, ...]) -
     assert bounds(flow).step_s <= alone.step_s * (1 + 1e-9)
     assert bounds(flow).step_s <= flow.step_s * (1 + 1e-9)
     assert alone.step_s <= flow.step_s * (1 + 1e-9)
-
-
-def test_costs_grow_with_calls_not_with_ranks_or_ops() -> None:
-    """As many nodes per role for two nodes per stage as for four, and few rank classes."""
-
-    def sizes(data: int) -> list[tuple[int, int]]:
-        role_timelines = role_timeline(
-            Pipeline(stages=2, micros=8, tensor=4, data=data, layers=4), HEALTHY, whole=True, exact=False
-        )
-        return [(one.segmented.program.num_ops, len(one.classes)) for one in role_timelines]
-
-    assert [nodes for nodes, _ in sizes(2)] == [nodes for nodes, _ in sizes(4)]
-    assert max(classes for _, classes in (*sizes(2), *sizes(4))) <= 4
-    assert all(nodes < 8 * 4 * 2 + 40 for nodes, _ in sizes(2))
 
 
 def test_a_pair_that_ends_a_call_first_may_disturb_the_other() -> None:

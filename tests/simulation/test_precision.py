@@ -1,22 +1,18 @@
-"""Simulated steps in every precision and of both kinds of model, and what a machine must know for them."""
+"""Simulated steps in every precision and of both kinds of model."""
 
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from simfrontier.collectives import load_library
-from simfrontier.errors import InputError
 from simfrontier.machine import load_machine
 from simfrontier.plan import FAMILIES, Engine, build, make_plan
-from simfrontier.schedule import Compute, Mesh, Schedule, check
+from simfrontier.schedule import Compute, Mesh, Schedule
 from simfrontier.simulation import SimulatedStep, simulate_step
 from simfrontier.workload import PRECISIONS, find_model, workload_of
-from tests.invoke import TOY, invoke
-from tests.simulation.steps import NAMED
 
 BLOCKS: dict[str, dict[str, Any]] = {
     "zeropp": {"weight_codec": "int8:64", "quantised_gradient_codec": "int4:64"},
@@ -39,17 +35,7 @@ def simulated(schedule: Schedule, machine: str = "toy-cluster") -> SimulatedStep
     return simulate_step(schedule, load_machine(machine), load_library("rccl"), "flow")
 
 
-@pytest.mark.parametrize("sizes", [(1, 1, 2), (1, 2, 2), (4, 2, 2)], ids=str)
-@pytest.mark.parametrize("family", NAMED)
-def test_an_mlp_runs_under_every_family(family: str, sizes: tuple[int, int, int]) -> None:
-    schedule = schedule_of(family, "fp16", mesh_of(*sizes), "tiny-mlp")
-    assert str(check(schedule)) == "no findings"
-    step = simulated(schedule)
-    assert 0 < step.compute_s <= step.step_s
-
-
-@pytest.mark.parametrize("model", ["tiny", "tiny-mlp"])
-@pytest.mark.parametrize("family", NAMED)
+@pytest.mark.parametrize(("family", "model"), [("zeropp", "tiny"), ("zero3", "tiny-mlp")])
 def test_wider_numbers_take_longer(family: str, model: str) -> None:
     """On the toys fp32 products run at half the rate of 16-bit ones, fp64 at a quarter; bytes double and double."""
     half, brain, single, double = (
@@ -75,33 +61,3 @@ def test_a_product_by_hand() -> None:
         memory_s = 26_880 * size / 100e9
         assert work.alone_s == pytest.approx(1e-6 + max(math_s, memory_s), rel=1e-12)
         assert math_s > memory_s
-
-
-def test_a_machine_without_the_rate_is_refused() -> None:
-    """Frontier's file has rates of products of 16 and of 32 bits."""
-    message = "machine frontier has no rate of matrix products of fp64 numbers (device.fp64); allowed: fp16, bf16, fp32"
-    with pytest.raises(InputError) as caught:
-        simulated(schedule_of("zero3", "fp64", mesh_of(1, 4, 2)), "frontier")
-    assert str(caught.value) == message
-
-
-def test_the_command_says_so_in_one_line(tmp_path: Path) -> None:
-    done = invoke("run", TOY, "--out", tmp_path, "--set", "machine.name=frontier", "--set", "run.devices=[8]",
-                  "--set", "model.precision=fp64", "--plans", "zero3")  # fmt: skip
-    assert done.code == 2
-    assert done.err.strip() == (
-        f"simfrontier: {TOY}: plans.zero3: at 8 devices: machine frontier has no rate of matrix products of fp64 "
-        "numbers (device.fp64); allowed: fp16, bf16, fp32"
-    )
-
-
-def test_an_embedding_that_is_a_product_does_not_read_its_weight_in_the_backward() -> None:
-    """The backward hook fetches it all the same: the wgrad of the first linear module touches its input, the gradient
-    of its output, and the raw gradients that it writes: 1·32 + 1·64 + 64·32 + 64 numbers of 2 bytes per rank."""
-    from simfrontier.schedule.cost import traffic_bytes
-
-    schedule = schedule_of("zero3", "fp16", mesh_of(1, 2, 2), "tiny-mlp")
-    ops = [op for role in schedule.roles for _, op in role.instances() if isinstance(op, Compute)]
-    (op,) = [op for op in ops if op.name == "embedding.wgrad"]
-    assert any(schedule.tensors[ref.name].role == "gathered" for ref in op.reads)
-    assert traffic_bytes(op, schedule.tensors, schedule.mesh) == 2 * (32 + 64 + 64 * 32 + 64)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from simfrontier.collectives import load_library
 from simfrontier.cost import Prices, price
 from simfrontier.scenario import load_scenario
 from simfrontier.study import schedule_of
@@ -15,9 +14,7 @@ SMALL = {"model.num_layers": 2, "training.grad_accum": 1}
 @pytest.mark.parametrize(
     ("scenario", "plan", "devices", "settings"),
     [
-        ("frontier-20b", "zero3", 64, SMALL),
         ("frontier-20b", "zeropp", 384, SMALL),
-        ("frontier-20b", "zero-topo", 8, SMALL),
         ("frontier-20b", "zero-topo", 64, {**SMALL, "run.placement": "cyclic"}),
         ("frontier-20b", "zero3", 16, {**SMALL, "perturbation.slow": [{"device": 3, "factor": 0.5}]}),
         ("frontier-1t-3d", "1f1b", 3072, {"model.num_layers": 16, "training.grad_accum": 2}),
@@ -36,33 +33,3 @@ def test_every_op_takes_what_the_slowest_of_its_groups_takes_alone(
     for op in ops:
         slowest = max(work.alone_s for work in pricing.of(op).works)
         assert prices.seconds(op, schedule) == pytest.approx(slowest, rel=1e-9), op.name
-
-
-def test_prices_of_another_library_are_its_own() -> None:
-    made = load_scenario("scenarios/frontier-20b.toml", SMALL, ("zero3",), (64,))
-    slow = load_scenario(
-        "scenarios/frontier-20b.toml",
-        {**SMALL, "library.overrides.ring.hop_between_nodes_s": 85.5e-6},
-        ("zero3",),
-        (64,),
-    )
-    schedule = schedule_of(made, "zero3", 64)
-    first = Prices(made.machine, made.library, 64)
-    ops = list(schedule.distinct_ops())
-    before = [first.seconds(op, schedule) for op in ops]
-    own = [Prices(made.machine, slow.library, 64).seconds(op, schedule) for op in ops]
-    assert [first.by(slow.library).seconds(op, schedule) for op in ops] == own != before
-
-
-def test_messages_between_two_ranks_are_priced_by_the_other_library() -> None:
-    made = load_scenario("scenarios/frontier-1t-3d.toml", SMALL | {"model.num_layers": 16}, ("1f1b",), (3072,))
-    other = load_library("rccl-sockets")
-    case = made.case("1f1b", 3072)
-    assert case.plan.pipeline is not None
-    mesh, axis = case.mesh, case.plan.pipeline.axis
-    first = Prices(made.machine, made.library, 3072)
-    own = first.boundaries_s(mesh, axis, 1e8)
-    fresh = Prices(made.machine, other, 3072).boundaries_s(mesh, axis, 1e8)
-    assert first.by(other).boundaries_s(mesh, axis, 1e8) == fresh
-    assert min(fresh) > 2 * max(own)
-    assert first.by(made.library).boundaries_s(mesh, axis, 1e8) == own

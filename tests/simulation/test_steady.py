@@ -12,14 +12,12 @@ from simfrontier.codecs import parse_codec
 from simfrontier.collectives import load_library
 from simfrontier.cost import price
 from simfrontier.machine import HEALTHY, Perturbation, load_machine
-from simfrontier.schedule.expansion import expand
 from simfrontier.schedule.ir import Collective, Op, Ref, Role, Schedule
-from simfrontier.schedule.issuer import Issuer
 from simfrontier.schedule.segments import segmented_roles
 from simfrontier.simulation.context import EngineContext
 from simfrontier.simulation.engine import Engine
 from simfrontier.simulation.repeating import RepeatingEngine
-from simfrontier.simulation.steady import Repetition, SteadyState
+from simfrontier.simulation.steady import Repetition
 from simfrontier.simulation.timeline import RoleTimeline
 from tests.perturbed import perturbed
 from tests.simulation.kernels import NAMES, kernel, of
@@ -53,28 +51,13 @@ def assert_equal(one: RoleTimeline, other: RoleTimeline) -> None:
         assert np.abs(here - there).max() < 1e-11, name
 
 
-@pytest.mark.parametrize("family", ["zero2", "zero3", "hsdp", "zeropp", "zero-topo"])
+@pytest.mark.parametrize("family", ["zero3", "zero-topo"])
 @pytest.mark.parametrize("overlap", [True, False])
 def test_copied_times_are_those_of_every_op(family: str, overlap: bool) -> None:
     built = schedule(family, frontier_mesh(2), LAYERS, overlap=overlap)
     one, other, repetitions = runs(built)
     assert_equal(one, other)
     assert skipped(repetitions) > one.segmented.program.num_ops // 10
-
-
-@pytest.mark.parametrize("family", ["zero3", "zeropp"])
-def test_micro_batches_are_copied_with_what_was_copied_in_them(family: str) -> None:
-    built = schedule(family, frontier_mesh(1), LAYERS, grad_accum=8)
-    one, other, repetitions = runs(built)
-    assert_equal(one, other)
-    assert max(skipped([each]) for each in repetitions) > one.segmented.program.num_ops // 4
-
-
-def test_every_rank_a_class() -> None:
-    one, other, repetitions = runs(schedule("zero-topo", frontier_mesh(1), LAYERS), exact=True)
-    assert len(one.classes) == 8
-    assert_equal(one, other)
-    assert repetitions
 
 
 def gather(lane: str, source: str, target: str) -> Collective:
@@ -96,7 +79,7 @@ CALLS = st.lists(OPS | GATHERS, min_size=1, max_size=4).map(tuple)
 
 
 @given(call=CALLS, odd=st.lists(st.tuples(st.integers(0, 20), CALLS), max_size=2), slow=st.sampled_from((0.5, 1.0)))
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=60)
 def test_any_calls_again_and_again_with_others_between(call: Calls, odd: list[tuple[int, Calls]], slow: float) -> None:
     calls = [call] * 20
     for place, other in odd:
@@ -125,29 +108,3 @@ def test_an_op_that_waits_beside_for_calls_in_the_middle_begins_when_it_may(read
     one, other, repetitions = runs(replace(built, tensors=tensors, roles=(Role("all", (*same, last)),)))
     assert_equal(one, other)
     assert len(repetitions) == 2, "before it begins, and after it"
-
-
-def test_rank_classes_that_are_not_equally_far() -> None:
-    built = schedule("zero3", frontier_mesh(2), LAYERS)
-    one, other, repetitions = runs(built, perturbation=perturbed(slow={3: 0.8}))
-    assert_equal(one, other)
-    assert any(np.ptp(each.counts[2], axis=0).any() for each in repetitions)
-
-
-def test_all_rank_classes_have_to_go_on_equally_far() -> None:
-    built = of(*[(kernel("1"),)] * 8)
-    program = expand(built, built.roles[0])
-    issuers = {cls: Issuer(program) for cls in (0, 1)}
-    steady = SteadyState(program, issuers)
-
-    def go_on(cls: int) -> None:
-        for op in issuers[cls].startable():
-            issuers[cls].finish(op)
-
-    assert steady.repetition(0.0, [], 1e-12) is None
-    go_on(0)
-    assert steady.repetition(1.0, [], 1e-12) is None
-    go_on(1)
-    found = steady.repetition(2.0, [], 1e-12)
-    assert found is not None
-    assert (found.step.tolist(), found.seconds, found.times) == ([1], 2.0, 6)
