@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,9 +10,7 @@ import pytest
 
 from simfrontier.collectives import Residual, algorithm as algorithm_of, libraries, load_library
 from simfrontier.collectives.algorithms.double_tree import double_tree
-from simfrontier.collectives.chosen import allowed_algorithms
 from simfrontier.collectives.library import GroupShape, Library
-from simfrontier.schedule.ir import CollectiveKind
 from tests.some import some
 
 US = 1e-6
@@ -111,15 +108,6 @@ def test_small_blocks_take_the_low_latency_protocol(library: Library) -> None:
     )
 
 
-def test_the_protocol_changes_where_both_cost_the_same(library: Library) -> None:
-    latencies = [
-        algorithm_of("ring").latency_s(library, "all_gather", 8.0 * c, TWO_NODES, 100e9) for c in range(0, 40_000, 100)
-    ]
-    # LL costs 17.25 us + 6.93 us/kB, Simple 111.5 us - 0.035 us/kB: they meet at 94.25 / 6.965 = 13.53 kB
-    turn = max(range(len(latencies)), key=latencies.__getitem__)
-    assert turn * 100 == pytest.approx(13_530, abs=100)
-
-
 @pytest.mark.parametrize(
     ("shape", "hops_us", "left_us"),
     [
@@ -203,41 +191,6 @@ def test_direct_messages_go_to_a_few_peers_at_a_time(library: Library, shape: Gr
     assert algorithm_of("direct").latency_s(library, "all_to_all", 1e6, shape, 100e9) == pytest.approx(
         us * US, rel=1e-12
     )
-
-
-@pytest.mark.parametrize(
-    ("kind", "quantised", "via", "allowed"),
-    [
-        ("all_gather", False, "library", ("ring",)),
-        ("all_gather", True, "library", ("ring",)),
-        ("reduce_scatter", False, "library", ("ring",)),
-        ("reduce_scatter", True, "library", ("direct",)),
-        ("reduce_scatter", True, "ring", ("direct",)),  # blocks are decoded and summed once: they cannot go around
-        ("all_reduce", False, "library", ("ring", "tree")),
-        ("all_reduce", False, "tree", ("tree",)),
-        ("all_gather", False, "direct", ("direct",)),
-        ("all_to_all", False, "library", ("direct",)),
-        ("all_to_all", False, "ring", ("direct",)),
-    ],
-)
-def test_what_may_carry_a_collective(
-    library: Library, kind: CollectiveKind, quantised: bool, via: str, allowed: tuple[str, ...]
-) -> None:
-    assert allowed_algorithms(library, kind, quantised, via) == allowed
-
-
-@pytest.mark.parametrize(
-    ("algorithm", "shape", "cap"),
-    [
-        ("ring", group(4, 1, 2), 50e9),
-        ("tree", group(4, 1, 2), 25e9),
-        ("direct", group(4, 1, 2), math.inf),
-        ("ring", group(4, 1, 4), math.inf),  # other packages
-        ("ring", group(8, 2, 4), math.inf),  # over nodes the links say it
-    ],
-)
-def test_caps_are_of_rings_inside_a_node(library: Library, algorithm: str, shape: GroupShape, cap: float) -> None:
-    assert algorithm_of(algorithm).cap_bytes_per_s(library, shape) == cap
 
 
 def test_shares_are_the_librarys_or_else_the_machines(library: Library) -> None:

@@ -134,13 +134,6 @@ def test_after_orders_all_that_must_not_change_places(lowered: Lowered) -> None:
                 assert reached[index] >> earlier & 1, (earlier, index)
 
 
-def test_chunks_are_as_even_as_can_be() -> None:
-    gather = lower("all_gather", recipe("ring", 2, channels=2, slices=2))
-    assert gather.offsets(6) == [0, 2, 4, 5, 6, 8, 10, 11, 12]  # pieces of 6 in 4 parts: 2 2 1 1
-    assert lower("all_reduce", recipe("ring", 2)).offsets(3) == [0, 2, 3]
-    assert lower("all_to_all", recipe("direct", 2)).offsets(3) == [0, 3, 6, 9, 12]
-
-
 def sent(lowered: Lowered, elements: int) -> list[int]:
     """Elements that each member sends to others."""
     offsets, out = lowered.offsets(elements), [0] * lowered.size
@@ -184,16 +177,6 @@ def test_tree_on_two_nodes_of_two() -> None:
     # the way on to the other node before the one within the own node
     assert downs == [(0, 2, 0), (0, 1, 0), (2, 0, 4), (2, 3, 4), (2, 3, 0), (0, 1, 4)]
     assert {t.count for t in lowered.transfers} == {4}
-
-
-def test_an_all_to_all_in_two_steps_sends_one_message_between_each_two_with_the_same_place() -> None:
-    lowered = lower("all_to_all", recipe("two_level", 6, per_node=3))
-    between = [t for t in lowered.transfers if t.src // 3 != t.dst // 3]
-    assert sorted((t.src, t.dst, t.count) for t in between) == [
-        *((0, 3, 3), (1, 4, 3), (2, 5, 3), (3, 0, 3), (4, 1, 3), (5, 2, 3))
-    ]
-    # 3 pieces to the other node, and 2 times 2 inside
-    assert sent(lowered, 5) == [(3 + 2 * 2) * 5] * 6
 
 
 def rounds(lowered: Lowered) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from simfrontier.collectives import GroupShape, Library, algorithm, load_library
-from simfrontier.collectives.algorithms.levels import level_groups, level_rates, two_level_pattern, with_rates
+from simfrontier.collectives.algorithms.levels import level_rates, two_level_pattern, with_rates
 from simfrontier.collectives.library import LevelRates
 from simfrontier.cost import EqualGroups
 from simfrontier.machine import load_machine
@@ -134,12 +133,6 @@ def fabric(num_nodes: int) -> Fabric:
     return Fabric.build(FRONTIER, num_nodes)
 
 
-def test_levels_are_columns_and_rows_of_the_nodes() -> None:
-    between, inside = level_groups(fabric(3), np.arange(24)[None, :])
-    assert between.tolist() == [[place, 8 + place, 16 + place] for place in range(8)]
-    assert inside.tolist() == [list(range(8 * node, 8 * node + 8)) for node in range(3)]
-
-
 def test_all_devices_of_a_node_share_its_nics(two: Library) -> None:
     """Between: 8 rings over 4 NICs of 25 GB/s, at 0.8 and half of that: 25 * 4 / 8 * 0.4 = 5 GB/s. With links' own
     shares inside."""
@@ -171,23 +164,7 @@ def test_a_plans_call_alone_takes_the_two_calls(kind: CollectiveKind, num_ranks:
         assert took == pytest.approx(alone_s, rel=1e-9)
 
 
-def test_calls_that_the_file_says_nothing_of_are_left_to_the_library_inside() -> None:
-    library, nccl = load_library("hierarchical-nccl-nccl"), load_library("nccl")
-    groups = EqualGroups(load_machine("perlmutter"), 16)
-    assert groups.seconds(library, "reduce_scatter", MIB) == groups.seconds(nccl, "reduce_scatter", MIB)
-    assert groups.seconds(library, "all_gather", MIB) != groups.seconds(nccl, "all_gather", MIB)
-
-
 # ── files ──
-
-
-def test_one_rank_on_each_node_goes_between_nodes_only(two: Library) -> None:
-    """A group of 3 nodes with one rank each: 2 steps of 4 MB of 12 MB at 1 GB/s, and 112 us beside; nothing inside."""
-    group = replace(GROUP, size=3, num_packages=3)
-    known = with_rates(two, group, LevelRates(between=1e9, inside=np.inf))
-    cap = algorithm("two_level").cap_bytes_per_s(known, group)
-    took = algorithm("two_level").latency_s(known, "all_gather", 12e6, group, cap) + 2 / 3 * 12e6 / cap
-    assert took == pytest.approx((8000 + 112) * US)
 
 
 # ── recursive halving between nodes ──

@@ -36,20 +36,6 @@ def test_every_number_of_a_file_is_in_the_provenance(name: str) -> None:
         assert all(len(row.source) > 10 for row in table)
 
 
-def test_toy_cluster_routes() -> None:
-    # ring 0-1-2-3, packages (0, 1) and (2, 3), NICs on 1 and 3
-    machine = load_machine("toy-cluster")
-
-    def names(route: tuple[int, ...]) -> list[str]:
-        return [machine.node.links[link].name for link in route]
-
-    assert names(machine.node.route(0, 2)) == ["xgmi 0>1", "xgmi 1>2"]
-    assert names(machine.node.route(2, 0)) == ["xgmi 2>1", "xgmi 1>0"]
-    assert names(machine.node.route(0, 0)) == []
-    assert names(machine.node.to_network(2)) == ["xgmi 2>3", "pcie 3>nic1", "nic1>net"]
-    assert names(machine.node.from_network(1)) == ["net>nic0", "pcie nic0>1"]
-
-
 def test_products_of_each_type_of_numbers_have_their_rate() -> None:
     """x / (x + 100) of 2, 1 and 0.5 Tflop/s; an edge of 100 gets half."""
     machine = load_machine("toy-pair")
@@ -73,17 +59,6 @@ def test_overrides_change_a_number_and_say_so() -> None:
     assert (row.value, row.kind, row.source) == (0.5, "assumed", "scenario override")
     untouched = {row.key: row for row in load_machine("frontier").provenance() if row.key not in overrides}
     assert {key: row for key, row in rows.items() if key not in overrides} == untouched
-
-
-def test_a_fitted_number_has_its_interval_until_it_is_set_otherwise(tmp_path: Path) -> None:
-    given = 'kernel_gap_s = { value = 1e-6, kind = "fitted", source = "toy", low = 0.5e-6, high = 1e-6 }'
-    text = (CATALOG / "toy-pair.toml").read_text(encoding="utf-8")
-    path = tmp_path / "mine.toml"
-    path.write_text(re.sub(r"kernel_gap_s = .*", given, text), encoding="utf-8")
-    rows = {row.key: row for row in load_machine(str(path)).provenance()}
-    assert rows["device.kernel_gap_s"].interval == (0.5e-6, 1e-6) and rows["device.hbm_bytes"].interval is None
-    changed = {row.key: row for row in load_machine(str(path), {"device.kernel_gap_s": 2e-6}).provenance()}
-    assert (changed["device.kernel_gap_s"].value, changed["device.kernel_gap_s"].interval) == (2e-6, None)
 
 
 def based(tmp_path: Path, text: str) -> str:

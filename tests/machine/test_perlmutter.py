@@ -2,7 +2,6 @@
 
 import math
 from collections import Counter
-from dataclasses import replace
 from itertools import pairwise
 from statistics import NormalDist
 
@@ -10,8 +9,6 @@ import numpy as np
 import pytest
 
 from simfrontier.machine import Machine, load_machine
-
-FAT = load_machine("perlmutter-80gb")
 
 
 @pytest.fixture(scope="module")
@@ -58,15 +55,6 @@ def test_numbers_of_the_whole_machine(perlmutter: Machine) -> None:
     # the part of a group's injection that leaves it is Frontier's: 73 * 100 GB/s of 128 * 4 * 25 GB/s
     leaves = fly.bytes_per_s * (fly.num_groups - 1) / (fly.nodes_per_group * 4 * 25e9)
     assert leaves == pytest.approx(73 * 100e9 / (128 * 4 * 25e9), rel=0.01)
-
-
-def test_the_nodes_of_80_gb_differ_in_number_and_memory_only(perlmutter: Machine) -> None:
-    device = replace(perlmutter.device, hbm_bytes=80e9, hbm_bytes_per_s=2039e9)
-    like = replace(perlmutter, name=FAT.name, title=FAT.title, num_nodes=256, device=device, sources=FAT.sources)
-    assert like == FAT
-    assert FAT.num_devices == 1024
-    bus_bits, clock_per_s = 5120, 1593e6  # data on both edges
-    assert FAT.device.hbm_bytes_per_s == pytest.approx(bus_bits / 8 * 2 * clock_per_s, rel=1e-4)
 
 
 def test_large_products_run_at_the_measured_median(perlmutter: Machine) -> None:

@@ -89,28 +89,6 @@ def test_a_topology_by_hand(tmp_path: Path) -> None:
     assert str(caught.value).startswith('nodes.group_level: got 3, allowed: 0 to 2 (no switch stands above "top" in ')
 
 
-def test_lines_are_joined_and_split_as_slurm_does(tmp_path: Path) -> None:
-    """What Slurm's parse_config.c does: comments go first, then an odd number of backslashes joins the next line."""
-    text = """\
-        SwitchName=s0 \\
-          Nodes=a[0-3]
-        SWITCHNAME = s1   nodes="b0,b1" \\  # a comment, and blanks after the backslash
-        linkspeed=900
-        # a comment ends with its line \\
-        SwitchName=s2 Nodes=c0,\\
-c1
-        SwitchName=t Switches=s[0-2]  \\"""
-    topology = read_topology(read(tmp_path, text))
-    assert topology.switch_of == dict.fromkeys(("a0", "a1", "a2", "a3"), "s0") | {
-        "b0": "s1",
-        "b1": "s1",
-        "c0": "s2",
-        "c1": "s2",
-    }
-    assert topology.switches(1) == ("t",)
-    assert read_topology(read(tmp_path, text.replace("\n", "\r\n"))).switch_of == topology.switch_of
-
-
 def test_a_topology_without_nodes_and_switches_in_a_circle_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no line SwitchName=\.\.\. Nodes=\.\.\.$"):
         read_topology(read(tmp_path, "# nothing\n"))

@@ -1,20 +1,17 @@
 """Distributions of devices and networks: their moments and ends, what of a fabric they change, what is refused."""
 
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, strategies as some
 
-from simfrontier.machine import Perturbation, SlowDevice, SlowNode, Spread, load_machine, published_spreads
+from simfrontier.machine import Perturbation, SlowDevice, Spread, load_machine, published_spreads
 from simfrontier.network import Fabric
-from tests.invoke import refusal
 
 CLUSTER = load_machine("toy-cluster")  # nodes of 4 devices, 2 packages and 2 NICs of 1 GB/s
 NORMAL = Spread(of="devices", distribution="normal", sd=0.08)
-TOY = "scenarios/toy.toml"
 
 
 def test_moments_of_a_seed() -> None:
@@ -84,30 +81,3 @@ def test_what_of_a_fabric_differs() -> None:
         f"node {n} {name}" for n in (0, 1) for name in names
     )
     assert (fabric.capacity[changed] / healthy[changed]).tolist() == [0.5] * 4 + [1.25] * 4
-
-
-def test_a_spread_is_there_in_every_state() -> None:
-    gone = SlowNode(node=1, factor=0.0, from_s=1.0, until_s=2.0)
-    ill = Perturbation(spread=(NORMAL,), nodes=(gone,))
-    assert ill and Perturbation(spread=(NORMAL,))
-    assert not Perturbation(spread=(NORMAL,)).is_timed and ill.is_timed
-    states = [state for _, state in ill.states(0)]
-    assert [len(state.nodes) for state in states] == [0, 1, 0]
-    others = [ill.without_dead, ill.lasting, ill.all_at_once, ill.at((3, 0.0))]
-    assert all(state.spread == (NORMAL,) for state in (*states, *others))
-
-
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        ("1\n0.9\n", ".spread[0].table: at 8 devices: {table} has 2 rows; this job has 8 devices"),
-        ("1\n-0.9\n", '.spread[0].table: {table} line 3: factor: got "-0.9", allowed: a factor above 0'),
-        ("1\n11\n", '.spread[0].table: {table} line 3: factor: got "11", allowed: a factor from 1e-06 to 10'),
-    ],
-)
-def test_a_table_has_a_factor_for_each(tmp_path: Path, rows: str, message: str) -> None:
-    table = tmp_path / "factors.csv"
-    table.write_text(f"factor\n{rows}")
-    setting = f'perturbation.spread=[{{of="devices",table="{table}"}}]'
-    got = refusal("run", TOY, "--devices", "8", "--out", tmp_path / "out", "--set", setting)
-    assert got == f"{TOY}: perturbation{message.format(table=table)}"

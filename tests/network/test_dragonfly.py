@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from simfrontier.machine import load_machine
 from simfrontier.network.dragonfly import DragonflyPools
@@ -51,20 +50,3 @@ def test_a_detour_needs_both_of_its_pools() -> None:
     assert ways((3, 1)) == ways((0, 3)) == {by_2}
     assert ways((1, 2), (2, 0)) == {by_2, by_3}
     assert ways((2, 1), (0, 3)) == set()
-
-
-@pytest.mark.parametrize("by_demand", [False, True])
-def test_activities_with_the_same_demands_load_pools_as_each_would(by_demand: bool) -> None:
-    demands = [[(0, 1, 0.3), (1, 2, 0.7)], [(2, 0, 0.1), (2, 2, 0.4)], [(1, 2, 0.7), (0, 1, 0.3)]]
-    kinds = [1, 0, 0, 2, 1, 0]
-    rows = [(act, *demand) for act, kind in enumerate(kinds) for demand in demands[kind]]
-    if by_demand:
-        rows = rows[::2] + rows[1::2]
-    act, source, target, amount = (np.array(column) for column in zip(*rows, strict=True))
-    fly = load_machine("frontier").dragonfly
-    assert fly is not None
-    pools = DragonflyPools(dragonfly=replace(fly, num_groups=4, nonminimal_share=0.5))
-    together = pools.loads(act, source, target, amount)
-    each = [pools.loads(*(column[act == one] for column in (act, source, target, amount))) for one in range(6)]
-    for all_of, apart in zip(together, zip(*each, strict=True), strict=True):
-        assert all_of.tolist() == np.concatenate(apart).tolist()

@@ -7,7 +7,6 @@ from simfrontier.network import Fabric, ResourceKind
 from tests.perturbed import perturbed
 
 CLUSTER = load_machine("toy-cluster")  # nodes of 4 devices and 16 wires, 4 groups of 4 nodes
-FRONTIER = load_machine("frontier")
 
 
 def test_links_are_wires_then_memories_then_units_then_pools() -> None:
@@ -29,12 +28,6 @@ def test_links_are_wires_then_memories_then_units_then_pools() -> None:
     ]
 
 
-def test_pools_exist_only_where_groups_are_left() -> None:
-    assert Fabric.build(CLUSTER, 4).num_pool_groups == 0
-    assert Fabric.build(CLUSTER, 5).num_pool_groups == 4  # all groups of the machine, not the two used
-    assert Fabric.build(FRONTIER, 128).num_pool_groups == 0
-
-
 def test_part_of_a_node_and_placement() -> None:
     fabric = Fabric.build(load_machine("toy-quad"), 1, num_devices=2)
     assert fabric.num_ranks == 2 and fabric.num_devices == 4
@@ -42,13 +35,6 @@ def test_part_of_a_node_and_placement() -> None:
     fabric = Fabric.build(load_machine("toy-quad"), 1, num_devices=2, placement=seats)
     assert fabric.hbm_of.tolist() == [fabric.hbm_base + 3, fabric.hbm_base + 1]
     seats[0] = 0  # still the caller's own
-
-
-def test_describe_names_what_link_named_finds() -> None:
-    fabric = Fabric.build(CLUSTER, 5)
-    for name in ("xgmi 0>1", "nic1>net", "hbm 2", "compute units 3"):
-        assert fabric.describe(fabric.link_named(4, name)) == f"node 4 {name}"
-    assert fabric.describe(fabric.pool_base + 7) == "global 1>3"
 
 
 def test_perturbation_scales_speed_wires_memories_and_pools() -> None:

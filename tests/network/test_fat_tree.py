@@ -17,11 +17,10 @@ from simfrontier.collectives.algorithms.ring import ring_loads as ring
 from simfrontier.collectives.algorithms.tree import tree_loads as tree
 from simfrontier.cost import EqualGroups
 from simfrontier.machine import HEALTHY, Perturbation, load_machine
-from simfrontier.network import Fabric, Pattern, fold, paired
+from simfrontier.network import Fabric, Pattern, fold
 from tests.network.brute import brute, folded_rates, full_rates, wire_loads
 from tests.network.fold_timing import six_patterns
 from tests.perturbed import perturbed
-from tests.simulation.singles import single
 
 TREE = load_machine("toy-tree")
 LASSEN = load_machine("lassen")
@@ -77,13 +76,6 @@ def test_a_ring_over_all_nodes_crosses_each_leaf_once() -> None:
     assert pattern.peak.tolist() == [1.0]
 
 
-def test_all_to_alls_send_what_is_not_for_the_own_leaf_up() -> None:
-    # 8 members under a leaf, each sends 1/31 to each of 24 elsewhere
-    fabric = Fabric.build(TREE, 8)
-    pattern = direct(fabric, world(fabric), {})
-    assert leaves(fabric, pattern) == pytest.approx(alike(8 * 24 / 31, 4))
-
-
 def test_all_to_alls_over_leaves_of_unequal_size() -> None:
     # 5 nodes: 8, 8 and 4 members; 1/19 from each to each: 8 * 12, 8 * 12 and 4 * 16 of them leave
     fabric = Fabric.build(TREE, 5)
@@ -98,20 +90,6 @@ def test_a_double_tree_on_three_nodes() -> None:
     # Of the four edges 0-2, 2-1 and 2-0 cross; half of the vector each way on each
     fabric = Fabric.build(TREE, 3)
     assert leaves(fabric, tree(fabric, world(fabric), {})) == pytest.approx(alike(1.5, 2))
-
-
-def test_messages_between_pairs_load_their_own_two_leaves() -> None:
-    # from node 0 (leaf 0) to node 2 (leaf 1), a third of it back; ranks 4 and 1 share leaf 0
-    fabric = Fabric.build(TREE, 6)
-    pattern = paired(fabric, np.array([[0, 8], [4, 1]]), 3, 1, {})
-    third = pytest.approx(1 / 3)
-    assert leaves(fabric, pattern, 0) == {
-        "leaf 0 up": 1.0,
-        "leaf 1 down": 1.0,
-        "leaf 1 up": third,
-        "leaf 0 down": third,
-    }
-    assert leaves(fabric, pattern, 1) == {}
 
 
 # ── message by message ──
@@ -157,14 +135,6 @@ def test_ranks_fold_to_as_many_classes_at_every_size() -> None:
 
 
 # ── single messages, boxes and cables ──
-
-
-def test_chunks_load_the_leaves_as_the_fluid_does() -> None:
-    """A ring of all 32 ranks: what each leaf carries up, message by message, is what its pattern says."""
-    chunk = single("all_gather", 2**20, 32, "toy-tree", library="gloo")
-    fabric = chunk.pricing.fabric
-    assert chunk.link_bytes is not None
-    assert chunk.link_bytes[fabric.pool_base :].tolist() == pytest.approx([2**20 * 31 / 32] * 8)
 
 
 def test_a_taper_slows_all_to_alls_and_no_ring() -> None:

@@ -63,19 +63,6 @@ def test_any_colouring_of_ranks_keeps_the_rates(colours: list[int], dropped: str
     assert_same_rates(fabric, patterns, np.array(colours))
 
 
-def test_exact_keeps_everything_apart() -> None:
-    fabric = Fabric.build(CLUSTER, 6)
-    patterns = patterns_of(fabric)
-    folding = fold(fabric, patterns, exact=True)
-    assert folding.rank_class.tolist() == list(range(24)) and folding.num_link_classes == fabric.num_links
-    assert folding.count("package").tolist() == [1] * 12
-    assert folding.members("package")[3] == {6, 7}
-    assert folding.activity_of("cross").tolist() == [0, 1, 2, 3] * 6
-    whole, folded = full_rates(fabric, patterns, HBM), folded_rates(folding, patterns, HBM)
-    for key in patterns:
-        assert folded[key] == pytest.approx(whole[key], rel=1e-12)
-
-
 def test_frontier_has_four_rank_classes_at_every_size() -> None:
     """Even and odd GCDs, each in two kinds of packages: as long as all nodes are in one dragonfly group, links too."""
     counts = {}
@@ -97,18 +84,6 @@ def test_a_slow_rank_splits_its_partners_from_the_rest() -> None:
     assert folding.num_rank_classes == 3
     assert folding.count("package").tolist() == [15, 1]
     assert folding.members("package") == (frozenset({0}), frozenset({1, 2}))
-
-
-def test_classes_are_numbered_by_first_occurrence() -> None:
-    fabric = Fabric.build(FRONTIER, 8, perturbed(slow={40: 0.5}))
-    patterns = patterns_of(fabric)
-    folding = fold(fabric, patterns)
-    for classes in (folding.rank_class, folding.link_class, *folding.activity_class.values()):
-        firsts = np.unique(classes, return_index=True)[1]
-        assert (np.diff(firsts) > 0).all()
-    assert (folding.rank_class[folding.representative] == np.arange(folding.num_rank_classes)).all()
-    again = fold(fabric, patterns_of(fabric))
-    assert (again.link_class == folding.link_class).all() and (again.rank_class == folding.rank_class).all()
 
 
 def test_column_splits_wires_memories_and_units() -> None:

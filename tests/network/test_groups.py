@@ -11,19 +11,17 @@ from hypothesis import given, settings, strategies as st
 from simfrontier.collectives import load_library
 from simfrontier.collectives.algorithms.direct import direct_loads as direct
 from simfrontier.collectives.algorithms.ring import ring_loads as ring
-from simfrontier.cost import FoldedPattern, price
+from simfrontier.cost import FoldedPattern
 from simfrontier.machine import BusyPools, JobNodes, Machine, Perturbation, load_machine
-from simfrontier.network import Fabric, fold, groups_of_job, num_unlike
+from simfrontier.network import Fabric, fold, groups_of_job
 from simfrontier.network.groups import nodes_of_job
 from simfrontier.schedule import Mesh
 from simfrontier.simulation import SimulatedStep, simulate_step
 from tests.network.brute import brute, folded_rates, full_rates, wire_loads
-from tests.simulation.pipelines import Pipeline
 from tests.simulation.steps import schedule
 
 CLUSTER = load_machine("toy-cluster")  # four groups of four nodes; nodes of four devices and two NICs of 1 GB/s
 TREE = load_machine("toy-tree")  # leaves of two nodes
-FRONTIER = load_machine("frontier")
 INF = float("inf")
 LISTS = st.integers(2, 16).flatmap(lambda n: st.permutations(range(16)).map(lambda every: tuple(every[:n])))
 
@@ -55,13 +53,6 @@ def test_nodes_of_each_placement_by_hand() -> None:
     assert groups_of_job(lying("spread"), 6).tolist() == [0, 0, 1, 1, 2, 3]
     assert groups_of_job(listed(4, 0, 15), 3).tolist() == [1, 0, 3]
     assert groups_of_job(load_machine("box"), 1).tolist() == [0]
-
-
-def test_a_last_group_with_fewer_nodes_is_left_out_when_it_is_full() -> None:
-    """Frontier's 9,408 nodes: 73 groups of 128, and 64 in the last. 74 × 64 nodes fill half of each; more go on in the
-    others."""
-    counts = np.bincount(groups_of_job(lying("spread", machine=FRONTIER), 74 * 64 + 73))
-    assert counts.tolist() == [65] * 73 + [64]
 
 
 @given(st.integers(1, 16), st.integers(0, 2**40))
@@ -128,13 +119,6 @@ def test_other_jobs_take_a_part_of_every_pool(left: float, rate: float) -> None:
     assert FoldedPattern.alone(fabric, pattern).sent_per_s(INF).min() == pytest.approx(rate)
 
 
-def test_other_jobs_take_a_part_of_a_leafs_uplinks_and_nothing_of_a_job_below_one() -> None:
-    busy = Perturbation(background=(BusyPools(factor=0.25),))
-    fabric = Fabric.build(TREE, 5, busy)
-    assert fabric.capacity[fabric.pool_base :].tolist() == [0.25e9] * 6
-    assert Fabric.build(TREE, 2, busy).capacity.tolist() == Fabric.build(TREE, 2).capacity.tolist()
-
-
 @given(nodes=LISTS, shape=st.sampled_from(["ring", "direct"]))
 @settings(deadline=None, max_examples=40)
 def test_loads_are_those_of_every_single_message(nodes: tuple[int, ...], shape: str) -> None:
@@ -180,15 +164,3 @@ def test_a_folded_step_is_the_exact_one_on_random_nodes(family: str) -> None:
         ours, theirs = getattr(folded.timeline, name)[of_rank], getattr(exact.timeline, name)
         assert np.abs(ours - theirs).max() <= 1e-9 * exact.step_s
     assert exact.step_s > 1.1 * step(lying("contiguous", 1, CLUSTER), family, 6).step_s  # pools are felt
-
-
-@pytest.mark.parametrize("nodes", [128, 192])
-def test_classes_of_ranks_grow_with_pipelines_that_are_unlike(nodes: int) -> None:
-    """Two stages of so many nodes of Frontier: of the eight ranks of a node, as many classes as there are kinds of
-    pipelines at most, which are 1 and 3; ranks are 2,048 and 3,072."""
-    built = Pipeline(stages=2, data=nodes, tensor=8).schedule()
-    groups = groups_of_job(FRONTIER, 2 * nodes)[built.mesh.groups(("stage",)) // 8]
-    unlike = num_unlike(groups)
-    assert unlike == {128: 1, 192: 3}[nodes]
-    found = price(built, FRONTIER, load_library("rccl")).folding.num_rank_classes
-    assert 2 * unlike <= found <= 2 * 8 * unlike

@@ -55,20 +55,6 @@ def test_what_a_policy_means(text: str, codecs: dict[str, str]) -> None:
     assert written(text) == text
 
 
-@pytest.mark.parametrize(
-    ("text", "codecs"),
-    [
-        ("none", two("fp32", "fp32")),
-        ("naive-mpc", two("mpc:fp32", "mpc:fp32")),
-        ("MZHybrid:8", two("zfp:8", "mpc:fp32")),
-        ("tp=mpc:fp16, zero=bf16, pp=mpc:1.5", {"dp": "fp32", "tp": "mpc:fp16", "pp": "mpc:fp32:1.5", "zero": "bf16"}),
-    ],
-)
-def test_messages_of_fp32(text: str, codecs: dict[str, str]) -> None:
-    """What is not coded is cast, and MPC is of what was widened; who names a type keeps it."""
-    assert meaning(text, widen=True) == codecs
-
-
 # ── what they make of plans ──
 
 DATA: dict[str, Any] = {
@@ -204,20 +190,3 @@ def test_bytes_by_hand_at_every_hop() -> None:
     assert not [op for _, op in schedule.roles[0].instances() if isinstance(op, Compute) and op.kind == "decode_sum"]
     gathered = of_twenty("zero1", compress_per_hop=True)
     assert found(gathered, "all_gather", "qkv.weight.mixed0") == 5 * 1384
-
-
-@pytest.mark.parametrize(("least", "coded"), [(2304, True), (2305, False)])
-@pytest.mark.parametrize("per_hop", [False, True], ids=["at once", "per hop"])
-def test_messages_are_coded_from_a_size_on(least: int, coded: bool, per_hop: bool) -> None:
-    """Values of 1152 numbers are 2304 B, the matrices of qkv 6912 B, and vectors at most 4 · 48 / 2 numbers."""
-    schedule = of_twenty("zero1", least=least, compress_per_hop=per_hop)
-    of: dict[str, set[str]] = {}
-    for role in schedule.roles:
-        for _, op in role.instances():
-            if isinstance(op, Collective | Exchange):
-                of.setdefault("pp" if isinstance(op, Exchange) else op.name, set()).add(str(op.codec))
-    assert of["pp"] == ({"mpc:bf16:1.03"} if coded else {"bf16"})
-    assert of["activation"] == ({"zfp:8.25"} if coded else {"bf16"})
-    assert of["input_gradient"] == {"fp32", "zfp:8.25" if coded else "bf16"}  # sums of losses have 24 · 2 · 4 B
-    assert of["step_reduction"] == {"zfp:8", "bf16"} and of["publish"] == {"zfp:16", "bf16"}
-    assert of["scalar"] == {"fp32"}

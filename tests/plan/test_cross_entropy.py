@@ -8,12 +8,9 @@ from typing import Any, get_args
 
 import pytest
 
-from simfrontier.analysis.volumes import step_needs
 from simfrontier.collectives import messages_of, sent_share
-from simfrontier.plan.moves import Hop, steps_of
-from simfrontier.schedule import Collective, Compute, Mesh, Schedule, check
+from simfrontier.schedule import Collective, Compute, Schedule, check
 from simfrontier.schedule.cost import traffic_bytes
-from simfrontier.schedule.placement import REPLICATE, Placement, partial
 from simfrontier.schedule.store import from_json, to_json
 from simfrontier.workload import CrossEntropy, GptShape
 from tests.plan.grids import axonn, megatron, schedule_of
@@ -65,18 +62,6 @@ def test_collectives_of_the_loss_are_counted(ranks: int, way: Any) -> None:
 
 
 @every_way
-def test_what_a_rank_must_receive_for_the_loss(way: Any) -> None:
-    """Of 8 ranks: 2 (1 - 1/8) × 96 KiB to sum three numbers of a row, 7 × 96 KiB to have those of all others.
-    Everything else that moves is the same in every way."""
-    result, fused = (
-        step_needs(schedule_of(megatron(8, cross_entropy=each), 8, shape=LONG, micro_batch=4)).total("tensor")
-        for each in (way, "fused-two")
-    )
-    summed, gathered = 2 * 96 * Fraction(7, 8), Fraction(7 * 96)
-    assert result - fused == ((gathered if CALLS[way][0][0] == "all_gather" else summed) - summed) * KIB
-
-
-@every_way
 def test_passes_over_the_logits_are_as_published(way: Any) -> None:
     """Of the FP32 logit shard V/t per row: unfused max R, subtract R+W, exp R+W, sum R, divide R+W; merged 2 R + 1 W.
     The gradient is written in BF16, half as wide; numbers of a row beside 512 logits are few."""
@@ -111,17 +96,3 @@ def test_ways_are_sound_under_any_plan_and_never_coded(options: Any, ranks: int,
 
 
 # ── moves of what is still to be merged ──
-
-MESH = Mesh((("a", 2), ("b", 3), ("c", 4)))
-
-
-def steps(src: Placement, dst: Placement, *hops: Hop) -> list[tuple[str, tuple[str, ...]]]:
-    return [(step.kind, step.axes) for step in steps_of(MESH, ("a", "b", "c"), src, dst, hops, "loss.pairs")]
-
-
-def test_partial_merge_to_whole_is_a_gather_and_a_merge_over_each_hop() -> None:
-    src = partial(("a", "c"), op="merge")
-    assert steps(src, REPLICATE, Hop(("a", "c"))) == [("merge", ("a", "c"))]
-    assert steps(src, REPLICATE, Hop(("c",)), Hop(("a",))) == [("merge", ("c",)), ("merge", ("a",))]
-    assert steps(src, partial(("a",), op="merge"), Hop(("c",))) == [("merge", ("c",))]
-    assert steps(src, REPLICATE, Hop(("a", "c"), via="hierarchical")) == [("merge", ("c",)), ("merge", ("a",))]

@@ -1,4 +1,4 @@
-"""Plans that cannot be: moves without a way, grids, keys and types that do not go together, policies. Each class once."""
+"""Plans that cannot be: moves without a way, grids and keys that do not go together, types, policies; each once."""
 
 from typing import Any
 

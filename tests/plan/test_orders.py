@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Literal
 
 import pytest
@@ -83,26 +82,11 @@ def test_interleaved_by_hand() -> None:
 # ── of every pipeline ──
 
 sizes = st.tuples(st.integers(1, 8), st.integers(1, 12))  # stages, micro-batches
-plain = st.tuples(st.builds(pipeline, st.sampled_from(["gpipe", "1f1b"]), st.just(1), st.booleans()), sizes)
 interleaved = st.tuples(
     st.builds(pipeline, st.just("interleaved"), st.integers(2, 4), st.just(True)),
     st.tuples(st.integers(2, 8), st.integers(1, 3)).map(lambda pair: (pair[0], pair[0] * pair[1])),
 )
 Case = tuple[Pipeline, tuple[int, int]]
-every_case = given(case=plain | interleaved)
-
-
-@every_case
-def test_every_stage_runs_every_chunk_of_every_micro_batch_once_each_way(case: Case) -> None:
-    how, (num_stages, num_micro) = case
-    expected = Counter(
-        StagePass(forward, chunk, micro)
-        for forward in (True, False)
-        for chunk in range(how.chunks)
-        for micro in range(num_micro)
-    )
-    for events in programs(how, num_stages, num_micro):
-        assert Counter(event for event in events if isinstance(event, StagePass)) == expected
 
 
 @given(num=sizes, overlap=st.booleans())
@@ -116,37 +100,6 @@ def test_1f1b_holds_at_most_as_many_micro_batches_as_stages_from_here_on(num: tu
                 most = max(most, held)
         assert held == 0
         assert most == min(num_stages - stage, num_micro)
-
-
-@every_case
-def test_a_stage_sends_what_it_has_made_and_uses_what_it_has_got(case: Case) -> None:
-    """In program order: a forward after the receipt of its input and before it is sent on, a backward likewise."""
-    how, (num_stages, num_micro) = case
-    for stage, events in enumerate(programs(how, num_stages, num_micro)):
-        done: set[StagePass] = set()
-        got: set[tuple[str, int, int]] = set()
-        for event in events:
-            if isinstance(event, Boundary):
-                is_upper = event.upper == stage
-                chunk = event.chunk if is_upper else event.chunk + (event.upper == num_stages - 1)
-                if event.direction != "backward":
-                    if is_upper:
-                        assert StagePass(True, chunk, event.forward) in done
-                    else:
-                        got.add(("forward", chunk, event.forward))
-                if event.direction != "forward":
-                    if is_upper:
-                        got.add(("backward", chunk, event.backward))
-                    else:
-                        assert StagePass(False, chunk, event.backward) in done
-            else:
-                is_first = stage == 0 and event.chunk == 0
-                is_last = stage == num_stages - 1 and event.chunk == how.chunks - 1
-                if event.is_forward and not is_first:
-                    assert ("forward", event.chunk, event.micro) in got
-                if not event.is_forward and not is_last:
-                    assert ("backward", event.chunk, event.micro) in got
-                done.add(event)
 
 
 # ── the bubble ──

@@ -8,7 +8,7 @@ import pytest
 
 from simfrontier.plan import Engine, build, make_plan
 from simfrontier.plan.tensor import TensorOptions
-from simfrontier.schedule import Collective, Compute, check
+from simfrontier.schedule import Compute, check
 from simfrontier.workload import Attention, Checkpointing, gpt
 from tests.plan.grids import axonn, megatron, schedule_of
 from tests.schedule.builders import mesh_of, options_of
@@ -39,17 +39,6 @@ def test_zero_of_any_shape_passes_the_check(name: str, family: str, attention: A
     workload = gpt(NAMED[name], 8, "full", precision="bf16", attention=attention)
     schedule = build(workload, make_plan(family, options_of(family), mesh), mesh, Engine(persistence_elements=0), 2)
     assert check(schedule).findings == ()
-
-
-def test_a_gated_mlp_is_reduced_as_often_as_another() -> None:
-    """Gate and up are one product: one all-reduce of its input's gradient, as without a gate."""
-
-    def calls(name: str) -> int:
-        shape = BASE if name == "base" else NAMED[name]
-        schedule = schedule_of(megatron(4), 4, shape=shape)
-        return sum(isinstance(op, Collective) for role in schedule.roles for call in role.calls for op in call.ops)
-
-    assert calls("llama-like") == calls("base")
 
 
 def test_selective_checkpointing_does_the_core_of_attention_again() -> None:

@@ -42,11 +42,6 @@ def built(pieces: int = 1, micros: int = 1, **keys: Any) -> Schedule:
     return schedule_of(options(pieces, **keys), 8, micros=micros)
 
 
-def of_call(schedule: Schedule, label: str) -> list[Op]:
-    call = next(call for call in schedule.roles[0].calls if call.label == label and call.layer == 0)
-    return list(call.ops)
-
-
 def words(op: Op) -> str:
     number = "" if op.piece is None else f" {op.piece.number}"
     return f"{op.name if isinstance(op, Compute) else op.kind}{number}"
@@ -58,22 +53,6 @@ def test_schedules_in_pieces_are_clean_and_read_as_they_were_written(pieces: int
     made = built(pieces, micros=2, **keys)
     assert str(check(made)) == "no findings"
     assert digest(from_json(to_json(made), "a file")) == digest(made)
-
-
-def test_what_is_gathered_and_scattered_in_a_layer_s_forward() -> None:
-    """Of two pieces the first is gathered before its product; the second comes while that runs."""
-    ops = of_call(built(2), "forward")
-    assert [words(op) for op in ops if op.piece is not None] == [
-        *("all_gather 0", "all_gather 1", "qkv 0", "qkv 1"),
-        *("dense 0", "dense 1", "reduce_scatter 0", "reduce_scatter 1"),
-        *("all_gather 0", "all_gather 1", "h_to_4h 0", "h_to_4h 1"),
-        *("4h_to_h 0", "4h_to_h 1", "reduce_scatter 0", "reduce_scatter 1"),
-    ]
-    lanes = [op.lane for op in ops if isinstance(op, Collective)]
-    assert lanes == ["compute", "tensor", "tensor", "tensor"] * 2
-    backward = [words(op) for op in of_call(built(2), "backward") if op.piece is not None and isinstance(op, Compute)]
-    assert {"4h_to_h.dgrad 0", "4h_to_h.dgrad 1", "dense.dgrad 0", "dense.dgrad 1"} <= set(backward)
-    assert not any("wgrad" in name for name in backward)  # which sums over what would be cut
 
 
 def test_a_piece_waits_for_its_piece_alone() -> None:
@@ -174,21 +153,6 @@ def test_a_piece_that_is_missing_or_comes_twice_is_named(name: str) -> None:
 
 
 # ── activations with the batch first ──
-
-
-def test_values_gathered_along_the_sequence_are_copied_where_the_batch_comes_first() -> None:
-    """Of a layer: two gathers and two scatters in the forward, as many again where it is done again; in the backward
-    two gathers of the gradient, two of inputs, and two scatters: 14. In pieces only the last four are left."""
-
-    def copies(pieces: int) -> int:
-        made = built(pieces, batch_first=True)
-        assert str(check(made)) == "no findings"
-        calls = [call for call in made.roles[0].calls if call.layer == 0 and call.label in ("forward", "backward")]
-        return sum(op.kind == "permute" for call in calls for op in call.ops)
-
-    assert (copies(1), copies(2)) == (14, 4)
-    assert not any(op.kind == "permute" and "activation" in op.name for op in built(1).ops)
-    assert step_needs(built(1)).num_bytes == step_needs(built(1, batch_first=True)).num_bytes
 
 
 # ── what a forward gathered, kept for the backward ──

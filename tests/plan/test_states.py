@@ -61,18 +61,6 @@ def test_the_second_copy_of_zeropp_costs_a_quarter_byte_per_parameter(nodes: int
     assert per_parameter("zeropp", nodes, secondary=("gcd",)) == Fraction(16, 8 * nodes) + 1
 
 
-def test_second_copies_of_zero_topo() -> None:
-    plain = per_parameter("zero-topo", 2)
-    assert per_parameter("zero-topo", 2, second_copy="fp16") == plain + Fraction(2, 8)
-    schedule = built("zero-topo", 2, second_copy="int8")
-    blocks = sum(
-        (EXACT.num_layers if t.per_layer else 1) * -(-t.local_elements(schedule.mesh) // 6144)
-        for t in schedule.tensors.values()
-        if t.role == "copy"
-    )
-    assert state_bytes(schedule)["copy"] == PSI // 8 + 4 * blocks  # one byte per element, one FP32 scale per block
-
-
 @pytest.mark.parametrize(
     ("family", "gigabytes"), [("ddp", "120"), ("zero1", "31.4"), ("zero2", "16.6"), ("zero3", "1.88")]
 )

@@ -9,15 +9,12 @@ from typing import Any
 
 import pytest
 
-from simfrontier.plan import Engine, build, make_plan
 from simfrontier.plan.options import Options
-from simfrontier.plan.tensor import TensorOptions, engine_of
+from simfrontier.plan.tensor import TensorOptions
 from simfrontier.plan.zero import BucketOptions
 from simfrontier.schedule import Collective, Compute, Exchange, Op, Schedule, check, is_product
 from simfrontier.schedule.expansion import expand
 from simfrontier.schedule.store import digest, from_json, to_json
-from simfrontier.workload import MODELS, MlpShape
-from simfrontier.workload.mlp_model import mlp
 from tests.conftest import Golden
 from tests.plan.grids import axonn, megatron, moved, other, schedule_of
 
@@ -72,28 +69,6 @@ def test_every_block_of_the_model_in_every_kind_of_grid(options: TensorOptions, 
     is_sound(schedule_of(options, 32, shape=other(FOUR, tied=tied, residual=residual), micros=4, node=NODE))
 
 
-@pytest.mark.parametrize("family", ["zero1", "zero2"])
-@pytest.mark.parametrize(
-    "grid", [{}, {"pipeline": 2}, {"pipeline": 2, "order": "interleaved", "chunks": 2}, {"checkpointing": "none"}]
-)
-def test_weights_are_gathered_once_in_a_step_beside_the_first_forward(grid: dict[str, Any], family: str) -> None:
-    keys = {key: value for key, value in grid.items() if key != "checkpointing"}
-    data = BucketOptions(family=family, gather="next_forward")
-    options = megatron(2, sequence_parallel=True, overlap_gradients=True, data=data, **keys)
-
-    def built(options: TensorOptions) -> Schedule:
-        checkpointing = grid.get("checkpointing", "full")
-        return schedule_of(options, 16, shape=other(FOUR, tied=True), micros=4, node=NODE, checkpointing=checkpointing)
-
-    schedule = built(options)
-    is_sound(schedule)
-    made, elements = gathers(schedule, "weight_gather")
-    assert made <= {("embedding", 0), ("forward", 0), ("head", 0)}
-    at_end = built(options.model_copy(update={"data": BucketOptions(family=family, reduction="reduce_scatter")}))
-    assert gathers(at_end, "weight_gather") == (set(), 0)
-    assert elements == gathers(at_end, "publish")[1] > 0
-
-
 def gathers(schedule: Schedule, name: str) -> tuple[set[tuple[str, int]], int]:
     """The calls, with their micro-batches, in which all-gathers of this name are made, and how many elements of its own
     a rank of each role sends in them."""
@@ -106,20 +81,6 @@ def gathers(schedule: Schedule, name: str) -> tuple[set[tuple[str, int]], int]:
                     found.add((call.label, call.micro))
                     elements += sum(schedule.tensors[ref.name].local_elements(schedule.mesh) for ref in op.src)
     return found, elements
-
-
-@pytest.mark.parametrize(
-    "options",
-    [axonn(2, 2, 2, data="zero1"), axonn(1, 2, 2, pipeline=2), megatron(4, data="zero3"), megatron(2, 2, data="zero2")],
-    ids=["x 2 y 2 z 2", "y 2 z 2 stages 2", "tensor 4", "tensor 2 stages 2"],
-)
-def test_an_mlp_in_grids_and_pipelines(options: TensorOptions) -> None:
-    shape = MODELS["tiny-mlp"]
-    assert isinstance(shape, MlpShape)
-    mesh = options.mesh(16, 1, 1)
-    options.refuse_shape(shape)
-    work = mlp(shape, 2 * options.batch_ranks(mesh), checkpointing="full")
-    is_sound(build(work, make_plan("mine", options, mesh), mesh, engine_of(options, Engine()), 2))
 
 
 # ── what a plan on the data axes adds ──
@@ -172,13 +133,6 @@ def held(schedule: Schedule, role: int) -> set[str]:
             if tensor.role == "weight":
                 out.add(f"{ref.name} {call.layer + ref.layer}" if tensor.per_layer else ref.name)
     return out
-
-
-def test_interleaved_stages_hold_layers_in_turn() -> None:
-    """Eight layers, two stages of two chunks: layers 0 1, 4 5 on the first, 2 3, 6 7 on the last."""
-    schedule = schedule_of(megatron(1, 2, order="interleaved", chunks=2), 2, shape=other(num_layers=8), micros=2)
-    layers = [sorted(int(name.split()[1]) for name in held(schedule, role) if "qkv.weight" in name) for role in (0, 1)]
-    assert layers == [[0, 1, 4, 5], [2, 3, 6, 7]]
 
 
 def test_a_tied_table_is_on_both_ends_and_counts_once_in_the_norm() -> None:
@@ -350,24 +304,3 @@ def test_a_fetch_begins_when_the_work_has_come_to_the_module_before(again: bool,
             assert waited >= last
             fetches += 1
     assert fetches > 12
-
-
-@pytest.mark.parametrize(
-    ("x", "y", "ors", "weights_before_inputs"),
-    [
-        (1, 1, True, {"qkv", "dense", "h_to_4h", "4h_to_h", "head"}),
-        (2, 1, True, {"qkv", "h_to_4h", "head"}),  # dI of the transposed layers is reduced over X
-        (1, 2, True, {"dense", "4h_to_h"}),
-        (2, 2, True, set()),
-        (1, 1, False, set()),
-    ],
-)
-def test_where_no_input_gradient_is_reduced_ors_makes_the_weight_s_first(
-    x: int, y: int, ors: bool, weights_before_inputs: set[str]
-) -> None:
-    schedule = schedule_of(axonn(x, y, 2, ors=ors), 8, shape=other(num_layers=1))
-    names = [op.name for _, op in schedule.roles[0].instances()]
-    modules = [name.removesuffix(".wgrad") for name in names if name.endswith(".wgrad") and name != "embedding.wgrad"]
-    assert len(modules) == 5
-    first = {name for name in modules if names.index(f"{name}.wgrad") < names.index(f"{name}.dgrad")}
-    assert first == weights_before_inputs

@@ -11,7 +11,7 @@ import pytest
 from simfrontier.plan import Engine, build, make_plan
 from simfrontier.schedule import Call, Compute, Op, Schedule, check
 from simfrontier.workload import gpt
-from tests.plan.grids import megatron, other, schedule_of
+from tests.plan.grids import other
 from tests.schedule.builders import mesh_of, options_of
 from tests.schedule.mutations import mutated, says
 
@@ -53,14 +53,6 @@ PLANS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("family", PLANS)
 def test_its_gradient_is_reduced_once_per_micro_batch(family: str, bucket: int) -> None:
     schedule = tied(family, bucket, **PLANS[family])
-    assert check(schedule).is_clean
-    assert reductions(schedule) == list(range(MICROS))
-
-
-@pytest.mark.parametrize("data", ["zero2", "zero3"])
-@pytest.mark.parametrize("tensor", [1, 2])
-def test_it_is_reduced_once_beside_tensor_parallelism(tensor: int, data: str) -> None:
-    schedule = schedule_of(megatron(tensor, data=data), 4, shape=other(tied=True), micros=MICROS)
     assert check(schedule).is_clean
     assert reductions(schedule) == list(range(MICROS))
 

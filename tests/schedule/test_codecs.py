@@ -29,27 +29,6 @@ def test_every_codec_is_read_back_from_its_own_text(codec: Codec) -> None:
     assert parse_codec(str(codec)) == codec
 
 
-@pytest.mark.parametrize(
-    ("text", "codec", "written"),
-    [
-        ("fp32", Plain("fp32"), "fp32"),
-        ("int8:6144", Quantised("int8", 6144), "int8:6144"),
-        ("zfp8", Zfp(rate=8.0), "zfp:8"),
-        ("zfp16", Zfp(rate=16.0), "zfp:16"),
-        ("zfp24", Zfp(rate=24.0), "zfp:24"),
-        ("zfp:2.25", Zfp(rate=2.25), "zfp:2.25"),
-        ("zfp:32", Zfp(rate=32.0), "zfp:32"),
-        ("mpc", Mpc(), "mpc"),
-        ("mpc:fp16", Mpc(of="fp16"), "mpc:fp16"),
-        ("mpc:1.5", Mpc(ratio=1.5), "mpc:1.5"),
-        ("mpc:fp32:1.1", Mpc(of="fp32", ratio=1.1), "mpc:fp32:1.1"),
-    ],
-)
-def test_texts_by_hand(text: str, codec: Codec, written: str) -> None:
-    assert parse_codec(text) == codec
-    assert str(codec) == written
-
-
 @given(st.floats(2.25, 32.0))
 def test_a_rate_is_that_of_whole_bits_of_a_block(rate: float) -> None:
     """floor(4 · rate + 0.5) bits for 4 values."""

@@ -16,11 +16,10 @@ from simfrontier.schedule.as_text import render
 from simfrontier.schedule.cost import matmul_form
 from simfrontier.schedule.placement import REPLICATE
 from simfrontier.schedule.store import from_json, to_json
-from simfrontier.schedule.traffic import Operands, as_written, every_operand, picked_rows, replaced_entries
 from simfrontier.workload import Softmax, gpt
 from tests.plan.grids import SHAPE
 from tests.plan.test_precision import built
-from tests.schedule.builders import mesh_of, options_of, zero3
+from tests.schedule.builders import mesh_of, options_of
 from tests.schedule.mutations import lines
 
 
@@ -51,42 +50,6 @@ def test_a_slice_reads_no_more_than_it_keeps() -> None:
         for kind in ("slice", "add")
     }
     assert moved == {"slice": 2 * 64, "add": 4000 + 64}
-
-
-def op_of(schedule: Schedule, name: str) -> Compute:
-    return next(op for op in schedule.distinct_ops() if op.name == name and isinstance(op, Compute))
-
-
-def held(schedule: Schedule, op: Compute) -> tuple[int, int]:
-    """Bytes of all that an op reads, and of all that it writes."""
-    read, written = (
-        sum(schedule.tensors[ref.name].local_bytes(schedule.mesh) for ref in refs) for refs in (op.reads, op.writes)
-    )
-    return read, written
-
-
-def test_an_op_moves_all_its_operands_or_rows_of_them() -> None:
-    schedule = zero3()
-    op = op_of(schedule, "gelu")
-    read, written = held(schedule, op)
-    operands = Operands(op, schedule.tensors, schedule.mesh)
-    assert traffic_bytes(op, schedule.tensors, schedule.mesh) == every_operand(operands) == read + written
-    assert picked_rows(operands) == min(read, written) + written
-    assert as_written(operands) == 2 * written
-
-
-def test_what_is_searched_is_read_as_a_whole_and_of_a_state_only_what_is_replaced() -> None:
-    """The first operand says which rows of a state are taken; of a state that is written, the others stay."""
-    schedule = zero3()
-    one, other = op_of(schedule, "gelu"), op_of(schedule, "ln1")
-    op = replace(one, reads=(one.reads[0], other.reads[0]))
-    state = replace(schedule.tensors[other.reads[0].name], role="state")
-    tensors = {**schedule.tensors, state.name: state}
-    sizes = [tensors[ref.name].local_bytes(schedule.mesh) for ref in op.reads]
-    written = sum(tensors[ref.name].local_bytes(schedule.mesh) for ref in op.writes)
-    operands = Operands(op, tensors, schedule.mesh)
-    assert picked_rows(operands) == sizes[0] + min(sum(sizes), written) + written
-    assert replaced_entries(operands) == 2 * sizes[0]
 
 
 SCALARS = 2 * 4  # overflow and norm, in the wide type

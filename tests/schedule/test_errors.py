@@ -11,10 +11,11 @@ from simfrontier.codecs import parse_codec
 from simfrontier.errors import InputError
 from simfrontier.limits import USUAL
 from simfrontier.schedule import from_json, load, to_json
+from tests.plan.grids import megatron, other, schedule_of as grid_of
 from tests.schedule.builders import mesh_of, options_of, schedule_of
-from tests.schedule.pipelines import Pipeline
 
 Edit = Callable[[Any], object]
+PIPELINE = grid_of(megatron(1, 3, overlap_exchange=True), 6, shape=other(num_layers=3), micros=2)
 
 
 def loop(times: int, calls: list[Any], layers: int = 0) -> dict[str, Any]:
@@ -86,15 +87,15 @@ def at(role: int, place: Any) -> Edit:
         (in_op("exchange", ends=[1, 1]), ": both ends are stage 1; they differ"),
         (in_op("exchange", ends=[0, 3]), ": end 3 is out of range; allowed: 0 or more, up to 2"),
         (in_op("exchange", axis="stag"), ": unknown axis 'stag'; did you mean \"stage\"?"),
-        (in_op("exchange", ends=[0, 2]), "exchange forward is between stage 0 and 2; role s1 is at stage 1"),
-        (at(1, ["stage", 0]), "roles[1].at: stage 0 is the place of role s0 already"),
+        (in_op("exchange", ends=[0, 2]), "exchange forward is between stage 0 and 2; role stage1 is at stage 1"),
+        (at(1, ["stage", 0]), "roles[1].at: stage 0 is the place of role stage0 already"),
         (at(1, ["data", 1]), "roles[1].at: axis data; the roles before it stand along stage"),
         (lambda form: form["roles"].pop(), "roles[1].at: no role at stage 2; roles stand at all of its 3"),
-        (lambda form: form["roles"][1].pop("at"), "roles[1]: role s1 is at no place; each of 3 roles needs one"),
+        (lambda form: form["roles"][1].pop("at"), "roles[1]: role stage1 is at no place; each of 3 roles needs one"),
     ],
 )
 def test_faults_of_a_stored_pipeline(edit: Edit, words: str) -> None:
-    form = json.loads(to_json(Pipeline(3, 2).schedule()))
+    form = json.loads(to_json(PIPELINE))
     edit(form)
     with pytest.raises(InputError) as caught:
         from_json(json.dumps(form), "s.json")
@@ -102,7 +103,7 @@ def test_faults_of_a_stored_pipeline(edit: Edit, words: str) -> None:
 
 
 def test_files_that_are_no_schedule(tmp_path: Path) -> None:
-    text = to_json(Pipeline(2, 2).schedule())
+    text = to_json(PIPELINE)
     for content, words in ((text[:100], "not JSON"), ("[]", "got [], allowed: a table"), ("\xff", "not UTF-8 text")):
         (tmp_path / "s.json").write_text(content, encoding="latin-1")
         with pytest.raises(InputError) as caught:

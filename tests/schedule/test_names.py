@@ -2,34 +2,11 @@
 in fields."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-import pytest
-
-from simfrontier.scenario import load_scenario
-from simfrontier.schedule import Schedule, check, from_json, to_json
-from simfrontier.study import schedule_of_case
-from tests.invoke import ROOT
+from simfrontier.schedule import check, from_json, to_json
 from tests.schedule.builders import zero3
-from tests.some import some
-
-SCENARIOS = ("toy", "compressed-3d")
-
-
-def built(name: str) -> Iterator[Schedule]:
-    """Every plan of a scenario at its smallest size."""
-    scenario = load_scenario(ROOT / "scenarios" / f"{name}.toml")
-    for plan in scenario.plans:
-        yield schedule_of_case(scenario, scenario.case(plan, min(scenario.file.run.devices)))
-
-
-@pytest.mark.parametrize("name", SCENARIOS)
-def test_what_is_read_equals_what_was_built(name: str) -> None:
-    for schedule in some(built(name)):
-        again = from_json(to_json(schedule), "file")
-        assert dict(again.tensors) == dict(schedule.tensors)
-        assert again.roles == schedule.roles
 
 
 def test_names_are_for_people() -> None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from simfrontier.collectives import Library, algorithm, load_library
-from simfrontier.collectives.algorithms.levels import level_rates, with_rates
+from simfrontier.collectives import load_library
 from simfrontier.cost import EqualGroups
-from simfrontier.machine import Machine, load_machine
+from simfrontier.machine import load_machine
 from simfrontier.schedule.ir import CollectiveKind
 from tests.network.limits import limits
 from tests.simulation.singles import single
@@ -26,39 +23,6 @@ def test_it_is_what_the_simulator_takes(kind: CollectiveKind, num_ranks: int) ->
     for size in (4096, 2**20, 2**26):
         simulated = single(kind, size, num_ranks, fidelity="analytic", library=RCCL).step_s
         assert groups.seconds(RCCL, kind, size) == pytest.approx(simulated, rel=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("machine", "name"), [(FRONTIER, "hierarchical-mpi-rccl"), (PERLMUTTER, "hierarchical-mpi-nccl")]
-)
-@pytest.mark.parametrize("num_ranks", [8, 32])
-def test_two_levels_are_as_fast_as_the_simulator_has_them(machine: Machine, name: str, num_ranks: int) -> None:
-    """Rates from limits that are laid out once are those of the patterns of both levels; and another library, asked of
-    the same groups, gets its own."""
-    groups = EqualGroups(machine, num_ranks)
-    for library in (load_library(name), slower(load_library(name))):
-        shape, of_links = groups.shape, lambda one: algorithm("ring").shares_on(one, machine)
-        given = level_rates(groups.fabric, groups.groups, shape, library, of_links)
-        known = with_rates(library, groups.shape, given)
-        volume = (num_ranks - 1) / num_ranks * 2**26
-        seconds = algorithm("two_level").latency_s(known, "all_gather", 2**26, groups.shape, 0.0)
-        seconds += volume / algorithm("two_level").cap_bytes_per_s(known, groups.shape)
-        assert groups.seconds(library, "all_gather", 2**26) == pytest.approx(seconds, rel=1e-12)
-
-
-def slower(library: Library) -> Library:
-    """The same with half the rate between nodes."""
-    assert library.two_level is not None
-    calls = {
-        kind: replace(
-            levels,
-            between=replace(
-                levels.between, link_shares={link: share / 2 for link, share in levels.between.link_shares.items()}
-            ),
-        )
-        for kind, levels in library.two_level.calls.items()
-    }
-    return replace(library, two_level=replace(library.two_level, calls=calls))
 
 
 def test_strided_groups_share_the_nics() -> None:

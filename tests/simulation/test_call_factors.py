@@ -87,9 +87,3 @@ def test_folded_is_exact(family: str, ill: Perturbation) -> None:
 def test_pipelines_folded_are_exact(ill: Perturbation) -> None:
     built = PIPELINE.schedule()
     assert_one(step(built, "toy-cluster", perturbation=ill), step(built, "toy-cluster", perturbation=ill, exact=True))
-
-
-@pytest.mark.parametrize("family", ["zeropp"])
-def test_calls_at_their_usual_speed_are_those_of_every_rank_simulated(family: str) -> None:
-    built = schedule(family, frontier_mesh(2), shape=TINY, grad_accum=2)
-    assert_one(step(built, perturbation=all_calls_at(1.0)), step(built, exact=True))

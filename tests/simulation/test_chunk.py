@@ -74,19 +74,6 @@ def test_where_links_are_shared_chunk_serves_in_turn_and_flow_at_once() -> None:
     assert flow == pytest.approx([36e-6 + 9 * BLOCK_S, 36e-6 + 2 * BLOCK_S])
 
 
-def test_a_call_waits_for_all_its_ranks_and_ends_rank_by_rank() -> None:
-    """Two groups over `node` that share a NIC end one after the other; the call inside the node that follows starts
-    where all its ranks are done with theirs."""
-    mesh = Mesh((("node", 2), ("gcd", 4)))
-    ops = calls(
-        mesh, ("all_gather", ("node",), 2 * MIB, "a", "library"), ("all_gather", ("gcd",), 8 * MIB, "a", "library")
-    )
-    timeline = simulate_step(ops, TOY, unpaced(), "chunk").timeline
-    assert timeline.end[:, 0].max() == pytest.approx(2 * timeline.end[:, 0].min())
-    assert (timeline.ready[:, 1] == timeline.end[:, 0]).all()
-    assert (timeline.start[:, 1] == timeline.end[:, 0].max()).all()
-
-
 def test_direct_messages_go_out_as_many_at_once_as_there_are_channels() -> None:
     """Eight devices of a node of Frontier, 7 peers, pieces of 2 bytes: with 8 channels one start-up, with 2 four."""
     base, hop = RCCL.direct.base_s, RCCL.direct.hop_in_node_s
@@ -94,21 +81,6 @@ def test_direct_messages_go_out_as_many_at_once_as_there_are_channels() -> None:
         library = replace(RCCL, num_channels=channels)
         done = single("all_to_all", 16, 8, library=library)
         assert done.step_s == pytest.approx(base + rounds * hop, rel=1e-3), channels
-
-
-def test_a_host_starts_direct_messages_one_after_the_other_and_does_not_wait_for_them() -> None:
-    """Four devices, three peers, 10 us for each start. Pieces of 1000 bytes: the third goes at 30 us over idle links.
-    Pieces of 1 MiB: the links have more to do than the host, and none of them waits for a message to arrive."""
-    mesh = Mesh((("node", 1), ("gcd", 4)))
-    ops = calls(mesh, ("all_to_all", ("gcd",), 4 * 1000, "a", "library"))
-    end = simulate_step(ops, TOY, unpaced(10e-6), "chunk").timeline.end
-    assert end == pytest.approx(30e-6 + 1000 / 10e9)
-    waiting = simulate_step(
-        calls(mesh, ("all_to_all", ("gcd",), 4 * MIB, "a", "library")), TOY, unpaced(10e-6), "chunk"
-    )
-    assert waiting.step_s < 30e-6 + 3 * BLOCK_S
-    over = calls(Mesh((("node", 2), ("gcd", 4))), ("all_to_all", ("node", "gcd"), 8 * 10, "a", "library"))
-    assert simulate_step(over, TOY, unpaced(10e-6), "chunk").step_s == pytest.approx(70e-6, rel=1e-2)  # near and far
 
 
 def test_headers_and_replies_are_counted_and_take_time() -> None:

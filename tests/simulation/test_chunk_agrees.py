@@ -9,17 +9,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from simfrontier.analysis.step_bounds import bounds
 from simfrontier.collectives import algorithm, load_library
-from simfrontier.collectives.library import GroupShape
 from simfrontier.machine import load_machine
 from simfrontier.network import ResourceKind
 from simfrontier.schedule.ir import Collective, CollectiveKind
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.simulation import Fidelity, SimulatedStep, simulate_step
-from simfrontier.workload import find_model
 from tests.simulation.singles import calls, single
-from tests.simulation.steps import schedule, step
 
 MIB = 2**20
 CALLS: tuple[tuple[CollectiveKind, str], ...] = (
@@ -103,24 +99,6 @@ def test_rings_of_frontier_alone_are_the_closed_form(kind: CollectiveKind, num_r
     assert chunk == pytest.approx(single(kind, size, num_ranks, fidelity="flow", via="ring").step_s, rel=1e-9)
 
 
-def crossed_by_hand(per_node: int, nodes: int, rounds: int) -> int:
-    """Edges between nodes on the worst of all walks of rounds * (n - 1) edges around the ring."""
-    size = per_node * nodes
-    walks = [[(start + hop) % size for hop in range(rounds * (size - 1))] for start in range(size)]
-    return max(sum(edge % per_node == per_node - 1 for edge in walk) for walk in walks)
-
-
-@pytest.mark.parametrize("rounds", [1, 2])
-@pytest.mark.parametrize("nodes", [2, 3, 5])
-@pytest.mark.parametrize("per_node", [1, 2, 3, 8])
-def test_a_slowest_block_pays_what_the_law_counts(per_node: int, nodes: int, rounds: int) -> None:
-    """3 s inside nodes, 7 s on average: the law counts rounds * (n - 1) hops of 7 s."""
-    shape = GroupShape(size=per_node * nodes, num_nodes=nodes, num_packages=per_node * nodes)
-    edge_s = shape.ring_crossed_s(3.0, 7.0, rounds)
-    hops, crossed = rounds * (shape.size - 1), crossed_by_hand(per_node, nodes, rounds)
-    assert crossed * edge_s + (hops - crossed) * 3.0 == pytest.approx(hops * 7.0)
-
-
 def loads(done: SimulatedStep) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Payload of every wire, from the patterns: weight * share * volume."""
     pricing = done.pricing
@@ -160,16 +138,3 @@ def test_links_carry_what_the_patterns_load(
         expected = mirrored(done, expected)  # gloo reduces against the order that fluid patterns have for all rings
     np.testing.assert_allclose(done.link_bytes, expected, rtol=1e-9, atol=1e-3)
     assert done.link_bytes[done.pricing.fabric.kind != ResourceKind.WIRE].sum() == 0.0
-
-
-@pytest.mark.parametrize("family", ["zero3", "zero-topo"])
-def test_whole_steps_end_and_are_not_below_their_bounds(family: str) -> None:
-    """Two nodes of the toy machine. A wire has to carry its bytes; that a lane takes its ops' times alone is not so for
-    trees and direct messages, which hide a latency or two, but far from it in a whole step."""
-    mesh = Mesh((("node", 2), ("package", 2), ("gcd", 2)))
-    done = step(schedule(family, mesh, find_model("tiny")), "toy-cluster", "chunk")
-    timeline = done.timeline
-    assert timeline.end.shape == (8, done.program.num_ops)
-    assert (timeline.ready <= timeline.start).all() and (timeline.start <= timeline.end).all()
-    assert (timeline.end.max(axis=1) > 0.0).all()
-    assert bounds(done).step_s <= timeline.step_s * (1 + 1e-9)

@@ -45,21 +45,3 @@ def test_a_step_agrees_with_flow(order: Order) -> None:
     pipeline = Pipeline(order=order, stages=4, micros=4, rows=8192, step=False)
     chunk, flow = run(pipeline, "chunk"), run(pipeline, "flow")
     assert chunk.step_s == pytest.approx(flow.step_s, rel=0.03)
-
-
-def test_ends_meet_however_their_programs_order_their_calls() -> None:
-    """Both ends of an exchange start and end as one, at the time at which the later was ready."""
-    step = run(Pipeline(stages=4, micros=3, apart=True), "chunk")
-    ends: dict[tuple[int, ...], list[tuple[float, float]]] = {}
-    for role in step.roles:
-        counts: dict[tuple[int, ...], int] = {}
-        for node, op in enumerate(role.segmented.program.ops):
-            if isinstance(op, Exchange):
-                pair = tuple(sorted(op.ends))
-                counts[pair] = counts.get(pair, 0) + 1
-                line = role.timeline
-                key = (*pair, counts[pair])
-                ends.setdefault(key, []).append((float(line.start[0, node]), float(line.ready[0, node])))
-    assert len(ends) > 6
-    for (start, ready), (other, later) in ends.values():
-        assert start == other == max(ready, later)

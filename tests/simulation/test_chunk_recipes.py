@@ -6,7 +6,6 @@ import numpy as np
 
 from simfrontier.collectives import Library, load_library
 from simfrontier.collectives.lowering import Recipe, lower
-from simfrontier.collectives.lowering.transfers import Lowered, Transfer
 from simfrontier.machine import load_machine
 from simfrontier.network import Fabric
 from simfrontier.schedule.mesh import Mesh
@@ -31,12 +30,6 @@ def test_a_ring_over_two_nodes_runs_through_the_nodes_chains() -> None:
     assert list(result.orders[0]) == CHAIN + [8 + position for position in CHAIN]
 
 
-def test_a_part_of_a_node_keeps_its_part_of_the_chains() -> None:
-    """Ranks 0, 4, 6 of either node, in the first chain's order; the others are left out."""
-    assert made([0, 4, 6, 8, 12, 14]).orders[0] == (0, 1, 2, 3, 4, 5)
-    assert made([0, 4, 6, 8, 12, 14]).orders[2] == (2, 0, 1, 5, 3, 4)  # the third chain begins 7 6 0 1 3 2 4 5
-
-
 def test_every_recipe_of_a_schedule_can_be_lowered() -> None:
     """zeropp has rings, trees and coded reductions, over several axes; recipes[i][g] is of that op's g-th group."""
     done = step(schedule("zeropp", Mesh((("node", 2), ("package", 4), ("gcd", 2)))), fidelity="analytic")
@@ -46,25 +39,6 @@ def test_every_recipe_of_a_schedule_can_be_lowered() -> None:
     assert all(groups * size == 16 for groups, size in sizes.items()) and len(sizes) > 1
     assert {one.algorithm for recipes in result.recipes for one in recipes} == {"ring", "tree", "direct"}
     assert all(one.fault() is None for recipes in result.recipes for one in recipes)
-
-
-def chain(*channels: int) -> TransferLists:
-    """Messages from member 0 to member 1 on these channels, of which none needs another's bytes."""
-    parts = len(channels)
-    transfers = tuple(Transfer(0, 1, i, i, 1, False, channel) for i, channel in enumerate(channels))
-    return TransferLists.of(
-        Lowered(kind="all_gather", size=2, parts=parts, transfers=transfers), apart=True, in_flight=2
-    )
-
-
-def test_messages_on_one_connection_go_in_order_and_two_at_a_time() -> None:
-    """Each needs its two members; from the second on the one before has to start, from the third on the one before that
-    to arrive."""
-    form = chain(0, 0, 0, 0)
-    assert form.needs == [2, 3, 4, 4]
-    assert form.following == [1, 2, 3, -1]
-    assert form.followers == [[2], [3], [], []]
-    assert form.of_member == [[0, 1, 2, 3], [0, 1, 2, 3]]
 
 
 def test_sizes_are_those_of_whole_elements() -> None:

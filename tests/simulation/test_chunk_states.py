@@ -60,15 +60,6 @@ def test_a_dead_link_waits_until_it_is_back() -> None:
     assert link((5.0, 100.0), rate=0.0).serve(2.0, 50.0, 2.0) == pytest.approx((5.0, 5.5))
 
 
-def test_a_burst_fills_at_the_rate_that_there_is() -> None:
-    """Burst 50, 100 B/s, from 1 s on 10 B/s. 150 bytes at 0: 50 at once, the rest by 1 s. Of 20 bytes at 3 s the bucket
-    has 20."""
-    changing = link((1.0, 10.0), burst=50.0)
-    assert changing.serve(0.0, 150.0, 0.0)[1] == pytest.approx(1.0)
-    assert changing.serve(3.0, 20.0, 3.0)[1] == pytest.approx(3.0)
-    assert changing.serve(3.0, 20.0, 3.0)[1] == pytest.approx(5.0)
-
-
 @given(
     messages=st.lists(st.tuples(st.floats(0, 5), st.integers(1, 500), st.floats(0, 5)), min_size=1, max_size=8),
     moments=st.lists(st.floats(0.1, 20), min_size=1, max_size=4, unique=True),

@@ -75,25 +75,6 @@ def test_memory_holds_a_fast_codec_up(kind: str) -> None:
     assert one_kernel(kind, "zfp:8", load_machine("toy-cluster", fast)) == pytest.approx(GAP + 60e-6, rel=1e-9)
 
 
-def test_a_sum_decodes_what_every_rank_sent() -> None:
-    """Pieces of 2 M values of two ranks: 16 MB of 32-bit values, 640 us."""
-    assert one_kernel("decode_sum", "zfp:8", stacked=("gcd",)) == pytest.approx(GAP + 16e6 / SPEED, rel=1e-9)
-
-
-def test_kernels_of_codecs_share_a_device() -> None:
-    """Each keeps all compute units busy for 320 us: two at a time take twice as long, less the gap that one uses while
-    the other waits; and both go as fast as alone one after the other."""
-    coded = [tensor(f"coded{number}", "zfp:8") for number in (0, 1)]
-    plain = [tensor(f"plain{number}") for number in (0, 1)]
-    beside, after = (
-        of((*coded, *plain), local("encode", "plain0", "coded0"), local("decode", "coded1", "plain1", lane))
-        for lane in ("other", "compute")
-    )
-    math_s = 4 * ELEMENTS / SPEED
-    assert seconds(beside) == pytest.approx(2 * math_s, rel=1e-9)
-    assert seconds(after) == pytest.approx(2 * (math_s + GAP), rel=1e-9)
-
-
 # ── at every hop ──
 
 NO_TIME = HopTimes(base_s=0.0, hop_in_node_s=0.0, hop_between_nodes_s=0.0)
@@ -153,32 +134,6 @@ def test_a_ring_that_codes_every_message(
     per_byte = 1 / 10e9 + values * 4 * 2 / SPEED
     got = seconds(ring(kind, codec), library=free(), how=how)
     assert got == pytest.approx(gaps * GAP + volume * per_byte, rel=1e-9)
-
-
-def test_start_up_is_that_of_the_ring() -> None:
-    """5 us and, for each of the two rounds of one hop, 3 us on the closed ring, beside four gaps and 2 MB."""
-    hops = HopTimes(base_s=5e-6, hop_in_node_s=3e-6, hop_between_nodes_s=0.0)
-    plain, coded = (
-        [seconds(ring("all_reduce", codec, per_hop), library=library) for library in (free(), free(hops))]
-        for codec, per_hop in (("fp16", False), ("zfp:8", True))
-    )
-    assert plain[1] - plain[0] == pytest.approx(coded[1] - coded[0], rel=1e-9)
-    assert plain[1] - plain[0] >= 5e-6 + 2 * 3e-6 - 1e-12
-
-
-def test_coding_at_every_hop_keeps_the_device_busy() -> None:
-    """A ring of zfp:8 codes for 320 ns of every 420 ns; a kernel beside it that keeps all units busy for 8 ms gets what
-    is left, and the ring as much as the kernel asks of it: together no faster than all of the arithmetic."""
-    made = ring("all_reduce", "zfp:8", elements=20 * ELEMENTS)
-    busy = tensor("coded", "zfp:8", elements=20 * ELEMENTS)
-    kernel = local("encode", "a", "coded", lane="compute")
-    ops = (*made.roles[0].calls[0].ops, kernel)
-    both = of((*made.tensors.values(), busy), *ops, mesh=made.mesh)
-    alone = [seconds(made, library=free()), seconds(of((busy, made.tensors["a"]), kernel, mesh=made.mesh))]
-    together = seconds(both, library=free())
-    coding = 20 * ELEMENTS * 4 * 2 / SPEED  # 1 byte each, encoded and decoded
-    assert together >= (alone[1] + coding) * (1 - 1e-3)
-    assert together <= sum(alone) * (1 + 1e-9)
 
 
 # ── whole steps ──

@@ -1,21 +1,15 @@
 """The engine against closed forms and bounds: without contention flow is the sum of what each op takes alone."""
 
-import math
-
 import pytest
 
 from simfrontier.analysis.exposed_time import exposure
 from simfrontier.analysis.step_bounds import bounds
 from simfrontier.schedule.ir import Collective
-from simfrontier.schedule.mesh import Mesh
 from simfrontier.simulation import SimulatedStep
-from simfrontier.workload import find_model
 from tests.perturbed import perturbed
 from tests.simulation.singles import single
 from tests.simulation.steps import NAMED, frontier_mesh, schedule, step
 from tests.some import some
-
-TINY = find_model("tiny")
 
 
 def collectives(done: SimulatedStep) -> list[tuple[Collective, float, float]]:
@@ -111,15 +105,6 @@ def test_contention_for_memory_slows_both() -> None:
     built = schedule("zero3", frontier_mesh(2))
     flow, alone = step(built), step(built, fidelity="analytic")
     assert flow.compute_s > 1.005 * alone.compute_s
-
-
-def test_toy_pair_by_hand() -> None:
-    """DDP on two devices, tiny model: 2 ranks, one all-reduce per bucket; ring volume is 2 (n-1)/n S = S."""
-    mesh = Mesh((("node", 1), ("package", 1), ("gcd", 2)))
-    done = step(schedule("ddp", mesh, shape=TINY), machine="toy-pair")
-    total = sum(volume for op, _, volume in collectives(done) if op.name == "step_reduction")
-    assert total == 2 * TINY.num_parameters
-    assert math.isfinite(done.step_s) and done.step_s > 0
 
 
 def test_ring_all_reduce_by_hand() -> None:

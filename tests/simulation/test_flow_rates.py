@@ -10,7 +10,7 @@ import pytest
 from simfrontier.arrays import Floats
 from simfrontier.cost import Flow
 from simfrontier.simulation import flow_rates
-from simfrontier.simulation.flow_rates import FlowRates, can_fill, not_held
+from simfrontier.simulation.flow_rates import FlowRates, can_fill
 
 WIRE, POOL = 25e9, 100e9  # bytes per second
 
@@ -53,10 +53,3 @@ def test_rates_are_those_of_all_links(seed: int, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(flow_rates, "MOST_UNFILTERED", 0)
     assert solved(flows, capacity) == pytest.approx(every, rel=1e-12)
     assert len(set(every.values())) > 2  # several links fill
-
-
-def test_calls_that_ask_for_all_units_leave_one() -> None:
-    """Of 110 compute units: what calls leave, 1 where they ask for as many or more, all where they hold none; and half
-    a unit where a device has no more."""
-    capacity, held = np.array([110.0, 110.0, 110.0, 110.0, 0.5]), np.array([0.0, 108.0, 110.0, 200.0, 1.0])
-    assert not_held(capacity, held).tolist() == [110.0, 2.0, 1.0, 1.0, 0.5]

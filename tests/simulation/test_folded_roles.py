@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from simfrontier.analysis.step_bounds import bounds
 from simfrontier.collectives import load_library
 from simfrontier.cost import price
 from simfrontier.machine import HEALTHY, Perturbation, load_machine
-from simfrontier.schedule.ir import Call, Collective
 from simfrontier.schedule.segments import segmented
 from simfrontier.simulation import simulate, simulate_step
 from simfrontier.simulation.role_view import view_of
@@ -95,24 +93,3 @@ def test_a_pair_that_ends_a_call_first_may_disturb_the_other() -> None:
     assert max(np.abs(a - b).max() for a, b in zip(result, expected, strict=True)) <= 1e-9 * expected[2].max()
     healthy = role_timeline(pipeline, HEALTHY, whole=True, exact=False)
     assert all(one.by_node and not one.by_class for one in healthy)
-
-
-def test_the_price_of_an_op_does_not_depend_on_what_was_priced_before() -> None:
-    """A sum of the first stage alone and one of both stages, over the same groups: with the other stage's beside it a
-    rank sends more slowly."""
-    made = Pipeline(stages=2, data=8, axes=("data", "stage", "tensor")).schedule()
-    both = next(op for _, op in made.roles[0].instances() if isinstance(op, Collective) and op.comm == "data")
-    first = replace(both)
-    more = [Call("reduce", 0, 0, (both,))]
-    roles = (
-        replace(made.roles[0], calls=(*made.roles[0].calls, *more, Call("reduce", 0, 0, (first,)))),
-        replace(made.roles[1], calls=(*made.roles[1].calls, *more)),
-    )
-    schedule, speeds = replace(made, roles=roles), []
-    both, first = (call.ops[0] for call in schedule.roles[0].calls[-2:])
-    for order in ((both, first), (first, both)):
-        pricing = price(schedule, load_machine("toy-cluster"), load_library("rccl"))
-        works = {op.number: [work for work in pricing.of(op).works if work.amount] for op in order}
-        speeds.append([work.amount / work.alone for op in (both, first) for work in works[op.number]])
-    assert speeds[0] == speeds[1]
-    assert speeds[0][0] > speeds[0][-1]

@@ -84,12 +84,3 @@ def test_what_holds_for_every_timeline(family: str) -> None:
     assert sum(result.at_peak.values()) == result.peak_bytes
     assert set(result.at_peak) == set(result.held)
     assert all((held >= 0).all() for held in result.held.values())
-
-
-@pytest.mark.parametrize("family", NAMED)
-def test_states_are_held_as_they_are_placed(family: str) -> None:
-    one = done(family, TWO_NODES, "toy-cluster")
-    result, fixed = memory_timeline(one), persistent(one)
-    assert result.held["optimizer"].min() == fixed["optimizer"] + fixed["master"]
-    assert result.held["weights"].min() == fixed["weight"]
-    assert result.held["gradients"].min() == fixed["accumulator"]

@@ -37,16 +37,6 @@ def test_nodes_of_a_class_have_its_mean_times() -> None:
     assert set(np.concatenate([rates.slowest.ravel(), rates.fastest.ravel()])) <= set(speed.ravel())
 
 
-def test_nodes_have_one_class_in_all_states() -> None:
-    """The slowest of every state is by itself in all of them."""
-    first = np.random.default_rng(1).uniform(0.5, 1.0, (20, 8))
-    second = first.copy()
-    second[4, 2] = 0.1
-    classes = classes_of_nodes(np.stack([first, second]), np.ones((2, 20)))
-    for node in (4, int(first.min(axis=1).argmin())):
-        assert (classes == classes[node]).sum() == 1
-
-
 @pytest.mark.parametrize(("family", "networks"), [("zero3", ()), ("zero-topo", (NETWORKS,))])
 def test_the_error_that_is_stated_bounds_the_error(family: str, networks: tuple[Spread, ...]) -> None:
     built = schedule(family, frontier_mesh(8), shape=TINY)

@@ -94,12 +94,3 @@ def test_an_exchange_starts_up_by_its_hop_and_goes_both_ways_at_once(tensor: int
     )
     assert min(spent[True]) > start_up
     assert one.level(next(op for op in one.program.ops if isinstance(op, Exchange))) == level
-
-
-def test_a_scalar_over_all_ranks_meets_in_all_roles() -> None:
-    one = run(Pipeline(stages=4, micros=2))
-    ends = set()
-    for role_timeline in one.roles:
-        node = next(i for i, op in enumerate(role_timeline.segmented.program.ops) if op.name == "scalar")
-        ends |= set(role_timeline.timeline.end[:, node].tolist())
-    assert len(ends) == 1

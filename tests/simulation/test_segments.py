@@ -11,31 +11,10 @@ from simfrontier.collectives import load_library
 from simfrontier.cost import Pricing, price
 from simfrontier.machine import load_machine
 from simfrontier.schedule.ir import Compute, Schedule
-from simfrontier.schedule.kinds.measured import CALL
 from simfrontier.schedule.segments import SegmentedProgram, segmented
 from simfrontier.simulation import simulate
-from simfrontier.simulation.context import Classes
-from simfrontier.simulation.engine import Engine
 from simfrontier.simulation.role_view import view_of
 from tests.simulation.kernels import NAMES, kernel, of
-
-
-def kinds(schedule: Schedule) -> list[str]:
-    return [op.name for op in segmented(schedule, schedule.roles[0]).program.ops]
-
-
-def test_a_call_is_cut_where_an_op_in_its_middle_waits_or_is_waited_for() -> None:
-    before, after = (kernel("0", "side", writes="c"),), (kernel("9", "side", reads="b"),)
-    call = (kernel("1", writes="a"), kernel("2", reads="a", writes="b"), kernel("3", reads="c"), kernel("4", reads="a"))
-    made = of(before, call)
-    cut = segmented(made, made.roles[0])
-    assert cut.blocks == [None, call[:2], call[2:]]  # before the third op, which waits for the side
-    assert [each[1:] for each in cut.segments if each is not None] == [(0, 2), (2, 4)]
-    assert cut.segment(1).block == cut.segment(2).block and cut.segment(1) != cut.segment(2)
-    made = of(call, after)
-    assert segmented(made, made.roles[0]).blocks == [call[:2], call[2:], None]  # behind the second, which writes b
-    made = of(before, (*call, kernel("5"), kernel("6", writes="b"), kernel("7")), after)
-    assert kinds(made) == ["0", CALL.name, CALL.name, "7", "9"]  # cut twice; what is one op is that op
 
 
 @st.composite
@@ -83,25 +62,3 @@ def test_calls_in_one_go_make_way_for_a_kernel_of_another_lane(begin: float) -> 
     assert followers(made)[:3] == [1, 2, -1]
     late = replace(machine, host=replace(machine.host, hook_s=begin * call.timeline.step_s))
     compare(made, price(made, late, library))
-
-
-def test_a_call_is_whole_again_behind_what_disturbed_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Eight equal kernels, and one of another lane that begins with the second: it shares the memory with two or three
-    of them, and what is left runs as a whole."""
-    pieces = []
-    run_whole = Engine._run_whole
-
-    def spied(self: Engine, role: int, node: int, classes: Classes, piece: int = 0) -> None:
-        pieces.append(piece)
-        run_whole(self, role, node, classes, piece)
-
-    monkeypatch.setattr(Engine, "_run_whole", spied)
-    call = tuple(kernel(str(number), reads="a", writes="a") for number in range(8))
-    machine, library = load_machine("toy-pair"), load_library("rccl")
-    alone = of(call)
-    (result,) = simulate([segmented(alone, alone.roles[0])], price(alone, machine, library))
-    late = replace(machine, host=replace(machine.host, hook_s=result.timeline.step_s / 8))
-    made = of(call, (replace(kernel("8", "host"), kind="hook"),), (kernel("9", "side", reads="b"),))
-    pieces.clear()
-    compare(made, price(made, late, library))
-    assert pieces[0] == 0 and 2 <= pieces[-1] < 8

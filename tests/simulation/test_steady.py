@@ -12,7 +12,7 @@ from simfrontier.codecs import parse_codec
 from simfrontier.collectives import load_library
 from simfrontier.cost import price
 from simfrontier.machine import HEALTHY, Perturbation, load_machine
-from simfrontier.schedule.ir import Collective, Op, Ref, Role, Schedule
+from simfrontier.schedule.ir import Collective, Op, Ref, Schedule
 from simfrontier.schedule.segments import segmented_roles
 from simfrontier.simulation.context import EngineContext
 from simfrontier.simulation.engine import Engine
@@ -88,23 +88,3 @@ def test_any_calls_again_and_again_with_others_between(call: Calls, odd: list[tu
     assert_equal(one, other_times)
     if not odd and slow == 1.0 and {op.lane for op in call} == {"compute"}:
         assert repetitions
-
-
-@pytest.mark.parametrize("reads", [("ab", 9, 5), ("ab", 5, 9), ("a", 7, 0)])
-def test_an_op_that_waits_beside_for_calls_in_the_middle_begins_when_it_may(reads: tuple[str, int, int]) -> None:
-    """On a lane of its own, which goes on in no other call, for what no later op waits."""
-    names, *layers = reads
-    call = (
-        kernel("1", writes="a"),
-        kernel("2", "side", reads="a", writes="b"),
-        kernel("3", writes="c"),
-        kernel("4", reads="c"),
-    )
-    built = of(*[call] * 16, (kernel("5", "other", reads=names),))
-    tensors = {name: replace(tensor, per_layer=name in "ab") for name, tensor in built.tensors.items()}
-    *same, last = (replace(one, layer=layer) for layer, one in enumerate(built.roles[0].calls))
-    refs = tuple(Ref(name, layer - last.layer) for name, layer in zip(names, layers, strict=False))
-    last = replace(last, ops=(replace(last.ops[0], reads=refs),))
-    one, other, repetitions = runs(replace(built, tensors=tensors, roles=(Role("all", (*same, last)),)))
-    assert_equal(one, other)
-    assert len(repetitions) == 2, "before it begins, and after it"

@@ -100,11 +100,3 @@ def test_units_are_held_while_a_call_starts_up() -> None:
     rest = (1 - started_s * (UNITS - HELD) / UNITS / math_s()) * capped
     assert taken(result, "product") == pytest.approx(started_s + rest, rel=1e-9)
     assert taken(result, "product") == pytest.approx(expected, rel=3e-3)
-
-
-def test_each_call_holds_units_of_its_own() -> None:
-    """Two gathers hold 16 of 110; two products on two lanes have 47 each: each takes 110/47 of its time alone."""
-    both = made(product("first"), product("second", "other"), messages=gathers(1 << 30, 1 << 30))
-    result = times(both)
-    for name in ("first", "second"):
-        assert taken(result, name) == pytest.approx(math_s() * 2 * UNITS / (UNITS - 2 * HELD), rel=1e-9)

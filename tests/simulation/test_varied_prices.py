@@ -11,7 +11,6 @@ from hypothesis import given, settings, strategies as st
 
 from simfrontier.collectives import GroupShape, Library, algorithm, load_library
 from simfrontier.cost import VariedPrices, price
-from simfrontier.machine import load_machine
 from simfrontier.scenario import load_scenario, varied_numbers, with_numbers
 from simfrontier.schedule import CollectiveKind
 from simfrontier.study import ScheduleCache
@@ -61,26 +60,6 @@ def test_laws_of_arrays_are_those_of_each(
             each = [latency_s(by, kind, factor) for factor in factors]
             assert latency_s(by, kind, np.array(factors)) == pytest.approx(each, rel=1e-12), (kind, by)
             assert {type(one) for one in each} == {float}
-
-
-@pytest.mark.parametrize("name", ["frontier", "a100-node"])
-@few
-@given(factors=factors, edges=st.tuples(*[st.integers(1, 20_000)] * 3), traffic=st.floats(1.0, 1e10))
-def test_kernels_of_arrays_are_those_of_each(
-    name: str, factors: list[float], edges: tuple[int, int, int], traffic: float
-) -> None:
-    device = load_machine(name).device
-
-    def seconds(times: Any) -> float:
-        other = replace(
-            device,
-            matmul_flops_per_s=device.matmul_flops_per_s * times,
-            hbm_bytes_per_s=device.hbm_bytes_per_s / times,
-            kernel_gap_s=device.kernel_gap_s * times,
-        )
-        return other.kernel_s(1e12 / other.matmul_rate(*edges), traffic)
-
-    assert seconds(np.array(factors)) == pytest.approx([seconds(each) for each in factors], rel=1e-12)
 
 
 # ── prices ──

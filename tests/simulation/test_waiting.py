@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -73,24 +72,6 @@ def test_folded_waits_are_the_exact_ones(family: str) -> None:
 
 
 # ── launches that differ ──
-
-
-def test_runs_of_kernels_by_hand() -> None:
-    """Kernels of 3 and 4 s, a call on the lane, one of 2 s, and two of 1 s of which the first waits for a call on
-    another lane: three runs, sqrt(9 + 16) / 7, 1, and sqrt(2) / 2."""
-    kernel, call = Compute(kind="matmul", name="k"), SimpleNamespace()
-    ops = [kernel, kernel, call, kernel, call, kernel, kernel]
-    program = SimpleNamespace(ops=ops, lanes=["compute", "gather"], by_lane=[[0, 1, 2, 3, 5, 6], [4]])
-    part: Any = SimpleNamespace(program=program, blocks=[None] * 7)
-    before = [[], [0], [1], [2], [], [3, 4], [5, 4]]
-    runs = runs_of(part, before, [3.0, 4.0, 9.0, 2.0, 9.0, 1.0, 1.0])
-    assert runs == {
-        0: (0, pytest.approx(5 / 7)),
-        1: (0, pytest.approx(5 / 7)),
-        3: (1, 1.0),
-        5: (2, pytest.approx(2**0.5 / 2)),
-        6: (2, pytest.approx(2**0.5 / 2)),
-    }
 
 
 @pytest.mark.parametrize(("ranks", "sd"), [(16, 0.03)])

@@ -3,7 +3,6 @@ are there for plans that cut a label."""
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -75,30 +74,6 @@ def test_gradients_of_the_stream_pass_the_norms_in_the_order_of_the_blocks() -> 
     assert ("d.middle", 0) in named(work, "ln1.backward").reads
     side_by_side = work_of(SHAPES["parallel"])
     assert named(side_by_side, "dense.dgrad").reads == named(side_by_side, "4h_to_h.dgrad").reads == (("d.x", 1),)
-
-
-def test_a_tied_head_reads_the_embedding_s_table_and_adds_to_its_gradient() -> None:
-    for shape, table in (
-        (SHAPES["sequential tied"], "embedding.weight"),
-        (SHAPES["sequential"], "head.weight"),
-    ):
-        work = work_of(shape)
-        assert named(work, "head").weights == named(work, "head.dgrad").weights == (table,)
-        assert named(work, "head.wgrad").gradients == (table,)
-    adds = Counter(name for op in ops_of(work_of(SHAPES["parallel tied"])) for name in op.gradients)
-    assert adds["embedding.weight"] == 2 and "head.weight" not in adds
-
-
-@every_shape
-def test_sums_of_norms_are_there_only_where_features_are_cut(shape: GptShape) -> None:
-    """Two wide numbers per position: the sum and the sum of squares forward, two sums backward."""
-    work = work_of(shape)
-    sums = {op.name for op in ops_of(work) if op.where_cut == "h"}
-    norms = ("ln1", "ln2", "final_norm")
-    assert sums == {f"{norm}.sums" for norm in norms} | {f"{norm}.backward.sums" for norm in norms}
-    values = {value.name: value for value in work.values.values() if value.where_cut == "h"}
-    assert set(values) == {f"{grad}{norm}.moments" for grad in ("", "d.") for norm in norms}
-    assert {(value.shape, value.dtype) for value in values.values()} == {((2, 24, 2), "fp32")}
 
 
 @every_shape

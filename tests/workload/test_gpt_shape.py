@@ -90,21 +90,6 @@ def test_a_llama_layer_by_hand() -> None:
     assert not [name for name in work.weights if name.endswith(".bias")]
 
 
-def test_what_rotation_takes_of_memory() -> None:
-    """Queries and keys in, rotated ones out, and the same for their gradients; values are not touched."""
-    work = gpt(NAMED["llama-like"], 1, "none")
-    used = {op.name: (op.reads, op.writes) for op in (*work.layer.forward, *work.layer.backward)}
-    assert used["rotary"] == (
-        (("query.out", 0), ("key.out", 0)),
-        (("rotary.query", 0), ("rotary.key", 0)),
-    )
-    assert used["rotary.backward"] == (
-        (("d.query", 0), ("d.key", 0)),
-        (("d.rotary.query", 0), ("d.rotary.key", 0)),
-    )
-    assert work.values["key.out"].shape == (1, 24, 16)  # 8 of 24 heads, of 2 features each
-
-
 @pytest.mark.parametrize(("attention", "squares"), [("plain", 2), ("fused", 0)])
 def test_dropout_keeps_masks_of_a_byte(attention: Attention, squares: int) -> None:
     """Two masks of the stream, 24 × 48 a sequence; of plain attention one of 24 heads × 24² pairs, and the dropped
@@ -123,10 +108,3 @@ def test_defaults_leave_the_usual_graph() -> None:
     """What says the same as a default makes the same graph."""
     same = replace(BASE, ffn_hidden=4 * BASE.hidden, kv_heads=BASE.heads)
     assert gpt(same, 2, "full") == gpt(BASE, 2, "full")
-
-
-def test_vocabularies_are_rounded_up() -> None:
-    """140 up to a multiple of 16: 144 rows."""
-    work = gpt(NAMED["gpt-2-like"], 1, "none")
-    assert work.weights["embedding.weight"].shape == (144, 48)
-    assert work.values["logits"].shape[-1] == 144

@@ -123,35 +123,6 @@ def test_flops_are_those_of_the_product(flops: int) -> None:
     says(wrong, "matmul h_to_4h.wgrad", "flops, of its iteration space", f"found {flops}")
 
 
-def test_a_gradient_is_not_made_of_values_of_other_forward_passes() -> None:
-    def other(_: Call, op: Op) -> list[Op]:
-        if op.name != "dense.dgrad":
-            return [op]
-        assert isinstance(op, Compute)
-        return [
-            replace(op, reads=tuple(r._replace(name="ln1.out", layer=0) if r.name == "d.x" else r for r in op.reads))
-        ]
-
-    says(
-        mutated(sound("ddp"), other), "dense.dgrad", "gradients of attention.out, and what dense reads", "found ln1.out"
-    )
-
-
-def test_ops_of_one_name_do_the_same() -> None:
-    """The forward pass that is made again reads other values than the first."""
-    base = sound("ddp")
-
-    def other(call: Call, op: Op) -> list[Op]:
-        if op.name != "dense" or call.label != "backward":
-            return [op]
-        assert isinstance(op, Compute)
-        return [
-            replace(op, reads=tuple(r._replace(name="ln1.out.again") if "context" in r.name else r for r in op.reads))
-        ]
-
-    says(mutated(base, other), "matmul dense", "the operands of the other dense, context", "found ln1.out")
-
-
 # ── what it says of itself ──
 
 

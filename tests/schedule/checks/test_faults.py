@@ -16,19 +16,6 @@ def test_dropped_reduction_is_named() -> None:
     says(without, "references: backward of layer 1", "accumulate gradient", "dense.weight.grad.hop0", "no op writes it")
 
 
-def test_dropped_gradient_of_one_micro_batch_is_named() -> None:
-    def drop(call: Call, op: Op) -> list[Op]:
-        mine = call.micro == 0 and op.name == "gradient" and any(r.name.startswith("head.weight") for r in op.reads)
-        return [] if mine else [op]
-
-    says(
-        mutated(zero3(), drop),
-        "sums: ",
-        "expected the gradient of head.weight from each of the micro-batches 0..1, once",
-        "found in head.weight.grad: micro-batch 1 once",
-    )
-
-
 def test_step_reduction_before_the_last_accumulate_is_named() -> None:
     """The reduction of a step takes an accumulator that a later micro-batch still adds to."""
     schedule = topo()
@@ -59,15 +46,6 @@ def test_wrong_axes_are_named() -> None:
         "found [replicate]",
     )
     says(wrong, "order: ", "expected communicator world over gcd+node+package", "found package+gcd")
-
-
-def test_axes_that_are_not_partial_are_named() -> None:
-    scatter = where("reduce_scatter", name="step_reduction")
-    says(
-        mutated(topo(), changed(scatter, axes=("gcd",))),
-        "placements: ",
-        "partial over gcd, the axes of the reduce_scatter",
-    )
 
 
 def test_stale_gather_is_named() -> None:
@@ -182,11 +160,6 @@ def test_missing_and_doubled_adam_are_named() -> None:
         "sums: end of step: head.weight",
         "expected one adam per step; found 2 of them",
     )
-
-
-def test_missing_norm_is_named() -> None:
-    without = mutated(zero3(), dropped(where("norm2", label="norm.layer", layer=1)))
-    says(without, "sums: ", "adam", "a norm that counts dense.weight of layer 1 once", "found not at all")
 
 
 def test_partial_gradient_read_by_adam_is_named() -> None:

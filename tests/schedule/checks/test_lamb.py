@@ -58,12 +58,6 @@ def scaled_by(change: Callable[[Ref], Ref]) -> Schedule:
     )
 
 
-def test_norms_of_a_rank_s_own_share_are_named() -> None:
-    own = scaled_by(lambda ref: ref._replace(name=ref.name.removesuffix(".total")))
-    words = "expected dense.weight.norms as [replicate]", "the norms of all of dense.weight"
-    says(own, "placements", "lamb", *words)
-
-
 def test_the_norms_of_another_weight_are_named() -> None:
     swap = {"dense.weight.norms.total": "qkv.weight.norms.total"}
     other = scaled_by(lambda ref: ref._replace(name=swap.get(ref.name, ref.name)))

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from simfrontier.codecs import Plain
-from simfrontier.schedule import Call, Collective, Compute, Mesh, Op, Ref, Role, Schedule, Tensor
+from simfrontier.schedule import Call, Compute, Mesh, Op, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.placement import REPLICATE, Placement, flat, partial
 from tests.schedule.mutations import lines
 from tests.schedule.naming import named_op
@@ -65,38 +64,6 @@ def test_partial_values_may_be_added_if_all_are_partial_alike() -> None:
     largest = Placement(ROWS.shards, partial=(("y", "max"),))
     assert len(placements(op, *(of(name, "bs", largest) for name in names))) == 3
     assert len(placements(replace(op, kind="gelu"), *(of(name, "bs", still) for name in names))) == 3
-
-
-def test_shards_of_different_dimensions_stand_in_any_order_and_of_one_in_theirs() -> None:
-    """A reduce-scatter along h of what data cuts along b; the target may name the cut of h first."""
-    src = of("v.partial", "bh", Placement((("data", 0),), partial=(("x", "sum"),)), form_of="v")
-    op = Collective(
-        kind="reduce_scatter",
-        name="activation",
-        axes=("x",),
-        src=(Ref("v.partial"),),
-        dst=(Ref("v"),),
-        codec=Plain("fp32"),
-    )
-    for shards in ((("x", 1), ("data", 0)), (("data", 0), ("x", 1)), (("data", 0), ("x", 0))):
-        assert placements(op, src, of("v", "bh", Placement(shards))) == []
-    assert placements(op, src, of("v", "bh", Placement((("x", 0), ("data", 0))))) != []
-
-
-def test_a_collective_or_exchange_makes_another_form_of_what_goes_in() -> None:
-    """An all-gather that brings the input of another module, and a sum of another scalar."""
-    whole, part = REPLICATE, Placement((("x", 1),))
-    gather = Collective(
-        kind="all_gather", name="activation", axes=("x",), src=(Ref("v"),), dst=(Ref("w"),), codec=Plain("fp32")
-    )
-    (line,) = placements(gather, of("v", "bh", part), of("w", "bh", whole))
-    assert "expected a form of v, the value that goes in; found w" in line
-    right = replace(gather, dst=(Ref("v.gathered.forward"),))
-    assert placements(right, of("v", "bh", part), of("v.gathered.forward", "bh", whole, form_of="v")) == []
-    summed = replace(gather, kind="all_reduce", src=(Ref("norm"),), dst=(Ref("overflow.total"),))
-    scalars = (of("norm", "", partial(("x",)), "scalar"), of("overflow.total", "", whole, "scalar"))
-    (line,) = placements(summed, *scalars)
-    assert "expected a form of norm, the value that goes in; found overflow.total" in line
 
 
 def norm(target: Placement, *gradients: Placement) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
-from simfrontier.schedule import Call, Compute, Op, Schedule, check
+from simfrontier.schedule import Call, Op, Schedule, check
 from tests.mutated.cases import CASES
 from tests.schedule.mutations import mutated, says
 
@@ -30,18 +30,6 @@ def test_a_call_out_of_place_leaves_a_gradient_unread() -> None:
     calls[last - 2 : last + 1] = [moved, *calls[last - 2 : last]]
     wrong = replace(schedule, roles=(replace(role, calls=tuple(calls)), *schedule.roles[1:]))
     says(wrong, "ln1.backward", "d.x of layer 0, micro-batch 1 read by an op later", "found read by none")
-
-
-def test_an_optimizer_that_does_not_read_the_overflow() -> None:
-    schedule = sound("zero-topo")
-
-    def without(_: Call, op: Op) -> list[Op]:
-        if op.kind != "adam" or not any(ref.name == "head.weight.master" for ref in op.writes):
-            return [op]
-        assert isinstance(op, Compute)
-        return [replace(op, reads=tuple(ref for ref in op.reads if ref.name != "overflow.total"))]
-
-    says(mutated(schedule, without), "adam", "overflow.total, gradient_norm.total read, as by the other adams")
 
 
 def test_a_value_that_is_computed_twice_before_it_is_read() -> None:
