@@ -19,7 +19,7 @@ from simfrontier.cost import EqualGroups
 from simfrontier.machine import HEALTHY, Perturbation, load_machine
 from simfrontier.network import Fabric, Pattern, fold
 from tests.network.brute import brute, folded_rates, full_rates, wire_loads
-from tests.network.fold_timing import six_patterns
+from tests.network.six_patterns import six_patterns
 from tests.perturbed import perturbed
 
 TREE = load_machine("toy-tree")

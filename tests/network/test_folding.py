@@ -14,7 +14,7 @@ from simfrontier.network import Fabric, Pattern, fold, local
 from simfrontier.network.hashes import number_hash
 from simfrontier.network.refine import number
 from tests.network.brute import folded_rates, full_rates
-from tests.network.fold_timing import six_patterns
+from tests.network.six_patterns import six_patterns
 from tests.perturbed import perturbed
 
 FRONTIER = load_machine("frontier")
