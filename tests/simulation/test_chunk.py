@@ -7,10 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from simfrontier.collectives import Library, load_library
-from simfrontier.machine import Machine, Packets, load_machine
+from simfrontier.collectives import Library, algorithm, load_library
+from simfrontier.machine import HEALTHY, Machine, Packets, Perturbation, load_machine
+from simfrontier.schedule.ir import Exchange
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.simulation import Fidelity, SimulatedStep, simulate_step
+from tests.simulation.pipelines import Order, Pipeline
 from tests.simulation.singles import calls, single, with_links
 
 MIB = 2**20
@@ -101,3 +103,37 @@ def test_headers_and_replies_are_counted_and_take_time() -> None:
         "chunk",
     )
     assert slow.step_s == pytest.approx((2 * 10_746 + 604) / 10e9)  # the second message waits for the reply
+
+
+def run_pipeline(pipeline: Pipeline, fidelity: str, fault: Perturbation = HEALTHY) -> SimulatedStep:
+    return simulate_step(pipeline.schedule(), TOY, RCCL, fidelity, fault)  # type: ignore[arg-type]
+
+
+def exchanged(step: SimulatedStep) -> list[float]:
+    """Seconds of the exchanges of the critical rank."""
+    row = step.critical_row
+    took = (step.timeline.end - step.timeline.start)[row].tolist()
+    return [seconds for op, seconds in zip(step.program.ops, took, strict=True) if isinstance(op, Exchange)]
+
+
+def test_an_exchange_by_hand() -> None:
+    """Two stages on two nodes of 4 devices and 2 NICs of 1 GB/s: an activation of 64 MiB of each of two devices.
+
+    A direct message of RCCL: base and hop, then 2 x 67,108,864 B at the share of the NIC that direct messages reach:
+    fluid rates end both then, single messages the one and then the other.
+    """
+    pipeline = Pipeline(stages=2, micros=1, data=4, message=2**25, axes=("stage", "data", "tensor"))
+    hops = RCCL.direct
+    share = algorithm("direct").shares_on(RCCL, TOY)["nic"]
+    seconds = hops.base_s + hops.hop_between_nodes_s + 2 * 2**26 / (share * 1e9)
+    for fidelity in ("flow", "chunk"):
+        longest = max(exchanged(run_pipeline(pipeline, fidelity)))
+        assert longest == pytest.approx(seconds, rel=0.02), fidelity
+
+
+@pytest.mark.parametrize("order", ["gpipe", "1f1b"])
+def test_a_step_agrees_with_flow(order: Order) -> None:
+    """One pair on every link, in one node and over two: single messages and fluid rates agree within 3 %."""
+    pipeline = Pipeline(order=order, stages=4, micros=4, rows=8192, step=False)
+    chunk, flow = run_pipeline(pipeline, "chunk"), run_pipeline(pipeline, "flow")
+    assert chunk.step_s == pytest.approx(flow.step_s, rel=0.03)

@@ -1,12 +1,16 @@
 """The engine against closed forms and bounds: without contention flow is the sum of what each op takes alone."""
 
+import math
+
 import pytest
 
 from simfrontier.analysis.exposed_time import exposure
 from simfrontier.analysis.step_bounds import bounds
-from simfrontier.schedule.ir import Collective
+from simfrontier.schedule.ir import Collective, Compute
+from simfrontier.schedule.mesh import Mesh
 from simfrontier.simulation import SimulatedStep
 from tests.perturbed import perturbed
+from tests.plan.test_precision import built
 from tests.simulation.singles import single
 from tests.simulation.steps import NAMED, frontier_mesh, schedule, step
 from tests.some import some
@@ -124,3 +128,20 @@ def test_a_step_of_days_ends() -> None:
     flow from ending."""
     done = step(schedule("zero3", frontier_mesh(2)), perturbation=perturbed(links={(0, "nic0>net"): 1e-7}))
     assert done.step_s > 1e5
+
+
+def test_a_product_by_hand() -> None:
+    """h_to_4h of one sequence: m = 32, n = 256, k = 64, so 1,048,576 operations and an edge of 2^(19/3).
+
+    Rates: 2, 1, 0.5 Tflop/s x / (x + 100). Traffic: 32·64 + 256·64 + 256 + 32·256 = 26,880 numbers at 100 GB/s.
+    """
+    edge, pair = 2 ** (19 / 3), Mesh((("node", 1), ("package", 1), ("gcd", 2)))
+    assert math.isclose(edge, 80.635, rel_tol=1e-5)
+    for precision, rate, size in (("fp16", 2e12, 2), ("bf16", 2e12, 2), ("fp32", 1e12, 4), ("fp64", 0.5e12, 8)):
+        done = step(built("ddp", precision, pair, "tiny"), "toy-pair")
+        (op, *_) = [op for op in done.program.ops if isinstance(op, Compute) and op.name == "h_to_4h"]
+        (work, *_) = done.pricing.of(op).works
+        math_s = 2 * 32 * 256 * 64 / (rate * edge / (edge + 100))
+        memory_s = 26_880 * size / 100e9
+        assert work.alone_s == pytest.approx(1e-6 + max(math_s, memory_s), rel=1e-12)
+        assert math_s > memory_s

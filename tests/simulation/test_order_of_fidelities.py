@@ -21,7 +21,6 @@ from simfrontier.schedule.mesh import Mesh
 from simfrontier.simulation import SimulatedStep, simulate_step
 from simfrontier.workload import GptShape
 from tests.perturbed import perturbed
-from tests.simulation.pipelines import Pipeline
 from tests.simulation.steps import NAMED, schedule
 
 NEAR = 1 + 1e-9
@@ -112,29 +111,3 @@ def test_random_steps_keep_to_the_order(seed: int) -> None:
     draw = Random(seed)
     alike = [check(*random_step(draw)) for _ in range(6)]
     assert any(alike)
-
-
-@pytest.mark.parametrize("seed", range(1))
-def test_random_pipelines_keep_to_the_order(seed: int) -> None:
-    draw, alike = Random(seed), []
-    for _ in range(6):
-        made = Pipeline(
-            stages=draw.choice([2, 4]),
-            micros=draw.choice([1, 3, 5]),
-            data=draw.choice([1, 2]),
-            tensor=draw.choice([1, 2]),
-            layers=draw.choice([1, 2]),
-            rows=draw.choice([64, 2048]),
-            order=draw.choice(["gpipe", "1f1b"]),  # type: ignore[arg-type]
-            apart=draw.random() < 0.5,
-            reduce_lane=draw.choice(["compute", "reduce"]),
-            axes=draw.choice([("stage", "data", "tensor"), ("data", "stage", "tensor"), ("tensor", "data", "stage")]),
-        ).schedule()
-        fault = perturbed(slow={1: 0.5}) if draw.random() < 0.4 else HEALTHY
-        alike.append(check(*both(made, fault)))
-    assert any(alike)
-
-
-def both(made: Schedule, fault: Perturbation = HEALTHY) -> tuple[SimulatedStep, SimulatedStep]:
-    """A schedule on the toy: flow and analytic."""
-    return on(made, load_machine("toy-cluster"), load_library("rccl"), fault)
