@@ -34,14 +34,10 @@ def two(dp: str, others: str) -> dict[str, str]:
     [
         ("none", two("plain", "plain")),
         ("naive-zfp", two("zfp:8", "zfp:8")),
-        ("naive-zfp:16", two("zfp:16", "zfp:16")),
         ("naive-mpc", two("mpc", "mpc")),
         ("MZHybrid", two("zfp:8", "mpc")),
-        ("MZHybrid:24", two("zfp:24", "mpc")),
         ("ZHybrid", two("zfp:8", "zfp:16")),
         ("ZHybrid:4/24", two("zfp:4", "zfp:24")),
-        ("ZHybrid: 4 / 24 ", two("zfp:4", "zfp:24")),
-        ("dp=zfp8", two("zfp:8", "plain")),
         ("tp=mpc:fp16:1.2,pp=plain", two("plain", "plain") | {"tp": "mpc:fp16:1.2"}),
         (
             "dp=int4:64, tp=fp32, pp=zfp:8, zero=mpc",
@@ -91,32 +87,31 @@ OF_PURPOSE = {
 }
 
 
-def made(policy: str, data: str, grid: str, per_hop: bool, **keys: Any) -> Schedule:
-    """Of bf16 on 16 ranks, four in a node of two packages; messages from 512 bytes on are coded."""
-    base: dict[str, Any] = {"compress_from": 512, "compression": policy, "compress_per_hop": per_hop}
-    options = megatron(**base | GRIDS[grid] | {"data": DATA[data]} | keys)
+LEAST = 512  # bytes of a message from which on it is coded
+
+
+def made(policy: str, data: str, grid: str, per_hop: bool) -> Schedule:
+    """Of bf16 on 16 ranks, four in a node of two packages."""
+    base: dict[str, Any] = {"compress_from": LEAST, "compression": policy, "compress_per_hop": per_hop}
+    options = megatron(**base | GRIDS[grid] | {"data": DATA[data]})
     return schedule_of(options, 16, shape=other(num_layers=2 * options.chunks), micros=2, node=(4, 2))
 
 
-def is_as_its_policy_says(schedule: Schedule, policy: str, per_hop: bool, least: int = 512, widen: bool = False) -> int:
+def is_as_its_policy_says(schedule: Schedule, policy: str, per_hop: bool) -> int:
     """Every collective and exchange carries the codec of its dimension where it is large enough, and nothing else is
     coded; gives the number of those that are."""
-    compression, tensors, mesh = compression_of(policy, widen=widen), schedule.tensors, schedule.mesh
+    compression, tensors, mesh = compression_of(policy), schedule.tensors, schedule.mesh
     coded = 0
     for op in {op.number: op for role in schedule.roles for _, op in role.instances()}.values():
         if not isinstance(op, Collective | Exchange):
             continue
         pairs = [(tensors[a.name], tensors[b.name]) for a, b in zip(op.reads, op.writes, strict=False)]
         dtype = pairs[0][0].dtype
-        size = min(
-            max(a.local_elements(mesh), b.local_elements(mesh)) * (4 if widen else DTYPE_BYTES[dtype]) for a, b in pairs
-        )
+        size = min(max(a.local_elements(mesh), b.local_elements(mesh)) * DTYPE_BYTES[dtype] for a, b in pairs)
         is_of_loss = pairs[0][0].name.startswith("loss.")  # a maximum, and sums in FP32
         dimension: Any = ("" if op.name == "tied" else "pp") if isinstance(op, Exchange) else OF_PURPOSE.get(op.name)
         wanted = compression.codec(dimension) if dimension and not is_of_loss else None
-        wanted = None if wanted is not None and wanted.is_opaque and size < least else wanted
-        if wanted is None and widen and dimension and not is_of_loss:
-            wanted = Plain("fp32")
+        wanted = None if wanted is not None and wanted.is_opaque and size < LEAST else wanted
         wanted = Plain(dtype) if wanted is None else wanted.on(dtype)
         assert op.codec == wanted, (op.name, op.kind, pairs[0][0].name)
         is_coded = wanted.name != dtype

@@ -83,24 +83,11 @@ def test_what_is_no_family_is_refused_in_one_line() -> None:
     with pytest.raises(InputError, match="plan family 'zero3': simfrontier has one of this name"):
         plan_family(zero3)
 
-    def untyped(mesh, codec="plain"):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
-        return {}
-
-    with pytest.raises(InputError, match="plan family 'untyped': codec: allowed: parameters with a type and a default"):
-        plan_family(untyped)
-
     def taken(mesh: Any, micro_batch: int = 1) -> dict[str, Any]:
         return {}
 
     with pytest.raises(InputError, match="plan family 'taken': micro_batch is a key of every plan"):
         plan_family(taken)
-
-    @plan_family
-    def odd(mesh: Any) -> Any:
-        return 3
-
-    with pytest.raises(InputError, match=r"scenario: plans.odd: at 8 devices: got a int from odd\(\); allowed: keys "):
-        scenario(["odd"])
 
     @plan_family
     def misspelt(mesh: Any) -> dict[str, Any]:
