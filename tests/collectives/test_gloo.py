@@ -51,6 +51,3 @@ def test_a_ring_pays_every_hop() -> None:
         assert algorithm_of("ring").latency_s(GLOO, "all_reduce", size, group(8), 1e9) == pytest.approx(
             21.50e-3, rel=1e-12
         )
-
-
-# ── library files ──

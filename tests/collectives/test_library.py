@@ -1,4 +1,4 @@
-"""A library's latencies worked by hand on round numbers, its choices and caps, and library files that are wrong."""
+"""A library's latencies by hand on round numbers: rings, trees and direct messages."""
 
 from __future__ import annotations
 

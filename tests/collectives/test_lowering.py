@@ -1,4 +1,4 @@
-"""Every algorithm is proved and does on integers what its collective means, in any order that it allows."""
+"""Every lowered algorithm is proved, and computes its collective on integers in any order that it allows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults put into every algorithm are found by the proof, and the proof is silent only where the result is right."""
+"""Faults put into every algorithm are found by the proof; the proof is silent only where the result is right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a step of a ring takes: by hand, and what must hold of any ring."""
+"""Time of a step of a ring: by hand, and bounds of any ring."""
 
 from __future__ import annotations
 

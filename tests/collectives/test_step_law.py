@@ -1,4 +1,4 @@
-"""What a library says of single messages: the law of a step, by hand, and the keys of a library file behind it."""
+"""Law of single messages of a library: hops, protocol and parts, by hand."""
 
 from __future__ import annotations
 

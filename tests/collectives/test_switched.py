@@ -1,4 +1,4 @@
-"""Collectives on nodes with a switch inside: what ports and NICs leave each device, and times worked by hand."""
+"""Collectives on nodes with an internal switch: rates of ports and NICs, and a time by hand."""
 
 from __future__ import annotations
 

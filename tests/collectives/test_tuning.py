@@ -1,4 +1,4 @@
-"""What RCCL and NCCL believe of their ways, worked by hand, and which they take."""
+"""Tuning models of RCCL and NCCL: predicted times by hand, and the protocol they choose."""
 
 from __future__ import annotations
 
@@ -96,6 +96,3 @@ def test_a_cap_holds_a_rate_down() -> None:
     two, more = (NCCL.predicted_s("ring_ll", "all_gather", 2**40, a100s(n)) for n in (8, 12))
     assert two == pytest.approx(2**40 / (22.5e9 * 8 / 7), rel=1e-3)
     assert more == pytest.approx(2**40 / (19e9 * 12 / 11), rel=1e-3)
-
-
-# ── library files ──

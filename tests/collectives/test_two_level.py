@@ -1,4 +1,4 @@
-"""Two-level libraries: the times of two calls added up by hand, what they load, and files that are wrong."""
+"""Two-level collectives: the times of two calls added by hand, their loads, and halving between nodes."""
 
 from __future__ import annotations
 
@@ -162,9 +162,6 @@ def test_a_plans_call_alone_takes_the_two_calls(kind: CollectiveKind, num_ranks:
         alone_s = EqualGroups(FRONTIER, num_ranks).seconds(MPI_RCCL, kind, size)
         took = single(kind, size, num_ranks, fidelity=fidelity, library=MPI_RCCL).step_s  # type: ignore[arg-type]
         assert took == pytest.approx(alone_s, rel=1e-9)
-
-
-# ── files ──
 
 
 # ── recursive halving between nodes ──

@@ -1,4 +1,4 @@
-"""Messages between nodes, worked by hand, and what a machine's file says of single copies."""
+"""Single messages between nodes, by hand."""
 
 import pytest
 from hypothesis import given, strategies as st

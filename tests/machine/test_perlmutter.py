@@ -1,4 +1,4 @@
-"""Perlmutter's GPU nodes: four A100, each joined to each, a NIC per device; spreads between devices by hand."""
+"""Perlmutter's GPU nodes: four A100, fully connected, one NIC per device."""
 
 import math
 from collections import Counter

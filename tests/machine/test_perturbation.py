@@ -1,4 +1,4 @@
-"""Troubles and their moments: what is wrong when, and what is refused."""
+"""Degraded components and the moments at which they change."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Slurm's lists of nodes and its topology.conf: what they mean, and what is refused with the number of the line."""
+"""Slurm's node lists and topology.conf, by hand."""
 
 from __future__ import annotations
 

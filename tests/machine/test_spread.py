@@ -1,4 +1,4 @@
-"""Distributions of devices and networks: their moments and ends, what of a fabric they change, what is refused."""
+"""Distributions of device and network speeds: moments, limits and their effect on a fabric."""
 
 import math
 from typing import Any

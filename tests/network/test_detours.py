@@ -1,4 +1,4 @@
-"""Ways around dead links: whose loads move where, worked by hand."""
+"""Routes around dead links: which loads move where, by hand."""
 
 from __future__ import annotations
 

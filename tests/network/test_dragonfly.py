@@ -1,4 +1,4 @@
-"""What traffic between groups of a dragonfly puts on its pools of links, by hand."""
+"""Loads that traffic between groups puts on the pools of a dragonfly, by hand."""
 
 from __future__ import annotations
 

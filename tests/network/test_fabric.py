@@ -1,4 +1,4 @@
-"""The list of links: ids, capacities, names, and what is wrong with a machine today."""
+"""Fabric: ids, capacities and placement of links, and their degradation."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Where a job's nodes lie: the groups that they are in, what that loads on pools, and that folding stays exact."""
+"""Placement of a job on groups of nodes: loads of pools by hand, and folded = exact."""
 
 from __future__ import annotations
 

@@ -193,6 +193,3 @@ def test_groups_are_consecutive_over_x_then_y_then_z_then_data(grid: Grid) -> No
         starts = [rank for rank in range(grid.num_ranks) if rank // stride % size == 0]
         expected = [[start + i * stride for i in range(size)] for start in starts]
         assert sorted(mesh.groups((axis,)).tolist()) == expected
-
-
-# ── other blocks ──

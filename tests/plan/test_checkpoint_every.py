@@ -1,4 +1,4 @@
-"""Checkpointing of every n-th layer: which layers do their forward again, what that costs, and what is refused."""
+"""Checkpointing of every n-th layer: which layers recompute their forward, and the operations that takes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compression of messages by parallel dimension: what policies mean, what they refuse, and what they make of plans."""
+"""Compression policies by parallel dimension: their codecs, valid plans, and bytes by hand."""
 
 from __future__ import annotations
 

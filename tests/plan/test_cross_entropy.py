@@ -1,4 +1,4 @@
-"""The loss over cut classes: how many collectives each way to form it takes, of which kind, and of how many bytes."""
+"""Cross-entropy over a sharded vocabulary: number, kind and bytes of collectives of each method."""
 
 from __future__ import annotations
 
@@ -93,6 +93,3 @@ def test_ways_are_sound_under_any_plan_and_never_coded(options: Any, ranks: int,
     assert {(str(op.codec), op.per_hop, made.tensors[op.dst[0].name].stacked) for op in gathers} <= {
         ("fp32", False, op.axes) for op in gathers
     }
-
-
-# ── moves of what is still to be merged ──

@@ -1,4 +1,4 @@
-"""Moves: every step executed on integers for every rank and element, against what the placements mean."""
+"""Moves between placements, executed on integers for every rank and element."""
 
 import math
 from itertools import permutations
@@ -198,6 +198,3 @@ def test_any_move_with_shards_is_right_or_refused(data: st.DataObject) -> None:
         return
     event("moved")
     prove(mesh, shape, nesting, src, dst, route, exact=False)
-
-
-# ── what cannot be ──

@@ -1,4 +1,4 @@
-"""Scenarios that say which optimizer steps weights and in which types its states are kept: time and memory."""
+"""Optimizer and types of its states as scenario keys: their effect on time and memory."""
 
 from __future__ import annotations
 

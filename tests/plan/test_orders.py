@@ -1,4 +1,4 @@
-"""Orders of a pipeline's micro-batches: small ones by hand, and what holds of all of them."""
+"""Pipeline orders: small ones by hand, peak number of micro-batches, and bubbles in closed form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Families of one's own: the plan that the function gives, its options as keys, and what is refused."""
+"""Plan families defined by a user: the plan, its options as keys, and what is refused."""
 
 from __future__ import annotations
 

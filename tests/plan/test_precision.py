@@ -1,4 +1,4 @@
-"""Schedules in every precision: exact bytes, natively sent moves, and codecs that somebody asks for."""
+"""Schedules in every precision: valid, with exact bytes of states and messages."""
 
 from __future__ import annotations
 
@@ -184,6 +184,3 @@ def test_what_a_rank_receives_scales_with_the_models_type(precision: str) -> Non
     assert needs("zero1", precision).total("gcd", "publish") == own * PSI * Fraction(15, 16)
     for boundary in TWO_NODES.names:
         assert zero3.total(boundary, "weight_gather") * 2 == usual.total(boundary, "weight_gather") * own > 0
-
-
-# ── codecs that somebody asks for ──

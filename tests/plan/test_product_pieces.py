@@ -1,5 +1,4 @@
-"""Products in pieces beside the collectives that bring or take what they work on: order, waits, bytes, time, memory,
-and what the check says of wrong pieces."""
+"""Products split into pieces to overlap with communication: order, waits, bytes, time and findings."""
 
 from __future__ import annotations
 
@@ -150,9 +149,6 @@ def test_a_piece_that_is_missing_or_comes_twice_is_named(name: str) -> None:
     says(without, "facts: forward of layer 0", "expected pieces 0..2 of one op, in order", "found piece 1 of 3")
     twice = mutated(built(3), lambda call, op: [op, op] if is_first(call, op) else [op])
     says(twice, "facts: forward of layer 0", "expected pieces 0..2 of one op, in order", "piece 0 of 3")
-
-
-# ── activations with the batch first ──
 
 
 # ── what a forward gathered, kept for the backward ──

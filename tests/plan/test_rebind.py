@@ -1,4 +1,4 @@
-"""A rebound schedule is the one that a build would give, to the last byte of its stored form."""
+"""A rebound schedule equals the one that a build gives, to the last byte of its stored form."""
 
 import pytest
 

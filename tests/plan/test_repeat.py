@@ -1,4 +1,4 @@
-"""Schedules of many layers and micro-batches, built of few, equal those of which all were built."""
+"""Schedules of many layers and micro-batches, built from few, equal those built in full."""
 
 from typing import Any
 

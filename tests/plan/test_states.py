@@ -1,4 +1,4 @@
-"""Model states: bytes per rank, counted from a schedule's tensors, against the closed forms of every plan."""
+"""Bytes of model states per rank, counted from a schedule's tensors, against the closed form of every plan."""
 
 from fractions import Fraction
 

@@ -1,5 +1,4 @@
-"""A tied table, which embedding and head use: its gradient is summed on the rank first, and reduced once per
-micro-batch, as autograd's hooks do."""
+"""A tied embedding table: its gradient is summed on the rank and reduced once per micro-batch."""
 
 from __future__ import annotations
 

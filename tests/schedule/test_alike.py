@@ -1,4 +1,4 @@
-"""A check of one micro-batch of each kind finds what a check of all of them finds, in sound and in faulty schedules."""
+"""Checking one micro-batch of each kind gives the findings of checking all, in valid and in faulty schedules."""
 
 import random
 from dataclasses import replace

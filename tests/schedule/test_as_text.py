@@ -1,4 +1,4 @@
-"""Schedules as text: what a person is shown of states, calls and ops."""
+"""Outline of a schedule as text."""
 
 from simfrontier.schedule import Schedule, render
 from tests.conftest import Golden

@@ -1,4 +1,4 @@
-"""The type checker of schedules: every plan is clean, and its peak of memory is held against a capacity."""
+"""Schedule checker: every plan family is clean on every engine, and the memory peak is compared with a capacity."""
 
 import pytest
 from hypothesis import given, settings, strategies as st

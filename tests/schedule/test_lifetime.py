@@ -1,4 +1,4 @@
-"""Lifetimes and peaks, worked by hand on a program of four ops."""
+"""Lifetimes of tensors and peak memory, computed by hand for a program of four ops."""
 
 from dataclasses import replace
 

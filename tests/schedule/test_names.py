@@ -1,5 +1,4 @@
-"""A schedule that is written and read again says the same of its tensors and ops as the one that was built, and says it
-in fields."""
+"""Names of tensors are for people: a schedule with other names is as valid and carries the same facts."""
 
 import json
 from collections.abc import Mapping

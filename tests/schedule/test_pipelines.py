@@ -1,4 +1,4 @@
-"""Pipelines written by hand: clean, stored and read back, expanded from both ends, and held in memory by stage."""
+"""Expansion of exchanges between pipeline stages: operands of each end, waits and blocking, by hand."""
 
 from dataclasses import replace
 
@@ -58,6 +58,3 @@ def test_a_blocking_exchange_holds_the_host() -> None:
         role = Role("s1", (Call("step", 0, 0, made),), ("stage", 1))
         schedule = Schedule(mesh=Mesh((("stage", 3),)), tensors=rows("a", "b"), roles=(role,), pools={}, meta={})
         assert expand(schedule, schedule.roles[0]).waits[1] == waits
-
-
-# ── memory ──

@@ -1,4 +1,4 @@
-"""What a checkpoint holds: every element of every state once, written by the first rank that holds it."""
+"""Checkpoints hold every element of every state once, written by the first rank that holds it."""
 
 from __future__ import annotations
 

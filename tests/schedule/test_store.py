@@ -1,4 +1,4 @@
-"""The stored form: round trip, size, digest, and one line for every way in which a file can be wrong."""
+"""The stored form of schedules: round trip, size, digest, loops and runs of operands."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Sweeps: schedules of single collectives, sound and of the sizes that were asked for."""
+"""Schedules of single collectives are valid and have the message sizes that were asked for."""
 
 from simfrontier.collectives import messages_of
 from simfrontier.schedule import Mesh

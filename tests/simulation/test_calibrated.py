@@ -1,5 +1,4 @@
-"""Calibrated calls: alone they take their table's time, exactly; several at once share the bus; the rest keeps its
-law."""
+"""Calibrated calls take the time of their table when alone, and share the bus when several run at once."""
 
 from __future__ import annotations
 

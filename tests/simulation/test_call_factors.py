@@ -1,4 +1,4 @@
-"""Calls that differ from each other: worked by hand, on every rank as in folded steps, and what they add up to."""
+"""Variation between calls: by hand, and the same on every rank as in folded steps."""
 
 from __future__ import annotations
 

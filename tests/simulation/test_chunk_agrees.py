@@ -1,4 +1,4 @@
-"""Fidelity `chunk` against `flow` and against what patterns load: alone, single messages and fluid rates agree."""
+"""Fidelity `chunk` agrees with `flow` and with the loads of patterns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From what the library chose to recipes: orders of the links or of the ranks, as members of groups; slices; forms."""
+"""Recipes that fidelity `chunk` runs: orders of rings, sizes of parts, and every recipe can be lowered."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from simfrontier.simulation.lowering import lowered_schedule, recipe
 from simfrontier.simulation.transfer_lists import TransferLists
 from tests.simulation.steps import schedule, step
 
-RCCL, GLOO = load_library("rccl"), load_library("gloo")
+RCCL = load_library("rccl")
 FRONTIER = load_machine("frontier")
 CHAIN = [0, 1, 5, 4, 6, 7, 3, 2]  # Frontier's first
 

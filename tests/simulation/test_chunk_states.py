@@ -1,4 +1,4 @@
-"""Fidelity `chunk` on links that change within a step: worked by hand, and what cannot go on."""
+"""Fidelity `chunk` on links that change within a step, by hand."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.simulation.singles import calls, with_links
 
 MIB = 2**20
 GLOO, TOY = load_library("gloo"), load_machine("toy-cluster")
-PAIR, NODES = Mesh((("node", 1), ("gcd", 2))), Mesh((("node", 2), ("gcd", 4)))
+PAIR = Mesh((("node", 1), ("gcd", 2)))
 BLOCK_S = MIB / 10e9  # of 1 MiB on xgmi of the toy machine
 WIRE = "xgmi 0>1"
 

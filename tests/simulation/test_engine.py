@@ -1,4 +1,4 @@
-"""The engine against closed forms and bounds: without contention flow is the sum of what each op takes alone."""
+"""The engine against closed forms and bounds: collectives and kernels by hand, lanes as FIFOs."""
 
 import math
 

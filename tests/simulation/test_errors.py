@@ -17,7 +17,7 @@ from tests.plan.grids import megatron, schedule_of
 from tests.simulation.singles import calls, single
 from tests.simulation.steps import schedule
 
-CLUSTER, RCCL, TRANSFERS = load_machine("toy-cluster"), load_library("rccl"), load_library("transfers")
+CLUSTER, RCCL = load_machine("toy-cluster"), load_library("rccl")
 PAIR = calls(Mesh((("node", 1), ("gcd", 2))), ("all_gather", ("gcd",), 2**20, "a", "library"))
 LATE_DEVICE = Perturbation(slow=(SlowDevice(device=0, factor=0.5, from_s=1e-6),))
 LATE_LINK = Perturbation(links=(DegradedLink(node=0, link="xgmi 0>1", factor=0.5, from_s=1e-6),))

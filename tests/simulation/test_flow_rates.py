@@ -1,4 +1,4 @@
-"""Rates of flows that run together: what solving them costs goes by the links that may fill, not by all loaded."""
+"""Rates of concurrent flows equal those of solving all links."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two jobs on one machine: what they share, worked by hand, and folded = exact."""
+"""Two jobs on one machine: shared links by hand, and folded = exact."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def step(
 
 
 MINE, THEIRS = (0, 4, 1, 5), (2, 6, 3, 7)  # both to and fro between groups 0 and 1
-SHORT, LONG = 32 << 20, 64 << 20
+LONG = 64 << 20
 
 
 def parts_of(num_bytes: int) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""The memory timeline: a toy worked by hand, and what holds for every plan."""
+"""The memory timeline: two plans by hand, and invariants of every plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Devices of many speeds: nodes in classes against every device as it is, and what is not put into classes."""
+"""Devices of many speeds: nodes in classes compared with every device by itself."""
 
 from __future__ import annotations
 

@@ -19,8 +19,7 @@ from tests.network.limits import limits
 from tests.simulation.singles import single
 from tests.whatif import LAWS, drawn
 
-FRONTIER, PERLMUTTER = load_machine("frontier"), load_machine("perlmutter")
-RCCL, NCCL = load_library("rccl"), load_library("nccl")
+FRONTIER, RCCL = load_machine("frontier"), load_library("rccl")
 KINDS: tuple[CollectiveKind, ...] = ("all_gather", "reduce_scatter", "all_reduce", "all_to_all")
 
 

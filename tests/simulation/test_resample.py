@@ -1,4 +1,4 @@
-"""Resampling: without errors it is the simulated step, with errors it is worked by hand, and it is a max-plus pass."""
+"""Resampling: the nominal sample is the simulated step; with errors by hand; monotone and homogeneous."""
 
 from __future__ import annotations
 

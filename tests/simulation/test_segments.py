@@ -1,4 +1,4 @@
-"""Calls as nodes: which may stand for their ops, and what is found where other lanes look into them."""
+"""Calls that run as one node give the times of running op by op, with contention from other lanes."""
 
 from __future__ import annotations
 

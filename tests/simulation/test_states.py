@@ -1,4 +1,4 @@
-"""A machine that changes within a step: worked by hand on toys, folded = exact, and what cannot go on."""
+"""A machine that changes within a step: by hand on toys, folded = exact, and jobs that stop."""
 
 from __future__ import annotations
 

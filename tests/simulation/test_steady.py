@@ -1,4 +1,4 @@
-"""Steady state: times that are copied are those that the engine gives where it copies none."""
+"""Steady state: copied times equal those of an engine that copies none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compute units: a collective holds those of its channels for as long as it runs, and kernels share the rest."""
+"""Compute units: a collective holds those of its channels while it runs, and kernels share the rest."""
 
 from __future__ import annotations
 

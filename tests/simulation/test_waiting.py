@@ -1,4 +1,4 @@
-"""Waiting for the last rank: worked by hand, the same folded and exact, and what launches that differ come to."""
+"""Waiting for the last rank: by hand, folded = exact, and launches that vary between ranks."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Blocks of the GPT graph: attention and MLP side by side or one after the other, one table or two, and the ops that
-are there for plans that cut a label."""
+"""Blocks of the GPT graph: sequential and parallel residuals, and the ops of each loss method."""
 
 from __future__ import annotations
 

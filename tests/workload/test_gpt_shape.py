@@ -1,4 +1,4 @@
-"""Shapes of GPTs with everything that models differ in: their parameters to the last one, and their operations."""
+"""Shapes of GPTs with all options: parameters as published, and operations in closed form."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The graphs of all models: every op's operands are there and fit, whatever the model and its precision."""
+"""Graphs of all models: operands exist and fit, and every weight has one gradient per layer."""
 
 import math
 from collections import Counter

@@ -1,4 +1,4 @@
-"""The MLP graph: its operations counted by hand, its names and shapes, and its rate metric."""
+"""The MLP graph: operations by hand, and shapes of its values."""
 
 from dataclasses import replace
 

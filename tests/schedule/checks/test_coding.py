@@ -1,4 +1,4 @@
-"""What the checker says of messages that are coded wrongly."""
+"""Findings of the checker for messages that are encoded or decoded wrongly."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from simfrontier.schedule import Call, Compute, Op, Schedule
 from tests.plan.grids import megatron, schedule_of
 from tests.schedule.mutations import changed, dropped, lines, mutated, says, where, with_tensor
 
-ZFP, OTHER = parse_codec("zfp:8"), parse_codec("zfp:16")
+OTHER = parse_codec("zfp:16")
 MPC = parse_codec("mpc:bf16:1.03")
 
 

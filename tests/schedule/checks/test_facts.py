@@ -1,4 +1,4 @@
-"""One fact of a sound schedule changed: the check names the tensor or op, what it expected and what it found."""
+"""Findings of the checker where one fact of a valid schedule is changed: tensor or op, expected, found."""
 
 from dataclasses import replace
 from functools import cache

@@ -1,4 +1,4 @@
-"""The type checker of schedules: every kind of fault is named."""
+"""Findings of the checker for one fault of each kind in a valid schedule."""
 
 from dataclasses import replace
 

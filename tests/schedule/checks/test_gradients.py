@@ -1,4 +1,4 @@
-"""The backward pass of a sound schedule with one operand or name changed: the check says what the gradient lacks."""
+"""Findings of the checker for a backward pass with one operand or name changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the check says of schedules that step weights by LAMB."""
+"""Findings of the checker for schedules that step weights by LAMB."""
 
 from __future__ import annotations
 

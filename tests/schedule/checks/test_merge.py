@@ -1,4 +1,4 @@
-"""What the check says of values that are to be gathered and merged, where something is wrong with the way to it."""
+"""Findings of the checker for values that have to be gathered and merged."""
 
 from __future__ import annotations
 

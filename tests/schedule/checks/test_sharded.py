@@ -1,4 +1,4 @@
-"""The placement rules of tensors cut along their dimensions: partial sums and maxima, tokens, the norm's axes."""
+"""Placement rules of sharded tensors: partial sums and maxima, and the axes of the gradient norm."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a step writes and nothing reads is a fault; so is what is written again before it is read."""
+"""Findings of the checker for values that nothing reads, or that are overwritten before they are read."""
 
 from __future__ import annotations
 
