@@ -16,6 +16,7 @@ from simfrontier.schedule.as_text import render
 from simfrontier.schedule.cost import matmul_form
 from simfrontier.schedule.placement import REPLICATE
 from simfrontier.schedule.store import from_json, to_json
+from simfrontier.schedule.traffic import Operands, as_written, every_operand, picked_rows, replaced_entries
 from simfrontier.workload import Softmax, gpt
 from tests.plan.grids import SHAPE
 from tests.plan.test_precision import built
@@ -50,6 +51,26 @@ def test_a_slice_reads_no_more_than_it_keeps() -> None:
         for kind in ("slice", "add")
     }
     assert moved == {"slice": 2 * 64, "add": 4000 + 64}
+
+
+def test_rows_that_are_picked_and_entries_that_are_replaced() -> None:
+    """Of 1,000 numbers of 4 bytes, 16 are written: a search reads its first operand whole, else no more than it writes;
+    of a state only what is replaced moves."""
+    roles = (("whole", 1000, "activation"), ("kept", 400, "state"), ("part", 16, "activation"))
+    tensors = {
+        name: Tensor(name=name, shape=(size,), dtype="fp32", role=role, placement=REPLICATE)  # type: ignore[arg-type]
+        for name, size, role in roles
+    }
+
+    def operands(*reads: str) -> Operands:
+        op = Compute(kind="add", name="x", reads=tuple(map(Ref, reads)), writes=(Ref("part"),))
+        return Operands(op, tensors, Mesh((("gcd", 2),)))
+
+    assert every_operand(operands("whole")) == 4000 + 64
+    assert picked_rows(operands("whole")) == 64 + 64
+    assert picked_rows(operands("whole", "kept")) == 4000 + 64 + 64
+    assert replaced_entries(operands("whole", "kept")) == 2 * 4000
+    assert as_written(operands("whole")) == 2 * 64
 
 
 SCALARS = 2 * 4  # overflow and norm, in the wide type

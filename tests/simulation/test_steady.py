@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 from simfrontier.codecs import parse_codec
 from simfrontier.collectives import load_library
 from simfrontier.cost import price
-from simfrontier.machine import HEALTHY, Perturbation, load_machine
+from simfrontier.machine import HEALTHY, Perturbation, SlowDevice, load_machine
 from simfrontier.schedule.ir import Collective, Op, Ref, Schedule
 from simfrontier.schedule.segments import segmented_roles
 from simfrontier.simulation.context import EngineContext
@@ -21,8 +21,9 @@ from simfrontier.simulation.steady import Repetition
 from simfrontier.simulation.timeline import RoleTimeline
 from tests.perturbed import perturbed
 from tests.simulation.kernels import NAMES, kernel, of
-from tests.simulation.steps import FOUR_LAYERS, frontier_mesh, schedule
+from tests.simulation.steps import FOUR_LAYERS, frontier_mesh, schedule, step
 
+NO_GAP = {"device.kernel_gap_s": 0.0}
 LAYERS = replace(FOUR_LAYERS, name="twelve", num_layers=12)
 Calls = tuple[Op, ...]
 
@@ -88,3 +89,26 @@ def test_any_calls_again_and_again_with_others_between(call: Calls, odd: list[tu
     assert_equal(one, other_times)
     if not odd and slow == 1.0 and {op.lane for op in call} == {"compute"}:
         assert repetitions
+
+
+def test_rank_classes_that_are_not_equally_far() -> None:
+    built = schedule("zero3", frontier_mesh(2), LAYERS)
+    one, other, repetitions = runs(built, perturbation=perturbed(slow={3: 0.8}))
+    assert_equal(one, other)
+    assert any(np.ptp(each.counts[2], axis=0).any() for each in repetitions)
+
+
+def test_micro_batches_are_copied_with_what_was_copied_in_them() -> None:
+    one, other, repetitions = runs(schedule("zeropp", frontier_mesh(1), LAYERS, grad_accum=8))
+    assert_equal(one, other)
+    assert max(skipped([each]) for each in repetitions) > one.segmented.program.num_ops // 4
+
+
+@pytest.mark.parametrize("share", [0.06, 0.11, 0.16, 0.21, 0.52])
+def test_a_machine_that_changes_between_two_repetitions(share: float) -> None:
+    """Twenty equal kernels; after a share of the step t both devices run at a quarter: 4 (1 - share) t remain."""
+    built = of(*[(kernel("1", reads="d", writes="d"),)] * 20)
+    t = step(built, "toy-pair", overrides=NO_GAP).step_s
+    slow = tuple(SlowDevice(device=device, factor=0.25, from_s=share * t) for device in (0, 1))
+    late = step(built, "toy-pair", perturbation=Perturbation(slow=slow), overrides=NO_GAP).step_s
+    assert late == pytest.approx(share * t + 4 * (1 - share) * t, rel=1e-9)
