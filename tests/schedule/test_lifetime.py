@@ -5,6 +5,7 @@ from dataclasses import replace
 from simfrontier.schedule import Call, Compute, Mesh, Op, Ref, Role, Schedule, Tensor, expand, peak_bytes
 from simfrontier.schedule.lifetime import Holder
 from simfrontier.schedule.placement import Placement
+from tests.simulation.steps import FOUR_LAYERS, frontier_mesh, schedule
 
 HALF = Tensor(
     name="w", shape=(8,), dtype="fp16", role="weight", placement=Placement(flat=frozenset({"x"})), nesting=("x",)
@@ -33,8 +34,8 @@ def four_ops() -> Schedule:
 
 
 def test_lifetimes_run_from_the_first_write_to_the_last_touch() -> None:
-    schedule = four_ops()
-    program = expand(schedule, schedule.roles[0])
+    built = four_ops()
+    program = expand(built, built.roles[0])
     assert program.lifetimes == [(Ref("w"), 0, 3), (Ref("a"), 0, 1), (Ref("b"), 1, 2), (Ref("c"), 2, 3)]
 
 
@@ -43,3 +44,10 @@ def test_peak_counts_what_an_op_reads_and_writes() -> None:
     assert (peak.num_bytes, peak.persistent_bytes) == (8 + 40 + 80, 8)
     assert peak.op == "step of layer 0, micro-batch 0: slice three of b"
     assert peak.holders == (Holder("gathered", "c", 1, 80), Holder("gathered", "b", 1, 40), Holder("weight", "w", 1, 8))
+
+
+def test_ddp_holds_16_bytes_per_parameter() -> None:
+    """Weights, gradients and optimizer 2 + 2 + 12: an all-reduce in place makes no second gradient."""
+    peak = peak_bytes(schedule("ddp", frontier_mesh(2)))
+    states = sum(holder.num_bytes for holder in peak.holders if holder.role not in ("activation", "scalar"))
+    assert states == 16 * FOUR_LAYERS.num_parameters
