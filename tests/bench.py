@@ -25,9 +25,11 @@ import simpy
 
 import simfrontier as sf
 from simfrontier.extras import added
+from simfrontier.machine import load_machine
+from simfrontier.network import Fabric, fold
 from simfrontier.scenario import Scenario
 from simfrontier.study import BuiltSchedule, ScheduleCache, simulated
-from tests.network.fold_timing import time_fold
+from tests.network.six_patterns import six_patterns
 from tests.real.profiled import replay_to_real_step
 from tests.whatif import QUESTIONS, compared
 
@@ -96,6 +98,12 @@ def calls_that_differ(devices: int) -> None:
     sf.simulate(sf.load(SCENARIO, spread, ("zero3",), (devices,)))
 
 
+def folded(num_nodes: int) -> None:
+    """Build the links of nodes of Frontier and fold six patterns on them."""
+    fabric = Fabric.build(load_machine("frontier"), num_nodes)
+    fold(fabric, six_patterns(fabric))
+
+
 def pipeline(plan: str, chunks: int = 1) -> None:
     """A step of the 1T on 3,072 GCDs: 16 stages, 64 micro-batches."""
     cut = {} if chunks == 1 else {"plans.1f1b.order": "interleaved", "plans.1f1b.chunks": chunks}
@@ -115,6 +123,7 @@ WORK: Mapping[str, Callable[[], object]] = {
     **{f"mixed-{plan}": partial(mixed_speeds, plan) for plan in PLANS},
     "speeds-4096": partial(many_speeds, "zero3", 4096, 96),
     "differ-384": partial(calls_that_differ, 384),
+    "fold-75264": partial(folded, 9408),
     "1f1b": partial(pipeline, "1f1b"),
     "sequence-parallel": partial(pipeline, "sequence-parallel"),
     "interleaved": partial(pipeline, "1f1b", 2),
@@ -206,10 +215,7 @@ def main() -> None:
     ratio_line("one ZeRO-3 step, 20B, 75,264 GCDs", "zero3-75264", "0.65")
     for name in ("zero3", "zero-topo"):
         what_ifs(name)
-    fold = time_fold(9408)
-    total = fold.build_s + fold.fold_s + fold.columns_s
-    sys.stdout.write(f"patterns and folding of {fold.num_devices:,} GCDs: {total:.2f} CPU s, ")
-    sys.stdout.write(f"{fold.num_rank_classes} rank classes, {fold.num_link_classes} link classes\n\n")
+    seconds_line("patterns and folding of 75,264 GCDs", "fold-75264")
     for plan in PLANS:
         for size in SIZES:
             seconds_line(f"{plan}, 20B, {size:,} GCDs", f"{plan}-{size}")

@@ -1,19 +1,27 @@
-"""Every algorithm is proved and does on integers what its collective means, in any order that it allows."""
+"""Every lowered algorithm is proved, and computes its collective on integers in any order that it allows."""
 
 from __future__ import annotations
 
 import random
-from collections import Counter
 from dataclasses import replace
-from itertools import pairwise
 from math import ceil, log2
+from pathlib import Path
 
 import pytest
 from hypothesis import given as drawn, settings, strategies as st
 
+from simfrontier.collectives import Meaning
 from simfrontier.collectives.algorithms.ring import Ring, ring
-from simfrontier.collectives.lowering import Lowered, Recipe, Transfer, lower, prove
-from simfrontier.errors import InputError
+from simfrontier.collectives.lowering import (
+    Lowered,
+    LoweredSchedule,
+    Recipe,
+    Transfer,
+    load_lowered,
+    lower,
+    prove,
+    save_lowered,
+)
 from simfrontier.schedule.ir import CollectiveKind
 from tests.collectives.lowering_runs import PAIRS, Ranks, any_order, execute, is_right, recipe, recipes
 from tests.some import some
@@ -30,7 +38,7 @@ def lowereds(draw: st.DrawFn, max_size: int = 9) -> Lowered:
 
 @pytest.mark.parametrize(("algorithm", "kind"), PAIRS)
 def test_every_size_is_proved_and_right_on_integers(algorithm: str, kind: CollectiveKind) -> None:
-    for how in some(recipes(algorithm, range(2, 10))):
+    for how in some(recipes(algorithm, range(2, 8))):
         lowered = lower(kind, how)
         assert prove(lowered) == [], how
         chunks = lowered.num_message_chunks if kind == "all_reduce" else lowered.parts
@@ -38,7 +46,7 @@ def test_every_size_is_proved_and_right_on_integers(algorithm: str, kind: Collec
             assert is_right(lowered, elements, execute(lowered, elements)), (how, elements)
 
 
-@pytest.mark.parametrize(("size", "per_node"), [(16, 8), (24, 8), (33, 11), (64, 8)])
+@pytest.mark.parametrize(("size", "per_node"), [(16, 8), (24, 8)])
 def test_larger_groups_are_proved(size: int, per_node: int) -> None:
     for algorithm, kind in PAIRS:
         assert prove(lower(kind, recipe(algorithm, size, per_node, channels=2, slices=2))) == [], algorithm
@@ -55,7 +63,7 @@ def test_nothing_unproved_is_given_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @drawn(lowereds(), st.integers(0, 60), st.randoms(use_true_random=False))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_any_order_that_after_allows_gives_the_same(lowered: Lowered, elements: int, rng: random.Random) -> None:
     order = any_order(lowered, rng)
     assert len(order) == len(lowered.transfers)
@@ -63,7 +71,7 @@ def test_any_order_that_after_allows_gives_the_same(lowered: Lowered, elements: 
 
 
 @drawn(lowereds(max_size=7), st.integers(0, 40), st.randoms(use_true_random=False))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_ranks_never_get_stuck(lowered: Lowered, elements: int, rng: random.Random) -> None:
     lines, stuck = Ranks(lowered, elements, rng).run()
     assert not stuck
@@ -126,25 +134,6 @@ def test_after_orders_all_that_must_not_change_places(lowered: Lowered) -> None:
                 assert reached[index] >> earlier & 1, (earlier, index)
 
 
-def test_chunks_are_as_even_as_can_be() -> None:
-    gather = lower("all_gather", recipe("ring", 2, channels=2, slices=2))
-    assert gather.offsets(6) == [0, 2, 4, 5, 6, 8, 10, 11, 12]  # pieces of 6 in 4 parts: 2 2 1 1
-    assert lower("all_reduce", recipe("ring", 2)).offsets(3) == [0, 2, 3]
-    assert lower("all_to_all", recipe("direct", 2)).offsets(3) == [0, 3, 6, 9, 12]
-
-
-def test_small_pieces_have_fewer_parts() -> None:
-    """Four parts of at least 4 elements: 17 elements fill them (5 4 4 4), 11 fill two (6 5), 3 are one part."""
-    orders = tuple((0, 1) for _ in range(4))
-    gather = lower("all_gather", Recipe(algorithm="ring", orders=orders, per_node=2, least_elements=4))
-    for elements, widths in ((17, [5, 4, 4, 4]), (11, [6, 5, 0, 0]), (3, [3, 0, 0, 0])):
-        offsets = gather.offsets(elements)
-        assert [b - a for a, b in pairwise(offsets)] == widths * 2
-    reduce = lower("all_reduce", Recipe(algorithm="ring", orders=orders, per_node=2, least_elements=4))
-    # 17 elements are pieces of 9 and 8: two parts each (5 4, 4 4)
-    assert [b - a for a, b in pairwise(reduce.offsets(17))] == [5, 4, 0, 0, 4, 4, 0, 0]
-
-
 def sent(lowered: Lowered, elements: int) -> list[int]:
     """Elements that each member sends to others."""
     offsets, out = lowered.offsets(elements), [0] * lowered.size
@@ -161,7 +150,7 @@ def received(lowered: Lowered, elements: int) -> list[int]:
 
 
 @pytest.mark.parametrize("algorithm", ["ring", "halving", "direct", "two_level"])
-@pytest.mark.parametrize("size", range(2, 10))
+@pytest.mark.parametrize("size", [2, 3, 6, 8])
 def test_a_gather_moves_every_piece_to_every_other_member_once(algorithm: str, size: int) -> None:
     for how in some(recipes(algorithm, [size])):
         gather, reduce, both = (lower(kind, how) for kind in ("all_gather", "reduce_scatter", "all_reduce"))
@@ -171,12 +160,6 @@ def test_a_gather_moves_every_piece_to_every_other_member_once(algorithm: str, s
             assert sent(gather, 7) == received(reduce, 7) == [(size - 1) * 7] * size
         even = both.num_message_chunks * 2  # 2 (n-1)/n of it
         assert sum(sent(both, even)) == 2 * (size - 1) * even
-
-
-def test_ring_twice_sends_as_much_as_an_all_reduce() -> None:
-    how = recipe("ring_twice", 5, channels=2)
-    assert sent(lower("reduce_scatter", how), 6) == [2 * 4 * 6] * 5
-    assert lower("reduce_scatter", how).transfers == lower("all_reduce", recipe("ring", 5, channels=2)).transfers
 
 
 def test_a_tree_sends_the_whole_twice_over_every_edge() -> None:
@@ -196,16 +179,6 @@ def test_tree_on_two_nodes_of_two() -> None:
     assert {t.count for t in lowered.transfers} == {4}
 
 
-def test_an_all_to_all_in_two_steps_sends_one_message_between_each_two_with_the_same_place() -> None:
-    lowered = lower("all_to_all", recipe("two_level", 6, per_node=3))
-    between = [t for t in lowered.transfers if t.src // 3 != t.dst // 3]
-    assert sorted((t.src, t.dst, t.count) for t in between) == [
-        *((0, 3, 3), (1, 4, 3), (2, 5, 3), (3, 0, 3), (4, 1, 3), (5, 2, 3))
-    ]
-    # 3 pieces to the other node, and 2 times 2 inside
-    assert sent(lowered, 5) == [(3 + 2 * 2) * 5] * 6
-
-
 def rounds(lowered: Lowered) -> int:
     """Messages on the longest way in which each needs what the one before brought to its sender."""
     depth: list[int] = []
@@ -216,7 +189,7 @@ def rounds(lowered: Lowered) -> int:
 
 
 @pytest.mark.parametrize("slices", [1, 3])
-@pytest.mark.parametrize("size", range(2, 10))
+@pytest.mark.parametrize("size", [2, 3, 7, 8])
 def test_rounds(size: int, slices: int) -> None:
     for kind, times in (("all_gather", 1), ("reduce_scatter", 1), ("all_reduce", 2)):
         assert rounds(lower(kind, recipe("ring", size, slices=slices))) == times * (size - 1)
@@ -228,67 +201,37 @@ def test_rounds(size: int, slices: int) -> None:
     assert rounds(chain) == 2 * (size - 1)
 
 
-def test_rounds_on_several_nodes() -> None:
-    how = recipe("two_level", 12, per_node=3, slices=2)
-    assert [rounds(lower(kind, how)) for kind in ("all_gather", "reduce_scatter", "all_reduce", "all_to_all")] == [
-        *(5, 5, 10, 2)  # 3 between the nodes and 2 inside; a piece of an all-to-all goes 1 and 1
-    ]
-    # trees over 4 nodes: 0 above 2, 2 above 1 and 3: 2 edges and a chain of 2; mirrored as deep; up and down
-    assert rounds(lower("all_reduce", recipe("tree", 12, per_node=3))) == 2 * (2 + 2)
-
-
-def test_slices_follow_one_another() -> None:
-    for name, kind in (("tree", "all_reduce"), ("ring", "all_gather"), ("two_level", "all_gather")):
-        lowered = lower(kind, recipe(name, 8, per_node=4, slices=3))
-        # some first slice is two stages on before the last slice has done its first
-        part = lowered.transfers[0].count
-        first = [i for i, t in enumerate(lowered.transfers) if t.chunk // part % 3 == 0]
-        last = next(i for i, t in enumerate(lowered.transfers) if t.chunk // part % 3 == 2)
-        relayed = min(
-            i for i in first if any(lowered.transfers[b].dst == lowered.transfers[i].src for b in lowered.after[i])
-        )
-        assert last < len(lowered.transfers) // 3 and relayed < len(lowered.transfers) // 2
-    halved = lower("reduce_scatter", recipe("halving", 8, slices=2))
-    assert Counter(t.src for t in halved.transfers) == dict.fromkeys(range(8), 3 * 2)  # 3 rounds of 2 messages
-
-
-def test_direct_messages_are_staggered_and_added_in_the_order_of_the_sources() -> None:
-    gather, reduce = (lower(kind, recipe("direct", 4)) for kind in ("all_gather", "reduce_scatter"))
-    for lowered in (gather, reduce, lower("all_to_all", recipe("direct", 4))):
-        for member in range(4):
-            targets = [t.dst for t in lowered.transfers if t.src == member != t.dst]
-            assert targets == [(member + ahead) % 4 for ahead in (1, 2, 3)]
-    for member in range(4):
-        assert [t.src for t in reduce.transfers if t.dst == member] == [m for m in range(4) if m != member]
+Sums = list[tuple[int, int]]  # (chunk, a bit for each rank)
 
 
 @pytest.mark.parametrize(
-    ("kind", "how", "message"),
+    ("kind", "before", "after"),
     [
-        (
-            "all_gather",
-            recipe("tree", 4),
-            "tree does not carry all_gather; allowed for it: ring, direct, halving, two_level",
-        ),
-        ("all_to_all", recipe("ring", 4), "ring does not carry all_to_all; allowed for it: direct, two_level"),
-        ("all_reduce", recipe("ring_twice", 4), "ring_twice does not carry all_reduce"),
-        ("all_gather", Recipe(algorithm="rong", orders=((0,),), per_node=1), 'rong.*did you mean "ring"'),  # type: ignore[arg-type]
-        ("all_gather", Recipe(algorithm="ring", orders=(), per_node=1), "orders: none; allowed: one or more"),
-        ("all_gather", Recipe(algorithm="ring", orders=((0, 0),), per_node=1), "channel 0 is not an order of the mem"),
-        ("all_gather", Recipe(algorithm="ring", orders=((0, 1), (0,)), per_node=1), "channel 1 is not an order"),
-        (
-            "all_gather",
-            Recipe(algorithm="ring", orders=((0, 1, 2),), per_node=2),
-            "per_node: 2 does not divide .* 3 mem",
-        ),
-        ("all_gather", Recipe(algorithm="ring", orders=((0, 1, 2, 3), (0, 2, 1, 3)), per_node=2), "channels differ in"),
-        (
-            "all_gather",
-            Recipe(algorithm="ring", orders=((0, 1),), per_node=2, slices=0),
-            "slices: 0; allowed: 1 or more",
-        ),
+        ("all_gather", [(2, 2), (3, 2)], [(0, 1), (1, 1), (2, 2), (3, 2)]),
+        ("reduce_scatter", [(0, 2), (1, 2), (2, 2), (3, 2)], [(2, 3), (3, 3)]),
+        ("all_reduce", [(0, 2), (1, 2), (2, 2), (3, 2)], [(0, 3), (1, 3), (2, 3), (3, 3)]),
+        ("all_to_all", [(0, 2), (1, 2), (2, 2), (3, 2)], [(2, 1), (3, 1), (2, 2), (3, 2)]),
     ],
 )
-def test_what_cannot_be_lowered_is_said(kind: CollectiveKind, how: Recipe, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        lower(kind, how)
+def test_the_second_of_two_ranks(kind: CollectiveKind, before: Sums, after: Sums) -> None:
+    meaning = Meaning(kind, 2, 4)
+    assert (list(meaning.before(1)), list(meaning.after(1))) == (before, after)
+    assert (len(meaning.input(1)), len(meaning.output(1))) == (len(before), len(after))
+
+
+def test_a_message_of_an_all_reduce_need_not_be_equal_pieces() -> None:
+    assert list(Meaning("all_reduce", 2, 3).after(0)) == [(0, 3), (1, 3), (2, 3)]
+
+
+DIGEST = "0123456789abcdef" * 4
+RING, TREE = recipe("ring", 3, channels=2, slices=4), recipe("tree", 4, per_node=2)
+LOWERED = LoweredSchedule(digest=DIGEST, recipes=((RING, RING), (TREE,), (), (RING,)))
+
+
+def test_a_lowered_schedule_is_read_back_as_it_was_written(tmp_path: Path) -> None:
+    first, second = tmp_path / "lowered-a.json", tmp_path / "lowered-b.json"
+    save_lowered(LOWERED, first)
+    assert load_lowered(first) == LOWERED
+    save_lowered(load_lowered(first), second)
+    assert first.read_bytes() == second.read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["lowered-a.json", "lowered-b.json"]

@@ -1,4 +1,4 @@
-"""Faults put into every algorithm are found by the proof, and the proof is silent only where the result is right."""
+"""Faults put into every algorithm are found by the proof; the proof is silent only where the result is right."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from simfrontier.collectives.lowering import Lowered, Transfer, lower, prove
 from simfrontier.schedule.ir import CollectiveKind
 from tests.collectives.lowering_runs import PAIRS, execute, is_right, recipe
 
-SHAPES = ((2, 1), (4, 2), (6, 3), (7, 7), (9, 3))
+SHAPES = ((2, 1), (7, 7), (9, 3))
 Mutate = Callable[[Lowered, int], Lowered | None]
 
 
@@ -88,7 +88,7 @@ MUTATIONS: tuple[Mutate, ...] = (
 )
 
 
-def mutants(algorithm: str, kind: CollectiveKind, mutate: Mutate, tries: int = 12) -> Iterator[Lowered]:
+def mutants(algorithm: str, kind: CollectiveKind, mutate: Mutate, tries: int = 8) -> Iterator[Lowered]:
     """Of several sizes, transfers all over the list; of `ring_twice` those of the first half, which make its result."""
     rng = random.Random(7)
     for size, per_node in SHAPES:
@@ -136,47 +136,6 @@ def test_two_changes_at_random_pass_only_where_the_result_is_right(algorithm: st
     assert min(agreed) > 0  # both kinds of mutants were met
 
 
-def ranks_only(lowered: Lowered) -> bool:
-    """A proof that tracks too little: whose contributions each place holds, not of which chunk."""
-    own = [
-        [1 << rank if lowered.kind != "all_gather" or chunk // lowered.parts == rank else 0 for chunk in line]
-        for rank in range(lowered.size)
-        for line in [range(lowered.num_message_chunks)]
-    ]
-    held = [line + [0] * (lowered.num_chunks - len(line)) for line in own]
-    for t in lowered.transfers:
-        for step in range(t.count):
-            there = held[t.dst][t.to + step] if t.add else 0
-            held[t.dst][t.to + step] = there | held[t.src][t.chunk + step]
-    everyone, parts, begin = (1 << lowered.size) - 1, lowered.parts, lowered.result_chunk
-    wanted = {
-        "all_gather": lambda m, c: held[m][c] == 1 << c // parts,
-        "reduce_scatter": lambda m, c: c // parts != m or held[m][c] == everyone,
-        "all_reduce": lambda m, c: held[m][c] == everyone,
-        "all_to_all": lambda m, c: held[m][begin + c] == 1 << c // parts,
-    }[lowered.kind]
-    return all(wanted(m, c) for m in range(lowered.size) for c in range(lowered.num_message_chunks))
-
-
-@pytest.mark.parametrize("kind", ["all_to_all", "reduce_scatter"])
-def test_tracking_ranks_alone_lets_a_wrong_chunk_pass(kind: CollectiveKind) -> None:
-    lowered = lower(kind, recipe("direct", 4))
-    number = next(i for i, t in enumerate(lowered.transfers) if (t.src, t.dst) == (1, 2))
-    # member 1 sends member 2 what it has for member 3
-    mutant = _with(lowered, number, replace(lowered.transfers[number], chunk=3))
-    assert ranks_only(lowered) and ranks_only(mutant)
-    assert not is_right(mutant, 5, execute(mutant, 5))
-    assert prove(lowered) == []
-    findings = prove(mutant)
-    if kind == "all_to_all":
-        assert findings == ["member 2 ends with message chunk 3 of 1 in chunk 5"]
-    else:
-        assert findings == [
-            f"transfer {number} (1 adds 1 from 3 to 2 of 2) adds a part of message chunk 3 to one of chunk 2",
-            "member 2 ends with message chunk 2 of 0, 2, 3 in chunk 2",
-        ]
-
-
 RING = lower("all_reduce", recipe("ring", 3))  # piece m is chunk m; 0 begins with sending piece 2
 
 
@@ -195,18 +154,3 @@ RING = lower("all_reduce", recipe("ring", 3))  # piece m is chunk m; 0 begins wi
 def test_a_transfer_that_cannot_be_is_named(transfer: Transfer, message: str) -> None:
     result = prove(_with(RING, 0, transfer))
     assert result[0].startswith("transfer 0 (") and result[0].endswith(message)
-
-
-def test_what_a_transfer_finds_is_said() -> None:
-    first = RING.transfers[0]
-    assert (
-        prove(_with(RING, 0, first, first))[0]
-        == "transfer 1 (0 adds 1 from 2 to 2 of 1) counts member 0's chunk 2 twice"
-    )
-    gather = lower("all_gather", recipe("ring", 3))
-    assert prove(_with(gather, 0))[
-        0
-    ] == "transfer 3 (1 copies 1 from 0 to 0 of 2) reads chunk 0, which is empty".replace("transfer 3", "transfer 3")
-    added = replace(gather.transfers[0], add=True)
-    assert prove(_with(gather, 0, added))[0] == "transfer 0 (0 adds 1 from 0 to 0 of 1) adds to chunk 0, which is empty"
-    assert prove(replace(gather, transfers=()))[0] == "member 0 ends with nothing in chunk 1"

@@ -1,16 +1,13 @@
-"""What a library says of single messages: the law of a step, by hand, and the keys of a library file behind it."""
+"""Law of single messages of a library: hops, protocol and parts, by hand."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from simfrontier.collectives import GroupShape, algorithm, load_library
-from simfrontier.collectives.load import CATALOG
-from simfrontier.errors import InputError
 
 RCCL, GLOO = load_library("rccl"), load_library("gloo")
 NODE = GroupShape(size=8, num_nodes=1, num_packages=4)
@@ -66,57 +63,6 @@ def test_trees_and_direct_messages_add_theirs() -> None:
     assert (tree.base_s, tree.hop_in_node_s, tree.hop_between_nodes_s) == (36e-6, 2.5e-6, 171.4e-6 + chunk_s)
     assert (direct.base_s, direct.hop_in_node_s, direct.hop_between_nodes_s) == (33e-6, 3.6e-6, 171.4e-6)
     assert tree.is_added and direct.is_added and math.isinf(tree.bytes_per_s)
-
-
-def written(tmp_path: Path, old: str, new: str) -> str:
-    text = (CATALOG / "rccl.toml").read_text()
-    assert text.count(old) == 1
-    path = tmp_path / "mine.toml"
-    path.write_text(text.replace(old, new))
-    return str(path)
-
-
-TITLE = 'title = "RCCL through aws-ofi-rccl"\n'
-
-
-def test_a_file_may_say_how_messages_go(tmp_path: Path) -> None:
-    slices = '[tree]\nslices = { value = 5, kind = "assumed", source = "mine" }\n'
-    path = written(tmp_path, "slices = { value = 24,", "slices = { value = 5,")
-    text = Path(path).read_text().replace(TITLE, TITLE + 'ring_order = "ranks"\npaced = false\n')
-    Path(path).write_text(text.replace("[ring]\n", "[ring]\n" + slices.splitlines()[1].replace("5", "3") + "\n"))
-    library = load_library(path)
-    assert (library.ring_order, library.paced, library.in_flight) == ("ranks", False, 8)
-    assert library.tree is not None
-    assert (library.tree.slices, library.ring.slices) == (5, 3)
-    changed = load_library(path, {"tree.slices": 9}).tree
-    assert changed is not None and changed.slices == 9
-
-
-def test_what_a_file_does_not_say() -> None:
-    assert RCCL.tree is not None
-    assert (RCCL.ring_order, RCCL.paced, RCCL.in_flight, RCCL.ring.slices, RCCL.tree.slices) == (
-        "links",
-        True,
-        8,
-        1,
-        24,
-    )
-    assert (GLOO.ring_order, GLOO.paced, GLOO.in_flight) == ("ranks", False, None)
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ('ring_order = "rank"\n', "ring_order"),
-        ('paced = "yes"\n', "paced"),
-        ("in_flights = 3\n", "in_flights"),
-    ],
-)
-def test_a_wrong_key_is_one_line(tmp_path: Path, line: str, message: str) -> None:
-    path = written(tmp_path, TITLE, TITLE + line)
-    with pytest.raises(InputError) as caught:
-        load_library(path)
-    assert message in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_parts_of_a_message() -> None:

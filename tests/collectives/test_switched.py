@@ -1,4 +1,4 @@
-"""Collectives on nodes with a switch inside: what ports and NICs leave each device, and times worked by hand."""
+"""Collectives on nodes with an internal switch: rates of ports and NICs, and a time by hand."""
 
 from __future__ import annotations
 
@@ -40,16 +40,3 @@ def test_an_all_gather_in_a_node() -> None:
     expected = 8.4e-6 + 7 * (block**4 + other**4) ** 0.25
     assert expected == pytest.approx(31.807e-3, rel=1e-4)
     assert EqualGroups(A100, 8).seconds_by("ring", NCCL_IB, "all_gather", 8 * GIB) == pytest.approx(expected)
-
-
-def test_an_all_reduce_is_two_of_them_with_one_start() -> None:
-    groups = EqualGroups(A100, 8)
-    one = groups.seconds_by("ring", NCCL_IB, "all_gather", 8 * GIB)
-    both = groups.seconds_by("ring", NCCL_IB, "all_reduce", 8 * GIB)
-    assert both == pytest.approx(2 * one - 8.4e-6)
-
-
-def test_half_the_network_is_half_the_rate() -> None:
-    """Ring of 32 devices on four nodes: 8 * 12.5 GB/s where it was 8 * 25."""
-    half = load_machine("a100-node", {"link_classes.nic.bytes_per_s": 12.5e9})
-    assert limits(EqualGroups(half, 32), "ring", NCCL_IB)["nic"] == pytest.approx(100e9)

@@ -1,19 +1,14 @@
-"""What RCCL and NCCL believe of their ways, worked by hand, and which they take."""
+"""Tuning models of RCCL and NCCL: predicted times by hand, and the protocol they choose."""
 
 from __future__ import annotations
 
 import math
-import re
-from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
 
 from simfrontier.collectives import GroupShape, load_library
-from simfrontier.collectives.load import CATALOG
-from simfrontier.collectives.tuning import WAYS, AlgorithmTuning, TuningModel, Way
-from simfrontier.errors import InputError
+from simfrontier.collectives.tuning import WAYS, AlgorithmTuning, TuningModel
 
 RCCL, NCCL = load_library("rccl").tuning, load_library("nccl").tuning
 assert RCCL is not None and NCCL is not None
@@ -82,12 +77,6 @@ def test_in_one_node_rccl_goes_by_its_blocks(kind: str, last_ll: int) -> None:
     assert not RCCL.takes_tree(2**30, gcds(8)) and RCCL.takes_tree(2**30, gcds(16))
 
 
-def test_a_library_without_ll_takes_simple() -> None:
-    without = replace(RCCL, ways={way: RCCL.ways[way] for way in WAYS if way.endswith("simple")})
-    assert not without.takes_ll("ring", "all_gather", 8, gcds(1024))
-    assert not without.takes_ll("tree", "all_reduce", 8, gcds(1024))
-
-
 @given(
     size=st.sampled_from([8, 16, 64, 1024, 75264]),
     num_bytes=st.floats(0, 2**40),
@@ -107,50 +96,3 @@ def test_a_cap_holds_a_rate_down() -> None:
     two, more = (NCCL.predicted_s("ring_ll", "all_gather", 2**40, a100s(n)) for n in (8, 12))
     assert two == pytest.approx(2**40 / (22.5e9 * 8 / 7), rel=1e-3)
     assert more == pytest.approx(2**40 / (19e9 * 12 / 11), rel=1e-3)
-
-
-# ── library files ──
-
-
-def without(folder: Path, *ways: Way) -> str:
-    """A file of RCCL less some of its ways."""
-    text = (CATALOG / "rccl.toml").read_text(encoding="utf-8")
-    for way in ways:
-        text, times = re.subn(rf"\[tuning\.ways\.{way}\]\n(.+\n)+", "", text)
-        assert times == 1
-    path = folder / "mine.toml"
-    path.write_text(text if len(ways) < len(WAYS) else text.replace("[tuning.corr", "[tuning.ways]\n[tuning.corr"))
-    return str(path)
-
-
-@pytest.mark.parametrize(
-    ("ways", "message"),
-    [
-        (("ring_simple",), "ring_simple: missing, needed because other ways are weighed against it"),
-        (tuple(WAYS), "ring_simple: missing, needed because other ways are weighed against it"),
-        (("tree_simple",), "tree_simple: missing, needed because tree_ll is weighed against it"),
-    ],
-)
-def test_ways_that_others_are_weighed_against_must_be_there(
-    tmp_path: Path, ways: tuple[Way, ...], message: str
-) -> None:
-    path = without(tmp_path, *ways)
-    with pytest.raises(InputError) as caught:
-        load_library(path)
-    assert str(caught.value) == f"{path}: tuning.ways.{message}"
-
-
-@pytest.mark.parametrize("ways", [("ring_ll",), ("tree_ll",), ("tree_simple", "tree_ll"), tuple(WAYS)[1:]])
-def test_all_other_ways_may_be_missing(tmp_path: Path, ways: tuple[Way, ...]) -> None:
-    library = load_library(without(tmp_path, *ways))
-    assert library.tuning is not None and set(library.tuning.ways) == {*WAYS} - {*ways}
-    for name in ("ring", "tree"):
-        assert library.tuning.takes_ll(name, "all_reduce", 8, gcds(1024)) in (False, True)
-    assert library.tuning.takes_tree(2**30, gcds(16)) == ("tree_simple" not in ways)
-
-
-def test_a_table_of_corrections_counts_its_factors() -> None:
-    rows = {row.key: row for row in load_library("rccl").provenance()}
-    for way in WAYS:
-        row = rows[f"tuning.corrections.{way}"]
-        assert (row.value, row.unit) == (len(RCCL.corrections[way].factors), "entries") == (27, "entries")

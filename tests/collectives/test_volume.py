@@ -79,31 +79,6 @@ def test_every_piece_is_encoded_by_itself() -> None:
     assert sizes(messages_of(op, known, MESH)) == {"data": 120, "scales": 4 * 24}
 
 
-def test_an_odd_piece_of_int4_ends_in_half_a_byte_that_is_sent() -> None:
-    known = table(tensor("a", 60, flat(ALL)), tensor("a.full", 60, REPLICATE))
-    op = call("all_gather", ALL, "a", "a.full", "int4:64")
-    assert sizes(messages_of(op, known, MESH)) == {"data": 12 * 3, "scales": 12 * 4}
-
-
-def test_coalesced_tensors_add_up() -> None:
-    known = table(
-        tensor("a", 120, flat(ALL)),
-        tensor("a.full", 120, REPLICATE),
-        tensor("b", 7, flat(ALL)),
-        tensor("b.full", 7, REPLICATE),
-    )
-    op = call("all_gather", ALL, "a b", "a.full b.full", "fp16")
-    assert sizes(messages_of(op, known, MESH)) == {"data": 2 * (120 + 12)}
-    assert overheads_of(op, known, MESH) == {"data": 2 * 127, "scales": 0, "padding": 2 * 5}
-
-
-def test_padding_of_a_block_is_spread_over_its_flat_pieces() -> None:
-    """100 elements padded to 108; a gather within the node ends with a third of the block, and so of its padding."""
-    known = table(tensor("a", 100, flat(ALL)), tensor("a.part", 100, flat(("node",))))
-    op = call("all_gather", ("package", "gcd"), "a", "a.part", "fp16")
-    assert overheads_of(op, known, MESH) == {"data": Fraction(200, 3), "scales": 0, "padding": Fraction(16, 3)}
-
-
 def test_exchange_of_shards_moves_the_block() -> None:
     cut = Tensor(
         name="s", shape=(8, 6), dtype="fp16", role="activation", placement=Placement((("gcd", 0),)), dims=("s", "h")

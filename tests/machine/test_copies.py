@@ -1,10 +1,9 @@
-"""Messages between nodes, worked by hand, and what a machine's file says of single copies."""
+"""Single messages between nodes, by hand."""
 
 import pytest
 from hypothesis import given, strategies as st
 
-from simfrontier.errors import InputError
-from simfrontier.machine import Copies, Messages, catalog, load_machine
+from simfrontier.machine import Copies, Messages, load_machine
 
 MESSAGES = Messages(gap_s=1e-6, bytes_per_s=10e9, half_bytes=2000.0, rendezvous_bytes=10_000.0)
 COPIES = Copies(
@@ -57,11 +56,6 @@ def test_more_bytes_never_take_less_time(a: int, b: int) -> None:
         assert copies.alone_s(library, few) <= copies.alone_s(library, many)
 
 
-def test_only_machines_that_were_measured_say_something_of_copies() -> None:
-    assert [name for name in catalog() if load_machine(name).copies is not None] == ["frontier", "lumi-g", "mi250-node"]
-    assert load_machine("frontier").copies == load_machine("lumi-g").copies
-
-
 def test_start_up_of_copies_in_a_node_is_the_same_in_all_classes() -> None:
     links = load_machine("frontier").link_classes
     starts = [
@@ -69,14 +63,3 @@ def test_start_up_of_copies_in_a_node_is_the_same_in_all_classes() -> None:
     ]
     assert starts == pytest.approx([10.7e-6] * 3, rel=0.02)
     assert {links[name].half_bytes for name in ("pcie", "nic", "global")} == {0.0}
-
-
-def test_numbers_of_copies_can_be_overridden_and_are_checked() -> None:
-    machine = load_machine("frontier", {"copies.libraries.cray-mpich.rendezvous_bytes": 16384.0})
-    assert machine.copies is not None
-    assert machine.copies.libraries["cray-mpich"].rendezvous_bytes == 16384.0
-    with pytest.raises(InputError) as caught:
-        load_machine("frontier", {"copies.routed_share": 1.5})
-    assert str(caught.value) == (
-        "frontier.toml, with overrides: copies.routed_share.value: got 1.5, allowed: more than 0 and at most 1"
-    )

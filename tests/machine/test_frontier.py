@@ -49,14 +49,6 @@ def test_links_are_those_of_the_node_diagram_in_both_directions(name: str) -> No
                 assert (link.name, link.link_class, link.bytes_per_s) == expected
 
 
-def test_even_gcds_have_7_wires_and_odd_ones_6(frontier: Machine) -> None:
-    degree = Counter[object]()
-    for link in frontier.node.links:
-        if link.link_class.startswith("xgmi"):
-            degree[link.src] += int(link.link_class.removeprefix("xgmi"))
-    assert [degree[gcd] for gcd in GCDS] == [7, 6, 7, 6, 7, 6, 7, 6]
-
-
 @pytest.mark.parametrize(
     "route",
     [
@@ -70,20 +62,6 @@ def test_even_gcds_have_7_wires_and_odd_ones_6(frontier: Machine) -> None:
 )
 def test_routes_have_fewest_hops_then_are_widest_then_lowest(frontier: Machine, route: list[int]) -> None:
     assert stops(frontier, route[0], route[-1]) == route
-
-
-def test_pairs_without_a_link_of_their_own_take_two_hops(frontier: Machine) -> None:
-    for a in GCDS:
-        for b in GCDS:
-            hops = 0 if a == b else 1 if WIRES[a][b] else 2
-            assert len(frontier.node.route(a, b)) == hops
-    widths = Counter(
-        min(frontier.node.links[link].bytes_per_s for link in frontier.node.route(a, b))
-        for a in GCDS
-        for b in GCDS
-        if a < b and not WIRES[a][b]
-    )
-    assert widths == {100e9: 4, 50e9: 12}
 
 
 def test_odd_gcds_own_the_nics_and_even_ones_cross_their_package(frontier: Machine) -> None:

@@ -1,19 +1,8 @@
-"""Troubles and their moments: what is wrong when, and what is refused."""
+"""Degraded components and the moments at which they change."""
 
 import numpy as np
-import pytest
 
-from simfrontier.errors import InputError
-from simfrontier.machine import (
-    DegradedNic,
-    Perturbation,
-    SlowDevice,
-    SlowMemory,
-    SlowNode,
-    SlowPackage,
-    Trouble,
-    load_machine,
-)
+from simfrontier.machine import DegradedNic, Perturbation, SlowDevice, SlowMemory, SlowNode, SlowPackage, load_machine
 from simfrontier.network import Fabric
 
 CLUSTER = load_machine("toy-cluster")  # nodes of 4 devices, 2 packages and 2 NICs of 1 GB/s
@@ -71,43 +60,3 @@ def test_of_what_is_dead_nothing_moves() -> None:
     assert memories.tolist() == [100e9, 100e9, 0.0, 100e9] + [0.0] * 4
     wires = fabric.capacity[: fabric.hbm_base].reshape(2, -1)
     assert (wires[0] > 0.0).all() and (wires[1] == 0.0).all()
-
-
-@pytest.mark.parametrize(
-    ("key", "trouble", "message"),
-    [
-        ("packages", SlowPackage(package=4, factor=0.5), "package: got 4; this job has packages 0 to 3"),
-        ("nodes", SlowNode(node=2, factor=0.5), "node: got 2; this job has nodes 0 to 1"),
-        ("memories", SlowMemory(device=8, factor=0.5), "memory: got device 8; this job has devices 0 to 7"),
-        ("nics", DegradedNic(node=2, nic=0, factor=0.5), "NIC: got node 2; this job has nodes 0 to 1"),
-        ("nics", DegradedNic(node=1, nic=2, factor=0.5), "NIC of node 1: got 2; a node has NICs 0 to 1"),
-    ],
-)
-def test_what_is_not_there_is_named(key: str, trouble: Trouble, message: str) -> None:
-    with pytest.raises(InputError) as caught:
-        Fabric.build(CLUSTER, 2, Perturbation(**{key: (trouble,)}))
-    assert str(caught.value) == f"perturbation: {message}"
-
-
-@pytest.mark.parametrize(
-    ("troubles", "message"),
-    [
-        (
-            [slow(0, 0.5, from_s=1.0, until_s=0.5)],
-            "perturbation.slow[0]: device 0 ends at 0.5 s of step 0, allowed: after it begins at 1 s of step 0",
-        ),
-        (
-            [slow(0, 0.5, until_s=1.0), slow(0, 0.5, from_s=0.9)],
-            "perturbation.slow: got device 0 twice, allowed: every device once at a time",
-        ),
-        ([slow(0, 0.5, until_s=1.0), slow(0, 0.5, from_s=1.0), slow(1, 0.5)], ""),
-    ],
-)
-def test_one_thing_has_one_trouble_at_a_time(troubles: list[SlowDevice], message: str) -> None:
-    ill = Perturbation(slow=tuple(troubles))
-    if not message:
-        ill.refuse_wrong()
-        return
-    with pytest.raises(InputError) as caught:
-        ill.refuse_wrong()
-    assert str(caught.value) == message

@@ -1,4 +1,4 @@
-"""Slurm's lists of nodes and its topology.conf: what they mean, and what is refused with the number of the line."""
+"""Slurm's node lists and topology.conf, by hand."""
 
 from __future__ import annotations
 
@@ -58,23 +58,6 @@ def test_what_is_written_means_the_same_names(names: list[str]) -> None:
     assert list(expanded(compressed(names))) == names
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "a,,b", "a[", "a]", "a[1-", "a[1-2", "a[]", "a[1,]", "a[-3]", "a[b]", "a b", "a[[1]]", "-a", "a[1-2]]", "a\n"],
-)
-def test_what_is_no_list_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match=r"^got .*, allowed: names of nodes as Slurm writes them, e\.g\. node\["):
-        expanded(text)
-
-
-def test_endless_and_backward_ranges_are_refused() -> None:
-    with pytest.raises(InputError, match=r'^"a\[5-3\]": got 5-3, allowed: the smaller number first$'):
-        expanded("a[5-3]")
-    for text in ("a[0-99999999999999999]", "a[0-9999]b[0-9999]", ",".join(["a[0-99999]"] * 11)):
-        with pytest.raises(InputError, match=r"nodes; allowed: up to 1,048,576"):
-            expanded(text)
-
-
 # As `man topology.conf` has it, with two levels, comments, keys in other letters and LinkSpeed.
 SAMPLE = """\
 # topology.conf
@@ -104,59 +87,6 @@ def test_a_topology_by_hand(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         topology.groups(3)
     assert str(caught.value).startswith('nodes.group_level: got 3, allowed: 0 to 2 (no switch stands above "top" in ')
-
-
-def test_lines_are_joined_and_split_as_slurm_does(tmp_path: Path) -> None:
-    """What Slurm's parse_config.c does: comments go first, then an odd number of backslashes joins the next line."""
-    text = """\
-        SwitchName=s0 \\
-          Nodes=a[0-3]
-        SWITCHNAME = s1   nodes="b0,b1" \\  # a comment, and blanks after the backslash
-        linkspeed=900
-        # a comment ends with its line \\
-        SwitchName=s2 Nodes=c0,\\
-c1
-        SwitchName=t Switches=s[0-2]  \\"""
-    topology = read_topology(read(tmp_path, text))
-    assert topology.switch_of == dict.fromkeys(("a0", "a1", "a2", "a3"), "s0") | {
-        "b0": "s1",
-        "b1": "s1",
-        "c0": "s2",
-        "c1": "s2",
-    }
-    assert topology.switches(1) == ("t",)
-    assert read_topology(read(tmp_path, text.replace("\n", "\r\n"))).switch_of == topology.switch_of
-
-
-def test_a_fault_in_a_joined_line_names_where_that_begins(tmp_path: Path) -> None:
-    with pytest.raises(InputError) as caught:
-        read_topology(read(tmp_path, "SwitchName=s0 Nodes=a\nSwitchName=s1 \\\n Nodes=b \\\n Speed=1\n"))
-    assert 'topology.conf: line 2: "Speed": unknown key' in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("line", "told"),
-    [
-        ("SwitchNam=s4 Nodes=a", 'line 10: "SwitchNam": unknown key; did you mean "SwitchName"?'),
-        ("SwitchName=s4", "line 10: allowed: either Nodes=... or Switches=..."),
-        ("SwitchName=s4 Nodes=a Switches=s0", "line 10: allowed: either Nodes=... or Switches=..."),
-        ("SwitchName=s4 Nodes=", 'line 10: got "Nodes=", allowed: Nodes=...'),
-        ("SwitchName=s4 Nodes", 'line 10: got "Nodes", allowed: Nodes=...'),
-        ("Nodes=a", "line 10: SwitchName=... is missing"),
-        ("SwitchName=s4 Nodes=a Nodes=b", "line 10: got Nodes twice, allowed: once in a line"),
-        ("SwitchName=s[4-5] Nodes=a", 'line 10: got "s[4-5]", allowed: one switch in a line'),
-        ("SwitchName=s0 Nodes=a", 'line 10: got switch "s0" twice (line 2), allowed: every switch once'),
-        ("SwitchName=s4 Nodes=tux3", 'line 10: node "tux3" is below "s0" already'),
-        ("SwitchName=t2 Switches=s0", 'line 10: switch "s0" is below "t0" already'),
-        ("SwitchName=t2 Switches=sx3", 'line 10: switch "sx3" has no line; did you mean "s3"?'),
-        ("SwitchName=s4 Nodes=a[5-3]", 'line 10: "a[5-3]": got 5-3, allowed: the smaller number first'),
-    ],
-)
-def test_a_wrong_line_is_named(tmp_path: Path, line: str, told: str) -> None:
-    path = read(tmp_path, SAMPLE + line + "\n")
-    with pytest.raises(InputError) as caught:
-        read_topology(path)
-    assert str(caught.value) == f"{path}: {told}"
 
 
 def test_a_topology_without_nodes_and_switches_in_a_circle_are_refused(tmp_path: Path) -> None:

@@ -1,21 +1,17 @@
-"""Distributions of devices and networks: their moments and ends, what of a fabric they change, what is refused."""
+"""Distributions of device and network speeds: moments, limits and their effect on a fabric."""
 
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, strategies as some
 
-from simfrontier.errors import InputError
-from simfrontier.machine import Perturbation, SlowDevice, SlowNode, Spread, load_machine, published_spreads
+from simfrontier.machine import Perturbation, SlowDevice, Spread, load_machine, published_spreads
 from simfrontier.network import Fabric
-from tests.invoke import refusal
 
 CLUSTER = load_machine("toy-cluster")  # nodes of 4 devices, 2 packages and 2 NICs of 1 GB/s
 NORMAL = Spread(of="devices", distribution="normal", sd=0.08)
-TOY = "scenarios/toy.toml"
 
 
 def test_moments_of_a_seed() -> None:
@@ -62,11 +58,6 @@ def test_the_published_times_of_calls() -> None:
     assert twice.std() == pytest.approx(0.041, rel=1e-3)
 
 
-def test_rows_of_a_table_of_calls_are_as_likely_as_each_other() -> None:
-    drawn = Spread(of="collectives", listed=(1.0, 0.5, 0.5, 0.8)).not_exceeded((np.arange(1000) + 0.5) / 1000)
-    assert [int((drawn == factor).sum()) for factor in (0.5, 0.8, 1.0)] == [500, 250, 250]
-
-
 @given(some.integers(1, 500), some.integers(1, 500), some.integers(0, 2**40), some.sampled_from(["normal", "uniform"]))
 def test_a_device_has_its_factor_whatever_the_size_of_the_job(short: int, more: int, seed: int, law: Any) -> None:
     how = {"sd": 0.05} if law == "normal" else {"width": 0.1}
@@ -90,78 +81,3 @@ def test_what_of_a_fabric_differs() -> None:
         f"node {n} {name}" for n in (0, 1) for name in names
     )
     assert (fabric.capacity[changed] / healthy[changed]).tolist() == [0.5] * 4 + [1.25] * 4
-
-
-def test_a_spread_is_there_in_every_state() -> None:
-    gone = SlowNode(node=1, factor=0.0, from_s=1.0, until_s=2.0)
-    ill = Perturbation(spread=(NORMAL,), nodes=(gone,))
-    assert ill and Perturbation(spread=(NORMAL,))
-    assert not Perturbation(spread=(NORMAL,)).is_timed and ill.is_timed
-    states = [state for _, state in ill.states(0)]
-    assert [len(state.nodes) for state in states] == [0, 1, 0]
-    others = [ill.without_dead, ill.lasting, ill.all_at_once, ill.at((3, 0.0))]
-    assert all(state.spread == (NORMAL,) for state in (*states, *others))
-
-
-@pytest.mark.parametrize(
-    ("spread", "message"),
-    [
-        (
-            '{of="devices",distribution="norml",sd=0.1}',
-            '[0].distribution: got "norml", allowed: "normal", "lognormal", "uniform" or "quantiles"; '
-            'did you mean "normal"?',
-        ),
-        ('{of="devices",distribution="normal",sd=-0.1}', "[0].sd: got -0.1, allowed: more than 0"),
-        ('{of="devices",distribution="normal",sd=0.1,most=1.0}', "[0].most: got 1.0, allowed: less than 1"),
-        ('{of="devices",distribution="normal"}', '[0].sd: missing, needed because distribution = "normal"'),
-        (
-            '{of="devices",distribution="uniform",width=0.1,sd=0.1}',
-            '[0].sd: not allowed beside distribution = "uniform"; allowed: of, width, seed, source',
-        ),
-        ('{name="not-all-gpu"}', '[0].name: got "not-all-gpu"; did you mean "not-all-gpus-2022"?'),
-        ('{name="frontier-gcds",sd=0.1}', "[0].sd: not allowed beside name; allowed: seed"),
-        ('{of="devices"}', "[0]: got none; allowed: one of name, distribution and table"),
-        ('{distribution="normal",sd=0.1}', "[0].of: missing; allowed: devices, networks, kernels or collectives"),
-        ('{name="frontier-gcds"},{name="not-all-gpus-2022"}', ": got devices twice, allowed: every thing once"),
-        (
-            '{of="kernels",distribution="quantiles",quantiles=[[0.5,1.0],[0.4,1.1]]}',
-            "[0].quantiles: got [0.4, 1.1] after [0.5, 1.0], allowed: larger shares with factors as large or larger",
-        ),
-        (
-            '{of="devices",distribution="quantiles",quantiles=[[0.0,1e-9],[1.0,1.0]]}',
-            "[0].quantiles[0][1]: got 1e-09, allowed: at least 1e-06 and at most 10",
-        ),
-        (
-            '{of="kernels",distribution="quantiles"}',
-            '[0].quantiles: missing, needed because distribution = "quantiles"',
-        ),
-        ('{of="devices",table="no.csv"}', "[0].table: no.csv: cannot read this table: No such file or directory"),
-    ],
-)
-def test_what_does_not_go_together_is_refused(tmp_path: Path, spread: str, message: str) -> None:
-    got = refusal("run", TOY, "--out", tmp_path / "out", "--set", f"perturbation.spread=[{spread}]")
-    assert got == f"{TOY}: perturbation.spread{message}"
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        ("1\n0.9\n", ".spread[0].table: at 8 devices: {table} has 2 rows; this job has 8 devices"),
-        ("1\n-0.9\n", '.spread[0].table: {table} line 3: factor: got "-0.9", allowed: a factor above 0'),
-        ("1\n11\n", '.spread[0].table: {table} line 3: factor: got "11", allowed: a factor from 1e-06 to 10'),
-    ],
-)
-def test_a_table_has_a_factor_for_each(tmp_path: Path, rows: str, message: str) -> None:
-    table = tmp_path / "factors.csv"
-    table.write_text(f"factor\n{rows}")
-    setting = f'perturbation.spread=[{{of="devices",table="{table}"}}]'
-    got = refusal("run", TOY, "--devices", "8", "--out", tmp_path / "out", "--set", setting)
-    assert got == f"{TOY}: perturbation{message.format(table=table)}"
-
-
-def test_a_machine_without_a_network_has_none_that_differ() -> None:
-    pair = load_machine("toy-pair")
-    with pytest.raises(InputError) as caught:
-        Fabric.build(pair, 1, Perturbation(spread=(Spread(of="networks", listed=(1.0,)),)))
-    assert str(caught.value) == 'perturbation.spread.of: toy-pair has no network between nodes; allowed: "devices"'

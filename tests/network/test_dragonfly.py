@@ -1,15 +1,13 @@
-"""What traffic between groups of a dragonfly puts on its pools of links, by hand."""
+"""Loads that traffic between groups puts on the pools of a dragonfly, by hand."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from simfrontier.machine import load_machine
 from simfrontier.network.dragonfly import DragonflyPools
-from simfrontier.network.route_tables import route_table
 
 
 def loads(num_groups: int, share: float, *demands: tuple[int, int, float]) -> dict[tuple[int, int], float]:
@@ -22,11 +20,6 @@ def loads(num_groups: int, share: float, *demands: tuple[int, int, float]) -> di
     return {divmod(key, num_groups): value for key, value in zip(pool.tolist(), load.tolist(), strict=True)}
 
 
-def test_of_three_groups_the_third_is_the_way_round() -> None:
-    """u = 1/2 of 8 goes by way of group 2: 4 on 0>1, 4 on 0>2 and 4 on 2>1."""
-    assert loads(3, 0.5, (0, 1, 8.0)) == {(0, 1): 4.0, (0, 2): 4.0, (2, 1): 4.0}
-
-
 def test_of_four_groups_each_third_one_carries_an_equal_part() -> None:
     """u = 1/2 of 8, over two third groups: 2 each way; 4 go straight."""
     expected = {(0, 1): 4.0, **{pool: 2.0 for third in (2, 3) for pool in ((0, third), (third, 1))}}
@@ -36,15 +29,6 @@ def test_of_four_groups_each_third_one_carries_an_equal_part() -> None:
 def test_two_groups_have_no_way_round_and_traffic_inside_a_group_no_pool() -> None:
     assert loads(2, 0.5, (0, 1, 8.0), (1, 1, 3.0)) == {(0, 1): 8.0}
     assert loads(3, 0.5, (1, 1, 3.0)) == {}
-
-
-def test_a_table_of_routes_has_the_share_that_goes_round_where_there_is_a_third_group() -> None:
-    machine = load_machine("toy-cluster")
-    fly = machine.dragonfly
-    assert fly is not None and fly.nonminimal_share > 0
-    for num_groups, share in ((2, 0.0), (3, fly.nonminimal_share)):
-        table = route_table(replace(machine, dragonfly=replace(fly, num_groups=num_groups, nodes_per_group=1)), 2)
-        assert table.between is not None and table.between.nonminimal_share == share
 
 
 def test_a_detour_needs_both_of_its_pools() -> None:
@@ -66,20 +50,3 @@ def test_a_detour_needs_both_of_its_pools() -> None:
     assert ways((3, 1)) == ways((0, 3)) == {by_2}
     assert ways((1, 2), (2, 0)) == {by_2, by_3}
     assert ways((2, 1), (0, 3)) == set()
-
-
-@pytest.mark.parametrize("by_demand", [False, True])
-def test_activities_with_the_same_demands_load_pools_as_each_would(by_demand: bool) -> None:
-    demands = [[(0, 1, 0.3), (1, 2, 0.7)], [(2, 0, 0.1), (2, 2, 0.4)], [(1, 2, 0.7), (0, 1, 0.3)]]
-    kinds = [1, 0, 0, 2, 1, 0]
-    rows = [(act, *demand) for act, kind in enumerate(kinds) for demand in demands[kind]]
-    if by_demand:
-        rows = rows[::2] + rows[1::2]
-    act, source, target, amount = (np.array(column) for column in zip(*rows, strict=True))
-    fly = load_machine("frontier").dragonfly
-    assert fly is not None
-    pools = DragonflyPools(dragonfly=replace(fly, num_groups=4, nonminimal_share=0.5))
-    together = pools.loads(act, source, target, amount)
-    each = [pools.loads(*(column[act == one] for column in (act, source, target, amount))) for one in range(6)]
-    for all_of, apart in zip(together, zip(*each, strict=True), strict=True):
-        assert all_of.tolist() == np.concatenate(apart).tolist()

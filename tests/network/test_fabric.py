@@ -1,15 +1,12 @@
-"""The list of links: ids, capacities, names, and what is wrong with a machine today."""
+"""Fabric: ids, capacities and placement of links, and their degradation."""
 
 import numpy as np
-import pytest
 
-from simfrontier.errors import InputError
 from simfrontier.machine import load_machine
 from simfrontier.network import Fabric, ResourceKind
 from tests.perturbed import perturbed
 
 CLUSTER = load_machine("toy-cluster")  # nodes of 4 devices and 16 wires, 4 groups of 4 nodes
-FRONTIER = load_machine("frontier")
 
 
 def test_links_are_wires_then_memories_then_units_then_pools() -> None:
@@ -31,17 +28,6 @@ def test_links_are_wires_then_memories_then_units_then_pools() -> None:
     ]
 
 
-def test_memory_capacity_is_what_is_achieved() -> None:
-    fabric = Fabric.build(FRONTIER, 1)
-    assert fabric.capacity[fabric.hbm_base] == FRONTIER.device.hbm_bytes_per_s * FRONTIER.device.hbm_share
-
-
-def test_pools_exist_only_where_groups_are_left() -> None:
-    assert Fabric.build(CLUSTER, 4).num_pool_groups == 0
-    assert Fabric.build(CLUSTER, 5).num_pool_groups == 4  # all groups of the machine, not the two used
-    assert Fabric.build(FRONTIER, 128).num_pool_groups == 0
-
-
 def test_part_of_a_node_and_placement() -> None:
     fabric = Fabric.build(load_machine("toy-quad"), 1, num_devices=2)
     assert fabric.num_ranks == 2 and fabric.num_devices == 4
@@ -49,13 +35,6 @@ def test_part_of_a_node_and_placement() -> None:
     fabric = Fabric.build(load_machine("toy-quad"), 1, num_devices=2, placement=seats)
     assert fabric.hbm_of.tolist() == [fabric.hbm_base + 3, fabric.hbm_base + 1]
     seats[0] = 0  # still the caller's own
-
-
-def test_describe_names_what_link_named_finds() -> None:
-    fabric = Fabric.build(CLUSTER, 5)
-    for name in ("xgmi 0>1", "nic1>net", "hbm 2", "compute units 3"):
-        assert fabric.describe(fabric.link_named(4, name)) == f"node 4 {name}"
-    assert fabric.describe(fabric.pool_base + 7) == "global 1>3"
 
 
 def test_perturbation_scales_speed_wires_memories_and_pools() -> None:
@@ -69,34 +48,3 @@ def test_perturbation_scales_speed_wires_memories_and_pools() -> None:
     assert fabric.capacity[fabric.link_named(1, "net>nic0")] == 0.25e9
     assert fabric.capacity[fabric.link_named(2, "hbm 1")] == 50e9
     assert fabric.capacity[fabric.pool_base + 2] == 0.2e9
-
-
-@pytest.mark.parametrize(
-    ("perturbation", "message"),
-    [
-        ({"slow": {20: 0.5}}, "perturbation: slow device: got 20; this job has devices 0 to 19"),
-        ({"links": {(5, "xgmi 0>1"): 0.5}}, "link 'xgmi 0>1': got node 5; this job has nodes 0 to 4"),
-        (
-            {"links": {(0, "xgmi 0-1"): 0.5}},
-            "link of node 0 of toy-cluster: got 'xgmi 0-1'; did you mean \"xgmi 0>1\"?",
-        ),
-        ({"pools": {(1, 1): 0.5}}, "perturbation: global pool: got 1>1; allowed: two different groups of 0 to 3"),
-        ({"pools": {(1, 4): 0.5}}, "perturbation: global pool: got 1>4; allowed: two different groups of 0 to 3"),
-        ({"slow": {0: -0.5}}, "perturbation: device 0: got factor -0.5; allowed: 0 to 1"),
-        ({"slow": {0: 1.5}}, "perturbation: device 0: got factor 1.5; allowed: 0 to 1"),
-        (
-            {"links": {(0, "x"): float("nan")}},
-            "perturbation: x of node 0: got factor nan; allowed: 0 to 1",
-        ),
-        ({"pools": {(0, 1): -1.0}}, "perturbation: global links 0>1: got factor -1.0; allowed: 0 to 1"),
-    ],
-)
-def test_wrong_perturbations_are_named(perturbation: dict[str, dict[object, float]], message: str) -> None:
-    with pytest.raises(InputError) as caught:
-        Fabric.build(CLUSTER, 5, perturbed(**perturbation))  # type: ignore[arg-type]
-    assert str(caught.value) == message
-
-
-def test_a_pool_of_a_job_without_pools_is_named() -> None:
-    with pytest.raises(InputError, match="got 0>1; this job has no global pools"):
-        Fabric.build(CLUSTER, 2, perturbed(pools={(0, 1): 0.5}))

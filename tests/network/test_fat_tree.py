@@ -9,7 +9,6 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 
 from simfrontier.collectives import load_library
@@ -17,15 +16,11 @@ from simfrontier.collectives.algorithms.direct import direct_loads as direct
 from simfrontier.collectives.algorithms.ring import ring_loads as ring
 from simfrontier.collectives.algorithms.tree import tree_loads as tree
 from simfrontier.cost import EqualGroups
-from simfrontier.errors import InputError
 from simfrontier.machine import HEALTHY, Perturbation, load_machine
-from simfrontier.network import Fabric, Pattern, fold, paired
-from simfrontier.schedule import Mesh
+from simfrontier.network import Fabric, Pattern, fold
 from tests.network.brute import brute, folded_rates, full_rates, wire_loads
-from tests.network.fold_timing import six_patterns
+from tests.network.six_patterns import six_patterns
 from tests.perturbed import perturbed
-from tests.simulation.singles import single
-from tests.simulation.steps import schedule, step
 
 TREE = load_machine("toy-tree")
 LASSEN = load_machine("lassen")
@@ -70,19 +65,6 @@ def test_a_job_below_one_leaf_has_no_pools() -> None:
     assert Fabric.build(LASSEN, 795).num_pool_groups == 45
 
 
-def test_pools_of_a_tree_are_not_degraded_by_pairs_of_groups() -> None:
-    with pytest.raises(InputError) as caught:
-        Fabric.build(TREE, 8, perturbed(pools={(0, 1): 0.5}))
-    assert str(caught.value) == ("perturbation: global pool: got 0>1; a fat tree has none; allowed: links of nodes")
-    with pytest.raises(InputError, match="got 0>1; this job has no global pools"):
-        Fabric.build(TREE, 2, perturbed(pools={(0, 1): 0.5}))
-
-
-def test_a_library_may_reach_another_share_of_the_uplinks() -> None:
-    fabric = Fabric.build(TREE, 8)
-    assert leaves(fabric, ring(fabric, world(fabric), {"uplink": 0.5})) == alike(2.0, 4)
-
-
 # ── loads by hand ──
 
 
@@ -92,20 +74,6 @@ def test_a_ring_over_all_nodes_crosses_each_leaf_once() -> None:
     pattern = ring(fabric, world(fabric), {})
     assert leaves(fabric, pattern) == alike(1.0, 4)
     assert pattern.peak.tolist() == [1.0]
-
-
-def test_rings_of_equal_positions_cross_as_often_as_there_are_positions() -> None:
-    fabric = Fabric.build(TREE, 8)
-    pattern = ring(fabric, np.arange(32).reshape(8, 4).T, {})
-    for activity in range(4):
-        assert leaves(fabric, pattern, activity) == alike(1.0, 4)
-
-
-def test_all_to_alls_send_what_is_not_for_the_own_leaf_up() -> None:
-    # 8 members under a leaf, each sends 1/31 to each of 24 elsewhere
-    fabric = Fabric.build(TREE, 8)
-    pattern = direct(fabric, world(fabric), {})
-    assert leaves(fabric, pattern) == pytest.approx(alike(8 * 24 / 31, 4))
 
 
 def test_all_to_alls_over_leaves_of_unequal_size() -> None:
@@ -124,25 +92,11 @@ def test_a_double_tree_on_three_nodes() -> None:
     assert leaves(fabric, tree(fabric, world(fabric), {})) == pytest.approx(alike(1.5, 2))
 
 
-def test_messages_between_pairs_load_their_own_two_leaves() -> None:
-    # from node 0 (leaf 0) to node 2 (leaf 1), a third of it back; ranks 4 and 1 share leaf 0
-    fabric = Fabric.build(TREE, 6)
-    pattern = paired(fabric, np.array([[0, 8], [4, 1]]), 3, 1, {})
-    third = pytest.approx(1 / 3)
-    assert leaves(fabric, pattern, 0) == {
-        "leaf 0 up": 1.0,
-        "leaf 1 down": 1.0,
-        "leaf 1 up": third,
-        "leaf 0 down": third,
-    }
-    assert leaves(fabric, pattern, 1) == {}
-
-
 # ── message by message ──
 
 
 @pytest.mark.parametrize("shape", ["ring", "direct"])
-@pytest.mark.parametrize(("name", "num_nodes"), [("toy-tree", 8), ("toy-tree", 5), ("toy-tree", 2), ("lassen", 20)])
+@pytest.mark.parametrize(("name", "num_nodes"), [("toy-tree", 5), ("lassen", 20)])
 def test_loads_equal_those_of_single_messages(name: str, num_nodes: int, shape: str) -> None:
     fabric = Fabric.build(load_machine(name), num_nodes)
     ranks = np.arange(fabric.num_ranks)
@@ -153,30 +107,6 @@ def test_loads_equal_those_of_single_messages(name: str, num_nodes: int, shape: 
         assert pattern.edges.tolist() == edges
 
 
-@given(st.data())
-@settings(deadline=None, max_examples=40)
-def test_what_goes_up_comes_down_and_is_what_crosses(data: st.DataObject) -> None:
-    """All up pools together, all down pools together, and the payload between leaves, in any placement of nodes."""
-    num_nodes = data.draw(st.integers(2, 8), "nodes")
-    nodes = np.array(data.draw(st.permutations(range(num_nodes)), "order"))
-    placement = (nodes[:, None] * 4 + np.arange(4)).ravel()
-    fabric = Fabric.build(TREE, num_nodes, placement=placement)
-    strided = data.draw(st.booleans(), "strided")
-    groups = np.arange(4 * num_nodes).reshape(-1, 4).T if strided else world(fabric)
-    shape = data.draw(st.sampled_from(["ring", "direct"]), "shape")
-    pattern = (ring if shape == "ring" else direct)(fabric, groups, {})
-    results = [leaves(fabric, pattern, activity) for activity in range(pattern.num)]
-    up = sum(weight for loads in results for name, weight in loads.items() if name.endswith("up"))
-    down = sum(weight for loads in results for name, weight in loads.items() if name.endswith("down"))
-    if shape == "direct":
-        leaf = placement[groups] // 8
-        crossing = (leaf[:, :, None] != leaf[:, None, :]).sum() / (groups.shape[1] - 1)
-    else:  # rings go over the nodes in ascending order, and around
-        leaf = np.arange(num_nodes) // 2
-        crossing = (leaf != np.roll(leaf, -1)).sum() * len(groups)
-    assert up == pytest.approx(crossing) and down == pytest.approx(crossing)
-
-
 # ── folding ──
 
 
@@ -185,28 +115,14 @@ def test_what_goes_up_comes_down_and_is_what_crosses(data: st.DataObject) -> Non
     [HEALTHY, perturbed(slow={9: 0.5}), perturbed(links={(3, "nic1>net"): 0.5, (0, "xgmi 0>1"): 0.5})],
     ids=["healthy", "slow device", "links"],
 )
-@pytest.mark.parametrize("num_nodes", [5, 8])
-def test_folded_rates_equal_full_rates(num_nodes: int, fault: Perturbation) -> None:
-    fabric = Fabric.build(TREE, num_nodes, fault)
+def test_folded_rates_equal_full_rates(fault: Perturbation) -> None:
+    fabric = Fabric.build(TREE, 5, fault)
     patterns = six_patterns(fabric) | {"tree": tree(fabric, world(fabric), {})}
     for keys in [*combinations(patterns, 2), tuple(patterns)]:
         some = {key: patterns[key] for key in keys}
         whole, folded = full_rates(fabric, some, HBM), folded_rates(fold(fabric, some), some, HBM)
         for key in keys:
             assert folded[key] == pytest.approx(whole[key], rel=1e-9), key
-
-
-@pytest.mark.parametrize("family", ["zero3", "zero-topo"])
-@pytest.mark.parametrize("fault", [HEALTHY, perturbed(slow={9: 0.7}, links={(5, "net>nic0"): 0.5})])
-def test_folded_steps_are_exact(family: str, fault: Perturbation) -> None:
-    built = schedule(family, Mesh((("node", 8), ("package", 2), ("gcd", 2))))
-    folded, exact = (step(built, "toy-tree", perturbation=fault, exact=one) for one in (False, True))
-    of_rank = folded.pricing.folding.rank_class
-    assert exact.pricing.folding.num_rank_classes == 32
-    assert fault or folded.pricing.folding.num_rank_classes < 32
-    for name in ("ready", "start", "end"):
-        ours, theirs = getattr(folded.timeline, name)[of_rank], getattr(exact.timeline, name)
-        assert np.abs(ours - theirs).max() <= 1e-9 * exact.step_s
 
 
 def test_ranks_fold_to_as_many_classes_at_every_size() -> None:
@@ -221,14 +137,6 @@ def test_ranks_fold_to_as_many_classes_at_every_size() -> None:
 # ── single messages, boxes and cables ──
 
 
-def test_chunks_load_the_leaves_as_the_fluid_does() -> None:
-    """A ring of all 32 ranks: what each leaf carries up, message by message, is what its pattern says."""
-    chunk = single("all_gather", 2**20, 32, "toy-tree", library="gloo")
-    fabric = chunk.pricing.fabric
-    assert chunk.link_bytes is not None
-    assert chunk.link_bytes[fabric.pool_base :].tolist() == pytest.approx([2**20 * 31 / 32] * 8)
-
-
 def test_a_taper_slows_all_to_alls_and_no_ring() -> None:
     """8 ranks under a leaf each send 24/31 up 1 GB/s; the 2 ranks of a NIC 28/31 each over 1 GB/s."""
     library = load_library("gloo")
@@ -236,13 +144,3 @@ def test_a_taper_slows_all_to_alls_and_no_ring() -> None:
     assert tapered.sent_per_s("direct", library) == pytest.approx(1e9 * 31 / (8 * 24))
     assert flat.sent_per_s("direct", library) == pytest.approx(1e9 * 31 / (2 * 28))
     assert tapered.sent_per_s("ring", library) == flat.sent_per_s("ring", library) == pytest.approx(1e9)
-
-
-def test_a_table_of_links_says_the_leaves_by_name() -> None:
-    done = single("all_to_all", 12 * 2**18, 12, "toy-tree", library="gloo")
-    links = {link.name: link for link in done.link_table("0" * 64, "x").links}
-    # 8 of 12 ranks under leaf 0, 4 under leaf 1: 8 * 4 pieces of 256 KiB each way
-    carried = {name: link.num_bytes for name, link in links.items() if name.startswith("leaf")}
-    assert carried == pytest.approx(alike(32 * 2**18, 2))
-    up = links["leaf 0 up"]
-    assert (up.src, up.dst, up.link_class) == ("leaf 0", "spine", "uplink")

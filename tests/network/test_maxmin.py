@@ -32,20 +32,10 @@ def test_weights_share_in_proportion() -> None:
     assert rates([[1, 1]], [8.0], [1, 3], [INF, INF]) == [2.0, 6.0]
 
 
-def test_usage_scales_what_a_rate_costs_not_the_rate() -> None:
-    # rates equal (same level): 1*r + 3*r = 8, r = 2
-    assert rates([[1, 3]], [8.0], [1, 1], [INF, INF]) == [2.0, 2.0]
-
-
 def test_parking_lot() -> None:
     # the long one shares each link: link 0 (10) fills first at 5, then link 1 (20) leaves 15, link 2 (40) leaves 35
     usage = [[1, 1, 0, 0], [1, 0, 1, 0], [1, 0, 0, 1]]
     assert rates(usage, [10.0, 20.0, 40.0], [1] * 4, [INF] * 4) == [5.0, 5.0, 15.0, 35.0]
-
-
-def test_cap_leaves_room_for_the_others() -> None:
-    # 2 is capped at 1, the other two share 9
-    assert rates([[1, 1, 1]], [10.0], [1, 1, 1], [INF, INF, 1.0]) == [4.5, 4.5, 1.0]
 
 
 def test_a_cap_is_on_the_rate_and_not_on_the_level() -> None:
@@ -55,11 +45,6 @@ def test_a_cap_is_on_the_rate_and_not_on_the_level() -> None:
 
 def test_without_links_the_rate_is_the_cap() -> None:
     assert rates([[0, 0, 2]], [10.0], [1, 7, 1], [INF, 0.3, INF]) == [INF, 0.3, 5.0]
-
-
-def test_no_links_no_activities() -> None:
-    assert solve(np.zeros((0, 2)), np.zeros(0), np.ones(2), np.array([3.0, INF])).tolist() == [3.0, INF]
-    assert solve(np.zeros((3, 0)), np.ones(3), np.zeros(0), np.zeros(0)).tolist() == []
 
 
 def test_zero_rows_and_zero_capacity() -> None:

@@ -59,13 +59,3 @@ def test_pairs_of_all_ranks_are_direct_messages(num_nodes: int) -> None:
     assert loads(fabric, ours) == pytest.approx(loads(fabric, theirs))
     assert (ours.peak == theirs.peak).all() and (ours.group_of == theirs.group_of).all()
     assert (ours.edges / ours.divisor == theirs.edges / theirs.divisor).all()
-
-
-def test_pairs_within_and_between_nodes_are_one_pattern() -> None:
-    """Three stages of four devices' nodes: some neighbours share a node, some do not."""
-    fabric = pricing(3)
-    pairs = np.arange(12).reshape(4, 3)[:, :2]
-    pattern = paired(fabric, pairs, 1, 1, {})
-    assert pattern.num == 4 + 4
-    # (0, 1) share a package, (3, 4) no node, (6, 7) a package, (9, 10) a node
-    assert pattern.edges[:4].tolist() == [[2, 0, 0], [0, 0, 2], [2, 0, 0], [0, 2, 0]]

@@ -1,19 +1,23 @@
-"""Patterns: loads worked by hand on the toy cluster and on Frontier, and against message-by-message enumeration."""
+"""Patterns: loads by hand on the toy cluster, on Frontier and on a bus, and against enumeration message by message."""
+
+from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings, strategies as st
 from numpy.typing import NDArray
 
+from simfrontier.collectives import algorithm, load_library
+from simfrontier.collectives.algorithms.base import loads_of_transfers
 from simfrontier.collectives.algorithms.direct import direct_loads as direct
 from simfrontier.collectives.algorithms.double_tree import double_tree
 from simfrontier.collectives.algorithms.ring import ring_loads as ring
 from simfrontier.collectives.algorithms.tree import tree_loads as tree
-from simfrontier.errors import InputError
 from simfrontier.machine import load_machine
-from simfrontier.network import Fabric, Pattern, local
+from simfrontier.network import Fabric, Pattern, fold, solve
 from tests.network.brute import brute, wire_loads
 
 CLUSTER = load_machine("toy-cluster")  # chains 0-1-2-3 and 3-2-1-0; NICs on devices 1 and 3; all shares 1
@@ -49,15 +53,6 @@ def test_ring_between_groups_goes_half_by_way_of_third_groups() -> None:
     assert loads == pytest.approx({"global 0>1": 0.5, "global 1>0": 0.5} | {f"global {p}": 0.25 for p in aside})
 
 
-def test_memory_and_units_are_loaded_once_per_rank() -> None:
-    fabric = Fabric.build(CLUSTER, 2)
-    pattern = ring(fabric, np.arange(8).reshape(4, 2), {})
-    own = slice(pattern.num_wire_loads, None)
-    assert pattern.act[own].tolist() == [0, 0, 1, 1, 2, 2, 3, 3] * 2
-    assert pattern.link[own].tolist() == [*fabric.hbm_of, *fabric.units_of]
-    assert pattern.weight[own].tolist() == [1.0] * 16
-
-
 def test_frontier_world_ring_puts_a_quarter_on_every_nic_each_way() -> None:
     fabric = Fabric.build(FRONTIER, 4)
     loads = named(fabric, ring(fabric, world(fabric), {}))
@@ -65,14 +60,6 @@ def test_frontier_world_ring_puts_a_quarter_on_every_nic_each_way() -> None:
     nics = {name: w for name, w in loads.items() if "net" in name}
     assert len(nics) == 4 * 4 * 2
     assert list(nics.values()) == pytest.approx([0.25 / share] * 32)
-
-
-def test_frontier_package_pair_sends_all_over_its_own_link() -> None:
-    fabric = Fabric.build(FRONTIER, 2)
-    pattern = ring(fabric, np.arange(16).reshape(8, 2), {"xgmi4": 0.5})
-    assert named(fabric, pattern, 5) == {"node 1 xgmi 2>3": 2.0, "node 1 xgmi 3>2": 2.0}
-    # 2 edges in each of 4 channels, each with a quarter of the volume
-    assert pattern.edges[5].tolist() == [8, 0, 0] and pattern.divisor == 4
 
 
 def test_frontier_groups_of_equal_position_share_nics_by_two() -> None:
@@ -143,58 +130,11 @@ def test_tree_within_a_node_is_chains_both_ways() -> None:
     assert pattern.edges.sum() / pattern.divisor == 2 * (4 - 1)
 
 
-def test_tree_between_groups_loads_pools_by_its_edges() -> None:
-    fabric = Fabric.build(CLUSTER, 16)
-    pattern = tree(fabric, world(fabric), {})
-    pools = sum(w for name, w in named(fabric, pattern).items() if name.startswith("global"))
-    # crossing edges carry half the vector each way, and (1 + u) pools each
-    crossing = sum(
-        int(place // 4 != up // 4)
-        for parent in double_tree(np.arange(16), np.full(16, 16))
-        for place, up in enumerate(parent.tolist())
-        if up >= 0
-    )
-    assert pools == pytest.approx(crossing * 2 * 0.5 * 1.5)
-
-
-def test_local_uses_no_wire() -> None:
-    fabric = Fabric.build(CLUSTER, 2)
-    pattern = local(fabric)
-    assert (pattern.num, pattern.num_wire_loads, pattern.divisor) == (8, 0, 1)
-    assert pattern.peak.tolist() == [1.0] * 8 and not pattern.edges.any()
-
-
 @pytest.mark.parametrize("shape", [ring, direct, tree])
 def test_groups_of_one_send_nothing(shape: Callable[[Fabric, Groups, dict[str, float]], Pattern]) -> None:
     fabric = Fabric.build(CLUSTER, 2)
     pattern = shape(fabric, np.arange(8)[:, None], {})
     assert pattern.num_wire_loads == 0 and not pattern.edges.any() and pattern.divisor == 1
-
-
-def test_groups_must_hold_every_rank_once_and_agree_on_spanning_nodes() -> None:
-    fabric = Fabric.build(CLUSTER, 2)
-    with pytest.raises(AssertionError):
-        ring(fabric, np.array([[0, 1, 2, 2], [4, 5, 6, 7]]), {})
-    with pytest.raises(AssertionError):
-        ring(
-            Fabric.build(CLUSTER, 4),
-            np.array([[0, 1], [2, 4], [3, 5], [6, 7], [8, 9], [10, 11], [12, 13], [14, 15]]),
-            {},
-        )
-
-
-@pytest.mark.parametrize(
-    ("shares", "message"),
-    [
-        ({"nics": 0.5}, "shares of link classes of toy-cluster: got 'nics'; did you mean \"nic\"?"),
-        ({"nic": 0.0}, "share of link class 'nic': got 0.0; allowed: 0 < share <= 1"),
-    ],
-)
-def test_wrong_shares_are_named(shares: dict[str, float], message: str) -> None:
-    fabric = Fabric.build(CLUSTER, 1)
-    with pytest.raises(InputError) as caught:
-        ring(fabric, world(fabric), shares)
-    assert str(caught.value) == message
 
 
 def share_of(fabric: Fabric, link: int) -> float:
@@ -229,12 +169,6 @@ def test_loads_equal_those_of_single_messages(name: str, num_nodes: int, shape: 
         assert_like_brute(fabric, groups, shape)
 
 
-@pytest.mark.parametrize("shape", ["ring", "direct"])
-def test_loads_across_frontier_groups(shape: str) -> None:
-    fabric = Fabric.build(FRONTIER, 130, num_devices=130, placement=np.arange(130) * 8)
-    assert_like_brute(fabric, np.arange(130).reshape(2, 65).T, shape)  # 65 pairs, some of them between groups
-
-
 @given(st.data())
 @settings(deadline=None, max_examples=40)
 def test_loads_of_small_meshes_in_any_placement(data: st.DataObject) -> None:
@@ -253,3 +187,82 @@ def test_loads_of_small_meshes_in_any_placement(data: st.DataObject) -> None:
     shape = data.draw(st.sampled_from(["ring", "direct"]))
     assume(len(spans) == 1)
     assert_like_brute(fabric, groups, shape)
+
+
+BOX = load_machine("box")  # 8 devices, one bus of 2 GB/s
+PAIRS, QUADS, WORLD = (np.arange(8).reshape(-1, size) for size in (2, 4, 8))
+
+
+def of_host(num_ranks: int = 8) -> Fabric:
+    return Fabric.build(BOX, 1, num_devices=num_ranks)
+
+
+@pytest.mark.parametrize(("groups", "size"), [(PAIRS, 2), (QUADS, 4), (WORLD, 8)])
+@pytest.mark.parametrize("make", [ring, direct])
+def test_a_group_of_n_loads_the_bus_n_times(make: object, groups: np.ndarray, size: int) -> None:
+    # per byte that each of n ranks sends, n bytes pass the bus: a ring's two channels send half over n edges each, and
+    # direct messages are n (n-1) of 1/(n-1)
+    pattern: Pattern = make(of_host(), groups, {})  # type: ignore[operator]
+    assert wire_loads(pattern) == pytest.approx({(group, 0): float(size) for group in range(8 // size)})
+    assert pattern.peak.tolist() == pytest.approx([float(size)] * (8 // size))
+
+
+def test_groups_of_a_large_host_are_found_without_searching() -> None:
+    """The best cycle of half of 24 devices would be one of 11! orders; on a bus all are equal."""
+    machine = load_machine("box", {"devices_per_node": 24.0})
+    pattern = ring(Fabric.build(machine, 1), np.arange(24).reshape(2, 12), {})
+    assert wire_loads(pattern) == pytest.approx({(0, 0): 12.0, (1, 0): 12.0})
+
+
+def test_three_pairs_share_the_bus_fairly() -> None:
+    """A third of the 2 GB/s each, of which either rank of a pair sends half."""
+    on = of_host(6)
+    pairs = ring(on, np.arange(6).reshape(3, 2), {})
+    folding = fold(on, {"pairs": pairs}, exact=True)
+    usage = np.zeros((folding.num_link_classes, 3))
+    for cls in range(3):
+        column = folding.column("pairs", cls)
+        usage[column.rows, cls] = column.wire
+    speeds = solve(usage, folding.capacity, np.ones(3), np.full(3, np.inf))
+    assert (speeds / pairs.peak).tolist() == pytest.approx([1e9 / 3] * 3)
+
+
+def bytes_on_wires(groups: list[list[int]]) -> dict[str, float]:
+    """Bytes on every wire per byte that a rank sends."""
+    fabric = Fabric.build(load_machine("toy-cluster"), 2)
+    pattern = ring(fabric, np.array(groups), {}, "ranks")
+    out: dict[str, float] = {}
+    for link, weight in zip(pattern.link[: pattern.num_wire_loads], pattern.weight, strict=False):
+        out[fabric.describe(int(link))] = out.get(fabric.describe(int(link)), 0.0) + float(weight)
+    return out
+
+
+def test_a_ring_of_all_ranks_by_hand() -> None:
+    """0>1>2>3, 3 by its own NIC 1 to device 0 of the next node, whose NIC 0 hangs on device 1: so 1>0 there."""
+    inside = ("xgmi 0>1", "xgmi 1>2", "xgmi 2>3", "xgmi 1>0")
+    outside = ("pcie 3>nic1", "nic1>net", "net>nic0", "pcie nic0>1")
+    assert bytes_on_wires([list(range(8))]) == {
+        f"node {node} {name}": 1.0 for node in (0, 1) for name in (*inside, *outside)
+    }
+
+
+PLAIN = replace(load_library("rccl"), ring_order="ranks", ring_shares={})
+
+
+def by_link(fabric: Fabric, pattern: Pattern) -> np.ndarray:
+    """[num groups, num links]"""
+    out = np.zeros((pattern.num, len(fabric.capacity)))
+    np.add.at(out, (pattern.act, pattern.link), pattern.weight)
+    return out
+
+
+@pytest.mark.parametrize("name", ["ring", "direct"])
+@pytest.mark.parametrize(("num_ranks", "groups"), [(8, 1), (8, 4), (16, 1), (64, 8)])
+def test_counted_loads_are_those_of_the_algorithm(name: str, num_ranks: int, groups: int) -> None:
+    fabric = Fabric.build(FRONTIER, -(-num_ranks // 8), num_devices=num_ranks)
+    ranks = np.arange(num_ranks).reshape(-1, groups).T
+    by, shares = algorithm(name), algorithm(name).shares_on(PLAIN, FRONTIER)
+    counted, own = loads_of_transfers(by, fabric, ranks, shares), by.loads(fabric, ranks, PLAIN)
+    np.testing.assert_allclose(by_link(fabric, counted), by_link(fabric, own), rtol=1e-12)
+    np.testing.assert_allclose(counted.peak, own.peak, rtol=1e-12)
+    np.testing.assert_array_equal(counted.edges * own.divisor, own.edges * counted.divisor)

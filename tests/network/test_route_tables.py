@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 
 import pytest
 
@@ -13,9 +11,7 @@ from simfrontier.machine import JobNodes, load_machine
 from simfrontier.network import Fabric
 from simfrontier.network.route_tables import RouteTable, route_table
 from simfrontier.network.routes import route
-from tests.invoke import ROOT, TOY, invoke, refusal
 
-FRONTIER = ROOT / "scenarios" / "frontier-20b.toml"
 # Links of 200 GB/s join 0-1 2-3 4-5 6-7, of 100 GB/s 0-6 2-4, of 50 GB/s 0-2 1-3 1-5 3-7 4-6 5-7; NIC k is on GCD 2k+1.
 BY_HAND = {
     (0, 1): ["xgmi 0>1"],
@@ -75,39 +71,3 @@ def test_a_table_says_the_group_of_every_node_where_they_do_not_lie_in_order() -
     assert table.between is not None and table.between.group_of_node == (1, 0, 3)
     for a, b in product(range(fabric.num_devices), repeat=2):
         assert joined(table, a, b) == [fabric.describe(link) for link in route(fabric, a, b)], (a, b)
-
-
-def test_a_table_grows_with_a_nodes_devices_not_with_ranks(tmp_path: Path) -> None:
-    sizes = {}
-    for devices in (8, 75_264):
-        path = tmp_path / f"{devices}.json"
-        ran = invoke("show", FRONTIER, "--routes", "--devices", str(devices), "--save", path)
-        assert (ran.code, ran.err) == (0, "")
-        sizes[devices] = path.stat().st_size
-    form = json.loads(path.read_text(encoding="ascii"))
-    assert (form["format"], form["version"], form["num_nodes"]) == ("simfrontier.routes", 1, 9_408)
-    assert form["between"]["num_groups"] == 74 and form["between"]["nonminimal_share"] == 0.77
-    assert {one["name"] for one in form["link_classes"]} >= {"xgmi1", "nic", "global"}
-    assert sizes[75_264] - sizes[8] < 1_000
-
-
-def test_show_lists_routes_by_pair() -> None:
-    ran = invoke("show", FRONTIER, "--routes", "--devices", "64")
-    assert ran.code == 0
-    assert "  0>7      xgmi 0>6, xgmi 6>7\n" in ran.out
-    assert "  2>net    xgmi 2>3, pcie 3>nic1, nic1>net\n" in ran.out
-    assert "{a}>{b}" not in ran.out
-
-
-def test_what_is_listed_instead_of_a_schedule_is_one_thing(tmp_path: Path) -> None:
-    message = refusal("show", TOY, "--links", "--routes")
-    assert message == "--routes: got it beside --links; allowed: one of --links, --routes, --volumes"
-    message = refusal("show", TOY, "--links", "--save", tmp_path / "links.json")
-    assert message.startswith("--save: got ") and "allowed: with --routes, or for a schedule" in message
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_schedule_file_has_no_routes(tmp_path: Path) -> None:
-    path = tmp_path / "schedule.json"
-    assert invoke("show", TOY, "--save", path).code == 0
-    assert refusal("show", path, "--routes").startswith(str(path))

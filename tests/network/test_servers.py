@@ -77,27 +77,6 @@ def test_two_hops_by_hand(cut_through: bool, packet: float, second_rate: float, 
     assert two_hops(first, second, 100.0) == pytest.approx(by_hand)
 
 
-def test_a_message_of_one_packet_is_stored_and_forwarded() -> None:
-    """8 bytes in packets of 10: 0.08 s on the first link, 0.04 s on the second."""
-    first, second = Server(bytes_per_s=100.0, packet_bytes=10.0), Server(bytes_per_s=200.0, packet_bytes=10.0)
-    assert two_hops(first, second, 8.0) == pytest.approx(0.12)
-
-
-def test_the_head_waits_in_the_queue_too() -> None:
-    """Without packets a head goes on when its message's turn comes, at 0.5 s; the second link is free by then."""
-    first, second = Server(bytes_per_s=100.0), Server(bytes_per_s=100.0)
-    first.serve(0.0, 50.0, 0.0)
-    head, tail = first.serve(0.0, 20.0, 0.0)
-    assert (head, tail) == pytest.approx((0.5, 0.7))
-    assert second.serve(head, 20.0, tail)[1] == pytest.approx(0.7)
-
-
-def test_a_share_takes_time_but_no_bytes() -> None:
-    link = Server(bytes_per_s=100.0)
-    assert link.serve(0.0, 50.0, 0.0, share=0.5)[1] == pytest.approx(1.0)
-    assert link.num_bytes == 50.0
-
-
 def test_every_link_of_a_fabric_has_its_server() -> None:
     machine = with_links(load_machine("toy-cluster"), latency_s=1e-6, burst_bytes=512.0, cut_through=False)
     slow = perturbed(links={(1, "xgmi 0>1"): 0.5})

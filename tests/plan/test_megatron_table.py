@@ -44,17 +44,6 @@ def test_a_layer_sums_twice_forward_twice_recomputed_and_twice_backward(size: in
 
 
 @every_size
-def test_a_parallel_residual_sums_once_forward(size: int) -> None:
-    """Attention and MLP are added before they are reduced (GPT-J, GPT-NeoX-20B)."""
-    assert over_tensor(schedule(size, "parallel"), 1) == rows(
-        ("forward", "residual.branches", "all_reduce"),
-        ("recompute", "residual.branches", "all_reduce"),
-        ("backward", "d.ln2", "all_reduce"),
-        ("backward", "d.ln1", "all_reduce"),
-    )
-
-
-@every_size
 def test_sequence_parallelism_gathers_and_scatters_in_place_of_sums(size: int) -> None:
     """And gathers the two column-parallel inputs again for the weights' gradients, which keep only their own part
     (arXiv 2205.05198, end of section 4.2.2)."""
@@ -108,18 +97,3 @@ def test_embedding_head_and_loss_are_cut_along_the_vocabulary(size: int) -> None
     assert over_tensor(made, 0)[Moved("forward", "x", "all_reduce", "tensor", WHOLE, WHOLE * BF16)] == 1
     held = made.tensors["logits"].local_elements(made.mesh)
     assert held == ROWS * SHAPE.vocabulary // size
-
-
-def test_sequence_parallelism_keeps_a_part_of_the_stream() -> None:
-    """What lies between the products is cut along s: by hand with 4 ranks, 3·24·48/4 = 864 elements of each value."""
-    plain, cut = schedule(4), schedule(4, sequence_parallel=True)
-    for name in ("x", "middle", "ln1.out", "ln2.out", "attention.out", "mlp.out"):
-        assert plain.tensors[name].local_elements(plain.mesh) == 3456
-        assert cut.tensors[name].local_elements(cut.mesh) == 864
-
-
-def test_stages_are_the_slowest_axis_and_tensor_the_fastest() -> None:
-    mesh = megatron(2, 3).mesh(2 * 3 * 4, 1, 1)
-    assert mesh.groups(("tensor",))[0].tolist() == [0, 1]
-    assert mesh.groups(("data",))[0].tolist() == [0, 2, 4, 6]
-    assert mesh.groups(("stage",))[0].tolist() == [0, 8, 16]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 
-from simfrontier.errors import InputError
 from simfrontier.plan import Engine, build, make_plan
 from simfrontier.plan.tensor import TensorOptions
-from simfrontier.schedule import Collective, Compute, check, expand
+from simfrontier.schedule import Compute, check
 from simfrontier.workload import Attention, Checkpointing, gpt
 from tests.plan.grids import axonn, megatron, schedule_of
 from tests.schedule.builders import mesh_of, options_of
@@ -22,34 +23,22 @@ GRIDS: dict[str, tuple[TensorOptions, int]] = {
 }
 
 
-@pytest.mark.parametrize("checkpointing", ["full", "selective", "none"])
 @pytest.mark.parametrize("grid", GRIDS)
 @pytest.mark.parametrize("name", NAMED)
-def test_grids_of_any_shape_pass_the_check(name: str, grid: str, checkpointing: Checkpointing) -> None:
+def test_grids_of_any_shape_pass_the_check(name: str, grid: str) -> None:
     options, ranks = GRIDS[grid]
+    checkpointing = get_args(Checkpointing)[([*NAMED].index(name) + [*GRIDS].index(grid)) % 3]
     schedule = schedule_of(options, ranks, shape=NAMED[name], micros=2, checkpointing=checkpointing)
     assert check(schedule).findings == ()
 
 
-@pytest.mark.parametrize("attention", ["plain", "fused"])
-@pytest.mark.parametrize("family", ["ddp", "zero1", "zero3"])
+@pytest.mark.parametrize(("family", "attention"), [("zero1", "plain"), ("zero3", "fused")])
 @pytest.mark.parametrize("name", NAMED)
 def test_zero_of_any_shape_passes_the_check(name: str, family: str, attention: Attention) -> None:
     mesh = mesh_of(2, 1, 2)
     workload = gpt(NAMED[name], 8, "full", precision="bf16", attention=attention)
     schedule = build(workload, make_plan(family, options_of(family), mesh), mesh, Engine(persistence_elements=0), 2)
     assert check(schedule).findings == ()
-
-
-def test_a_gated_mlp_is_reduced_as_often_as_another() -> None:
-    """Gate and up are one product: one all-reduce of its input's gradient, as without a gate."""
-
-    def calls(name: str) -> int:
-        shape = BASE if name == "base" else NAMED[name]
-        schedule = schedule_of(megatron(4), 4, shape=shape)
-        return sum(isinstance(op, Collective) for role in schedule.roles for call in role.calls for op in call.ops)
-
-    assert calls("llama-like") == calls("base")
 
 
 def test_selective_checkpointing_does_the_core_of_attention_again() -> None:
@@ -74,37 +63,3 @@ def test_selective_checkpointing_does_the_core_of_attention_again() -> None:
         "dense.dgrad",
     ]
     assert not any(is_again for _, is_again in ops("fused"))
-
-
-def test_selective_checkpointing_keeps_all_but_the_squares_and_the_context() -> None:
-    """What the forward leaves for the backward is less by probabilities and context of both layers (the softmax alone
-    reads scores): two bytes each, of two sequences of a rank, 24 heads × 24² pairs, and 24 positions × 48 features."""
-
-    def kept(checkpointing: Checkpointing) -> int:
-        mesh = mesh_of(1, 1, 2)
-        work = gpt(BASE, 4, checkpointing, precision="bf16")
-        made = build(work, make_plan("ddp", options_of("ddp"), mesh), mesh, Engine())
-        program = expand(made, made.roles[0])
-        start = next(at for at, call in enumerate(program.calls) if call.label == "backward")
-        written = {ref for at in range(start) for ref in program.writes[at]}
-        later = {ref for at in range(start, program.num_ops) for ref in program.reads[at]}
-        held = [made.tensors[ref.name] for ref in written & later if made.tensors[ref.name].role == "activation"]
-        return sum(tensor.local_bytes(made.mesh) for tensor in held if not tensor.persistent)
-
-    probabilities, context = 2 * 2 * 24 * 24 * 24, 2 * 2 * 24 * 48
-    assert kept("none") - kept("selective") == 2 * (probabilities + context)
-    assert kept("selective") > kept("full")
-
-
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [
-        (megatron(16), "tensor = 16 does not divide heads = 24; nearest that do: 12 and 24"),
-        (megatron(12), "tensor = 12 does not divide kv_heads = 8; nearest that do: 8"),
-        (axonn(1, 3, 1), "y = 3 does not divide kv_heads = 8; nearest that do: 2 and 4"),
-    ],
-)
-def test_heads_of_keys_must_divide(options: TensorOptions, text: str) -> None:
-    with pytest.raises(InputError) as caught:
-        options.refuse_shape(NAMED["queries in groups"])
-    assert str(caught.value) == text

@@ -1,4 +1,4 @@
-"""Families of one's own: the plan that the function gives, its options as keys, and what is refused."""
+"""Plan families defined by a user: the plan, its options as keys, and what is refused."""
 
 from __future__ import annotations
 
@@ -76,16 +76,6 @@ def test_it_is_compared_and_may_be_the_plan_on_the_data_axes_of_a_grid() -> None
         sf.compare("toy-cluster", "tiny", table, devices=8, jobs=2)
 
 
-def test_to_define_it_again_replaces_it() -> None:
-    for states in (["gcd"], ["node", "package", "gcd"]):
-
-        @plan_family
-        def again(mesh: Any, states: list[str] = states) -> dict[str, Any]:
-            return {"weight": states, "accumulator": states, "optimizer": states}
-
-        assert scenario(["again"]).case("again", 8).plan.weight == frozenset(scenario(["again"]).mesh(8).live(states))
-
-
 def test_what_is_no_family_is_refused_in_one_line() -> None:
     def zero3(mesh: Any) -> dict[str, Any]:
         return {}
@@ -93,24 +83,11 @@ def test_what_is_no_family_is_refused_in_one_line() -> None:
     with pytest.raises(InputError, match="plan family 'zero3': simfrontier has one of this name"):
         plan_family(zero3)
 
-    def untyped(mesh, codec="plain"):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
-        return {}
-
-    with pytest.raises(InputError, match="plan family 'untyped': codec: allowed: parameters with a type and a default"):
-        plan_family(untyped)
-
     def taken(mesh: Any, micro_batch: int = 1) -> dict[str, Any]:
         return {}
 
     with pytest.raises(InputError, match="plan family 'taken': micro_batch is a key of every plan"):
         plan_family(taken)
-
-    @plan_family
-    def odd(mesh: Any) -> Any:
-        return 3
-
-    with pytest.raises(InputError, match=r"scenario: plans.odd: at 8 devices: got a int from odd\(\); allowed: keys "):
-        scenario(["odd"])
 
     @plan_family
     def misspelt(mesh: Any) -> dict[str, Any]:

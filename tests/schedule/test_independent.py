@@ -17,9 +17,9 @@ from tests.invoke import ROOT, TOY, invoke
 from tests.schedule.independent import File, Routes, link_bytes, name_of
 from tests.some import some
 
-TOYS = ("zero2", "zero3", "zeropp", "zero-topo")
+TOYS = ("zeropp", "zero-topo")
 GRIDS = ("megatron", "axonn")
-CODED = ("naive-zfp", "naive-mpc", "MZHybrid")
+CODED = ("naive-zfp", "MZHybrid")
 # Sizes that nothing divides, operands as runs over layers, a pool that fills, a host that waits, and codecs per hop.
 OF_TOYS = ["engine.blocking=host", "engine.live_elements=30000", "model.num_layers=20", "model.hidden=36"]
 OF_GRIDS = [
@@ -80,7 +80,7 @@ def test_a_second_reader_finds_the_same(exported: Path, plan: str) -> None:
                 assert isinstance(known, Compute)
 
 
-@pytest.mark.parametrize("plan", [*TOYS, "axonn"])
+@pytest.mark.parametrize("plan", ["zeropp", "axonn"])
 def test_the_trace_has_the_bytes_that_a_second_reader_counts(exported: Path, plan: str) -> None:
     mine = File(exported / f"schedule-{plan}.json")
     (program,) = mine.programs
@@ -91,7 +91,7 @@ def test_the_trace_has_the_bytes_that_a_second_reader_counts(exported: Path, pla
                 assert span.message_bytes == sum(mine.message_bytes(program.ops[span.op])), span
 
 
-@pytest.mark.parametrize("plan", ["zero3", "zero-topo"])
+@pytest.mark.parametrize("plan", ["zero-topo"])
 def test_every_link_carries_what_a_second_reader_counts_by_its_routes(tmp_path: Path, plan: str) -> None:
     """Rings and direct messages over 8 nodes in two groups, with nothing of simfrontier but its files."""
     where = ("--set", "model.num_layers=2", "--devices", "32")

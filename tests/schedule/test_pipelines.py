@@ -1,72 +1,10 @@
-"""Pipelines written by hand: clean, stored and read back, expanded from both ends, and held in memory by stage."""
+"""Expansion of exchanges between pipeline stages: operands of each end, waits and blocking, by hand."""
 
 from dataclasses import replace
 
-import pytest
-from hypothesis import given, settings, strategies as st
-
 from simfrontier.codecs import Plain
-from simfrontier.schedule import (
-    Call,
-    Exchange,
-    Mesh,
-    Ref,
-    Role,
-    Schedule,
-    Tensor,
-    check,
-    digest,
-    expand,
-    from_json,
-    peak_bytes,
-    render,
-    to_json,
-)
-from simfrontier.schedule.finding import ranks_of, short_title
+from simfrontier.schedule import Call, Exchange, Mesh, Ref, Role, Schedule, Tensor, expand
 from simfrontier.schedule.placement import REPLICATE
-from tests.conftest import Golden
-from tests.schedule.builders import zero3
-from tests.schedule.pipelines import Pipeline
-
-ORDERS = st.sampled_from(["1f1b", "gpipe"])
-
-
-@settings(max_examples=30, deadline=None)
-@given(stages=st.integers(2, 4), micros=st.integers(1, 6), depth=st.integers(1, 2), order=ORDERS, overlap=st.booleans())
-def test_pipelines_are_clean_and_are_read_back_as_they_were(
-    stages: int, micros: int, depth: int, order: str, overlap: bool
-) -> None:
-    schedule = Pipeline(stages, micros, depth, order, overlap).schedule()
-    assert str(check(schedule)) == "no findings"
-    text = to_json(schedule)
-    read = from_json(text, "s.json")
-    assert read == schedule
-    assert to_json(read) == text
-
-
-def test_the_digest_sees_ends_places_and_what_goes_back() -> None:
-    schedule = Pipeline(2, 2).schedule()
-    first, second = schedule.roles
-
-    def edited(**fields: object) -> Schedule:
-        def edit(call: Call) -> Call:
-            ops = tuple(replace(op, **fields) if isinstance(op, Exchange) else op for op in call.ops)  # type: ignore[arg-type]
-            return replace(call, ops=ops)
-
-        return replace(schedule, roles=(first, replace(second, calls=tuple(edit(call) for call in second.calls))))
-
-    others = [edited(ends=(1, 0)), edited(back_src=()), edited(blocking=False), edited(comm="other")]
-    others.append(replace(schedule, roles=(replace(first, at=("stage", 1)), replace(second, at=("stage", 0)))))
-    assert len({digest(each) for each in (schedule, *others)}) == 6
-
-
-def test_one_role_that_all_ranks_share_is_stored_without_a_place() -> None:
-    assert '"at":' not in to_json(zero3())
-
-
-def test_a_two_stage_pipeline_as_text(golden: Golden) -> None:
-    golden("pipeline-1f1b.txt", render(Pipeline(2, 3).schedule()))
-
 
 # ── expansion ──
 
@@ -112,19 +50,6 @@ def test_exchanges_wait_for_those_between_the_same_ends_only() -> None:
     assert program.waits == [(), (), ((0, 1),), ((1, 1),)]
 
 
-def test_what_arrives_is_waited_for_and_what_is_sent_is_not() -> None:
-    schedule = Pipeline(2, 2, overlap=True).schedule()
-    program = expand(schedule, schedule.roles[1])
-    arrives = next(i for i, op in enumerate(program.ops) if isinstance(op, Exchange))
-    reader = next(i for i, op in enumerate(program.ops) if op.name == "up")
-    lane = program.lanes.index("stage.0>1")
-    assert program.ops[arrives].lane == "stage.0>1" and program.waits[reader] == ((lane, 1),)
-    held = expand(schedule, schedule.roles[0])
-    sends = [i for i, op in enumerate(held.ops) if isinstance(op, Exchange) and op.name == "forward"]
-    after = next(i for i in range(sends[0] + 1, held.num_ops) if held.ops[i].lane == "compute")
-    assert held.waits[after] == ()  # what is sent may go on while the next micro-batch is computed
-
-
 def test_a_blocking_exchange_holds_the_host() -> None:
     """On a lane of its own: what comes after it waits for it, though it needs nothing of it."""
     ops = (message((0, 1), "a", "a"), message((1, 2), "b", "b", "other", "qq"))
@@ -133,48 +58,3 @@ def test_a_blocking_exchange_holds_the_host() -> None:
         role = Role("s1", (Call("step", 0, 0, made),), ("stage", 1))
         schedule = Schedule(mesh=Mesh((("stage", 3),)), tensors=rows("a", "b"), roles=(role,), pools={}, meta={})
         assert expand(schedule, schedule.roles[0]).waits[1] == waits
-
-
-# ── memory ──
-
-
-def test_a_stage_holds_what_its_program_touches() -> None:
-    """Stage 1 of 3 has no embedding: with tensor = 2, `up` and `down` have 16 × 32 / 2 elements each. Weight,
-    accumulator, master: 4 bytes an element each, moments 8: 2 × 256 × 20 bytes. Tokens (8 × 4 / 2 elements of 8 bytes)
-    are the first and last stage's; the embedding has 64 × 16 elements at 20 bytes."""
-    schedule = Pipeline(3, 2).schedule()
-    first, middle, last = (peak_bytes(schedule, role) for role in schedule.roles)
-    assert middle.persistent_bytes == 2 * 256 * 20
-    assert first.persistent_bytes == last.persistent_bytes == 2 * 256 * 20 + 64 * 16 * 20 + 2 * 128
-    report = check(schedule)
-    assert report.peaks == (first, middle, last)
-    assert report.peak == max(report.peaks, key=lambda peak: peak.num_bytes)
-
-
-def test_a_peak_over_capacity_names_the_role() -> None:
-    schedule = Pipeline(3, 2).schedule()
-    peaks = sorted(check(schedule).peaks, key=lambda peak: peak.num_bytes)
-    (finding,) = check(schedule, peaks[-1].num_bytes - 1).findings
-    role = next(r for r in schedule.roles if peak_bytes(schedule, r) == peaks[-1])
-    assert (finding.rule, finding.ranks, finding.times) == ("memory", f"ranks of role {role.name}", 1)
-    (finding,) = check(schedule, peaks[0].num_bytes - 1).findings
-    assert finding.times == 3
-
-
-# ── words ──
-
-
-def test_an_exchange_is_told_with_the_role_at_its_other_end() -> None:
-    schedule = Pipeline(3, 1).schedule()
-    first, middle, _ = schedule.roles
-    op = next(op for _, op in first.instances() if isinstance(op, Exchange))
-    assert short_title(op) == "exchange forward of x"
-    assert ranks_of(op, first, schedule.roles) == "ranks of role s0, with s1"
-    assert ranks_of(op, middle, schedule.roles) == "ranks of role s1, with s0"
-
-
-@pytest.mark.parametrize("stages", [2, 4])
-def test_stages_share_their_blocks(stages: int) -> None:
-    """The forward, the backward and the step of a layer are stored once, whatever the number of stages."""
-    text = to_json(Pipeline(stages, 4).schedule())
-    assert text.count('"module":"up","part":"wgrad"') == 1

@@ -5,20 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
-from simfrontier.collectives import CallTable, Library, MeasuredPoint, load_library
-from simfrontier.errors import InputError
-from simfrontier.machine import Machine, Packets, load_machine
-from simfrontier.schedule.ir import Collective
+from simfrontier.collectives import Library, algorithm, load_library
+from simfrontier.machine import HEALTHY, Machine, Packets, Perturbation, load_machine
+from simfrontier.schedule.ir import Exchange
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.simulation import Fidelity, SimulatedStep, simulate_step
-from simfrontier.simulation.calls import CallPlans
-from simfrontier.simulation.chunk import MAX_RANKS
-from simfrontier.workload import find_model
+from tests.simulation.pipelines import Order, Pipeline
 from tests.simulation.singles import calls, single, with_links
-from tests.simulation.steps import schedule, step
 
 MIB = 2**20
 GLOO, RCCL, TOY = load_library("gloo"), load_library("rccl"), load_machine("toy-cluster")
@@ -81,27 +76,6 @@ def test_where_links_are_shared_chunk_serves_in_turn_and_flow_at_once() -> None:
     assert flow == pytest.approx([36e-6 + 9 * BLOCK_S, 36e-6 + 2 * BLOCK_S])
 
 
-def test_many_small_messages_beside_a_large_one_wait_for_it_once() -> None:
-    """Where a large block is ahead, the first small call waits for it; those after it find the link free."""
-    small = [("all_gather", ("gcd",), 2 * MIB, "b", "library")] * 3
-    both = calls(PAIR, ("all_gather", ("gcd",), 16 * MIB, "a", "library"), *small)  # type: ignore[arg-type]
-    end = simulate_step(both, TOY, unpaced(), "chunk").timeline.end[0]
-    assert end == pytest.approx([8 * BLOCK_S, 9 * BLOCK_S, 10 * BLOCK_S, 11 * BLOCK_S])
-
-
-def test_a_call_waits_for_all_its_ranks_and_ends_rank_by_rank() -> None:
-    """Two groups over `node` that share a NIC end one after the other; the call inside the node that follows starts
-    where all its ranks are done with theirs."""
-    mesh = Mesh((("node", 2), ("gcd", 4)))
-    ops = calls(
-        mesh, ("all_gather", ("node",), 2 * MIB, "a", "library"), ("all_gather", ("gcd",), 8 * MIB, "a", "library")
-    )
-    timeline = simulate_step(ops, TOY, unpaced(), "chunk").timeline
-    assert timeline.end[:, 0].max() == pytest.approx(2 * timeline.end[:, 0].min())
-    assert (timeline.ready[:, 1] == timeline.end[:, 0]).all()
-    assert (timeline.start[:, 1] == timeline.end[:, 0].max()).all()
-
-
 def test_direct_messages_go_out_as_many_at_once_as_there_are_channels() -> None:
     """Eight devices of a node of Frontier, 7 peers, pieces of 2 bytes: with 8 channels one start-up, with 2 four."""
     base, hop = RCCL.direct.base_s, RCCL.direct.hop_in_node_s
@@ -109,21 +83,6 @@ def test_direct_messages_go_out_as_many_at_once_as_there_are_channels() -> None:
         library = replace(RCCL, num_channels=channels)
         done = single("all_to_all", 16, 8, library=library)
         assert done.step_s == pytest.approx(base + rounds * hop, rel=1e-3), channels
-
-
-def test_a_host_starts_direct_messages_one_after_the_other_and_does_not_wait_for_them() -> None:
-    """Four devices, three peers, 10 us for each start. Pieces of 1000 bytes: the third goes at 30 us over idle links.
-    Pieces of 1 MiB: the links have more to do than the host, and none of them waits for a message to arrive."""
-    mesh = Mesh((("node", 1), ("gcd", 4)))
-    ops = calls(mesh, ("all_to_all", ("gcd",), 4 * 1000, "a", "library"))
-    end = simulate_step(ops, TOY, unpaced(10e-6), "chunk").timeline.end
-    assert end == pytest.approx(30e-6 + 1000 / 10e9)
-    waiting = simulate_step(
-        calls(mesh, ("all_to_all", ("gcd",), 4 * MIB, "a", "library")), TOY, unpaced(10e-6), "chunk"
-    )
-    assert waiting.step_s < 30e-6 + 3 * BLOCK_S
-    over = calls(Mesh((("node", 2), ("gcd", 4))), ("all_to_all", ("node", "gcd"), 8 * 10, "a", "library"))
-    assert simulate_step(over, TOY, unpaced(10e-6), "chunk").step_s == pytest.approx(70e-6, rel=1e-2)  # near and far
 
 
 def test_headers_and_replies_are_counted_and_take_time() -> None:
@@ -146,74 +105,35 @@ def test_headers_and_replies_are_counted_and_take_time() -> None:
     assert slow.step_s == pytest.approx((2 * 10_746 + 604) / 10e9)  # the second message waits for the reply
 
 
-def test_replies_go_the_way_back() -> None:
-    """A ring of four devices in their order sends 3 blocks over each of 0>1>2>3>0, and replies the other way."""
-    packets = Packets(payload_bytes=1000, header_bytes=0, message_bytes=0, reply_bytes=7, reply_message_bytes=0)
-    mesh = Mesh((("node", 1), ("gcd", 4)))
-    ring = calls(mesh, ("all_gather", ("gcd",), 4000, "a", "library"))
-    done = simulate_step(ring, replace(TOY, packets=packets), unpaced(), "chunk")
-    named = {link.name: link.num_bytes for link in done.link_table("", "").links if link.num_bytes}
-    there, back = ("0>1", "1>2", "2>3", "3>0"), ("1>0", "2>1", "3>2", "0>3")
-    assert named == {f"node 0 xgmi {one}": 3000.0 for one in there} | {f"node 0 xgmi {one}": 21.0 for one in back}
+def run_pipeline(pipeline: Pipeline, fidelity: str, fault: Perturbation = HEALTHY) -> SimulatedStep:
+    return simulate_step(pipeline.schedule(), TOY, RCCL, fidelity, fault)  # type: ignore[arg-type]
 
 
-def test_scales_are_cut_at_whole_numbers_of_theirs() -> None:
-    """Coded weights of a small model over the four rings of two nodes of Frontier: parts of scales are multiples of 4
-    bytes, and unequal where there are not as many in each; coded data are cut at bytes."""
-    mesh = Mesh((("node", 2), ("package", 4), ("gcd", 2)))
-    built = schedule("zeropp", mesh, find_model("tiny"), options={"weight_codec": "int8:96"}, persistence_elements=128)
-    made, scales, data = CallPlans(step(built, fidelity="analytic").pricing), set[float](), set[float]()
-    for op in built.distinct_ops():
-        if isinstance(op, Collective) and op.kind == "all_gather" and op.codec.is_opaque:
-            first, second = made.planned(op, 0).plans
-            data.update(first.sizes)
-            scales.update(second.sizes)
-    assert len(scales) > 1 and all(size % 4 == 0 for size in scales)
-    assert any(size % 4 for size in data)
+def exchanged(step: SimulatedStep) -> list[float]:
+    """Seconds of the exchanges of the critical rank."""
+    row = step.critical_row
+    took = (step.timeline.end - step.timeline.start)[row].tolist()
+    return [seconds for op, seconds in zip(step.program.ops, took, strict=True) if isinstance(op, Exchange)]
 
 
-def test_with_packets_links_reach_all_of_their_capacity() -> None:
-    """A share of 0.5 stands for what packets now say themselves."""
-    half = with_links(TOY, share=0.5)
-    packets = Packets(payload_bytes=1000, header_bytes=0, message_bytes=0, reply_bytes=0, reply_message_bytes=0)
-    assert pair(half, unpaced(), 2 * MIB).step_s == pytest.approx(2 * BLOCK_S)
-    assert pair(replace(half, packets=packets), unpaced(), 2 * MIB).step_s == pytest.approx(BLOCK_S)
+def test_an_exchange_by_hand() -> None:
+    """Two stages on two nodes of 4 devices and 2 NICs of 1 GB/s: an activation of 64 MiB of each of two devices.
+
+    A direct message of RCCL: base and hop, then 2 x 67,108,864 B at the share of the NIC that direct messages reach:
+    fluid rates end both then, single messages the one and then the other.
+    """
+    pipeline = Pipeline(stages=2, micros=1, data=4, message=2**25, axes=("stage", "data", "tensor"))
+    hops = RCCL.direct
+    share = algorithm("direct").shares_on(RCCL, TOY)["nic"]
+    seconds = hops.base_s + hops.hop_between_nodes_s + 2 * 2**26 / (share * 1e9)
+    for fidelity in ("flow", "chunk"):
+        longest = max(exchanged(run_pipeline(pipeline, fidelity)))
+        assert longest == pytest.approx(seconds, rel=0.02), fidelity
 
 
-def test_a_measured_call_takes_its_tables_time_and_its_bytes_are_counted() -> None:
-    points = (
-        MeasuredPoint(bytes=1, seconds=1e-3, spread=None),
-        MeasuredPoint(bytes=4 * MIB, seconds=5e-3, spread=None),
-    )
-    table = CallTable(kind="all_gather", ranks=2, nodes=1, packages=1, points=points)
-    done = pair(TOY, replace(RCCL, tables={table.group: table}), 4 * MIB)
-    assert done.step_s == pytest.approx(5e-3)
-    assert done.link_bytes is not None
-    assert done.link_bytes[done.pricing.fabric.link_named(0, "xgmi 0>1")] == 2 * MIB
-
-
-def test_coded_calls_send_data_and_scales() -> None:
-    """ZeRO++ at four ranks: the bytes of all links are what its patterns say, scales among them."""
-    from tests.simulation.test_chunk_agrees import loads
-
-    done = step(schedule("zeropp", Mesh((("node", 1), ("package", 2), ("gcd", 2)))), "toy-cluster", "chunk")
-    assert done.link_bytes is not None
-    # but for a few elements: the parts of a tree's message are not all of one size
-    np.testing.assert_allclose(done.link_bytes, loads(done), rtol=0, atol=16)
-
-
-def test_at_most_128_ranks() -> None:
-    with pytest.raises(InputError) as caught:
-        single("all_gather", 1024, 256)
-    assert str(caught.value) == (
-        f"fidelity chunk: got 256 ranks; allowed: up to {MAX_RANKS} (fidelity flow runs jobs of any size)"
-    )
-
-
-def test_only_chunk_counts_bytes_of_links() -> None:
-    assert single("all_gather", 1024, 8, fidelity="flow").link_bytes is None
-    table = single("all_gather", 8192, 8).link_table("abc", "one call")
-    assert (table.digest, table.title, len(table.links)) == ("abc", "one call", 40)
-    named = {link.name: link for link in table.links}
-    hop = named["node 0 xgmi 4>6"]
-    assert (hop.src, hop.dst, hop.num_bytes) == ("node 0 gcd 4", "node 0 gcd 6", 7 * 1024 / 4)
+@pytest.mark.parametrize("order", ["gpipe", "1f1b"])
+def test_a_step_agrees_with_flow(order: Order) -> None:
+    """One pair on every link, in one node and over two: single messages and fluid rates agree within 3 %."""
+    pipeline = Pipeline(order=order, stages=4, micros=4, rows=8192, step=False)
+    chunk, flow = run_pipeline(pipeline, "chunk"), run_pipeline(pipeline, "flow")
+    assert chunk.step_s == pytest.approx(flow.step_s, rel=0.03)

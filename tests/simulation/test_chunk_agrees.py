@@ -1,4 +1,4 @@
-"""Fidelity `chunk` against `flow` and against what patterns load: alone, single messages and fluid rates agree."""
+"""Fidelity `chunk` agrees with `flow` and with the loads of patterns."""
 
 from __future__ import annotations
 
@@ -7,20 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from _pytest.mark.structures import ParameterSet
 from numpy.typing import NDArray
 
-from simfrontier.analysis.step_bounds import bounds
 from simfrontier.collectives import algorithm, load_library
-from simfrontier.collectives.library import GroupShape
 from simfrontier.machine import load_machine
 from simfrontier.network import ResourceKind
 from simfrontier.schedule.ir import Collective, CollectiveKind
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.simulation import Fidelity, SimulatedStep, simulate_step
-from simfrontier.workload import find_model
 from tests.simulation.singles import calls, single
-from tests.simulation.steps import NAMED, schedule, step
 
 MIB = 2**20
 CALLS: tuple[tuple[CollectiveKind, str], ...] = (
@@ -53,86 +48,55 @@ OF = {
 }
 
 
-@pytest.mark.parametrize("num_ranks", [8, 16])
 @pytest.mark.parametrize("machine", ["frontier", "toy-cluster"])
 @pytest.mark.parametrize(("kind", "via"), CALLS)
 def test_large_collectives_alone_take_what_flow_says_within_5_percent(
-    kind: CollectiveKind, via: str, machine: str, num_ranks: int
+    kind: CollectiveKind, via: str, machine: str
 ) -> None:
     """Of trees over two nodes 16 messages may be in flight; with 8, as the libraries and the next test have it, links
     rest, which flow knows nothing of."""
-    library = replace(OF[machine], in_flight=16) if via == "tree" and num_ranks == 16 else OF[machine]
-    for size in (MIB, 4 * MIB, 16 * MIB, 64 * MIB, 128 * MIB):
-        chunk = single(kind, size, num_ranks, machine, via=via, library=library).step_s
-        flow = single(kind, size, num_ranks, machine, "flow", via, library).step_s
+    library = replace(OF[machine], in_flight=16) if via == "tree" else OF[machine]
+    for size in (MIB, 128 * MIB):
+        chunk = single(kind, size, 16, machine, via=via, library=library).step_s
+        flow = single(kind, size, 16, machine, "flow", via, library).step_s
         assert chunk == pytest.approx(flow, rel=0.05), f"{size >> 20} MiB"
-
-
-def _long(*values: float) -> ParameterSet:
-    return pytest.param(*values, marks=pytest.mark.long)
 
 
 @pytest.mark.parametrize(
     ("per_node", "nodes", "within"),
-    [
-        *((1, 2, 0.01), (1, 4, 0.09), (1, 8, 0.08), _long(1, 16, 0.07)),
-        *((2, 2, 0.11), (2, 4, 0.09), _long(2, 8, 0.07), (4, 4, 0.08)),
-        *((8, 2, 0.17), _long(8, 4, 0.14)),  # a connection's 8 messages do not keep links busy while hops start up
-        *((1, 3, 0.25), (2, 3, 0.25), (1, 6, 0.06), _long(2, 6, 0.06)),
-    ],
+    [(1, 2, 0.01), (2, 4, 0.09), (1, 3, 0.25)],
 )
 def test_trees_of_strided_groups_take_what_flow_says(per_node: int, nodes: int, within: float) -> None:
     """RCCL as shipped, so many ranks of a group on each node, all groups at once; messages by Simple."""
     mesh = Mesh(tuple(axis for axis in (("node", nodes), ("lane", per_node), ("stride", 8 // per_node)) if axis[1] > 1))
     axes = tuple(name for name in ("node", "lane") if name in dict(mesh.axes))
-    for size in (2 * MIB, 4 * MIB, 8 * MIB, 16 * MIB, 32 * MIB, 64 * MIB):
+    for size in (2 * MIB, 16 * MIB):
         one = calls(mesh, ("all_reduce", axes, size, "gather", "tree"))
         chunk, flow = (simulate_step(one, FRONTIER, RCCL, fidelity).step_s for fidelity in FIDELITIES)
         assert chunk == pytest.approx(flow, rel=within), f"{size >> 20} MiB"
 
 
-@pytest.mark.parametrize("num_ranks", [8, 16])
 @pytest.mark.parametrize("machine", ["frontier", "toy-cluster"])
 @pytest.mark.parametrize(("kind", "via"), CALLS)
 def test_small_collectives_alone_take_what_flow_says_within_two_latencies(
-    kind: CollectiveKind, via: str, machine: str, num_ranks: int
+    kind: CollectiveKind, via: str, machine: str
 ) -> None:
     """A latency: the start-up of the slowest hop of the algorithm (of LL, where a ring is that small)."""
     assert RCCL.ring_ll is not None and RCCL.tree is not None
     times = RCCL.tree if via == "tree" else RCCL.ring_ll if via == "ring" else RCCL.direct
-    nodes = num_ranks // (8 if machine == "frontier" else 4)
-    latency_s = times.hop_between_nodes_s if nodes > 1 else times.hop_in_node_s
-    for size in (1024, 4096, 65536, 262144):
-        chunk = single(kind, size, num_ranks, machine, via=via).step_s
-        flow = single(kind, size, num_ranks, machine, "flow", via).step_s
-        assert chunk == pytest.approx(flow, abs=2 * latency_s), f"{size} bytes"
+    for size in (1024, 262144):
+        chunk = single(kind, size, 16, machine, via=via).step_s
+        flow = single(kind, size, 16, machine, "flow", via).step_s
+        assert chunk == pytest.approx(flow, abs=2 * times.hop_between_nodes_s), f"{size} bytes"
 
 
-@pytest.mark.parametrize("size", [3 * 4096, 3 * MIB, 48 * MIB])  # chunks of 4, 8, 16 and 24 ranks are even
+@pytest.mark.parametrize("size", [3 * 4096, 48 * MIB])  # chunks of 8 and 24 ranks are even
 @pytest.mark.parametrize("kind", ["all_gather", "reduce_scatter", "all_reduce"])
-@pytest.mark.parametrize("num_ranks", [4, 8, 16, 24])
+@pytest.mark.parametrize("num_ranks", [8, 24])
 def test_rings_of_frontier_alone_are_the_closed_form(kind: CollectiveKind, num_ranks: int, size: int) -> None:
     """The pace and the crossings of `step_law` make up exactly what `latency_s` and the volume do."""
     chunk = single(kind, size, num_ranks, via="ring").step_s
     assert chunk == pytest.approx(single(kind, size, num_ranks, fidelity="flow", via="ring").step_s, rel=1e-9)
-
-
-def crossed_by_hand(per_node: int, nodes: int, rounds: int) -> int:
-    """Edges between nodes on the worst of all walks of rounds * (n - 1) edges around the ring."""
-    size = per_node * nodes
-    walks = [[(start + hop) % size for hop in range(rounds * (size - 1))] for start in range(size)]
-    return max(sum(edge % per_node == per_node - 1 for edge in walk) for walk in walks)
-
-
-@pytest.mark.parametrize("rounds", [1, 2])
-@pytest.mark.parametrize("nodes", [2, 3, 5])
-@pytest.mark.parametrize("per_node", [1, 2, 3, 8])
-def test_a_slowest_block_pays_what_the_law_counts(per_node: int, nodes: int, rounds: int) -> None:
-    """3 s inside nodes, 7 s on average: the law counts rounds * (n - 1) hops of 7 s."""
-    shape = GroupShape(size=per_node * nodes, num_nodes=nodes, num_packages=per_node * nodes)
-    edge_s = shape.ring_crossed_s(3.0, 7.0, rounds)
-    hops, crossed = rounds * (shape.size - 1), crossed_by_hand(per_node, nodes, rounds)
-    assert crossed * edge_s + (hops - crossed) * 3.0 == pytest.approx(hops * 7.0)
 
 
 def loads(done: SimulatedStep) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
@@ -157,7 +121,7 @@ def mirrored(done: SimulatedStep, loads: NDArray[np.float64]) -> NDArray[np.floa
     return np.array([loads[names[back[link]]] for link in range(fabric.num_links)])
 
 
-@pytest.mark.parametrize("axes", [None, ("node",), ("gcd",)])
+@pytest.mark.parametrize("axes", [None, ("node",)])
 @pytest.mark.parametrize(
     ("kind", "via", "machine", "library"),
     [(*call, machine, "rccl") for call in CALLS for machine in ("frontier", "toy-cluster")]
@@ -174,26 +138,3 @@ def test_links_carry_what_the_patterns_load(
         expected = mirrored(done, expected)  # gloo reduces against the order that fluid patterns have for all rings
     np.testing.assert_allclose(done.link_bytes, expected, rtol=1e-9, atol=1e-3)
     assert done.link_bytes[done.pricing.fabric.kind != ResourceKind.WIRE].sum() == 0.0
-
-
-@pytest.mark.parametrize("family", NAMED)
-def test_whole_steps_end_and_are_not_below_their_bounds(family: str) -> None:
-    """Two nodes of the toy machine. A wire has to carry its bytes; that a lane takes its ops' times alone is not so for
-    trees and direct messages, which hide a latency or two, but far from it in a whole step."""
-    mesh = Mesh((("node", 2), ("package", 2), ("gcd", 2)))
-    done = step(schedule(family, mesh, find_model("tiny")), "toy-cluster", "chunk")
-    timeline = done.timeline
-    assert timeline.end.shape == (8, done.program.num_ops)
-    assert (timeline.ready <= timeline.start).all() and (timeline.start <= timeline.end).all()
-    assert (timeline.end.max(axis=1) > 0.0).all()
-    assert bounds(done).step_s <= timeline.step_s * (1 + 1e-9)
-
-
-def test_equal_input_gives_equal_times() -> None:
-    mesh = Mesh((("node", 2), ("package", 2), ("gcd", 2)))
-    built = schedule("zeropp", mesh, find_model("tiny"))
-    one, two = (step(built, "toy-cluster", "chunk") for _ in range(2))
-    for name in ("ready", "start", "end"):
-        assert (getattr(one.timeline, name) == getattr(two.timeline, name)).all()
-    assert one.link_bytes is not None and two.link_bytes is not None
-    assert (one.link_bytes == two.link_bytes).all()

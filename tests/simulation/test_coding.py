@@ -1,21 +1,19 @@
-"""What coding takes: of a device when messages are coded at once, and of two devices at every hop of a ring."""
+"""Time of coded messages: encode and decode kernels, and coding at every hop of a ring, by hand."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from simfrontier.codecs import Plain, parse_codec
+from simfrontier.codecs import parse_codec
 from simfrontier.collectives import HopTimes, Library, load_library
 from simfrontier.collectives.ring_law import RingTimes
 from simfrontier.cost import Prices, price
-from simfrontier.errors import InputError
 from simfrontier.machine import Machine, load_machine
-from simfrontier.schedule.ir import Call, Collective, CollectiveKind, Compute, Exchange, Op, Ref, Role, Schedule, Tensor
+from simfrontier.schedule.ir import Call, Collective, CollectiveKind, Compute, Op, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import REPLICATE
 from simfrontier.schedule.segments import segmented
@@ -30,7 +28,6 @@ MESH = Mesh((("node", 1), ("package", 2), ("gcd", 2)))
 ELEMENTS = 2_000_000
 GAP = 1e-6
 SPEED = 25e9  # bytes of 32-bit values per second, to encode and to decode
-MEMORY = 100e9
 
 
 def tensor(name: str, codec: str = "", stacked: tuple[str, ...] = (), elements: int = ELEMENTS) -> Tensor:
@@ -71,51 +68,11 @@ def test_arithmetic_holds_a_codec_up_on_the_toy(kind: str, codec: str) -> None:
     assert one_kernel(kind, codec) == pytest.approx(GAP + 4 * ELEMENTS / SPEED, rel=1e-9)
 
 
-@pytest.mark.parametrize(("kind", "factor"), [("encode", 8.0), ("decode", 2.0)])
-def test_each_way_has_its_own_speed(kind: str, factor: float) -> None:
-    machine = load_machine(
-        "toy-cluster",
-        {"device.codecs.zfp.encode_bytes_per_s": SPEED / 8, "device.codecs.zfp.decode_bytes_per_s": SPEED / 2},
-    )
-    assert one_kernel(kind, "zfp:8", machine) == pytest.approx(GAP + factor * 4 * ELEMENTS / SPEED, rel=1e-9)
-
-
 @pytest.mark.parametrize("kind", ["encode", "decode"])
 def test_memory_holds_a_fast_codec_up(kind: str) -> None:
     """4 MB plain and 2 MB coded at 8 bits per value: 60 us at 100 GB/s, while 8 MB at 1 TB/s take 8 us."""
     fast = {f"device.codecs.zfp.{way}_bytes_per_s": 1e12 for way in ("encode", "decode")}
     assert one_kernel(kind, "zfp:8", load_machine("toy-cluster", fast)) == pytest.approx(GAP + 60e-6, rel=1e-9)
-
-
-def test_a_sum_decodes_what_every_rank_sent() -> None:
-    """Pieces of 2 M values of two ranks: 16 MB of 32-bit values, 640 us."""
-    assert one_kernel("decode_sum", "zfp:8", stacked=("gcd",)) == pytest.approx(GAP + 16e6 / SPEED, rel=1e-9)
-
-
-@pytest.mark.parametrize(("codec", "coded_bytes"), [("int8:1000", 2_008_000), ("int4:1000", 1_008_000), ("fp32", 8e6)])
-def test_without_speeds_casts_and_integers_take_memory_alone(codec: str, coded_bytes: float) -> None:
-    """4 MB plain, and coded: 1 or half a byte each and 2000 scales of 4 bytes, or 4 bytes each."""
-    for kind in ("encode", "decode"):
-        assert one_kernel(kind, codec) == pytest.approx(GAP + (4e6 + coded_bytes) / MEMORY, rel=1e-9)
-
-
-def test_integers_take_the_time_that_a_machine_says() -> None:
-    slow = {f"device.codecs.int8.{way}_bytes_per_s": 1e9 for way in ("encode", "decode")}
-    assert one_kernel("encode", "int8:1000", load_machine("toy-cluster", slow)) == pytest.approx(GAP + 8e-3, rel=1e-9)
-
-
-def test_kernels_of_codecs_share_a_device() -> None:
-    """Each keeps all compute units busy for 320 us: two at a time take twice as long, less the gap that one uses while
-    the other waits; and both go as fast as alone one after the other."""
-    coded = [tensor(f"coded{number}", "zfp:8") for number in (0, 1)]
-    plain = [tensor(f"plain{number}") for number in (0, 1)]
-    beside, after = (
-        of((*coded, *plain), local("encode", "plain0", "coded0"), local("decode", "coded1", "plain1", lane))
-        for lane in ("other", "compute")
-    )
-    math_s = 4 * ELEMENTS / SPEED
-    assert seconds(beside) == pytest.approx(2 * math_s, rel=1e-9)
-    assert seconds(after) == pytest.approx(2 * (math_s + GAP), rel=1e-9)
 
 
 # ── at every hop ──
@@ -179,100 +136,9 @@ def test_a_ring_that_codes_every_message(
     assert got == pytest.approx(gaps * GAP + volume * per_byte, rel=1e-9)
 
 
-@pytest.mark.parametrize(("kind", "gaps", "share"), [("all_reduce", 12, 1.5), ("all_gather", 6, 0.75)])
-def test_a_ring_of_four_codes_at_each_of_its_hops(kind: CollectiveKind, gaps: int, share: float) -> None:
-    """Once or twice three messages, each with two kernels, beside 2 MB that go as fast as 2 MB of plain numbers."""
-    plain = seconds(ring(kind, "fp16", False, ELEMENTS // 2, ranks=4), library=free())
-    coded = seconds(ring(kind, "zfp:8", ranks=4), library=free())
-    assert coded == pytest.approx(plain + gaps * GAP + share * 2e6 * 4 * 2 / SPEED, rel=1e-9)
-
-
-def test_start_up_is_that_of_the_ring() -> None:
-    """5 us and, for each of the two rounds of one hop, 3 us on the closed ring, beside four gaps and 2 MB."""
-    hops = HopTimes(base_s=5e-6, hop_in_node_s=3e-6, hop_between_nodes_s=0.0)
-    plain, coded = (
-        [seconds(ring("all_reduce", codec, per_hop), library=library) for library in (free(), free(hops))]
-        for codec, per_hop in (("fp16", False), ("zfp:8", True))
-    )
-    assert plain[1] - plain[0] == pytest.approx(coded[1] - coded[0], rel=1e-9)
-    assert plain[1] - plain[0] >= 5e-6 + 2 * 3e-6 - 1e-12
-
-
-@pytest.mark.parametrize("how", ["flow", "analytic", "chunk"])
-def test_coding_at_every_hop_takes_longer_than_its_messages(how: Fidelity) -> None:
-    """zfp at 16 bits sends as many bytes as fp16 does, and codes them."""
-    plain, coded = (
-        seconds(ring("all_reduce", *what), library=free(), how=how) for what in (("fp16", False), ("zfp:16", True))
-    )
-    assert coded >= plain + 4e6 * 0.5 * 4 * 2 / SPEED
-
-
-def test_a_message_with_few_bytes_takes_its_coding_too() -> None:
-    """512 values of zfp:8 at 512 B, four kernels: `SMALL_BYTES` and below, in both forms of the price."""
-    schedule = ring("all_reduce", "zfp:8", elements=512)
-    (op,) = schedule.distinct_ops()
-    (work, *_) = price(schedule, TOY, free()).of(op).works
-    expected = 4 * GAP + 512 * (1 / 10e9 + 4 * 2 / SPEED)
-    assert Prices(TOY, free(), 2).seconds(op, schedule) == pytest.approx(expected, rel=1e-9)
-    assert work.alone_s == pytest.approx(expected, rel=1e-9)
-
-
-def test_coding_at_every_hop_keeps_the_device_busy() -> None:
-    """A ring of zfp:8 codes for 320 ns of every 420 ns; a kernel beside it that keeps all units busy for 8 ms gets what
-    is left, and the ring as much as the kernel asks of it: together no faster than all of the arithmetic."""
-    made = ring("all_reduce", "zfp:8", elements=20 * ELEMENTS)
-    busy = tensor("coded", "zfp:8", elements=20 * ELEMENTS)
-    kernel = local("encode", "a", "coded", lane="compute")
-    ops = (*made.roles[0].calls[0].ops, kernel)
-    both = of((*made.tensors.values(), busy), *ops, mesh=made.mesh)
-    alone = [seconds(made, library=free()), seconds(of((busy, made.tensors["a"]), kernel, mesh=made.mesh))]
-    together = seconds(both, library=free())
-    coding = 20 * ELEMENTS * 4 * 2 / SPEED  # 1 byte each, encoded and decoded
-    assert together >= (alone[1] + coding) * (1 - 1e-3)
-    assert together <= sum(alone) * (1 + 1e-9)
-
-
-@pytest.mark.parametrize("codec", ["zfp:8", "zfp:16"])
-def test_a_ring_codes_on_the_units_of_its_channels_first(codec: str) -> None:
-    """Eight channels hold 8 of the toy's 10 units. 320 ns of coding in every 420 ns on all units are 7.6 of 10 on
-    average, with zfp:16 160 ns of every 260 ns 6.2: less than the ring holds, so it takes what it takes alone."""
-    holding = replace(free(), num_channels=8, units_per_channel=1.0)
-    made = ring("all_reduce", codec)
-    flow, alone = seconds(made, library=holding), seconds(made, library=holding, how="analytic")
-    assert flow == pytest.approx(alone, rel=1e-9)
-
-
-# ── what a machine must know ──
-
-
-def without(*names: str) -> Machine:
-    """The toy without the speeds of some codecs."""
-    known = {name: speeds for name, speeds in TOY.device.codecs.items() if name not in names}
-    return replace(TOY, device=replace(TOY.device, codecs=known))
-
-
-@pytest.mark.parametrize(
-    ("codec", "lacks", "known"),
-    [("zfp:8", ("zfp",), "mpc"), ("mpc:fp32:1.1", ("mpc",), "zfp"), ("zfp:8", ("zfp", "mpc"), "none")],
-)
-@pytest.mark.parametrize("per_hop", [False, True], ids=["at once", "per hop"])
-def test_a_machine_without_speeds_is_refused_in_one_line(
-    codec: str, lacks: tuple[str, ...], known: str, per_hop: bool
-) -> None:
-    schedule = of((tensor("a"), tensor("coded", codec)), local("encode", "a", "coded"))
-    name = codec.partition(":")[0]
-    with pytest.raises(InputError) as caught:
-        seconds(ring("all_gather", codec) if per_hop else schedule, without(*lacks))
-    assert str(caught.value) == (
-        f"machine toy-cluster has no speeds of the codec {name} (device.codecs.{name}); known: {known}; allowed: "
-        "encode_bytes_per_s and decode_bytes_per_s in the machine's file or in machine.overrides"
-    )
-
-
 # ── whole steps ──
 
 SHAPE = other(num_layers=4, hidden=384, sequence=240)
-POLICIES = ("naive-zfp:8", "naive-mpc", "MZHybrid:8", "ZHybrid:8/16")
 
 
 def compressed(policy: str, ranks: int = 16, **keys: Any) -> Schedule:
@@ -286,13 +152,9 @@ def compressed(policy: str, ranks: int = 16, **keys: Any) -> Schedule:
 @pytest.mark.parametrize(
     ("policy", "keys"),
     [
-        ("naive-zfp:8", {}),
         ("naive-mpc", {"compress_per_hop": True}),
         ("MZHybrid:8", {"message_dtype": "fp32"}),
         ("ZHybrid:8/16", {"compress_per_hop": True, "data": "ddp", "pipeline": 1}),
-        ("ZHybrid:8/16", {"data": "zero3", "order": "gpipe"}),
-        ("none", {"message_dtype": "fp32"}),
-        ("naive-zfp:8", {"sequence_parallel": True, "pipeline": 1}),
         ("naive-mpc", {"sequence_parallel": True, "compress_per_hop": True, "data": "hsdp"}),
     ],
     ids=str,
@@ -325,75 +187,3 @@ def test_folded_is_exact(policy: str, per_hop: bool) -> None:
         assert (pricing.folding.num_rank_classes == 32) is exact
     step_s = max(ends.max() for ends in results[1])
     assert max(np.abs(a - b).max() for a, b in zip(*results, strict=True)) <= 1e-9 * step_s
-
-
-def test_folded_is_exact_without_stages() -> None:
-    schedule = compressed("naive-zfp:8", 32, compress_per_hop=True, data="ddp", pipeline=1)
-    machine, library = load_machine("frontier"), load_library("rccl")
-    folded, exact = (simulate_step(schedule, machine, library, "flow", FAULTS, every) for every in (False, True))
-    ends = folded.timeline.end[folded.pricing.folding.rank_class]
-    assert np.abs(ends - exact.timeline.end).max() <= 1e-9 * exact.step_s
-    assert exact.step_s > 1.01 * simulate_step(schedule, machine, library, "flow").step_s
-
-
-DIMENSION = {
-    "gradient": "dp",
-    "step_reduction": "dp",
-    "weight_gather": "zero",
-    "publish": "zero",
-    "activation": "tp",
-    "input_gradient": "tp",
-    "input_gather": "tp",
-    "scalar": "scalar",
-}
-
-
-def bytes_by_dimension(schedule: Schedule) -> Mapping[str, float]:
-    """What the busiest rank of each group sends in all calls together."""
-    pricing = price(schedule, load_machine("frontier"), load_library("rccl"))
-    out: dict[str, float] = {}
-    for role in schedule.roles:
-        for _, op in role.instances():
-            if isinstance(op, Collective | Exchange):
-                key = "pp" if isinstance(op, Exchange) else DIMENSION[op.name]
-                out[key] = out.get(key, 0.0) + pricing.volume_bytes(op)
-    return out
-
-
-@pytest.mark.parametrize("per_hop", [False, True], ids=["at once", "per hop"])
-@pytest.mark.parametrize("dimension", ["dp", "tp", "pp", "zero"])
-def test_compressing_a_dimension_changes_the_bytes_of_no_other(dimension: str, per_hop: bool) -> None:
-    """And sends half as many in its own: zfp:8 of bf16, of messages that divide by 8 and so need no filling."""
-    plain = bytes_by_dimension(compressed("none"))
-    coded = bytes_by_dimension(compressed(f"{dimension}=zfp:8", compress_per_hop=per_hop))
-    assert set(plain) == set(coded) == {"dp", "tp", "pp", "zero", "scalar"}
-    assert {key for key in plain if plain[key] != coded[key]} == {dimension}
-    assert 0.4 < coded[dimension] / plain[dimension] < 0.52
-
-
-@pytest.mark.parametrize("policy", POLICIES)
-def test_speeds_of_codecs_hold_a_step_up_and_nothing_else_does(policy: str) -> None:
-    """The same schedule, with codecs of no time and of a hundredth of the speed."""
-    schedule = compressed(policy)
-    machine, library = load_machine("frontier"), load_library("rccl")
-    scaled = {}
-    for factor in (0.01, 1.0, 1e6):
-        codecs = {
-            name: replace(
-                speeds,
-                encode_bytes_per_s=factor * speeds.encode_bytes_per_s,
-                decode_bytes_per_s=factor * speeds.decode_bytes_per_s,
-            )
-            for name, speeds in machine.device.codecs.items()
-        }
-        slower = replace(machine, device=replace(machine.device, codecs=codecs))
-        scaled[factor] = simulate_step(schedule, slower, library, "analytic").step_s
-    assert scaled[1e6] <= scaled[1.0] < scaled[0.01]
-
-
-def test_casts_take_no_arithmetic() -> None:
-    """`message_dtype = fp32` on a machine that knows no codec at all."""
-    schedule = compressed("none", 4, message_dtype="fp32")
-    assert any(op.kind == "encode" for op in schedule.distinct_ops())
-    assert {op.codec for op in schedule.distinct_ops() if isinstance(op, Exchange)} == {Plain("fp32")}
-    assert seconds(schedule, without("zfp", "mpc"), how="analytic") > 0

@@ -1,21 +1,19 @@
-"""The engine against closed forms and bounds: without contention flow is the sum of what each op takes alone."""
+"""The engine against closed forms and bounds: collectives and kernels by hand, lanes as FIFOs."""
 
 import math
 
-import numpy as np
 import pytest
 
 from simfrontier.analysis.exposed_time import exposure
 from simfrontier.analysis.step_bounds import bounds
-from simfrontier.schedule.ir import Collective
+from simfrontier.schedule.ir import Collective, Compute
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.simulation import SimulatedStep
-from simfrontier.workload import find_model
+from tests.perturbed import perturbed
+from tests.plan.test_precision import built
 from tests.simulation.singles import single
 from tests.simulation.steps import NAMED, frontier_mesh, schedule, step
 from tests.some import some
-
-TINY = find_model("tiny")
 
 
 def collectives(done: SimulatedStep) -> list[tuple[Collective, float, float]]:
@@ -73,29 +71,21 @@ def test_pair_all_gather_by_hand() -> None:
 
 
 @pytest.mark.parametrize("overlap", [True, False])
-@pytest.mark.parametrize("family", NAMED)
-@pytest.mark.parametrize("nodes", [1, 2, 6])
-def test_simulated_is_never_below_its_bounds(family: str, nodes: int, overlap: bool) -> None:
-    built = schedule(family, frontier_mesh(nodes), overlap=overlap)
+@pytest.mark.parametrize("family", ["ddp", "zero3", "zeropp", "zero-topo"])
+def test_simulated_is_never_below_its_bounds(family: str, overlap: bool) -> None:
+    built = schedule(family, frontier_mesh(2), overlap=overlap)
     flow, alone = step(built), step(built, fidelity="analytic")
     assert bounds(flow).step_s <= alone.step_s * (1 + 1e-9)
     assert alone.step_s <= flow.step_s * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("family", NAMED)
+@pytest.mark.parametrize("family", ["zero3", "zeropp"])
 def test_exposure_sums_to_the_step(family: str) -> None:
     done = step(schedule(family, frontier_mesh(4)))
     parts = exposure(done)
     assert parts.compute + parts.exposed_comm == pytest.approx(done.step_s, rel=1e-9)
     assert parts.compute == pytest.approx(done.compute_s, rel=1e-9)
     assert min(parts.inter_node, parts.intra_node, parts.package, parts.codec, parts.idle) >= 0.0
-
-
-def test_same_input_same_times() -> None:
-    built = schedule("zeropp", frontier_mesh(3))
-    first, second = step(built), step(built)
-    for name in ("ready", "start", "end"):
-        assert np.array_equal(getattr(first.timeline, name), getattr(second.timeline, name))
 
 
 def test_lanes_are_fifos_and_waits_are_kept() -> None:
@@ -121,22 +111,6 @@ def test_contention_for_memory_slows_both() -> None:
     assert flow.compute_s > 1.005 * alone.compute_s
 
 
-@pytest.mark.parametrize("family", ["zero3", "zero-topo"])
-def test_overlap_never_hurts_here_and_serial_is_the_sum(family: str) -> None:
-    serial = step(schedule(family, frontier_mesh(8), overlap=False))
-    overlapped = step(schedule(family, frontier_mesh(8)))
-    assert overlapped.step_s < serial.step_s
-
-
-def test_toy_pair_by_hand() -> None:
-    """DDP on two devices, tiny model: 2 ranks, one all-reduce per bucket; ring volume is 2 (n-1)/n S = S."""
-    mesh = Mesh((("node", 1), ("package", 1), ("gcd", 2)))
-    done = step(schedule("ddp", mesh, shape=TINY), machine="toy-pair")
-    total = sum(volume for op, _, volume in collectives(done) if op.name == "step_reduction")
-    assert total == 2 * TINY.num_parameters
-    assert math.isfinite(done.step_s) and done.step_s > 0
-
-
 def test_ring_all_reduce_by_hand() -> None:
     """All-reduces of 64 MiB by ring over 48 nodes: 8 rings of 48 ranks, two of them on each NIC.
 
@@ -147,3 +121,27 @@ def test_ring_all_reduce_by_hand() -> None:
     block_s = 64 * 2**20 / 48 / (25e9 * 0.864 / 2)
     edge_s = 171.4e-6 + block_s / 2
     assert done.step_s == pytest.approx(36e-6 + 2 * 47 * (block_s**4 + edge_s**4) ** 0.25, rel=1e-6)
+
+
+def test_a_step_of_days_ends() -> None:
+    """A NIC at a hundred-thousandth of its speed: times beyond 8192 s, where a double resolves 2e-12 s, must not keep a
+    flow from ending."""
+    done = step(schedule("zero3", frontier_mesh(2)), perturbation=perturbed(links={(0, "nic0>net"): 1e-7}))
+    assert done.step_s > 1e5
+
+
+def test_a_product_by_hand() -> None:
+    """h_to_4h of one sequence: m = 32, n = 256, k = 64, so 1,048,576 operations and an edge of 2^(19/3).
+
+    Rates: 2, 1, 0.5 Tflop/s x / (x + 100). Traffic: 32·64 + 256·64 + 256 + 32·256 = 26,880 numbers at 100 GB/s.
+    """
+    edge, pair = 2 ** (19 / 3), Mesh((("node", 1), ("package", 1), ("gcd", 2)))
+    assert math.isclose(edge, 80.635, rel_tol=1e-5)
+    for precision, rate, size in (("fp16", 2e12, 2), ("bf16", 2e12, 2), ("fp32", 1e12, 4), ("fp64", 0.5e12, 8)):
+        done = step(built("ddp", precision, pair, "tiny"), "toy-pair")
+        (op, *_) = [op for op in done.program.ops if isinstance(op, Compute) and op.name == "h_to_4h"]
+        (work, *_) = done.pricing.of(op).works
+        math_s = 2 * 32 * 256 * 64 / (rate * edge / (edge + 100))
+        memory_s = 26_880 * size / 100e9
+        assert work.alone_s == pytest.approx(1e-6 + max(math_s, memory_s), rel=1e-12)
+        assert math_s > memory_s

@@ -1,4 +1,4 @@
-"""Rates of flows that run together: what solving them costs goes by the links that may fill, not by all loaded."""
+"""Rates of concurrent flows equal those of solving all links."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import pytest
 
 from simfrontier.arrays import Floats
 from simfrontier.cost import Flow
-from simfrontier.network import solve
 from simfrontier.simulation import flow_rates
-from simfrontier.simulation.flow_rates import FlowRates, can_fill, not_held
+from simfrontier.simulation.flow_rates import FlowRates, can_fill
 
 WIRE, POOL = 25e9, 100e9  # bytes per second
 
@@ -46,11 +45,6 @@ def test_links_may_fill_where_flows_at_their_fastest_fill_them() -> None:
         assert can_fill(link, which, load, np.array(capacity), caps).tolist() == expected
 
 
-def test_of_links_that_a_flow_has_to_itself_the_tightest_may_fill() -> None:
-    link, which, caps = np.array([0, 1, 2]), np.zeros(3, np.int64), np.array([np.inf])
-    assert can_fill(link, which, np.array([1.0, 2.0, 2.0]), np.full(3, 10.0), caps).tolist() == [False, True, False]
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_rates_are_those_of_all_links(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     flows, capacity = crossing(40, 30, seed)
@@ -59,25 +53,3 @@ def test_rates_are_those_of_all_links(seed: int, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(flow_rates, "MOST_UNFILTERED", 0)
     assert solved(flows, capacity) == pytest.approx(every, rel=1e-12)
     assert len(set(every.values())) > 2  # several links fill
-
-
-def test_what_is_solved_does_not_grow_with_links_that_cannot_fill(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A hundred flows over ten times as many pools: as many numbers are solved."""
-    sizes: list[tuple[int, int]] = []
-
-    def noted(usage: Floats, *others: Floats) -> Floats:
-        sizes.append((usage.shape[0], usage.shape[1]))
-        return solve(usage, *others)
-
-    monkeypatch.setattr(flow_rates, "solve", noted)
-    for num_pools in (200, 2_000):
-        solved(*crossing(100, num_pools))
-    assert sizes[0] == sizes[1]
-    assert sizes[0][0] <= 100 + 4  # a wire of each flow, and the pools that may fill
-
-
-def test_calls_that_ask_for_all_units_leave_one() -> None:
-    """Of 110 compute units: what calls leave, 1 where they ask for as many or more, all where they hold none; and half
-    a unit where a device has no more."""
-    capacity, held = np.array([110.0, 110.0, 110.0, 110.0, 0.5]), np.array([0.0, 108.0, 110.0, 200.0, 1.0])
-    assert not_held(capacity, held).tolist() == [110.0, 2.0, 1.0, 1.0, 0.5]

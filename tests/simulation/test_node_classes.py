@@ -1,4 +1,4 @@
-"""Devices of many speeds: nodes in classes against every device as it is, and what is not put into classes."""
+"""Devices of many speeds: nodes in classes compared with every device by itself."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from simfrontier.network.node_classes import MOST_SPEEDS, class_rates, classes_o
 from simfrontier.simulation import speed_error, trace_notes
 from simfrontier.simulation.many_speeds import OTHER_CONTENTION
 from simfrontier.workload import find_model
-from tests.perturbed import perturbed
-from tests.simulation.pipelines import Pipeline
-from tests.simulation.steps import NAMED, frontier_mesh, schedule, step
+from tests.simulation.steps import frontier_mesh, schedule, step
 
 TINY = find_model("tiny")
 DEVICES = Spread(of="devices", distribution="normal", sd=0.08)
@@ -39,39 +37,7 @@ def test_nodes_of_a_class_have_its_mean_times() -> None:
     assert set(np.concatenate([rates.slowest.ravel(), rates.fastest.ravel()])) <= set(speed.ravel())
 
 
-def test_a_node_with_a_dead_device_is_by_itself() -> None:
-    speed = np.random.default_rng(1).uniform(0.5, 1.0, (20, 8))
-    speed[7, 3] = 0.0
-    classes = classes_of_nodes(speed[None], np.ones((1, 20)))
-    slowest_living = int(np.where(speed > 0.0, speed, 1.0)[np.arange(20) != 7].min(axis=1).argmin())
-    slowest_living += slowest_living >= 7
-    assert (classes == classes[slowest_living]).sum() == 1
-    assert (classes == classes[7]).sum() == 1 and class_rates(speed, classes).largest_difference < 1.0
-
-
-def test_few_speeds_are_as_they_are() -> None:
-    speed = np.resize(np.linspace(0.5, 1.0, MOST_SPEEDS), (20, 8))
-    assert classes_of_nodes(speed[None], np.ones((1, 20))).tolist() == list(range(20))
-
-
-def test_some_speeds_on_many_different_nodes_are_many() -> None:
-    """The engine's time grows with speeds and with classes of ranks: 30 speeds at random make every node another."""
-    speed = np.random.default_rng(1).choice(np.linspace(0.5, 1.0, 30), (20, 8))
-    assert len(np.unique(classes_of_nodes(speed[None], np.ones((1, 20))))) < 20
-
-
-def test_nodes_have_one_class_in_all_states() -> None:
-    """The slowest of every state is by itself in all of them."""
-    first = np.random.default_rng(1).uniform(0.5, 1.0, (20, 8))
-    second = first.copy()
-    second[4, 2] = 0.1
-    classes = classes_of_nodes(np.stack([first, second]), np.ones((2, 20)))
-    for node in (4, int(first.min(axis=1).argmin())):
-        assert (classes == classes[node]).sum() == 1
-
-
-@pytest.mark.parametrize("networks", [(), (NETWORKS,)], ids=["devices", "devices and networks"])
-@pytest.mark.parametrize("family", NAMED)
+@pytest.mark.parametrize(("family", "networks"), [("zero3", ()), ("zero-topo", (NETWORKS,))])
 def test_the_error_that_is_stated_bounds_the_error(family: str, networks: tuple[Spread, ...]) -> None:
     built = schedule(family, frontier_mesh(8), shape=TINY)
     ill = Perturbation(spread=(DEVICES, *networks))
@@ -85,25 +51,7 @@ def test_the_error_that_is_stated_bounds_the_error(family: str, networks: tuple[
     assert numbers in stated.note == trace_notes(classes)["simplified"] and "simplified" not in trace_notes(exact)
 
 
-def test_stages_have_all_speeds_as_they_are() -> None:
-    """A step of stages waits for the slowest of each, not for one node."""
-    built = Pipeline(stages=4, micros=4, tensor=4, data=4).schedule()
-    ill = Perturbation(spread=(DEVICES,))
-    folded, exact = step(built, perturbation=ill), step(built, perturbation=ill, exact=True)
-    assert speed_error(folded) is None
-    assert folded.step_s == pytest.approx(exact.step_s, rel=1e-9)
-
-
-def test_without_contention_all_speeds_are_as_they_are() -> None:
-    built = schedule("zero3", frontier_mesh(8), shape=TINY)
-    ill = Perturbation(spread=(DEVICES,))
-    ran, exact = (step(built, fidelity="analytic", perturbation=ill, exact=each) for each in (False, True))
-    assert speed_error(ran) is None
-    assert ran.step_s == pytest.approx(exact.step_s, rel=1e-9)
-
-
-@pytest.mark.parametrize("seed", [3, 4, 5])
-@pytest.mark.parametrize("family", ["zero3", "zero-topo"])
+@pytest.mark.parametrize(("family", "seed"), [("zero-topo", 3)])
 def test_the_error_that_is_stated_bounds_that_of_speeds_that_come_late(family: str, seed: int) -> None:
     """All devices slow down in the middle of the step."""
     built = schedule(family, frontier_mesh(8), shape=TINY)
@@ -114,8 +62,7 @@ def test_the_error_that_is_stated_bounds_that_of_speeds_that_come_late(family: s
     assert stated is not None and abs(classes.step_s / exact.step_s - 1.0) <= stated.step
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.parametrize("family", ["zero3", "hsdp", "zero-topo"])
+@pytest.mark.parametrize(("family", "seed"), [("hsdp", 1)])
 def test_up_to_32_speeds_folded_are_exact(family: str, seed: int) -> None:
     """Devices and networks drawn from distributions."""
     ill = Perturbation(spread=(replace(DEVICES, seed=seed), replace(NETWORKS, seed=seed)))
@@ -123,32 +70,3 @@ def test_up_to_32_speeds_folded_are_exact(family: str, seed: int) -> None:
     folded, exact = step(built, perturbation=ill), step(built, perturbation=ill, exact=True)
     assert folded.pricing.folding.num_rank_classes == MOST_SPEEDS and speed_error(folded) is None
     assert folded.step_s == pytest.approx(exact.step_s, rel=1e-9)
-
-
-def test_a_table_is_a_list_of_slow_devices() -> None:
-    factors = tuple(1.0 - 0.01 * number for number in range(48))
-    built = schedule("zero3", frontier_mesh(6), shape=TINY)
-    listed = step(built, perturbation=Perturbation(spread=(Spread(of="devices", listed=factors),)))
-    slow = step(built, perturbation=perturbed(slow=dict(enumerate(factors))))
-    assert (
-        np.array_equal(listed.timeline.end, slow.timeline.end) and speed_error(listed) == speed_error(slow) is not None
-    )
-
-
-def test_calls_that_differ_do_so_on_devices_in_classes() -> None:
-    kernels = Spread(of="kernels", distribution="normal", sd=0.02)
-    built = schedule("zero3", frontier_mesh(5), shape=TINY)
-    ill = step(built, perturbation=Perturbation(spread=(DEVICES, kernels)))
-    assert ill.pricing.folding.num_rank_classes == 40 and len(np.unique(ill.pricing.fabric.speed)) <= MOST_SPEEDS
-    usual = step(built, perturbation=Perturbation(spread=(DEVICES,)))
-    of_ill, of_usual = speed_error(ill), speed_error(usual)
-    assert of_ill is not None and of_usual is not None and of_ill.single == of_usual.single
-
-
-def test_speeds_that_change_within_a_step_say_the_larger_error() -> None:
-    built = schedule("zero3", frontier_mesh(6), shape=TINY)
-    ill = Perturbation(spread=(DEVICES,), slow=(SlowDevice(device=9, factor=0.5, from_s=1e-4),))
-    ran = step(built, perturbation=ill)
-    errors = [state.pricing.fabric.devices.largest_difference for state in ran.states]
-    stated = speed_error(ran)
-    assert len(errors) == 2 and stated is not None and stated.single == max(errors)

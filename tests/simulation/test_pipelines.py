@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from simfrontier.collectives import HopTimes, Library, algorithm, load_library
-from simfrontier.errors import InputError
 from simfrontier.machine import load_machine
-from simfrontier.schedule.ir import Exchange, Role
+from simfrontier.schedule.ir import Exchange
 from simfrontier.simulation import SimulatedStep, simulate_step
 from tests.simulation.pipelines import Interleaved, Order, Pipeline
 
@@ -96,39 +94,3 @@ def test_an_exchange_starts_up_by_its_hop_and_goes_both_ways_at_once(tensor: int
     )
     assert min(spent[True]) > start_up
     assert one.level(next(op for op in one.program.ops if isinstance(op, Exchange))) == level
-
-
-def test_a_scalar_over_all_ranks_meets_in_all_roles() -> None:
-    one = run(Pipeline(stages=4, micros=2))
-    ends = set()
-    for role_timeline in one.roles:
-        node = next(i for i, op in enumerate(role_timeline.segmented.program.ops) if op.name == "scalar")
-        ends |= set(role_timeline.timeline.end[:, node].tolist())
-    assert len(ends) == 1
-
-
-def test_a_stage_that_waits_is_not_busy() -> None:
-    """Lanes are FIFOs in every role, and an exchange begins at one instant at both of its ends."""
-    one = run(Pipeline(stages=4, micros=5, tensor=2, data=2))
-    exchanges: dict[tuple[int, int], list[list[float]]] = {}
-    for role_timeline in one.roles:
-        program = role_timeline.segmented.program
-        line = role_timeline.timeline
-        assert (np.diff(line.start, axis=1) >= 0).all() and (line.end[:, :-1] <= line.ready[:, 1:] + 1e-12).all()
-        mine: dict[tuple[int, int], list[float]] = {}
-        for node, op in enumerate(program.ops):
-            if op.kind == "exchange":
-                mine.setdefault(op.ends, []).append(float(line.start[:, node].max()))  # type: ignore[union-attr]
-        for ends, starts in mine.items():
-            exchanges.setdefault(ends, []).append(starts)
-    assert all(len(both) == 2 and both[0] == both[1] for both in exchanges.values())
-
-
-def test_roles_have_places() -> None:
-    made = Pipeline(stages=2).schedule()
-    broken = replace(made, roles=(made.roles[0], Role("other", made.roles[1].calls)))
-    with pytest.raises(InputError) as raised:
-        simulate_step(broken, load_machine("toy-cluster"), library())
-    assert str(raised.value) == (
-        "schedule: roles: got s0 stage 0, other nowhere; allowed: one role for each coordinate of one axis of the mesh"
-    )

@@ -1,4 +1,4 @@
-"""Resampling: without errors it is the simulated step, with errors it is worked by hand, and it is a max-plus pass."""
+"""Resampling: the nominal sample is the simulated step; with errors by hand; monotone and homogeneous."""
 
 from __future__ import annotations
 
@@ -48,24 +48,14 @@ def ones(done: SimulatedStep, num_samples: int = 1) -> DurationFactors:
 # ── without errors ──
 
 
-@pytest.mark.parametrize("overlap", [True, False])
-@pytest.mark.parametrize("nodes", [1, 2, 5])
 @pytest.mark.parametrize("family", NAMED)
-def test_without_errors_it_is_the_simulated_step(family: str, nodes: int, overlap: bool) -> None:
-    done = step(schedule(family, frontier_mesh(nodes), overlap=overlap))
-    assert resampled_s(done, ones(done)) == pytest.approx(done.step_s, rel=1e-9)
-
-
-@pytest.mark.parametrize("family", ["zero3", "zeropp", "zero-topo"])
-def test_without_errors_it_is_the_simulated_step_of_several_micro_batches_on_an_ill_machine(family: str) -> None:
-    ill = perturbed(slow={3: 0.7}, links={(1, "nic0>net"): 0.25})
-    done = step(schedule(family, frontier_mesh(2), grad_accum=2), perturbation=ill)
-    assert done.pricing.folding.num_rank_classes > 1
+def test_without_errors_it_is_the_simulated_step(family: str) -> None:
+    done = step(schedule(family, frontier_mesh(2)))
     assert resampled_s(done, ones(done)) == pytest.approx(done.step_s, rel=1e-9)
 
 
 @pytest.mark.parametrize("fidelity", ["analytic", "flow", "chunk"])
-@pytest.mark.parametrize("family", NAMED)
+@pytest.mark.parametrize("family", ["zeropp"])
 def test_without_errors_it_is_the_simulated_step_rank_by_rank_at_every_fidelity(
     family: str, fidelity: Fidelity
 ) -> None:
@@ -136,16 +126,6 @@ def test_noise_of_single_calls_comes_on_top_of_what_all_calls_of_an_op_share() -
     assert resampled_s(done, noisy).tolist() == pytest.approx([12.0], rel=1e-12)
 
 
-def test_what_is_not_done_by_a_device_is_not_slowed_by_it() -> None:
-    # a, c, d are slowed threefold on both classes: a 0 to 3, 0 to 6; b, a message, 6 to 9; class 1: c 6 to 18, d 18 to
-    # 21. With nothing slowed but a, class 1: c 6 to 10, d 10 to 11.
-    slow = np.full((2, 1), 3.0)
-    for on_device, seconds in (([1, 0, 1, 1], 21.0), ([1, 0, 0, 0], 11.0), ([0, 0, 0, 0], 7.0)):
-        done = by_hand()
-        samples = resampled_s(done, factors(done, np.ones((4, 1)), slow, np.array(on_device, bool)))
-        assert samples.tolist() == pytest.approx([seconds], rel=1e-12), on_device
-
-
 @cache
 def several_classes() -> SimulatedStep:
     built = schedule("zero-topo", Mesh((("node", 2), ("package", 2), ("gcd", 2))), find_model("tiny"))
@@ -172,13 +152,3 @@ def test_a_longer_op_never_makes_a_step_shorter(seed: int) -> None:
     more = of_class * random.choice([1.0, 1.5], size=of_class.shape)
     before, after = resampled_s(done, factors(done, of_op, of_class)), resampled_s(done, factors(done, longer, more))
     assert (after >= before).all()
-
-
-def test_samples_do_not_depend_on_how_many_are_done_at_once() -> None:
-    done, random = several_classes(), np.random.default_rng(1)
-    of_op = np.exp(random.normal(size=(done.program.num_ops, 7)))
-    assert done.pricing.folding.num_rank_classes == 4
-    together = resampled_s(done, factors(done, of_op, np.ones((4, 7))))
-    for sample in range(7):
-        one = resampled_s(done, factors(done, of_op[:, [sample]], np.ones((4, 1))))
-        assert one[0] == together[sample]

@@ -1,4 +1,4 @@
-"""A machine that changes within a step: worked by hand on toys, folded = exact, and what cannot go on."""
+"""A machine that changes within a step: by hand on toys, folded = exact, and jobs that stop."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from simfrontier.analysis import bounds
-from simfrontier.collectives import load_library
-from simfrontier.errors import InputError
 from simfrontier.machine import (
     DegradedLink,
     DegradedNic,
@@ -24,12 +22,12 @@ from simfrontier.machine import (
 )
 from simfrontier.schedule.ir import Ref
 from simfrontier.schedule.mesh import Mesh
-from simfrontier.simulation import Fidelity, JobStopsError, SimulatedStep, simulate_step
+from simfrontier.simulation import JobStopsError, SimulatedStep
 from simfrontier.workload import find_model
 from tests.simulation.kernels import kernel, of
 from tests.simulation.pipelines import Pipeline
 from tests.simulation.singles import calls, mesh_of
-from tests.simulation.steps import NAMED, schedule, step
+from tests.simulation.steps import schedule, step
 
 TINY = find_model("tiny")
 
@@ -68,12 +66,6 @@ def test_a_device_slows_down_and_comes_back() -> None:
     assert kernels(slow(0, 0.25, from_s=0.2 * t, until_s=0.6 * t)) == pytest.approx(1.3 * t, rel=1e-9)
 
 
-def test_a_dead_device_that_comes_back_has_lost_the_time() -> None:
-    t = kernels()
-    assert kernels(slow(0, 0.0, from_s=0.2 * t, until_s=0.6 * t)) == pytest.approx(1.4 * t, rel=1e-9)
-    assert kernels(slow(0, 0.0, until_s=0.5 * t)) == pytest.approx(1.5 * t, rel=1e-9)
-
-
 def test_one_of_four_slow_before_a_collective() -> None:
     """All wait for the slow one: its kernels take 1/0.8 as long, the all-reduce as long as before."""
     work = calls(Mesh((("node", 1), ("gcd", 4))), ("all_reduce", ("gcd",), 1 << 20, "compute", "ring"))
@@ -93,27 +85,10 @@ def ring(**troubles: Any) -> float:
     return step(RING, "toy-cluster", perturbation=Perturbation(**troubles)).step_s
 
 
-def test_a_ring_whose_nic_halves_at_half_time() -> None:
-    """The NICs hold it up: what is left of the step at half time takes twice as long."""
-    t = ring()
-    assert ring(nics=nics(0, 0.5, 0, from_s=t / 2)) == pytest.approx(1.5 * t, rel=1e-9)
-
-
 def test_a_dead_nic_with_another_way() -> None:
     """The other NIC of the node carries both halves: what is left takes twice as long."""
     t = ring()
     assert ring(nics=nics(0, 0.0, 0, from_s=t / 2)) == pytest.approx(1.5 * t, rel=1e-9)
-
-
-def test_dead_links_without_another_way() -> None:
-    t = ring()
-    back = ring(nics=nics(0, 0.0, 0, 1, from_s=t / 2, until_s=3 * t))
-    assert back == pytest.approx(3.5 * t, rel=1e-9)
-    with pytest.raises(JobStopsError) as caught:
-        ring(nics=nics(0, 0.0, 0, 1, from_s=t / 2))
-    assert " of the step in all_reduce 0: ranks 4-7 lost ranks 0-3; dead, with no other way: node 0 nic0>net" in str(
-        caught.value
-    )
 
 
 INSIDE = calls(Mesh((("node", 1), ("gcd", 4))), ("all_gather", ("gcd",), 64 << 20, "gather", "ring"))
@@ -145,30 +120,9 @@ def test_a_dead_device_stops_the_job() -> None:
         kernels(slow(1, 0.0, from_s=1e-6))
 
 
-def test_states_of_later_steps() -> None:
-    t = kernels()
-    ill = Perturbation(slow=(slow(0, 0.5, from_step=2, until_step=3),))
-    machine, library = load_machine("toy-pair", NO_GAP), load_library("rccl")
-    took = [simulate_step(KERNELS, machine, library, perturbation=ill, number=number).step_s for number in range(4)]
-    assert took == pytest.approx([t, t, 2 * t, t], rel=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("fidelity", "message"),
-    [
-        ("analytic", "fidelity analytic has no rates that change within a step; allowed: flow, chunk"),
-        ("chunk", "fidelity chunk: got a device or a memory that changes within a step; allowed: links"),
-    ],
-)
-def test_other_fidelities_have_fewer_changes(fidelity: Fidelity, message: str) -> None:
-    ill, library = Perturbation(slow=(slow(0, 0.5, from_s=1e-6),)), load_library("transfers")
-    with pytest.raises(InputError, match=f"^perturbation: {message}"):
-        simulate_step(KERNELS, load_machine("toy-pair"), library, fidelity, ill)
-
-
 # ── folded = exact ──
 
-TOYS = {family: schedule(family, MESH, TINY, grad_accum=2) for family in NAMED}
+TOYS = {family: schedule(family, MESH, TINY, grad_accum=2) for family in ("zero3", "zero-topo")}
 HEALTHY_S = {family: step(built, "toy-cluster").step_s for family, built in TOYS.items()}
 FACTORS = st.sampled_from([0.0, 0.1, 0.5, 0.9])
 
@@ -209,8 +163,8 @@ def assert_folded_is_exact(folded: SimulatedStep, exact: SimulatedStep) -> None:
         assert np.abs(ours - theirs).max() <= 1e-9 * exact.step_s, name
 
 
-@pytest.mark.parametrize("family", NAMED)
-@settings(max_examples=45, suppress_health_check=[HealthCheck.too_slow])
+@pytest.mark.parametrize("family", TOYS)
+@settings(max_examples=6, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_folded_is_exact_whatever_changes(family: str, data: st.DataObject) -> None:
     ill = data.draw(troubles(HEALTHY_S[family]))
@@ -229,7 +183,7 @@ PIPELINES = {
 
 
 @pytest.mark.parametrize("name", PIPELINES)
-@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=3, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_pipelines_folded_are_exact_whatever_changes(name: str, data: st.DataObject) -> None:
     """Calls that run as a whole go on op by op when the machine changes, with the times of every op by itself."""

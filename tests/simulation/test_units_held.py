@@ -1,22 +1,18 @@
-"""Compute units: a collective holds those of its channels for as long as it runs, and kernels share the rest."""
+"""Compute units: a collective holds those of its channels while it runs, and kernels share the rest."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from simfrontier.collectives import Library, load_library
-from simfrontier.cost import price
 from simfrontier.machine import load_machine
 from simfrontier.schedule.ir import Call, Compute, Op, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import REPLICATE
-from simfrontier.schedule.segments import segmented
 from simfrontier.simulation import Fidelity, simulate_step
-from simfrontier.simulation.which_engine import simulate
 from tests.simulation.singles import calls
 
 MESH = Mesh((("package", 8), ("gcd", 2)))  # two nodes
@@ -104,52 +100,3 @@ def test_units_are_held_while_a_call_starts_up() -> None:
     rest = (1 - started_s * (UNITS - HELD) / UNITS / math_s()) * capped
     assert taken(result, "product") == pytest.approx(started_s + rest, rel=1e-9)
     assert taken(result, "product") == pytest.approx(expected, rel=3e-3)
-
-
-def test_each_call_holds_units_of_its_own() -> None:
-    """Two gathers hold 16 of 110; two products on two lanes have 47 each: each takes 110/47 of its time alone."""
-    both = made(product("first"), product("second", "other"), messages=gathers(1 << 30, 1 << 30))
-    result = times(both)
-    for name in ("first", "second"):
-        assert taken(result, name) == pytest.approx(math_s() * 2 * UNITS / (UNITS - 2 * HELD), rel=1e-9)
-
-
-def test_calls_that_ask_for_all_units_leave_one() -> None:
-    """Fifteen gathers of 8 units are 120 of 110: a product goes on with one, and everything ends."""
-    many = made(product("product"), messages=gathers(*[256 << 20] * 15))
-    result = times(many)
-    gathered_s = max(end for name, (_, end) in result.items() if name != "product")
-    assert taken(result, "product") == pytest.approx(gathered_s + math_s() - gathered_s / UNITS, rel=1e-2)
-
-
-def test_no_units_no_slowing() -> None:
-    """A library whose calls take no compute units (copy engines) leaves them all."""
-    free = replace(load_library("rccl"), units_per_channel=0.0)
-    one = made(product("product"), messages=gathers(512 << 20))
-    assert times(one, library=free)["product"] == pytest.approx(times(one, "analytic", free)["product"], rel=1e-9)
-
-
-@pytest.mark.parametrize("size", [64 << 10, 64 << 20, 512 << 20])
-def test_both_engines_and_the_exact_one_agree(size: int) -> None:
-    """A schedule of one role by the engine of several roles, and folded as one class per rank."""
-    products = [product(f"product{n}") for n in range(3)]
-    one = made(*products, messages=gathers(size, size))
-    machine, library = load_machine("frontier"), load_library("rccl")
-    folded = simulate_step(one, machine, library, "flow")
-    exact = simulate_step(one, machine, library, "flow", exact=True)
-    assert exact.step_s == pytest.approx(folded.step_s, rel=1e-9)
-    pricing = price(one, machine, library)
-    (role_timeline,) = simulate([segmented(one, one.roles[0])], pricing)
-    assert role_timeline.timeline.step_s == pytest.approx(folded.step_s, rel=1e-9)
-
-
-def test_no_product_slows_a_gather_however_intense_it_is() -> None:
-    """Products of edges from 512 to 8192 on the same 100 MB of operands, bound by memory first and by arithmetic last.
-    The gather's 129 GB/s on wires are 258 GB/s of a memory of 1,393 GB/s: it has all of them beside a kernel too."""
-    gather = gathers(64 << 20, axes=("gcd",))
-    alone_s = taken(times(made(messages=gather)), "all_gather 0")
-    results = []
-    for edge in (512, 1024, 2048, 4096, 8192):
-        ops = [product(f"product{n}", edge=edge) for n in range(4)]
-        results.append(taken(times(made(*ops, messages=gather)), "all_gather 0"))
-    assert np.allclose(results, alone_s, rtol=1e-9)

@@ -1,7 +1,8 @@
-"""Software stacks: what they change of a machine and a scenario, and faults of their files."""
+"""Software stacks: what they change of a machine and scenario, which one a family runs by, faults of their files."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,9 @@ from simfrontier.errors import InputError
 from simfrontier.machine import load_machine
 from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.schedule import Compute
-from simfrontier.stack import Stack, load_stack
+from simfrontier.stack import USUAL as BY_FAMILY, Stack, load_stack, usual_stack
 from simfrontier.stack.stack import StackHost, StackKernels, StackMemory, stacks
-from simfrontier.study import schedule_of
+from simfrontier.study import run_study, schedule_of
 
 TABLES: dict[str, Any] = {"kernels": StackKernels, "host": StackHost, "memory": StackMemory}
 OWN = """
@@ -72,14 +73,6 @@ def test_a_stack_that_reserves_more_than_there_is_leaves_nothing() -> None:
     assert stack.memory.reserved_bytes > 1e6 and stack.on(machine).device.hbm_bytes == 0.0
 
 
-def test_eager_kernels_of_llama_move_what_is_counted() -> None:
-    kernels = load_stack("fsdp1").on(load_machine("a100-node")).kernels
-    assert kernels.traffic("rmsnorm") == 9.0
-    assert kernels.traffic("gelu") == kernels.pointwise_traffic
-    compiled = load_stack("fsdp2-compile").on(load_machine("a100-node")).kernels
-    assert compiled.traffic("rmsnorm") == compiled.pointwise_traffic
-
-
 def test_products_move_their_operands_once_whatever_the_stack(tmp_path: Path) -> None:
     """Two stacks of one's own whose kernels without products move 3 and 6 times the bytes of the graph's ops: twice as
     many by the second. A matrix product reads its factors and writes its result by either."""
@@ -109,24 +102,12 @@ def test_a_user_writes_one_of_their_own(tmp_path: Path) -> None:
     assert scenario(str(path), gradient_codec="plain").file.plans["p"]["gradient_codec"] == "plain"
 
 
-def test_what_a_scenario_says_wins_over_its_stack() -> None:
-    made = scenario_of({**scenario("fsdp1").document, "engine": {"granularity": "module"}}, "s.toml")
-    assert made.file.engine.granularity == "module"
-
-
 @pytest.mark.parametrize(("precision", "type_of"), [("bf16", "fp32"), ("fp16", None)])
 def test_a_stack_s_type_of_gradients_goes_with_the_model_s(precision: str, type_of: str | None) -> None:
     stack = load_stack("megatron")
     assert stack.under({"model": {"precision": precision}})["model"].get("gradients") == type_of
     own = {"precision": precision, "gradients": precision}
     assert stack.under({"model": own})["model"] == own
-
-
-def test_a_plan_on_data_axes_has_the_stack_s_keys_too(tmp_path: Path) -> None:
-    path = tmp_path / "own.toml"
-    path.write_text(OWN, encoding="utf-8")
-    table = load_stack(str(path)).under({"plans": {"p": {"family": "megatron", "data": {"family": "zero3"}}}})
-    assert table["plans"]["p"]["data"] == {"family": "zero3", "gradient_codec": "fp32"}
 
 
 def test_a_family_s_name_stands_for_its_table() -> None:
@@ -156,21 +137,6 @@ def test_a_bad_file_is_one_line(text: str, said: str, tmp_path: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ({"engine": "layer"}, 's.toml: engine: got "layer", allowed: a table'),
-        ({"model": {"name": "tiny", "precision": {}}}, "s.toml: model.precision: got {}, allowed: "),
-        ({"plans": {"zero3": 1}}, "s.toml: plans.zero3: got 1, allowed: a table"),
-    ],
-)
-def test_what_has_another_type_under_a_stack_is_one_line(changed: dict[str, Any], said: str) -> None:
-    document = {"name": "s", "title": "s", "machine": {"name": "a100-node"}, "model": {"name": "tiny"}, "plans": {}}
-    with pytest.raises(InputError) as refused:
-        scenario_of({**document, "run": {"devices": [4]}, "stack": "megatron", **changed}, "s.toml")
-    assert str(refused.value).startswith(said)
-
-
 def test_an_unknown_stack_is_named_with_the_nearest() -> None:
     with pytest.raises(InputError, match=r'stack "megatron-cor" is not in the catalog; .*megatron-core') as caught:
         scenario("megatron-cor")
@@ -186,3 +152,53 @@ def test_the_document_of_stacks_has_every_key_and_its_example_is_one(tmp_path: P
     path = tmp_path / "ours.toml"
     path.write_text(text.split("```toml\n")[1].split("```")[0], encoding="utf-8")
     assert load_stack(str(path)).plans["megatron"]["sequence_parallel"] is True
+
+
+USUAL = {
+    **dict.fromkeys(("zero1", "zero2", "zero3", "zeropp", "zero-topo"), "deepspeed"),
+    "hsdp": "fsdp2",
+    "megatron": "megatron-core",
+    "axonn": "axonn",
+}
+PLANS: dict[str, Any] = {"zero3": {}, "hsdp": {}, "pipe": {"family": "megatron", "tensor": 2}}
+
+
+def without_stack(**more: Any) -> Scenario:
+    document = {
+        "name": "stacks",
+        "title": "Stacks",
+        "machine": {"name": "frontier"},
+        "model": {"name": "tiny"},
+        "run": {"devices": [16]},
+        "plans": PLANS,
+    }
+    return scenario_of({**document, **more}, "stacks.toml")
+
+
+def test_the_document_of_stacks_says_the_same() -> None:
+    table = (
+        Path("docs/stacks.md").read_text(encoding="utf-8").partition("| family of the plan |")[2].partition("\n\n")[0]
+    )
+    said = {}
+    for families, name in re.findall(r"^\| (`.*?) \| `([\w-]+)`", table, re.M):
+        said |= dict.fromkeys(re.findall(r"`([\w-]+)`", families), name)
+    assert said == BY_FAMILY == {**USUAL, "ddp": "fsdp1-flash2", "lattice": "deepspeed"}
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_the_default_is_the_run_that_names_that_stack(plan: str) -> None:
+    default = run_study(without_stack())
+    stack = usual_stack(without_stack().plans[plan].family)
+    assert stack is not None
+    (named,) = run_study(without_stack(stack=stack.name)).of(plan)
+    (own,) = default.of(plan)
+    against = {"speedup": ""}  # another stack changes the first plan, too
+    assert own.row | against == named.row | against and own.row["stack"] == stack.name
+
+
+def test_none_is_kernels_as_fused_as_the_model_on_the_machine_as_it_is() -> None:
+    of = without_stack(stack="none")
+    assert of.of("zero3", 16).machine == of.machine and of.of("zero3", 16).stack is None
+    own, none = (run_study(each).of("zero3")[0].row for each in (without_stack(), of))
+    assert none["stack"] == "none" and own["step_time_nominal_s"] != none["step_time_nominal_s"]
+    assert without_stack().of("zero3", 16).machine == load_stack("deepspeed").on(of.machine)

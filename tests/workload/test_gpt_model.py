@@ -1,14 +1,13 @@
-"""The GPT graph: its floating-point operations."""
+"""Floating-point operations of the GPT graph, by hand and against the usual metrics."""
 
 from fractions import Fraction
 
 import pytest
 
-from simfrontier.errors import InputError
 from simfrontier.workload import MODELS, GptShape, find_model, gpt, neox_flops
 from tests.some import some
 
-NEOX, TINY = find_model("gpt-neox-20b"), find_model("tiny")
+NEOX = find_model("gpt-neox-20b")
 # those that the metric is made for: 12 h² elements in a layer's matrices
 GPTS = [
     name
@@ -43,11 +42,6 @@ def test_without_checkpointing_the_metric_leaves_out_a_quarter_of_the_head(name:
     assert work.matmul_flops - exact_neox_flops(shape, 3, shape.sequence, 3) == missing
 
 
-def test_that_quarter_is_small_for_the_20b_model() -> None:
-    total = gpt(NEOX, 1, checkpointing="none").matmul_flops
-    assert f"{100 * (1 - neox_flops(NEOX, 1, recomputed=False) / total):.2f} %" == "0.36 %"
-
-
 def test_flops_per_sequence_of_the_20b_model() -> None:
     assert f"{neox_flops(NEOX, 1, recomputed=True) / 1e12:.1f}" == "348.5"
     assert f"{neox_flops(NEOX, 1, recomputed=False) / 1e12:.1f}" == "261.4"
@@ -74,10 +68,3 @@ def test_attention_splits_by_whole_heads_only() -> None:
     ops = [*work.layer.forward, *work.layer.backward]
     for op in some(op for op in ops if "a" in dict(op.iteration)):
         assert dict(op.iteration)["a"] % SIMPLE.heads == 0, op.name
-
-
-@pytest.mark.parametrize(("key", "batch", "sequence"), [("batch", 0, 8), ("sequence", 1, 0), ("sequence", 1, -2)])
-def test_batch_and_sequence_are_at_least_one(key: str, batch: int, sequence: int) -> None:
-    got = {"batch": batch, "sequence": sequence}[key]
-    with pytest.raises(InputError, match=rf"^model tiny: {key} = {got}; allowed: 1 or more$"):
-        gpt(TINY, batch, checkpointing="full", sequence=sequence)

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from simfrontier.errors import InputError
-from simfrontier.workload import PRECISIONS, Precision, Workload, WorkOp, find_model, find_precision, gpt, workload_of
+from simfrontier.workload import PRECISIONS, Workload, WorkOp, find_model, find_precision, workload_of
 from tests.some import some
 
 MODELS = ("tiny", "tiny-mlp")
@@ -13,24 +12,6 @@ MODELS = ("tiny", "tiny-mlp")
 
 def work_in(model: str, precision: str) -> Workload:
     return workload_of(find_model(model), 2, checkpointing="full", precision=precision)
-
-
-def test_precisions_are_told_in_full() -> None:
-    assert {
-        "fp16": Precision(name="fp16", model="fp16", gradients="fp16", master="fp32", moments="fp32", wide="fp32"),
-        "bf16": Precision(name="bf16", model="bf16", gradients="bf16", master="fp32", moments="fp32", wide="fp32"),
-        "fp32": Precision(name="fp32", model="fp32", gradients="fp32", master="fp32", moments="fp32", wide="fp32"),
-        "fp64": Precision(name="fp64", model="fp64", gradients="fp64", master="fp64", moments="fp64", wide="fp64"),
-    } == PRECISIONS
-
-
-def test_an_unknown_precision_names_the_nearest() -> None:
-    with pytest.raises(InputError, match=r"^precision 'fp23': did you mean \"fp32\"\?$"):
-        gpt(find_model("tiny"), 1, checkpointing="full", precision="fp23")  # type: ignore[arg-type]
-
-
-def test_fp16_is_the_default() -> None:
-    assert work_in("tiny", "fp16") == gpt(find_model("tiny"), 2, checkpointing="full")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -67,10 +48,3 @@ def test_bf16_differs_from_fp16_in_types_alone(model: str) -> None:
         name: replace(value, dtype="bf16") if value.dtype == "fp16" else value for name, value in half.values.items()
     }
     assert replace(half, values=changed, precision=find_precision("bf16")) == brain
-
-
-@pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("model", MODELS)
-def test_parameters_and_operations_do_not_depend_on_it(model: str, precision: str) -> None:
-    work, usual = work_in(model, precision), work_in(model, "fp16")
-    assert (work.weights, work.matmul_flops) == (usual.weights, usual.matmul_flops)

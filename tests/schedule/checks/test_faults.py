@@ -1,11 +1,11 @@
-"""The type checker of schedules: every kind of fault is named."""
+"""Findings of the checker for one fault of each kind in a valid schedule."""
 
 from dataclasses import replace
 
 from simfrontier.codecs import Plain, Quantised
 from simfrontier.schedule import Call, Collective, Compute, Op, Ref
 from simfrontier.schedule.placement import REPLICATE
-from tests.schedule.builders import mesh_of, options_of, schedule_of, topo, zero3, zeropp
+from tests.schedule.builders import topo, zero3, zeropp
 from tests.schedule.mutations import changed, dropped, lines, mutated, says, where, with_tensor
 
 
@@ -14,19 +14,6 @@ def test_dropped_reduction_is_named() -> None:
     target = "dense.weight.grad.ordered0"
     without = mutated(base, dropped(where("reduce_scatter", label="backward", layer=1, touches=target)))
     says(without, "references: backward of layer 1", "accumulate gradient", "dense.weight.grad.hop0", "no op writes it")
-
-
-def test_dropped_gradient_of_one_micro_batch_is_named() -> None:
-    def drop(call: Call, op: Op) -> list[Op]:
-        mine = call.micro == 0 and op.name == "gradient" and any(r.name.startswith("head.weight") for r in op.reads)
-        return [] if mine else [op]
-
-    says(
-        mutated(zero3(), drop),
-        "sums: ",
-        "expected the gradient of head.weight from each of the micro-batches 0..1, once",
-        "found in head.weight.grad: micro-batch 1 once",
-    )
 
 
 def test_step_reduction_before_the_last_accumulate_is_named() -> None:
@@ -59,34 +46,6 @@ def test_wrong_axes_are_named() -> None:
         "found [replicate]",
     )
     says(wrong, "order: ", "expected communicator world over gcd+node+package", "found package+gcd")
-
-
-def test_a_gradient_gathered_for_weights_is_named() -> None:
-    """Both lie alike and belong to the same weight."""
-
-    def taken(_: Call, op: Op) -> list[Op]:
-        if not isinstance(op, Collective) or Ref("head.weight") not in op.src:
-            return [op]
-        return [replace(op, src=tuple(Ref("head.weight.grad") if r.name == "head.weight" else r for r in op.src))]
-
-    says(mutated(zero3(), taken), "versions: head", "expected weights in head.weight.full", "found a gradient")
-
-
-def test_axes_that_are_not_partial_are_named() -> None:
-    scatter = where("reduce_scatter", name="step_reduction")
-    says(
-        mutated(topo(), changed(scatter, axes=("gcd",))),
-        "placements: ",
-        "partial over gcd, the axes of the reduce_scatter",
-    )
-
-
-def test_unknown_axis_is_named() -> None:
-    says(
-        mutated(zero3(), changed(where("all_gather"), axes=("node", "pakage"))),
-        "references: ",
-        "expected an axis of the mesh; did you mean \"package\"?; found 'pakage'",
-    )
 
 
 def test_stale_gather_is_named() -> None:
@@ -127,11 +86,6 @@ def sliced(op: Compute) -> Compute:
 
 def replace_name(ref: Ref, name: str) -> Ref:
     return ref._replace(name=name)
-
-
-def test_stale_forward_of_deepspeed_needs_its_max_age() -> None:
-    strict = mutated(zeropp("0.10.2"), lambda _, op: [replace(op, max_age=0) if isinstance(op, Compute) else op])
-    says(strict, "versions: forward of layer 0, micro-batch 0", "the previous step's weights, 1 step old")
 
 
 def test_copy_that_is_never_written_is_named() -> None:
@@ -186,12 +140,6 @@ def test_wrong_codec_is_named() -> None:
     )
 
 
-def test_quantised_all_reduce_is_named() -> None:
-    schedule = schedule_of(options_of("ddp"), mesh_of(1, 2, 2))
-    wrong = mutated(schedule, changed(where("all_reduce", name="step_reduction"), codec=Quantised("int8", 64)))
-    says(wrong, "placements: ", "expected an all_reduce in fp64, fp32, fp16 or bf16; found codec int8:64")
-
-
 def test_doubled_accumulate_is_named() -> None:
     def twice(call: Call, op: Op) -> list[Op]:
         return [op, op] if op.kind == "accumulate" and call.micro == 1 else [op]
@@ -204,17 +152,6 @@ def test_doubled_accumulate_is_named() -> None:
     )
 
 
-def test_missing_publish_is_named() -> None:
-    says(
-        mutated(
-            topo(), dropped(lambda _, op: op.name == "publish" and any("dense.weight" in r.name for r in op.reads))
-        ),
-        "versions: end of step: dense.weight of layer 0 (all ranks, and 1 more like it)",
-        "expected version 1 at its home placement",
-        "found version 0",
-    )
-
-
 def test_missing_and_doubled_adam_are_named() -> None:
     head = where("adam", label="step.head")
     says(mutated(zero3(), dropped(head)), "sums: end of step: head.weight", "expected one adam per step; found none")
@@ -223,11 +160,6 @@ def test_missing_and_doubled_adam_are_named() -> None:
         "sums: end of step: head.weight",
         "expected one adam per step; found 2 of them",
     )
-
-
-def test_missing_norm_is_named() -> None:
-    without = mutated(zero3(), dropped(where("norm2", label="norm.layer", layer=1)))
-    says(without, "sums: ", "adam", "a norm that counts dense.weight of layer 1 once", "found not at all")
 
 
 def test_partial_gradient_read_by_adam_is_named() -> None:
@@ -243,23 +175,6 @@ def test_partial_gradient_read_by_adam_is_named() -> None:
         "expected head.weight.grad.raw fully reduced",
         "found [node:partial(sum) package:partial(sum) gcd:partial(sum)]",
     )
-
-
-def test_undeclared_tensor_is_named() -> None:
-    schedule = zero3()
-    less = {name: tensor for name, tensor in schedule.tensors.items() if name != "gelu.out"}
-    says(
-        replace(schedule, tensors=less),
-        "references: forward of layer 0, micro-batch 0: gelu",
-        "expected a declared tensor; did you mean",
-        "found 'gelu.out'",
-    )
-
-
-def test_tensor_that_does_not_fit_the_mesh_is_named() -> None:
-    odd = with_tensor(zero3(), "x", shape=(3, 32, 64))
-    says(odd, "placements: tensor x", "dimension 0 of size 3 does not divide over node = 2")
-    says(with_tensor(zero3(), "x", nesting=("rack",)), "placements: tensor x", "no axis 'rack'")
 
 
 def test_operand_that_is_not_cut_like_its_op_is_named() -> None:
@@ -281,12 +196,3 @@ def test_gather_into_the_wrong_layer_is_named() -> None:
         return [replace(op, dst=(op.dst[0]._replace(layer=op.dst[0].layer + 1), *op.dst[1:]))]
 
     says(mutated(zero3(), shift), "references: ", "expected qkv.weight.full.forward of the layer of qkv.weight")
-
-
-def test_pairs_of_different_weights_are_named() -> None:
-    def cross(_: Call, op: Op) -> list[Op]:
-        if isinstance(op, Collective) and len(op.dst) > 1:
-            return [replace(op, dst=tuple(reversed(op.dst)))]
-        return [op]
-
-    says(mutated(zero3(), cross), "placements: ", "with the weight of ")

@@ -1,4 +1,4 @@
-"""The type checker of schedules: several roles, and the order in which they call their communicators."""
+"""Findings of the checker for several roles: the order in which they call their communicators."""
 
 from dataclasses import replace
 

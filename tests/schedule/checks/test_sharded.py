@@ -1,12 +1,11 @@
-"""The placement rules of tensors cut along their dimensions: partial sums and maxima, tokens, the norm's axes."""
+"""Placement rules of sharded tensors: partial sums and maxima, and the axes of the gradient norm."""
 
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from simfrontier.codecs import Plain
-from simfrontier.schedule import Call, Collective, Compute, Mesh, Op, Ref, Role, Schedule, Tensor
+from simfrontier.schedule import Call, Compute, Mesh, Op, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.placement import REPLICATE, Placement, flat, partial
 from tests.schedule.mutations import lines
 from tests.schedule.naming import named_op
@@ -65,127 +64,6 @@ def test_partial_values_may_be_added_if_all_are_partial_alike() -> None:
     largest = Placement(ROWS.shards, partial=(("y", "max"),))
     assert len(placements(op, *(of(name, "bs", largest) for name in names))) == 3
     assert len(placements(replace(op, kind="gelu"), *(of(name, "bs", still) for name in names))) == 3
-
-
-@pytest.mark.parametrize("kind", ["matmul", "add", "slice", "accumulate", "norm2", "adam", "hook"])
-def test_any_local_op_may_wait_for_a_token(kind: str) -> None:
-    pair = (of("a", "bs", REPLICATE), of("b", "bs", REPLICATE))
-    adds = kind in ("accumulate", "norm2")
-    op = Compute(
-        kind=kind,
-        name=kind,
-        named=named_op(kind, kind),
-        reads=(Ref("a"), Ref("t")) if kind not in ("hook", "adam") else (Ref("t"),),
-        writes=(Ref("b"),) if not adds and kind not in ("hook", "adam") else (),
-        accumulates=(Ref("b"),) if adds else (),
-    )
-    token = Tensor(name="t", shape=(1,), dtype="token", role="token", placement=REPLICATE)
-    assert placements(op, *pair, token) == []
-
-
-def test_shards_of_different_dimensions_stand_in_any_order_and_of_one_in_theirs() -> None:
-    """A reduce-scatter along h of what data cuts along b; the target may name the cut of h first."""
-    src = of("v.partial", "bh", Placement((("data", 0),), partial=(("x", "sum"),)), form_of="v")
-    op = Collective(
-        kind="reduce_scatter",
-        name="activation",
-        axes=("x",),
-        src=(Ref("v.partial"),),
-        dst=(Ref("v"),),
-        codec=Plain("fp32"),
-    )
-    for shards in ((("x", 1), ("data", 0)), (("data", 0), ("x", 1)), (("data", 0), ("x", 0))):
-        assert placements(op, src, of("v", "bh", Placement(shards))) == []
-    assert placements(op, src, of("v", "bh", Placement((("x", 0), ("data", 0))))) != []
-
-
-def test_a_slice_may_cut_any_dimension_further() -> None:
-    op = Compute(kind="slice", name="slice", reads=(Ref("src"),), writes=(Ref("dst"),))
-    src = of("src", "bh", Placement((("data", 1),)))
-    for shards in ((("x", 0), ("data", 1)), (("data", 1), ("x", 1))):
-        assert placements(op, src, of("dst", "bh", Placement(shards))) == []
-    for shards in ((("x", 1), ("data", 1)), (("x", 0),)):
-        assert len(placements(op, src, of("dst", "bh", Placement(shards)))) == 1
-
-
-def test_a_collective_or_exchange_makes_another_form_of_what_goes_in() -> None:
-    """An all-gather that brings the input of another module, and a sum of another scalar."""
-    whole, part = REPLICATE, Placement((("x", 1),))
-    gather = Collective(
-        kind="all_gather", name="activation", axes=("x",), src=(Ref("v"),), dst=(Ref("w"),), codec=Plain("fp32")
-    )
-    (line,) = placements(gather, of("v", "bh", part), of("w", "bh", whole))
-    assert "expected a form of v, the value that goes in; found w" in line
-    right = replace(gather, dst=(Ref("v.gathered.forward"),))
-    assert placements(right, of("v", "bh", part), of("v.gathered.forward", "bh", whole, form_of="v")) == []
-    summed = replace(gather, kind="all_reduce", src=(Ref("norm"),), dst=(Ref("overflow.total"),))
-    scalars = (of("norm", "", partial(("x",)), "scalar"), of("overflow.total", "", whole, "scalar"))
-    (line,) = placements(summed, *scalars)
-    assert "expected a form of norm, the value that goes in; found overflow.total" in line
-
-
-@pytest.mark.parametrize(
-    ("src", "dst", "is_one"),
-    [
-        ({}, {"stage": "forward"}, True),
-        ({"stage": "forward"}, {"stage": "backward"}, False),
-        ({"recomputes": "v"}, {"recomputes": "v", "stage": "recompute"}, True),
-        ({"recomputes": "v"}, {}, False),
-        ({"form_of": None, "name": "v"}, {"recomputes": "v"}, True),
-        ({}, {"recomputes": "v"}, False),
-    ],
-)
-def test_forms_of_a_value_are_of_one_pass_and_of_one_computation(
-    src: dict[str, Any], dst: dict[str, Any], is_one: bool
-) -> None:
-    """`v.partial` of the forward does not become `v.again`, nor what was gathered for one pass that of another."""
-    first = of(**{"name": "v.a", "dims": "bh", "placement": Placement((("x", 1),)), "form_of": "v", **src})
-    second = of(**{"name": "v.b", "dims": "bh", "placement": REPLICATE, "form_of": "v", **dst})
-    gather = Collective(
-        kind="all_gather",
-        name="activation",
-        axes=("x",),
-        src=(Ref(first.name),),
-        dst=(Ref(second.name),),
-        codec=Plain("fp32"),
-    )
-    of_another = [line for line in placements(gather, first, second) if "expected a form of" in line]
-    assert (not of_another) == is_one
-
-
-def test_a_layer_or_micro_batch_of_what_has_none_is_refused() -> None:
-    tensors = (of("a", "bs", REPLICATE), of("b", "bs", REPLICATE))
-    op = work("gelu", "bs", "a", "b")
-    assert placements(op, *tensors) == []
-    (line,) = placements(replace(op, reads=(Ref("a", -1),)), *tensors)
-    assert "expected a, which is of no layer; found that of the layer -1 from here" in line
-    (line,) = placements(replace(op, reads=(Ref("a", 0, 1),)), *tensors)
-    assert "expected a, which is of no micro-batch; found that of the micro-batch +1 from here" in line
-
-
-def test_work_of_the_model_is_of_one_micro_batch() -> None:
-    tensors = tuple(of(name, "bs", REPLICATE, per_micro=True) for name in ("a", "b", "c"))
-    op = work("add", "bs", "a b", "c")
-    assert placements(op, *tensors) == []
-    (line,) = placements(replace(op, reads=(Ref("a"), Ref("b", 0, 1))), *tensors)
-    assert "expected b of the micro-batch of c (+0 from the call); found +1" in line
-
-
-@pytest.mark.parametrize(
-    ("reads", "writes", "message"), [("m", "", "read, not written"), ("", "m", "written, not read")]
-)
-def test_an_adam_reads_and_writes_moments_and_masters(reads: str, writes: str, message: str) -> None:
-    tensors = [of("w", "bh", REPLICATE, "weight"), of("w.grad", "bh", REPLICATE, "gradient")]
-    tensors += [of("w.master", "bh", REPLICATE, "master"), of("w.m", "bh", REPLICATE, "optimizer")]
-
-    def adam(reads: str, writes: str) -> list[str]:
-        named = [tuple(Ref(f"w.{name}") for name in f"{side} master".split()) for side in (reads, writes)]
-        op = Compute(kind="adam", name="adam", reads=(Ref("w.grad"), *named[0]), writes=(*named[1], Ref("w")))
-        return placements(op, *tensors)
-
-    assert adam("m", "m") == []
-    (line,) = adam(reads, writes)
-    assert f"expected w.m read and written by the adam; found {message}" in line
 
 
 def norm(target: Placement, *gradients: Placement) -> list[str]:

@@ -1,13 +1,13 @@
-"""What a step writes and nothing reads is a fault; so is what is written again before it is read."""
+"""Findings of the checker for values that nothing reads, or that are overwritten before they are read."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
 
-from simfrontier.schedule import Call, Compute, Op, Schedule, check
+from simfrontier.schedule import Call, Op, Schedule, check
 from tests.mutated.cases import CASES
-from tests.schedule.mutations import changed, mutated, says, where
+from tests.schedule.mutations import mutated, says
 
 
 @cache
@@ -32,29 +32,6 @@ def test_a_call_out_of_place_leaves_a_gradient_unread() -> None:
     says(wrong, "ln1.backward", "d.x of layer 0, micro-batch 1 read by an op later", "found read by none")
 
 
-def test_an_optimizer_that_does_not_read_the_overflow() -> None:
-    schedule = sound("zero-topo")
-
-    def without(_: Call, op: Op) -> list[Op]:
-        if op.kind != "adam" or not any(ref.name == "head.weight.master" for ref in op.writes):
-            return [op]
-        assert isinstance(op, Compute)
-        return [replace(op, reads=tuple(ref for ref in op.reads if ref.name != "overflow.total"))]
-
-    says(mutated(schedule, without), "adam", "overflow.total, gradient_norm.total read, as by the other adams")
-
-
-def test_codes_that_nobody_sends() -> None:
-    schedule = sound("compressed mpc")
-    sent = next(op for op in schedule.distinct_ops() if op.kind == "exchange" and op.back_src)  # type: ignore[union-attr]
-    other = (sent.back_src[0]._replace(name="d.ln1.got1"),)  # type: ignore[union-attr]
-    says(
-        mutated(schedule, changed(where("exchange", name=sent.name), back_src=other)),
-        "d.x.exchange.sent",
-        "read by none",
-    )
-
-
 def test_a_value_that_is_computed_twice_before_it_is_read() -> None:
     schedule = sound("ddp")
 
@@ -62,11 +39,3 @@ def test_a_value_that_is_computed_twice_before_it_is_read() -> None:
         return [op, replace(op, name="softmax")] if op.name == "softmax" else [op]
 
     says(mutated(schedule, twice), "softmax", "probabilities", "found written again before it is")
-
-
-def test_what_a_layer_passes_on_again_may_be_left() -> None:
-    """The last sum of a layer that is computed again is for nobody."""
-    schedule = sound("zero3")
-    reads = {ref.name for op in schedule.distinct_ops() for ref in op.reads}
-    left = {ref.name for op in schedule.distinct_ops() for ref in op.writes} - reads
-    assert {name for name in left if not schedule.tensors[name].persistent} == {"x.again"}

@@ -1,15 +1,22 @@
-"""Nodes with a switch inside: every device has a port, and nothing else is shared."""
+"""Routes of a node whose devices share one bus, or have a port each of a switch: links, rings and shares by hand."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from simfrontier.errors import InputError
 from simfrontier.machine import load_machine
 from simfrontier.network import solve
+
+
+def test_every_pair_of_devices_goes_over_the_bus() -> None:
+    node = load_machine("box").node
+    assert [(link.name, link.link_class, link.src, link.dst) for link in node.links] == [("bus", "bus", "bus", "bus")]
+    assert {node.route(a, b) for a in range(8) for b in range(8) if a != b} == {(0,)}
+    assert {node.route(a, a) for a in range(8)} == {()}
+    assert node.rings == ((0, 1, 2, 3, 4, 5, 6, 7), (7, 6, 5, 4, 3, 2, 1, 0))
+    assert node.has_bus and not load_machine("frontier").node.has_bus
+
 
 PORT = 300e9
 
@@ -52,10 +59,6 @@ def test_copies_to_one_device_share_its_port_down() -> None:
     assert rates("a100-node", (1, 0), (2, 0), (3, 0), (1, 4)) == pytest.approx([100e9, 100e9, 100e9, 200e9])
 
 
-def test_copies_from_one_device_share_its_port_up() -> None:
-    assert rates("dgx-2", (0, 1), (0, 15)) == pytest.approx([75e9] * 2)  # of 150 GB/s
-
-
 def test_a_ring_loads_every_port_once_each_way() -> None:
     node = load_machine("a100-node").node
     for ring in node.rings:
@@ -75,24 +78,3 @@ def test_chains_enter_at_every_nic(name: str, devices: int, nics: int) -> None:
     assert (machine.devices_per_node, len(machine.node.nic_device)) == (devices, nics)
     entries = [chain[0] for chain in machine.node.chains[::2]]
     assert entries == list(machine.node.nic_device)
-
-
-def test_numbers_of_a_network_can_be_set() -> None:
-    machine = load_machine("a100-node", {"link_classes.nic.bytes_per_s": 6.25e9})  # 400 Gb/s over eight NICs
-    assert machine.link_classes["nic"].bytes_per_s == 6.25e9
-    assert machine.fat_tree is not None
-    assert machine.fat_tree.bytes_per_s == 16 * 8 * 6.25e9
-
-
-@pytest.mark.parametrize("other", ["bus", "links", "rings"])
-def test_a_switch_is_alone_inside_its_node(other: str, tmp_path: Path) -> None:
-    source = Path("simfrontier/machine/catalog/a100-node.toml").read_text(encoding="utf-8")
-    more = {
-        "bus": '[node.bus]\nkind = "assumed"\nsource = "x"\n',
-        "links": '[node.links]\nkind = "assumed"\nsource = "x"\npairs.port = [[0, 1]]\n',
-        "rings": '[node.rings]\nkind = "assumed"\nsource = "x"\norders = [[0, 1, 2, 3, 4, 5, 6, 7]]\n',
-    }
-    path = tmp_path / "own.toml"
-    path.write_text(source + "\n" + more[other], encoding="utf-8")
-    with pytest.raises(InputError, match="not allowed beside node"):
-        load_machine(str(path))

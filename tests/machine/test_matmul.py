@@ -1,30 +1,84 @@
-"""Rates of products by form: factors of a machine, what tuning makes of them, and steps that are priced by them."""
+"""Rates of matrix products: tiles and waves by hand, and factors of the three forms of a product."""
 
-from pathlib import Path
+from __future__ import annotations
 
 import pytest
 from hypothesis import given, strategies as st
 
 from simfrontier.collectives import load_library
-from simfrontier.errors import InputError
-from simfrontier.machine import Machine, MatmulForms, catalog, load_machine
-from simfrontier.machine.load import CATALOG
+from simfrontier.machine import Machine, MatmulForms, load_machine
+from simfrontier.machine.tiles import SHAPES, Tiles, misaligned
 from simfrontier.schedule import Call, Compute, Mesh, Role, Schedule, Tensor
 from simfrontier.schedule.cost import MatmulForm
 from simfrontier.schedule.ir import Ref
 from simfrontier.schedule.placement import REPLICATE
 from simfrontier.simulation import simulate_step
 
+FREE = Tiles(start=0.0, loads=0.0)
+SIZES = st.integers(1, 5000)
+
+
+def test_one_full_wave_runs_at_full_rate() -> None:
+    # 4 tiles of 256 × 128 on 4 units: 512 × 256 in one wave
+    assert FREE.slowdown(512, 256, 64, batch=1, units=4) == 1.0
+
+
+def test_one_tile_more_takes_a_wave_more() -> None:
+    # 1024 × 128 are 4 tiles of 256 × 128 for 4 units; 1025 rows need a fifth and thereby a second wave. Smaller tiles
+    # waste less: 17 · 2 = 34 of 64 × 64 in nine waves of 4, 36 · 4096 / (1025 · 128) = 1.124
+    assert FREE.slowdown(1024, 128, 64, batch=1, units=4) == 1.0
+    assert FREE.slowdown(1025, 128, 64, batch=1, units=4) == pytest.approx(36 * 64 * 64 / (1025 * 128))
+
+
+def test_start_and_loads_by_hand() -> None:
+    # one tile of 256 × 128 on one unit, k = 100: (100 + 25) / 100 by the start. One of 64 × 64 besides by the loads:
+    # 1 + 3 · (1/64 + 1/64) = 1.09375 over 1 + 3 · (1/256 + 1/128) = 1.03515625
+    law = Tiles(start=25.0, loads=3.0)
+    assert law.slowdown(256, 128, 100, batch=1, units=1) == pytest.approx(1.25)
+    assert law.slowdown(64, 64, 100, batch=1, units=1) == pytest.approx(1.25 * 1.09375 / 1.03515625)
+
+
+def test_a_batch_fills_units_that_one_product_leaves_idle() -> None:
+    alone = FREE.slowdown(128, 128, 64, batch=1, units=8)
+    assert alone == 2.0  # four tiles of 64 × 64 on eight units
+    assert FREE.slowdown(128, 128, 64, batch=2, units=8) == 1.0
+
+
+@given(SIZES, SIZES, SIZES, st.integers(1, 64), st.integers(1, 132))
+def test_nothing_is_faster_than_the_full_rate_nor_worse_than_one_tile_a_wave(
+    m: int, n: int, k: int, batch: int, units: int
+) -> None:
+    slow = FREE.slowdown(m, n, k, batch, units)
+    assert slow >= 1.0 - 1e-12
+    rows, columns = SHAPES[-1]
+    padded = batch * -(-m // rows) * rows * -(-n // columns) * columns
+    assert slow <= (padded + units * rows * columns) / (batch * m * n) + 1e-9
+
+
+@given(SIZES, SIZES, SIZES)
+def test_rows_and_columns_are_alike(m: int, n: int, k: int) -> None:
+    law = Tiles(start=100.0, loads=5.0)
+    assert law.slowdown(m, n, k, 1, 108) == pytest.approx(law.slowdown(n, m, k, 1, 108))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "halvings"),
+    [((64, 128, 4096), 0), ((1800, 4096, 4096), 3), ((96, 64, 64), 1), ((63, 64, 64), 6), ((86, 64, 64), 5)],
+)
+def test_each_halving_below_64_costs(sizes: tuple[int, int, int], halvings: int) -> None:
+    # 1800 = 8 · 225: three halvings from 64 to 8
+    assert misaligned(0.1, *sizes) == pytest.approx(1.0 + 0.1 * halvings)
+
+
+def test_a_shipped_device_is_slower_with_few_rows_and_with_odd_heads() -> None:
+    device = load_machine("a100-node").device
+    assert device.matmul_rate(8192, 8192, 8192) > 0.85 * device.matmul_flops_per_s
+    assert device.matmul_rate(64, 8192, 8192) < 0.6 * device.matmul_rate(8192, 8192, 8192)
+    assert device.matmul_rate(8192, 1800, 8192) < 0.7 * device.matmul_rate(8192, 1792, 8192)
+
+
 FORMS: tuple[MatmulForm, ...] = ("tn", "nn", "nt")
 FACTORS = st.floats(0.01, 2.0)
-
-
-@pytest.mark.parametrize("name", catalog())
-def test_no_shipped_machine_tells_forms_apart(name: str) -> None:
-    machine = load_machine(name)
-    assert machine.device.matmul_forms == MatmulForms()
-    assert [machine.device.matmul_forms.factor(form) for form in (*FORMS, None)] == [1.0] * 4
-    assert not [row for row in machine.provenance() if "matmul_forms" in row.key]
 
 
 def test_tuned_forward_and_input_products_run_as_the_fastest_form_and_those_of_weights_as_they_are() -> None:
@@ -42,50 +96,6 @@ def test_tuning_never_slows_and_leaves_equal_forms_alone(tn: float, nn: float, n
     assert tuned.factor("nt") == nt
     assert tuned.factor("tn") == tuned.factor("nn") in (tn, nn, nt)
     assert MatmulForms(tn=tn, nn=tn, nt=tn, tuned=True).factor("tn") == tn
-
-
-def test_overrides_set_forms_that_a_file_does_not_have_and_say_so() -> None:
-    machine = load_machine("frontier", {"device.matmul_forms.tn": 0.5, "device.matmul_forms.tuned": 1.0})
-    assert machine.device.matmul_forms == MatmulForms(tn=0.5, tuned=True)
-    rows = {row.key: row for row in machine.provenance() if "matmul_forms" in row.key}
-    assert [(row.value, row.kind, row.source) for row in rows.values()] == [
-        (0.5, "assumed", "scenario override"),
-        (1.0, "assumed", "scenario override"),
-    ]
-
-
-def test_a_file_may_have_forms(tmp_path: Path) -> None:
-    path = tmp_path / "mine.toml"
-    text = (CATALOG / "toy-pair.toml").read_text(encoding="utf-8")
-    path.write_text(text + '\n[device.matmul_forms]\nnt = { value = 0.25, kind = "measured", source = "toy" }\n')
-    machine = load_machine(str(path), {"device.matmul_forms.tn": 0.5})
-    assert machine.device.matmul_forms == MatmulForms(tn=0.5, nt=0.25)
-    assert {row.key: row.kind for row in machine.provenance()}["device.matmul_forms.nt"] == "measured"
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "message"),
-    [
-        (
-            "nt",
-            0.0,
-            "device.matmul_forms.nt.value: got 0.0, allowed: more than 0 and at most 1e+30",
-        ),
-        ("tuned", 0.5, "device.matmul_forms.tuned.value: got 0.5, allowed: 0 or 1"),
-        ("tm", 0.5, '"device.matmul_forms.tm" is not a number of this machine; allowed: nn, nt, tn, tuned'),
-        # 312 / 271 = 1.1513
-        (
-            "nn",
-            1.2,
-            "device.matmul_forms.nn: got 1.2, allowed: at most 1.151, "
-            "device.peak_flops_per_s / device.matmul_flops_per_s",
-        ),
-    ],
-)
-def test_wrong_forms_are_refused(key: str, value: float, message: str) -> None:
-    with pytest.raises(InputError) as caught:
-        load_machine("perlmutter", {f"device.matmul_forms.{key}": value})
-    assert str(caught.value) == f"perlmutter.toml, with overrides: {message}"
 
 
 # ── priced ──
@@ -140,9 +150,3 @@ def test_a_product_takes_its_time_over_the_factor_of_its_form(tuned: float, fact
     for form, factor in zip(FORMS, factors, strict=True):
         assert took_s(form, plain) == pytest.approx(gap_s + 1.1e-3, rel=1e-9)
         assert took_s(form, formed) == pytest.approx(gap_s + 1.1e-3 / factor, rel=1e-9)
-
-
-def test_forms_that_are_all_one_change_no_bit() -> None:
-    ones = load_machine("frontier", {f"device.matmul_forms.{key}": 1.0 for key in (*FORMS, "tuned")})
-    for form in FORMS:
-        assert took_s(form, ones) == took_s(form, load_machine("frontier"))

@@ -1,28 +1,8 @@
-"""The helpers below everything: what is said about a wrong name, and units out of names."""
+"""Units: read from names of keys, written for people, and sizes as people write them."""
 
 import pytest
 
-from simfrontier.errors import InputError, SimfrontierError, nearest
 from simfrontier.units import bytes_of, unit_of, written
-
-
-def test_errors_carry_the_exit_code() -> None:
-    assert issubclass(InputError, SimfrontierError)
-    assert (SimfrontierError.exit_code, InputError.exit_code) == (1, 2)
-
-
-@pytest.mark.parametrize(
-    ("name", "allowed", "message"),
-    [
-        ("frontir", ["lumi-g", "frontier"], 'did you mean "frontier"?'),
-        ("FRONTIER", ["lumi-g", "frontier"], 'did you mean "frontier"?'),
-        ("xyz", ["b", "a"], "allowed: a, b"),
-        ("xyz", [], "nothing is allowed here"),
-        ("xyz", [f"n{i:02}" for i in range(14)], f"allowed: {', '.join(f'n{i:02}' for i in range(12))}, and 2 more"),
-    ],
-)
-def test_nearest_names_what_was_probably_meant(name: str, allowed: list[str], message: str) -> None:
-    assert nearest(name, allowed) == message
 
 
 @pytest.mark.parametrize(
