@@ -7,7 +7,6 @@ from pathlib import Path
 
 from simfrontier.extras import added
 from simfrontier.measured import CallRow, load_table
-from simfrontier.study import STORE, store_in
 from tests.fuzz.reader import Reader
 from tests.invoke import ROOT, TOY, invoke
 from tests.kineto import traces
@@ -68,7 +67,6 @@ key = "engine.overlap"
 values = [true, false]
 """
 DIGEST = "d" * 64
-OUTLINE = {"estimate": {"step_s": 0.1, "floor_s": 1e-3, "peak_bytes": 5e9}, "too_big": 0.0, "fault": ""}
 CASES = (  # settings of the toy scenario whose schedules are taken
     ("zero3,zeropp,zero-topo,zero2", ()),
     ("megatron", ("plans.megatron.tensor=2", "plans.megatron.pipeline=2", "training.grad_accum=2")),
@@ -92,11 +90,10 @@ def made_in(folder: Path) -> dict[str, list[bytes]]:
     catalog = ROOT / "simfrontier"
     out["scenario"] = [path.read_bytes() for path in SCENARIOS]
     out["study"] = [STUDY]
-    out["sweep-rows"], out["sweep-manifest"] = _sweeps(folder / "sweeps")
+    out["sweep-rows"] = _sweeps(folder / "sweeps")
     out["stack"] = [path.read_bytes() for path in sorted((catalog / "stack" / "catalog").glob("*.toml"))]
     runs = (catalog / "accuracy" / "published_runs" / "end_to_end.csv").read_bytes().splitlines(keepends=True)
     out["runs"] = [b"".join([runs[0], *(runs[1 + at] for at in chosen)]) for chosen in ((106,), (178, 186), (219,))]
-    out["rules"] = [(catalog / "accuracy" / "published_runs" / "readings.toml").read_bytes()]
     out["machine"] = [path.read_bytes() for path in sorted((catalog / "machine" / "catalog").glob("*.toml"))]
     out["library"] = [
         path.read_bytes()
@@ -112,7 +109,6 @@ def made_in(folder: Path) -> dict[str, list[bytes]]:
     made = invoke("calibrate", folder / "all_gather_perf.log", "--tables", "--out", folder / "box.toml")
     assert made.code == 0, made
     out["calibration"] = [(folder / "box.toml").read_bytes()]
-    out["store"] = [_store(folder / "tuned")]
     out["checkpoint-file"], out["checkpoint-manifest"] = _checkpoint()
     out["topology"] = [TOPOLOGY]
     nodes = (frontier(), perlmutter(), dgx_a100(), bare([link(1, 4), link(0, 4)]))
@@ -173,15 +169,12 @@ def _traces(folder: Path) -> list[bytes]:
     return [each.read_bytes() for each in every] + [gzip.compress(path.read_bytes(), mtime=0)]
 
 
-def _sweeps(folder: Path) -> tuple[list[bytes], list[bytes]]:
-    """Files of rows of sweeps, and their manifest."""
+def _sweeps(folder: Path) -> list[bytes]:
+    """Files of rows of sweeps."""
     kinds = {"machine.overrides.host.hook_s": 1e-6, "engine.overlap": True, "model.norm": "rmsnorm"}
     few = [sweeps.made_up(0, kinds), sweeps.refused(1, kinds, "it does not divide"), sweeps.made_up(2, kinds)]
     made = [sweeps.write(folder / str(number), rows) for number, rows in enumerate((few, sweeps.sampled(40, 2)))]
-    parts = [(each / "rows.parquet").read_bytes() for each in made]
-    settings = {"run.devices": [8], "uncertainty.samples": 0}
-    whole = sweeps.write(folder / "told", few, set=settings, file="study.toml", fidelity="flow")
-    return parts, [(whole / "manifest.json").read_bytes()]
+    return [(each / "rows.parquet").read_bytes() for each in made]
 
 
 def _checkpoint() -> tuple[list[bytes], list[bytes]]:
@@ -208,10 +201,3 @@ def _checkpoint() -> tuple[list[bytes], list[bytes]]:
         files=(FileOf(name="rank-00000.safetensors", rank=0, bytes=100, sha256=DIGEST),),
     )
     return [shard_bytes(entries, {"rank": "0"})], [manifest_text(manifest).encode()]
-
-
-def _store(folder: Path) -> bytes:
-    """What a search leaves that is stopped after three results."""
-    with store_in(folder) as store:
-        store.add({f"{DIGEST} outline plan {number}": OUTLINE for number in range(3)})
-    return (folder / STORE).read_bytes()

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.accuracy.fitting.test_command import made_up
+from tests.accuracy.fitting.test_calibration import made_up
+from tests.accuracy.published_runs.test_validation import some
 from tests.invoke import TOY, Ran, invoke, refusal
 from tests.measured.tables import write_calls
-from tests.test_validate_runs import some
 from tests.tuning.toys import PINNED
 from tests.workers import standin_slurm
 from tests.workers.dask_processes import free_port, scheduler_at, until_there, worker_at
