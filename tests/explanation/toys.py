@@ -8,7 +8,7 @@ from typing import Any
 from simfrontier.explanation import Explanation, explain
 from simfrontier.scenario import Scenario, load_scenario, scenario_of
 from simfrontier.simulation.memory import fullest
-from simfrontier.study import simulated
+from simfrontier.study import ScheduleCache, simulated
 from tests.invoke import TOY
 
 GRIDS: dict[str, Any] = {
