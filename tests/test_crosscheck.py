@@ -53,21 +53,6 @@ def test_a_simulation_agrees_with_itself(sim: Path) -> None:
     assert [plan["num_ranks"] for plan in document["plans"].values()] == [8, 8]
 
 
-def held(made: Trace) -> Trace:
-    """A measured trace that holds four of its eight ranks."""
-    real = measured(made, notes={"held_ranks": "0-3"})
-    return replace(real, ranks=real.ranks[:4], members=real.members[:4], spans=real.spans[:4])
-
-
-def test_traces_that_hold_some_ranks_are_compared_on_these(sim: Path, tmp_path: Path) -> None:
-    folder = real(sim, tmp_path / "real", held)
-    ran = invoke("crosscheck", sim, folder, *SMALL, "--out", tmp_path / "page")
-    assert ran.code == 0 and "4 of 8 ranks" in " ".join(ran.out.split())
-    document = json.loads(invoke("crosscheck", sim, folder, *SMALL, "--json").out)
-    zero3 = document["plans"]["zero3"]
-    assert (zero3["num_ranks"], zero3["num_ranks_left_out"]) == (4, 4)
-
-
 def test_times_that_lie_apart_end_with_1(sim: Path, tmp_path: Path) -> None:
     """1.3 times as long less up to a tenth: 0.17 to 0.3 apart, allowed 0.1 and 0.02 of noise."""
     folders = sim, real(sim, tmp_path / "real", lambda made: measured(made, 1.3))

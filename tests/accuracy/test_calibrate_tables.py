@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import tomllib
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from simfrontier.collectives import MeasuredPoint, load_calibration, write_calibration
+from simfrontier.collectives import MeasuredPoint, load_calibration
 from tests.invoke import Ran, invoke
 
 HEAD = """\
@@ -80,29 +77,6 @@ def test_two_passes_give_medians_and_a_residual(tmp_path: Path) -> None:
     (call,) = load_calibration(tmp_path / "out.toml").calls
     assert [point.seconds for point in call.points] == pytest.approx([1.05 * micros / 1e6 for micros in TIMES.values()])
     assert call.residual == pytest.approx(0.1 / 1.05)
-
-
-def test_calibrations_are_merged_with_logs(tmp_path: Path) -> None:
-    made(tmp_path / "one.toml", log(tmp_path), "--packages", "2", "--when", "today", "--title", "one")
-    made(tmp_path / "two.toml", log(tmp_path, "alltoall_perf.log"), "--when", "today", "--title", "two")
-    known = load_calibration(tmp_path / "one.toml")
-    write_calibration(
-        replace(known, machine={"host.hook_s": 1e-5}, library={"ring.base_s": 1e-4}), tmp_path / "one.toml"
-    )
-    done = made(tmp_path / "all.toml", tmp_path / "one.toml", tmp_path / "two.toml", "--json")
-    merged = load_calibration(tmp_path / "all.toml")
-    assert (merged.title, merged.where, merged.when) == ("one; two", "node0, node1", "today")
-    assert (merged.machine, merged.library) == ({"host.hook_s": 1e-5}, {"ring.base_s": 1e-4})
-    assert [call.group for call in merged.calls] == [("all_gather", 4, 2, 2), ("all_to_all", 4, 2, 4)]
-    document = json.loads(done.out)
-    assert document["file"] == str(tmp_path / "all.toml") and document["when"] == "today"
-    assert [(call["kind"], call["points"], call["largest_bytes"]) for call in document["calls"]] == [
-        ("all_gather", 3, 16777216),
-        ("all_to_all", 3, 16777216),
-    ]
-    # 12 MiB more take 489.9 us more
-    assert document["calls"][0]["largest_message_bytes_per_s"] == pytest.approx(12582912 / 489.9e-6)
-    assert tomllib.loads((tmp_path / "all.toml").read_text(encoding="utf-8"))["calls"][0]["packages"] == 2
 
 
 CSV = """\

@@ -102,16 +102,6 @@ def test_the_families_of_zero(family: str, fidelity: Fidelity) -> None:
         assert fsum(part.sharing_s for part in path.parts()) == 0.0
 
 
-def test_sharing_is_what_goes_beyond_the_time_alone() -> None:
-    """Products beside gathers share memory and compute units: at fidelity flow some of them take longer than alone,
-    and the path without that time is no longer than it is at fidelity analytic, where nobody shares."""
-    made = schedule("zero3", frontier_mesh(2))
-    path = whole(step(made))
-    sharing_s = fsum(part.sharing_s for part in path.parts())
-    assert sharing_s > 0.0
-    assert path.step_s - sharing_s <= step(made, fidelity="analytic").step_s * (1 + 1e-9)
-
-
 @settings(max_examples=12, deadline=None)
 @given(
     stages=st.sampled_from([1, 2, 4]),

@@ -4,69 +4,18 @@ from __future__ import annotations
 
 from itertools import combinations
 from math import fsum
-from types import SimpleNamespace
-from typing import Any, NamedTuple, cast
 
-import numpy as np
 import pytest
-from hypothesis import given, strategies as st
 
 from simfrontier.analysis import Exposure, PathLevel, Spent, exposure
 from simfrontier.analysis.attribution import compute_equal, differences, is_equal, why_faster
 from simfrontier.analysis.exposed_time import IDLE, SLOWED, TimePart, TimeSpent, time_spent
-from simfrontier.codecs import parse_codec
 from simfrontier.collectives import algorithm
-from simfrontier.schedule import Collective, Compute, Op
-from simfrontier.simulation import LEVELS, SimulatedStep
+from simfrontier.simulation import SimulatedStep
 from tests.simulation.pipelines import Order, Pipeline
 from tests.simulation.steps import frontier_mesh, schedule, step
 from tests.simulation.test_pipelines import library, run
 from tests.some import some
-
-GATHER, REDUCE = "all_gather", "reduce_scatter"
-
-
-class Span(NamedTuple):
-    """An op of a step that is made up: of a lane, `compute` (a kernel), `codec` or `host`, or over a level; `alone` is
-    what a kernel takes with nothing beside it."""
-
-    where: str
-    kind: str
-    ready: int
-    start: int
-    end: int
-    alone: float = 0.0
-
-
-def made(*spans: Span) -> SimulatedStep:
-    """A step of which only the critical rank is known."""
-    ops: list[Op] = []
-    for number, span in enumerate(spans):
-        if span.where in LEVELS:
-            axes = (span.where,)
-            codec = parse_codec("fp16")
-            ops.append(Collective(kind=cast(Any, span.kind), name="", axes=axes, src=(), dst=(), codec=codec))
-        else:
-            ops.append(Compute(kind=span.kind, name=str(number), lane=span.where))
-    alone = {op.number: span.alone for op, span in zip(ops, spans, strict=True)}
-    times = {name: np.array([[float(getattr(span, name)) for span in spans]]) for name in ("ready", "start", "end")}
-    pricing = SimpleNamespace(
-        role_assignment=SimpleNamespace(is_shared=lambda _: False),
-        work_of=lambda op, _: SimpleNamespace(alone_s=alone[op.number]),
-    )
-    mesh = SimpleNamespace(live=lambda axes: axes)
-    one = SimpleNamespace(
-        ops=ops,
-        timeline=SimpleNamespace(**times),
-        critical=0,
-        critical_row=0,
-        pricing=pricing,
-        schedule=SimpleNamespace(mesh=mesh),
-        step_s=float(max(span.end for span in spans)),
-        times_as_long=None,
-        level=lambda op: op.axes[0],
-    )
-    return cast(SimulatedStep, one)
 
 
 def seconds(time: TimeSpent) -> dict[tuple[str, str], float]:
@@ -107,36 +56,6 @@ def test_a_step_of_two_stages_by_hand() -> None:
         ("idle", IDLE): 3 * p + 3 * t + 2 * a,
     }
     assert seconds(time) == pytest.approx(wanted, rel=1e-9)
-
-
-# ── against a count of moments ──
-
-
-@st.composite
-def steps(draw: st.DrawFn) -> list[Span]:
-    """Kernels one after the other, and anything beside them, at whole seconds."""
-    spans, now = [], 0
-    for _ in range(draw(st.integers(0, 4))):
-        start = now + draw(st.integers(0, 3))
-        now = start + draw(st.integers(1, 4))
-        alone = draw(st.integers(1, 4 * (now - start))) / 4
-        spans.append(Span("compute", draw(st.sampled_from(("matmul", "gelu"))), start, start, now, alone))
-    for _ in range(draw(st.integers(0 if spans else 1, 6))):
-        where = draw(st.sampled_from((*LEVELS, "codec", "host")))
-        ready = draw(st.integers(0, 12))
-        start = ready + draw(st.integers(0, 3))
-        kind = draw(st.sampled_from((GATHER, REDUCE))) if where in LEVELS else "encode"
-        spans.append(Span(where, kind, ready, start, start + draw(st.integers(0, 5))))
-    return spans
-
-
-@given(steps(), steps())
-def test_differences_of_any_two_steps_sum_to_their_difference(first: list[Span], second: list[Span]) -> None:
-    if min(max(span.end for span in spans) for spans in (first, second)) == 0:
-        return
-    a, b = whole(made(*first)), whole(made(*second))
-    assert fsum(part.seconds for part in differences(a, b)) == pytest.approx(a.step_s - b.step_s, abs=1e-9)
-    assert all(is_equal(part) for part in differences(a, a))
 
 
 # ── real schedules ──

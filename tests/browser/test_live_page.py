@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from simfrontier.live.controls import SHARE
 from tests.browser.chromium import browser, complaints_of, wait_for, wait_for_answers
 from tests.invoke import TOY
 from tests.live.serving import Served, served
@@ -165,46 +164,6 @@ def test_a_link_that_cannot_be_is_said_above_the_scenarios_figures(
     assert page.locator("#error").inner_text() == f"link: {message}"
     assert page.locator("#shown").inner_text() and page.url == server.address
     page.close()
-
-
-def test_times_and_rates_can_be_read_off_the_axes(live: Open) -> None:
-    """Where a bar and a median end, in units of the last tick of their axis, is what their row says."""
-    upper, lower = live.page.locator(".axis .track").all()
-    longest = float(upper.locator("span").last.inner_text().removesuffix(" ms"))
-    most = float(lower.locator("span").last.inner_text().replace(",", ""))
-    shares = """row => {
-      const track = row.querySelector(".track").getBoundingClientRect();
-      const ends = [...row.querySelectorAll(".part")].map(part => part.getBoundingClientRect().right - track.left);
-      return [Math.max(...ends), row.querySelector(".median").getBoundingClientRect().left - track.left]
-        .map(x => x / track.width);
-    }"""
-    for row in live.page.locator(".plan").all():
-        of_time, of_rate = row.evaluate(shares)
-        rate, step = row.locator(".number").inner_text().split("\n")
-        assert of_time * longest == pytest.approx(float(step.split(" ms")[0]), rel=0.02)
-        assert of_rate * most == pytest.approx(float(rate.split(" tokens")[0].replace(",", "")), rel=0.02)
-
-
-def test_while_it_computes_the_last_answer_is_greyed(chromium: Any) -> None:
-    with served(TOY, "--devices", "16", "--plans", "zero3,ddp") as started:
-        page = chromium.new_page()
-        page.goto(started.address)
-        wait_for_answers(page, 1)
-        held: list[Any] = []
-        page.route("**/answer?*", lambda route: held.append(route))
-        page.locator(f'[name="{SHARE}"]').evaluate(
-            "it => { it.value = 3; it.dispatchEvent(new Event('input', {bubbles: true})); }"
-        )
-        wait_for(page, "document.body.classList.contains('busy')")
-        opacity = "getComputedStyle(document.getElementById('plans')).opacity"
-        wait_for(page, f"Number({opacity}) < 1")
-        wait_for(page, "getComputedStyle(document.getElementById('computing')).visibility === 'visible'")
-        [route] = held
-        route.continue_()
-        wait_for_answers(page, 2)
-        wait_for(page, f"{opacity} === '1'")
-        assert not page.locator("#computing").is_visible()
-        page.close()
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1400, "light"), (800, "light"), (420, "dark")])

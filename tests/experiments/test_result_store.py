@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -60,17 +59,6 @@ def test_a_second_process_is_refused(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="another process writes it; allowed: another --out"), store_in(tmp_path):
             raise AssertionError("held by another")
     assert (tmp_path / STORE).is_file()
-
-
-def test_another_version_is_one_line_that_says_fresh(tmp_path: Path) -> None:
-    with store_in(tmp_path) as store:
-        store.add({"key": 1})
-    with sqlite3.connect(tmp_path / STORE) as file:
-        file.execute("UPDATE store SET version = '0.0.1'")
-    file.close()
-    with pytest.raises(InputError) as caught, store_in(tmp_path):
-        pass
-    assert "has results of simfrontier 0.0.1; allowed: of " in str(caught.value) and "--fresh" in str(caught.value)
 
 
 HOP = "library.overrides.ring.hop_between_nodes_s"

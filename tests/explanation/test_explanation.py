@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given, strategies as st
 
 from simfrontier.explanation import Explanation, TriedChange, explain
-from simfrontier.explanation.options import option_changes
 from simfrontier.explanation.settings_text import setting_text
 from simfrontier.report.explanation import explanation_page
 from simfrontier.scenario import load_scenario, parse_setting
@@ -61,46 +60,6 @@ def test_the_links_that_messages_use_each_twice_as_fast() -> None:
     assert "nic links twice as fast" not in labels(alone, "link")
 
 
-# ── overlaps and codecs ──
-
-
-def test_codecs_both_ways() -> None:
-    plain = {change.label: change for change in of_toy("zero3").changes if change.kind == "codec"}
-    assert {*plain} == {
-        "weights gathered as int8:6144",
-        "gradients reduced as int8:6144",
-        "gradients reduced as int4:6144",
-    }
-    assert all(change.note == "loses precision" for change in plain.values())
-    switched = {change.label: change.settings for change in option_changes(toy("zeropp"), "zeropp")}
-    assert switched["weights gathered plain (without qwZ)"] == {"plans.zeropp.qwz": False}
-    assert switched["gradients reduced plain (without qgZ)"] == {"plans.zeropp.qgz": False}
-    off = option_changes(toy("zeropp", **{"plans.zeropp.qwz": False}), "zeropp")
-    assert ("weights gathered as int8:64 (qwZ)", "loses precision") in [(change.label, change.note) for change in off]
-    topo = {change.label: told(change) for change in of_toy("zero-topo").changes if change.kind == "codec"}
-    assert topo["weights gathered plain (instead of int8:64)"] == {"plans.zero-topo.weight_codec": "plain"}
-    assert topo["new weights sent as int8:64"] == {"plans.zero-topo.publish_codec": "int8:64"}
-    own = {change.label: change.settings for change in option_changes(toy("my-own"), "my-own")}
-    assert own["gradients reduced for the step as int4:6144"] == {
-        "plans.my-own.step_reduction": [
-            {"axes": ["package"], "codec": "int4:6144"},
-            {"axes": ["node"], "codec": "int4:6144"},
-        ]
-    }
-
-
-def test_a_change_that_does_not_fit_says_so() -> None:
-    """With a capacity between what the plan needs and what some change of it needs."""
-    result = of_toy("zero3")
-    needs, base = max(change.peak_bytes for change in result.changes), ran(toy("zero3"), "zero3", 8)[1]
-    assert needs > base
-    between = float((needs + base) // 2)
-    small = explain(toy("zero3", **{"machine.overrides.device.hbm_bytes": between}), "zero3")
-    big = [change for change in small.changes if not change.fits]
-    assert big and all("does not fit: " in change.note and change.peak_bytes > between for change in big)
-    assert all(change.fits == (change.peak_bytes <= between) for change in small.changes)
-
-
 # ── what is told ──
 
 
@@ -135,14 +94,9 @@ def document(*more: str | Path) -> dict[str, Any]:
 def test_the_terminal_has_the_parts_the_changes_and_the_difference() -> None:
     ran = printed()
     assert (ran.code, ran.err) == (0, "")
-    assert ran.out.startswith("Tiny GPT on a toy cluster (analytic). A nominal step of zero3 on 8 GCDs takes ")
-    for heading in ("Where a step of zero3 goes", "What would help, each simulated again", "zero3 against zero-topo"):
-        assert heading in ran.out
-    assert "What would help most: " in ran.out
-    assert "Less than 0.1 % either way: " in ran.out
     assert re.search(r"^zero3 is \S+ m?s faster than zero-topo: ", ran.out, re.M)
+    assert "What would help most: " in ran.out
     assert "--set machine.overrides.link_classes.nic.bytes_per_s=2000000000.0" in ran.out
-    assert "\u00a0" not in ran.out
 
 
 # ── for a program ──

@@ -9,7 +9,6 @@ from pathlib import Path
 from simfrontier.extras import added
 from tests.fuzz.reader import Reader, command
 from tests.invoke import TOY
-from tests.report import sweeps
 
 STUDIED = 20_000  # points of a study that are made: more take seconds
 SMALL_S = 3.0  # a scenario that is forecast to take longer is read and laid out, and not simulated
@@ -99,17 +98,8 @@ def _topology(path: Path, _: random.Random) -> None:
         assert len(topology.groups(level)) == len(topology.switch_of)
 
 
-def _kineto(path: Path, rng: random.Random) -> None:
-    """A job's trace, as one that stands for all ranks: read, and simulated where it has few of them."""
-    from simfrontier.kineto import on_ranks, platform_of, read_job, replayed
-
-    if rng.random() < 0.05:
-        command("import", path, "--machine", "perlmutter", "--stand-in", "--ranks", "2x")
-    job = read_job([path], stand_in=True, devices_per_node=4)
-    if job.schedule.mesh.num_ranks <= 64:
-        platform = platform_of("perlmutter", {}, "--machine")
-        replayed(job, platform, "analytic" if rng.random() < 0.7 and not job.times else "flow")
-        on_ranks(job, 2 * job.schedule.mesh.num_ranks)
+def _kineto(path: Path, _: random.Random) -> None:
+    command("import", path, "--machine", "perlmutter", "--stand-in")
 
 
 def _topology_xml(path: Path, rng: random.Random) -> None:
@@ -122,32 +112,10 @@ def _topology_xml(path: Path, rng: random.Random) -> None:
     machine_text(machine_document(read_node(path), base, "made", "x.xml").document, ("Made.",))
 
 
-def _links(path: Path, _: random.Random) -> None:
-    from simfrontier.trace.links import load_links
-
-    load_links(path)
-
-
 def _lowered(path: Path, _: random.Random) -> None:
     from simfrontier.collectives.lowering.store import load_lowered
 
     load_lowered(path)
-
-
-def _checkpoint_file(path: Path, _: random.Random) -> None:
-    """Behind the digest that a manifest has of it."""
-    from simfrontier_real.checkpoints.shard_file import entries_of
-
-    entries_of(path.read_bytes(), str(path))
-
-
-def _checkpoint_manifest(path: Path, _: random.Random) -> None:
-    from simfrontier_real.checkpoints.manifest import NAME, read_manifest
-
-    folder = path.parent / "step-000001"
-    folder.mkdir(exist_ok=True)
-    (folder / NAME).write_bytes(path.read_bytes())
-    read_manifest(folder)
 
 
 def _setting(path: Path, _: random.Random) -> None:
@@ -172,27 +140,12 @@ def _study(path: Path, _: random.Random) -> None:
             assert len(digests.of(study.setting_of(point))) == 64
 
 
-def _sweep_rows(path: Path, rng: random.Random) -> None:
-    """A sweep's folder with changed rows: what is found in it and, at times, its page."""
-    from simfrontier.report.findings.sweep import sweep_findings
-    from simfrontier.report.sweep import sweep_page
-
-    folder = path.parent / "swept"
-    if not folder.exists():
-        sweeps.write(folder, sweeps.sampled(3))
-    shutil.copy(path, folder / "rows.parquet")
-    found = sweep_findings(folder)
-    if rng.random() < 0.2:
-        sweep_page(found)
-
-
 READERS: dict[str, Reader] = {
     "schedule-check": Reader(kind="schedule", suffix=".json", share=12.0, read=_check),
     "schedule-show": Reader(kind="schedule", suffix=".json", share=4.0, read=_show),
     "schedule-replay": Reader(kind="schedule", suffix=".json", share=2.0, read=_replay),
     "lowered": Reader(kind="lowered", suffix=".json", share=8.0, read=_lowered),
     "trace": Reader(kind="trace", suffix=".json", share=8.0, read=_trace),
-    "links": Reader(kind="links", suffix=".json", share=8.0, read=_links),
     "scenario": Reader(kind="scenario", suffix=".toml", share=6.0, read=_run),
     "machine": Reader(kind="machine", suffix=".toml", share=4.0, read=_machine),
     "library": Reader(kind="library", suffix=".toml", share=4.0, read=_library),
@@ -205,12 +158,9 @@ READERS: dict[str, Reader] = {
     "deepspeed": Reader(kind="deepspeed", suffix=".txt", share=4.0, read=_measured),
     "benchmark-file": Reader(kind="benchmark-file", suffix=".json", share=4.0, read=_measured),
     "table": Reader(kind="table", suffix=".csv", share=8.0, read=_measured),
-    "checkpoint-file": Reader(kind="checkpoint-file", suffix=".safetensors", share=4.0, read=_checkpoint_file),
-    "checkpoint-manifest": Reader(kind="checkpoint-manifest", suffix=".json", share=4.0, read=_checkpoint_manifest),
     "study": Reader(kind="study", suffix=".toml", share=4.0, read=_study),
-    "sweep-rows": Reader(kind="sweep-rows", suffix=".parquet", share=4.0, read=_sweep_rows),
     "topology": Reader(kind="topology", suffix=".conf", share=8.0, read=_topology),
-    "kineto": Reader(kind="kineto", suffix=".json", share=8.0, read=_kineto),
+    "kineto": Reader(kind="kineto", suffix=".json", share=4.0, read=_kineto),
     "topology-xml": Reader(kind="topology-xml", suffix=".xml", share=8.0, read=_topology_xml),
     "setting": Reader(kind="setting", suffix=".txt", share=1.0, read=_setting),
 }

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from simfrontier.live.controls import DEVICES, HOP, SHARE, SLOW, controls_of
-from simfrontier.live.state import LiveState, scenario_at, scenario_file, shown, state_of
+from simfrontier.live.state import LiveState, scenario_at, scenario_file, shown
 from simfrontier.scenario import COMPARING, load_scenario
 from tests.invoke import ROOT, TOY
 from tests.scenario_files import SCENARIOS
@@ -29,12 +29,6 @@ def states(draw: st.DrawFn) -> LiveState:
     return LiveState(places=moved, plan=draw(st.sampled_from(("", *PLANS))))
 
 
-def link_of(state: LiveState) -> dict[str, str]:
-    return {key: shown(CONTROLS[key].values[place]) for key, place in state.places.items()} | (
-        {"plan": state.plan} if state.plan else {}
-    )
-
-
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
 def test_every_scenario_has_controls_that_stand_where_the_scenario_does(path: Path) -> None:
     """With nothing moved the scenario is the same, at its largest size and without comparisons; every value of a
@@ -50,11 +44,6 @@ def test_every_scenario_has_controls_that_stand_where_the_scenario_does(path: Pa
     assert same.file == base.file.model_copy(update={"run": run, **dict.fromkeys(COMPARING)})
     alone = load_scenario(path, plans=tuple(base.plans)[:1])
     assert list(scenario_at(alone, controls_of(alone), LiveState(places={})).plans) == list(base.plans)[:1]
-
-
-@given(states())
-def test_a_link_says_the_state(state: LiveState) -> None:
-    assert state_of(link_of(state), tuple(CONTROLS.values()), PLANS) == state
 
 
 @given(states())

@@ -12,7 +12,6 @@ import numpy.typing as npt
 import pytest
 
 from simfrontier.accuracy import mean_step_error
-from simfrontier.report.figures.scaling import rates, step_times
 from simfrontier.report.findings.headline import headline_of
 from simfrontier.report.findings.ranking import Ranking, ranking_of
 from simfrontier.report.findings.scaling import scaling_of
@@ -20,13 +19,11 @@ from simfrontier.report.findings.study import findings_of
 from simfrontier.report.page import section
 from simfrontier.report.phrases import percent
 from simfrontier.report.summary import verdict
-from simfrontier.report.theme import Figure
-from simfrontier.report.view import StudyView, nominal_step_s, rate, step_s
+from simfrontier.report.view import StudyView, rate, step_s
 from simfrontier.scenario import scenario_of
-from simfrontier.study import PlanOutcome, Study, run_study
+from simfrontier.study import PlanOutcome, run_study
 from tests.facts import says
 from tests.report.studies import study
-from tests.some import some
 
 
 def plain(text: str) -> str:
@@ -41,10 +38,6 @@ def headline(view: StudyView) -> str:
 def ranking_words(found: Ranking, view: StudyView) -> str:
     """The section on the ranking in words."""
     return plain(section("probability", replace(findings_of(view), probability=found), view))
-
-
-def outcome(plan: str, size: int = 8, of: Study | None = None) -> PlanOutcome:
-    return next(o for o in (of or study()).outcomes if (o.plan, o.devices) == (plan, size))
 
 
 def middle_of(samples_s: list[float]) -> dict[str, float]:
@@ -110,39 +103,6 @@ def test_a_lead_below_the_models_own_error_is_too_close_to_call_though_all_sampl
 
 
 # ── tables and charts ──
-
-
-def drawn_of(figure: Figure, plan: str) -> dict[str, dict[str, Any]]:
-    """The traces of a plan, which a click on its name hides together."""
-    traces = [trace for trace in figure["data"] if trace["legendgroup"] == plan]
-    kinds = {"line": "mode", "band": "fill", "nominal": "hovertext"}
-    found = {
-        kind: next(t for t in traces if key in t and (kind != "line" or "+" in t["mode"]))
-        for kind, key in kinds.items()
-    }
-    assert len(traces) == 3 and [t["name"] for t in traces] == [plan] * 3
-    assert [kind for kind in found if found[kind].get("showlegend", True)] == ["line"]
-    return found
-
-
-def test_lines_run_through_medians_inside_their_band_and_nominal_steps_are_faint_marks() -> None:
-    view = StudyView(study=study())
-    for plan in some(view.plans):
-        found = scaling_of(view), view.marks, view.device
-        for figure, is_rate in ((rates(*found, view.rate_unit), True), (step_times(*found), False)):
-            drawn = drawn_of(figure, plan)
-            band = drawn["band"]["y"]
-            for place, size in enumerate((2, 8)):
-                row = outcome(plan, size).row
-                work = float(row["tokens_per_s_per_device"]) * float(row["step_time_s"])
-                seconds = [float(row[f"step_time_{end}_s"]) for end in ("p05", "p50", "p95")]
-                low, middle, high = sorted(work / s for s in seconds) if is_rate else seconds
-                assert drawn["line"]["y"][place] == pytest.approx(middle, rel=1e-12)
-                # The outline goes along the low ends and comes back along the high ones.
-                assert (band[place], band[-1 - place]) == pytest.approx((low, high), rel=1e-12)
-                nominal_s = nominal_step_s(outcome(plan, size))
-                assert drawn["nominal"]["y"][place] == pytest.approx(work / nominal_s if is_rate else nominal_s)
-            assert drawn["nominal"]["marker"]["color"].startswith("rgba(")
 
 
 SEQUENCES = {"short": 8, "long": 512}  # of a step

@@ -10,7 +10,7 @@ import pytest
 
 from simfrontier.network import groups_of_job
 from simfrontier.scenario import load_scenario
-from tests.invoke import ROOT, invoke
+from tests.invoke import invoke
 
 SCENARIO = """\
 name = "lying"
@@ -99,18 +99,3 @@ def test_other_jobs_traffic_slows_a_step_down_for_a_time_or_always(tmp_path: Pat
         steps.append(step_s)
         assert "\nNodes: spread, 4 nodes in 4 groups, 1 in each.\n" in told
     assert steps[0] < steps[1] < steps[2]
-
-
-def test_rings_over_48_nodes_of_frontier_feel_no_placement(tmp_path: Path) -> None:
-    """As docs/how-to/nodes.md says."""
-    path, usual = ROOT / "scenarios" / "frontier-20b.toml", ("--plans", "zero-topo", "--devices", "384", "--no-page")
-    ends = set()
-    for placement, words in (
-        ("contiguous", ""),
-        ("spread", "Nodes: spread, 48 nodes in 48 groups, 1 in each."),
-        ("random", "Nodes: random (seed 1), 48 nodes in 36 groups, 1 to 3 in each."),
-    ):
-        told, step_s = ran(path, tmp_path / placement, *usual, "--set", f"nodes.placement={placement}")
-        assert words in told
-        ends.add(step_s)
-    assert len(ends) == 1

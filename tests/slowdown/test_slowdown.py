@@ -92,29 +92,6 @@ def test_the_slowdown_of_a_link_is_that_of_its_kind(plan: str, data: st.DataObje
     assert alone / healthy.step_s == pytest.approx(results[at].slowdown, rel=1e-4)
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(plan=st.sampled_from(PLANS), device=st.integers(0, 15), factor=st.floats(0.2, 1.0))
-def test_a_slower_device_never_makes_a_step_shorter_where_nothing_is_shared(
-    plan: str, device: int, factor: float
-) -> None:
-    """At fidelity analytic a step is a longest path, which grows with every op. Where links and memories are shared it
-    may shrink a little: what comes later may meet less beside it."""
-    read, schedule = built(plan)
-    slow = Perturbation(slow=(SlowDevice(device=device, factor=factor),))
-    healthy = simulated(read, schedule, "analytic").step_s
-    assert simulated(read, schedule, "analytic", perturbation=slow).step_s >= healthy * (1 - 1e-12)
-
-
-def test_a_dead_device_stops_the_job_and_that_is_said() -> None:
-    dead = {"label": "dead", "perturbation": {"slow": [{"device": 1, "factor": 0.0}]}}
-    result = run_slowdown(scenario(dead, plans=("zero3",), device_factor=1.0, link_factor=1.0), "flow")
-    assert result is not None
-    assert result.plans[0].cases["dead"].slowdown is None
-    assert result.plans[0].cases["dead"].sentence
-    assert result.sentences[0].startswith("dead: no plan has a step; no step of zero3: ")
-    assert result.verdict == ""
-
-
 # ── the command ──
 
 

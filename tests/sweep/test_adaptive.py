@@ -12,7 +12,7 @@ from simfrontier.sweep import SweepStudy, goal_answer, run_sweep
 from simfrontier.sweep.answers import goal_values
 from simfrontier.sweep.until import parse_until
 from simfrontier.workers import Local
-from tests.sweep.studies import ACCUM, HOOK, MICRO, study
+from tests.sweep.studies import HOOK, MICRO, study
 
 HOST = {"key": HOOK, "between": [1e-6, 1e-2], "scale": "log"}
 BATCH = {"key": MICRO, "among": [1, 2, 4]}
@@ -78,15 +78,3 @@ def test_indices_of_a_study(tmp_path: Path) -> None:
     assert (first.key, second.key) == (MICRO, "plans.zero1.grad_accum")
     assert first.total == pytest.approx(1.0, abs=0.5)
     assert second.first == second.total == 0.0
-
-
-def test_a_ratio_is_of_two_plans_of_one_size(tmp_path: Path) -> None:
-    axis = {"key": ACCUM, "values": [1, 2]}
-    made = study(tmp_path, axis, goal={"column": "step_time_s", "plan": "ddp", "against": "zero1"})
-    run_sweep(made, tmp_path / "out", ALONE)
-    alone = [
-        goal_values(tmp_path / "out", made.file.goal.model_copy(update={"plan": plan, "against": None}), 2)  # type: ignore[union-attr]
-        for plan in ("ddp", "zero1")
-    ]
-    ratios = goal_values(tmp_path / "out", made.file.goal, 2)  # type: ignore[arg-type]
-    assert ratios == [one / other for one, other in zip(*alone, strict=True)]

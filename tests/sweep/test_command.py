@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from simfrontier.study import STORE
-from simfrontier.sweep import read_rows
-from tests.invoke import ROOT, invoke, refusal
-from tests.processes import hearing_ctrl_c
+from tests.invoke import invoke, refusal
 from tests.sweep.studies import ACCUM, HOOK, MICRO, document, write
-from tests.sweep.test_workers_lost import kept_in
 
 LIMIT_S = 240.0  # machines are noisy
 
@@ -99,40 +90,3 @@ def test_a_wrong_axis_is_one_line(tmp_path: Path, axis: dict[str, Any], message:
 )
 def test_a_wrong_study_is_one_line(tmp_path: Path, more: dict[str, Any], message: str) -> None:
     assert message in said(tmp_path, **more)
-
-
-# ── stopped from outside ──
-
-
-def _started(path: Path, out: Path, jobs: int) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "simfrontier", "sweep", str(path), "--out", str(out), "--jobs", str(jobs)]
-    with hearing_ctrl_c():
-        return subprocess.Popen(
-            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-        )
-
-
-def _until_kept(process: subprocess.Popen[str], out: Path, more_than: int = 0) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while kept_in(out) <= more_than:
-        assert time.monotonic() < deadline and process.poll() is None, process.communicate()
-        time.sleep(0.02)
-
-
-def test_a_main_process_that_is_killed_again_and_again_loses_nothing(tmp_path: Path) -> None:
-    path = write(tmp_path, document({"key": HOOK, "range": {"from": 1e-6, "to": 1e-4, "count": 40}}))
-    invoke("sweep", path, "--out", tmp_path / "whole", "--jobs", "1")
-    known = 0
-    for _ in range(3):
-        process = _started(path, tmp_path / "out", 1)
-        _until_kept(process, tmp_path / "out", known)
-        os.kill(process.pid, signal.SIGKILL)
-        process.communicate(timeout=LIMIT_S)
-        known = kept_in(tmp_path / "out")
-    found = json.loads(invoke("sweep", path, "--out", tmp_path / "out", "--jobs", "1", "--json").out)
-    assert found["known"] >= 3
-    assert read_rows(tmp_path / "out").equals(read_rows(tmp_path / "whole"))
-    part = "rows.parquet"
-    assert (tmp_path / "out" / part).read_bytes() == (tmp_path / "whole" / part).read_bytes()
-    names = {each.name for each in (tmp_path / "out").iterdir()}
-    assert names == {"index.html", "manifest.json", STORE, "rows.parquet", "study.toml"}

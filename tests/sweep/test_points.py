@@ -50,22 +50,6 @@ def test_the_count_is_the_product_and_filters_keep_the_order(tmp_path: Path, cou
     assert list(load_study(tmp_path / "study.toml").points()) == every
 
 
-@pytest.mark.parametrize(
-    ("axis", "values"),
-    [
-        ({"range": {"from": 1, "to": 7, "step": 3}}, [1, 4, 7]),
-        ({"range": {"from": 1, "to": 8.5, "step": 3}}, [1, 4, 7]),  # none above the end
-        ({"range": {"from": 1, "to": 4, "count": 3}}, [1, 2, 4]),  # 2.5 is rounded to even
-        ({"range": {"from": 1, "to": 2, "count": 5}}, [1, 2]),  # 1.25 and 1.5 are 1 and 2 again
-        ({"log_range": {"from": 1, "to": 64, "count": 4}}, [1, 4, 16, 64]),
-        ({"range": {"from": 3, "to": 3, "count": 1}}, [3]),
-    ],
-)
-def test_whole_number_keys_get_whole_numbers(tmp_path: Path, axis: dict[str, Any], values: list[int]) -> None:
-    found = values_of(study(tmp_path, {"key": MICRO, **axis}).points(), MICRO)
-    assert found == values and all(type(value) is int for value in found)
-
-
 # ── samples ──
 
 
@@ -119,15 +103,6 @@ def test_filters_look_at_the_machine_of_the_point(tmp_path: Path) -> None:
 
 
 # ── counting ──
-
-
-def test_a_billion_points_are_counted_and_not_made(tmp_path: Path) -> None:
-    axes = [{"key": key, "log_range": {"from": 1e-3, "to": 1.0, "count": 1000}} for key in (HOOK, LINK)]
-    axes.append({"key": "library.overrides.shares.nic", "range": {"from": 0.001, "to": 1.0, "count": 1000}})
-    made = study(tmp_path, *axes)
-    assert made.count == 10**9
-    with pytest.raises(InputError, match="1,000,000,000 points; allowed: up to 1,000,000"):
-        made.refuse_many()
 
 
 POINT = {"a": 3, "b.c": 0.5, "name": "x", "on": True, "sizes": [2, 4], "plans.zero-topo.publish": "flat"}

@@ -69,14 +69,6 @@ def test_plans_of_the_space_are_sound(devices: int, machine: str) -> None:
         assert not report.findings, (candidate.name, report.findings[0])
 
 
-def test_names_and_keys_tell_plans_apart() -> None:
-    made = scenario(16, 32)
-    candidates = list(Space(made, 16, 32, Pins({}), LossyPolicy(True)).candidates())
-    assert len(candidates) > 200
-    assert len({candidate.key for candidate in candidates}) == len(candidates)
-    assert len({candidate.name for candidate in candidates}) == len(candidates)
-
-
 def test_a_bound_on_the_error_chooses_codecs_and_policies() -> None:
     """int8 is off by 1/254 = 0.0039 of the largest value at most, int4 by 1/14 = 0.071; zfp by 20 · 2^(3 - rate): 0.625
     at 8 bits, 0.0024 at 16, 9.5e-6 at 24; mpc by nothing."""

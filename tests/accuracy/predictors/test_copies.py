@@ -1,7 +1,6 @@
 """Copies between two devices: laws worked by hand, the shipped fits made again, and sizes that were not fitted."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -13,8 +12,6 @@ from simfrontier.measured import CopyRow
 from tests.accuracy.standins import copy_row
 from tests.measured.tables import shipped
 from tests.rows import MIB
-
-LIBRARIES = ("cray-mpich", "openmpi-ucx")
 
 
 @pytest.fixture(scope="module")
@@ -88,45 +85,6 @@ def test_a_message_alone_is_short_then_eager_then_agreed_upon(
 
 
 # ── the shipped numbers, fitted once more ──
-
-
-def fitted(law: Callable[..., Any], start: Sequence[float], seconds: Any) -> list[float]:
-    """Least squares of log times over the logarithms of positive numbers (Gauss and Newton)."""
-    guess = np.log(np.array(start))
-    for _ in range(50):
-        rest = np.log(law(*np.exp(guess)) / seconds)
-        steps = 1e-6 * np.eye(len(guess))
-        slopes = np.array([(np.log(law(*np.exp(guess + step)) / seconds) - rest) / 1e-6 for step in steps]).T
-        guess = guess - np.linalg.lstsq(slopes, rest, rcond=None)[0]
-    return [float(value) for value in np.exp(guess)]
-
-
-def points(rows: Sequence[CopyRow], benchmark: str, scope: str) -> list[CopyRow]:
-    return [each for each in rows if copy_fitted(each) and (each.benchmark, each.scope) == (benchmark, scope)]
-
-
-def arrays(rows: Sequence[CopyRow]) -> tuple[Any, Any]:
-    return np.array([each.num_bytes for each in rows], float), np.array([each.seconds for each in rows])
-
-
-@pytest.mark.parametrize("name", ["lumi-g", "frontier"])
-def test_link_classes_are_the_fit_of_1_and_32_mib(rows: tuple[CopyRow, ...], name: str) -> None:
-    machine, inside = load_machine(name), points(rows, "osu_bw", "intra-node")
-    assert len(inside) == 22
-    for wires, link_class in (("4 links", "xgmi4"), ("2 links", "xgmi2"), ("1 link", "xgmi1")):
-        num_bytes, seconds = arrays([each for each in inside if each.path_class == wires])
-        rate, half = fitted(lambda b, h, s=num_bytes: (s + h) / b, [8e10, 1e6], seconds)
-        link = machine.link_classes[link_class]
-        assert (link.share * link.bytes_per_s, link.half_bytes) == pytest.approx((rate, half), rel=0.01)
-
-
-def test_messages_between_nodes_are_the_fit_of_every_other_size(lumi: Machine, rows: tuple[CopyRow, ...]) -> None:
-    assert lumi.copies is not None
-    for library in LIBRARIES:
-        num_bytes, seconds = arrays([each for each in points(rows, "osu_bw", "inter-node") if each.library == library])
-        gap, rate, half = fitted(lambda g, b, h, s=num_bytes: np.maximum(g, (s + h) / b), [7e-7, 2.35e10, 5e3], seconds)
-        messages = lumi.copies.libraries[library]
-        assert (messages.gap_s, messages.bytes_per_s, messages.half_bytes) == pytest.approx((gap, rate, half), rel=0.01)
 
 
 def test_intervals_cover_80_to_98_percent_of_what_was_not_fitted(rows: tuple[CopyRow, ...]) -> None:
