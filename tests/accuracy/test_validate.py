@@ -74,6 +74,7 @@ def test_a_missed_bound_ends_with_1_and_is_named(monkeypatch: pytest.MonkeyPatch
     assert json.loads(invoke("validate", "--no-cross", "--json").out)["holds"] is False
 
 
+@pytest.mark.long
 def test_fitted_rows_are_predicted_by_fits_that_left_them_out(
     shipped: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

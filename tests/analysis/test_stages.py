@@ -100,7 +100,7 @@ KNOWN = Residual(model_sd=0.2, run_sd=0.1)
 ACTIVATION = 512 * 256 * 2  # bytes
 
 
-def run_roles(pipeline: Pipeline, perturbation: Perturbation = HEALTHY, fidelity: str = "flow") -> SimulatedStep:
+def run_on_rccl(pipeline: Pipeline, perturbation: Perturbation = HEALTHY, fidelity: str = "flow") -> SimulatedStep:
     library = replace(load_library("rccl"), residual=KNOWN)
     return simulate_step(pipeline.schedule(), load_machine("toy-cluster"), library, fidelity, perturbation)  # type: ignore[arg-type]
 
@@ -110,7 +110,7 @@ def test_bytes_of_a_pipeline_by_hand(order: str) -> None:
     """Two stages of four devices, each a node, three micro-batches: every pair of ranks sends each activation ahead and
     its gradient back; tensor groups all-reduce one activation per layer each way (2 layers a stage), 2 * 3/4 per rank.
     """
-    one = run_roles(Pipeline(stages=2, micros=3, tensor=4, order=order))  # type: ignore[arg-type]
+    one = run_on_rccl(Pipeline(stages=2, micros=3, tensor=4, order=order))  # type: ignore[arg-type]
     moved = traffic(one)
     between = Fraction(sum(moved.num_bytes["inter_node"].values()))
     inside = sum((Fraction(sum(moved.num_bytes[name].values())) for name in ("package", "intra_node")), Fraction(0))
@@ -129,7 +129,9 @@ def test_bytes_of_a_pipeline_by_hand(order: str) -> None:
 @pytest.mark.parametrize("fidelity", ["flow", "analytic"])
 @pytest.mark.parametrize("apart", [False, True])
 def test_factors_of_one_give_the_simulated_step(apart: bool, fidelity: str, fault: Perturbation) -> None:
-    one = run_roles(Pipeline(stages=4, micros=4, tensor=2, data=2, apart=apart, reduce_lane="reduce"), fault, fidelity)
+    one = run_on_rccl(
+        Pipeline(stages=4, micros=4, tensor=2, data=2, apart=apart, reduce_lane="reduce"), fault, fidelity
+    )
     spread = Spread(law=Residual(model_sd=0.0, run_sd=0.0), speed_sd=0.0, matmul_sd=0.0)
     result = resampled_s(one, factors(one, spread, "any", 3, 1))
     assert result == pytest.approx(np.full(3, one.step_s), rel=1e-9)
@@ -137,7 +139,7 @@ def test_factors_of_one_give_the_simulated_step(apart: bool, fidelity: str, faul
 
 def test_products_that_take_twice_as_long_lengthen_the_step() -> None:
     """Known times: of the critical path of a pipeline without exchanges that matter, all products take exp(sd z)."""
-    one = run_roles(Pipeline(stages=2, micros=4, rows=10**9, message=1, step=False))
+    one = run_on_rccl(Pipeline(stages=2, micros=4, rows=10**9, message=1, step=False))
     spread = Spread(law=Residual(model_sd=0.0, run_sd=0.0), speed_sd=0.0, matmul_sd=0.1)
     made = factors(one, spread, "any", 5, 1)
     factor, *others = (np.exp(value) for value in made.of_op.values() if value.any())

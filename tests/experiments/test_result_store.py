@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from simfrontier.errors import InputError
 from simfrontier.experiments import Setting
 from simfrontier.experiments.batches import MOST_TOGETHER, batches_of
-from simfrontier.study import STORE, ResultStore, store_in
+from simfrontier.study import STORE, HeldError, ResultStore, store_in
 from tests.invoke import ROOT
 from tests.sweep.studies import MICRO
 
@@ -56,7 +55,7 @@ def test_a_process_that_is_killed_leaves_whole_transactions(tmp_path: Path) -> N
 def test_a_second_process_is_refused(tmp_path: Path) -> None:
     with store_in(tmp_path) as store:
         store.add({"key": 1})
-        with pytest.raises(InputError, match="another process writes it; allowed: another --out"), store_in(tmp_path):
+        with pytest.raises(HeldError, match="another process writes it; allowed: another --out"), store_in(tmp_path):
             raise AssertionError("held by another")
     assert (tmp_path / STORE).is_file()
 

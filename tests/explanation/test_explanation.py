@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from simfrontier.explanation import Explanation, TriedChange, explain
+from simfrontier.explanation import DoesNotFitError, Explanation, TriedChange, explain
 from simfrontier.explanation.settings_text import setting_text
 from simfrontier.report.explanation import explanation_page
 from simfrontier.scenario import load_scenario, parse_setting
@@ -173,8 +173,8 @@ def test_a_plan_that_does_not_fit_ends_with_1(tmp_path: Path) -> None:
     small = ("--set", "machine.overrides.device.hbm_bytes=2e5")
     ran = invoke("explain", TOY, "--plan", "ddp", *small, *QUICK, "--out", tmp_path / "out")
     assert (ran.code, ran.out, ran.err.count("\n")) == (1, "", 1)
-    assert ran.err.startswith(f"simfrontier: {TOY}: plans.ddp: at 8 devices: does not fit into memory: needs ")
-    assert not (tmp_path / "out").exists()
+    with pytest.raises(DoesNotFitError, match=r"plans\.ddp: at 8 devices: does not fit into memory: needs "):
+        explain(load_scenario(TOY, {"machine.overrides.device.hbm_bytes": 2e5}), "ddp", devices=8)
 
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(2**62), 2**62)

@@ -136,7 +136,7 @@ def test_a_share_is_the_hardwares_operations_over_the_nominal_peak() -> None:
     assert known["pipe", 8].published == 0.025 and known["pipe", 4].published == 0.05
 
 
-def view_ranks() -> StudyView:
+def piped_view() -> StudyView:
     done, _, searches = piped()
     return StudyView(study=done, searches=searches)
 
@@ -145,7 +145,7 @@ def view_ranks() -> StudyView:
 
 
 def test_the_lanes_hold_every_forward_and_backward_with_its_number() -> None:
-    (outcome,) = view_ranks().piped
+    (outcome,) = piped_view().piped
     assert outcome.stages is not None
     drawn = {trace["name"]: trace for trace in lanes(outcome.stages)["data"]}
     assert drawn[IDLE_NAME]["y"] == [0, 1] and len(set(drawn[IDLE_NAME]["x"])) == 1
@@ -158,7 +158,7 @@ def test_the_lanes_hold_every_forward_and_backward_with_its_number() -> None:
 
 def test_the_bubble_stands_beside_its_closed_form() -> None:
     """Two stages, four micro-batches: (2 - 1) / (4 + 2 - 1) = 20 %."""
-    (found,) = pipelines_of(view_ranks())
+    (found,) = pipelines_of(piped_view())
     known = found.stages
     assert (found.plan, len(known.stages), known.num_micro, known.chunks) == ("pipe", 2, 4, 1)
     assert found.closed_form == pytest.approx(0.2)

@@ -33,6 +33,7 @@ def test_runs_are_expressed_or_said(shipped: RunsValidation) -> None:
     assert len(shipped.predicted) >= 215
 
 
+@pytest.mark.long
 def test_every_number_that_is_fitted_to_steps_is_one_of_them() -> None:
     """Each such number of a file of the catalogs is the value that a job of it has for a parameter."""
     steps = shipped_steps()
