@@ -12,7 +12,6 @@ from simfrontier.experiments import Sensitivity, environment_of, run_sensitivity
 from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.stack import load_stack
 from simfrontier.study import run_study
-from simfrontier.workers import Workers
 from tests.invoke import TOY
 
 DOCUMENT: dict[str, Any] = tomllib.loads(TOY.read_text(encoding="utf-8"))
@@ -90,23 +89,6 @@ def test_the_strongest_moves_the_ratio_of_the_last_plan_to_the_first_furthest() 
     moved = f"moves ddp : zero3 most, from {before:.3f} to {after[most]:.3f}"
     assert result.strongest == f"what {most} is = {value} {moved}"
     assert most != "machine.overrides.host.hook_s"
-
-
-def test_two_processes_give_the_same_to_the_last_bit_and_tell_of_it_in_order(two_workers: Workers) -> None:
-    required: list[dict[str, Any]] = [
-        {"key": NIC, "label": "share"},
-        {"key": NIC, "label": "share", "given": {"engine.overlap": False}},
-    ]
-    vary = [("training.micro_batch", [1, 2]), ("engine.overlap", [False]), (NIC, [0.3])]
-    made = {"source": "made up", "ratios": {"zero3": 1.0, "hsdp": ratio(0.2), "ddp": 1e3}}
-    one = scenario(*vary, required=required, published=made)
-    told: list[list[str]] = [[], []]
-    alone, together = (
-        run_sensitivity(one, "flow", told[at].append, workers) for at, workers in enumerate((None, two_workers))
-    )
-    assert alone is not None and together == alone
-    assert alone.required[0].found["hsdp"] is not None and alone.required[0].found["ddp"] is None
-    assert told[0] == told[1] and len(told[0]) == 6
 
 
 # ── what would have to be ──

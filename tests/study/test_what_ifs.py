@@ -79,7 +79,14 @@ def test_the_scenario_as_it_is_is_answered_exactly(toy: Scenario) -> None:
 # ── what is refused ──
 
 
-@pytest.mark.parametrize(("scenario", "plan"), [("frontier-20b", "zeropp"), ("zeropp-v100", "zero3"), ("toy", "ddp")])
+@pytest.mark.parametrize(
+    ("scenario", "plan"),
+    [
+        ("toy", "ddp"),
+        pytest.param("frontier-20b", "zeropp", marks=pytest.mark.long),
+        pytest.param("zeropp-v100", "zero3", marks=pytest.mark.long),
+    ],
+)
 def test_every_number_is_answered_or_refused_with_its_key(scenario: str, plan: str) -> None:
     """Of the scenario's machine and library, one by one; answers are as priced."""
     loaded = load_scenario(f"scenarios/{scenario}.toml")

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pyarrow.compute as pc
 import pytest
 
 from simfrontier.experiments import OFF_BY
-from simfrontier.study import WhatIfs
 from simfrontier.sweep import SweepStudy, read_rows, run_sweep
 from simfrontier.workers import Local
 from tests.sweep.studies import HOOK, study
@@ -49,13 +46,3 @@ def test_the_fastest_point_is_simulated(tmp_path: Path) -> None:
     rows = read_rows(tmp_path / "out").to_pylist()
     best = max(rows, key=lambda row: row["tokens_per_s"])
     assert best["fidelity"] == "flow"
-
-
-def test_points_at_which_the_library_takes_another_algorithm_are_simulated(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real, is_unlike = WhatIfs.step_s, np.arange(40) < 20
-    monkeypatch.setattr(WhatIfs, "step_s", lambda self, axes: replace(real(self, axes), is_unlike=is_unlike))
-    run_sweep(sampled(tmp_path), tmp_path / "out", ALONE)
-    fidelities = read_rows(tmp_path / "out").column("fidelity").to_pylist()
-    assert set(fidelities[:20]) == {"flow"} and "replay" in fidelities[20:]

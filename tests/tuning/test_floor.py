@@ -5,16 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from functools import lru_cache
-from typing import get_args
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from simfrontier.cost import Prices
 from simfrontier.errors import InputError
-from simfrontier.plan.tensor import MegatronOptions
 from simfrontier.scenario import Scenario
 from simfrontier.study import BuiltSchedule, schedule_of_case, simulated
 from simfrontier.tuning.lossy import LossyPolicy
@@ -22,10 +19,8 @@ from simfrontier.tuning.pins import pins_of
 from simfrontier.tuning.small_steps import SmallSchedules
 from simfrontier.tuning.space import Candidate, Space
 from simfrontier.tuning.step_estimate import estimate
-from simfrontier.workload import CrossEntropy, Softmax
 from tests.tuning.small import scenario
 
-WAYS, KERNELS = get_args(CrossEntropy), get_args(Softmax)
 SIZES = {"frontier": (8, 16, 24, 64), "perlmutter": (4, 16, 32), "lumi-g": (16, 32)}
 
 
@@ -56,30 +51,6 @@ def coded_or_routed(
     return made, [*dict.fromkeys(candidates + routed(machine, devices, layers, hidden, batch)[1])]
 
 
-@lru_cache(maxsize=32)
-def compressed(machine: str, devices: int, layers: int, hidden: int, batch: int) -> tuple[Scenario, list[Candidate]]:
-    """All plans of a scenario whose messages are compressed, by any policy."""
-    made = scenario(devices, batch, machine=machine, layers=layers, hidden=hidden)
-    every = Space(made, devices, batch, pins_of({"family": "megatron"}), LossyPolicy(max_error=0.7)).candidates()
-    return made, [candidate for candidate in every if candidate.value("compression") != "none"]
-
-
-@lru_cache(maxsize=32)
-def formed(machine: str, devices: int, layers: int, hidden: int) -> tuple[Scenario, list[Candidate]]:
-    """All plans with a grid, in every way to form the loss and with every kernel of a softmax."""
-    made = scenario(devices, devices, machine=machine, layers=layers, hidden=hidden)
-    pins = {"cross_entropy": [*WAYS], "softmax": [*KERNELS], "micro_batch": 1, "states": ["ddp", "zero1"]}
-    pins |= {"family": ["megatron", "axonn"], "checkpointing": "full"}
-    return made, list(Space(made, devices, devices, pins_of(pins), LossyPolicy()).candidates())
-
-
-@settings(max_examples=12, deadline=None)
-@given(st.sampled_from(("frontier", "perlmutter")), st.sampled_from((512, 2048)), st.floats(0, 1, exclude_max=True))
-def test_no_floor_is_above_a_simulated_time_however_the_loss_is_formed(machine: str, hidden: int, place: float) -> None:
-    made, candidates = formed(machine, 16, 2, hidden)
-    is_no_less_than_its_floor(made, candidates[int(place * len(candidates))], 16)
-
-
 @settings(max_examples=25, deadline=None)
 @given(
     st.sampled_from([(machine, size) for machine, sizes in SIZES.items() for size in sizes]),
@@ -102,28 +73,6 @@ def test_no_floor_is_above_a_simulated_time(
     machine, devices = where
     made, candidates = plans(machine, devices, layers, hidden, each * devices, checkpointing=checkpointing)
     is_no_less_than_its_floor(made, candidates[int(place * len(candidates))], devices)
-
-
-@settings(max_examples=10, deadline=None)
-@given(
-    st.sampled_from(("frontier", "perlmutter", "lumi-g")),
-    st.sampled_from((2, 4)),
-    st.floats(0, 1, exclude_max=True),
-    st.sampled_from((2**16, 2**20)),
-    st.booleans(),
-    st.sampled_from(("model", "fp32")),
-)
-def test_no_floor_of_a_compressed_plan_is_above_a_simulated_time(
-    machine: str, layers: int, place: float, least: int, per_hop: bool, dtype: str
-) -> None:
-    """Activations of 256 positions and 2048 features are 1 MiB."""
-    made, candidates = compressed(machine, 16, layers, 2048, 16)
-    candidate = candidates[int(place * len(candidates))]
-    options = candidate.case.options
-    assert isinstance(options, MegatronOptions) and options.compression == candidate.value("compression")
-    keys = {"compress_from": least, "compress_per_hop": per_hop, "message_dtype": dtype}
-    case = replace(candidate.case, options=options.model_copy(update=keys))
-    is_no_less_than_its_floor(made, replace(candidate, case=case), 16)
 
 
 def is_no_less_than_its_floor(made: Scenario, candidate: Candidate, devices: int) -> None:

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given, strategies as st
 
 from simfrontier.accuracy.fitting.cross import cross_validated
 from simfrontier.accuracy.fitting.least_squares import FitProblem, fit
 from simfrontier.accuracy.fitting.outcome import FitOutcome, error_summary
 from simfrontier.accuracy.fitting.rows import FitRows
 from simfrontier.accuracy.residual import NotCovered
-from simfrontier.collectives import Calibration, load_calibration, load_library
-from simfrontier.collectives.calibration import calibration_of, to_toml
-from simfrontier.collectives.fit_record import ErrorSummary, FitRecord, LeftOutDevices
+from simfrontier.collectives import load_calibration, load_library, write_calibration
 from simfrontier.measured import CallRow
 from tests.accuracy.fitting.rings import RINGS, calls, problem, timed
 from tests.accuracy.standins import held as residual
@@ -61,51 +57,9 @@ def test_a_library_takes_the_numbers_as_fitted_with_their_interval() -> None:
     assert number.source.endswith(" us")
 
 
-# ── any record ──
-
-shares = st.floats(0.0, 50.0)
-names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(lambda text: text.strip() != "")
-fars = st.builds(
-    ErrorSummary,
-    points=st.integers(1, 10**6),
-    mean_abs_error=shares,
-    p90_abs_error=shares,
-    worst_abs_error=shares,
-    residual_sd=shares,
-)
-
-places = st.builds(
-    LeftOutDevices, machine=names, devices=st.integers(2, 10**6), far=fars, kept=st.lists(names).map(tuple)
-)
-records = st.builds(
-    FitRecord,
-    library=names,
-    machines=st.lists(names, min_size=1).map(tuple),
-    parameters=st.integers(1, 99),
-    fitted=fars,
-    left_out=st.none() | fars,
-    places=st.lists(places, max_size=3).map(tuple),
-    unseen=st.lists(names).map(tuple),
-)
-positive = st.floats(1e-9, 1e12)
-
-
-@given(records, st.dictionaries(names, positive, max_size=3), st.dictionaries(names, positive, max_size=3))
-def test_any_fit_is_read_back_as_it_was_written(
-    record: FitRecord, library: dict[str, float], harness: dict[str, float]
-) -> None:
-    numbers = {**library, **{f"harness.{key}": value for key, value in harness.items()}}
-    made = Calibration(
-        title="t",
-        where="w",
-        when="n",
-        how="h",
-        library=library,
-        harness=harness,
-        intervals={key: (value / 2, value * 2) for key, value in numbers.items()},
-        fit=record,
-    )
-    assert calibration_of(tomllib.loads(to_toml(made)), "any.toml") == made
+def test_a_calibration_is_read_back_as_it_was_written(tmp_path: Path) -> None:
+    write_calibration(CALIBRATION, tmp_path / "fit.toml")
+    assert load_calibration(tmp_path / "fit.toml") == CALIBRATION
 
 
 SIZES = tuple(2**power * MIB for power in range(0, 10))
