@@ -22,9 +22,6 @@ def in_a_process(*arguments: str, code: str = "from simfrontier.cli import main;
     return done.returncode, done.stdout, done.stderr
 
 
-# ── end to end ──
-
-
 @pytest.mark.parametrize(
     ("program", "code"),
     [
@@ -51,9 +48,6 @@ def test_help_imports_nothing_slow(arguments: tuple[str, ...]) -> None:
     assert err.endswith("slow: []") or ("run" in arguments and err.endswith("slow: ['pydantic']"))
 
 
-# ── a full disk ──
-
-
 def test_a_full_disk_leaves_a_run_as_it_was(tmp_path: Path) -> None:
     """A limit of the size of files stands for a full disk: the system refuses to write further."""
     out = tmp_path / "out"
@@ -67,9 +61,6 @@ def test_a_full_disk_leaves_a_run_as_it_was(tmp_path: Path) -> None:
     assert done.stderr.startswith(f"simfrontier: {out}/") and "cannot be written: File too large" in done.stderr
     assert done.stderr.count("\n") == 1
     assert {file.name: file.read_bytes() for file in out.iterdir()} == before
-
-
-# ── doctor ──
 
 
 def test_doctor_finds_everything_that_is_needed_and_simulates_a_step() -> None:
@@ -106,9 +97,6 @@ def changed(folder: Path, change: Change, *options: str) -> Path:
     return changed_json(path, path, change)
 
 
-# ── show ──
-
-
 def test_show_lists_links_by_the_names_that_perturbations_take() -> None:
     ran = invoke("show", TOY, "--links")
     assert ran.code == 0
@@ -119,9 +107,6 @@ def test_show_lists_volumes() -> None:
     ran = invoke("show", TOY, "--volumes", "--plan", "zero3", "--devices", "8")
     assert (ran.code, ran.err) == (0, "")
     assert "weight_gather" in ran.out
-
-
-# ── check ──
 
 
 def test_check_ends_with_0_for_a_sound_schedule(tmp_path: Path) -> None:

@@ -168,7 +168,7 @@ def test_a_wrong_schedule_file_is_refused_by_every_command_that_reads_one(tmp_pa
         has_words(refusal(*command), (str(path), "mesh[0][1]", "0"))
 
 
-# ── exit codes 1 and 3 ──
+# ── exit code 1 ──
 
 
 def test_an_answer_that_is_no_ends_with_1() -> None:

@@ -41,9 +41,6 @@ def test_exact_has_every_rank_by_itself(tmp_path: Path) -> None:
     assert made.members == ((0,), (1,), (2,), (3,)) and made.notes["fidelity"] == "analytic"
 
 
-# ── replay ──
-
-
 def test_a_replayed_file_takes_as_long_as_the_plan_that_it_came_from(exported: Path, tmp_path: Path) -> None:
     path, out = exported / "schedule-zero-topo.json", tmp_path / "trace.json"
     ran = invoke("replay", path, "--scenario", TOY, "--json", "--out", out)

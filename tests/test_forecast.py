@@ -29,9 +29,6 @@ TROUBLE = ROOT / "scenarios" / "frontier-20b-trouble.toml"
 COMPRESSED = ROOT / "scenarios" / "compressed-3d.toml"
 
 
-# ── sizes ──
-
-
 @pytest.mark.parametrize(
     ("path", "devices", "settings"),
     [
@@ -85,9 +82,6 @@ def test_no_scenario_of_the_project_is_refused(path: Path) -> None:
     results = [forecast_run(scenario, None), forecast_export(scenario, None), forecast_check(scenario)]
     results.append(forecast_tune(scenario, None, None))
     assert not any(each.is_too_large for each in results), results
-
-
-# ── the command line ──
 
 
 def test_the_user_may_agree_to_what_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,9 +38,6 @@ def test_errors_of_five_rows() -> None:
     assert errors.p90_abs == pytest.approx(0.26)
 
 
-# ── bounds ──
-
-
 def test_a_bound_judges_only_the_rows_of_its_series() -> None:
     bound = ErrorBound(
         table="one", series="large groups", mean_abs=0.1, at_least={"devices": 9}, one_of={"library": ["rccl"]}
@@ -63,8 +60,6 @@ def test_a_bound_holds_where_mean_and_percentile_are_within_it(
     bound = ErrorBound(table="one", series="all", mean_abs=mean_abs + 1e-12, p90_abs=p90_abs)
     assert judge([bound], rows)[0].holds is holds
 
-
-# ── tables held against models ──
 
 ODD = Pathology(reason="a stall", bytes_from=MIB, bytes_to=MIB, devices_from=128)
 

@@ -40,9 +40,6 @@ def words(ran: Ran) -> str:
     return " ".join(ran.out.split())
 
 
-# ── the shipped tables ──
-
-
 def test_the_stated_bounds_of_the_shipped_tables_hold(shipped: dict[str, Any]) -> None:
     missed = [bound for bound in shipped["bounds"] if not bound["holds"]]
     assert missed == [] and shipped["holds"] is True
@@ -97,9 +94,6 @@ def test_fitted_rows_are_predicted_by_fits_that_left_them_out(
     large = [row for row in mine if row["bytes"] >= 4 << 20]
     assert bound["errors"]["count"] == len(large)
     assert crossed["overall"]["unseen"]["count"] == len(mine) + sum(row["use"] == "held" for row in crossed["rows"])
-
-
-# ── a user's own ──
 
 
 def test_a_users_rows_are_held_and_never_fitted_to(tmp_path: Path) -> None:

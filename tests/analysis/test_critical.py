@@ -42,9 +42,6 @@ def whole(one: SimulatedStep) -> CriticalPath:
     return path
 
 
-# ── by hand ──
-
-
 def test_a_step_of_two_stages_by_hand() -> None:
     """One layer and one micro-batch on two devices of a package, in times as in tests/simulation/test_pipelines.py:
     F of stage 0, exchange, F and B of stage 1, exchange back, B of stage 0; the path is all of it, in that order.
@@ -87,9 +84,6 @@ def test_the_path_goes_by_the_rank_that_comes_last() -> None:
     swapped = whole(on_toy(made, perturbation=perturbed(slow={0: 0.5})))
     assert {link.rank for link in swapped.links if link.kind != "all_reduce"} == {0}
     assert swapped.step_s == pytest.approx(path.step_s, rel=1e-9)
-
-
-# ── whole in every family ──
 
 
 @pytest.mark.parametrize("fidelity", ["flow", "analytic"])

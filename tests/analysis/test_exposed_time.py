@@ -35,9 +35,6 @@ def whole(one: SimulatedStep) -> TimeSpent:
     return time
 
 
-# ── by hand ──
-
-
 def test_a_step_of_two_stages_by_hand() -> None:
     """As in tests/analysis/test_critical.py: stage 0 ends last. It runs F and B of its one layer: products p and 2 p,
     casts 2 t, gelu t, additions 2 a; it is in both exchanges, 2 e; and is idle while stage 1 runs its F and B:
@@ -56,9 +53,6 @@ def test_a_step_of_two_stages_by_hand() -> None:
         ("idle", IDLE): 3 * p + 3 * t + 2 * a,
     }
     assert seconds(time) == pytest.approx(wanted, rel=1e-9)
-
-
-# ── real schedules ──
 
 
 @pytest.mark.parametrize("order", ["gpipe", "1f1b"])

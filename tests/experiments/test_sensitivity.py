@@ -91,9 +91,6 @@ def test_the_strongest_moves_the_ratio_of_the_last_plan_to_the_first_furthest() 
     assert most != "machine.overrides.host.hook_s"
 
 
-# ── what would have to be ──
-
-
 def published(ratio: float) -> dict[str, Any]:
     return {"source": "made up", "ratios": {"zero3": 1.0, "hsdp": ratio}}
 

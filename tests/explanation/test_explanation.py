@@ -30,9 +30,6 @@ def labels(explanation: Explanation, kind: str) -> list[str]:
     return [change.label for change in explanation.changes if change.kind == kind]
 
 
-# ── every answer is a simulation ──
-
-
 @pytest.mark.parametrize("plan", ["zero3", "zero-topo"])
 def test_each_change_is_the_step_of_the_scenario_with_its_settings(plan: str) -> None:
     result = of_toy(plan)
@@ -60,9 +57,6 @@ def test_the_links_that_messages_use_each_twice_as_fast() -> None:
     assert "nic links twice as fast" not in labels(alone, "link")
 
 
-# ── what is told ──
-
-
 def test_against_another_plan_the_differences_sum_to_that_of_the_steps() -> None:
     result = of_toy("zero3")
     other = result.against
@@ -88,18 +82,12 @@ def document(*more: str | Path) -> dict[str, Any]:
     return known
 
 
-# ── for a person ──
-
-
 def test_the_terminal_has_the_parts_the_changes_and_the_difference() -> None:
     ran = printed()
     assert (ran.code, ran.err) == (0, "")
     assert re.search(r"^zero3 is \S+ m?s faster than zero-topo: ", ran.out, re.M)
     assert "What would help most: " in ran.out
     assert "--set machine.overrides.link_classes.nic.bytes_per_s=2000000000.0" in ran.out
-
-
-# ── for a program ──
 
 
 def test_json_has_everything() -> None:
@@ -140,9 +128,6 @@ def test_without_a_plan_all_are_compared_with_the_next_best() -> None:
         assert ran.out.count(f"{each['plan']} is {each['next']['sentence']}.\n") == 1
 
 
-# ── the page ──
-
-
 def figures(page: str) -> dict[str, Any]:
     return {name: next(iter(json.loads(text).values())) for name, text in Page(page).data.items()}
 
@@ -164,9 +149,6 @@ def test_the_page_has_its_charts_and_the_same_text_again() -> None:
     assert fsum(fall["x"][:-1]) == pytest.approx(fall["x"][-1], rel=1e-7)  # the last fall ends at the step
     for change in result.changes:
         assert change.label.replace("'", "&#x27;") in page
-
-
-# ── bad input ──
 
 
 def test_a_plan_that_does_not_fit_ends_with_1(tmp_path: Path) -> None:

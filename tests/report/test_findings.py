@@ -91,9 +91,6 @@ def test_a_pair_is_the_ratio_of_its_rates_within_paired_samples() -> None:
     assert one.faster_share == pytest.approx(float(np.mean(samples["zero3"] < samples["ddp"])))
 
 
-# ── error bars ──
-
-
 PEAK = 2e12  # flop/s of a toy device
 
 
@@ -139,9 +136,6 @@ def test_a_share_is_the_hardwares_operations_over_the_nominal_peak() -> None:
 def piped_view() -> StudyView:
     done, _, searches = piped()
     return StudyView(study=done, searches=searches)
-
-
-# ── pipelines ──
 
 
 def test_the_lanes_hold_every_forward_and_backward_with_its_number() -> None:

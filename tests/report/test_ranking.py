@@ -60,9 +60,6 @@ def with_samples(samples_s: dict[str, list[float]]) -> StudyView:
     return StudyView(study=replace(study(), outcomes=made))
 
 
-# ── words ──
-
-
 def test_a_ranking_that_samples_do_not_agree_on_is_too_close_to_call() -> None:
     fastest, second, slowest = study().outcomes[1::2]
     assert fastest.devices == 8
@@ -100,9 +97,6 @@ def test_a_lead_below_the_models_own_error_is_too_close_to_call_though_all_sampl
     assert says(headline(view), "ddp", "faster in more than 99 % of the samples") != is_near
     words = ranking_words(ranking_of(view), view)
     assert ("≈ &gt; 99 %" in " ".join(words.split())) == is_near
-
-
-# ── tables and charts ──
 
 
 SEQUENCES = {"short": 8, "long": 512}  # of a step

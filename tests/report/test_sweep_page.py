@@ -85,9 +85,6 @@ def test_names_that_look_like_html_are_text(tmp_path: Path) -> None:
     assert "<script" not in drawn and "&lt;script&gt;" in drawn
 
 
-# ── the verb ──
-
-
 def test_the_verb_writes_the_page_and_makes_it_anew_from_the_folder_alone(tmp_path: Path) -> None:
     study = toy_sweep(tmp_path).parent / "study.toml"
     ran = invoke("sweep", study, "--out", tmp_path / "out", "--jobs", "1")

@@ -27,9 +27,6 @@ def case(plan: str, settings: dict[str, Any], devices: int = 8) -> Case:
     return loaded(plan, settings, (devices,)).case(plan, devices)
 
 
-# ── batches and micro-batches ──
-
-
 @pytest.mark.parametrize(
     ("plan", "settings", "ranks", "micro_batch", "grad_accum"),
     [

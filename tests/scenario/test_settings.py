@@ -107,9 +107,6 @@ def scenario(tmp_path: Path) -> Path:
     return Path(shutil.copy(CROSSCHECK, tmp_path / "mine.toml"))
 
 
-# ── calibration ──
-
-
 def test_overrides_of_the_scenario_win(scenario: Path) -> None:
     settings = {
         "library.calibration": "cal.toml",
@@ -118,9 +115,6 @@ def test_overrides_of_the_scenario_win(scenario: Path) -> None:
     }
     loaded = load_scenario(scenario, settings)
     assert (loaded.machine.device.hbm_bytes_per_s, loaded.library.ring.base_s) == (1e9, 5e-3)
-
-
-# ── mesh ──
 
 
 def document(machine: str, devices: int, **tables: Any) -> dict[str, Any]:

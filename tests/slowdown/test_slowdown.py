@@ -46,9 +46,6 @@ def built(plan: str) -> Any:
     return one, ScheduleCache().of_case(one, one.case(plan, 16))
 
 
-# ── what is simulated ──
-
-
 def test_a_case_is_the_step_with_it_over_the_healthy_one() -> None:
     for one in ran().plans:
         read, schedule = built(one.plan)
@@ -90,9 +87,6 @@ def test_the_slowdown_of_a_link_is_that_of_its_kind(plan: str, data: st.DataObje
     other = data.draw(st.sampled_from(alike.tolist()))
     alone = simulated(read, schedule, "flow", perturbation=degraded(fabric, other, 0.5)).step_s
     assert alone / healthy.step_s == pytest.approx(results[at].slowdown, rel=1e-4)
-
-
-# ── the command ──
 
 
 TABLE = 'slowdown={ devices = 8, link_factor = 0.5, cases = [ { label = "slow", perturbation = { slow = [ %s ] } } ] }'

@@ -32,9 +32,6 @@ def toy(settings: dict[str, Any] | None = None, *plans: str, devices: tuple[int,
     return scenario_of(DOCUMENT, "toy.toml", settings, plans, devices)
 
 
-# ── building ──
-
-
 @pytest.mark.parametrize("plan", PLANS)
 def test_a_shop_gives_what_a_fresh_build_gives(plan: str) -> None:
     scenario, schedule_cache = toy(), ScheduleCache()
@@ -63,9 +60,6 @@ def test_a_shop_that_serves_several_scenarios_does_not_mix_them_up(settings: dic
     assert digest(schedule_cache.get(changed, "zero3", 8).schedule) == digest(schedule_of(changed, "zero3", 8))
 
 
-# ── rows ──
-
-
 def test_rates_follow_from_the_step_time() -> None:
     scenario = toy({"training.micro_batch": 3, "training.grad_accum": 2}, "zero3")
     for o in some(run_study(scenario).outcomes):
@@ -87,9 +81,6 @@ def test_processes_change_nothing_and_tell_of_every_case_in_order(two_workers: W
     several = run_study(scenario, progress=names.append, workers=two_workers)
     assert names == ["ddp on 2", "ddp on 4", "zero3 on 2", "zero3 on 4"]
     assert [o.row for o in several.outcomes] == [o.row for o in run_study(scenario).outcomes]
-
-
-# ── error bars ──
 
 
 def bands(study: Study) -> Iterator[tuple[object, ...]]:
@@ -125,9 +116,6 @@ def test_where_nothing_is_known_to_be_uncertain_bands_are_empty() -> None:
     certain = run_study(replace(scenario, library=replace(scenario.library, residual=None)))
     assert set(bands(certain)) == {("", "", "")}
     assert certain.frame()["step_time_p05_s"].isna().all()
-
-
-# ── placement ──
 
 
 @pytest.mark.parametrize("exact", [False, True])

@@ -22,9 +22,6 @@ def toy() -> Scenario:
     return load_scenario(TOY)
 
 
-# ── answers ──
-
-
 @pytest.mark.parametrize("plan", ["zero3", "zero-topo", "my-own"])
 def test_without_contention_answers_are_exact(toy: Scenario, plan: str) -> None:
     axes = drawn(toy, 8, np.random.default_rng(3))
@@ -74,9 +71,6 @@ def test_the_scenario_as_it_is_is_answered_exactly(toy: Scenario) -> None:
     answers = what_ifs.step_s({NIC: np.array([base, base / 2])})
     assert answers.step_s[0] == pytest.approx(what_ifs.step.step_s, rel=1e-12)
     assert answers.step_s[1] > answers.step_s[0]
-
-
-# ── what is refused ──
 
 
 @pytest.mark.parametrize(

@@ -52,9 +52,6 @@ def test_a_dry_run_counts_and_runs_nothing(tmp_path: Path) -> None:
     assert (found["points"], found["before_filters"]) == (2, 3) and found["cpu_s"] > 0
 
 
-# ── what is refused ──
-
-
 @pytest.mark.parametrize(
     ("axis", "message"),
     [

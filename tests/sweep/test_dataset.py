@@ -90,9 +90,6 @@ def test_the_best_row_of_each_plan_is_the_fastest(tmp_path: Path) -> None:
     assert [best.plan for best in best_rows(tmp_path / "out")] == ["ddp", "zero1"]
 
 
-# ── what is refused ──
-
-
 def test_a_point_that_is_refused_is_a_row_with_its_reason(tmp_path: Path) -> None:
     made = study(tmp_path, {"key": "training.batch", "values": [4, 5]}, {"key": "run.devices", "values": [2]})
     assert ran(made, tmp_path / "out").counts == Counts(points=2, rows=4, refused=1, refused_whole=1)
@@ -101,9 +98,6 @@ def test_a_point_that_is_refused_is_a_row_with_its_reason(tmp_path: Path) -> Non
     last = rows[-1]
     assert (last["plan"], last["devices"], last["fits"], last["step_time_s"]) == ("zero1", 2, None, None)
     assert last["error"].startswith("plans.zero1: at 2 devices: training.batch = 5 does not divide")
-
-
-# ── digests ──
 
 
 def _digest(made: SweepStudy) -> str:

@@ -50,9 +50,6 @@ def test_the_count_is_the_product_and_filters_keep_the_order(tmp_path: Path, cou
     assert list(load_study(tmp_path / "study.toml").points()) == every
 
 
-# ── samples ──
-
-
 @given(count=st.integers(1, 40), seed=st.integers(0, 9), num_axes=st.integers(1, 3))
 @SLOWLY
 def test_a_latin_hypercube_has_a_sample_in_each_part_of_every_axis(
@@ -88,9 +85,6 @@ def test_seeds_say_which_samples(tmp_path: Path, method: str) -> None:
     assert all(0 <= value <= 1 for value in sampled(1))
 
 
-# ── filters ──
-
-
 def test_filters_look_at_the_machine_of_the_point(tmp_path: Path) -> None:
     """The toy's machine has nodes of 4 devices, the other one of 8: the number is of neither axis nor scenario."""
     count = "machine.overrides.devices_per_node"
@@ -100,9 +94,6 @@ def test_filters_look_at_the_machine_of_the_point(tmp_path: Path) -> None:
         for n in (4, 8)
     ]
     assert every == [["toy-quad"], ["frontier"]]
-
-
-# ── counting ──
 
 
 POINT = {"a": 3, "b.c": 0.5, "name": "x", "on": True, "sizes": [2, 4], "plans.zero-topo.publish": "flat"}

@@ -34,9 +34,6 @@ def rows(out: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-# ── for a person ──
-
-
 def test_the_terminal_says_what_was_searched_who_wins_why_and_how_sure(searched: tuple[Ran, Path]) -> None:
     ran, out = searched
     assert (ran.code, ran.err) == (0, "")
@@ -46,9 +43,6 @@ def test_the_terminal_says_what_was_searched_who_wins_why_and_how_sure(searched:
     assert sum(counts) == 16 and 2 < simulated <= 5 and first.endswith(f", {simulated} simulated.")
     assert " 1  megatron tensor 2, ddp, " in ran.out and "\nWhy: megatron tensor 2, ddp, " in ran.out
     assert f"simfrontier run {out / 'best.toml'}\n" in ran.out
-
-
-# ── files ──
 
 
 def test_the_best_plans_run_as_they_stand_bit_for_bit(searched: tuple[Ran, Path]) -> None:
@@ -90,9 +84,6 @@ def test_a_search_that_was_stopped_goes_on(searched: tuple[Ran, Path], tmp_path:
     for name in FILES:
         assert (tmp_path / "out" / name).read_bytes() == (out / name).read_bytes(), name
     assert not (tmp_path / "out" / STORE).exists()
-
-
-# ── bad input ──
 
 
 _PLAIN = st.one_of(

@@ -49,9 +49,6 @@ def test_outliers_move_the_fit_little() -> None:
     assert all(after.intervals[key][0] <= true <= after.intervals[key][1] for key, true in TRUE.items())
 
 
-# ── the parameter that only moves thresholds ──
-
-
 def tuned() -> Library:
     """The library, choosing between its protocols as RCCL does, with the weight of one as a free parameter."""
     tuning = load_library("rccl").tuning

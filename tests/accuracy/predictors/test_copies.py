@@ -84,9 +84,6 @@ def test_a_message_alone_is_short_then_eager_then_agreed_upon(
     assert copy_seconds(lumi, alone) == pytest.approx(expected_us * 1e-6, rel=1e-12)
 
 
-# ── the shipped numbers, fitted once more ──
-
-
 def test_intervals_cover_80_to_98_percent_of_what_was_not_fitted(rows: tuple[CopyRow, ...]) -> None:
     checked = held(rows, "intra-node") + held(rows, "inter-node")
     covered = [made.low <= each.seconds <= made.high for each, made in checked]
