@@ -90,9 +90,8 @@ _PLAIN = st.one_of(
     st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False), st.text(st.characters(codec="utf-8"))
 )
 _KEYS = st.text(st.characters(codec="utf-8"), max_size=8)
-_VALUES = st.recursive(
-    _PLAIN, lambda each: st.one_of(st.lists(each, max_size=3), st.dictionaries(_KEYS, each, max_size=3))
-)
+_FLAT = _PLAIN | st.lists(_PLAIN, max_size=3) | st.dictionaries(_KEYS, _PLAIN, max_size=3)
+_VALUES = _FLAT | st.lists(_FLAT, max_size=3) | st.dictionaries(_KEYS, _FLAT, max_size=3)
 
 
 @given(st.dictionaries(_KEYS, _VALUES, max_size=5))
