@@ -10,11 +10,10 @@ OUT := reports/frontier-20b
 CROSSCHECK := reports/crosscheck
 VALIDATE := reports/validate
 GPU := reports/gpu
-BROWSER := reports/browser
 HTA := reports/hta
 RANKS := 8
 SEED := 0
-INPUTS := 100000
+INPUTS := 20000
 SECONDS := 0
 FUZZ_SEED :=
 READERS :=
@@ -24,11 +23,11 @@ REF := HEAD
 # Bytecode is written even where a machine forbids it: without, each start takes 0.3 s longer.
 export PYTHONDONTWRITEBYTECODE :=
 # Several processes at once, each with threads of BLAS, fight for the cores.
-test test-all extras golden mutation bench whatif-error: export OMP_NUM_THREADS := 1
-test test-all extras golden mutation bench whatif-error: export OPENBLAS_NUM_THREADS := 1
+test long extras golden mutation bench: export OMP_NUM_THREADS := 1
+test long extras golden mutation bench: export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-real compare validate crosscheck gpu test test-all extras exhaustive mutation mutants mutated-schedules fuzz check same hta refit bench whatif-error golden docs picture browser clean
+.PHONY: help setup setup-real compare validate crosscheck gpu test nightly long extras exhaustive mutation mutants mutated-schedules fuzz check same hta refit bench golden docs picture browser clean
 
 help::
 	@echo "make setup       .venv with simfrontier and what its tests need"
@@ -37,23 +36,23 @@ help::
 	@echo "make validate    the models held against every measured table: $(VALIDATE)/index.html"
 	@echo "make crosscheck  three plans simulated and run for real on this machine: $(CROSSCHECK)/index.html"
 	@echo "make gpu         all that one GPU can show in eight minutes: $(GPU)/summary.json"
-	@echo "make test        the tests (JOBS=$(JOBS) at once)"
-	@echo "make test-all    and the long ones: more ranks, more steps and more combinations on real processes"
+	@echo "make test        the tests (JOBS=$(JOBS) at once, some ten minutes)"
+	@echo "make nightly     what takes hours, one after another: long, mutants, mutated-schedules, mutation, exhaustive, fuzz, extras"
+	@echo "make long        the long tests: more ranks, steps and combinations, and the figures that the documentation quotes"
 	@echo "make extras      the tests of the core in copies without one extra each, and without any (an hour)"
 	@echo "make exhaustive  the search of tune held against every plan of seven spaces (some ten minutes)"
 	@echo "make mutation    SAMPLE=$(SAMPLE) mutants of schedule, plan, network and simulation, by the tests that reach them (SEED=$(SEED))"
 	@echo "make mutants     faults put into the executor, in every family, by the verdict of train (some twenty minutes)"
 	@echo "make mutated-schedules  one stored fact of a schedule changed at a time: refused, or trained alike (SEED=$(SEED), half an hour)"
-	@echo "make fuzz        $(INPUTS) changed files for every reader (SECONDS=$(SECONDS), 0: until all are read; some half an hour; READERS='kineto inspector': these)"
+	@echo "make fuzz        $(INPUTS) changed files for all readers (SECONDS=$(SECONDS), 0: until all are read; READERS='kineto inspector': these)"
 	@echo "make docs        the documentation as a site: site/index.html"
 	@echo "make picture     the picture of the README, drawn anew"
-	@echo "make browser     the pages in a headless Chromium: tests, times of 30 moves, pictures in $(BROWSER)"
+	@echo "make browser     the pages in a headless Chromium"
 	@echo "make check       format, lint, types"
 	@echo "make same        schedules, results, timelines and texts held against those of commit REF=$(REF) (five minutes)"
 	@echo "make hta         simulated steps as traces, read by Holistic Trace Analysis: its figures and ours (minutes)"
 	@echo "make refit       the numbers that are fitted to training steps, fitted anew (a minute)"
 	@echo "make bench       how fast simfrontier itself is"
-	@echo "make whatif-error  how far answers to what-ifs are from simulated steps"
 	@echo "make golden      rewrite the golden texts of the tests; review them with git diff"
 	@echo "make clean       remove what was generated (.venv stays)"
 
@@ -101,8 +100,11 @@ gpu: setup-real
 test: setup-real
 	$(BIN)/python -m pytest -n $(JOBS)
 
-test-all: setup-real
-	$(BIN)/python -m pytest -n $(JOBS) -m 'not deletion'
+# With `make -k nightly` the others go on where one fails.
+nightly: long mutants mutated-schedules mutation exhaustive fuzz extras
+
+long: setup-real
+	$(BIN)/python -m pytest -n $(JOBS) -m long
 
 # One after another: each runs the tests of the core on $(JOBS) cores.
 extras: setup-real
@@ -124,7 +126,7 @@ mutation: setup-real
 mutants: setup-real
 	$(BIN)/python -m tests.real.mutation
 
-# Exit code 1: an input ended in a traceback, hung, took too much memory or left half a folder; it is kept in reports/fuzz.
+# Exit code 1: an input ended in a traceback, hung or took too much memory; it is kept in reports/fuzz.
 fuzz: setup-real
 	$(BIN)/python -m tests.fuzz --count $(INPUTS) --seconds $(SECONDS) --jobs $(JOBS) $(if $(FUZZ_SEED),--seed $(FUZZ_SEED)) $(if $(READERS),--reader $(READERS))
 
@@ -147,15 +149,11 @@ hta: setup
 refit: setup
 	$(BIN)/python -m tests.refit
 
-# 39 questions of 1,000 what-ifs each; 22 of each are simulated.
-whatif-error: setup
-	$(BIN)/python -m tests.whatif
-
 bench: setup-real
 	$(BIN)/python -m tests.bench
 
 golden: setup-real
-	$(BIN)/python -m pytest -n $(JOBS) -m 'not deletion' --golden
+	$(BIN)/python -m pytest -n $(JOBS) -m 'not deletion' --golden tests/plan tests/schedule tests/test_documented_figures.py simfrontier_extras
 
 # The site, with the tutorial executed and all links checked.
 docs: setup-real
@@ -171,10 +169,9 @@ picture: setup
 browser: setup
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,sweep,browser]'
 	$(BIN)/python -m pytest tests/browser
-	$(BIN)/python -m tests.browser.moves $(BROWSER)
 
 clean::
-	rm -rf build site *.egg-info real/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis $(OUT) $(CROSSCHECK) $(VALIDATE) $(BROWSER) $(HTA)
+	rm -rf build site *.egg-info real/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis $(OUT) $(CROSSCHECK) $(VALIDATE) $(HTA)
 	find simfrontier simfrontier_extras real tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # What extras add: targets of their own, and lines of help and clean.

@@ -1,5 +1,5 @@
-"""What all tests share: settings of hypothesis, rare looks for cycles, and golden texts, which `--golden` rewrites, so
-that a review sees what changed."""
+"""Settings of hypothesis and of the garbage collector, one run of the toy scenario for all tests, and golden texts,
+which `--golden` rewrites, so that a review sees what changed."""
 
 import gc
 from collections.abc import Callable, Iterator
@@ -9,6 +9,7 @@ import pytest
 from hypothesis import settings
 
 from simfrontier.workers import Local, Workers
+from tests.invoke import TOY, invoke
 
 # How long an example takes says nothing on a busy box; tests of cost count what is done.
 settings.register_profile("tests", deadline=None)
@@ -38,6 +39,15 @@ def golden(request: pytest.FixtureRequest) -> Golden:
         assert text == path.read_text(encoding="utf-8"), f"differs from {path}; if it should, make golden rewrites it"
 
     return compare
+
+
+@pytest.fixture(scope="session")
+def toy_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a full run of the toy scenario: its tables, page, findings and traces, for all tests to read."""
+    folder = tmp_path_factory.mktemp("toy")
+    done = invoke("run", TOY, "--out", folder)
+    assert done.code == 0, done
+    return folder
 
 
 @pytest.fixture(scope="module")

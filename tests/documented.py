@@ -35,7 +35,6 @@ class Quoted:
     command: str
     read: Read
     sentences: tuple[str, ...]
-    long: bool = False
 
 
 class AnotherFigure(Exception):

@@ -1,19 +1,16 @@
-"""The way in from Python: the same figures as the command line, loaded only when they are asked for."""
+"""The Python API: the same figures as the command line, loaded only when they are asked for."""
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import simfrontier as sf
-from simfrontier.errors import InputError
-from simfrontier.report.phrases import number
-from tests.invoke import invoke
+from simfrontier.scenario import load_scenario
+from simfrontier.study import COLUMNS, run_study
 
 TOY = Path(__file__).resolve().parents[1] / "scenarios" / "toy.toml"
 
@@ -58,76 +55,6 @@ def test_a_comparison_of_a_machine_and_a_model_equals_that_of_a_file_that_says_t
     assert sf.compare(str(file), devices=8, plans="zero3").frame().shape[0] == 1
 
 
-def test_plans_by_name_are_families_with_their_defaults() -> None:
-    scenario = sf.new_scenario("toy-cluster", "tiny", {"fast": "hsdp"}, devices=8)
-    assert (scenario.plans["fast"].family, scenario.file.run.devices) == ("hsdp", [8])
-    named = sf.new_scenario(
-        "toy-cluster", {"num_layers": 1, "hidden": 8, "heads": 2, "vocabulary": 9, "sequence": 4}, "ddp", devices=2
-    )
-    assert list(named.plans) == ["ddp"] and named.shape.num_layers == 1
-
-
-@pytest.mark.parametrize(
-    ("asked", "message"),
-    [
-        ({"plans": ["zero4"]}, 'scenario: plans: got "zero4"; did you mean "zero3"?'),
-        ({"plans": {"a": 3}}, "scenario: plans.a: got 3, allowed: a family's name, a dict of its keys, or options"),
-        ({"plans": {"a": {"wieght": ["gcd"]}}}, 'scenario: plans.a.wieght: unknown key; did you mean "weight"?'),
-        ({"devices": []}, "devices: got none; allowed: sizes, e.g. devices=[8, 64, 384]"),
-        ({"machine": "fronteer"}, 'did you mean "frontier"?'),
-        ({"model": "gpt-13"}, 'did you mean "gpt-13b"?'),
-    ],
-)
-def test_what_cannot_be_is_one_line_with_what_is_allowed(asked: dict[str, Any], message: str) -> None:
-    given = {"machine": "toy-cluster", "model": "tiny", "plans": ["zero3"], "devices": [8], **asked}
-    with pytest.raises(InputError) as caught:
-        sf.compare(given["machine"], given["model"], given["plans"], devices=given["devices"])
-    assert message in str(caught.value) and "\n" not in str(caught.value)
-
-
-def test_a_comparison_shows_itself_in_few_lines_and_little_html() -> None:
-    plans = {f"plan-{number}": "zero3" for number in range(30)}
-    found = sf.compare("toy-cluster", "tiny", plans, devices=[2, 8])
-    shown, html = repr(found), found._repr_html_()
-    assert len(shown.splitlines()) <= 20 and "15 more" in shown
-    rate = found.findings.scaling["plan-0"][1].rate
-    assert rate is not None and number(rate) in shown and number(rate) in html and "<svg" in html
-    assert len(html) < 60_000 and "<script" not in html
-    assert found.verdict in html and found.verdict.replace("\u00a0", " ") in shown
-
-
-@pytest.mark.parametrize("kind", ["rate", "step_time", "efficiency", "breakdown", "traffic", "memory", "timeline"])
-def test_every_kind_of_figure_is_drawn(kind: Any) -> None:
-    figure = toy().figure(kind)
-    assert len(figure.data) > 0 and figure.layout.xaxis.title.text
-
-
-def test_figures_of_a_plan_are_of_that_plan() -> None:
-    outcome = next(o for o in toy().view.drawn if o.plan == "zeropp")
-    ends = max(span.end_s for span in outcome.trace.first.spans[0])  # type: ignore[union-attr]
-    timeline = toy().timeline("zeropp")
-    drawn = max(
-        float(base) + float(width) for bar in timeline.data for base, width in zip(bar.base, bar.x, strict=True)
-    )
-    assert drawn == pytest.approx(ends)
-    with pytest.raises(InputError, match="plan 'zero4': did you mean \"zero3\""):
-        toy().timeline("zero4")
-    with pytest.raises(InputError, match="figure 'rates': did you mean \"rate\""):
-        toy().figure("rates")  # type: ignore[arg-type]
-
-
-def test_the_page_is_that_of_the_command_line(tmp_path: Path) -> None:
-    assert (
-        invoke("run", TOY, "--plans", "zero3,zeropp", "--devices", "8", "--no-sensitivity", "--out", tmp_path).code == 0
-    )
-    assert toy().to_html() == (tmp_path / "index.html").read_text(encoding="utf-8")
-
-
-@cache
-def toy() -> sf.Comparison:
-    return sf.compare(sf.load(TOY, plans=("zero3", "zeropp"), devices=(8,)))
-
-
 def test_search_explanation_check_and_validation_take_the_path_of_a_scenario(tmp_path: Path) -> None:
     from simfrontier.explanation import explain
     from simfrontier.schedule import load
@@ -150,19 +77,16 @@ def test_validation_has_a_row_for_each_measured_time() -> None:
     assert {"table", "measured_s", "predicted_s", "error", "use"} <= set(table.columns) and len(table) > 800
 
 
-def test_a_plan_that_is_not_there_is_named() -> None:
-    with pytest.raises(InputError, match="plan 'zero4': did you mean \"zero3\"") as caught:
-        sf.simulate(sf.load(TOY), "zero4")
-    assert "\n" not in str(caught.value)
-
-
 def test_importing_simfrontier_loads_none_of_its_packages() -> None:
     own = {name for name in loaded_by("import simfrontier") if name.split(".")[0] == "simfrontier"}
     assert own == {"simfrontier"}
 
 
-def test_reading_a_scenario_loads_no_simulator() -> None:
-    loaded = loaded_by(f"import simfrontier as sf\nsf.load({str(TOY)!r})")
-    assert "simfrontier.scenario" in loaded
-    assert not {"simpy", "scipy", "pandas", "plotly", "torch"} & loaded
-    assert not {name for name in loaded if name.startswith(("simfrontier.simulation", "simfrontier.report"))}
+def test_frame_has_the_contract_columns_and_numbers() -> None:
+    scenario = load_scenario("scenarios/frontier-20b.toml", plans=("zero3", "zero1"), devices=(8, 16))
+    table = run_study(scenario, "analytic").frame()
+    assert tuple(table.columns) == COLUMNS
+    assert table["step_time_s"].dtype == float
+    by_plan = table.set_index(["plan", "devices"])["step_time_s"]
+    assert by_plan["zero3", 8] > 0
+    assert math.isnan(by_plan["zero1", 8])

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from simfrontier.extras import added
-from tests.documented import AnotherFigure, Quoted, Read, Results, said_again, searched, study
+from tests.documented import Quoted, Read, Results, said_again, searched, study
 from tests.invoke import ROOT, invoke
 
 OF_CORE = (
@@ -26,7 +26,6 @@ OF_CORE = (
             " {neox_low[zero-topo]:.2f} to {neox_high[zero-topo]:.2f} for ZeRO-topo ({neox[zero-topo]:.2f})",
             "| hsdp | RCCL's choice | {nominal_step[hsdp]:.2f} | {compute[hsdp]:.2f} | 0.22 | 47 |",
         ),
-        long=True,
     ),
     Quoted(
         page="docs/zero-topo.md",
@@ -73,7 +72,6 @@ OF_CORE = (
             "(stack `none`) they are {varied[software stack of all plans = none][zeropp]:.2f} and"
             " {varied[software stack of all plans = none][zero-topo]:.2f}.",
         ),
-        long=True,
     ),
     Quoted(
         page="docs/headlines.md",
@@ -87,7 +85,6 @@ OF_CORE = (
             " | {ratio_low[zero-topo]:.3f} to {ratio_high[zero-topo]:.3f}"
             " | {ratio_least[zero-topo]:.3f} to {ratio_most[zero-topo]:.3f} |",
         ),
-        long=True,
     ),
     Quoted(
         page="docs/headlines.md",
@@ -111,7 +108,6 @@ OF_CORE = (
             " on the fullest stage. GPipe would need {peak_gb[gpipe]:.0f} of 64 GB."
             " That sequence parallelism is {best[lead]:.1f} % faster is too close to call.",
         ),
-        long=True,
     ),
     Quoted(
         page="docs/defaults.md",
@@ -121,7 +117,6 @@ OF_CORE = (
             "`true`: {varied[ZeRO-topo, lane for second hops = true][zero-topo]:.3f} instead of"
             " {varied[default][zero-topo]:.3f} of ZeRO-3's rate",
         ),
-        long=True,
     ),
     Quoted(
         page="docs/best-plan.md",
@@ -132,7 +127,6 @@ OF_CORE = (
             " | {best_s:.2f} s, {best_gb:.0f} GB | hsdp {own_s[hsdp]:.2f} s, ZeRO-3 {own_s[zero3]:.2f} s,"
             " ZeRO-topo {own_s[zero-topo]:.2f} s |",
         ),
-        long=True,
     ),
     Quoted(
         page="docs/best-plan.md",
@@ -143,7 +137,6 @@ OF_CORE = (
             " sequence-parallel, ZeRO-1, keeping activations | {best_s:.1f} s, {best_gb:.0f} GB | sequence-parallel"
             " with recomputation {own_s[sequence-parallel]:.1f} s, 1F1B {own_s[1f1b]:.1f} s |",
         ),
-        long=True,
     ),
     Quoted(
         page="README.md",
@@ -154,7 +147,6 @@ OF_CORE = (
             " (90 % interval {rate_low[hsdp]:.0f} to {rate_high[hsdp]:.0f}), {best[lead]:.1f} % more than the next,"
             " zero3, within the model’s own error of a step ({best[step_error]:.1f} %).",
         ),
-        long=True,
     ),
 )
 QUOTED = (*OF_CORE, *added("tests.quoted", Quoted))
@@ -175,10 +167,8 @@ def name_of(quoted: Quoted) -> str:
     return f"{Path(quoted.page).name}-{quoted.command.split(' --')[0].replace('/', '-')}"
 
 
-@pytest.mark.parametrize(
-    "quoted",
-    [pytest.param(each, marks=[pytest.mark.long] if each.long else [], id=name_of(each)) for each in QUOTED],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("quoted", QUOTED, ids=name_of)
 def test_figures_are_what_their_command_gives(
     quoted: Quoted, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -197,28 +187,9 @@ def test_figures_are_what_their_command_gives(
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("quoted", QUOTED, ids=name_of)
 def test_a_page_names_the_command_of_its_figures(quoted: Quoted) -> None:
     text = (ROOT / quoted.page).read_text(encoding="utf-8")
     said = "make compare" if quoted.command == "compare" else quoted.command
     assert said in text, f"{quoted.page} does not have: {said}"
-
-
-# ── the reading of sentences itself, by hand ──
-
-PAGE = "Two plans.\n\n| a | 1,024 | −0.5 % |\n\nThe first takes 3.4\ns, the second 3.4 s.\n"
-
-
-def test_figures_are_replaced_where_they_stand() -> None:
-    values = {"bytes": 2048.4, "gain": {"one": -1.25}, "first": 3.44, "second": 3.46}
-    assert said_again(PAGE, "| a | {bytes:,.0f} | {gain[one]:+.1f} % |", values) == PAGE.replace(
-        "1,024 | −0.5", "2,048 | −1.2"
-    )
-    # Where a line ends does not matter, and is kept: the second changes, the first (3.44, so 3.4) does not.
-    assert said_again(PAGE, "takes {first:.1f} s, the second {second:.1f} s", values) == PAGE.replace("3.4 s", "3.5 s")
-
-
-@pytest.mark.parametrize("sentence", ["the third {first:.1f} s", "{first:.1f}"], ids=["none", "several"])
-def test_a_sentence_that_the_page_does_not_have_once_is_refused(sentence: str) -> None:
-    with pytest.raises(AnotherFigure):
-        said_again(PAGE, sentence, {"first": 3.4})

@@ -10,15 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier import extras
 from simfrontier.extras import PACKAGE, Verb, added
 from tests.invoke import ROOT
 
 EXTRAS = sorted(path.parent.name for path in (ROOT / PACKAGE).glob("*/__init__.py"))
 LEFT_OUT = (".*", "*.egg-info", "build", "reports")
-QUICK = ("tests/test_imports.py", "tests/workload/test_catalog.py", "tests/test_scenario.py")
-PLAIN = "--assert=plain"  # or pytest would compile every module of tests anew
-TEXTS = ("*.py", "*.pyi", "*.toml", "Makefile", "*.sbatch", "*.sh")
 LOAD = """
 from pathlib import Path
 from simfrontier.scenario import load_scenario
@@ -60,12 +56,12 @@ def pytest_in(copied: Path, *arguments: str) -> str:
 deleted = pytest.mark.parametrize("names", [*([name] for name in EXTRAS), EXTRAS], ids=[*EXTRAS, "all"])
 
 
-@deleted
-def test_the_core_works_without(names: list[str], tmp_path: Path) -> None:
-    copied = copy_without(names, tmp_path)
+@pytest.mark.long
+def test_the_core_works_without_any(tmp_path: Path) -> None:
+    copied = copy_without(EXTRAS, tmp_path)
     verbs, left = (
         {verb.name or verb.function.__name__ for verb in added("verbs", Verb) if origin(verb) not in gone}
-        for gone in ((), names)
+        for gone in ((), EXTRAS)
     )
     helped = ran_in(copied, "-m", "simfrontier", "--help", columns="200")
     lines = [line.split() for line in helped.splitlines()]
@@ -73,15 +69,6 @@ def test_the_core_works_without(names: list[str], tmp_path: Path) -> None:
     ran_in(copied, "-m", "simfrontier_real", "--help")
     ran_in(copied, "-c", LOAD)
     ran_in(copied, "-m", "simfrontier", "run", "scenarios/toy.toml", "--devices", "8", "--out", str(tmp_path / "toy"))
-
-
-def test_front_doors_list_what_is_there_without_any(tmp_path: Path) -> None:
-    pytest_in(copy_without(EXTRAS, tmp_path), PLAIN, *QUICK)
-
-
-@pytest.mark.long
-def test_every_module_of_the_tests_of_the_core_can_be_imported_without_any(tmp_path: Path) -> None:
-    pytest_in(copy_without(EXTRAS, tmp_path), PLAIN, "--collect-only", "tests")
 
 
 def origin(verb: Verb) -> str:
@@ -93,27 +80,3 @@ def origin(verb: Verb) -> str:
 @deleted
 def test_the_tests_of_the_core_pass_without(names: list[str], tmp_path: Path) -> None:
     pytest_in(copy_without(names, tmp_path), "-n", "2", "tests")
-
-
-@pytest.mark.parametrize("name", EXTRAS)
-def test_the_core_does_not_name(name: str) -> None:
-    core = [
-        path
-        for folder in ("simfrontier", "real", "tests", "scenarios")
-        for form in TEXTS
-        for path in (ROOT / folder).rglob(form)
-    ]
-    core += [ROOT / "Makefile", ROOT / "pyproject.toml"]
-    words = (f"{PACKAGE}.{name}", f"{PACKAGE}/{name}")
-    named = [
-        str(path.relative_to(ROOT)) for path in core if any(word in path.read_text(encoding="utf-8") for word in words)
-    ]
-    assert named == []
-
-
-def test_a_value_of_another_type_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extras, "extras", lambda: ("one",))
-    monkeypatch.setattr(extras, "_adds", lambda name, module: ("words", 3))
-    assert added("verbs", object) == ("words", 3)
-    with pytest.raises(TypeError, match=r"^simfrontier_extras: verbs.ADDS: got 3; allowed: values of str$"):
-        added("verbs", str)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -26,20 +25,14 @@ from tests.some import some
 
 B20 = ROOT / "scenarios" / "frontier-20b.toml"
 T1 = ROOT / "scenarios" / "frontier-1t-3d.toml"
-WHOLE = ROOT / "scenarios" / "whole-machine-175b.toml"
 TROUBLE = ROOT / "scenarios" / "frontier-20b-trouble.toml"
 COMPRESSED = ROOT / "scenarios" / "compressed-3d.toml"
-
-
-# ── sizes ──
 
 
 @pytest.mark.parametrize(
     ("path", "devices", "settings"),
     [
-        (TOY, 8, {}),
         (TOY, 8, {"model.num_layers": 8, "training.grad_accum": 8}),
-        (B20, 64, {}),
         (B20, 64, {"model.num_layers": 10, "training.grad_accum": 8}),
         (COMPRESSED, 8, {}),
     ],
@@ -83,28 +76,6 @@ def test_forecasts_are_within_a_factor_of_five_of_what_was_measured() -> None:
         assert measured_gb / 5 < given.num_bytes / 1e9 < measured_gb * 5, given
 
 
-def test_forecasts_grow_with_every_size() -> None:
-    usual = run_of(B20, "zero3", 64)
-    for larger in (
-        run_of(B20, "zero3", 64, num_layers=200),
-        run_of(B20, "zero3", 75_264),
-        run_of(B20, "zero3", 64, exact=True),
-        run_of(B20, "zero3", 64, "chunk"),
-        forecast_run(load_scenario(B20, {"training.grad_accum": 16}, ("zero3",), (64,)), None, vary=False),
-        forecast_run(load_scenario(B20, {}, ("zero3",), (64, 128)), None, vary=False),
-    ):
-        assert larger.seconds > usual.seconds and larger.num_bytes > usual.num_bytes
-
-
-def test_plans_at_a_size_are_counted_as_often_as_they_are_simulated() -> None:
-    one, all_six = load_scenario(B20, {}, ("zero3",), (64,)), load_scenario(B20, {}, (), (64,))
-    assert forecast_run(one, None, vary=False).num_cases == 1
-    assert forecast_run(all_six, None, vary=True).num_cases > len(all_six.plans)
-    assert forecast_explain(one, "zero3", None, None, False).num_cases == 1
-    changed = forecast_explain(one, "zero3", None, None, True).num_cases
-    assert forecast_explain(all_six, "zero3", None, None, True).num_cases == changed + len(all_six.plans) - 1
-
-
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
 def test_no_scenario_of_the_project_is_refused(path: Path) -> None:
     scenario = load_scenario(path)
@@ -113,89 +84,14 @@ def test_no_scenario_of_the_project_is_refused(path: Path) -> None:
     assert not any(each.is_too_large for each in results), results
 
 
-def test_pipelines_are_unlike_where_they_pass_other_groups_of_nodes() -> None:
-    """Stages of 3, 147, 192 and 588 nodes in groups of 128; in AxoNN's order a pipeline lies in one group."""
-    for devices, expected in ((384, 1), (18_816, 19), (24_576, 3), (75_264, 74)):
-        assert sized(load_scenario(T1, {}, ("1f1b",), (devices,)), "1f1b", devices).num_unlike == expected
-    assert sized(load_scenario(WHOLE, {}, ("3d-zero1",), (75_264,)), "3d-zero1", 75_264).num_unlike == 1
-
-
-# ── the command line ──
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("show", TOY, "--set", "model.num_layers=1000", "--set", "training.grad_accum=1000"),
-        ("check", TOY, "--set", "model.num_layers=1000", "--set", "training.grad_accum=1000"),
-        ("explain", TOY, "--set", "model.num_layers=1000", "--set", "training.grad_accum=1000"),
-        ("tune", TOY, "--set", "model.num_layers=1000", "--set", "training.grad_accum=1000"),
-        ("run", B20, "--plans", "zero3", "--devices", "75264", "--exact"),
-        ("export", B20, "--plans", "zero3", "--devices", "75264", "--exact"),
-    ],
-)
-def test_what_is_too_large_is_refused_before_it_begins(words: tuple[str | Path, ...], tmp_path: Path) -> None:
-    """In 1 GiB of memory: nothing is built for the forecast."""
-    out = () if words[0] in ("show", "check") else ("--out", tmp_path / "out")
-    text = refusal(*words, *out)
-    assert "would take about " in text
-    assert text.endswith("; allowed: up to 30 minutes and 8 GB, or any size with --yes-large")
-    assert not (tmp_path / "out").exists()
-
-
-def test_ten_thousand_plans_are_refused(tmp_path: Path) -> None:
-    head = TOY.read_text(encoding="utf-8").partition("[plans.zero3]")[0]
-    path = tmp_path / "many.toml"
-    path.write_text(head + "".join(f'[plans.p{i}]\nfamily = "zero3"\n' for i in range(10_000)), encoding="utf-8")
-    assert "(40,000 plans at a size, up to 130 ops)" in refusal("run", path, "--out", tmp_path / "out")
-
-
-def test_plans_at_sizes_are_counted_before_they_are_laid_out(tmp_path: Path) -> None:
-    head, _, _ = TOY.read_text(encoding="utf-8").partition("[plans.zero3]")
-    head = re.sub(r"^devices = .*", f"devices = {list(range(8, 808, 8))}", head, flags=re.M)
-    path = tmp_path / "many.toml"
-    path.write_text(head + "".join(f'[plans.p{i}]\nfamily = "zero3"\n' for i in range(10_000)), encoding="utf-8")
-    assert refusal("check", path).endswith("plans and run.devices: 1,000,000 plans at a size; allowed: up to 50,000")
-
-
-def test_a_large_job_is_announced_in_one_line_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    words = ("run", TOY, "--plans", "zero3", "--devices", "8", "--no-page", "--out", tmp_path / "out")
-    assert invoke(*words).err == ""
-    monkeypatch.setattr(forecasts, "ANNOUNCED_S", 0.0)
-    ran = invoke(*words)
-    assert ran.code == 0 and ran.err.count("\n") == 1
-    assert ran.err.startswith(f"simfrontier: {TOY}: will take about a second of CPU time and 0.1 GB of memory (")
-
-
 def test_the_user_may_agree_to_what_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forecasts, "MOST_BYTES", 0.0)
     monkeypatch.setattr(forecasts, "ANNOUNCED_BYTES", 0.0)
     for words in (
         ("run", TOY, "--plans", "zero3", "--devices", "8", "--no-page", "--out", tmp_path / "run"),
-        ("export", TOY, "--plans", "zero3", "--devices", "8", "--out", tmp_path / "export"),
         ("show", TOY),
-        ("show", TOY, "--volumes"),
-        ("check", TOY, "--plans", "zero3", "--devices", "8"),
-        ("explain", TOY, "--devices", "8", "--no-what-if"),
         ("tune", TOY, "--devices", "2", "--no-page", "--simulate", "1", "--jobs", "1", "--out", tmp_path / "tune"),
     ):
         assert "would take about " in refusal(*words)
         ran = invoke(*words, "--yes-large")
         assert ran.code == 0 and ran.err.startswith(f"simfrontier: {TOY}: will take about "), ran
-
-
-def test_a_schedule_file_is_weighed_before_it_is_replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "s.json"
-    invoke("show", TOY, "--save", path)
-    monkeypatch.setattr(forecasts, "MOST_BYTES", 0.0)
-    assert "would take about " in refusal("replay", path, "--scenario", TOY)
-    assert invoke("replay", path, "--scenario", TOY, "--yes-large").code == 0
-
-
-def test_a_million_devices_are_announced() -> None:
-    overrides = {"machine.overrides.num_nodes": 131_072, "machine.overrides.dragonfly.num_groups": 1_024}
-    scenario = load_scenario(B20, overrides, ("zero3",), (1_000_000,))
-    forecast = forecast_run(scenario, None, vary=False)
-    assert forecast.is_large and not forecast.is_too_large
-    three = load_scenario(T1, overrides, ("1f1b",), (1_000_064 - 1_000_064 % 128,))
-    assert forecast_run(three, None).is_too_large

@@ -15,7 +15,7 @@ from simfrontier.report import number
 from simfrontier.scenario import Scenario, load_scenario
 from tests.invoke import ROOT, invoke
 
-QUICK = ("toy", "zeropp-v100")
+QUICK = ("toy",)
 SCENARIOS = sorted(path.stem for path in (ROOT / "scenarios").glob("*.toml"))
 RATE = "tokens_per_s_per_device"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -50,12 +49,3 @@ def test_the_own_plan_is_short_sound_and_trained_equal() -> None:
     assert len(own.splitlines()) <= 15
     assert shown(cell_of("sf.check(scenario"))["text/plain"] == "[(), (), (), ()]"
     assert "equal" in shown(cell_of("trained = train("))["text/plain"]
-
-
-def test_a_mistake_is_one_line() -> None:
-    assert 'did you mean "weight"?' in shown(cell_of("wieght"))["text/plain"]
-
-
-def test_the_file_holds_no_outputs() -> None:
-    cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
-    assert all(not cell.get("outputs") and cell.get("execution_count") is None for cell in cells)

@@ -52,7 +52,6 @@ from .uncertainty import (
     spread_of as spread_of,
 )
 from .volumes import (
-    MessageParts as MessageParts,
     RequiredBytes as RequiredBytes,
     op_need as op_need,
     step_needs as step_needs,

@@ -50,25 +50,6 @@ def copy_row(**changed: Any) -> CopyRow:
     return CopyRow(**{**known, **changed})
 
 
-def rate_row(**changed: Any) -> RateRow:
-    """A row of a matrix product of edge 32,768."""
-    known: dict[str, Any] = {
-        "machine": "frontier",
-        "what": "matmul",
-        "quantity": "seconds",
-        "value": 0.557,
-        "statistic": "typical",
-        "status": "measured",
-        "source": "made up",
-        "place": "made.csv line 2",
-        "m": 32768,
-        "n": 32768,
-        "k": 32768,
-        "dtype": "bf16",
-    }
-    return RateRow(**{**known, **changed})
-
-
 def bounded(published: float, most: float) -> BoundedRate:
     """A published rate and the most that is allowed, flop/s."""
     shape = MODELS["gpt-20b"]

@@ -71,33 +71,6 @@ def test_zero1_halves_what_gradients_send_and_gathers_as_much() -> None:
     assert [small[side].share for side in ("dp", "zero", "pp")] == [Fraction(1, 4), Fraction(1, 2), Fraction(1, 2)]
 
 
-def test_mpc_rounds_every_piece_up_to_a_byte() -> None:
-    """ceil(32 n / 1.1 / 8): a message of 2048 numbers 7448 bytes; of two pieces of 1024, 3724 each; of 32, 117 each."""
-    moved = sent(compression="tp=mpc, pp=mpc")
-    assert moved["pp"].num_bytes == PP_MESSAGES * 7448
-    assert moved["tp"].num_bytes == TP_STREAMS * 2 * 3724 + 4 * TP_TOPS + TP_TERMS // 64 * 2 * 117
-    assert moved["dp"].num_bytes == PLAIN["dp"]
-
-
-def test_messages_in_fp32_of_a_16_bit_model_are_twice_as_large() -> None:
-    """What the loss sends is FP32 anyway."""
-    moved = sent("bf16", message_dtype="fp32")
-    assert [moved[side].share for side in ("dp", "pp")] == [2, 2]
-    assert moved["tp"].num_bytes == PLAIN_TP
-    assert moved["tp"].plain_bytes == 2 * TP_STREAMS * STREAM + 4 * (TP_TOPS + TP_TERMS)
-
-
-def test_coding_per_hop_counts_as_coding_once() -> None:
-    moved = sent(compression="naive-zfp:16", compress_per_hop=True)
-    assert [moved[side].share for side in ("dp", "pp")] == [Fraction(1, 2)] * 2
-
-
-@pytest.mark.parametrize("side", ["dp", "tp", "pp", "zero"])
-def test_a_codec_of_one_dimension_changes_that_one(side: Side) -> None:
-    plain, moved = sent(data="zero1"), sent(data="zero1", compression=f"{side}=zfp:8")
-    assert [one for one in SIDES if moved[one].num_bytes != plain[one].num_bytes] == [side]
-
-
 @pytest.mark.parametrize("compression", ["none", "naive-zfp:16", "MZHybrid:8"])
 @pytest.mark.parametrize("data", ["ddp", "zero1", "zero3"])
 def test_dimensions_sum_to_all_messages(data: str, compression: str) -> None:
@@ -112,12 +85,3 @@ def test_dimensions_sum_to_all_messages(data: str, compression: str) -> None:
             elif not isinstance(op, Compute) and ("stage" not in op.axes or number == 0):
                 total += message_bytes(op, tensors, mesh) * senders(op, schedule)
     assert sum(coded(sent_by_dimension(schedule)).values()) == total
-
-
-def test_one_role_is_all_ranks() -> None:
-    schedule = schedule_of(megatron(2), 4, shape=SHAPE, precision="fp32")
-    moved = sent_by_dimension(schedule)
-    # 4 ranks, S each, as in one stage: of one micro-batch all streams
-    assert moved["pp"] == SentBytes()
-    assert moved["tp"].num_bytes == PLAIN_TP // MICROS
-    assert moved["dp"].num_bytes == PLAIN["dp"]

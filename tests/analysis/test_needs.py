@@ -1,4 +1,4 @@
-"""Needs themselves: what a step and each call must bring in, against counting piece by piece."""
+"""What a step, each call and the chosen algorithms must bring in across a boundary."""
 
 from fractions import Fraction
 from itertools import combinations
@@ -6,15 +6,21 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from simfrontier.analysis import MessageParts, op_need, step_needs
+from simfrontier.analysis import op_need, step_needs
 from simfrontier.analysis.volumes import need_per_byte
 from simfrontier.codecs import Codec, Plain, Quantised
-from simfrontier.errors import InputError
+from simfrontier.collectives import message_bytes, sent_share
+from simfrontier.collectives.algorithms.direct import direct_loads as direct
+from simfrontier.collectives.algorithms.ring import ring_loads as ring
+from simfrontier.collectives.algorithms.tree import tree_loads as tree
+from simfrontier.machine import load_machine
+from simfrontier.network import Fabric, Pattern
 from simfrontier.plan import Engine
-from simfrontier.schedule.ir import Collective, CollectiveKind
+from simfrontier.schedule.ir import Collective, CollectiveKind, Schedule
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.workload import GptShape, gpt
-from tests.analysis.volumes import NAMED, built, collectives, foreign, mesh_of, moved, needs
+from tests.analysis.volumes import ALL, NAMED, M, built, collectives, foreign, mesh_of, moved, needs
+from tests.some import some
 
 
 @pytest.mark.parametrize("family", NAMED)
@@ -75,28 +81,42 @@ def test_needs_are_those_of_counting_pieces(mesh: Mesh) -> None:
                 assert need_per_byte(op_over(axes, "reduce_scatter", int4), mesh, boundary) == exchanged
 
 
-def test_an_unknown_boundary_names_the_nearest() -> None:
-    schedule = built("zero3", 2)
-    _, op = next(collectives(schedule))
-    with pytest.raises(InputError, match=r"^mesh: no axis 'nodes'; did you mean \"node\"\?$"):
-        op_need(op, schedule, "nodes")
-
-
 def test_one_node_needs_nothing_from_others() -> None:
     for family in NAMED:
         assert needs(family, 1).total("node") == 0
 
 
-def test_parts_of_single_tensors() -> None:
-    schedule = built("zero-topo", 2, engine=Engine(persistence_elements=384))
-    parts = MessageParts(schedule)
-    kinds = {
-        (op.name, ref.name.split(".mixed")[0]): parts.of(op, ref.name)
-        for _, op in collectives(schedule)
-        for ref in op.dst
-        if op.name in ("gradient", "publish")
-    }
-    assert kinds["gradient", "qkv.weight.grad.got0"] == "data"
-    assert kinds["gradient", "qkv.bias.grad.hop0"] == "fallback"
-    assert kinds["publish", "qkv.bias"] == "data"  # 1152 elements
-    assert kinds["publish", "dense.bias"] == "persisted"  # 384 elements
+FRONTIER = load_machine("frontier")
+
+
+def entering(pattern: Pattern, op: Collective, algorithm: str, schedule: Schedule, nodes: int) -> Fraction:
+    """Bytes that come into a node, on average, when an algorithm carries out an op."""
+    size = message_bytes(op, schedule.tensors, schedule.mesh)
+    volume = size * sent_share(op, algorithm, schedule.mesh)
+    return volume * Fraction(int(pattern.edges[:, 2].sum()), pattern.divisor) / nodes
+
+
+@pytest.mark.parametrize("nodes", [2, 3])
+def test_a_ring_brings_three_models_less_a_rank_into_each_node(nodes: int) -> None:
+    schedule = built("zero3", nodes, 2)
+    world = ring(Fabric.build(FRONTIER, nodes), schedule.mesh.groups(ALL), {})
+    total = sum(
+        (entering(world, op, "ring", schedule, nodes) for _, op in collectives(schedule) if op.name != "scalar"),
+        Fraction(0),
+    )
+    assert total == 2 * 3 * M * foreign(8 * nodes)
+
+
+@pytest.mark.parametrize("family", NAMED)
+def test_no_algorithm_brings_in_less_than_the_need(family: str) -> None:
+    nodes = 3
+    schedule = built(family, nodes, engine=Engine(), checkpointing="full")
+    fabric = Fabric.build(FRONTIER, nodes)
+    made = {"ring": ring, "direct": direct, "tree": tree}
+    for op in some({op.number: op for _, op in collectives(schedule)}.values()):
+        need = op_need(op, schedule, "node")
+        groups = schedule.mesh.groups(op.axes)
+        coded = op.kind == "reduce_scatter" and op.codec.is_opaque
+        algorithms: list[str] = ["direct"] if coded else ["ring", "tree"] if op.kind == "all_reduce" else ["ring"]
+        for algorithm in algorithms:
+            assert entering(made[algorithm](fabric, groups, {}), op, algorithm, schedule, nodes) >= need

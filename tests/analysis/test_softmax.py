@@ -60,26 +60,6 @@ def test_bytes_of_whole_rows_by_hand(kernel: Softmax) -> None:
     assert (result.kernel, result.method, result.calls, result.calls_s) == (kernel, "whole", (), 0.0)
 
 
-def test_without_recomputation_scores_are_softened_once_a_layer() -> None:
-    once, twice = (of(megatron(), checkpointing=each) for each in ("none", "full"))
-    assert 2 * once.scores_bytes == twice.scores_bytes and once.loss_bytes == twice.loss_bytes
-
-
-def test_a_fused_attention_has_no_scores_in_memory() -> None:
-    result = of(megatron(), attention="fused", softmax="three-pass-reload")
-    assert (result.scores_bytes, result.scores_s) == (0, 0.0) and result.loss_bytes > 0
-
-
-def test_seconds_are_those_of_the_kernels_alone() -> None:
-    """One rank, nothing beside: each op takes the roofline time of its traffic."""
-    device = load_machine("frontier").device
-    result = of(megatron(), softmax="two-pass")
-    each = result.scores_bytes / 4
-    assert result.scores_s == pytest.approx(4 * device.kernel_s(0.0, each), rel=1e-9)
-    assert result.loss_s == pytest.approx(device.kernel_s(0.0, float(result.loss_bytes)), rel=1e-9)
-    assert result.seconds == result.scores_s + result.loss_s
-
-
 @pytest.mark.parametrize("way", WAYS)
 def test_ways_by_hand(way: CrossEntropy) -> None:
     """Four ranks, 128 words each; a number of all rows takes 512 bytes. Passes over the FP32 logits, with the BF16
@@ -109,15 +89,3 @@ def test_fidelities_agree_on_the_loss(fidelity: Fidelity, way: CrossEntropy) -> 
     assert (result.loss_bytes, result.calls) == (exact.loss_bytes, exact.calls)
     assert result.calls_s == pytest.approx(exact.calls_s, rel=0.05)
     assert result.loss_s == pytest.approx(exact.loss_s, rel=1e-6)
-
-
-def test_a_pipeline_is_told_by_the_stage_that_has_the_loss() -> None:
-    """Two micro-batches of a stage of one layer, recomputed: 2 × 2 softmaxes; two losses of two all-reduces each."""
-    result = of(megatron(2, 2), 4, micros=2)
-    assert result.scores_bytes == 2 * 2 * (2 * 2 * 64 * 64) * 2 * 2  # two of four heads
-    assert [(call.kind, call.number) for call in result.calls] == [("all_reduce", 2), ("all_reduce", 2)]
-
-
-def test_slower_kernels_make_slower_steps() -> None:
-    steps = [step(megatron(), softmax=kernel).step_s for kernel in KERNEL_NAMES]
-    assert steps == sorted(steps) and len(set(steps)) == 4

@@ -1,19 +1,25 @@
-"""Stages of a pipeline: the bubble worked by hand, what belongs to which micro-batch, and the memory of each stage."""
+"""Pipelines: the bubble worked by hand, and what is read off a step of several roles."""
 
 from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from fractions import Fraction
 
+import numpy as np
 import pytest
 
+from simfrontier.analysis.bytes_moved import moves_of, traffic
 from simfrontier.analysis.exposed_time import exposure
-from simfrontier.analysis.stages import OUTSIDE, Stages, stages_of
-from simfrontier.collectives import HopTimes, load_library
-from simfrontier.machine import load_machine
+from simfrontier.analysis.stages import Stages, stages_of
+from simfrontier.analysis.uncertainty import Spread, factors
+from simfrontier.collectives import HopTimes, Residual, load_library
+from simfrontier.machine import HEALTHY, Perturbation, load_machine
 from simfrontier.scenario import scenario_of
 from simfrontier.simulation import SimulatedStep, simulate_step
+from simfrontier.simulation.resample import resampled_s
 from simfrontier.study import BuiltSchedule, ScheduleCache, simulated
+from tests.perturbed import perturbed
 from tests.simulation.pipelines import Interleaved, Order, Pipeline
 
 FREE = HopTimes(base_s=0.0, hop_in_node_s=0.0, hop_between_nodes_s=0.0)
@@ -70,22 +76,6 @@ def test_interleaving_divides_the_bubble_by_its_chunks() -> None:
     assert result.bubble == pytest.approx(1 / 9, rel=1e-8)
 
 
-def test_a_layer_is_in_one_span_with_its_neighbours() -> None:
-    """Two layers per stage: one forward and one backward per micro-batch, each of both layers."""
-    result = stages(run(Pipeline(stages=2, micros=3, layers=2)))
-    spans = [
-        (span.kind, span.micro, span.layers) for span in result.stages[1].spans if span.kind in ("forward", "backward")
-    ]
-    assert spans == [
-        ("forward", 0, (2, 3)),
-        ("backward", 0, (2, 3)),
-        ("forward", 1, (2, 3)),
-        ("backward", 1, (2, 3)),
-        ("forward", 2, (2, 3)),
-        ("backward", 2, (2, 3)),
-    ]
-
-
 @pytest.mark.parametrize("more", [{}, {"overlap_exchange": True}, {"order": "gpipe"}, {"data": "zero3"}])
 def test_a_stages_time_is_what_it_does_and_its_bubble(more: dict[str, object]) -> None:
     one, made = built(**more)
@@ -106,39 +96,53 @@ def test_a_stages_time_is_what_it_does_and_its_bubble(more: dict[str, object]) -
         assert next(s.micro for s in sorted(stage.spans, key=lambda s: s.start_s) if s.kind == "forward") == 0
 
 
-def test_waiting_for_weights_is_no_bubble() -> None:
-    """What a stage waits for on its own lanes belongs to the forward or backward that needs it, so each of these is one
-    span, and the first begins with the step."""
-    plan = {"family": "axonn", "x": 2, "z": 2, "pipeline": 2, "grad_accum": 4, "micro_batch": 2}
-    scenario = scenario_of({**DOCUMENT, "plans": {"pipe": plan}}, "stages.toml")
-    one = simulated(scenario, ScheduleCache().get(scenario, "pipe", 8), "flow")
-    for stage in stages(one).stages:
-        for kind in ("forward", "backward"):
-            assert [span.micro for span in stage.spans if span.kind == kind] == [0, 1, 2, 3]
-    assert stages(one).stages[0].spans[0].start_s == 0.0
+KNOWN = Residual(model_sd=0.2, run_sd=0.1)
+ACTIVATION = 512 * 256 * 2  # bytes
 
 
-def test_the_head_goes_forward_once_and_back_once_per_micro_batch() -> None:
-    """Tiny has two layers: the last stage has layer 1 and the head, which counts as layer 2."""
-    one, made = built()
-    result = stages_of(one, made.peaks)
-    assert result is not None
-    last = result.stages[1].spans
-    assert [s.layers for s in last if s.kind == "forward"] == [(1, 2)] * 4
-    assert [s.layers for s in last if s.kind == "backward"] == [(1, 2)] * 4
+def run_on_rccl(pipeline: Pipeline, perturbation: Perturbation = HEALTHY, fidelity: str = "flow") -> SimulatedStep:
+    library = replace(load_library("rccl"), residual=KNOWN)
+    return simulate_step(pipeline.schedule(), load_machine("toy-cluster"), library, fidelity, perturbation)  # type: ignore[arg-type]
 
 
-def test_memory_of_a_stage_is_its_peak_and_the_ends_hold_more() -> None:
-    one, made = built()
-    result = stages_of(one, made.peaks)
-    assert result is not None
-    for stage, peak in zip(result.stages, made.peaks, strict=True):
-        assert stage.peak_bytes == peak.num_bytes == sum(stage.held.values())
-        assert stage.held[OUTSIDE] > 0
-    assert result.fullest.peak_bytes == max(peak.num_bytes for peak in made.peaks)
+@pytest.mark.parametrize("order", ["gpipe", "1f1b"])
+def test_bytes_of_a_pipeline_by_hand(order: str) -> None:
+    """Two stages of four devices, each a node, three micro-batches: every pair of ranks sends each activation ahead and
+    its gradient back; tensor groups all-reduce one activation per layer each way (2 layers a stage), 2 * 3/4 per rank.
+    """
+    one = run_on_rccl(Pipeline(stages=2, micros=3, tensor=4, order=order))  # type: ignore[arg-type]
+    moved = traffic(one)
+    between = Fraction(sum(moved.num_bytes["inter_node"].values()))
+    inside = sum((Fraction(sum(moved.num_bytes[name].values())) for name in ("package", "intra_node")), Fraction(0))
+    scalars = sum(move.message_bytes for move in moves_of(one) if move.name == "scalar")
+    assert scalars == 4
+    exchanged = 4 * 3 * 2 * ACTIVATION
+    assert exchanged <= between <= exchanged + 64  # the scalar over all eight ranks
+    reduced = 8 * 2 * 3 * 2 * Fraction(3, 2) * ACTIVATION  # ranks, layers, micro-batches, ways
+    assert reduced <= inside <= reduced + 64
+    moves = {move.name: move for move in moves_of(one) if move.kind == "exchange"}
+    assert moves["boundary"].message_bytes == 3 * 2 * ACTIVATION
+    assert moves["boundary"].link * 2 == exchanged
 
 
-def test_a_plan_of_one_role_has_no_stages() -> None:
-    scenario = scenario_of({**DOCUMENT, "plans": {"ddp": {}}}, "stages.toml")
-    made = ScheduleCache().get(scenario, "ddp", 8)
-    assert stages_of(simulated(scenario, made, "flow"), made.peaks) is None
+@pytest.mark.parametrize("fault", [HEALTHY, perturbed(slow={3: 0.7})])
+@pytest.mark.parametrize("fidelity", ["flow", "analytic"])
+@pytest.mark.parametrize("apart", [False, True])
+def test_factors_of_one_give_the_simulated_step(apart: bool, fidelity: str, fault: Perturbation) -> None:
+    one = run_on_rccl(
+        Pipeline(stages=4, micros=4, tensor=2, data=2, apart=apart, reduce_lane="reduce"), fault, fidelity
+    )
+    spread = Spread(law=Residual(model_sd=0.0, run_sd=0.0), speed_sd=0.0, matmul_sd=0.0)
+    result = resampled_s(one, factors(one, spread, "any", 3, 1))
+    assert result == pytest.approx(np.full(3, one.step_s), rel=1e-9)
+
+
+def test_products_that_take_twice_as_long_lengthen_the_step() -> None:
+    """Known times: of the critical path of a pipeline without exchanges that matter, all products take exp(sd z)."""
+    one = run_on_rccl(Pipeline(stages=2, micros=4, rows=10**9, message=1, step=False))
+    spread = Spread(law=Residual(model_sd=0.0, run_sd=0.0), speed_sd=0.0, matmul_sd=0.1)
+    made = factors(one, spread, "any", 5, 1)
+    factor, *others = (np.exp(value) for value in made.of_op.values() if value.any())
+    assert all((other == factor).all() for other in others)
+    result = resampled_s(one, made)
+    assert result == pytest.approx(one.step_s * factor, rel=1e-4)

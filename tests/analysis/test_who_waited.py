@@ -10,7 +10,7 @@ import pytest
 
 from simfrontier.analysis import who_waited
 from simfrontier.codecs import parse_codec
-from simfrontier.explanation.waits import places, waits_of
+from simfrontier.explanation.waits import waits_of
 from simfrontier.machine import Perturbation, SlowDevice
 from simfrontier.scenario import Scenario, load_scenario
 from simfrontier.schedule.ir import Collective, Compute, Ref, Schedule
@@ -20,7 +20,6 @@ from simfrontier.study import BuiltSchedule, ScheduleCache, simulated
 from tests.invoke import TOY
 from tests.perturbed import perturbed
 from tests.simulation.kernels import kernel, of
-from tests.simulation.pipelines import Pipeline
 from tests.simulation.steps import step
 
 NO_GAP = {"device.kernel_gap_s": 0.0}
@@ -65,26 +64,6 @@ def test_three_wait_for_the_one_at_half_its_speed() -> None:
     assert told.longest_s == pytest.approx(KERNEL_S, rel=1e-9)
 
 
-def test_what_kernels_hide_is_not_exposed() -> None:
-    """The same with another kernel of a third of the bytes behind the first: a wait of t of which t / 3 is hidden."""
-    first = one_all_reduce().roles[0].calls[0].ops
-    made = replace(of((*first, kernel("two", reads="b", writes="b"))), mesh=Mesh((("gcd", 4),)))
-    slow = Perturbation(slow=(SlowDevice(device=2, factor=0.5),))
-    found = who_waited(step(made, "toy-quad", perturbation=slow, overrides=NO_GAP))
-    hidden = KERNEL_S * 30_000 / 270_000  # b has 30,000 elements, d 270,000
-    for pair in found.pairs:
-        assert pair.seconds == pytest.approx(KERNEL_S, rel=1e-9)
-        assert pair.exposed_s == pytest.approx(KERNEL_S - hidden, rel=1e-9)
-
-
-def test_equal_devices_wait_for_nobody() -> None:
-    found = who_waited(step(one_all_reduce(), "toy-quad", overrides=NO_GAP))
-    assert found.pairs == ()
-    assert not found.waited_s.any()
-    told = waits_of(found, np.arange(4), 4, "device")
-    assert told.sentence == "All devices arrive at every call at once: nobody waits for another"
-
-
 @cache
 def toy(plan: str) -> tuple[Scenario, BuiltSchedule]:
     one = load_scenario(TOY, plans=(plan,), devices=(8,))
@@ -117,27 +96,3 @@ def test_folded_waits_are_those_of_every_rank() -> None:
     folded, exact = (who_waited(simulated(*toy("zero3"), "flow", e, perturbation=slow)) for e in (False, True))
     assert len(folded.waited_s) < len(exact.waited_s) == 8
     assert exact.waited_s == pytest.approx(folded.waited_s[folded.rank_class], rel=1e-9, abs=1e-15)
-
-
-def test_a_stage_waits_for_the_stage_before_it() -> None:
-    """The second stage of a pipeline has nothing to do until the first has sent its first activations."""
-    ran = step(Pipeline(stages=2, micros=2).schedule(), "toy-cluster")
-    found = who_waited(ran)
-    late = {(int(found.role_of[p.waiting]), int(found.role_of[p.late])) for p in found.pairs}
-    assert (1, 0) in late
-    first = next(p for p in found.pairs if (found.role_of[p.waiting], found.role_of[p.late]) == (1, 0))
-    assert any(name.startswith("exchanges of stages") for name in first.names)
-
-
-@pytest.mark.parametrize(
-    ("devices", "text"),
-    [
-        ([3], "GCD 3 of node 0"),
-        ([0, 1, 2, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15], "GCDs 0-2,4-7 of node 0 and all of node 1"),
-        (list(range(8, 32)), "all of nodes 1-3"),
-        ([0, 9, 18, 27], "4 GCDs of 4 nodes"),
-        ([0, 8, 16], "GCD 0 of nodes 0-2"),
-    ],
-)
-def test_places_of_devices(devices: list[int], text: str) -> None:
-    assert places(np.array(devices), 8, "GCD") == text

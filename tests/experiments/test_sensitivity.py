@@ -1,4 +1,4 @@
-"""Sensitivity: each variation is the run that it says, the strongest is the strongest, and what is solved for holds."""
+"""One setting at a time, and other stacks: each variation is the run that it says."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from simfrontier.errors import InputError
-from simfrontier.experiments import Sensitivity, run_sensitivity
-from simfrontier.scenario import Scenario, refuse_variations, scenario_of
-from simfrontier.study import PlanOutcome, run_case, run_study
-from simfrontier.workers import Workers
+from simfrontier.experiments import Sensitivity, environment_of, run_sensitivity
+from simfrontier.scenario import Scenario, scenario_of
+from simfrontier.stack import load_stack
+from simfrontier.study import run_study
 from tests.invoke import TOY
 
 DOCUMENT: dict[str, Any] = tomllib.loads(TOY.read_text(encoding="utf-8"))
@@ -42,33 +41,17 @@ def rates(settings: dict[str, Any], fidelity: Any = None, document: dict[str, An
     return {o.plan: float(o.row["tokens_per_s_per_device"]) for o in done.outcomes}
 
 
-def test_a_scenario_without_the_table_has_none() -> None:
-    assert run_sensitivity(scenario_of(DOCUMENT, "toy.toml"), "flow") is None
-
-
 @pytest.mark.parametrize(
     ("key", "value"),
     [
         ("training.micro_batch", 4),
-        ("training.grad_accum", 2),
         ("model.checkpointing", "none"),
-        ("model.sequence", 64),
         ("engine.overlap", False),
-        ("engine.granularity", "layer"),
-        ("engine.live_elements", 30_000),
-        ("machine.overrides.host.hook_s", 1e-4),
         ("machine.name", "perlmutter"),
         (NIC, 0.3),
-        ("library.name", "nccl"),
         ("stack", "deepspeed"),
-        ("stack", "fsdp1"),
         ("mesh.devices_per_node", 2),
-        ("model.precision", "fp32"),
-        ("model.attention", "fused"),
-        ("model.optimizer", "lamb"),
-        ("training.batch", 32),
         ("at.8.training.micro_batch", 2),
-        ("run.placement", "cyclic"),
         ("run.fidelity", "analytic"),
     ],
 )
@@ -81,39 +64,6 @@ def test_a_variation_is_the_run_that_it_says(key: str, value: Any) -> None:
     assert varied.fits == dict.fromkeys(PLANS, True)
     assert (varied.key, varied.label) == (key, f"what {key} is")
     assert varied.rates != pytest.approx(result.default.rates, rel=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [("plans.zero3.micro_batch", 2), ("plans.hsdp.micro_batch", 2), ("plans.ddp.checkpointing", "none")],
-)
-def test_a_setting_of_one_plan_varies_that_plan(key: str, value: Any) -> None:
-    """Where the scenario says how many micro-batches a step has: plans then share no batch."""
-    more = {"training": {"grad_accum": 1}}
-    result = run(scenario((key, [value]), **more))
-    (varied,) = result.varied
-    plan = key.split(".")[1]
-    assert varied.rates == pytest.approx(rates({key: value}, document={**DOCUMENT, **more}), rel=1e-12)
-    assert [each for each in PLANS if varied.rates[each] != result.default.rates[each]] == [plan]
-
-
-def test_steps_that_differ_are_all_counted() -> None:
-    """A device is slow from the second step on, and a run says the mean of its steps."""
-    wrong = {"slow": [{"device": 0, "factor": 0.2, "from_step": 1}]}
-    more: dict[str, Any] = {"perturbation": wrong, "run": {"devices": [8], "steps": 2}}
-    result = run(scenario(("run.steps", [4]), ("training.micro_batch", [2]), **more))
-    each = [result.default.rates, *(varied.rates for varied in result.varied)]
-    for ours, settings in zip(each, ({}, {"run.steps": 4}, {"training.micro_batch": 2}), strict=True):
-        assert ours == pytest.approx(rates(settings, document={**DOCUMENT, **more}), rel=1e-12)
-    assert result.varied[0].rates["zero3"] < result.default.rates["zero3"]
-
-
-def test_tables_of_a_size_that_is_not_run_hold_where_settings_are_varied_there() -> None:
-    more = {"run": {"devices": [16]}, "at": {"8": {"training": {"micro_batch": 4}}}}
-    result = run(scenario(("engine.overlap", [False]), **more))
-    assert result.default.rates == pytest.approx(rates({"training.micro_batch": 4}), rel=1e-12)
-    wanted = rates({"training.micro_batch": 4, "engine.overlap": False})
-    assert result.varied[0].rates == pytest.approx(wanted, rel=1e-12)
 
 
 def test_every_value_is_varied_alone_and_in_order() -> None:
@@ -141,55 +91,6 @@ def test_the_strongest_moves_the_ratio_of_the_last_plan_to_the_first_furthest() 
     assert most != "machine.overrides.host.hook_s"
 
 
-def test_what_does_not_fit_has_no_rate_and_is_not_the_strongest() -> None:
-    limit: dict[str, Any] = {"machine": {"name": "toy-cluster", "overrides": {"device.hbm_bytes": 2.6e6}}}
-    result = run(scenario(("training.micro_batch", [64]), ("engine.overlap", [False]), **limit))
-    assert not math.isnan(sum(result.default.rates.values()))
-    large, overlap = result.varied
-    assert not large.fits["ddp"] and math.isnan(large.rates["ddp"])
-    assert overlap.fits == dict.fromkeys(PLANS, True)
-    assert result.strongest.startswith("what engine.overlap is = false moves ddp : zero3 most")
-
-
-def test_where_a_plan_does_not_fit_by_default_nothing_is_compared() -> None:
-    limit: dict[str, Any] = {"machine": {"name": "toy-cluster", "overrides": {"device.hbm_bytes": 1e3}}}
-    result = run(scenario(("engine.overlap", [False]), **limit))
-    assert result.strongest == "no variation can be compared: a plan does not fit"
-
-
-def test_two_processes_give_the_same_to_the_last_bit_and_tell_of_it_in_order(two_workers: Workers) -> None:
-    required: list[dict[str, Any]] = [
-        {"key": NIC, "label": "share"},
-        {"key": NIC, "label": "share", "given": {"engine.overlap": False}},
-    ]
-    vary = [("training.micro_batch", [1, 2]), ("engine.overlap", [False]), (NIC, [0.3])]
-    made = {"source": "made up", "ratios": {"zero3": 1.0, "hsdp": ratio(0.2), "ddp": 1e3}}
-    one = scenario(*vary, required=required, published=made)
-    told: list[list[str]] = [[], []]
-    alone, together = (
-        run_sensitivity(one, "flow", told[at].append, workers) for at, workers in enumerate((None, two_workers))
-    )
-    assert alone is not None and together == alone
-    assert alone.required[0].found["hsdp"] is not None and alone.required[0].found["ddp"] is None
-    assert told[0] == told[1] and len(told[0]) == 6
-
-
-def test_what_several_variations_ask_for_is_simulated_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Micro-batch 1 is the default; the plans that a key does not belong to stay as they are."""
-    asked: list[str] = []
-
-    def counted(made: Scenario, plan: str, *more: Any) -> PlanOutcome:
-        asked.append(plan)
-        return run_case(made, plan, *more)
-
-    monkeypatch.setattr("simfrontier.experiments.row_runner.run_case", counted)
-    run(scenario(("training.micro_batch", [1]), ("plans.hsdp.checkpointing", ["none"]), ("engine.overlap", [False])))
-    assert sorted(asked) == sorted([*PLANS, "hsdp", *PLANS])
-
-
-# ── what would have to be ──
-
-
 def published(ratio: float) -> dict[str, Any]:
     return {"source": "made up", "ratios": {"zero3": 1.0, "hsdp": ratio}}
 
@@ -211,48 +112,57 @@ def test_a_required_value_gives_the_published_ratio(true: float) -> None:
     assert required.sentence == f"share: hsdp : zero3 = {wanted:g} would need {value:.2g}"
 
 
-def test_a_required_value_is_found_under_other_settings() -> None:
-    wanted = ratio(0.2, **{"engine.overlap": False})
-    required = [{"key": NIC, "label": "share", "given": {"engine.overlap": False}}]
-    (result,) = run(scenario(required=required, published=published(wanted))).required
-    value = result.found["hsdp"]
-    assert value is not None and ratio(value, **{"engine.overlap": False}) == pytest.approx(wanted, rel=1e-2)
-    assert result.label == "share with engine.overlap = false"
+TABLES: dict[str, Any] = {
+    "name": "small",
+    "title": "Small",
+    "machine": {"name": "frontier"},
+    "model": {"name": "gpt-neox-20b", "num_layers": 4},
+    "run": {"devices": [16]},
+    "plans": {
+        "zero3": {},
+        "megatron": {"tensor": 4},
+        "lattice": {"weight": ["gcd"], "accumulator": [], "optimizer": []},
+    },
+}
 
 
-@pytest.mark.parametrize("wanted", [1e-3, 1e3])
-def test_where_no_value_gives_the_ratio_it_is_said(wanted: float) -> None:
-    (result,) = run(scenario(required=[{"key": NIC, "label": "share"}], published=published(wanted))).required
-    assert result.found == {"hsdp": None}
-    assert result.sentence == f"share: no value gives the published hsdp : zero3 = {wanted:g}"
+def small_scenario(**more: Any) -> Scenario:
+    return scenario_of({**TABLES, **more}, "small.toml")
 
 
-# ── what cannot be varied ──
+def step_s(made: Scenario, plan: str) -> float:
+    """The median step of a plan in a study of its own."""
+    return float(next(each for each in run_study(made).outcomes if each.plan == plan).row["step_time_s"])
 
 
-@pytest.mark.parametrize(
-    ("one", "message"),
-    [
-        (
-            scenario(("training.micro_batches", [2])),
-            'toy.toml: sensitivity.vary[0]: training.micro_batches: unknown key; did you mean "micro_batch"?',
-        ),
-        (
-            scenario(("engine.overlap", [False]), ("plans.zero4.label", ["x"])),
-            'toy.toml: sensitivity.vary[1]: plans.zero4.family: got "zero4"; did you mean "zero3"?',
-        ),
-        (
-            scenario(required=[{"key": "training.micro_batch", "label": "x"}]),
-            'toy.toml: sensitivity.required[0].key: got "training.micro_batch"; allowed: a number of machine.overrides '
-            "or library.overrides",
-        ),
-        (
-            scenario(required=[{"key": NIC, "label": "x", "given": {"engine.overlap": "no"}}]),
-            'toy.toml: sensitivity.required[0]: engine.overlap: got "no", allowed: true or false',
-        ),
-    ],
-)
-def test_what_cannot_be_varied_is_refused_by_its_place(one: Scenario, message: str) -> None:
-    with pytest.raises(InputError) as caught:
-        refuse_variations(one)
-    assert str(caught.value) == message
+def test_a_factor_is_the_step_with_it_over_the_step_without() -> None:
+    found = environment_of(small_scenario(), 16)
+    assert found is not None
+    assert {plan: title.partition(":")[0] for plan, title in found.stacks.items()} == {
+        "zero3": "deepspeed",
+        "megatron": "megatron-core",
+        "lattice": "deepspeed",
+    }
+    assert (found.library, found.devices) == ("rccl", 16)
+    by_value = {each.value: each for each in found.alternatives}
+    for value, more in (("fsdp2", {"stack": "fsdp2"}), ("rccl-sockets", {"library": {"name": "rccl-sockets"}})):
+        for plan, factor in by_value[value].factors.items():
+            with_it, without = (step_s(small_scenario(**each), plan) for each in (more, {}))
+            assert factor == pytest.approx(with_it / without, rel=1e-12)
+
+
+def test_a_band_holds_what_is_assumed_and_all_alternatives() -> None:
+    found = environment_of(small_scenario(), 16)
+    assert found is not None
+    for plan, (low, high) in found.bands.items():
+        factors = [each.factors[plan] for each in found.alternatives if plan in each.factors]
+        assert (low, high) == (min(1.0, *factors), max(1.0, *factors))
+    assert found.bands["zero3"][1] > 2.0  # sockets: a tenth of the bandwidth between two nodes
+
+
+def test_memory_that_a_stack_reserves_is_not_there_for_tensors() -> None:
+    own = load_stack("megatron-deepspeed")
+    free = small_scenario().machine.device.hbm_bytes
+    assert (
+        small_scenario(stack="megatron-deepspeed").machine.device.hbm_bytes == free - own.memory.reserved_bytes < free
+    )

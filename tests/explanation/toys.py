@@ -41,12 +41,7 @@ def of_toy(plan: str) -> Explanation:
     return explain(load_scenario(TOY), plan, devices=8, against="zero-topo" if plan == "zero3" else None)
 
 
-@cache
-def of_grids(plan: str) -> Explanation:
-    return explain(grids(), plan)
-
-
-_SHOP = ScheduleCache()  # what is built is the same whoever asks
+_SHOP = ScheduleCache()
 
 
 def ran(scenario: Scenario, plan: str, devices: int) -> tuple[float, int]:

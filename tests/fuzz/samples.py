@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
 from pathlib import Path
 
 from simfrontier.extras import added
 from simfrontier.measured import CallRow, load_table
-from simfrontier.study import STORE, store_in
 from tests.fuzz.reader import Reader
 from tests.invoke import ROOT, TOY, invoke
-from tests.kineto import traces
 from tests.measured import writers
-from tests.report import sweeps
 from tests.scenario_files import SCENARIOS
 from tests.topology.samples import bare, dgx_a100, frontier, link, perlmutter
 
@@ -67,8 +63,6 @@ log_range = { from = 1e9, to = 1e11, count = 3 }
 key = "engine.overlap"
 values = [true, false]
 """
-DIGEST = "d" * 64
-OUTLINE = {"estimate": {"step_s": 0.1, "floor_s": 1e-3, "peak_bytes": 5e9}, "too_big": 0.0, "fault": ""}
 CASES = (  # settings of the toy scenario whose schedules are taken
     ("zero3,zeropp,zero-topo,zero2", ()),
     ("megatron", ("plans.megatron.tensor=2", "plans.megatron.pipeline=2", "training.grad_accum=2")),
@@ -84,7 +78,7 @@ def made_in(folder: Path) -> dict[str, list[bytes]]:
         chunk = ("--fidelity", "chunk") if number == 0 else ()
         made = invoke("export", TOY, "--plans", plans, "--devices", "8", "--out", folder / str(number), *words, *chunk)
         assert made.code == 0, made
-    for kind in ("schedule", "trace", "lowered", "links"):
+    for kind in ("schedule", "trace", "lowered"):
         out[kind] = [path.read_bytes() for path in sorted(folder.glob(f"*/{kind}-*.json"))]
         assert out[kind], kind
     out["schedule"].sort(key=len)
@@ -92,11 +86,9 @@ def made_in(folder: Path) -> dict[str, list[bytes]]:
     catalog = ROOT / "simfrontier"
     out["scenario"] = [path.read_bytes() for path in SCENARIOS]
     out["study"] = [STUDY]
-    out["sweep-rows"], out["sweep-manifest"] = _sweeps(folder / "sweeps")
     out["stack"] = [path.read_bytes() for path in sorted((catalog / "stack" / "catalog").glob("*.toml"))]
     runs = (catalog / "accuracy" / "published_runs" / "end_to_end.csv").read_bytes().splitlines(keepends=True)
     out["runs"] = [b"".join([runs[0], *(runs[1 + at] for at in chosen)]) for chosen in ((106,), (178, 186), (219,))]
-    out["rules"] = [(catalog / "accuracy" / "published_runs" / "readings.toml").read_bytes()]
     out["machine"] = [path.read_bytes() for path in sorted((catalog / "machine" / "catalog").glob("*.toml"))]
     out["library"] = [
         path.read_bytes()
@@ -112,8 +104,6 @@ def made_in(folder: Path) -> dict[str, list[bytes]]:
     made = invoke("calibrate", folder / "all_gather_perf.log", "--tables", "--out", folder / "box.toml")
     assert made.code == 0, made
     out["calibration"] = [(folder / "box.toml").read_bytes()]
-    out["store"] = [_store(folder / "tuned")]
-    out["checkpoint-file"], out["checkpoint-manifest"] = _checkpoint()
     out["topology"] = [TOPOLOGY]
     nodes = (frontier(), perlmutter(), dgx_a100(), bare([link(1, 4), link(0, 4)]))
     out["topology-xml"] = [text.encode() for text in nodes]
@@ -148,70 +138,7 @@ def _of_ranks_and_benchmarks(folder: Path) -> dict[str, list[bytes]]:
 
 
 def _traces(folder: Path) -> list[bytes]:
-    """Traces of a job's ranks: of simulated ones, as PyTorch writes them, and of work of the host."""
+    """Return traces of simulated ranks, as PyTorch writes them."""
     made = invoke("export", TOY, "--format", "kineto", "--plans", "zero3,zeropp", "--devices", "2", "--out", folder)
     assert made.code == 0, made
-    plain = [
-        *traces.call("_allgather_base", 20, 0, 9, 1, 4096, [0, 1], Seq=1),
-        traces.record(2),
-        traces.wait(7, 20, 2, 3),
-        *traces.kernel("gemm", 7, 9, 30, 4),
-        *traces.call("reduce_scatter", 21, 30, 44, 5, 4096, [0, 1], **{"Process Group Name": "1"}),
-    ]
-    path = traces.written(folder / "plain.json", plain)
-    args = plain[1]["args"]
-    on_host = [
-        {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#0", "pid": 1, "tid": 1, "ts": 0, "dur": 90},
-        {"ph": "X", "cat": "user_annotation", "name": "gloo", "pid": 1, "tid": 2, "ts": 1, "dur": 20, "args": args},
-        {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 3, "ts": 22, "dur": 20},
-    ]
-    host = traces.written(folder / "host.json", on_host, backend="gloo")
-    steps = [event for number in range(3) for event in traces.prefetching(number)]
-    devices = [{"id": 0, "name": "NVIDIA A100-SXM4-40GB", "totalGlobalMem": 42_298_834_944, "numSms": 108}]
-    several = traces.written(folder / "steps.json", steps, 0, 1, deviceProperties=devices)
-    every = [*sorted(folder.glob("z*.json")), path, host, several]
-    return [each.read_bytes() for each in every] + [gzip.compress(path.read_bytes(), mtime=0)]
-
-
-def _sweeps(folder: Path) -> tuple[list[bytes], list[bytes]]:
-    """Files of rows of sweeps, and their manifest."""
-    kinds = {"machine.overrides.host.hook_s": 1e-6, "engine.overlap": True, "model.norm": "rmsnorm"}
-    few = [sweeps.made_up(0, kinds), sweeps.refused(1, kinds, "it does not divide"), sweeps.made_up(2, kinds)]
-    made = [sweeps.write(folder / str(number), rows) for number, rows in enumerate((few, sweeps.sampled(40, 2)))]
-    parts = [(each / "rows.parquet").read_bytes() for each in made]
-    settings = {"run.devices": [8], "uncertainty.samples": 0}
-    whole = sweeps.write(folder / "told", few, set=settings, file="study.toml", fidelity="flow")
-    return parts, [(whole / "manifest.json").read_bytes()]
-
-
-def _checkpoint() -> tuple[list[bytes], list[bytes]]:
-    """A rank's file of a checkpoint, and a manifest."""
-    from simfrontier_real.checkpoints.manifest import FORMAT, FileOf, LogicalTensor, Manifest, Stretch, manifest_text
-    from simfrontier_real.checkpoints.parts import Part
-    from simfrontier_real.checkpoints.shard_file import Entry, Key, shard_bytes
-
-    part = Part(((0, 4), (0, 2)), ((2, 1), (2, None)))
-    entries = [
-        (Entry(key=Key(role, "w", 0), dtype=dtype, lines=lines, part=part), bytes(size))
-        for role, dtype, lines, size in (("weight", "BF16", 1, 8), ("optimizer", "F32", 2, 32))
-    ]
-    manifest = Manifest(
-        format=FORMAT,
-        steps=2,
-        skipped=(0,),
-        losses=(None, 1.5),
-        counters={"queue": 3},
-        model={"model": "m", "batch": 2},
-        training={"seed": 0, "clip": 1.0},
-        history=(Stretch(steps=2, plan="zero3", mesh=(("node", 2), ("gcd", 2)), schedule=DIGEST, loses=""),),
-        tensors=(LogicalTensor(role="weight", name="w", layers=1, dtype="BF16", shape=(4, 2)),),
-        files=(FileOf(name="rank-00000.safetensors", rank=0, bytes=100, sha256=DIGEST),),
-    )
-    return [shard_bytes(entries, {"rank": "0"})], [manifest_text(manifest).encode()]
-
-
-def _store(folder: Path) -> bytes:
-    """What a search leaves that is stopped after three results."""
-    with store_in(folder) as store:
-        store.add({f"{DIGEST} outline plan {number}": OUTLINE for number in range(3)})
-    return (folder / STORE).read_bytes()
+    return [path.read_bytes() for path in sorted(folder.glob("z*.json"))]

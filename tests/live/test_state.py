@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 
-from simfrontier.errors import InputError
-from simfrontier.live.ahead import beside
-from simfrontier.live.controls import DEVICES, HOP, SHARE, SLOW, controls_of, own_words
-from simfrontier.live.state import LiveState, scenario_at, scenario_file, shown, state_of
+from simfrontier.live.controls import DEVICES, HOP, SHARE, SLOW, controls_of
+from simfrontier.live.state import LiveState, scenario_at, scenario_file, shown
 from simfrontier.scenario import COMPARING, load_scenario
 from tests.invoke import ROOT, TOY
 from tests.scenario_files import SCENARIOS
@@ -30,28 +27,6 @@ def states(draw: st.DrawFn) -> LiveState:
     places = {key: draw(st.integers(0, len(CONTROLS[key].values) - 1)) for key in keys}
     moved = {key: place for key, place in places.items() if place != CONTROLS[key].at}
     return LiveState(places=moved, plan=draw(st.sampled_from(("", *PLANS))))
-
-
-def link_of(state: LiveState) -> dict[str, str]:
-    return {key: shown(CONTROLS[key].values[place]) for key, place in state.places.items()} | (
-        {"plan": state.plan} if state.plan else {}
-    )
-
-
-def test_the_controls_are_those_of_what_is_unknown() -> None:
-    assert [control.key for control in CONTROLS.values()] == [
-        DEVICES,
-        "training.micro_batch",
-        "training.grad_accum",
-        "model.checkpointing",
-        "engine.overlap",
-        "library.name",
-        "library.overrides.shares.nic",
-        "library.overrides.ring.hop_between_nodes_s",
-        "stack",
-        SLOW,
-    ]
-    assert CONTROLS[DEVICES].values[CONTROLS[DEVICES].at] == 384
 
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
@@ -72,62 +47,10 @@ def test_every_scenario_has_controls_that_stand_where_the_scenario_does(path: Pa
 
 
 @given(states())
-def test_a_link_says_the_state(state: LiveState) -> None:
-    assert state_of(link_of(state), tuple(CONTROLS.values()), PLANS) == state
-
-
-@given(states())
 def test_the_scenario_file_of_a_state_means_the_same_scenario(state: LiveState) -> None:
     controls = tuple(CONTROLS.values())
     read = tomllib.loads(scenario_file(BASE, controls, state))
     assert read == scenario_at(BASE, controls, state).document
-
-
-def test_what_was_moved_is_in_the_scenario() -> None:
-    link = {"training.grad_accum": "4", "engine.overlap": "false", DEVICES: "96", SLOW: "0.8", "plan": "zeropp"}
-    state = state_of(link, tuple(CONTROLS.values()), PLANS)
-    file = scenario_at(BASE, tuple(CONTROLS.values()), state).file
-    assert (file.training.grad_accum, file.engine.overlap, file.run.devices) == (4, False, [96])
-    assert [(each.device, each.factor) for each in file.perturbation.slow] == [(0, 0.8)]
-
-
-@pytest.mark.parametrize(
-    ("link", "message"),
-    [
-        ({"training.grad_acum": "4"}, 'link: training.grad_acum: unknown key; did you mean "training.grad_accum"?'),
-        ({"training.grad_accum": "3"}, "link: training.grad_accum: got '3'; allowed: 1, 2, 4, 8"),
-        ({"plan": "zero++"}, "link: plan: got 'zero++'; did you mean \"zeropp\"?"),
-    ],
-)
-def test_a_link_that_cannot_be_is_one_line(link: dict[str, str], message: str) -> None:
-    with pytest.raises(InputError) as error:
-        state_of(link, tuple(CONTROLS.values()), PLANS)
-    assert str(error.value) == message
-
-
-def test_the_control_that_was_moved_last_is_looked_at_first_and_further() -> None:
-    """Of 11 shares the third was chosen: 2, 4, 1 and 5 come first; then one place up and down of every other."""
-    share = "library.overrides.shares.nic"
-    last = LiveState(places={share: 3})
-    ahead = list(beside(last, LiveState(places={}), tuple(CONTROLS.values())))
-    first = [state.places.get(share, CONTROLS[share].at) for state in ahead[:4]]
-    assert first == [2, 4, 1, 5]
-    assert all(state.places[share] == 3 and len(state.places) == 2 for state in ahead[4:])
-    neighbours = [
-        key
-        for key, control in CONTROLS.items()
-        if key != share
-        for place in (control.at - 1, control.at + 1)
-        if 0 <= place < len(control.values)
-    ]
-    assert sorted(key for state in ahead[4:] for key in state.places if key != share) == sorted(neighbours)
-
-
-def test_a_control_that_is_moved_back_is_as_it_was() -> None:
-    control = CONTROLS["engine.overlap"]
-    off = LiveState(places={}, plan="zero3").moved(control, 1 - control.at)
-    assert off.places == {control.key: 1 - control.at}
-    assert off.moved(control, control.at) == replace(off, places={})
 
 
 @pytest.mark.parametrize(
@@ -146,11 +69,3 @@ def test_what_would_change_nothing_or_not_what_it_says_has_no_control(
     every = {control.key for control in controls_of(load_scenario(TOY))}
     assert left_out < every
     assert {control.key for control in controls_of(load_scenario(TOY, settings))} == every - left_out
-
-
-def test_shares_and_latencies_begin_with_those_of_the_library_that_is_chosen() -> None:
-    controls, place = tuple(CONTROLS.values()), CONTROLS["library.name"].values.index("rccl-sockets")
-    for places, words in (({}, "86.4 %"), ({"library.name": place}, "10 %")):
-        assert own_words(scenario_at(BASE, controls, LiveState(places=places)))[SHARE] == f"the library's: {words}"
-    over = scenario_at(BASE, controls, LiveState(places={"library.name": place, SHARE: 3}))
-    assert own_words(over)[SHARE] == f"the library's: {CONTROLS[SHARE].words[3]}"

@@ -71,7 +71,7 @@ def test_a_tied_table_trains_like_the_unsharded_model(plan: str) -> None:
 
 
 def test_twenty_steps_are_as_exact_as_two() -> None:
-    """Real ranks train as many by every family (`make test-all`)."""
+    """Real ranks train as many by every family (`make nightly`)."""
     agrees(schedule(FAMILIES["hsdp"], (2, 1, 2), grad_accum=2, engine=ENGINES["tight"]), steps=20)
 
 

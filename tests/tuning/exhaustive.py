@@ -22,7 +22,7 @@ from simfrontier.tuning.space import Space
 from simfrontier.tuning.tuning import with_batch
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Case:
     """A model of `layers` layers of width `hidden` on so many devices, a step of `batch` sequences of 512 tokens, and
     memory of `hbm_bytes` per device."""
@@ -62,84 +62,20 @@ class Case:
 
 
 CASES = (
+    Case("frontier, 16 GCDs, 0.9B, memory to spare", "frontier", 16, 4, 4096, 32, 32, 64e9, {"micro_batch": 2}),
+    Case("frontier, 32 GCDs, 1.9B, little memory", "frontier", 32, 6, 5120, 40, 32, 8e9, {"micro_batch": 1}),
     Case(
-        name="frontier, 16 GCDs, 0.9B, memory to spare",
-        machine="frontier",
-        devices=16,
-        layers=4,
-        hidden=4096,
-        heads=32,
-        batch=32,
-        hbm_bytes=64e9,
-        pins={"micro_batch": 2},
+        *("frontier, 64 GCDs, 0.3B, small steps", "frontier", 64, 6, 2048, 16, 64, 16e9),
+        {"family": ["zero", "megatron"], "micro_batch": 1},
     ),
+    Case("perlmutter, 16 A100, 0.9B, larger batch", "perlmutter", 16, 4, 4096, 32, 64, 40e9, {"micro_batch": 4}),
+    Case("perlmutter, 32 A100, 3.2B, little memory", "perlmutter", 32, 4, 8192, 64, 32, 12e9, {"micro_batch": 1}),
     Case(
-        name="frontier, 32 GCDs, 1.9B, little memory",
-        machine="frontier",
-        devices=32,
-        layers=6,
-        hidden=5120,
-        heads=40,
-        batch=32,
-        hbm_bytes=8e9,
-        pins={"micro_batch": 1},
-    ),
-    Case(
-        name="frontier, 64 GCDs, 0.3B, small steps",
-        machine="frontier",
-        devices=64,
-        layers=6,
-        hidden=2048,
-        heads=16,
-        batch=64,
-        hbm_bytes=16e9,
-        pins={"family": ["zero", "megatron"], "micro_batch": 1},
-    ),
-    Case(
-        name="perlmutter, 16 A100, 0.9B, larger batch",
-        machine="perlmutter",
-        devices=16,
-        layers=4,
-        hidden=4096,
-        heads=32,
-        batch=64,
-        hbm_bytes=40e9,
-        pins={"micro_batch": 4},
-    ),
-    Case(
-        name="perlmutter, 32 A100, 3.2B, little memory",
-        machine="perlmutter",
-        devices=32,
-        layers=4,
-        hidden=8192,
-        heads=64,
-        batch=32,
-        hbm_bytes=12e9,
-        pins={"micro_batch": 1},
-    ),
-    Case(
-        name="lumi-g, 24 GCDs, 0.5B, codecs allowed",
-        machine="lumi-g",
-        devices=24,
-        layers=4,
-        hidden=3072,
-        heads=24,
-        batch=24,
-        hbm_bytes=8e9,
-        pins={"x": 1, "y": 1, "z": 1, "tensor": [1, 2], "pipeline": 1, "micro_batch": 1},
+        *("lumi-g, 24 GCDs, 0.5B, codecs allowed", "lumi-g", 24, 4, 3072, 24, 24, 8e9),
+        {"x": 1, "y": 1, "z": 1, "tensor": [1, 2], "pipeline": 1, "micro_batch": 1},
         lossy=True,
     ),
-    Case(
-        name="frontier, 8 GCDs, one node",
-        machine="frontier",
-        devices=8,
-        layers=4,
-        hidden=4096,
-        heads=32,
-        batch=16,
-        hbm_bytes=16e9,
-        pins={"micro_batch": [1, 2]},
-    ),
+    Case("frontier, 8 GCDs, one node", "frontier", 8, 4, 4096, 32, 16, 16e9, {"micro_batch": [1, 2]}),
 )
 
 

@@ -3,45 +3,24 @@
 from __future__ import annotations
 
 import random
-import tomllib
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from functools import lru_cache
-from typing import get_args
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from simfrontier.cost import Prices
 from simfrontier.errors import InputError
-from simfrontier.plan.tensor import MegatronOptions
-from simfrontier.scenario import Scenario, scenario_of
-from simfrontier.simulation import fullest
-from simfrontier.study import BuiltSchedule, ScheduleCache, schedule_of_case, simulated
+from simfrontier.scenario import Scenario
+from simfrontier.study import BuiltSchedule, schedule_of_case, simulated
 from simfrontier.tuning.lossy import LossyPolicy
 from simfrontier.tuning.pins import pins_of
 from simfrontier.tuning.small_steps import SmallSchedules
 from simfrontier.tuning.space import Candidate, Space
 from simfrontier.tuning.step_estimate import estimate
-from simfrontier.workload import CrossEntropy, Softmax
 from tests.tuning.small import scenario
 
-WAYS, KERNELS = get_args(CrossEntropy), get_args(Softmax)
-NEXT = """
-name = "next"
-title = "Weights gathered beside the first forward"
-[machine]
-name = "perlmutter"
-[model]
-name = "gpt-13b"
-num_layers = 8
-[run]
-devices = [32]
-[training]
-grad_accum = 8
-[engine]
-"""
 SIZES = {"frontier": (8, 16, 24, 64), "perlmutter": (4, 16, 32), "lumi-g": (16, 32)}
 
 
@@ -72,30 +51,6 @@ def coded_or_routed(
     return made, [*dict.fromkeys(candidates + routed(machine, devices, layers, hidden, batch)[1])]
 
 
-@lru_cache(maxsize=32)
-def compressed(machine: str, devices: int, layers: int, hidden: int, batch: int) -> tuple[Scenario, list[Candidate]]:
-    """All plans of a scenario whose messages are compressed, by any policy."""
-    made = scenario(devices, batch, machine=machine, layers=layers, hidden=hidden)
-    every = Space(made, devices, batch, pins_of({"family": "megatron"}), LossyPolicy(max_error=0.7)).candidates()
-    return made, [candidate for candidate in every if candidate.value("compression") != "none"]
-
-
-@lru_cache(maxsize=32)
-def formed(machine: str, devices: int, layers: int, hidden: int) -> tuple[Scenario, list[Candidate]]:
-    """All plans with a grid, in every way to form the loss and with every kernel of a softmax."""
-    made = scenario(devices, devices, machine=machine, layers=layers, hidden=hidden)
-    pins = {"cross_entropy": [*WAYS], "softmax": [*KERNELS], "micro_batch": 1, "states": ["ddp", "zero1"]}
-    pins |= {"family": ["megatron", "axonn"], "checkpointing": "full"}
-    return made, list(Space(made, devices, devices, pins_of(pins), LossyPolicy()).candidates())
-
-
-@settings(max_examples=12, deadline=None)
-@given(st.sampled_from(("frontier", "perlmutter")), st.sampled_from((512, 2048)), st.floats(0, 1, exclude_max=True))
-def test_no_floor_is_above_a_simulated_time_however_the_loss_is_formed(machine: str, hidden: int, place: float) -> None:
-    made, candidates = formed(machine, 16, 2, hidden)
-    is_no_less_than_its_floor(made, candidates[int(place * len(candidates))], 16)
-
-
 @settings(max_examples=25, deadline=None)
 @given(
     st.sampled_from([(machine, size) for machine, sizes in SIZES.items() for size in sizes]),
@@ -120,28 +75,6 @@ def test_no_floor_is_above_a_simulated_time(
     is_no_less_than_its_floor(made, candidates[int(place * len(candidates))], devices)
 
 
-@settings(max_examples=10, deadline=None)
-@given(
-    st.sampled_from(("frontier", "perlmutter", "lumi-g")),
-    st.sampled_from((2, 4)),
-    st.floats(0, 1, exclude_max=True),
-    st.sampled_from((2**16, 2**20)),
-    st.booleans(),
-    st.sampled_from(("model", "fp32")),
-)
-def test_no_floor_of_a_compressed_plan_is_above_a_simulated_time(
-    machine: str, layers: int, place: float, least: int, per_hop: bool, dtype: str
-) -> None:
-    """Activations of 256 positions and 2048 features are 1 MiB."""
-    made, candidates = compressed(machine, 16, layers, 2048, 16)
-    candidate = candidates[int(place * len(candidates))]
-    options = candidate.case.options
-    assert isinstance(options, MegatronOptions) and options.compression == candidate.value("compression")
-    keys = {"compress_from": least, "compress_per_hop": per_hop, "message_dtype": dtype}
-    case = replace(candidate.case, options=options.model_copy(update=keys))
-    is_no_less_than_its_floor(made, replace(candidate, case=case), 16)
-
-
 def is_no_less_than_its_floor(made: Scenario, candidate: Candidate, devices: int) -> None:
     """The simulated time of a plan, in both fidelities; or nobody can run it."""
     small_schedules = SmallSchedules(Prices(made.machine, made.library, devices))
@@ -157,49 +90,6 @@ def is_no_less_than_its_floor(made: Scenario, candidate: Candidate, devices: int
         step = simulated(made, built, fidelity)
         assert result.floor_s <= step.step_s * (1 + 1e-12), (candidate.name, fidelity)
     assert result.floor_s <= result.step_s * (1 + 1e-9)
-
-
-@pytest.mark.parametrize("library", ["rccl", "nccl"])
-@pytest.mark.parametrize("factor", [0.3, 0.03])
-def test_a_slow_node_that_one_stage_has_raises_no_floor(library: str, factor: float) -> None:
-    """Only the ranks of the last stage are on the node with degraded links."""
-    links = [{"node": 15, "link": f"nic{n}{way}", "factor": factor} for n in (0, 1) for way in (">net", "<net")]
-    for link in links:
-        nic, _, way = str(link["link"]).partition("<")
-        if way:
-            link["link"] = f"net>{nic}"
-    document = {
-        "name": "slow",
-        "title": "A slow node",
-        "machine": {"name": "toy-cluster"},
-        "library": {"name": library},
-        "model": {"name": "own", "num_layers": 8, "hidden": 1024, "heads": 16, "vocabulary": 256, "sequence": 1024},
-        "training": {"batch": 1},
-        "run": {"devices": [64]},
-        "plans": {"p": {"family": "megatron", "tensor": 8, "pipeline": 8, "checkpointing": "none"}},
-        "perturbation": {"links": links},
-    }
-    made = scenario_of(document, "slow.toml")
-    case = made.case("p", 64)
-    prices = Prices(made.machine, made.library, 64, made.file.perturbation)
-    floor_s = estimate(case, SmallSchedules(prices)).floor_s
-    built = BuiltSchedule(schedule=schedule_of_case(made, case))
-    for fidelity in ("flow", "analytic"):
-        assert floor_s <= simulated(made, built, fidelity).step_s
-
-
-def test_the_floor_is_the_same_wherever_a_plan_keeps_its_states() -> None:
-    """Two plans each of cores that differ in nothing else."""
-    made, candidates = coded_or_routed("frontier", 16, 4, 2048, 64)
-    small_schedules = SmallSchedules(Prices(made.machine, made.library, 16))
-    by_core: dict[tuple[object, ...], list[Candidate]] = {}
-    for candidate in candidates:
-        by_core.setdefault(candidate.core, []).append(candidate)
-    chosen = random.Random(7)
-    several = [mine for mine in by_core.values() if len(mine) > 1]
-    for mine in chosen.sample(several, 16):
-        one, other = (estimate(each.case, small_schedules).floor_s for each in chosen.sample(mine, 2))
-        assert one == pytest.approx(other, rel=1e-9)
 
 
 @settings(max_examples=25, deadline=None)
@@ -227,21 +117,6 @@ def test_no_estimate_is_below_its_floor(
             assert result.step_s >= result.floor_s, candidate.name
 
 
-@pytest.mark.parametrize("states", ["zero3", "hsdp", "none/package/node"])
-def test_communication_that_many_layers_hide_makes_no_step_shorter_than_its_kernels(states: str) -> None:
-    """Of two and three layers of 13B less sticks out of the kernels at the end of the step with each layer."""
-    model = {"name": "llama-2-13b", "checkpointing": "full"}
-    document = {**tomllib.loads(NEXT), "model": model, "training": {"batch": 1024}, "plans": {"zero3": {}}}
-    made = scenario_of({**document, "machine": {"name": "frontier"}, "run": {"devices": [128]}}, "hidden")
-    pins = pins_of({"family": "zero", "states": states, "micro_batch": 1, "checkpointing": "full"})
-    candidate = next(Space(made, 128, 1024, pins, LossyPolicy()).candidates())
-    here = made.of_family(candidate.case.options.family)
-    ours = estimate(candidate.case, SmallSchedules(Prices(here.machine, here.library, 128))).step_s
-    built = BuiltSchedule(schedule=schedule_of_case(here, candidate.case))
-    step = simulated(here, built, "analytic")
-    assert step.compute_s * (1 - 1e-9) <= ours <= step.step_s * (1 + 1e-9)
-
-
 @pytest.mark.parametrize(("devices", "layers", "batch"), [(16, 8, 64)])
 def test_estimates_lie_close_to_simulations_without_contention(devices: int, layers: int, batch: int) -> None:
     """Without a pipeline a step is the same sum in both; a pipeline's bubble is a closed form (stages that wait for one
@@ -258,30 +133,3 @@ def test_estimates_lie_close_to_simulations_without_contention(devices: int, lay
     assert sorted(alone)[len(alone) // 2] < 0.005
     assert sorted(alone)[9 * len(alone) // 10] < 0.12  # buckets of a few layers say little of those of many
     assert max(piped, default=0.0) < 0.12
-
-
-@pytest.mark.parametrize("grid", ["", "pipeline = 2", 'pipeline = 2\norder = "interleaved"\nchunks = 2'])
-def test_estimates_of_weights_gathered_beside_the_first_forward(grid: str) -> None:
-    data = 'data = { family = "zero1", gather = "next_forward" }'
-    text = f'[plans.next]\nfamily = "megatron"\ntensor = 2\n{data}\n{grid}\n'
-    made = scenario_of(tomllib.loads(NEXT + text), "next")
-    case = made.case("next", 32)
-    built = BuiltSchedule(schedule=schedule_of_case(made, case))
-    result = estimate(case, SmallSchedules(Prices(made.machine, made.library, 32))).step_s
-    assert result == pytest.approx(simulated(made, built, "analytic").step_s, rel=0.03)
-
-
-@pytest.mark.parametrize("layers", [4, 12, 40])
-@pytest.mark.parametrize("checkpointing", ["full", "none"])
-def test_memory_of_many_layers_has_no_more_weights_on_their_way_than_live_at_once(
-    layers: int, checkpointing: str
-) -> None:
-    """Of three layers of 13B all weights are gathered and all gradients in buckets at once; of forty no more."""
-    model = {"name": "gpt-13b", "num_layers": layers, "checkpointing": checkpointing}
-    document = {**tomllib.loads(NEXT), "model": model, "training": {"micro_batch": 1}, "plans": {"zero3": {}}}
-    made = scenario_of(document, "memory")
-    case = made.case("zero3", 32)
-    built = ScheduleCache().of_case(made, case)
-    step = simulated(made, built, "analytic")
-    ours = estimate(case, SmallSchedules(Prices(made.machine, made.library, 32))).peak_bytes
-    assert ours == pytest.approx(fullest(step, built.peaks).peak_bytes, rel=0.05)

@@ -23,7 +23,6 @@ ADDS = (
                 ),
                 *more,
             ),
-            long=True,
         )
         for page, share, ratio, more in (
             (
@@ -65,7 +64,6 @@ ADDS = (
                 f" | {{share_least[{size}]:.1f}} to {{share_most[{size}]:.1f}} % |"
                 for words, published, size in zip(rows, SHARES, SIZES, strict=True)
             ),
-            long=True,
         )
         for page, rows in (
             (
@@ -104,7 +102,6 @@ ADDS = (
             ),
             "512 GCDs reach {varied[at 512][software stack = none][axonn]:.1f} % at 2,048 sequences",
         ),
-        long=True,
     ),
     Quoted(
         page="docs/axonn.md",
@@ -119,7 +116,6 @@ ADDS = (
             " {varied[at 16384][sequences per step = 16384][axonn]:.1f} and"
             " {varied[at 32768][sequences per step = 16384][axonn]:.1f} %, above the published shares.",
         ),
-        long=True,
     ),
     Quoted(
         page="docs/best-plan.md",
@@ -129,6 +125,5 @@ ADDS = (
             "| 80B, 1,024 A100, batch 2,048 | {total:,} | {simulated} | ZeRO-3 with gathers and reductions in two hops,"
             " micro-batch 2 | {best_s:.1f} s, {best_gb:.0f} GB |",
         ),
-        long=True,
     ),
 )

@@ -54,6 +54,5 @@ ADDS = (
         command="export scenarios/frontier-20b.toml --format chakra --plans zero3,zeropp,zero-topo --devices 384",
         read=_exported,
         sentences=tuple(_row("frontier-20b", plan, 384, plan == "zero3") for plan in ("zero3", "zeropp", "zero-topo")),
-        long=True,
     ),
 )

@@ -47,7 +47,6 @@ ADDS = (
                 ("| hybrid compression (ZHybrid) : none, the same", 1.173, "ZHybrid"),
             )
         ),
-        long=True,
     ),
     Quoted(
         page="simfrontier_extras/losses/README.md",
@@ -69,6 +68,5 @@ ADDS = (
             "(NCCL's constants: {varied_gain[library = nccl][naive-zfp]:+.1f} and"
             " {varied_gain[library = nccl][ZHybrid]:+.1f} %)",
         ),
-        long=True,
     ),
 )

@@ -1,12 +1,14 @@
-"""What values count: hand-worked FLOPs, and every measure there and back."""
+"""What values of published runs count, and fits to whole steps."""
 
 from __future__ import annotations
 
 from typing import get_args
 
+import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from simfrontier.accuracy.published_runs.fit import NOISE, Fit, Sensitivities
 from simfrontier.accuracy.published_runs.rates import Flops, Measure, Rate, step_flops, value_of
 from simfrontier.workload import GptShape
 
@@ -41,12 +43,6 @@ def test_flops_of_the_published_formula() -> None:
     assert step_flops(GPT, b, "recomputed", recomputes=True) == pytest.approx(formula)
 
 
-def test_causal_attention_counts_as_the_whole_square() -> None:
-    from dataclasses import replace
-
-    assert step_flops(replace(GPT, causal=True), 1, "model", False) == step_flops(GPT, 1, "model", False)
-
-
 def test_values_by_hand() -> None:
     # 6 sequences of 4 tokens in 2 s on 3 devices
     def value(measure: str, **more: object) -> float:
@@ -74,3 +70,45 @@ def test_a_value_is_one_of_time_or_of_its_inverse(measure: str, seconds: float, 
 
     expected = value(1.0) * seconds if rate.rises_with_time else value(1.0) / seconds
     assert value(seconds) == pytest.approx(expected)
+
+
+MOVES = np.array([[1.0, 0.0], [1.0, 0.5], [0.5, 1.0], [0.0, 1.0], [0.3, 0.3], [0.9, 0.1]])
+
+
+def law(off: np.ndarray, prior_sd: float = 1e3) -> Sensitivities:
+    return Sensitivities(off=off, moves=MOVES, from_prior=np.zeros(2), prior_sd=np.full(2, prior_sd))
+
+
+def test_an_exact_law_is_found() -> None:
+    true = np.array([0.2, -0.1])
+    made = fitted(law(-MOVES @ true), 6)
+    assert made.change == pytest.approx(true, abs=1e-6)
+
+
+def test_a_run_that_is_left_out_has_no_say() -> None:
+    true = np.array([0.2, -0.1])
+    off = -MOVES @ true
+    off[5] = 3.0
+    without = fitted(law(off), 5)
+    assert without.change == pytest.approx(true, abs=1e-6)
+
+
+def test_a_fit_is_as_sure_as_its_runs_and_what_is_known() -> None:
+    """Of n runs that move as the first parameter does, each sure to NOISE, and one thing known to NOISE: the variance
+    is NOISE² / (n + 1). What no run moves stays as sure as it was."""
+    for count in (1, 4, 24):
+        alike = Sensitivities(
+            off=np.zeros(count),
+            moves=np.tile([1.0, 0.0], (count, 1)),
+            from_prior=np.zeros(2),
+            prior_sd=np.array([NOISE, 0.3]),
+        )
+        change, sd = fitted(alike, count).of(np.array([1.0, 0.0]))
+        assert change == 0.0
+        assert sd == pytest.approx(NOISE / np.sqrt(count + 1))
+        assert fitted(alike, count).of(np.array([0.0, 2.0]))[1] == pytest.approx(0.6)
+
+
+def fitted(law: Sensitivities, first: int) -> Fit:
+    """The fit to the first so many runs."""
+    return law.without(np.arange(len(law.off)) >= first)

@@ -1,0 +1,103 @@
+"""What-ifs: answers from one simulated step, compared with steps that are simulated with those numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simfrontier.errors import InputError
+from simfrontier.scenario import Scenario, load_scenario, with_numbers
+from simfrontier.simulation import REPLAY_LARGEST_ERROR, REPLAY_MEAN_ERROR
+from simfrontier.study import WhatIfs, simulated
+from tests.whatif import QUESTIONS, Asked, compared, drawn
+
+TOY = Path("scenarios/toy.toml")
+NIC = "machine.overrides.link_classes.nic.bytes_per_s"
+
+
+@pytest.fixture(scope="module")
+def toy() -> Scenario:
+    return load_scenario(TOY)
+
+
+@pytest.mark.parametrize("plan", ["zero3", "zero-topo", "my-own"])
+def test_without_contention_answers_are_exact(toy: Scenario, plan: str) -> None:
+    axes = drawn(toy, 8, np.random.default_rng(3))
+    what_ifs = WhatIfs.of(toy, plan, 16, "analytic")
+    answers = what_ifs.step_s(axes)
+    for number in range(8):
+        other = with_numbers(toy, {key: float(values[number]) for key, values in axes.items()})
+        assert answers.step_s[number] == pytest.approx(simulated(other, what_ifs.built, "analytic").step_s, rel=1e-9)
+
+
+def test_pipelines_without_contention_are_exact() -> None:
+    scenario = load_scenario("scenarios/compressed-3d.toml")
+    axes = drawn(scenario, 5, np.random.default_rng(3))
+    what_ifs = WhatIfs.of(scenario, "ZHybrid", 8, "analytic")
+    answers = what_ifs.step_s(axes)
+    for number in range(5):
+        other = with_numbers(what_ifs.scenario, {key: float(values[number]) for key, values in axes.items()})
+        assert answers.step_s[number] == pytest.approx(simulated(other, what_ifs.built, "analytic").step_s, rel=1e-9)
+
+
+def test_answers_are_close_to_simulated_steps() -> None:
+    questions = (
+        Asked(scenario="toy", plan="zero-topo", devices=16),
+        Asked(scenario="frontier-20b", plan="zero3", devices=16),
+        Asked(scenario="compressed-3d", plan="plain", devices=8),
+    )
+    each = [compared(asked, num=60, count=14, seed=5) for asked in questions]
+    errors = np.abs(np.concatenate([one.errors[~one.is_unlike] for one in each]))
+    assert len(errors) >= 30
+    assert errors.mean() <= REPLAY_MEAN_ERROR
+    assert errors.max() <= REPLAY_LARGEST_ERROR
+
+
+@pytest.mark.long
+def test_errors_are_as_stated() -> None:
+    """Of all questions, those at which the library takes the same algorithms; docs/model.md has the table."""
+    each = [compared(asked, num=1000, count=22, seed=1) for asked in QUESTIONS.values()]
+    errors = np.abs(np.concatenate([one.errors[~one.is_unlike] for one in each]))
+    assert len(errors) > 500
+    assert errors.mean() <= REPLAY_MEAN_ERROR
+    assert errors.max() <= REPLAY_LARGEST_ERROR
+
+
+def test_the_scenario_as_it_is_is_answered_exactly(toy: Scenario) -> None:
+    what_ifs = WhatIfs.of(toy, "zero3", 16)
+    base = toy.machine.link_classes["nic"].bytes_per_s
+    answers = what_ifs.step_s({NIC: np.array([base, base / 2])})
+    assert answers.step_s[0] == pytest.approx(what_ifs.step.step_s, rel=1e-12)
+    assert answers.step_s[1] > answers.step_s[0]
+
+
+@pytest.mark.parametrize(
+    ("scenario", "plan"),
+    [
+        ("toy", "ddp"),
+        pytest.param("frontier-20b", "zeropp", marks=pytest.mark.long),
+        pytest.param("zeropp-v100", "zero3", marks=pytest.mark.long),
+    ],
+)
+def test_every_number_is_answered_or_refused_with_its_key(scenario: str, plan: str) -> None:
+    """Of the scenario's machine and library, one by one; answers are as priced."""
+    loaded = load_scenario(f"scenarios/{scenario}.toml")
+    asked = WhatIfs.of(loaded, plan, 32 if scenario != "toy" else 16, "analytic")
+    files = (("machine.overrides", loaded.machine.provenance()), ("library.overrides", loaded.library.provenance()))
+    answered = []
+    for table, numbers in files:
+        for number in numbers:
+            key = f"{table}.{number.key}"
+            try:
+                base = float(number.value)
+                values = np.array([0.8 * base, base])
+                answers = asked.step_s({key: values})
+            except InputError as error:
+                assert "\n" not in str(error) and number.key.rpartition(".")[2] in str(error), str(error)
+            else:
+                other = simulated(with_numbers(asked.scenario, {key: float(values[0])}), asked.built, "analytic")
+                assert answers.step_s[0] == pytest.approx(other.step_s, rel=1e-9), key
+                answered.append(key)
+    assert len(answered) > 15
