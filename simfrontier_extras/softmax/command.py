@@ -62,16 +62,24 @@ def _document(found: SoftmaxRatesFindings, rows: list[dict[str, Any]]) -> dict[s
 
 
 def _print(found: SoftmaxRatesFindings, rows: list[dict[str, Any]], out: Path | None) -> None:
-    head = ["elements", "row", *(f"{name} ns" for name in _SHORT), *(f"{name} ×" for name in _SHORT[1:])]
-    table = [head]
-    for row in rows:
-        where = "larger than the cache" if row["is_outside"] else row["starts"]
-        numbers = [f"{1e9 * row[f'{_key(name)}_s'] / row['elements']:.3f}" for name in IN_MEMORY]
-        ratios = [f"{row[f'{_key(name)}_ratio']:.3f}" for name in OTHERS]
-        table.append([f"{row['elements']:,}", where, *numbers, *ratios])
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for cells in table:
-        typer.echo("  ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True)))
+    import pandas as pd
+
+    table = [
+        {
+            "elements": f"{row['elements']:,}",
+            "row": "larger than the cache" if row["is_outside"] else row["starts"],
+            **{
+                f"{short} ns": f"{1e9 * row[f'{_key(name)}_s'] / row['elements']:.3f}"
+                for short, name in zip(_SHORT, IN_MEMORY, strict=True)
+            },
+            **{
+                f"{short} ×": f"{row[f'{_key(name)}_ratio']:.3f}"
+                for short, name in zip(_SHORT[1:], OTHERS, strict=True)
+            },
+        }
+        for row in rows
+    ]
+    typer.echo(pd.DataFrame(table).to_string(index=False))
     for name, before in (("lead", ""), ("findings", "– ")):
         for sentence in said("softmax", name, found, folder=TEMPLATES):
             typer.echo(plain(before + sentence))

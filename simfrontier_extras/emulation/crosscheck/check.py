@@ -1,4 +1,4 @@
-"""An emulated run beside its simulation: what lies beside the traces, read and held against each other."""
+"""An emulated run compared with its simulation: the files beside the traces."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from simfrontier.trace import SHOWN_DIGITS, AddedCheck, Comparison, CrossCheck, 
 from simfrontier_extras.emulation.crosscheck import TEMPLATES
 from simfrontier_extras.emulation.crosscheck.limits import AgreementLimit, limits_of
 from simfrontier_extras.emulation.crosscheck.links import LinkCheck, LinkPair, LinksFound, compare_links, links_found
+from simfrontier_extras.emulation.crosscheck.run_file import EMULATED, EmulatedRun, load_run
 from simfrontier_extras.emulation.crosscheck.sections import (
     fabric_section,
     limits_section,
     slowed_section,
     sweep_section,
 )
-from simfrontier_extras.emulation.crosscheck.slowed import SLOWED, SlowLinkEffect, load_slowed
-from simfrontier_extras.emulation.crosscheck.sweep import SWEEP, SweepPoint, load_sweep, sweep_medians, swept_ways
+from simfrontier_extras.emulation.crosscheck.slowed import SlowLinkEffect
+from simfrontier_extras.emulation.crosscheck.sweep import SweepPoint, sweep_medians, swept_ways
 
 _said = partial(said, "emulated", folder=TEMPLATES)
 
@@ -46,12 +47,12 @@ class EmulatedCheck(AddedCheck):
 
     @cached_property
     def limits(self) -> tuple[AgreementLimit, ...]:
-        """What an emulated run is held to."""
+        """The limits of an emulated run."""
         return limits_of(self.operations, self.links, self.sweep, self.slowed)
 
     @cached_property
     def limits_told(self) -> tuple[AgreementLimit, ...]:
-        """The same; none where collectives were not measured alone: it is another run."""
+        """The same; none where collectives were not measured alone, as in another run."""
         return self.limits if self.sweep else ()
 
     @property
@@ -104,22 +105,23 @@ class EmulatedCheck(AddedCheck):
         return {
             "said": "".join(_said("swept", swept_ways(self.sweep))),
             "medians": [asdict(each) | {"near": each.is_near} for each in sweep_medians(self.sweep)],
-            "points": [asdict(point) | {"ratio": point.ratio} for point in self.sweep],
+            "points": [point.model_dump() | {"ratio": point.ratio} for point in self.sweep],
         }
 
 
 def read_emulated(check: CrossCheck, paths: TracePaths) -> EmulatedCheck:
-    """What lies beside the traces of a cross-check. Raises InputError for a file that cannot be read, or links of
+    """Read the files beside the traces of a cross-check. Raises InputError for a file that cannot be read, or links of
     another schedule."""
     links = {each.plan: _links(each, *paths.of_plan[each.plan]) for each in check.comparisons}
     counted = [plan for plan, each in links.items() if each is None and _beside(paths.of_plan[plan][1], plan).exists()]
-    sweep, slowed = paths.real / SWEEP, paths.real / SLOWED
+    beside = paths.real / EMULATED
+    run = load_run(beside) if beside.exists() else EmulatedRun()
     return EmulatedCheck(
         operations=check,
         links=tuple(each for each in links.values() if each is not None),
         only_counted=tuple(counted),
-        sweep=load_sweep(sweep) if sweep.exists() else (),
-        slowed=load_slowed(slowed) if slowed.exists() else (),
+        sweep=run.sweep,
+        slowed=run.slowed,
     )
 
 
@@ -140,10 +142,7 @@ def _links(comparison: Comparison, sim: Path, real: Path) -> LinkCheck | None:
                 f"{comparison.sim.digest[:SHOWN_DIGITS]}; allowed: both of one schedule",
                 where=str(path),
             )
-    try:
-        return compare_links(comparison.plan, *tables)
-    except InputError as error:
-        raise InputError(f"{sim_links}, {real_links}: {error}") from None
+    return compare_links(comparison.plan, *tables)
 
 
 def _link_document(pair: LinkPair) -> dict[str, Any]:

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 
 from simfrontier.errors import SimfrontierError
 from simfrontier_extras.emulation.changed import MadeChange, RateChange
-from simfrontier_extras.emulation.real.client import set_rates
+from simfrontier_extras.emulation.real.fabric import set_rates
 from simfrontier_real.world import World
 
 
 @dataclass
 class TimedChanges:
-    """One rank's part; rank 0 asks the fabric. `made`: what was changed, in order, the last step's last."""
+    """One rank's part; rank 0 changes the rates. `made`: the changes that were made, in order."""
 
     world: World
     changes: tuple[RateChange, ...]

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from simfrontier.trace import LinkBytes, LinkTable
-from simfrontier_extras.emulation.real.client import CableCount, counters, is_inside, wiring_path
-from simfrontier_extras.emulation.wiring import load_wiring
+from simfrontier_extras.emulation.real.fabric import carried_bytes, is_inside, wiring
 from simfrontier_real.world import World
 
 
@@ -18,7 +17,7 @@ class ByteMeter:
 
     world: World
     first: int
-    before: Mapping[str, CableCount] = field(default_factory=dict)
+    before: Mapping[str, int] = field(default_factory=dict)
 
     def begin(self, number: int) -> None:
         """Called before each step."""
@@ -26,37 +25,27 @@ class ByteMeter:
             self.before = self._read() or {}
 
     def end(self, num_steps: int, digest: str, title: str) -> LinkTable | None:
-        """The bytes of every cable since the first step, the mean over so many, on rank 0 in a fabric; None
+        """Return the bytes of every cable since the first step, the mean over `num_steps`, on rank 0 in a fabric; None
         elsewhere."""
         after = self._read()
         if after is None:
             return None
-        counted = {name: count.num_bytes - self.before[name].num_bytes for name, count in after.items()}
-        return link_table(counted, num_steps, digest, title)
-
-    def _read(self) -> Mapping[str, CableCount] | None:
-        if not is_inside():
-            return None
-        self.world.barrier()  # everybody has done with the step before
-        now = counters() if self.world.rank == 0 else None
-        self.world.barrier()
-        return now
-
-
-def link_table(counted: Mapping[str, int], num_steps: int, digest: str, title: str) -> LinkTable:
-    """Means over the steps, for every cable of the fabric that this rank is in."""
-    wiring = load_wiring(wiring_path())
-    return LinkTable(
-        digest=digest,
-        title=title,
-        links=tuple(
+        links = tuple(
             LinkBytes(
                 name=cable.name,
                 link_class=cable.link_class,
                 src=cable.src,
                 dst=cable.dst,
-                num_bytes=counted[cable.name] / num_steps,
+                num_bytes=(after[cable.name] - self.before[cable.name]) / num_steps,
             )
-            for cable in wiring.cables
-        ),
-    )
+            for cable in wiring().cables
+        )
+        return LinkTable(digest=digest, title=title, links=links)
+
+    def _read(self) -> Mapping[str, int] | None:
+        if not is_inside():
+            return None
+        self.world.barrier()  # everybody has done with the step before
+        now = carried_bytes() if self.world.rank == 0 else None
+        self.world.barrier()
+        return now

@@ -16,7 +16,7 @@ import threading
 import time
 from pathlib import Path
 
-from simfrontier_extras.emulation.real.client import CableCount, counters
+from simfrontier_extras.emulation.real.fabric import carried_bytes
 
 DATA_PORT, CONTROL_PORT = 7000, 7001
 SETTLE_S = 0.12  # a delayed acknowledgement comes within 40 ms
@@ -91,7 +91,7 @@ def lead(groups: list[list[Transfer]], out: Path) -> None:
     results = []
     for group in groups:
         time.sleep(SETTLE_S)
-        before, began = counted(), time.monotonic()
+        before, began = carried_bytes(), time.monotonic()
         senders = sorted({source for source, _, _ in group})
         for rank in senders:
             tell(rank, [each for each in group if each[0] == rank])
@@ -99,20 +99,11 @@ def lead(groups: list[list[Transfer]], out: Path) -> None:
             by_rank[rank].readline()
         seconds = time.monotonic() - began
         time.sleep(SETTLE_S)
-        carried = {
-            name: [count.num_bytes - before[name].num_bytes, count.num_packets - before[name].num_packets]
-            for name, count in counted().items()
-        }
+        carried = {name: num_bytes - before[name] for name, num_bytes in carried_bytes().items()}
         results.append({"seconds": seconds, "carried": carried})
     out.write_text(json.dumps(results), encoding="utf-8")
     for rank in range(SIZE):
         tell(rank, None)
-
-
-def counted() -> dict[str, CableCount]:
-    out = counters()
-    assert out is not None
-    return out
 
 
 def follow() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +15,7 @@ from typing import NamedTuple
 
 import pytest
 
-from simfrontier_extras.emulation.real import launch, probe
+from simfrontier_extras.emulation.real import probe
 from simfrontier_extras.emulation.tests.wirings import frontier, wired
 from simfrontier_extras.emulation.wiring import Wiring, save_wiring
 from tests.some import some
@@ -45,10 +44,10 @@ def packets(num_bytes: int) -> int:
 
 
 class Carried(NamedTuple):
-    """What a group of transfers took, and what each cable carried meanwhile: bytes and packets."""
+    """Seconds of a group of transfers, and bytes that each cable carried meanwhile."""
 
     seconds: float
-    carried: dict[str, tuple[int, int]]
+    carried: dict[str, int]
 
 
 def transferred(wiring: Wiring, groups: list[list[tuple[int, int, int]]], folder: Path) -> list[Carried]:
@@ -70,7 +69,7 @@ def transferred(wiring: Wiring, groups: list[list[tuple[int, int, int]]], folder
     )
     assert done.returncode == 0, done.stderr
     results = json.loads((folder / "out.json").read_text(encoding="utf-8"))
-    return [Carried(each["seconds"], {name: tuple(two) for name, two in each["carried"].items()}) for each in results]
+    return [Carried(**each) for each in results]
 
 
 PAIRS = [(0, 1), (0, 3), (2, 7), (6, 5), (1, 9), (0, 8), (7, 12), (15, 2)]  # in a package, over two hops in a node,
@@ -94,15 +93,14 @@ def test_messages_pass_the_simulators_links_and_no_others(two_nodes: tuple[Wirin
     for (a, b), result in zip(PAIRS, some(results), strict=False):
         there = {wiring.cables[k].name for k in wiring.routes[a][b]}
         back = {wiring.cables[k].name for k in wiring.routes[b][a]}
-        assert {name for name, (_, count) in result.carried.items() if count} == there | back
+        assert {name for name, num_bytes in result.carried.items() if num_bytes} == there | back
         for name in there:
-            sent_bytes, count = result.carried[name]
             # a packet is cut as large as it may be, so nothing longer passes a shaper: 200000 / 8948 is 22.4, so 23
-            assert packets(ALONE) <= count <= packets(ALONE) + 2
-            assert sent_bytes == ALONE + HEADER * count
+            count, rest = divmod(result.carried[name] - ALONE, HEADER)
+            assert packets(ALONE) <= count <= packets(ALONE) + 2 and not rest
         for name in back:  # acknowledgements, and the peer's one byte
-            reply_bytes, count = result.carried[name]
-            assert reply_bytes == 1 + HEADER * count and 1 <= count <= MOST_REPLIES
+            count, rest = divmod(result.carried[name] - 1, HEADER)
+            assert 1 <= count <= MOST_REPLIES and not rest
 
 
 def test_all_pairs_at_once_load_the_links_as_the_routes_add_up(two_nodes: tuple[Wiring, list[Carried]]) -> None:
@@ -110,34 +108,12 @@ def test_all_pairs_at_once_load_the_links_as_the_routes_add_up(two_nodes: tuple[
     there = Counter(wiring.cables[k].name for a, b in EVERY for k in wiring.routes[a][b])
     back = Counter(wiring.cables[k].name for a, b in EVERY for k in wiring.routes[b][a])
     of_one, replies = HEADER * (packets(TOGETHER) + 3), 1 + HEADER * MOST_REPLIES  # at most
-    for name, (carried, _) in result.carried.items():
+    for name, carried in result.carried.items():
         least = there[name] * (TOGETHER + HEADER * packets(TOGETHER))
         assert least <= carried <= there[name] * (TOGETHER + of_one) + back[name] * replies, name
     # one message more or less would be seen, also on the link that most of them pass
     busiest = max(there, key=lambda name: there[name])
     assert there[busiest] * 3 * HEADER + back[busiest] * replies < TOGETHER
-
-
-def test_ways_that_part_by_source_part(tmp_path: Path) -> None:
-    links = [(0, 2), (1, 2), (2, 3), (3, 4), (2, 4), (4, 2), (2, 0), (2, 1)]
-    ways = {(0, 4): [0, 2, 3, 4], (1, 4): [1, 2, 4], (4, 0): [4, 2, 0], (4, 1): [4, 2, 1]}
-    wiring = wired(5, (0, 1, 4), links, {**ways, (0, 1): [0, 2, 1], (1, 0): [1, 2, 0]})
-    results = transferred(wiring, [[(0, 2, 20_000)], [(1, 2, 20_000)]], tmp_path)
-    for rank, result in enumerate(results):
-        there = {wiring.cables[k].name for k in wiring.routes[rank][2]}
-        assert {name for name, (carried, _) in result.carried.items() if carried > 20_000} == there
-
-
-def test_a_link_has_its_rate_and_two_messages_share_it(tmp_path: Path) -> None:
-    # cables of 1 MB/s in packets of 1500: 300 kB take 0.31 s over one, and twice 150 kB as long together
-    results = transferred(
-        PAIR, [[(0, 1, 0), (1, 0, 0)], [(0, 1, 300_000)], [(0, 1, 300_000), (1, 0, 300_000)]], tmp_path
-    )
-    for result in results[1:]:
-        carried = result.carried["0>1 0"][0]
-        burst = PAIR.cables[0].burst_bytes
-        assert (carried - 2 * burst) / 1e6 <= result.seconds <= 2.0 * carried / 1e6  # the two directions are apart
-    assert 300_000 < carried < 330_000
 
 
 class Running(NamedTuple):
@@ -200,43 +176,32 @@ while not os.path.exists(f"{{where}}/go"):
 WAIT = "import time; time.sleep(600)"
 KILLED = f"import signal; rank == 1 and os.kill(os.getpid(), signal.SIGKILL); {WAIT}"
 FAILED = f"rank == 2 and sys.exit(7); {WAIT}"
-STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {FAILED}"
 WITH_CHILD = f"import subprocess; subprocess.Popen([sys.executable, '-c', '{WAIT}', where]); {KILLED}"
 
 
 @pytest.mark.parametrize(
     ("running", "code", "message"),
     [
-        (KILLED, 1, "rank 1 was killed by signal 9"),
         (FAILED, 7, "rank 2 ended with 7"),
-        (STUBBORN, 7, "rank 2 ended with 7"),
         (WITH_CHILD, 1, "rank 1 was killed by signal 9"),
     ],
     indirect=["running"],
-    ids=["killed", "failed", "stubborn", "with a child"],
+    ids=["failed", "killed, with a child"],
 )
 def test_a_rank_that_fails_ends_all(running: Running, code: int, message: str) -> None:
     assert running.ended() == (code, f"simfrontier-real: {message}; all 3 ranks are stopped\n")
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_ends_all(running: Running, number: int, code: int) -> None:
+def test_a_signal_ends_all(running: Running) -> None:
     assert len(running.left()) >= 4
-    running.process.send_signal(number)
-    assert running.ended() == (code, f"simfrontier-real: stopped by signal {number}; all 3 ranks are stopped\n")
+    running.process.send_signal(signal.SIGTERM)
+    assert running.ended() == (143, "simfrontier-real: stopped by signal 15; all 3 ranks are stopped\n")
 
 
 def test_killing_the_launcher_ends_all(running: Running) -> None:
     assert len(running.left()) >= 4  # so that what is looked for afterwards can be found
     running.process.kill()
     assert running.ended() == (-signal.SIGKILL, "")
-
-
-def test_killing_what_holds_the_namespaces_ends_all(running: Running) -> None:
-    holder = next(each for each in running.left() if "unshare" in each)
-    os.kill(int(holder.partition(":")[0]), signal.SIGKILL)
-    code, _ = running.ended()
-    assert code == 128 + signal.SIGKILL
 
 
 def test_the_system_outside_is_as_before(tmp_path: Path) -> None:
@@ -249,47 +214,3 @@ def test_the_system_outside_is_as_before(tmp_path: Path) -> None:
     before = seen()
     transferred(PAIR, [[(0, 1, 1000)]], tmp_path)
     assert seen() == before
-
-
-ROOTLESS = """
-import sys
-from pathlib import Path
-from simfrontier_extras.emulation.real.launch import run_in_fabric
-sys.exit(run_in_fabric(Path({wiring!r}), ["sh", "-c", "cat /proc/self/uid_map; ip addr show dev box | grep -c 10.0.0"]))
-"""
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="not root: the other tests have shown it")
-def test_nobody_lays_out_a_fabric_too() -> None:
-    """As a user without rights, with a Python that this user may run."""
-    nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
-    wiring = Path("/tmp", f"simfrontier-rootless-{os.getpid()}.json")
-    save_wiring(PAIR, wiring)
-    try:
-        script = ROOTLESS.format(wiring=str(wiring))
-        for python in (sys.executable, "/usr/bin/python3"):
-            inside = ["unshare", "--user", "--map-root-user", python, "-c", "import sys"]
-            if shutil.which("setpriv") is None or subprocess.run([*nobody, *inside], capture_output=True).returncode:
-                continue
-            path = ":".join([str(ROOT), str(ROOT / "real"), *filter(None, sys.path)])
-            done = subprocess.run(
-                [*nobody, python, "-c", script],
-                cwd="/",
-                env={**os.environ, "PYTHONPATH": path},
-                capture_output=True,
-                text=True,
-                timeout=60,
-            )
-            assert (done.returncode, done.stderr) == (0, "")
-            assert done.stdout.split().count("65534") == 2  # root inside is nobody outside
-            return
-        pytest.skip("this kernel gives user namespaces to root only, or nobody may read Python")
-    finally:
-        wiring.unlink()
-
-
-def test_a_command_that_is_not_there_is_said_in_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    save_wiring(PAIR, tmp_path / "wiring.json")
-    assert launch.run_in_fabric(tmp_path / "wiring.json", ["/no/such/command"]) == 1
-    message = capfd.readouterr().err
-    assert message == "simfrontier-real: rank 0 cannot be started: /no/such/command: No such file or directory\n"

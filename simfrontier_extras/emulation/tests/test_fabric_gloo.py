@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,7 @@ PAIR = wired(2, (0, 1), [(0, 1), (1, 0)], {(0, 1): [0, 1], (1, 0): [1, 0]})
 GLOO = """
 import json, os, sys, time
 import torch, torch.distributed as dist
-from simfrontier_extras.emulation.real.client import counters
+from simfrontier_extras.emulation.real.fabric import carried_bytes
 from simfrontier_real.world import join, leave, place_of
 world = join(place_of(os.environ), "gloo", 30.0, 30.0)
 ones = torch.ones(1 << 18)
@@ -29,7 +28,7 @@ dist.all_reduce(ones)
 def counted():
     world.barrier()
     time.sleep(0.2)
-    out = {name: count.num_bytes for name, count in counters().items()}
+    out = carried_bytes()
     world.barrier()
     return out
 before = counted()
@@ -48,7 +47,7 @@ leave(world)
 CUT = """
 import json, os, sys, threading, time
 import torch, torch.distributed as dist
-from simfrontier_extras.emulation.real.client import set_rates
+from simfrontier_extras.emulation.real.fabric import set_rates
 from simfrontier_real.world import join, leave, place_of
 world = join(place_of(os.environ), "gloo", 30.0, 30.0)
 ones = torch.ones(1 << 17)
@@ -83,8 +82,8 @@ def test_a_cable_that_is_cut_carries_on_when_it_is_back(tmp_path: Path) -> None:
 
 def test_only_what_the_schedule_sends_is_on_the_fabric(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    fast = tuple(replace(cable, bytes_per_s=20e6) for cable in PAIR.cables)
-    save_wiring(replace(PAIR, cables=fast), tmp_path / "wiring.json")
+    fast = tuple(cable.model_copy(update={"bytes_per_s": 20e6}) for cable in PAIR.cables)
+    save_wiring(PAIR.model_copy(update={"cables": fast}), tmp_path / "wiring.json")
     command = [sys.executable, "-c", GLOO, str(tmp_path / "out.json")]
     assert launch.run_in_fabric(tmp_path / "wiring.json", command) == 0
     beside, sent = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))

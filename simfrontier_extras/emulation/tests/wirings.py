@@ -19,8 +19,8 @@ def frontier(nic_bytes_per_s: float, packet_bytes: int = 9000) -> Wiring:
     packets = Packets(payload_bytes=payload, header_bytes=66, message_bytes=0, reply_bytes=0, reply_message_bytes=0)
     wiring = wiring_of(Fabric.build(replace(load_machine("frontier"), packets=packets), 2), "two nodes of Frontier")
     scale = nic_bytes_per_s / 25e9
-    cables = tuple(replace(cable, bytes_per_s=scale * cable.bytes_per_s) for cable in wiring.cables)
-    return replace(wiring, cables=cables)
+    cables = tuple(each.model_copy(update={"bytes_per_s": scale * each.bytes_per_s}) for each in wiring.cables)
+    return wiring.model_copy(update={"cables": cables})
 
 
 def wired(

@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 import pytest
+from simfrontier_extras.mugs.page import NAMES, queues_section
 
 from simfrontier.analysis import Gathers
 from simfrontier.report import StudyView
@@ -13,7 +14,6 @@ from simfrontier.report.page import page
 from simfrontier.scenario import scenario_of
 from simfrontier.study import Study, run_study
 from simfrontier_extras.mugs.findings import study_gathers
-from simfrontier_extras.mugs.page import NAMES, queues_section
 from tests.report.studies import study
 
 DOCUMENT: dict[str, Any] = {

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, get_args
 
 import pytest
+from simfrontier_extras.softmax.study_section import softmax_section
 
 from simfrontier.report import StudyView
 from simfrontier.report.page import page
@@ -19,7 +20,6 @@ from simfrontier.workload import CrossEntropy, Softmax
 from simfrontier_extras.softmax.report_sections import ADDS
 from simfrontier_extras.softmax.study_figures import softmax_bars
 from simfrontier_extras.softmax.study_findings import StudySoftmaxes, study_softmaxes
-from simfrontier_extras.softmax.study_section import softmax_section
 from tests.report.studies import scenario_path, study
 from tests.report.test_page import Page
 from tests.some import some
