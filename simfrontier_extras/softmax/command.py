@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import typer
 
@@ -14,8 +14,6 @@ from simfrontier_extras.softmax.algorithms import IN_MEMORY
 from simfrontier_extras.softmax.findings import SoftmaxRatesFindings, softmax_rates_findings
 from simfrontier_extras.softmax.page import TEMPLATES, write_softmax_rates_page
 from simfrontier_extras.softmax.rates import OTHERS, Rates, read_rates
-
-_SHORT: Final = tuple(name.removeprefix("three-pass-") for name in IN_MEMORY)
 
 
 def print_softmax(path: Path, out: Path | None, as_json: bool) -> bool:
@@ -46,6 +44,10 @@ def _row(rates: Rates, elements: int, starts: str) -> dict[str, Any]:
     }
 
 
+def _short(algorithm: str) -> str:
+    return algorithm.removeprefix("three-pass-")
+
+
 def _key(algorithm: str) -> str:
     return algorithm.replace("-", "_")
 
@@ -68,14 +70,8 @@ def _print(found: SoftmaxRatesFindings, rows: list[dict[str, Any]], out: Path | 
         {
             "elements": f"{row['elements']:,}",
             "row": "larger than the cache" if row["is_outside"] else row["starts"],
-            **{
-                f"{short} ns": f"{1e9 * row[f'{_key(name)}_s'] / row['elements']:.3f}"
-                for short, name in zip(_SHORT, IN_MEMORY, strict=True)
-            },
-            **{
-                f"{short} ×": f"{row[f'{_key(name)}_ratio']:.3f}"
-                for short, name in zip(_SHORT[1:], OTHERS, strict=True)
-            },
+            **{f"{_short(name)} ns": f"{1e9 * row[f'{_key(name)}_s'] / row['elements']:.3f}" for name in IN_MEMORY},
+            **{f"{_short(name)} ×": f"{row[f'{_key(name)}_ratio']:.3f}" for name in OTHERS},
         }
         for row in rows
     ]
