@@ -18,7 +18,7 @@ from simfrontier_extras.msccl.evaluate import verdict
 from simfrontier_extras.msccl.from_lowered import algo_of
 from simfrontier_extras.msccl.program import COLL, Algo, Gpu
 from simfrontier_extras.msccl.rccl import MAX_THREAD_BLOCKS, faults, refusals
-from simfrontier_extras.msccl.read import BLOCKS, MOVED, PLACES, STEPS
+from simfrontier_extras.msccl.read import MOVED, STEPS
 from simfrontier_extras.msccl.write import xml_of
 
 MOST_GPUS: Final = 64  # rings of more have more steps than RCCL takes, and the rest takes minutes to evaluate
@@ -134,12 +134,7 @@ def _fewer_channels(recipe: Recipe) -> Iterator[Recipe]:
 def _too_large(algo: Algo) -> list[str]:
     """What the reader here would refuse."""
     moved = sum(step.count for gpu in algo.gpus for block in gpu.thread_blocks for step in block.steps)
-    counts = (
-        (STEPS, algo.num_steps),
-        (BLOCKS, algo.num_thread_blocks),
-        (MOVED, moved),
-        (PLACES, algo.chunks_per_loop * algo.size),
-    )
+    counts = ((STEPS, algo.num_steps), (MOVED, moved))
     return [fault for limit, got in counts if (fault := limit.fault(got))]
 
 
