@@ -1,4 +1,4 @@
-"""What a group reaches by the tables of AxoNN's authors: bandwidth by its size and by the ranks that stand inside."""
+"""Bandwidths of groups in the tables of AxoNN's authors, by size and by the ranks inside a group."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from simfrontier.errors import InputError
 from simfrontier.io import read_toml, typed
-from simfrontier_extras.axonn_model.schema import MachineBandwidths, Tables
+from simfrontier_extras.axonn_model.schema import Tables
 from simfrontier_extras.axonn_model.versions import VersionName
 
 CATALOG: Final = Path(__file__).parent / "catalog"
@@ -38,33 +38,21 @@ class Bandwidths:
         return self.between_nodes_gib_per_s / min(self.shared_by_at_most, inner) if known is None else known
 
 
-def load_bandwidths(version: VersionName, machine: str, folder: Path = CATALOG) -> Bandwidths:
-    """The version's bandwidths on a machine, of VERSION.toml in the folder. Raises InputError, for a machine without
-    a table with the names of those that have one."""
-    file = _read(folder / f"{version}.toml")
-    tables = {name: table for table, entry in file.machines.items() for name in (table, *entry.also_of)}
-    if machine not in tables:
-        raise InputError(f"{version} has no table of bandwidths on {machine!r}; allowed: {', '.join(sorted(tables))}")
-    return _bandwidths(version, tables[machine], file.machines[tables[machine]])
-
-
-def _read(path: Path) -> Tables:
-    return typed(read_toml(path, "table of bandwidths"), Tables, path.name)
-
-
-def _bandwidths(version: VersionName, machine: str, file: MachineBandwidths) -> Bandwidths:
-    in_node: dict[tuple[int, int], float] = {}
-    for number, row in enumerate(file.in_node.rows):
-        if (row.inner, row.size) in in_node:
-            place = f"{version}.toml: machines.{machine}.in_node.rows[{number}]"
-            raise InputError(f"{place}: got inner = {row.inner}, size = {row.size} twice, allowed: every pair once")
-        in_node[row.inner, row.size] = row.gib_per_s
+def load_bandwidths(version: VersionName, machine: str) -> Bandwidths:
+    """Read the version's bandwidths on a machine, of VERSION.toml. Raises InputError, for a machine without a table
+    with the names of those that have one."""
+    path = CATALOG / f"{version}.toml"
+    machines = typed(read_toml(path, "table of bandwidths"), Tables, path.name).machines
+    names = {name: table for table, entry in machines.items() for name in (table, *entry.also_of)}
+    if machine not in names:
+        raise InputError(f"{version} has no table of bandwidths on {machine!r}; allowed: {', '.join(sorted(names))}")
+    known = machines[names[machine]]
     return Bandwidths(
         version=version,
-        machine=machine,
-        in_node=in_node,
-        between_nodes_gib_per_s=file.between_nodes.gib_per_s,
-        shared_by_at_most=file.between_nodes.shared_by_at_most,
-        latency_s_per_rank=file.latency_s_per_rank,
-        source=file.in_node.source,
+        machine=names[machine],
+        in_node={(row.inner, row.size): row.gib_per_s for row in known.in_node.rows},
+        between_nodes_gib_per_s=known.between_nodes.gib_per_s,
+        shared_by_at_most=known.between_nodes.shared_by_at_most,
+        latency_s_per_rank=known.latency_s_per_rank,
+        source=known.in_node.source,
     )

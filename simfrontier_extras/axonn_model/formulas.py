@@ -61,7 +61,7 @@ def comm_times(
     """
     transformer.refuse_what_lacks(bandwidths.version)
     if accumulation != 1 and bandwidths.version != "axonn-a":
-        raise InputError(f"accumulation: got {accumulation}, allowed: 1 with axonn-b (only axonn-a has others)")
+        raise InputError(f"tune.accumulation: got {accumulation}, allowed: 1 with axonn-b (only axonn-a has others)")
     sums = dict.fromkeys(("data", "z", "y", "x"), 0.0)
     for layer in transformer.layers(quirk):
         for term in _terms(bandwidths.version == "axonn-a", layer, grid, batch * transformer.sequence, accumulation):

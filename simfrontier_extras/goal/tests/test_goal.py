@@ -12,7 +12,7 @@ import pytest
 from simfrontier.collectives import lower
 from simfrontier.scenario import load_scenario
 from simfrontier.schedule import Compute
-from simfrontier.simulation import Fidelity, SimulatedStep, walks_of
+from simfrontier.simulation import Fidelity, SimulatedStep
 from simfrontier.simulation.calls import CallPlans
 from simfrontier.study import ScheduleCache, simulated
 from simfrontier_extras.goal import export
@@ -20,7 +20,7 @@ from simfrontier_extras.goal.calls import Sent, _sent
 from simfrontier_extras.goal.export import write_step
 from simfrontier_extras.goal.tests.goal_reader import left_over, read, unmatched
 from tests.collectives.lowering_runs import recipe
-from tests.invoke import TOY, invoke, refusal
+from tests.invoke import TOY, invoke
 
 PIPED = {"plans.megatron.tensor": 2, "plans.megatron.pipeline": 2, "training.grad_accum": 2}
 GRID = {"plans.axonn.x": 2, "plans.axonn.y": 2, "plans.axonn.z": 2}
@@ -70,32 +70,6 @@ def test_bytes_and_times_are_those_of_fidelity_chunk(plan: str, settings: Mappin
         assert written == pytest.approx(alone * 1e9, abs=count / 2 + 1)
 
 
-def test_kernels_of_a_step_whose_calls_differ_take_their_own_times(tmp_path: Path) -> None:
-    spread = {"perturbation.spread": [{"of": "kernels", "distribution": "normal", "sd": 0.1, "seed": 3}]}
-    step = step_of("ddp", spread, size=4, fidelity="flow")
-    write_step("ddp", step, tmp_path)
-    ranks = read((tmp_path / "ddp.goal").read_text())
-    for walk, nodes in zip(walks_of(step), ranks, strict=True):
-        kernels = [place for place, op in enumerate(walk.ops) if isinstance(op, Compute)]
-        assert [nodes[f"c{place}"].amount for place in kernels] == [round(walk.alone_s(k) * 1e9) for k in kernels]
-        took = walk.end_s - walk.start_s
-        assert all(walk.alone_s(place) <= took[place] * (1 + 1e-9) for place in kernels)
-    assert len({tuple(node.amount for node in nodes.values()) for nodes in ranks}) == 4
-
-
-def test_what_is_dead_for_most_of_the_step_is_one_line(tmp_path: Path) -> None:
-    """Device 0 for half a second of a step that takes milliseconds without it; a link in every state."""
-    scenario = tmp_path / "dead.toml"
-    dead = (
-        '[perturbation]\nlinks = [{ node = 0, link = "nic0>net", factor = 0 }]\n'
-        "slow = [{ device = 0, factor = 0, until_s = 0.5 }]\n"
-    )
-    scenario.write_text(TOY.read_text(encoding="utf-8").replace("[plans.zero3]", f"{dead}[plans.zero3]"), "utf-8")
-    command = ("export", scenario, "--format", "goal", "--plans", "zero3", "--devices", "8", "--out", tmp_path / "out")
-    assert refusal(*command).startswith("perturbation: hook embedding has no time")
-    assert not (tmp_path / "out").exists()
-
-
 def test_a_rank_waits_as_its_program_does(tmp_path: Path) -> None:
     step = step_of("zero3")
     write_step("zero3", step, tmp_path)
@@ -125,15 +99,6 @@ def test_a_ring_of_three_by_hand() -> None:
     assert isinstance(sent[0], Sent)
 
 
-def test_the_same_step_gives_the_same_bytes(tmp_path: Path) -> None:
-    for folder in ("one", "two"):
-        made = invoke(
-            "export", TOY, "--plans", "zero3", "--devices", "8", "--format", "goal", "--out", tmp_path / folder
-        )
-        assert made.code == 0 and made.out.startswith("zero3 on 8: zero3.goal: 8 ranks, "), made
-    assert (tmp_path / "one/zero3.goal").read_bytes() == (tmp_path / "two/zero3.goal").read_bytes()
-
-
 def test_what_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command = ("export", TOY, "--devices", "8", "--plans", "zero3", "--format", "goal", "--out", tmp_path / "out")
     for name, said in (
@@ -144,21 +109,3 @@ def test_what_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
             patched.setattr(export, name, replace(getattr(export, name), most=7))
             refused = invoke(*command)
         assert refused.code == 2 and said in refused.err and not (tmp_path / "out").exists()
-
-
-def test_mutants_of_the_text_are_seen(tmp_path: Path) -> None:
-    write_step("zero3", step_of("zero3", size=4), tmp_path)
-    text = (tmp_path / "zero3.goal").read_text()
-    ranks = read(text)
-    lines = text.splitlines()
-    send = next(number for number, line in enumerate(lines) if " send " in line)
-    label = lines[send].split(":")[0]
-    gone = [line for number, line in enumerate(lines) if number != send and not line.startswith(f"{label} ")]
-    gone = [line for line in gone if not line.endswith(f" {label}")]
-    assert len(unmatched(read("\n".join(gone)))) == 1
-    larger = text.replace(lines[send], lines[send].replace("b to", "0b to"), 1)
-    assert len(unmatched(read(larger))) == 1
-    assert unmatched(ranks) == [] and left_over(ranks) == 0
-    first, last = (label for label in (next(iter(ranks[0])), list(ranks[0])[-1]))
-    ranks[0][first].waits.append(last)
-    assert left_over(ranks) > 0

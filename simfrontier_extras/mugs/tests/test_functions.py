@@ -41,19 +41,6 @@ def autograd(function: Callable[..., Any], inputs: list[Any], above: Any) -> lis
 # ── features ──
 
 
-def test_the_class_token_comes_first_and_a_small_crop_has_the_first_positions(backend: Backend) -> None:
-    """Two patches, three of four positions: [9 + 1, 5 + 2, 6 + 3] of one feature."""
-    patches, cls, table = (
-        backend.array(np.array(values), "fp64") for values in ([[[5.0], [6.0]]], [9.0], [[1.0], [2.0], [3.0], [4.0]])
-    )
-    close(features.with_positions(backend.xp, patches, cls, table), [[[10.0], [7.0], [9.0]]])
-    above = backend.array(np.array([[[1.0], [2.0], [3.0]], [[10.0], [20.0], [30.0]]]), "fp64")
-    of_patches, of_cls, of_table = features.with_positions_backward(backend.xp, above, 4)
-    close(of_patches, [[[2.0], [3.0]], [[20.0], [30.0]]])
-    close(of_cls, [11.0])
-    close(of_table, [[11.0], [22.0], [33.0], [0.0]])
-
-
 def test_positions_and_pooling_agree_with_autograd(backend: Backend) -> None:
     import torch
 
@@ -101,10 +88,6 @@ def test_unit_rows_and_rows_of_a_length_agree_with_autograd(backend: Backend) ->
 
 
 # ── losses ──
-
-
-def test_pairs_leave_out_the_crop_that_the_teacher_saw() -> None:
-    assert pairs.pairs_of(2, 4) == ((0, 1), (0, 2), (0, 3), (1, 0), (1, 2), (1, 3))
 
 
 def test_contrast_scores_by_hand(backend: Backend) -> None:
