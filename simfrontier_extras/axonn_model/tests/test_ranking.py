@@ -75,17 +75,6 @@ def test_best_grids_of_5b_on_512_gcds(version: VersionName, expected: list[tuple
     assert best(entries) == expected
 
 
-def test_the_quirk_changes_the_order() -> None:
-    with_it, without = (
-        ranked(
-            load_bandwidths("axonn-a", "perlmutter"), transformer("gpt-80b"), 1024, BATCH, min_tensor=64, quirk=quirk
-        )
-        for quirk in (True, False)
-    )
-    assert {entry.grid for entry in with_it} == {entry.grid for entry in without}
-    assert [entry.grid for entry in with_it] != [entry.grid for entry in without]
-
-
 # ── what cannot run ──
 
 

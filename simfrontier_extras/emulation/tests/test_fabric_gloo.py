@@ -44,42 +44,6 @@ leave(world)
 """
 
 
-CUT = """
-import json, os, sys, threading, time
-import torch, torch.distributed as dist
-from simfrontier_extras.emulation.real.fabric import set_rates
-from simfrontier_real.world import join, leave, place_of
-world = join(place_of(os.environ), "gloo", 30.0, 30.0)
-ones = torch.ones(1 << 17)
-dist.all_reduce(ones)
-def took(cut):
-    world.barrier()
-    began = time.monotonic()
-    if cut and world.rank == 0:
-        set_rates({sys.argv[2]: 0.0})
-        threading.Timer(2.0, set_rates, ({sys.argv[2]: 1.0},)).start()
-    dist.all_reduce(ones)
-    return time.monotonic() - began
-plain, cut, again = took(False), took(True), took(False)
-if world.rank == 0:
-    with open(sys.argv[1], "w") as file:
-        json.dump([plain, cut, again], file)
-leave(world)
-"""
-
-
-def test_a_cable_that_is_cut_carries_on_when_it_is_back(tmp_path: Path) -> None:
-    """Half of 512 KiB and then the other half pass the cable at 1 MB/s: half a second, and two for which it is cut; it
-    lets a burst through before, and the reply of the other way comes with it."""
-    pytest.importorskip("torch")
-    save_wiring(PAIR, tmp_path / "wiring.json")
-    command = [sys.executable, "-c", CUT, str(tmp_path / "out.json"), PAIR.cables[0].name]
-    assert launch.run_in_fabric(tmp_path / "wiring.json", command) == 0
-    plain, cut, again = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
-    assert plain < 1.0 and again < 1.0, (plain, cut, again)
-    assert 2.0 < cut < 2.0 + 1.5 * plain, (plain, cut, again)
-
-
 def test_only_what_the_schedule_sends_is_on_the_fabric(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     fast = tuple(cable.model_copy(update={"bytes_per_s": 20e6}) for cable in PAIR.cables)

@@ -9,10 +9,8 @@ from typing import NamedTuple
 from hypothesis import given, settings, strategies as st
 
 from simfrontier_extras.emulation.real.layout import NamespaceLayout, lay_out
-from simfrontier_extras.emulation.tests.wirings import frontier, wired
+from simfrontier_extras.emulation.tests.wirings import wired
 from simfrontier_extras.emulation.wiring import Wiring
-
-FRONTIER = frontier(1e6)
 
 
 class Namespace(NamedTuple):
@@ -72,33 +70,6 @@ def goes_as_wired(wiring: Wiring) -> NamespaceLayout:
     return layout
 
 
-def test_frontier_goes_as_the_simulator_says() -> None:
-    layout = goes_as_wired(FRONTIER)
-    assert len(layout.names) == 25
-    assert sum(line.count("type veth") for line in layout.joins) == 40 + 16  # and a control device per rank
-    assert sum(len(lines) for lines in layout.tc) == 80
-
-
-def test_every_device_knows_its_neighbour_by_its_own_address() -> None:
-    """No ARP: of each veth pair, either end's hardware address is the other's permanent neighbour."""
-    layout = lay_out(FRONTIER)
-    neighbours = {}
-    for name, lines in zip(layout.names, layout.ip, strict=True):
-        for line in lines:
-            if line.startswith("neigh"):
-                words = line.split()
-                neighbours[name, words[6]] = words[4]
-                assert line.endswith("nud permanent")
-    own = {}
-    for line in layout.joins:
-        words = line.split()
-        if "address" in words:
-            near, far = (words[9], words[3]), (words[-1], words[14])
-            own[near], own[far] = words[5], words[16]
-            assert neighbours[near] == own[far] and neighbours[far] == own[near]
-    assert len(own) == len(neighbours) == len(set(own.values())) == 80
-
-
 def test_ways_that_part_by_source_get_a_rule() -> None:
     # ranks 0 and 1 both reach rank 4 by box 2, from where 0 goes on by 3 and 1 at once
     links = [(0, 2), (1, 2), (2, 3), (3, 4), (2, 4)]
@@ -138,11 +109,3 @@ def wirings(draw: st.DrawFn) -> Wiring:
 @given(wirings())
 def test_any_wiring_goes_as_wired(wiring: Wiring) -> None:
     goes_as_wired(wiring)
-
-
-def test_shapers_have_the_cables_rate_and_burst() -> None:
-    wiring = wired(2, (0, 1), [(0, 1), (1, 0)], {(0, 1): [0, 1], (1, 0): [1, 0]})
-    slow = wiring.cables[1].model_copy(update={"bytes_per_s": 12500.5, "burst_bytes": 1700})
-    layout = lay_out(wiring.model_copy(update={"cables": (wiring.cables[0], slow)}))
-    assert layout.tc[0] == ("qdisc add dev c0 root tbf rate 8000000bit burst 1600 limit 67108864",)
-    assert layout.tc[1] == ("qdisc add dev c1 root tbf rate 100004bit burst 1700 limit 67108864",)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
 from simfrontier.machine import Machine, Packets, load_machine
 from simfrontier.network import Fabric
 from simfrontier.network.routes import route
@@ -72,14 +70,6 @@ def test_a_slow_link_is_slow_and_a_burst_is_the_classs() -> None:
     ]
     assert differing == [("node 1 nic3>net", 0.5)]
     assert {cable.burst_bytes for cable in well.cables} == {9000}
-
-
-def test_ranks_sit_where_they_are_placed() -> None:
-    fabric = Fabric.build(FRONTIER, 2, num_devices=2, placement=np.array([9, 3]))
-    wiring = wiring_of(fabric, "x")
-    assert wiring.ranks == ("node 1 gcd 1", "node 0 gcd 3")
-    assert wiring.routes == (((), route(fabric, 9, 3)), (route(fabric, 3, 9), ()))
-    assert len(wiring.cables) == 80  # the links are there all the same
 
 
 def test_a_tree_is_laid_out_with_a_box_per_leaf_and_a_spine(tmp_path: Path) -> None:

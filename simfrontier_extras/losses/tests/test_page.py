@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 
-from simfrontier.report import StudyView, findings_of, write_findings
+from simfrontier.report import StudyView
 from simfrontier.report.page import page
 from simfrontier.report.theme import PlanMark
 from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.study import Study, run_study
 from simfrontier_extras.losses.curves import LossCurves, policy_of
-from simfrontier_extras.losses.figures import APART, WHOLE, GainLossPoint, curves, trade_off
+from simfrontier_extras.losses.figures import GainLossPoint, trade_off
 from simfrontier_extras.losses.findings import PlanLoss, StudyLosses, study_losses
 from simfrontier_extras.losses.report_sections import losses_section
 from simfrontier_extras.losses.scenario_keys import LossesKeys
@@ -120,12 +118,6 @@ def test_without_a_file_of_losses_there_is_no_section() -> None:
     assert 'id="losses"' not in page(done(), None)
 
 
-def test_without_compression_there_is_nothing_to_say() -> None:
-    document = {**DOCUMENT, "plans": {"plain": DOCUMENT["plans"]["plain"], "ddp": {}}}
-    document["published"] = {"source": "a made-up table"}
-    assert study_losses(StudyView(study=run_study(scenario_of(document, "s.toml"))), losses()) is None
-
-
 # ── what it says ──
 
 
@@ -158,28 +150,7 @@ def test_a_policy_that_diverges_says_so() -> None:
     assert "Not drawn (no finite speed or loss): hop." in plain(made)
 
 
-def test_findings_are_finite_numbers(tmp_path: Path) -> None:
-    view = view_of(losses(**DIVERGED))
-    write_findings(findings_of(view), view, tmp_path / "findings.json")
-    read = json.loads((tmp_path / "findings.json").read_text(encoding="utf-8"))["losses"]
-    assert [one["plan"] for one in read["plans"]] == ["naive", "hybrid", "fp16-naive", "hop"]
-    assert read["plans"][-1]["diverged"] is True
-
-
 # ── figures ──
-
-
-def test_curves_have_the_band_and_leave_out_what_diverged() -> None:
-    known = losses(**{"naive-mpc": (math.nan, 1.0, 1.0)})
-    made = curves(known, dict.fromkeys(known.policies, "#123456"))
-    low, high, base, *others = made[WHOLE]["data"]
-    assert (low["y"], high["y"], base["y"]) == ([4.0, 0.8], [4.0, 1.6], [4.0, 1.2])
-    assert {trace["name"]: trace["y"] for trace in others} == {
-        "naive-zfp:8": [4.0, 2.2],
-        "MZHybrid": [4.0, 1.5],
-        "naive-mpc": [4.0, None],
-    }
-    assert {trace["name"]: trace["y"] for trace in made[APART]["data"][3:]}["naive-zfp:8"] == [0.0, 1.0]
 
 
 def test_speed_is_drawn_over_the_distance() -> None:

@@ -10,7 +10,6 @@ import pytest
 
 from simfrontier.errors import InputError
 from simfrontier.scenario import Scenario, scenario_of
-from simfrontier_extras.losses.scenario_keys import losses_of
 from tests.invoke import TOY
 
 HEAD = "plan,compression,seed,step,loss"
@@ -24,10 +23,6 @@ def load(folder: Path, rows: list[str] | None = None, head: str = HEAD, **table:
     document = tomllib.loads(TOY.read_text(encoding="utf-8"))
     document["losses"] = {"file": "losses.csv", "source": "made up", "last": 1, **table}
     return scenario_of(document, str(folder / "toy.toml"))
-
-
-def test_a_scenario_without_the_table_has_none() -> None:
-    assert losses_of(scenario_of(tomllib.loads(TOY.read_text(encoding="utf-8")), str(TOY))) is None
 
 
 @pytest.mark.parametrize(

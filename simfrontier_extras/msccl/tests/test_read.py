@@ -77,10 +77,3 @@ def test_a_file_without_sizes_is_right_up_to_a_size(tmp_path: Path) -> None:
     assert found.is_right and found.up_to == 5 * (2 * 1024 * 1024 // 3)
     (tmp_path / "x.xml").write_text(f"<algo {head}>{gpus}</algo>")
     assert "Right, out of place, for calls of up to 3,495,250 bytes: it" in invoke("msccl", tmp_path / "x.xml").out
-
-
-def test_msccl_tools_reduce_scatter_is_checked() -> None:
-    text = xml_of(made(("ring", "reduce_scatter", 3, 3, 1)))
-    found = verdict(parse(text.replace('"reducescatter"', '"reduce_scatter"', 1).encode(), "f"))
-    assert found.is_right and not found.is_taken
-    assert found.refusals == ('its coll is "reduce_scatter", which RCCL calls "reducescatter"',)

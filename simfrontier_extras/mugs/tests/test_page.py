@@ -14,7 +14,6 @@ from simfrontier.scenario import scenario_of
 from simfrontier.study import Study, run_study
 from simfrontier_extras.mugs.findings import study_gathers
 from simfrontier_extras.mugs.report_sections import NAMES, queues_section
-from tests.report.studies import study
 
 DOCUMENT: dict[str, Any] = {
     "name": "mugs",
@@ -73,8 +72,3 @@ def test_the_section_names_every_call() -> None:
         assert name in message
     assert "In overlapped they overlap with the step" in message
     assert 'id="gathers"' in page(simulated(), None)
-
-
-def test_no_section_for_other_models() -> None:
-    assert study_gathers(StudyView(study=study())) is None
-    assert 'id="gathers"' not in page(study(), None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from pathlib import Path
 
 import pytest
@@ -73,15 +72,6 @@ def test_it_says_how_they_compare(tmp_path: Path) -> None:
     assert says(recompute, "recompute", "1.20", "1,000,000", "1.25", "100,000", "1.33", "67.5 %")
     assert says(reload, "reload", "1.50", "100,000", "1.60", "1,000,000", "1.67", "82.5 %")
     assert says(inside[0], "no slower than recompute") and says(inside[1], "reload is faster") and len(inside) == 2
-
-
-def test_as_json(tmp_path: Path) -> None:
-    given = json.loads(invoke("softmax", table(tmp_path, lines(IN_CACHE, LARGE)), "--json").out)
-    assert given["wins"] is True and given["cache_bytes"] == 32768 and given["cpu"] == "A CPU"
-    assert given["ratios"] == pytest.approx({"three-pass-recompute": 1.25, "three-pass-reload": 1.5})
-    assert given["limits"] == pytest.approx({"three-pass-recompute": 4 / 3, "three-pass-reload": 5 / 3})
-    assert [row["is_outside"] for row in given["rows"]] == [False, True]
-    assert given["rows"][1]["two_pass_s"] == pytest.approx(4e-4)
 
 
 def test_the_page_and_its_table_are_written(tmp_path: Path) -> None:

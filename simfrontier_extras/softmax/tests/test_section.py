@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from functools import cache
 from typing import Any, get_args
@@ -19,7 +18,6 @@ from simfrontier.workload import CrossEntropy, Softmax
 from simfrontier_extras.softmax.report_sections import ADDS, softmax_section
 from simfrontier_extras.softmax.study_findings import StudySoftmaxes, study_softmaxes
 from tests.report.studies import scenario_path, study
-from tests.report.test_page import Page
 
 WAYS, KERNELS = get_args(CrossEntropy), get_args(Softmax)
 BASE: dict[str, Any] = {
@@ -65,10 +63,6 @@ def softmax(name: str) -> str:
 def plain(html: str) -> str:
     html = re.sub(r"<script.*?</script>", "", html, flags=re.S)
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html))
-
-
-def figures(html: str) -> dict[str, Any]:
-    return dict(json.loads(Page(html).data["fig-softmax"]))
 
 
 @pytest.mark.parametrize("name", ["cut", "whole"])
@@ -117,15 +111,3 @@ def test_kernels_are_told_with_their_passes_and_attention() -> None:
         assert message in words
     assert "collectives" not in words.partition("Memory that a GCD moves")[0]
     assert "Buttons" not in words and "Gain of the step" not in words  # of one size
-
-
-def test_bars_are_the_parts_in_order() -> None:
-    html = softmax("cut")
-    assert list(figures(html)) == ["16", "2"]
-    for size, drawn in figures(html).items():
-        assert [trace["name"] for trace in drawn["data"]] == [
-            *("softmax of attention", "kernels of the loss", "collectives of the loss"),
-        ]
-        known = {o.plan: o.softmaxes for o in done("cut").outcomes if str(o.devices) == size}
-        for trace, part in zip(drawn["data"], ("scores_s", "loss_s", "calls_s"), strict=True):
-            assert trace["x"] == pytest.approx([getattr(known[plan], part) for plan in trace["y"]])

@@ -11,7 +11,6 @@ import pytest
 pytest.importorskip("numba")
 
 from simfrontier_extras.softmax.rates import read_rates
-from simfrontier_extras.softmax.real.timing import parse_elements
 from tests.invoke import invoke
 
 
@@ -31,10 +30,6 @@ def test_the_table_is_read_by_the_other_half(tmp_path: Path) -> None:
     assert all(0 < rate.least_s <= rate.median_s < 1 for rate in result.rates.values())
     assert invoke("softmax", out, "--out", tmp_path / "page").code in (0, 1)  # which of them is a matter of the machine
     assert (tmp_path / "page" / "index.html").exists()
-
-
-def test_sizes() -> None:
-    assert parse_elements("3e3, 1000,1e3,2.5e1,1e+4") == (25, 1000, 3000, 10000)
 
 
 @pytest.mark.parametrize(
