@@ -10,8 +10,8 @@ import typer
 from simfrontier.cli import crosscheck_document, print_check, print_json
 from simfrontier.trace import Comparison, Delta, compare, crosscheck_of, deltas, duration, read_perfetto, step_times
 from simfrontier.wholefile import filled
+from simfrontier_extras.emulation.added_checks import EmulatedCheck
 from simfrontier_extras.emulation.changed import CHANGED, MadeChange, load_changes
-from simfrontier_extras.emulation.crosscheck.check import EmulatedCheck
 from simfrontier_extras.emulation.crosscheck.run_file import EMULATED, EmulatedRun, save_run
 from simfrontier_extras.emulation.crosscheck.sections import limits_words
 from simfrontier_extras.emulation.crosscheck.slowed import SlowLinkEffect

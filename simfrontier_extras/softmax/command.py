@@ -10,10 +10,9 @@ import typer
 from simfrontier.cli import plain, print_json
 from simfrontier.report import rows_csv, said
 from simfrontier.wholefile import MANIFEST, ensure_writable, filled, write_whole
-from simfrontier_extras.softmax.algorithms import IN_MEMORY
 from simfrontier_extras.softmax.findings import SoftmaxRatesFindings, softmax_rates_findings
 from simfrontier_extras.softmax.page import TEMPLATES, write_softmax_rates_page
-from simfrontier_extras.softmax.rates import OTHERS, Rates, read_rates
+from simfrontier_extras.softmax.rates import IN_MEMORY, OTHERS, Rates, read_rates
 
 
 def print_softmax(path: Path, out: Path | None, as_json: bool) -> bool:

@@ -9,8 +9,7 @@ from typing import Any, Final
 
 from simfrontier.report.phrases import binary, number
 from simfrontier.report.theme import LINE, Figure, PlanMark, axis, decades, figure, marks, points
-from simfrontier_extras.softmax.algorithms import IN_MEMORY
-from simfrontier_extras.softmax.rates import CACHED, FLOAT_BYTES, STARTS, TWO_PASS, Rates
+from simfrontier_extras.softmax.rates import CACHED, FLOAT_BYTES, IN_MEMORY, STARTS, TWO_PASS, Rates
 
 MARKS: Final[Mapping[str, PlanMark]] = marks(IN_MEMORY)
 NAMES: Final = {"cached": "row in the cache", "uncached": "row in memory"}

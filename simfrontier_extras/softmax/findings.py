@@ -6,8 +6,16 @@ from dataclasses import dataclass
 from statistics import median
 
 from simfrontier.schedule import KERNELS
-from simfrontier_extras.softmax.algorithms import IN_MEMORY
-from simfrontier_extras.softmax.rates import CACHED, EXPONENTIALS, OTHERS, TWO_PASS, UNCACHED, Rates, limit_of
+from simfrontier_extras.softmax.rates import (
+    CACHED,
+    EXPONENTIALS,
+    IN_MEMORY,
+    OTHERS,
+    TWO_PASS,
+    UNCACHED,
+    Rates,
+    limit_of,
+)
 
 ALIKE = 1.15  # rates that differ by less are called about the same
 RELOAD = "three-pass-reload"

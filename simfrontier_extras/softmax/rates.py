@@ -11,9 +11,9 @@ from typing import Final
 from simfrontier.errors import InputError, shown
 from simfrontier.measured import Line, read_lines
 from simfrontier.schedule import KERNELS
-from simfrontier_extras.softmax.algorithms import IN_MEMORY
 
 COLUMNS: Final = ("elements", "algorithm", "starts", "median_s", "least_s", "bytes_moved", "cpu", "cache_bytes")
+IN_MEMORY: Final = tuple(name for name in KERNELS if name != "fused")  # kernels whose rows do not stay on the chip
 TWO_PASS: Final = "two-pass"
 OTHERS: Final = tuple(name for name in IN_MEMORY if name != TWO_PASS)
 CACHED, UNCACHED = STARTS = ("cached", "uncached")  # where a row is when a call begins

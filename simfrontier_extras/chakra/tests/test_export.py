@@ -15,6 +15,7 @@ from simfrontier.scenario import load_scenario
 from simfrontier.schedule import Collective, Exchange, Schedule
 from simfrontier.simulation import SimulatedStep, trace_notes
 from simfrontier.study import ScheduleCache, simulated
+from simfrontier_extras.chakra.export_formats import write_traces
 from simfrontier_extras.chakra.nodes import COMM_TYPES
 from simfrontier_extras.chakra.tests.replays import longest_path_s
 from simfrontier_extras.chakra.tests.traces import (
@@ -29,7 +30,6 @@ from simfrontier_extras.chakra.tests.traces import (
     read_one,
     sent_bytes,
 )
-from simfrontier_extras.chakra.write import write_traces
 from tests.invoke import ROOT, TOY, invoke
 
 TWENTY_B = ROOT / "scenarios" / "frontier-20b.toml"

@@ -7,7 +7,7 @@ import pytest
 from simfrontier.trace.comparison import Comparison, compare
 from simfrontier.trace.crosscheck import CrossCheck
 from simfrontier.trace.verdict import judge
-from simfrontier_extras.emulation.crosscheck.check import EmulatedCheck
+from simfrontier_extras.emulation.added_checks import EmulatedCheck
 from simfrontier_extras.emulation.crosscheck.limits import AgreementLimit
 from simfrontier_extras.emulation.crosscheck.links import LinkCheck, LinkPair
 from simfrontier_extras.emulation.crosscheck.slowed import SlowLinkEffect

@@ -15,9 +15,9 @@ from simfrontier.schedule import Compute
 from simfrontier.simulation import Fidelity, SimulatedStep
 from simfrontier.simulation.calls import CallPlans
 from simfrontier.study import ScheduleCache, simulated
-from simfrontier_extras.goal import export
+from simfrontier_extras.goal import export_formats as export
 from simfrontier_extras.goal.calls import Sent, _sent
-from simfrontier_extras.goal.export import write_step
+from simfrontier_extras.goal.export_formats import write_step
 from simfrontier_extras.goal.tests.goal_reader import left_over, read, unmatched
 from tests.collectives.lowering_runs import recipe
 from tests.invoke import TOY, invoke
@@ -25,6 +25,7 @@ from tests.invoke import TOY, invoke
 PIPED = {"plans.megatron.tensor": 2, "plans.megatron.pipeline": 2, "training.grad_accum": 2}
 GRID = {"plans.axonn.x": 2, "plans.axonn.y": 2, "plans.axonn.z": 2}
 NONE: dict[str, int] = {}
+SCENARIO = load_scenario(TOY)
 CASES = (("zero3", NONE), ("zeropp", NONE), ("zero-topo", NONE), ("ddp", NONE), ("megatron", PIPED), ("axonn", GRID))
 
 
@@ -37,7 +38,7 @@ def step_of(
 
 @pytest.mark.parametrize(("plan", "settings"), CASES)
 def test_every_message_has_both_ends_and_every_op_ends(plan: str, settings: Mapping[str, int], tmp_path: Path) -> None:
-    write_step(plan, step_of(plan, settings), tmp_path)
+    write_step(SCENARIO, plan, step_of(plan, settings), tmp_path)
     ranks = read((tmp_path / f"{plan}.goal").read_text())
     assert unmatched(ranks) == []
     assert left_over(ranks) == 0
@@ -46,7 +47,7 @@ def test_every_message_has_both_ends_and_every_op_ends(plan: str, settings: Mapp
 @pytest.mark.parametrize(("plan", "settings"), CASES)
 def test_bytes_and_times_are_those_of_fidelity_chunk(plan: str, settings: Mapping[str, int], tmp_path: Path) -> None:
     step = step_of(plan, settings)
-    write_step(plan, step, tmp_path)
+    write_step(SCENARIO, plan, step, tmp_path)
     ranks = read((tmp_path / f"{plan}.goal").read_text())
     sent = sum(node.amount for nodes in ranks for node in nodes.values() if node.way == "send")
     classes = step.pricing.folding.rank_class.tolist()
@@ -72,7 +73,7 @@ def test_bytes_and_times_are_those_of_fidelity_chunk(plan: str, settings: Mappin
 
 def test_a_rank_waits_as_its_program_does(tmp_path: Path) -> None:
     step = step_of("zero3")
-    write_step("zero3", step, tmp_path)
+    write_step(SCENARIO, "zero3", step, tmp_path)
     nodes = read((tmp_path / "zero3.goal").read_text())[3]
     program = step.view(int(step.pricing.folding.rank_class[3])).program
     end = [("c" if isinstance(op, Compute) else "e") + str(index) for index, op in enumerate(program.ops)]
@@ -86,7 +87,7 @@ def test_ranks_that_were_simulated_as_one_are_written_one_by_one(
     plan: str, settings: Mapping[str, int], tmp_path: Path
 ) -> None:
     for fidelity in ("flow", "chunk"):
-        write_step(plan, step_of(plan, settings, fidelity=fidelity), tmp_path)
+        write_step(SCENARIO, plan, step_of(plan, settings, fidelity=fidelity), tmp_path)
         (tmp_path / f"{plan}.goal").rename(tmp_path / fidelity)
     assert (tmp_path / "flow").read_text() == (tmp_path / "chunk").read_text()
 

@@ -16,7 +16,7 @@ from simfrontier.schedule import Call, Collective, Compute, Mesh, Op, Ref, Sched
 from simfrontier.schedule.placement import Placement
 from simfrontier.workload import find_model
 from simfrontier_extras.mugs.model import mugs
-from simfrontier_extras.mugs.shape import MugsShape
+from simfrontier_extras.mugs.models import MugsShape
 from tests.schedule.mutations import Edit, changed, dropped, mutated, says, where
 
 DDP_BUCKET = 25 * 2**20 // 4  # elements: 25 MiB of FP32 (torch DistributedDataParallel)

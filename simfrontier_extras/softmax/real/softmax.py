@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.errors import InputError, nearest
-from simfrontier_extras.softmax.algorithms import IN_MEMORY
+from simfrontier_extras.softmax.rates import IN_MEMORY
 
 Rows = NDArray[np.float32]
 Kernel = Callable[[Rows, Rows], int]

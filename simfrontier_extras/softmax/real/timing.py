@@ -20,8 +20,7 @@ import typer
 from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.schedule import KERNELS
 from simfrontier.wholefile import write_whole
-from simfrontier_extras.softmax.algorithms import IN_MEMORY
-from simfrontier_extras.softmax.rates import COLUMNS, STARTS
+from simfrontier_extras.softmax.rates import COLUMNS, IN_MEMORY, STARTS
 from simfrontier_extras.softmax.real.softmax import Rows, kernel
 from simfrontier_real.progress import progress
 

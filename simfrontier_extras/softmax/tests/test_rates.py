@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from simfrontier.report import said
-from simfrontier_extras.softmax.algorithms import IN_MEMORY
 from simfrontier_extras.softmax.findings import softmax_rates_findings
 from simfrontier_extras.softmax.page import TEMPLATES, softmax_rates_page
-from simfrontier_extras.softmax.rates import bytes_per_element, limit_of, read_rates
+from simfrontier_extras.softmax.rates import IN_MEMORY, bytes_per_element, limit_of, read_rates
 from tests.facts import says
 from tests.invoke import invoke, refusal
 from tests.report.test_page import Page
