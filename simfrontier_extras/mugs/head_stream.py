@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from simfrontier.opnames import Part
 from simfrontier.workload import (
@@ -22,9 +21,7 @@ from simfrontier.workload import (
     here,
     without_cuts,
 )
-
-if TYPE_CHECKING:
-    from simfrontier_extras.mugs.models import MugsShape
+from simfrontier_extras.mugs.architecture import MugsArchitecture
 
 RELATION = "relation"
 MATRICES = (("1", "ph"), ("2", "qp"), ("3", "eq"))  # of a projector, with the labels of outputs and inputs
@@ -38,7 +35,7 @@ class HeadDeclarations:
     """What the heads of all streams declare. `block`: a transformer whose layer is the relation block, for so many rows
     of every image."""
 
-    shape: MugsShape
+    shape: MugsArchitecture
     batch: int
     precision: Precision
     block: Callable[[int], Workload]

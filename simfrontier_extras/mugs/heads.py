@@ -14,13 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from simfrontier.workload import Precision, State, Stream, Weight, Workload, WorkOp, here, in_stream
+from simfrontier_extras.mugs.architecture import MugsArchitecture
 from simfrontier_extras.mugs.head_stream import MATRICES, PREDICTOR, RELATION, HeadDeclarations, HeadStream, Ops
-
-if TYPE_CHECKING:
-    from simfrontier_extras.mugs.models import MugsShape
 
 STUDENT, TEACHER, GLOBAL, LOCAL = "student", "teacher", "global", "local"
 HEADS = ("instance", "group", "cluster")
@@ -35,7 +32,7 @@ class Heads:
 
     def __init__(
         self,
-        shape: MugsShape,
+        shape: MugsArchitecture,
         batch: int,
         precision: Precision,
         block: Callable[[int], Workload],

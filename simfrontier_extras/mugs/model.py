@@ -9,8 +9,6 @@ The order of the forward is by layers, not teacher before student: nothing of ei
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from simfrontier.errors import InputError
 from simfrontier.workload import (
     Attention,
@@ -30,14 +28,12 @@ from simfrontier.workload import (
     here,
     without_cuts,
 )
+from simfrontier_extras.mugs.architecture import MugsArchitecture
 from simfrontier_extras.mugs.heads import GLOBAL, LOCAL, NOT_FOLLOWED, TEACHER, Heads
-
-if TYPE_CHECKING:
-    from simfrontier_extras.mugs.models import MugsShape
 
 
 def mugs(
-    shape: MugsShape,
+    shape: MugsArchitecture,
     batch: int,
     precision: str = "fp32",
     attention: Attention = "plain",
@@ -54,7 +50,7 @@ class _Mugs:
     """The model's phases, stream by stream."""
 
     def __init__(
-        self, shape: MugsShape, batch: int, precision: Precision, attention: Attention, softmax: Softmax
+        self, shape: MugsArchitecture, batch: int, precision: Precision, attention: Attention, softmax: Softmax
     ) -> None:
         self.shape, self.batch, self.precision = shape, batch, precision
         self.attention, self.softmax = attention, softmax

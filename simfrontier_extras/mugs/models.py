@@ -1,5 +1,4 @@
-"""Shapes of Mugs pre-training (arXiv 2203.14415): a student and a teacher vision transformer, three heads, queues, and
-the crops and patches that they see; those that have names."""
+"""Shapes of Mugs pre-training: an architecture with its graph and the steps that it can take; those that have names."""
 
 from __future__ import annotations
 
@@ -9,76 +8,14 @@ from functools import cache
 from typing import Any, Final
 
 from simfrontier.errors import InputError
-from simfrontier.workload import Attention, Checkpointing, Softmax, Workload, refuse_sizes
+from simfrontier.workload import Attention, Checkpointing, Softmax, Workload
+from simfrontier_extras.mugs.architecture import MugsArchitecture
 from simfrontier_extras.mugs.model import mugs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MugsShape:
-    """Shape of a Mugs run, which only plans with whole weights can train.
-
-    Source: sail-sg/mugs main.py, src/model.py, src/vision_transformer.py, src/multicropdataset.py.
-
-    A sample is an image, seen as `global_crops` crops of `image` pixels a side by the teacher, as many others by the
-    student, and `local_crops` of `small` pixels by the student alone, each cut into square patches of `patch` pixels of
-    three colours. The three heads have projectors hidden-`projector`-`projector`-`bottleneck`; those of the instance
-    and the local-group head are followed by a predictor `bottleneck`-`predictor`-`bottleneck` in the student; the group
-    head ends in `prototypes`. Negatives and memories are queues of `queue` entries; `neighbours` of them join a query
-    in the relation block. `trains_norms`: whether the lengths of the prototypes are trained, or stay 1.
-    """
-
-    name: str
-    num_layers: int
-    hidden: int
-    heads: int
-    source: str
-    trains_norms: bool = True
-    image: int = 224
-    small: int = 96
-    patch: int = 16
-    global_crops: int = 2
-    local_crops: int = 10
-    projector: int = 2048
-    bottleneck: int = 256
-    predictor: int = 4096
-    prototypes: int = 65536
-    queue: int = 65536
-    neighbours: int = 8
-
-    def __post_init__(self) -> None:
-        refuse_sizes(self.name, self)
-        if self.small > self.image:
-            raise InputError(f"model {self.name}: small = {self.small}; allowed: at most image = {self.image}")
-        if self.neighbours > self.queue:
-            raise InputError(
-                f"model {self.name}: neighbours = {self.neighbours}; allowed: at most queue = {self.queue}"
-            )
-        for key, size in (("image", self.image), ("small", self.small)):
-            if size % self.patch:
-                raise InputError(f"model {self.name}: {key} = {size} does not divide into patches of {self.patch}")
-        if self.global_crops != 2:
-            raise InputError(
-                f"model {self.name}: global_crops = {self.global_crops}; allowed: 2 (keys are of two views)"
-            )
-
-    @property
-    def crops(self) -> int:
-        """Crops of an image that the student sees."""
-        return self.global_crops + self.local_crops
-
-    @property
-    def pairs(self) -> int:
-        """Pairs of a teacher's and a student's crop of one image that are not of the same view."""
-        return self.global_crops * (self.crops - 1)
-
-    @property
-    def patch_features(self) -> int:
-        """Numbers of one patch."""
-        return 3 * self.patch**2
-
-    def num_patches(self, pixels: int) -> int:
-        """Patches of a square crop; its tokens are one more."""
-        return (pixels // self.patch) ** 2
+class MugsShape(MugsArchitecture):
+    """Shape of a Mugs run, which only plans with whole weights can train."""
 
     @property
     def sequence(self) -> int:
