@@ -62,8 +62,8 @@ class Transformer:
                 )
 
     def obstacle(self, grid: Grid) -> str:
-        """Why a grid cannot cut this transformer, or "": hidden features are cut over X, heads, feed-forward features
-        and vocabulary over Y, the blocks of weights that leaves over Z.
+        """Return why a grid cannot cut this transformer, or "": hidden features are cut over X, heads, feed-forward
+        features and vocabulary over Y, the blocks of weights that leaves over Z.
 
         The authors' search does not look at this; AxoNN's layers refuse such a grid, and so does a plan.
         """

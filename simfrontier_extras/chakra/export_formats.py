@@ -111,8 +111,7 @@ def _write(path: Path, parts: Iterable[bytes]) -> int:
 
 
 def _linked(first: Path, path: Path) -> bool:
-    """Whether `path` is now another name of the file `first`: not where the file system has no such thing, or no more
-    of them."""
+    """Make `path` another name of the file `first`; return False where the file system cannot."""
     with suppress(OSError):
         os.link(first, path)
         return True

@@ -29,7 +29,7 @@ _said = partial(said, "emulated", folder=TEMPLATES)
 
 @dataclass(frozen=True, kw_only=True)
 class EmulatedCheck(AddedCheck):
-    """What an emulated run adds to the comparison of its operations, all of it empty for any other run.
+    """Results of an emulated run beside the comparison of its operations; all empty for any other run.
 
     `links` are the plans whose bytes per link are known on both sides, `only_counted` those whose are only counted;
     `sweep` are collectives measured alone, `slowed` what a slowed link did.

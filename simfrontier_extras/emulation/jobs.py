@@ -33,8 +33,7 @@ class EmulateSettings:
     wire of node 0 that is slowed to half for a job, and to a tenth for the middle third of the steps of the last."""
 
     iterations: int
-    lowered_sizes: tuple[int, ...]
-    native_sizes: tuple[int, ...]
+    sizes: tuple[int, ...]
     slow_wire: str
 
 
@@ -53,7 +52,7 @@ def prepare(scenario: Scenario, settings: EmulateSettings, out: Path) -> None:
     third_s = plans[most].step_s / 3
     dip = _with_slow_wire(scenario, settings.slow_wire, DIP_FACTOR, (third_s, 2 * third_s))
     dipped = {most: simulated(dip.of(most, size), built[most], "chunk")}
-    world, sizes = {"world": GROUPS["world"]}, settings.lowered_sizes
+    world, sizes = {"world": GROUPS["world"]}, settings.sizes
     rates = {f"node 0 {settings.slow_wire}": SLOW_FACTOR}
     swept = _swept(scenario, size, sizes, GROUPS)
     warm = (0, settings.iterations)
@@ -61,7 +60,7 @@ def prepare(scenario: Scenario, settings: EmulateSettings, out: Path) -> None:
         _job(scenario, PLANS, "lowered", plans, (1, settings.iterations), out),
         _job(scenario, LOWERED, "lowered", swept, (1, max(SWEEPS, settings.iterations)), out),
         # these take long; their connections are warm by now
-        _job(native, NATIVE, "native", _swept(native, size, settings.native_sizes, GROUPS), warm, out),
+        _job(native, NATIVE, "native", _swept(native, size, sizes[:1], GROUPS), warm, out),
         _job(slow, SLOW, "lowered", slowest | _swept(slow, size, sizes[:1], world), warm, out, rates),
         _job(dip, DIP, "lowered", dipped, warm, out),
     ]

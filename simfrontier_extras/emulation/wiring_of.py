@@ -31,7 +31,7 @@ def wiring_of(fabric: Fabric, title: str) -> Wiring:
 
 
 def _cable(fabric: Fabric, link: int) -> Cable:
-    """Where a class of links lets no burst through, one packet is the least that a shaper can."""
+    """The cable of a link; its burst is at least one packet, the least that a shaper can let through."""
     name = fabric.class_names[fabric.link_class[link]]
     known, packets = fabric.machine.link_classes.get(name), fabric.machine.packets
     assert packets is not None

@@ -39,7 +39,7 @@ def write_step(scenario: Scenario, plan: str, step: SimulatedStep, folder: Path)
 
 
 def step_of(step: SimulatedStep) -> WrittenStep:
-    """What is written of a step: walks of ranks, tags of calls, CPUs of lanes. Raises InputError."""
+    """Return the walks of ranks, tags of calls and CPUs of lanes of a step. Raises InputError."""
     _refuse(RANKS, step.schedule.mesh.num_ranks)
     walks, calls = walks_of(step), Calls(step.pricing)
     tags: dict[CallKey, int] = {}

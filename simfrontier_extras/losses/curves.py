@@ -97,8 +97,8 @@ class LossCurves:
         return NUM_SD * rows.std(axis=1, skipna=False) if len(rows.columns) > 1 else None
 
     def stays(self, text: str) -> bool | None:
-        """Whether a policy ends within the band, its distance being no more than half of it; None where there is no
-        band, or no runs of the policy."""
+        """Return whether a policy ends within the band, its distance being no more than half of it; None where there is
+        no band, or no runs of the policy."""
         half, distance = self.half_band, self.distance(text)
         return None if half is None or distance is None else abs(distance) <= half
 

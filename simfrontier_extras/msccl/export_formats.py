@@ -40,7 +40,7 @@ class Calls:
         return f"{COLL[self.kind]} of {self.recipe.size} by {self.recipe.algorithm}"
 
     def fitting(self, algo: Algo) -> int:
-        """How many of the sizes RCCL takes the algorithm for: a rank's elements are a multiple of the chunks."""
+        """Return how many of the sizes RCCL takes the algorithm for: a rank's elements are a multiple of the chunks."""
         pieces = 1 if algo.coll == "allreduce" else algo.size
         return sum(num_bytes // (each * pieces) % algo.chunks_per_loop == 0 for num_bytes, each in self.sizes)
 
@@ -135,7 +135,7 @@ def _fewer_channels(recipe: Recipe) -> Iterator[Recipe]:
 
 
 def _too_large(algo: Algo) -> list[str]:
-    """What the reader here would refuse."""
+    """Faults for which the reader here would refuse the file."""
     moved = sum(step.count for gpu in algo.gpus for block in gpu.thread_blocks for step in block.steps)
     counts = ((STEPS, algo.num_steps), (MOVED, moved))
     return [fault for limit, got in counts if (fault := limit.fault(got))]

@@ -114,7 +114,7 @@ class Algo:
 
     @property
     def meaning(self) -> Meaning:
-        """What its collective does, chunk by chunk."""
+        """The meaning of its collective, chunk by chunk."""
         return Meaning(_KINDS[self.coll], self.size, self.chunks_per_loop)
 
     @property

@@ -53,12 +53,12 @@ class Rates:
         return tuple(sorted(kinds, key=lambda kind: (STARTS.index(kind[1]), kind[0])))
 
     def ratio(self, elements: int, starts: str, algorithm: str) -> float:
-        """How many times the two-pass time an algorithm takes."""
+        """Time of an algorithm relative to that of two passes."""
         own, best = (self.rates[elements, starts, name].median_s for name in (algorithm, TWO_PASS))
         return own / best
 
     def is_outside(self, elements: int, starts: str) -> bool:
-        """Whether a row comes from memory in every pass, since it is larger than the last cache."""
+        """True if a row comes from memory in every pass, as it is larger than the last cache."""
         return starts == UNCACHED and FLOAT_BYTES * elements > self.cache_bytes
 
     @property
@@ -73,7 +73,7 @@ class Rates:
 
     @property
     def wins(self) -> bool:
-        """Whether two passes are the fastest for every row that is larger than the last cache."""
+        """True if two passes are the fastest for every row that is larger than the last cache."""
         return all(self.ratio(elements, UNCACHED, other) > 1 for elements in self.outside for other in OTHERS)
 
 

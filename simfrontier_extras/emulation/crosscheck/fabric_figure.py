@@ -83,7 +83,7 @@ def _line(pair: LinkPair, at: Mapping[str, Point], share: float) -> PlotTrace:
 
 
 def _differences(pairs: Sequence[LinkPair], at: Mapping[str, Point]) -> PlotTrace:
-    """Of each link the worse direction, a third of its way."""
+    """The difference of each link's worse direction, written at a third of its length."""
     worst: dict[frozenset[str], LinkPair] = {}
     for pair in sorted((pair for pair in pairs if pair.is_judged), key=lambda pair: pair.apart):
         worst[frozenset((pair.src, pair.dst))] = pair

@@ -39,12 +39,12 @@ class LinkPair:
 
     @property
     def is_judged(self) -> bool:
-        """Whether it carries enough, on either side."""
+        """True if the link carries enough on either side."""
         return max(self.sim_bytes, self.real_bytes) > JUDGED_BYTES
 
     @property
     def is_missed(self) -> bool:
-        """Whether it is judged and the difference is too large."""
+        """True if the link is judged and its difference is too large."""
         return self.is_judged and abs(self.real_bytes - self.sim_bytes) > WITHIN * self.sim_bytes
 
 

@@ -59,7 +59,7 @@ def slowed_section(effects: Sequence[SlowLinkEffect]) -> str:
 
 
 def limits_words(limits: Sequence[AgreementLimit]) -> str:
-    """How many hold, and which do not."""
+    """Return a sentence on how many limits hold, and which do not."""
     missed = [each.what for each in limits if not each.holds]
     if not missed:
         return f"All {len(limits)} limits of the emulated run hold."

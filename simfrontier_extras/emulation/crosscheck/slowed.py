@@ -27,8 +27,8 @@ class SlowLinkEffect(Strict):
 
     @property
     def apart(self) -> float:
-        """How far the real time is from the simulated one: of slowed times where the link was slowed for a while, else
-        of what they are of healthy ones."""
+        """Relative difference of real and simulated: of slowed times where the link was slowed for a while, else of the
+        effects."""
         ratio = self.real_effect / self.sim_effect if self.begin_s is None else self.real_slowed_s / self.sim_slowed_s
         return abs(ratio - 1.0)
 

@@ -23,7 +23,7 @@ WAKING: Final = bytes(12) + b"\x88\xb5" + bytes(46)  # a frame to nobody, of a p
 
 
 def is_inside() -> bool:
-    """Whether this process is a rank in an emulated fabric."""
+    """True if this process is a rank in an emulated fabric."""
     return WIRING in os.environ
 
 

@@ -1,4 +1,4 @@
-"""What this system lacks for an emulated fabric: tried, in namespaces that are thrown away."""
+"""Trial of an emulated fabric on this system, in namespaces that are thrown away."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def missing() -> list[str]:
 
 
 def search_path() -> str:
-    """Where tools are looked for: the path of who is not root may lack the folders of administrators' commands."""
+    """Return the search path for tools: an ordinary user's path may lack the folders of administrators' commands."""
     return os.pathsep.join([os.environ.get("PATH", os.defpath), *SBIN])
 
 

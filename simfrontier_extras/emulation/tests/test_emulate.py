@@ -49,8 +49,7 @@ def test_a_scenario_without_an_emulation_is_refused(tmp_path: Path) -> None:
     ("options", "message"),
     [
         (("--sizes", "1MiB,0"), "--sizes: got '1MiB,0'; allowed: sizes of at least 1 byte"),
-        (("--scale", "2"), "emulation.scale: got 2.0, allowed: more than 0 and at most 1"),
-        (("--nodes", "17"), "run.devices: 68 devices do not fill whole nodes of toy-cluster"),
+        (("--set", "emulation.scale=2.0"), "emulation.scale: got 2.0, allowed: more than 0 and at most 1"),
         (("--slow", "nic9>net"), "--slow: a node of toy-cluster: got 'nic9>net'; did you mean \"nic1>net\"?"),
         (("--set", "emulation.burst_bytes=100"), "emulation.burst_bytes: got 100, allowed: at least a packet, 9014"),
         (
@@ -92,7 +91,7 @@ def step_seconds(trace: Path) -> float:
 
 def test_a_wire_that_carries_nothing_is_not_slowed(tmp_path: Path, scenario: Path) -> None:
     """On one node nothing passes a NIC."""
-    ran = invoke("emulate", scenario, *QUICK, "--nodes", "1", "--out", tmp_path / "out")
+    ran = invoke("emulate", scenario, *QUICK, "--out", tmp_path / "out")
     assert ran.code == 2
     message = (
         "simfrontier: --slow: 'nic0>net' of node 0 carries nothing in any plan; allowed: one that does, e.g. 'xgmi "
@@ -191,7 +190,7 @@ def test_a_link_at_a_tenth_for_the_middle_third_of_a_step(tmp_path: Path, scenar
     plain = "[emulation]\nscale = 2e-4\n"
     slow = text.replace(plain, "").replace('name = "toy-cluster"\n', f'name = "toy-cluster"{LINKS_ONLY}')
     scenario.write_text(slow, encoding="utf-8")
-    sizes = ("--sizes", "4KiB", "--native-sizes", "4KiB", "--iterations", "3", "--json")
+    sizes = ("--sizes", "4KiB", "--iterations", "3", "--json")
     done = subprocess.run(command(scenario, out, *sizes), capture_output=True, text=True, timeout=180.0)
     result = json.loads(done.stdout)
     *_, dipped = load_run(out / "plans/real/emulated.json").slowed

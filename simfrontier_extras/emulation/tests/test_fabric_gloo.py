@@ -1,4 +1,4 @@
-"""Ranks with torch in an emulated fabric: what the schedule sends is on the shaped links, and nothing else is."""
+"""Ranks with torch in an emulated fabric: the links carry what the schedule sends; nothing outside is changed."""
 
 from __future__ import annotations
 
@@ -54,3 +54,16 @@ def test_only_what_the_schedule_sends_is_on_the_fabric(tmp_path: Path) -> None:
     assert set(beside.values()) == {0}
     for carried in sent.values():  # two ranks: each sends half, then the sum of half
         assert (1 << 20) < carried < 1.1 * (1 << 20)
+
+
+def test_the_system_outside_is_as_before(tmp_path: Path) -> None:
+    def seen() -> list[str]:
+        settings = [Path("/proc/sys/net/ipv4", name) for name in ("ip_forward", "tcp_rmem", "tcp_congestion_control")]
+        devices = [each.name for each in Path("/sys/class/net").iterdir()]
+        mounts = Path("/proc/self/mounts").read_text(encoding="utf-8")
+        return [*(each.read_text(encoding="ascii") for each in settings), *sorted(devices), mounts]
+
+    before = seen()
+    save_wiring(PAIR, tmp_path / "wiring.json")
+    assert launch.run_in_fabric(tmp_path / "wiring.json", ["true"]) == 0
+    assert seen() == before

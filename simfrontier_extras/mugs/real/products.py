@@ -50,7 +50,7 @@ def _scores_dquery(operands: Operands) -> None:
 
 
 def _scores_wgrad(operands: Operands) -> None:
-    """Of the rows first, then of their directions and, where it is trained, their lengths."""
+    """Gradients of the rows first, then of their directions and, where they are trained, their lengths."""
     xp = operands.xp
     of_rows = xp.matmul(
         xp.permute_dims(operands.activation("d.cluster.scores"), (1, 0)), operands.activation("cluster.query")

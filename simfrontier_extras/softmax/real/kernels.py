@@ -117,7 +117,7 @@ def power(n: Any, bias: Any) -> Any:
 
 @compiled
 def bias_of(base: Any) -> Any:
-    """What brings n - base to the exponent bits of a float."""
+    """The addend that brings n - base to the exponent bits of a float."""
     return _ROUND_BIASED - base
 
 

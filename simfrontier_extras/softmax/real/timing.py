@@ -114,7 +114,7 @@ def time_all(sizes: Sequence[int], repeats: int, cache_bytes: int, step: Callabl
 
 
 def num_steps(sizes: Sequence[int], repeats: int, cache_bytes: int) -> int:
-    """How many steps `time_all` takes."""
+    """Return the number of steps of `time_all`."""
     return repeats * len(list(_kinds(sizes, cache_bytes)))
 
 
