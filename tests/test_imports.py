@@ -49,7 +49,7 @@ PUBLIC: dict[str, set[str]] = {
     },
     "collectives": {"Meaning"},
     "explanation": {"explain"},
-    "io": {"Line", "Parsed"},
+    "io": {"Line"},
     "machine": {"Device", "Matmul"},
     "measured": {"Line", "read_lines"},
     "network": {"box"},

@@ -125,7 +125,6 @@ GOOD = lines(IN_CACHE, LARGE)
             [row.replace("reload", "relod") for row in GOOD],
             ' line 4: algorithm: got "three-pass-relod"; did you mean "',
         ),
-        ([GOOD[0].replace("12000", "12001"), *GOOD[1:]], ' line 2: bytes_moved: got "12001", allowed: 12000, 3 passes'),
         (
             GOOD[:3],
             "got rows of up to 1,000 elements; allowed: an uncached one that the last cache cannot hold, of 8,193",
