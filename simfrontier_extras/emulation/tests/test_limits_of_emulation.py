@@ -1,4 +1,4 @@
-"""What an emulated run is held to, limit by limit, worked by hand; whatever is off by a little too much is caught."""
+"""Limits of an emulated run, worked by hand: a difference that is a little too large is caught."""
 
 from __future__ import annotations
 
