@@ -49,7 +49,7 @@ PUBLIC: dict[str, set[str]] = {
     },
     "collectives": {"Meaning"},
     "explanation": {"explain"},
-    "io": {"Line", "Parsed"},
+    "io": {"Line"},
     "machine": {"Device", "Matmul"},
     "measured": {"Line", "read_lines"},
     "network": {"box"},
@@ -67,7 +67,7 @@ PUBLIC: dict[str, set[str]] = {
 }
 EXTRAS = ROOT / "simfrontier_extras"
 # Modules that extras may import beside the front doors: what sections of pages and verbs of real runs are made of.
-FOR_EXTRAS = {f"simfrontier.report.{name}" for name in ("drawing", "phrases", "render", "theme", "view")}
+FOR_EXTRAS = {f"simfrontier.report.{name}" for name in ("phrases", "render", "theme", "view")}
 WITHOUT_CIRCLES = ("simfrontier", "simfrontier_extras", "simfrontier_real")
 REAL_MAY_IMPORT = {
     "extras",

@@ -8,7 +8,6 @@ from .bounds import (
     Line as Line,
     Names as Names,
     NotNegative as NotNegative,
-    Parsed as Parsed,
     Part as Part,
     Positive as Positive,
     Rule as Rule,

@@ -47,14 +47,17 @@ def _row(place: int, one: Ranked) -> dict[str, int | float | bool | str]:
 
 
 def _print(ranking: GridRanking, top: int) -> None:
+    import pandas as pd
+
     title = f"{ranking.model} on {ranking.devices:,} devices, grids by communication in a step"
     typer.echo(f"{ranking.title}: {title} ({ranking.bandwidths.version})")
-    form = "{:>4} {:>6} {:>6} {:>6} {:>6} {:>11} {:>10} {:>10} {:>10} {:>10}  {}"
-    typer.echo(form.format("", "X", "Y", "Z", "data", "comm. time", "in X", "in Y", "in Z", "in data", "").rstrip())
+    rows = []
     for place, one in enumerate(ranking.grids[:top], start=1):
         times = (one.times.total_s, one.times.x_s, one.times.y_s, one.times.z_s, one.times.data_s)
-        cells = (place, *one.grid.sizes, *("–" if time == 0.0 else written(time, "s") for time in times))
-        typer.echo(form.format(*cells, "" if one.runs else f"cannot run: {one.obstacle}").rstrip())
+        cells = ("–" if time == 0.0 else written(time, "s") for time in times)
+        rows.append((place, *one.grid.sizes, *cells, "" if one.runs else f"cannot run: {one.obstacle}"))
+    head = ["", "X", "Y", "Z", "data", "comm. time", "in X", "in Y", "in Z", "in data", ""]
+    typer.echo(pd.DataFrame(rows, columns=head).to_string(index=False))
     for line in _notes(ranking, top):
         typer.echo(line)
 

@@ -35,7 +35,7 @@ class CommTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Term:
-    """What groups along one dimension move in one layer of a step, GiB, and how many ranks stand inside a group."""
+    """Data (GiB) that groups along one dimension move in one layer of a step; `inner` ranks stand inside a group."""
 
     dimension: str
     size: int
@@ -61,7 +61,7 @@ def comm_times(
     """
     transformer.refuse_what_lacks(bandwidths.version)
     if accumulation != 1 and bandwidths.version != "axonn-a":
-        raise InputError(f"accumulation: got {accumulation}, allowed: 1 with axonn-b (only axonn-a has others)")
+        raise InputError(f"tune.accumulation: got {accumulation}, allowed: 1 with axonn-b (only axonn-a has others)")
     sums = dict.fromkeys(("data", "z", "y", "x"), 0.0)
     for layer in transformer.layers(quirk):
         for term in _terms(bandwidths.version == "axonn-a", layer, grid, batch * transformer.sequence, accumulation):
@@ -74,7 +74,7 @@ def _seconds(term: _Term, bandwidths: Bandwidths) -> float:
     if term.size == 1:
         return 0.0
     rate = bandwidths.gib_per_s(term.inner, term.size)
-    return bandwidths.latency_s_per_rank * term.size + term.gib / rate
+    return bandwidths.table.latency_s_per_rank * term.size + term.gib / rate
 
 
 def _terms(is_a: bool, layer: Layer, grid: Grid, tokens: int, accumulation: int) -> Iterator[_Term]:

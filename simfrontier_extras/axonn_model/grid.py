@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-
-from simfrontier.errors import InputError
+from itertools import product
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -21,18 +20,9 @@ class Grid:
     z: int
     data: int
 
-    def __post_init__(self) -> None:
-        for name, size in zip(("x", "y", "z", "data"), self.sizes, strict=True):
-            if size < 1 or size & (size - 1):
-                raise InputError(f"grid: got {name} = {size}, allowed: a power of two")
-
     @property
     def sizes(self) -> tuple[int, int, int, int]:
         return self.x, self.y, self.z, self.data
-
-    @property
-    def num_devices(self) -> int:
-        return self.x * self.y * self.z * self.data
 
     @property
     def tensor(self) -> int:
@@ -43,11 +33,9 @@ class Grid:
 def grids(num_devices: int) -> Iterator[Grid]:
     """All grids of powers of two whose product is the number of devices, in the order of (x, y, z, data); none where
     that is no power of two itself."""
-    if num_devices < 1 or num_devices & (num_devices - 1):
+    if num_devices.bit_count() != 1:
         return
     powers = [1 << power for power in range(num_devices.bit_length())]
-    for x in powers:
-        for y in powers:
-            for z in powers:
-                if x * y * z <= num_devices:
-                    yield Grid(x=x, y=y, z=z, data=num_devices // (x * y * z))
+    for x, y, z in product(powers, repeat=3):
+        if x * y * z <= num_devices:
+            yield Grid(x=x, y=y, z=z, data=num_devices // (x * y * z))

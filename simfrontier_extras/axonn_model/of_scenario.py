@@ -1,5 +1,4 @@
-"""What AxoNN's analytical model says of a scenario: its model, batch, machine and table `tune`, and the grids in
-order."""
+"""AxoNN's analytical model on a scenario: its model, batch, machine and table `tune`, and the grids in order."""
 
 from __future__ import annotations
 
@@ -36,15 +35,23 @@ def rank_grids(scenario: GridJob, version: VersionName, devices: int) -> GridRan
     Raises InputError where the model is no GPT, the version has no formula for it or no table for the machine;
     SimfrontierError where no grid is allowed. One line each, with the scenario's file.
     """
-    table, training = _table(scenario), scenario.file.training
-    shape = scenario.shape
+    table, training, shape = scenario.file.tune, scenario.file.training, scenario.shape
+    assert isinstance(table, AxonnKeys)
     try:
         if not isinstance(shape, GptShape):
             raise InputError(f"model.name: got {scenario.file.model.name!r}, an MLP; allowed: a GPT")
-        bandwidths = _bandwidths(scenario, version)
+        bandwidths = _bandwidths(scenario, table.bandwidth, version)
         transformer = transformer_of(shape, intermediate=table.intermediate, gqa=table.gqa, swiglu=table.swiglu)
         batch = training.batch or training.micro_batch * training.grad_accum * devices
-        grids = _ranked(scenario, bandwidths, transformer, devices, batch)
+        grids = ranked(
+            bandwidths,
+            transformer,
+            devices,
+            batch,
+            min_tensor=table.min_tensor,
+            quirk=table.quirk,
+            accumulation=table.accumulation,
+        )
     except SimfrontierError as error:
         raise type(error)(f"{scenario.where}: {error}") from None
     return GridRanking(
@@ -59,33 +66,7 @@ def rank_grids(scenario: GridJob, version: VersionName, devices: int) -> GridRan
     )
 
 
-def _table(scenario: GridJob) -> AxonnKeys:
-    """The scenario's table `tune`, which has this extra's keys."""
-    table = scenario.file.tune
-    assert isinstance(table, AxonnKeys)
-    return table
-
-
-def _ranked(
-    scenario: GridJob, bandwidths: Bandwidths, transformer: Transformer, devices: int, batch: int
-) -> tuple[Ranked, ...]:
-    table = _table(scenario)
-    try:
-        return ranked(
-            bandwidths,
-            transformer,
-            devices,
-            batch,
-            min_tensor=table.min_tensor,
-            quirk=table.quirk,
-            accumulation=table.accumulation,
-        )
-    except InputError as error:  # of a key of this table
-        raise InputError(f"tune.{error}") from None
-
-
-def _bandwidths(scenario: GridJob, version: VersionName) -> Bandwidths:
-    machine = _table(scenario).bandwidth
+def _bandwidths(scenario: GridJob, machine: str | None, version: VersionName) -> Bandwidths:
     try:
         return load_bandwidths(version, machine or scenario.machine.name)
     except InputError as error:

@@ -57,11 +57,13 @@ class Transformer:
             got = getattr(self, key)
             if got != allowed:
                 shown = [str(value).lower() for value in (got, allowed)]
-                raise InputError(f"{key}: got {shown[0]}, allowed: {shown[1]} with axonn-a (only axonn-b has others)")
+                raise InputError(
+                    f"tune.{key}: got {shown[0]}, allowed: {shown[1]} with axonn-a (only axonn-b has others)"
+                )
 
     def obstacle(self, grid: Grid) -> str:
-        """Why a grid cannot cut this transformer, or "": hidden features are cut over X, heads, feed-forward features
-        and vocabulary over Y, the blocks of weights that leaves over Z.
+        """Return why a grid cannot cut this transformer, or "": hidden features are cut over X, heads, feed-forward
+        features and vocabulary over Y, the blocks of weights that leaves over Z.
 
         The authors' search does not look at this; AxoNN's layers refuse such a grid, and so does a plan.
         """

@@ -40,7 +40,7 @@ def comms_of(schedule: Schedule) -> dict[str, int]:
 
 
 def offset_of(op: Exchange, at: tuple[str, int] | None, mesh: Mesh) -> int:
-    """How far away the other end is, in ranks, for those whose role is at that place."""
+    """Return the distance to the other end, in ranks, for those whose role is at that place."""
     assert at is not None, f"{op.name}: an exchange in a role at no place"
     here, there = op.ends if at[1] == op.ends[0] else reversed(op.ends)
     return (there - here) * mesh.size(mesh.names[mesh.names.index(op.axis) + 1 :])

@@ -1,27 +1,141 @@
-"""The format `chakra` of `simfrontier export`."""
+"""The format `chakra` of `simfrontier export`: a trace for each rank, and a file with the groups of ranks that
+communicate."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import chain
 from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from simfrontier.scenario import Scenario
-from simfrontier.simulation import SimulatedStep
+from simfrontier.schedule import Collective, Communicator, CommunicatorGroups, digest
+from simfrontier.simulation import SimulatedStep, Walk, trace_notes
 from simfrontier.study import ExportFormat
-from simfrontier_extras.chakra.schema import ensure_protobuf
+from simfrontier.wholefile import write_json
+from simfrontier_extras.chakra.exchanges import Peer, comms_of
+from simfrontier_extras.chakra.nodes import attribute_bytes, communicator_of, framed
+from simfrontier_extras.chakra.schema import ensure_protobuf, message_class
+from simfrontier_extras.chakra.template import Own, Template, template_of
+
+SCHEMA_VERSION: Final = "0.0.4"  # of the schema: what mlcommons/chakra's own writers put into GlobalMetadata
+MOST_GROUPS: Final = 499  # that ASTRA-sim keeps apart by the tags of their messages (see README.md)
 
 
-def write(scenario: Scenario, plan: str, step: SimulatedStep, folder: Path) -> str:
-    """The traces of a plan's step, and what was written in words."""
-    from simfrontier_extras.chakra.write import write_traces
+def write_traces(scenario: Scenario, plan: str, step: SimulatedStep, folder: Path) -> str:
+    """Write chakra-PLAN.RANK.et for every rank and groups-PLAN.json; returns what was written in words.
 
-    return write_traces(scenario, plan, step, folder)
+    Ranks that run the same nodes for as long share a template: only names of groups and ends of messages are put in
+    for each rank. Ranks whose traces have the same bytes share one file by hard links, where the file system has them.
+    Raises InputError where an op needs something that is dead in the machine's state that lasts longest in the step.
+    """
+    groups = groups_of(step)
+    metadata = _metadata(scenario, plan, step)
+    num_nodes: list[int] = []
+    num_bytes = stored_bytes = 0
+    for template, ranks in _templates(step):
+        num_nodes.append(template.num_nodes)
+        files: dict[tuple[bytes, ...], Path] = {}
+        for rank in ranks:
+            own = {each: _own_bytes(each, rank, groups) for each in template.owns}
+            path = folder / f"chakra-{plan}.{rank}.et"
+            first = files.setdefault(tuple(own.values()), path)
+            if first is path or not _linked(first, path):
+                stored_bytes += _write(path, chain((metadata,), template.written(own)))
+            num_bytes += path.stat().st_size
+    write_json({str(number): members for number, members in groups.members.items()}, folder / f"groups-{plan}.json")
+    return _sentence(num_nodes, step.schedule.mesh.num_ranks, len(groups.members), num_bytes, stored_bytes)
+
+
+def _templates(step: SimulatedStep) -> Iterator[tuple[Template, list[int]]]:
+    """Each template with its ranks, made one after another: those of ranks that run the same role for as long."""
+    comms = comms_of(step.schedule)
+    alike: dict[tuple[int, bytes], tuple[Walk, list[int]]] = {}
+    for cls in range(step.pricing.folding.num_rank_classes):
+        walk = Walk(step=step, cls=cls)
+        seconds = np.array([walk.alone_s(place) for place in range(walk.num_ops)])
+        alike.setdefault((walk.role, seconds.tobytes()), (walk, []))[1].extend(walk.members)
+    for (_, seconds_bytes), (walk, ranks) in alike.items():
+        yield template_of(walk, np.frombuffer(seconds_bytes).tolist(), comms), sorted(ranks)
+
+
+def groups_of(step: SimulatedStep) -> CommunicatorGroups:
+    """The groups of all collectives whose ranks make calls in them."""
+    schedule, pricing = step.schedule, step.pricing
+    callers: dict[Communicator, NDArray[np.bool_]] = {}
+    for op in schedule.ops:
+        if isinstance(op, Collective):
+            known = callers.setdefault(communicator_of(op, schedule), np.zeros(schedule.mesh.num_ranks, bool))
+            known |= pricing.has_part(op)[pricing.folding.rank_class]
+    return CommunicatorGroups(schedule.mesh, list(callers), callers)
+
+
+# ── bytes ──
+
+
+def _metadata(scenario: Scenario, plan: str, step: SimulatedStep) -> bytes:
+    """The message that a trace begins with."""
+    metadata = message_class("GlobalMetadata")(version=SCHEMA_VERSION)
+    facts = {
+        "producer": "simfrontier",
+        "scenario": scenario.name,
+        "plan": plan,
+        "schedule_digest": digest(step.schedule),
+        **trace_notes(step),
+    }
+    for name, value in facts.items():
+        metadata.attr.add(name=name, string_val=value)
+    return framed(metadata.SerializeToString(deterministic=True))
+
+
+def _own_bytes(own: Own, rank: int, groups: CommunicatorGroups) -> bytes:
+    """Attributes of a rank's node that other ranks have with other values."""
+    match own:
+        case Communicator():
+            return attribute_bytes((("pg_name", "string_val", str(groups.of(own, rank))),))
+        case Peer():
+            ends = (rank + own.offset, rank) if own.receives else (rank, rank + own.offset)
+            return attribute_bytes((("comm_src", "int32_val", ends[0]), ("comm_dst", "int32_val", ends[1])))
+
+
+def _write(path: Path, parts: Iterable[bytes]) -> int:
+    """Write a file; returns its bytes."""
+    with path.open("wb") as file:
+        file.writelines(parts)
+        return file.tell()
+
+
+def _linked(first: Path, path: Path) -> bool:
+    """Make `path` another name of the file `first`; return False where the file system cannot."""
+    with suppress(OSError):
+        os.link(first, path)
+        return True
+    return False
+
+
+# ── words ──
+
+
+def _sentence(num_nodes: Sequence[int], num_ranks: int, num_groups: int, num_bytes: int, stored_bytes: int) -> str:
+    least, most = min(num_nodes), max(num_nodes)
+    nodes = f"{most:,}" if least == most else f"{least:,} to {most:,}"
+    sizes = f"{num_bytes:,} bytes"
+    if stored_bytes < num_bytes:
+        sizes += f", {stored_bytes:,} on disk as equal traces are one file"
+    many = f"; ASTRA-sim keeps {MOST_GROUPS} groups apart" if num_groups > MOST_GROUPS else ""
+    return f"traces {num_ranks:,}, nodes in each {nodes}, groups {num_groups:,}, {sizes}{many}"
 
 
 ADDS = (
     ExportFormat(
         name="chakra",
         sentence="execution traces of MLCommons Chakra, one for each rank, for simulators such as ASTRA-sim",
-        write=write,
+        write=write_traces,
         check=ensure_protobuf,
     ),
 )

@@ -39,8 +39,8 @@ COMM_TYPES: Final[dict[CollectiveKind, CollectiveCommType]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """What a node is, apart from its place in a program: its type, its attributes as (name, field, value), and what
-    each rank has of its own: its group's name, or the ranks between which a message goes."""
+    """A node apart from its place in a program: its type, its attributes as (name, field, value), and the part that
+    differs between ranks: the group's name, or the ranks between which a message goes."""
 
     type: NodeType
     attributes: tuple[tuple[str, str, Value], ...]
@@ -120,7 +120,7 @@ def _messages(op: Exchange, schedule: Schedule, at: tuple[str, int] | None) -> t
 
 
 def name_of(op: Op, call: Call) -> str:
-    """What a node is called: its kind and name, and the layer and micro-batch of its call."""
+    """Return the name of a node: the op's kind and name, and the layer and micro-batch of its call."""
     return f"{op.kind} {op.name} layer {call.layer} micro {call.micro}"
 
 

@@ -1,19 +1,152 @@
-"""What an emulated run adds to a cross-check."""
+"""An emulated run compared with its simulation: the files beside the traces."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import asdict
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
 
-from simfrontier.trace import AddedCheckReader
+from simfrontier.errors import InputError
+from simfrontier.records import dataclass
+from simfrontier.report import percent, said, signed
+from simfrontier.trace import SHOWN_DIGITS, AddedCheck, AddedCheckReader, Comparison, CrossCheck, TracePaths, load_links
+from simfrontier_extras.emulation.crosscheck import TEMPLATES
+from simfrontier_extras.emulation.crosscheck.limits import AgreementLimit, limits_of
+from simfrontier_extras.emulation.crosscheck.links import LinkCheck, LinkPair, LinksFound, compare_links, links_found
+from simfrontier_extras.emulation.crosscheck.run_file import EMULATED, EmulatedRun, load_run
+from simfrontier_extras.emulation.crosscheck.sections import (
+    fabric_section,
+    limits_section,
+    slowed_section,
+    sweep_section,
+)
+from simfrontier_extras.emulation.crosscheck.slowed import SlowLinkEffect
+from simfrontier_extras.emulation.crosscheck.sweep import SweepPoint, sweep_medians, swept_ways
 
-if TYPE_CHECKING:
-    from simfrontier.trace import AddedCheck, CrossCheck, TracePaths
+_said = partial(said, "emulated", folder=TEMPLATES)
 
 
-def _read(check: CrossCheck, paths: TracePaths) -> AddedCheck:
-    from simfrontier_extras.emulation.crosscheck.check import read_emulated
+@dataclass(frozen=True, kw_only=True)
+class EmulatedCheck(AddedCheck):
+    """Results of an emulated run beside the comparison of its operations; all empty for any other run.
 
-    return read_emulated(check, paths)
+    `links` are the plans whose bytes per link are known on both sides, `only_counted` those whose are only counted;
+    `sweep` are collectives measured alone, `slowed` what a slowed link did.
+    """
+
+    operations: CrossCheck
+    links: tuple[LinkCheck, ...] = ()
+    only_counted: tuple[str, ...] = ()
+    sweep: tuple[SweepPoint, ...] = ()
+    slowed: tuple[SlowLinkEffect, ...] = ()
+
+    @cached_property
+    def links_found(self) -> LinksFound | None:
+        return links_found(self.links) if self.links else None
+
+    @cached_property
+    def limits(self) -> tuple[AgreementLimit, ...]:
+        """The limits of an emulated run."""
+        return limits_of(self.operations, self.links, self.sweep, self.slowed)
+
+    @cached_property
+    def limits_told(self) -> tuple[AgreementLimit, ...]:
+        """The same; none where collectives were not measured alone, as in another run."""
+        return self.limits if self.sweep else ()
+
+    @property
+    def fault(self) -> str:
+        return "the bytes of links" if any(each.num_missed for each in self.links) else ""
+
+    @property
+    def remark(self) -> str:
+        missed = sum(not limit.holds for limit in self.limits_told)
+        return f"{missed} of {len(self.limits_told)} limits of the emulated run" if missed else ""
+
+    def sentences(self) -> list[str]:
+        return _said("findings", self.links_found, self.only_counted, swept_ways(self.sweep))
+
+    def cards(self) -> list[tuple[str, str, str]]:
+        found = self.links_found
+        if found is None or found.worst is None:
+            return []
+        allowed = f"{found.worst.name}; {percent(found.within)} allowed"
+        return [(signed(found.worst.ratio - 1), "counted on the worst link", allowed)]
+
+    def document(self) -> dict[str, Any]:
+        return {"links": self._links_document(), "sweep": self._sweep_document()}
+
+    def sections(self) -> dict[str, tuple[str, str]]:
+        return {
+            "limits": ("Limits", limits_section(self.limits_told)),
+            "links": ("Links", fabric_section(self.links)),
+            "sweep": ("Message sizes", sweep_section(self.sweep)),
+            "slowed": ("A slowed link", slowed_section(self.slowed)),
+        }
+
+    def _links_document(self) -> dict[str, Any] | None:
+        if self.links_found is None:
+            return None
+        plans = {
+            each.plan: {
+                "num_judged": len(each.judged),
+                "num_missed": each.num_missed,
+                "worst": _link_document(each.judged[0]) if each.judged else None,
+                "links": [_link_document(pair) for pair in each.pairs],
+            }
+            for each in self.links
+        }
+        return {"said": "".join(_said("links", self.links_found)), "plans": plans}
+
+    def _sweep_document(self) -> dict[str, Any] | None:
+        if not self.sweep:
+            return None
+        return {
+            "said": "".join(_said("swept", swept_ways(self.sweep))),
+            "medians": [asdict(each) | {"near": each.is_near} for each in sweep_medians(self.sweep)],
+            "points": [point.model_dump() | {"ratio": point.ratio} for point in self.sweep],
+        }
 
 
-ADDS = (AddedCheckReader(read=_read),)
+def read_emulated(check: CrossCheck, paths: TracePaths) -> EmulatedCheck:
+    """Read the files beside the traces of a cross-check. Raises InputError for a file that cannot be read, or links of
+    another schedule."""
+    links = {each.plan: _links(each, *paths.of_plan[each.plan]) for each in check.comparisons}
+    counted = [plan for plan, each in links.items() if each is None and _beside(paths.of_plan[plan][1], plan).exists()]
+    beside = paths.real / EMULATED
+    run = load_run(beside) if beside.exists() else EmulatedRun()
+    return EmulatedCheck(
+        operations=check,
+        links=tuple(each for each in links.values() if each is not None),
+        only_counted=tuple(counted),
+        sweep=run.sweep,
+        slowed=run.slowed,
+    )
+
+
+def _beside(trace: Path, plan: str) -> Path:
+    return trace.with_name(f"links-{plan}.json")
+
+
+def _links(comparison: Comparison, sim: Path, real: Path) -> LinkCheck | None:
+    """Bytes per link of a plan, where both sides have them beside their traces."""
+    sim_links, real_links = (_beside(trace, comparison.plan) for trace in (sim, real))
+    if not (sim_links.exists() and real_links.exists()):
+        return None
+    tables = load_links(sim_links), load_links(real_links)
+    for path, table in zip((sim_links, real_links), tables, strict=True):
+        if table.digest != comparison.sim.digest:
+            raise InputError(
+                f"the links are of the schedule {table.digest[:SHOWN_DIGITS]}, the trace beside them of "
+                f"{comparison.sim.digest[:SHOWN_DIGITS]}; allowed: both of one schedule",
+                where=str(path),
+            )
+    return compare_links(comparison.plan, *tables)
+
+
+def _link_document(pair: LinkPair) -> dict[str, Any]:
+    return asdict(pair) | {"ratio": pair.ratio, "judged": pair.is_judged, "missed": pair.is_missed}
+
+
+ADDS = (AddedCheckReader(read=read_emulated),)

@@ -1,21 +1,21 @@
-"""What came of an emulated run: collectives measured alone, the effect of a slowed link, the page, and the limits."""
+"""Findings of an emulated run: collectives measured alone, the effect of a slowed link, the page, and the limits."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 
 import typer
 
 from simfrontier.cli import crosscheck_document, print_check, print_json
 from simfrontier.trace import Comparison, Delta, compare, crosscheck_of, deltas, duration, read_perfetto, step_times
-from simfrontier.wholefile import filled, listed
+from simfrontier.wholefile import filled
+from simfrontier_extras.emulation.added_checks import EmulatedCheck
 from simfrontier_extras.emulation.changed import CHANGED, MadeChange, load_changes
-from simfrontier_extras.emulation.crosscheck.check import EmulatedCheck
-from simfrontier_extras.emulation.crosscheck.limits import AgreementLimit
+from simfrontier_extras.emulation.crosscheck.run_file import EMULATED, EmulatedRun, save_run
 from simfrontier_extras.emulation.crosscheck.sections import limits_words
-from simfrontier_extras.emulation.crosscheck.slowed import SLOWED, SlowLinkEffect, save_slowed
-from simfrontier_extras.emulation.crosscheck.sweep import SWEEP, Implementation, SweepPoint, save_sweep
+from simfrontier_extras.emulation.crosscheck.slowed import SlowLinkEffect
+from simfrontier_extras.emulation.crosscheck.sweep import Implementation, SweepPoint
 from simfrontier_extras.emulation.jobs import (
     DIP,
     DIP_FACTOR,
@@ -35,10 +35,9 @@ def report(settings: EmulateSettings, out: Path, as_json: bool) -> bool:
     """Compare what was simulated with what was run, write the page and print the result; whether all limits hold."""
     from simfrontier.report import write_crosscheck_page
 
-    real = out / PLANS / "real"
-    save_sweep([*_points(out, LOWERED, "lowered"), *_points(out, NATIVE, "native")], real / SWEEP)
-    link = f"node 0 {settings.slow_wire}"
-    save_slowed([*_effects(out, link), *_dip_effects(out, link)], real / SLOWED)
+    real, link = out / PLANS / "real", f"node 0 {settings.slow_wire}"
+    sweep = (*_points(out, LOWERED, "lowered"), *_points(out, NATIVE, "native"))
+    save_run(EmulatedRun(sweep=sweep, slowed=(*_effects(out, link), *_dip_effects(out, link))), real / EMULATED)
     changed = out / DIP / "real" / CHANGED
     made = load_changes(changed) if changed.exists() else ()  # the steps may have ended before
     check = crosscheck_of(out / PLANS / "sim", real, MIN_BYTES, TOLERANCE)
@@ -47,9 +46,8 @@ def report(settings: EmulateSettings, out: Path, as_json: bool) -> bool:
     with filled(out) as new:
         write_crosscheck_page(check, new / "index.html")
     if as_json:
-        document = crosscheck_document(check) | {"limits": [_document(limit) for limit in limits]}
-        document |= {"changes": [asdict(change) for change in made]}
-        print_json(document)
+        document = crosscheck_document(check) | {"limits": [asdict(limit) for limit in limits]}
+        print_json(document | {"changes": [change.model_dump() for change in made]})
     else:
         print_check(check, out)
         for line in (*map(_made_words, made), *map(_dip_words, emulated.slowed)):
@@ -57,10 +55,6 @@ def report(settings: EmulateSettings, out: Path, as_json: bool) -> bool:
                 typer.echo(line)
         typer.echo(limits_words(limits))
     return all(limit.holds for limit in limits)
-
-
-def _document(limit: AgreementLimit) -> dict[str, object]:
-    return {"what": limit.what, "allowed": limit.allowed, "seen": limit.seen, "holds": limit.holds}
 
 
 def _made_words(change: MadeChange) -> str:
@@ -84,8 +78,8 @@ def _sweep(out: Path, job: str) -> Comparison:
 
 
 def _whole(comparison: Comparison) -> dict[str, tuple[float, float]]:
-    """Of every collective over all ranks: from when the last rank was ready to when the last one had done, simulated
-    and real. A slowed link lets ranks end one after the other, so that their median means little."""
+    """Times of every collective over all ranks, simulated and real: from when the last rank was ready to when the last
+    one had done. A slowed link lets ranks end one after the other, so that their median means little."""
     out: dict[str, tuple[float, float]] = {}
     for pair in comparison.pairs:
         before = out.get(pair.sim.name, (0.0, 0.0))
@@ -93,12 +87,12 @@ def _whole(comparison: Comparison) -> dict[str, tuple[float, float]]:
     return out
 
 
-def _points(out: Path, job: str, variant: Implementation) -> list[SweepPoint]:
+def _points(out: Path, job: str, implementation: Implementation) -> list[SweepPoint]:
     swept = [delta for delta in deltas(_sweep(out, job)) if delta.is_collective]
     ordered = sorted(swept, key=lambda delta: (-delta.group_size, delta.kind, delta.message_bytes))
     return [
         SweepPoint(
-            collectives=variant,
+            collectives=implementation,
             kind=delta.kind,
             group=_group(delta),
             message_bytes=delta.message_bytes,
@@ -116,50 +110,46 @@ def _group(delta: Delta) -> str:
 
 
 def _effects(out: Path, link: str) -> list[SlowLinkEffect]:
-    """Of the plan whose step was run with the slowed link, and of the collectives that were."""
+    """Effects on the plan whose step was run with the slowed link, and on collectives."""
     usual, slowed = _sweep(out, LOWERED), _sweep(out, SLOW)
     effects = _step_effects(out, link, SLOW)
     before_s, after_s = _whole(usual), _whole(slowed)
     for delta in deltas(slowed):
-        (sim_s, real_s), (sim_slowed_s, real_slowed_s) = before_s[delta.name], after_s[delta.name]
         what = f"{delta.kind.replace('_', '-')} over {_group(delta)}"
-        effects.append(_effect(what, link, sim_s, sim_slowed_s, real_s, real_slowed_s))
+        effects.append(_effect(what, link, before_s[delta.name], after_s[delta.name]))
     return effects
 
 
 def _step_effects(out: Path, link: str, job: str) -> list[SlowLinkEffect]:
-    """Of the plans whose steps were run with the slowed link."""
+    """Effects on the plans whose steps were run with the slowed link."""
     effects = []
-    for name in sorted(listed(out / job / "sim")):
-        plan = name.removeprefix("trace-").removesuffix(".json")
-        if not name.startswith("trace-") or plan == SWEEP_PLAN:
-            continue
-        before, after = (
-            step_times(compare(plan, *(read_perfetto(out / each / side / name) for side in ("sim", "real"))))
-            for each in (PLANS, job)
-        )
-        times = (before.sim_s, after.sim_s, before.real_s, after.real_s)
-        effects.append(_effect(f"step of {plan}", link, *times))
+    for trace in sorted((out / job / "sim").glob("trace-*.json")):
+        plan = trace.stem.removeprefix("trace-")
+        if plan != SWEEP_PLAN:
+            usual, slowed = (
+                step_times(compare(plan, *(read_perfetto(out / each / side / trace.name) for side in ("sim", "real"))))
+                for each in (PLANS, job)
+            )
+            effects.append(_effect(f"step of {plan}", link, (usual.sim_s, usual.real_s), (slowed.sim_s, slowed.real_s)))
     return effects
 
 
 def _dip_effects(out: Path, link: str) -> list[SlowLinkEffect]:
-    """Of the plan whose step was run with the link slowed for its middle third."""
+    """Effects on the plan whose step was run with the link slowed for its middle third."""
     return [
-        replace(each, factor=DIP_FACTOR, begin_s=each.sim_s / 3, end_s=2 * each.sim_s / 3)
+        each.model_copy(update={"factor": DIP_FACTOR, "begin_s": each.sim_s / 3, "end_s": 2 * each.sim_s / 3})
         for each in _step_effects(out, link, DIP)
     ]
 
 
-def _effect(
-    what: str, link: str, sim_s: float, sim_slowed_s: float, real_s: float, real_slowed_s: float
-) -> SlowLinkEffect:
+def _effect(what: str, link: str, usual_s: tuple[float, float], slowed_s: tuple[float, float]) -> SlowLinkEffect:
+    """The effect by times (simulated, real)."""
     return SlowLinkEffect(
         what=what,
         link=link,
         factor=SLOW_FACTOR,
-        sim_s=sim_s,
-        sim_slowed_s=sim_slowed_s,
-        real_s=real_s,
-        real_slowed_s=real_slowed_s,
+        sim_s=usual_s[0],
+        sim_slowed_s=slowed_s[0],
+        real_s=usual_s[1],
+        real_slowed_s=slowed_s[1],
     )

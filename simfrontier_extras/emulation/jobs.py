@@ -1,8 +1,7 @@
-"""What `simfrontier emulate` has to do: the simulated side, written, and the jobs of the real side as a file."""
+"""The work of `simfrontier emulate`: the simulated side, written, and the jobs of the real side as a file."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +13,7 @@ from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.schedule import CollectiveKind, SweepCall, sweep
 from simfrontier.simulation import SimulatedStep
 from simfrontier.study import BuiltSchedule, ScheduleCache, simulated, write_simulated
-from simfrontier.wholefile import MANIFEST, filled, listed, write_whole
-from simfrontier_extras.emulation.changed import CHANGED
-from simfrontier_extras.emulation.crosscheck.slowed import SLOWED
-from simfrontier_extras.emulation.crosscheck.sweep import SWEEP
+from simfrontier.wholefile import MANIFEST, filled, write_json
 from simfrontier_extras.emulation.wiring import save_wiring
 from simfrontier_extras.emulation.wiring_of import wiring_of
 
@@ -33,17 +29,16 @@ SWEEPS = 3  # short collectives among few ranks: one that is disturbed must not 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmulateSettings:
-    """What to run: iterations of the plans, after one to warm up; message sizes of the sweeps in bytes; and the wire of
-    node 0 that is slowed to half for a job, and to a tenth for the middle third of the steps of the last one."""
+    """The size of a run: iterations of the plans, after one to warm up; message sizes of the sweeps in bytes; and the
+    wire of node 0 that is slowed to half for a job, and to a tenth for the middle third of the steps of the last."""
 
     iterations: int
-    lowered_sizes: tuple[int, ...]
-    native_sizes: tuple[int, ...]
+    sizes: tuple[int, ...]
     slow_wire: str
 
 
 def prepare(scenario: Scenario, settings: EmulateSettings, out: Path) -> None:
-    """Simulate all that will be run, and write it into `out`: a folder per job, the wiring, the jobs. Raises
+    """Simulate everything that will be run, and write into `out` a folder per job, the wiring and the jobs. Raises
     InputError where the wire to slow carries nothing."""
     size, schedule_cache = max(scenario.file.run.devices), ScheduleCache()
     native = scenario_of(scenario.document, scenario.where, {"library.name": NATIVE_LIBRARY})
@@ -57,7 +52,7 @@ def prepare(scenario: Scenario, settings: EmulateSettings, out: Path) -> None:
     third_s = plans[most].step_s / 3
     dip = _with_slow_wire(scenario, settings.slow_wire, DIP_FACTOR, (third_s, 2 * third_s))
     dipped = {most: simulated(dip.of(most, size), built[most], "chunk")}
-    world, sizes = {"world": GROUPS["world"]}, settings.lowered_sizes
+    world, sizes = {"world": GROUPS["world"]}, settings.sizes
     rates = {f"node 0 {settings.slow_wire}": SLOW_FACTOR}
     swept = _swept(scenario, size, sizes, GROUPS)
     warm = (0, settings.iterations)
@@ -65,13 +60,13 @@ def prepare(scenario: Scenario, settings: EmulateSettings, out: Path) -> None:
         _job(scenario, PLANS, "lowered", plans, (1, settings.iterations), out),
         _job(scenario, LOWERED, "lowered", swept, (1, max(SWEEPS, settings.iterations)), out),
         # these take long; their connections are warm by now
-        _job(native, NATIVE, "native", _swept(native, size, settings.native_sizes, GROUPS), warm, out),
+        _job(native, NATIVE, "native", _swept(native, size, sizes[:1], GROUPS), warm, out),
         _job(slow, SLOW, "lowered", slowest | _swept(slow, size, sizes[:1], world), warm, out, rates),
         _job(dip, DIP, "lowered", dipped, warm, out),
     ]
     with filled(out) as new:
         save_wiring(wiring_of(plans[most].pricing.fabric, scenario.machine.title), new / WIRING)
-        write_whole(new / JOBS, json.dumps({"wiring": WIRING, "jobs": jobs}, indent=1) + "\n")
+        write_json({"wiring": WIRING, "jobs": jobs}, new / JOBS)
 
 
 def _with_slow_wire(
@@ -94,7 +89,7 @@ def _with_slow_wire(
 
 
 def _changes(steps: Mapping[str, SimulatedStep]) -> list[dict[str, Any]]:
-    """What changes within each of the steps, as parts of the rates at their beginning."""
+    """Changes within each of the steps, as parts of the rates at their beginning."""
     first, *later = next(iter(steps.values())).states
     before, out = first.pricing.fabric.capacity, list[dict[str, Any]]()
     names = {link: first.pricing.fabric.describe(link) for link in joining_links(first.pricing.fabric)}
@@ -133,20 +128,6 @@ def _swept(
     return {SWEEP_PLAN: simulated(scenario, built, "chunk")}
 
 
-def _clear(folder: Path) -> None:
-    """Remove what was once run of a job: traces and bytes of links of the schedules that its folder has, and what was
-    made of them."""
-    titles = [name.removeprefix("schedule-") for name in listed(folder / "sim") if name.startswith("schedule-")]
-    names = [f"{kind}-{title}" for title in titles for kind in ("trace", "links")]
-    try:
-        for file in [*names, SWEEP, SLOWED, CHANGED]:
-            (folder / "real" / file).unlink(missing_ok=True)
-    except OSError as error:
-        raise InputError(
-            f"cannot be written: {error.strerror}; allowed: a folder of yours", where=f"--out {folder}"
-        ) from None
-
-
 def _job(
     scenario: Scenario,
     name: str,
@@ -156,9 +137,11 @@ def _job(
     out: Path,
     rates: Mapping[str, float] | None = None,
 ) -> dict[str, Any]:
-    """Write what was simulated of a job into its folder, and clear away what was once run there; returns the job for
+    """Write the simulated steps of a job into its folder, and remove the results of an earlier run; return the job for
     the real side, with paths from `out`. `repeats`: iterations to warm up, and timed ones."""
-    _clear(out / name)
+    for kind in ("trace-*", "links-*", "emulated", "changes"):
+        for old in (out / name / "real").glob(f"{kind}.json"):
+            old.unlink()
     with filled(out / name / "sim", MANIFEST) as new:
         for title, step in steps.items():
             write_simulated(scenario, title, step, new)

@@ -26,7 +26,7 @@ SOURCE = "scenario emulation"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Emulation:
-    """How a machine is scaled: `scale` on the rates of links and devices (latencies stay); packets of at most
+    """Scaling of a machine: `scale` on the rates of links and devices (latencies stay); packets of at most
     `packet_bytes`, IP and all within it; and what a shaped link that was idle lets through at once."""
 
     scale: Share
@@ -104,7 +104,7 @@ def _scaled_matmul(matmul: Matmul | None, scale: float) -> Matmul | None:
 
 
 def _counted(packets: Packets) -> tuple[Provenance, ...]:
-    """What packets and messages carry beside payload."""
+    """Sources of the bytes that packets and messages carry beside payload."""
     numbers = {
         "header_bytes": packets.header_bytes,
         "message_bytes": packets.message_bytes,

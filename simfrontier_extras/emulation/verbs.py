@@ -16,35 +16,22 @@ def emulate(
     out: Annotated[Path | None, typer.Option(help="folder for everything (default: reports/NAME)")] = None,
     set_: Settings = None,
     plans: Plans = None,
-    nodes: Annotated[int | None, typer.Option(min=1, help="nodes to emulate (default: the scenario's size)")] = None,
-    scale: Annotated[
-        float | None, typer.Option(help="of the machine's rates, e.g. 2.5e-5 (default: the scenario's)")
-    ] = None,
     iterations: Annotated[int, typer.Option(min=1, help="timed runs of every plan, after one to warm up")] = 1,
     sizes: Annotated[
-        str, typer.Option(help="messages of collectives measured alone, as explicit transfers")
+        str, typer.Option(help="messages of collectives measured alone; the library's own calls take the first size")
     ] = "1MiB,2MiB",
-    native_sizes: Annotated[str, typer.Option(help="the same, as the library's own calls")] = "1MiB",
     slow: Annotated[
         str, typer.Option(help="wire of node 0 to slow: to half, then to a tenth for a while")
     ] = "nic0>net",
     json: Annotated[bool, typer.Option("--json", help="print everything as JSON")] = False,
 ) -> None:
-    """Lay the machine out in network namespaces, run a scenario's plans in it, and hold them against the simulation.
+    """Lay the machine out in network namespaces, run a scenario's plans in it, and compare with the simulation.
     Exit code 1 where a limit is missed."""
     from simfrontier_extras.emulation.command import emulate as run_emulated
     from simfrontier_extras.emulation.jobs import EmulateSettings
 
-    settings = [*(set_ or ()), *(() if scale is None else (f"emulation.scale={scale!r}",))]
-    loaded = load(scenario, settings, plans, None)
-    if nodes is not None:
-        loaded = load(scenario, settings, plans, str(nodes * loaded.machine.devices_per_node))
-    how = EmulateSettings(
-        iterations=iterations,
-        lowered_sizes=byte_sizes("--sizes", sizes),
-        native_sizes=byte_sizes("--native-sizes", native_sizes),
-        slow_wire=slow,
-    )
+    loaded = load(scenario, set_, plans, None)
+    how = EmulateSettings(iterations=iterations, sizes=byte_sizes("--sizes", sizes), slow_wire=slow)
     good = run_emulated(loaded, how, out or Path("reports") / loaded.name, json)
     raise typer.Exit(0 if good else 1)
 

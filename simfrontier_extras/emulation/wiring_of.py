@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from simfrontier.errors import InputError
 from simfrontier.network import Fabric, box, ends, joining_links, route
 from simfrontier_extras.emulation.wiring import FRAME_BYTES, Cable, Wiring
 
 
 def wiring_of(fabric: Fabric, title: str) -> Wiring:
-    """Every device, NIC and switch of the job as a box, every directed wire as a cable (cable numbers are link ids for
-    wires of nodes), rates as the fabric has them, degraded ones too.
+    """Return every device, NIC and switch of the job as a box, every directed wire as a cable (cable numbers are link
+    ids for wires of nodes), rates as the fabric has them, degraded ones too.
 
     Where the job has pools, every group of nodes has a switch; the direct pools of a dragonfly join them, or the pools
-    of a fat tree lead to and from the box `spine`. Raises InputError where the machine is not one to be emulated: it
-    has no packets, or its devices share a bus.
+    of a fat tree lead to and from the box `spine`.
     """
     machine = fabric.machine
-    if machine.packets is None:
-        raise InputError(f"machine {machine.name} is not emulated; allowed: a scenario with a table `emulation`")
-    if machine.node.has_bus:
-        raise InputError(
-            f"machine {machine.name} joins its devices by a bus; allowed: a machine with node.links or node.switch"
-        )
+    assert machine.packets is not None, "an emulated machine has packets"
     joining = joining_links(fabric)
     cables = [_cable(fabric, link) for link in joining]
     number = {link: cable for cable, link in enumerate(joining)}
@@ -38,7 +31,7 @@ def wiring_of(fabric: Fabric, title: str) -> Wiring:
 
 
 def _cable(fabric: Fabric, link: int) -> Cable:
-    """Where a class of links lets no burst through, one packet is the least that a shaper can."""
+    """The cable of a link; its burst is at least one packet, the least that a shaper can let through."""
     name = fabric.class_names[fabric.link_class[link]]
     known, packets = fabric.machine.link_classes.get(name), fabric.machine.packets
     assert packets is not None

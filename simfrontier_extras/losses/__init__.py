@@ -1,1 +1,1 @@
-"""Losses of training with compressed messages: trained for real under every policy, and held against a plain run."""
+"""Losses of training with compressed messages: trained for real under every policy, and compared with a plain run."""

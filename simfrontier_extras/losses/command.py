@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from simfrontier_extras.losses.curves import NUM_SD, LossCurves, read_losses
 
 
 def print_losses(path: Path, baseline: str, last: int, as_json: bool) -> bool:
-    """Print finals of every policy and seed, distances and the band; whether all stay within it."""
+    """Print finals of every policy and seed, distances and the band; return whether all stay within it."""
     curves = read_losses(path, baseline, last, str(path))
     rows = [_row(curves, policy) for policy in curves.policies]
     if as_json:
@@ -30,40 +31,45 @@ def print_losses(path: Path, baseline: str, last: int, as_json: bool) -> bool:
 
 
 def _row(curves: LossCurves, policy: str) -> dict[str, Any]:
-    distance, base = curves.distance(policy), curves.finals(curves.baseline)
-    apart = [final - base[seed] for seed, final in curves.finals(policy).items()]
+    apart = curves.apart(policy)
     return {
-        "plan": curves.of(policy)[0].plan,
+        "plan": curves.texts[policy],
         "compression": policy,
-        "finals": {str(seed): final for seed, final in curves.finals(policy).items()},
-        "distance": distance,
-        "distances": [min(apart), max(apart)],
+        "finals": {str(seed): float(final) for seed, final in curves.finals(policy).items()},
+        "distance": curves.distance(policy),
+        "distances": [float(apart.min(skipna=False)), float(apart.max(skipna=False))],
         "stays": curves.stays(policy),
     }
 
 
 def _print(curves: LossCurves, rows: list[dict[str, Any]]) -> None:
-    band = curves.band
+    import pandas as pd
+
+    band, num_seeds = curves.band, len(curves.finals(curves.baseline))
     typer.echo(f"{len(curves.steps)} steps; a final loss is the mean of the last {curves.last}.")
     if band is None or curves.half_band is None:
         typer.echo("One seed of the baseline says nothing of its band; allowed: several seeds.")
     else:
         typer.echo(
             f"Band of {curves.baseline!r}: {band[0]:.4f} to {band[1]:.4f}, {NUM_SD:g} standard deviations "
-            f"({curves.half_band:.4f}) over {len(curves.of(curves.baseline))} seeds to either side of the mean."
+            f"({curves.half_band:.4f}) over {num_seeds} seeds to either side of the mean."
         )
     seeds = sorted({int(seed) for row in rows for seed in row["finals"]})
-    head = [f"seed {seed}" for seed in seeds]
-    table = [["plan", "compression", *head, "distance", "seed by seed", "within the band"]]
-    for row in rows:
-        finals = [_number(row["finals"].get(str(seed)), "") for seed in seeds]
-        within = {True: "yes", False: "NO", None: ""}[row["stays"]]
-        ends = " to ".join(_number(end, "+") for end in row["distances"])
-        table.append([row["plan"], row["compression"], *finals, _number(row["distance"], "+"), ends, within])
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for cells in table:
-        typer.echo("  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip())
+    table = [
+        {
+            "plan": row["plan"],
+            "compression": row["compression"],
+            **{f"seed {seed}": _number(row["finals"].get(str(seed)), "") for seed in seeds},
+            "distance": _number(row["distance"], "+"),
+            "seed by seed": " to ".join(_number(end, "+") for end in row["distances"]),
+            "within the band": {True: "yes", False: "NO", None: ""}[row["stays"]],
+        }
+        for row in rows
+    ]
+    typer.echo(pd.DataFrame(table).to_string(index=False))
 
 
 def _number(value: float | None, sign: str) -> str:
-    return "diverged" if value is None else f"{value:{sign}.4f}"
+    if value is None:
+        return "–"
+    return f"{value:{sign}.4f}" if math.isfinite(value) else "diverged"

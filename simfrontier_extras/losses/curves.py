@@ -3,163 +3,140 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
-from simfrontier.arrays import Floats
 from simfrontier.errors import InputError, nearest
 from simfrontier.limits import LARGEST
 from simfrontier.measured import Line, read_lines
 from simfrontier.plan import compression_of
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 COLUMNS: Final = ("plan", "compression", "seed", "step", "loss")
 PER_HOP: Final = " per hop"  # behind the policy of a plan that codes every message between two ranks by itself
 NUM_SD: Final = 2.0  # standard deviations to either side of the baseline that its band takes in
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrainingRun:
-    """One training: the plan and policy as the file calls them, its seed, and a loss for each step; nan or inf where it
-    diverged."""
-
-    plan: str
-    compression: str
-    seed: int
-    losses: tuple[float, ...]
-
-    @property
-    def policy(self) -> str:
-        return policy_of(self.compression)
-
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class LossCurves:
-    """Runs of the same steps. A policy may be given by any text that means its codecs.
+    """Losses of runs by step; nan or inf where a run diverged. A policy may be given by any text that means its codecs.
 
-    `baseline`: the policy that others are held against, seed by seed; `last`: steps at the end that are averaged for a
-    final loss; `source`: where the runs are from.
+    `table`: a row for each step, a column for each (policy, seed); `texts`: the policies as first written in the file,
+    with the plan that has them; `baseline`: the policy that others are compared with, seed by seed; `last`: steps at
+    the end that are averaged for a final loss; `source`: where the runs are from.
     """
 
-    runs: tuple[TrainingRun, ...]
-    steps: tuple[int, ...]
+    table: pd.DataFrame
+    texts: Mapping[str, str]
     baseline: str
     last: int
     source: str
 
-    @cached_property
+    @property
     def policies(self) -> tuple[str, ...]:
-        """The texts of the policies, as first written in the file."""
-        first: dict[str, str] = {}
-        for run in self.runs:
-            first.setdefault(run.policy, run.compression)
-        return tuple(first.values())
+        return tuple(self.texts)
 
-    def of(self, text: str) -> tuple[TrainingRun, ...]:
-        """The runs of a policy, by seed; none where the file has none."""
-        wanted = policy_of(text)
-        return tuple(sorted((run for run in self.runs if run.policy == wanted), key=lambda run: run.seed))
+    @property
+    def steps(self) -> list[int]:
+        return [int(step) for step in self.table.index]
 
-    def curve(self, text: str) -> Floats:
-        """Losses of a policy by step, the mean over seeds."""
-        return np.asarray(_rows(self.of(text)).mean(axis=0))
+    def of(self, text: str) -> pd.DataFrame:
+        """Losses of a policy by step, a column for each seed; no columns where the file has none."""
+        policies = self.table.columns.get_level_values(0)
+        return self.table.loc[:, policies == policy_of(text)].droplevel(0, axis=1)
 
     @property
     def window(self) -> int:
         """Steps that are averaged for a point of a smoothed curve: ten, or fewer where a final loss is of fewer."""
         return min(10, self.last)
 
-    def smoothed(self, text: str) -> Floats:
+    def smoothed(self, text: str) -> pd.Series[float]:
         """Losses of a policy by step, each the mean of the `window` steps up to it and over seeds; nan before these."""
-        return np.asarray(self._smoothed(self.of(text)).mean(axis=0))
+        return self._smoothed(text).mean(axis=1, skipna=False)
 
-    def finals(self, text: str) -> dict[int, float]:
+    def finals(self, text: str) -> pd.Series[float]:
         """The final loss of every seed of a policy."""
-        return {run.seed: float(np.mean(run.losses[-self.last :])) for run in self.of(text)}
+        return self.of(text).tail(self.last).mean(skipna=False)
+
+    def apart(self, text: str) -> pd.Series[float]:
+        """The distance of each seed's final loss from the baseline's of the same seed; not finite where a run
+        diverged."""
+        finals = self.finals(text)
+        return finals - self.finals(self.baseline)[finals.index]
 
     def distance(self, text: str) -> float | None:
-        """How far a policy ends above the baseline, in the mean over its seeds, each against the baseline of the same
-        seed; not finite where a run diverged, None where the file has no runs of the policy."""
-        finals, base = self.finals(text), self.finals(self.baseline)
-        return sum(own - base[seed] for seed, own in finals.items()) / len(finals) if finals else None
+        """The mean of `apart` over seeds; None where the file has no runs of the policy."""
+        apart = self.apart(text)
+        return float(apart.mean(skipna=False)) if len(apart) else None
 
-    def distances(self, text: str) -> Floats:
+    def distances(self, text: str) -> pd.Series[float]:
         """The same for every step, of smoothed losses."""
-        runs, base = self.of(text), {run.seed: run for run in self.of(self.baseline)}
-        with np.errstate(invalid="ignore"):
-            apart: Floats = self._smoothed(runs) - self._smoothed([base[run.seed] for run in runs])
-            return np.asarray(apart.mean(axis=0))
+        own = self._smoothed(text)
+        return (own - self._smoothed(self.baseline)[own.columns]).mean(axis=1, skipna=False)
 
     @property
     def half_band(self) -> float | None:
-        """Two standard deviations of the baseline's final losses over seeds; None where one seed says nothing of it."""
-        finals = list(self.finals(self.baseline).values())
-        return NUM_SD * float(np.std(finals, ddof=1)) if len(finals) > 1 else None
+        """Two standard deviations of the baseline's final losses over seeds; None with one seed."""
+        finals = self.finals(self.baseline)
+        return NUM_SD * float(finals.std()) if len(finals) > 1 else None
 
     @property
     def band(self) -> tuple[float, float] | None:
         """The mean of the baseline's final losses, less and plus half the band."""
-        half, finals = self.half_band, list(self.finals(self.baseline).values())
-        mean = float(np.mean(finals))
+        half, mean = self.half_band, float(self.finals(self.baseline).mean())
         return None if half is None else (mean - half, mean + half)
 
     @property
-    def half_bands(self) -> Floats | None:
-        """The same for every step, of smoothed losses."""
-        rows = self._smoothed(self.of(self.baseline))
-        with np.errstate(invalid="ignore"):  # of what was not finite on the way
-            return NUM_SD * np.asarray(np.std(rows, axis=0, ddof=1)) if len(rows) > 1 else None
+    def half_bands(self) -> pd.Series[float] | None:
+        """The same as `half_band` for every step, of smoothed losses."""
+        rows = self._smoothed(self.baseline)
+        return NUM_SD * rows.std(axis=1, skipna=False) if len(rows.columns) > 1 else None
 
     def stays(self, text: str) -> bool | None:
-        """Whether a policy ends within the band, its distance being no more than half of it; None where there is no
-        band, or no runs of the policy."""
+        """Return whether a policy ends within the band, its distance being no more than half of it; None where there is
+        no band, or no runs of the policy."""
         half, distance = self.half_band, self.distance(text)
         return None if half is None or distance is None else abs(distance) <= half
 
-    def _smoothed(self, runs: Iterable[TrainingRun]) -> Floats:
-        """[seed, step] means of the last steps; nan where there are not that many yet."""
-        rows = _rows(runs)
-        windows = np.lib.stride_tricks.sliding_window_view(rows, self.window, axis=1)
-        return np.pad(windows.mean(axis=-1), ((0, 0), (self.window - 1, 0)), constant_values=np.nan)
+    def _smoothed(self, text: str) -> pd.DataFrame:
+        return self.of(text).rolling(self.window).mean()
 
 
 def policy_of(text: str) -> str:
-    """A policy as its codecs, whichever text it is given by. Raises InputError."""
+    """Return a policy as its codecs, whichever text it is given by. Raises InputError."""
     bare = text.removesuffix(PER_HOP)
     return f"{compression_of(bare)}{text[len(bare) :]}"
 
 
 def read_losses(path: Path, baseline: str, last: int, source: str) -> LossCurves:
-    """The runs of a CSV file with the columns plan, compression, seed, step and loss. Raises InputError: one line that
-    names the file, the line, what was got and what is allowed."""
+    """Read the runs of a CSV file with the columns plan, compression, seed, step and loss. Raises InputError: file,
+    line, got and allowed."""
+    import pandas as pd
+
     lines = read_lines(path, COLUMNS)
-    for column in lines[0].cells:
-        if column not in COLUMNS:
-            raise InputError(f"{path} line 1: column {column!r}: allowed: {', '.join(COLUMNS)}")
-    result: dict[tuple[str, str, int], dict[int, float]] = {}
-    policies: dict[str, str] = {}
+    if unknown := [column for column in lines[0].cells if column not in COLUMNS]:
+        raise InputError(f"{path} line 1: column {unknown[0]!r}: allowed: {', '.join(COLUMNS)}")
+    policies: dict[str, str] = {}  # by the texts of the file
+    names: dict[str, str] = {}  # the first text of each policy
+    plans: dict[str, str] = {}
+    losses: dict[tuple[str, int], dict[int, float]] = {}
     for line in lines:
-        text = line.text("compression")
+        text, step = line.text("compression"), line.integer("step", 0)
         if text not in policies:
             policies[text] = _policy(line)
-        steps = result.setdefault((line.text("plan"), text, line.integer("seed", 0)), {})
-        step = line.integer("step", 0)
-        if step in steps:
-            raise InputError(f"{line.place}: step: got {step} twice in one run, allowed: every step once")
-        steps[step] = _loss(line)
-    runs = tuple(
-        TrainingRun(plan=plan, compression=text, seed=seed, losses=tuple(steps[step] for step in sorted(steps)))
-        for (plan, text, seed), steps in result.items()
-    )
-    known = [(f"{path}: plan {plan}, seed {seed}", tuple(sorted(steps))) for (plan, _, seed), steps in result.items()]
-    _refuse_twice(path, runs)
-    _refuse_lengths(known, last)
-    _refuse_baseline(path, runs, policies, baseline, last)
-    return LossCurves(runs=runs, steps=known[0][1], baseline=baseline, last=last, source=source)
+            names.setdefault(policies[text], text)
+        plans.setdefault(names[policies[text]], line.text("plan"))
+        run = losses.setdefault((policies[text], line.integer("seed", 0)), {})
+        if step in run:
+            raise InputError(f"{line.place}: step: got {step} twice in one run of {text}, allowed: every step once")
+        run[step] = _loss(line)
+    _refuse_lengths(path, losses, names, last)
+    _refuse_baseline(path, losses, names, baseline, last)
+    return LossCurves(table=pd.DataFrame(losses).sort_index(), texts=plans, baseline=baseline, last=last, source=source)
 
 
 def _policy(line: Line) -> str:
@@ -179,53 +156,32 @@ def _loss(line: Line) -> float:
     return loss
 
 
-def _refuse_twice(path: Path, runs: tuple[TrainingRun, ...]) -> None:
-    """A policy has one run for each seed."""
-    first: dict[tuple[str, int], TrainingRun] = {}
-    for run in runs:
-        other = first.setdefault((run.policy, run.seed), run)
-        if other is not run:
-            plans = run.plan if run.plan == other.plan else f"{other.plan} and {run.plan}"
-            raise InputError(
-                f"{path}: {run.compression}, seed {run.seed}: got two runs (plan {plans}), allowed: one for each "
-                "policy and seed"
-            )
+Losses = Mapping[tuple[str, int], Mapping[int, float]]
 
 
-def _refuse_lengths(known: list[tuple[str, tuple[int, ...]]], last: int) -> None:
+def _refuse_lengths(path: Path, losses: Losses, names: Mapping[str, str], last: int) -> None:
     """All runs have the same steps, enough to be averaged at the end."""
-    (first, steps), *others = known
+    steps = next(iter(losses.values())).keys()
     if len(steps) < last:
-        raise InputError(f"{first}: got {len(steps)} steps, allowed: {last} or more, as many as losses.last")
-    for what, own in others:
-        if own != steps:
-            raise InputError(
-                f"{what}: got {len(own)} steps up to {own[-1]}, allowed: those of all runs, {len(steps)} up to "
-                f"{steps[-1]}"
-            )
+        raise InputError(f"{path}: got {len(steps)} steps, allowed: {last} or more, as many as losses.last")
+    for (policy, seed), own in losses.items():
+        if own.keys() != steps:
+            text = f"{path}: {names[policy]}, seed {seed}: got {len(own)} steps up to {max(own)}"
+            raise InputError(f"{text}, allowed: those of all runs, {len(steps)} up to {max(steps)}")
 
 
-def _refuse_baseline(
-    path: Path, runs: tuple[TrainingRun, ...], policies: dict[str, str], baseline: str, last: int
-) -> None:
+def _refuse_baseline(path: Path, losses: Losses, names: Mapping[str, str], baseline: str, last: int) -> None:
     """The baseline is there and ends well, for every seed of the others."""
     wanted = policy_of(baseline)
-    if wanted not in policies.values():
-        raise InputError(f"{path}: no runs of the baseline {baseline!r}; {nearest(baseline, policies)}")
-    base = {run.seed: run for run in runs if run.policy == wanted}
-    for seed, run in base.items():
-        if not math.isfinite(sum(run.losses[-last:])):
-            raise InputError(
-                f"{path}: {baseline}, seed {seed}: the baseline diverged, allowed: finite losses at its end"
-            )
-    for run in runs:
-        if run.seed not in base:
-            raise InputError(
-                f"{path}: {run.compression}: got seed {run.seed}, allowed: seeds of the baseline {baseline}: "
-                f"{', '.join(map(str, sorted(base)))}"
-            )
-
-
-def _rows(runs: Iterable[TrainingRun]) -> Floats:
-    """[seed, step] losses."""
-    return np.array([run.losses for run in runs], dtype=np.float64)
+    seeds = sorted(seed for policy, seed in losses if policy == wanted)
+    if not seeds:
+        raise InputError(f"{path}: no runs of the baseline {baseline!r}; {nearest(baseline, names.values())}")
+    for seed in seeds:
+        run = losses[wanted, seed]
+        if not all(math.isfinite(run[step]) for step in sorted(run)[-last:]):
+            text = f"{path}: {baseline}, seed {seed}: the baseline diverged"
+            raise InputError(f"{text}, allowed: finite losses at its end")
+    for policy, seed in losses:
+        if seed not in seeds:
+            allowed = f"seeds of the baseline {baseline}: {', '.join(map(str, seeds))}"
+            raise InputError(f"{path}: {names[policy]}: got seed {seed}, allowed: {allowed}")

@@ -1,4 +1,4 @@
-"""What a study and loss curves say together: what each policy gains in speed, and where its training ends."""
+"""Findings of a study and loss curves together: the gain of each policy in speed, and the end of its training."""
 
 from __future__ import annotations
 

@@ -2,30 +2,56 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
 
-from simfrontier.report import Section
+from simfrontier.report import Section, StudyView
+from simfrontier.report.render import render
+from simfrontier.report.theme import marks
+from simfrontier_extras.losses.curves import NUM_SD, LossCurves, policy_of
+from simfrontier_extras.losses.figures import GainLossPoint, curves, trade_off
+from simfrontier_extras.losses.findings import StudyLosses, study_losses
+from simfrontier_extras.losses.scenario_keys import losses_of
 
-if TYPE_CHECKING:
-    from simfrontier.report import StudyView
-    from simfrontier_extras.losses.findings import StudyLosses
+_TEMPLATES = Path(__file__).parent / "templates"
 
 
-def _found(view: StudyView) -> StudyLosses | None:
-    from simfrontier_extras.losses.scenario_keys import losses_of
-
+def found_losses(view: StudyView) -> StudyLosses | None:
+    """The findings on a study whose scenario names losses."""
     known = losses_of(view.scenario)
-    if known is None:
-        return None
-    from simfrontier_extras.losses.findings import study_losses
-
-    return study_losses(view, known)
+    return None if known is None else study_losses(view, known)
 
 
-def _html(view: StudyView, found: StudyLosses) -> str:
-    from simfrontier_extras.losses.page import losses_section
+def losses_section(view: StudyView, found: StudyLosses) -> str:
+    """The HTML of the section."""
+    losses = losses_of(view.scenario)
+    assert losses is not None, "there are findings of them"
+    points = [
+        GainLossPoint(
+            plan=one.plan, of=one.message_type, distance=one.distance, gain=one.gain, mark=view.marks[one.plan]
+        )
+        for one in found.plans
+        if one.gain is not None and one.distance is not None
+    ]
+    published = {one.plan: one.published_gain for one in found.plans if one.published_gain is not None}
+    drawn = {point.plan for point in points}
+    return render(
+        "section.html.j2",
+        _TEMPLATES,
+        found=found,
+        trade_off=trade_off(points, published, found.half_band) if points else None,
+        curves=curves(losses, _colours(view, found, losses)),
+        not_drawn=[one.plan for one in found.plans if one.plan not in drawn],
+        num_sd=NUM_SD,
+        marks=view.marks,
+    )
 
-    return losses_section(view, found)
+
+def _colours(view: StudyView, found: StudyLosses, losses: LossCurves) -> Mapping[str, str]:
+    """Colours of policies: that of the first plan with it; of what no plan has, what is left."""
+    spare = marks([*view.plans, *losses.policies])
+    of = {policy_of(one.policy): view.marks[one.plan] for one in reversed(found.plans)}
+    return {one: of.get(policy_of(one), spare[one]).colour for one in losses.policies}
 
 
-ADDS = (Section(name="losses", title="Losses", after="compression", found=_found, html=_html),)
+ADDS = (Section(name="losses", title="Losses", after="compression", found=found_losses, html=losses_section),)

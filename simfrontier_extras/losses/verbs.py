@@ -12,7 +12,7 @@ from simfrontier.extras import Verb
 
 def losses(
     table: Annotated[Path, typer.Argument(help="table (CSV) of loss curves, from `simfrontier-real losses`")],
-    baseline: Annotated[str, typer.Option(help="the compression that others are held against")] = "none",
+    baseline: Annotated[str, typer.Option(help="the compression that others are compared with")] = "none",
     last: Annotated[int, typer.Option(min=1, help="steps at the end that make a final loss")] = 20,
     json: Annotated[bool, typer.Option("--json", help="print everything as JSON")] = False,
 ) -> None:

@@ -1,4 +1,4 @@
-"""Which steps of which thread blocks are over for certain, as every thread block knows it by waits and messages.
+"""Vector clocks of thread blocks: the steps of others that are over for certain, by waits and messages.
 
 A vector clock of each thread block: per thread block of any GPU, how many of its steps are over whatever the speed of
 anything. Two accesses to one place of which one writes are in order where the later one's clock has the earlier step.
@@ -35,7 +35,7 @@ class Clocks:
         self.readers: dict[Place, dict[int, int]] = {}
 
     def finish(self, block: int, num_steps: int) -> None:
-        """So many steps of a thread block are over, which it knows."""
+        """Note that `num_steps` steps of a thread block are over."""
         self.known[block][block] = num_steps
 
     def raise_flag(self, block: int, step: int) -> None:
@@ -45,7 +45,7 @@ class Clocks:
             self.flags[block, waiting.pop(0)] = self.known[block].copy()
 
     def join_flag(self, block: int, other: int, step: int) -> bool:
-        """Whether the flag of `other` has reached a step; then `block` knows what `other` knew there."""
+        """Return whether the flag of `other` has reached a step; if so, `block` knows what `other` knew there."""
         clock = self.flags.get((other, step))
         if clock is None:
             return False
@@ -57,7 +57,7 @@ class Clocks:
         self._maximum(self.known[block], clock, out=self.known[block])
 
     def sent(self, block: int, num_steps: int) -> Clock:
-        """What a message of a thread block tells, of which so many steps are over."""
+        """Return the clock that a message of a thread block carries after `num_steps` of its steps."""
         clock = self.known[block].copy()
         clock[block] = num_steps
         return clock

@@ -36,7 +36,7 @@ Connection = tuple[int, int, int]  # from, to, channel
 
 @record(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What an algorithm does.
+    """The verdict on an algorithm.
 
     findings    what is wrong with it; nothing: it computes its collective
     refusals    why RCCL does not take its file all the same
@@ -52,17 +52,18 @@ class Verdict:
 
     @property
     def is_right(self) -> bool:
-        """Whether it computes its collective."""
+        """True if it computes its collective."""
         return not self.findings
 
     @property
     def is_taken(self) -> bool:
-        """Whether RCCL takes the file."""
+        """True if RCCL takes the file."""
         return not self.refusals
 
 
 def verdict(algo: Algo) -> Verdict:
-    """Whether RCCL takes the algorithm, and whether it computes its collective, in place and not, as far as it says."""
+    """Return whether RCCL takes the algorithm, and whether it computes its collective, in place and not, as far as it
+    says."""
     refused = tuple(refusals(algo))
     if broken := faults(algo):
         return Verdict(findings=tuple(broken), refusals=refused)
@@ -97,8 +98,8 @@ def _run(algo: Algo, in_place: bool, most: int) -> Run:
 
 
 def _chunks_at_once(algo: Algo) -> tuple[int, int]:
-    """How many chunks of a step go as one message, for the largest calls and for the smallest; as one number where no
-    step has as many."""
+    """Return the number of chunks of a step in one message, for the largest calls and for the smallest; no more than
+    any step has."""
     counts = [step.count for gpu in algo.gpus for block in gpu.thread_blocks for step in block.steps]
     few, many = (min(each, max(1, *counts)) for each in chunks_per_message(algo))
     return few, many

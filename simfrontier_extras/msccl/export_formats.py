@@ -1,25 +1,170 @@
-"""The format `msccl` of `simfrontier export`."""
+"""The format `msccl` of `simfrontier export`: the distinct collectives of a schedule as algorithm files, each
+evaluated before it is written."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import combinations
 from pathlib import Path
+from typing import Final
 
+from simfrontier.collectives import Recipe, element_bytes, lower, messages_of
+from simfrontier.cost import Pricing
+from simfrontier.errors import InputError
 from simfrontier.scenario import Scenario
-from simfrontier.simulation import SimulatedStep
+from simfrontier.schedule import Collective, CollectiveKind
+from simfrontier.simulation import SimulatedStep, recipes_of
 from simfrontier.study import ExportFormat
+from simfrontier.wholefile import write_whole
+from simfrontier_extras.msccl.evaluate import verdict
+from simfrontier_extras.msccl.from_lowered import algo_of
+from simfrontier_extras.msccl.program import COLL, Algo, Gpu
+from simfrontier_extras.msccl.rccl import MAX_THREAD_BLOCKS, faults, refusals
+from simfrontier_extras.msccl.read import MOVED, STEPS
+from simfrontier_extras.msccl.write import xml_of
+
+MOST_GPUS: Final = 64  # rings of more have more steps than RCCL takes, and the rest takes minutes to evaluate
 
 
-def _write(scenario: Scenario, plan: str, step: SimulatedStep, folder: Path) -> str:
-    """The collectives of a plan's schedule as MSCCL algorithm files."""
-    from simfrontier_extras.msccl.export import write_collectives
+@dataclass(slots=True)
+class Calls:
+    """The calls of a schedule that groups carry alike: (bytes of the message, bytes of an element) of each."""
 
-    return write_collectives(plan, step.pricing, folder)
+    kind: CollectiveKind
+    recipe: Recipe
+    sizes: set[tuple[int, int]] = field(default_factory=set)
+
+    @property
+    def said(self) -> str:
+        return f"{COLL[self.kind]} of {self.recipe.size} by {self.recipe.algorithm}"
+
+    def fitting(self, algo: Algo) -> int:
+        """Return how many of the sizes RCCL takes the algorithm for: a rank's elements are a multiple of the chunks."""
+        pieces = 1 if algo.coll == "allreduce" else algo.size
+        return sum(num_bytes // (each * pieces) % algo.chunks_per_loop == 0 for num_bytes, each in self.sizes)
+
+
+def write_collectives(scenario: Scenario, plan: str, step: SimulatedStep, folder: Path) -> str:
+    """Write a file for every distinct collective that can be said in MSCCL; return a line for each file and for what
+    was left out, with the reason. Raises InputError where nothing is left."""
+    calls, left_out = _calls(step.pricing)
+    made: dict[tuple[Gpu, ...], tuple[Calls, Algo]] = {}
+    for each in calls:
+        algo = _fitting_algo(each)
+        if isinstance(algo, str):
+            left_out.append(f"{each.said}: {algo}")
+        elif algo.gpus in made:  # what differs in them makes no difference
+            made[algo.gpus][0].sizes.update(each.sizes)
+        else:
+            made[algo.gpus] = each, algo
+    if not made:
+        why = left_out[0] if left_out else "it has no collective"
+        raise InputError(f"plan {plan}: nothing to say in MSCCL: {why}", where="--format msccl")
+    written = [(each, _named(plan, number, each, algo)) for number, (each, algo) in enumerate(made.values())]
+    for _, algo in written:
+        write_whole(folder / f"{algo.name}.xml", xml_of(algo))
+    lines = [f"{len(written)} algorithm file{'s' if len(written) > 1 else ''}, evaluated: right"]
+    lines += [f"  {algo.name}.xml: {_said(each, algo)}" for each, algo in written]
+    lines += [f"  left out: {text}" for text in left_out]
+    return "\n".join([*lines, *(f"  {text}" for text in _alike([algo for _, algo in written]))])
+
+
+def _named(plan: str, number: int, calls: Calls, algo: Algo) -> Algo:
+    """The algorithm with its file's name, for the sizes of the plan's messages."""
+    sizes = [num_bytes for num_bytes, _ in calls.sizes]
+    name = f"{plan}-{number}-{algo.coll}-{algo.size}-{calls.recipe.algorithm}"
+    return replace(algo, name=name, min_bytes=min(sizes), max_bytes=max(sizes))
+
+
+def _calls(pricing: Pricing) -> tuple[list[Calls], list[str]]:
+    """The schedule's collectives by kind and recipe, in order of appearance, and what has no recipe."""
+    found: dict[tuple[CollectiveKind, Recipe], Calls] = {}
+    left_out: dict[str, None] = {}
+    for op in pricing.schedule.distinct_ops():
+        if not isinstance(op, Collective):
+            continue
+        size = pricing.schedule.mesh.size(op.axes)
+        try:
+            recipes = _recipes(op, pricing, size)
+        except InputError as error:
+            left_out[f"{COLL[op.wire_kind]} of {size}: {error}"] = None
+            continue
+        for recipe in recipes:
+            calls = found.setdefault((op.wire_kind, recipe), Calls(op.wire_kind, recipe))
+            messages = messages_of(op, pricing.schedule.tensors, pricing.schedule.mesh)
+            calls.sizes.update((message.num_bytes, element_bytes(op, message)) for message in messages)
+    return list(found.values()), list(left_out)
+
+
+def _recipes(op: Collective, pricing: Pricing, size: int) -> Iterable[Recipe]:
+    """The different ways in which groups carry an op. RCCL cuts every chunk into slices by itself. Raises InputError
+    for what no file can say."""
+    if op.per_hop:
+        raise InputError("each hop codes what it sends; MSCCL's steps send what is in memory")
+    if size > MOST_GPUS:
+        raise InputError(f"got {size} GPUs, allowed: up to {MOST_GPUS}")
+    return dict.fromkeys(replace(each, slices=1, least_elements=1) for each in recipes_of(op, pricing))
+
+
+def _fitting_algo(calls: Calls) -> Algo | str:
+    """The algorithm with as many of its channels as RCCL takes, evaluated; or why there is none."""
+    why = ""
+    for recipe in _fewer_channels(calls.recipe):
+        try:
+            algo = algo_of(lower(calls.kind, recipe), calls.recipe.algorithm)
+        except InputError as error:  # more transfers than are made
+            why = str(error)
+            continue
+        refused = [*faults(algo), *refusals(algo)] or _too_large(algo)
+        if not refused:
+            found = verdict(algo)
+            assert found.is_right, f"{calls.said}: {found.findings[0]}"
+            return algo
+        why = refused[0]
+        if max(len(gpu.thread_blocks) for gpu in algo.gpus) <= MAX_THREAD_BLOCKS and not _too_large(algo):
+            break  # fewer channels do not help
+    return why
+
+
+def _fewer_channels(recipe: Recipe) -> Iterator[Recipe]:
+    num = len(recipe.orders)
+    while num:
+        yield replace(recipe, orders=recipe.orders[:num])
+        num //= 2
+
+
+def _too_large(algo: Algo) -> list[str]:
+    """Faults for which the reader here would refuse the file."""
+    moved = sum(step.count for gpu in algo.gpus for block in gpu.thread_blocks for step in block.steps)
+    counts = ((STEPS, algo.num_steps), (MOVED, moved))
+    return [fault for limit, got in counts if (fault := limit.fault(got))]
+
+
+def _said(calls: Calls, algo: Algo) -> str:
+    blocks = max(len(gpu.thread_blocks) for gpu in algo.gpus)
+    steps = max(len(block.steps) for gpu in algo.gpus for block in gpu.thread_blocks)
+    size, fits = len(calls.sizes), calls.fitting(algo)
+    sizes = "its size" if size == fits == 1 else f"{fits} of {size} sizes"
+    return (
+        f"{calls.said}, channels: {algo.num_channels}, thread blocks on a GPU: {blocks}, steps in one: {steps}; "
+        f"for {sizes} (a rank's elements must be a multiple of {algo.chunks_per_loop})"
+    )
+
+
+def _alike(written: list[Algo]) -> Iterator[str]:
+    """Files between which RCCL cannot tell: it knows collective, number of GPUs and size."""
+    for one, other in combinations(written, 2):
+        assert one.max_bytes is not None and other.max_bytes is not None, "made with sizes"
+        overlap = one.min_bytes <= other.max_bytes and other.min_bytes <= one.max_bytes
+        if (one.coll, one.size) == (other.coll, other.size) and overlap:
+            yield f"{one.name}, {other.name}: for the same GPUs and sizes; RCCL takes the one that it finds first"
 
 
 ADDS = (
     ExportFormat(
         name="msccl",
         sentence="MSCCL algorithm files of the plan's collectives, which RCCL executes; each is evaluated first",
-        write=_write,
+        write=write_collectives,
     ),
 )

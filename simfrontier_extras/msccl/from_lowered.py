@@ -40,7 +40,7 @@ def algo_of(lowered: Lowered, name: str, min_bytes: int = 0, max_bytes: int = 0)
 
 
 def _unit(lowered: Lowered) -> int:
-    """How many chunks always go together, so that a file needs only one for them."""
+    """Return the number of chunks that always go together, so that a file needs only one for them."""
     piece = lowered.num_message_chunks if lowered.kind == "all_reduce" else lowered.parts
     numbers = ((transfer.chunk, transfer.to, transfer.count) for transfer in lowered.transfers)
     return gcd(piece, len(lowered.like), *chain.from_iterable(numbers))
@@ -89,8 +89,8 @@ class _Builder:
     # ── runs of chunks that lie next to each other at both ends ──
 
     def _cut_runs(self) -> list[list[Run]]:
-        """Of every transfer the runs of its chunks; those that are sent on in the step that receives them have the
-        same."""
+        """Return the runs of chunks of every transfer; transfers that are sent on in the step that receives them have
+        the same runs."""
         cuts: list[set[int]] = []
         for index, transfer in enumerate(self.lowered.transfers):
             before = self._breaks(transfer.src, transfer.chunk, transfer.count)
@@ -108,7 +108,7 @@ class _Builder:
         return [_runs(cut, transfer.count) for cut, transfer in zip(cuts, self.lowered.transfers, strict=True)]
 
     def _breaks(self, member: int, begin: int, count: int) -> set[int]:
-        """Where chunks that are neighbours in the line are none in the buffers."""
+        """Return the places at which neighbours in the line are no neighbours in the buffers."""
         homes = self.homes[member]
         places = [homes.now(chunk) for chunk in range(begin, begin + count)]
         return {

@@ -1,4 +1,5 @@
-"""Which receives pass on at once what they got: rings, where a member gets from one other and sends to one other.
+"""Fusion of receives with the sends that pass on what they received: in rings, where a member receives from one
+other and sends to one other.
 
 Such a channel of a member becomes one thread block: it sends some messages first, then every receive is one step with
 the send of what it received. A receive whose sum nobody reads afterwards does not even write it.
@@ -27,7 +28,7 @@ class Fusion:
 
 
 def fused(lowered: Lowered) -> Fusion:
-    """What of a lowered collective can be one step."""
+    """Return the transfers of a lowered collective that can be one step."""
     sends: dict[tuple[int, int], list[int]] = {}
     receives: dict[tuple[int, int], list[int]] = {}
     for index, transfer in enumerate(lowered.transfers):
@@ -48,7 +49,8 @@ def fused(lowered: Lowered) -> Fusion:
 
 
 def _ahead(lowered: Lowered, sends: list[int], receives: list[int], writers: Mapping[int, set[int]]) -> tuple[int, ...]:
-    """What a member sends on a channel before it receives there, if the channel is like a ring's; else nothing."""
+    """Return the transfers that a member sends on a channel before it receives there, if the channel is like a ring's;
+    else none."""
     transfers = lowered.transfers
     if len({transfers[index].dst for index in sends}) > 1 or len({transfers[index].src for index in receives}) > 1:
         return ()
@@ -60,7 +62,7 @@ def _ahead(lowered: Lowered, sends: list[int], receives: list[int], writers: Map
 
 
 def _passes_on(transfers: tuple[Transfer, ...], one: int, other: int, writers: Mapping[int, set[int]]) -> bool:
-    """Whether a send sends just what a receive before it left."""
+    """Return whether a send sends exactly the chunks of an earlier receive."""
     got, sent = transfers[one], transfers[other]
     return one < other and (got.to, got.count) == (sent.chunk, sent.count) and writers[other] == {one}
 
@@ -86,7 +88,7 @@ def _history(lowered: Lowered) -> tuple[dict[int, set[int]], dict[tuple[int, int
 
 
 def _is_unread(lowered: Lowered, first: int, second: int, uses: Mapping[tuple[int, int], list[Use]]) -> bool:
-    """Whether a sum is replaced, or not wanted, after it was sent on."""
+    """Return whether a sum is replaced, or not part of the result, after it was sent on."""
     got = lowered.transfers[first]
     if not got.add:
         return False

@@ -1,4 +1,4 @@
-"""Where the chunks of a lowered collective's lines lie in MSCCL's buffers: input, output and scratch memory.
+"""Places of the chunks of a lowered collective in MSCCL's buffers: input, output and scratch memory.
 
 A member's line (`collectives.Lowered`) is written to as it goes. A caller's input is not: what takes the place of a
 chunk goes to its *home*, in the output if the result has it, else in scratch memory, and is read there from then on.
@@ -24,12 +24,12 @@ class Homes:
         self.moved: set[int] = set()
 
     def home(self, chunk: int) -> Chunk:
-        """Where a chunk is written to."""
+        """Return the place that a chunk is written to."""
         in_output = chunk in self.output
         return Chunk("o", self.output.index(chunk)) if in_output else Chunk("s", self.scratch[chunk])
 
     def now(self, chunk: int) -> Chunk:
-        """Where a chunk is read from: its home once it was written, the input before."""
+        """Return the place that a chunk is read from: its home once it was written, the input before."""
         if chunk in self.moved:
             return self.home(chunk)
         assert chunk in self.input, "proved: nothing empty is read"
@@ -44,7 +44,7 @@ class Homes:
         return [chunk for chunk in self.output if chunk not in self.moved]
 
     def memory(self, place: Chunk) -> tuple[str, int]:
-        """What a place shares its memory with: where a call is in place, input and output are one line."""
+        """Return the memory of a place: where a call is in place, input and output are one line."""
         if place.buffer == "s" or self.kind == "all_to_all":
             return place.buffer, place.offset
         return "line", (self.input if place.buffer == "i" else self.output)[place.offset]

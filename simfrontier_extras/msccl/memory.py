@@ -37,15 +37,15 @@ class Memory:
         return self.held.get(place, UNKNOWN)
 
     def place(self, rank: int, chunk: Chunk, offset: int = 0) -> Place:
-        """Where a chunk is, or the one that so many come before."""
+        """Return the place of the chunk that lies `offset` behind a chunk."""
         return rank, self.begins[rank][chunk.buffer] + chunk.offset + offset
 
     def is_input(self, place: Place) -> bool:
-        """Whether a chunk belongs to the caller, who keeps it as it is where the call is not in place."""
+        """Return whether a chunk is the caller's input, which must stay as it is where the call is not in place."""
         return not self.in_place and place[1] < self.input_chunks
 
     def wrong_results(self) -> Iterator[str]:
-        """What the GPUs end with that is not what the collective means, in words."""
+        """Sentences on chunks that GPUs end with and that are not what the collective means."""
         for rank in range(self.algo.size):
             for chunk, wanted in enumerate(self.algo.meaning.after(rank)):
                 form = self.read(self.place(rank, Chunk("o", chunk)))

@@ -7,7 +7,7 @@ and microsoft/msccl-tools `msccl/language/ir.py` writes (ir_to_xml).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Literal, get_args
+from typing import Final, Literal
 
 from simfrontier.collectives import Meaning
 from simfrontier.records import dataclass
@@ -25,10 +25,6 @@ COLL: Final[Mapping[CollectiveKind, Collective]] = {
     "all_to_all": "alltoall",
 }
 _KINDS: Final = {coll: kind for kind, coll in COLL.items()}
-COLLECTIVES: Final[tuple[Collective, ...]] = get_args(Collective)
-PROTOCOLS: Final[tuple[Protocol, ...]] = get_args(Protocol)
-BUFFERS: Final[tuple[Buffer, ...]] = get_args(Buffer)
-TYPES: Final[tuple[StepType, ...]] = get_args(StepType)
 SENDS: Final = frozenset({"s", "rcs", "rrs", "rrcs"})
 RECEIVES: Final = frozenset({"r", "rcs", "rrs", "rrc", "rrcs"})
 READS: Final = frozenset({"s", "rrs", "rrc", "rrcs", "cpy", "re"})
@@ -118,7 +114,7 @@ class Algo:
 
     @property
     def meaning(self) -> Meaning:
-        """What its collective does, chunk by chunk."""
+        """The meaning of its collective, chunk by chunk."""
         return Meaning(_KINDS[self.coll], self.size, self.chunks_per_loop)
 
     @property

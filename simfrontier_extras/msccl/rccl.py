@@ -1,4 +1,4 @@
-"""What RCCL takes: the sizes of its structures and messages, the rules of its parser, and what is against them.
+"""Rules of RCCL: the sizes of its structures and messages, and what its parser takes; violations of them.
 
 Sources, of github.com/ROCm/rccl: `src/include/msccl/msccl_struct.h` at b463f536 (steps, thread blocks, counts, widths
 of fields), `src/include/msccl/msccl_parser.h` at afd26774 (nodes), `src/misc/msccl/msccl_parser.cc` at 4bb0b4a3
@@ -34,8 +34,8 @@ MAX_FINDINGS: Final = 20
 
 
 def chunks_per_message(algo: Algo) -> tuple[int, int]:
-    """How many chunks of a step RCCL puts into one message (maxAllowedCount): for the largest calls that it takes the
-    algorithm for, and for the smallest. Calls are a multiple of the chunks, which are whole bytes."""
+    """Return the number of chunks of a step that RCCL puts into one message (maxAllowedCount): for the largest calls
+    that it takes the algorithm for, and for the smallest. Calls are a multiple of the chunks, which are whole bytes."""
     room = MESSAGE_BYTES[algo.protocol]
     smallest = max(1, -(-algo.min_bytes // algo.chunks_per_loop))
     largest = max(smallest, algo.max_bytes // algo.chunks_per_loop) if algo.max_bytes else max(smallest, room)
@@ -43,13 +43,13 @@ def chunks_per_message(algo: Algo) -> tuple[int, int]:
 
 
 def faults(algo: Algo) -> list[str]:
-    """What RCCL would not do as it is written in an algorithm; at most 20 findings."""
+    """Return faults that keep RCCL from running an algorithm as it is written; at most 20."""
     return list(islice(_faults(algo), MAX_FINDINGS))
 
 
 def refusals(algo: Algo) -> list[str]:
-    """What RCCL refuses in an algorithm that could be run: its file's dialect, and what is too large for RCCL's
-    structures; at most 20 findings."""
+    """Return the reasons for which RCCL refuses an algorithm that could be run: its file's dialect, and sizes beyond
+    RCCL's structures; at most 20."""
     return list(islice(_refusals(algo), MAX_FINDINGS))
 
 

@@ -13,7 +13,7 @@ from simfrontier_extras.msccl.program import Chunk, Step, StepType, ThreadBlock
 
 @record(frozen=True, slots=True, kw_only=True)
 class End:
-    """Which thread block of a GPU: of a connection to or from a peer, of both of a ring's channel, or of copies."""
+    """A GPU's thread block: of a connection to or from a peer, of both of a ring's channel, or of copies."""
 
     kind: Literal["send", "recv", "both", "own"]
     peer: int = -1
@@ -50,7 +50,7 @@ class _Block:
 
 @dataclass(slots=True)
 class _Memory:
-    """Who has written a chunk last, and read it since then."""
+    """The last writer of a chunk, and its readers since then."""
 
     writer: At | None = None
     readers: dict[End, int] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What a study says of the values that all ranks gather for later steps: Mugs' queues, memories and centre."""
+"""Findings of a study on the values that all ranks gather for later steps: Mugs' queues, memories and centre."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from simfrontier.report.view import step_s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanGathers:
-    """What a plan gathers in a step; `held_s`: how long a rank's work waits for it."""
+    """The gathers of a plan in a step; `held_s`: the time for which a rank's work waits for them."""
 
     plan: str
     step_s: float

@@ -32,8 +32,8 @@ Ops = tuple[WorkOp, ...]
 
 @dataclass
 class HeadDeclarations:
-    """What the heads of all streams declare. `block`: a transformer whose layer is the relation block, for so many rows
-    of every image."""
+    """Declarations shared by the heads of all streams. `block`: a transformer whose layer is the relation block, for so
+    many rows of every image."""
 
     shape: MugsArchitecture
     batch: int
@@ -85,7 +85,8 @@ class HeadStream:
         self.is_student = not stream.follower
 
     def features(self) -> Ops:
-        """What the losses compare: a query of each student's crop or keys of the teacher's, head by head."""
+        """Return the ops that make the inputs of the losses: a query of each student's crop or keys of the teacher's,
+        head by head."""
         ops = (
             *self._projected("instance", "cls"),
             *self._related(),
@@ -268,7 +269,7 @@ class HeadStream:
     def _between(
         self, module: str, last: str, label: str, sources: tuple[str, ...], target: str, part: Part | None = None
     ) -> WorkOp:
-        """What stands behind a linear module, the `last` part of whose name is given, or the backward of that."""
+        """The op behind a linear module, the `last` part of whose name is given, or its backward."""
         kind = _after(last)
         return self.builder.pointwise(
             f"{module}.{kind}", kind, f"b{label}", part=part, reads=here(*sources), writes=here(target)

@@ -1,4 +1,4 @@
-"""What Mugs does with the features of its crops: three heads, three losses, and the queues that they read and fill.
+"""Heads of Mugs on the features of its crops: three heads, three losses, and the queues that they read and fill.
 
 Streams: `student` has all crops of the student, `teacher` those of the teacher; a row is a crop, image by image. The
 instance head takes class tokens; the local-group head (`group`) what the relation block makes of a mean token and its
@@ -187,7 +187,7 @@ class Heads:
     # ── backward ──
 
     def backward(self) -> Ops:
-        """Of the student: the heads in the other order, then the joined features taken apart."""
+        """Return the student's backward: the heads in the other order, then the joined features taken apart."""
         student, crops = self.streams[STUDENT], self.shape.crops
         targets = here(*(f"{stream}/d.{name}" for stream in (GLOBAL, LOCAL) for name in ("cls", "mean")))
         parted = self.builder(crops).pointwise(

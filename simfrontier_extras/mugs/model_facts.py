@@ -1,4 +1,4 @@
-"""What schedules of Mugs state of their images: crops, and neighbours that join a query."""
+"""Facts that schedules of Mugs state on their images: crops, and neighbours that join a query."""
 
 from __future__ import annotations
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import typer
 
 from simfrontier.cli import plain, print_json
 from simfrontier.report import rows_csv, said
 from simfrontier.wholefile import MANIFEST, ensure_writable, filled, write_whole
-from simfrontier_extras.softmax.algorithms import IN_MEMORY
 from simfrontier_extras.softmax.findings import SoftmaxRatesFindings, softmax_rates_findings
 from simfrontier_extras.softmax.page import TEMPLATES, write_softmax_rates_page
-from simfrontier_extras.softmax.rates import OTHERS, Rates, read_rates
-
-_SHORT: Final = tuple(name.removeprefix("three-pass-") for name in IN_MEMORY)
+from simfrontier_extras.softmax.rates import IN_MEMORY, OTHERS, Rates, read_rates
 
 
 def print_softmax(path: Path, out: Path | None, as_json: bool) -> bool:
@@ -46,6 +43,10 @@ def _row(rates: Rates, elements: int, starts: str) -> dict[str, Any]:
     }
 
 
+def _short(algorithm: str) -> str:
+    return algorithm.removeprefix("three-pass-")
+
+
 def _key(algorithm: str) -> str:
     return algorithm.replace("-", "_")
 
@@ -62,16 +63,18 @@ def _document(found: SoftmaxRatesFindings, rows: list[dict[str, Any]]) -> dict[s
 
 
 def _print(found: SoftmaxRatesFindings, rows: list[dict[str, Any]], out: Path | None) -> None:
-    head = ["elements", "row", *(f"{name} ns" for name in _SHORT), *(f"{name} ×" for name in _SHORT[1:])]
-    table = [head]
-    for row in rows:
-        where = "larger than the cache" if row["is_outside"] else row["starts"]
-        numbers = [f"{1e9 * row[f'{_key(name)}_s'] / row['elements']:.3f}" for name in IN_MEMORY]
-        ratios = [f"{row[f'{_key(name)}_ratio']:.3f}" for name in OTHERS]
-        table.append([f"{row['elements']:,}", where, *numbers, *ratios])
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for cells in table:
-        typer.echo("  ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True)))
+    import pandas as pd
+
+    table = [
+        {
+            "elements": f"{row['elements']:,}",
+            "row": "larger than the cache" if row["is_outside"] else row["starts"],
+            **{f"{_short(name)} ns": f"{1e9 * row[f'{_key(name)}_s'] / row['elements']:.3f}" for name in IN_MEMORY},
+            **{f"{_short(name)} ×": f"{row[f'{_key(name)}_ratio']:.3f}" for name in OTHERS},
+        }
+        for row in rows
+    ]
+    typer.echo(pd.DataFrame(table).to_string(index=False))
     for name, before in (("lead", ""), ("findings", "– ")):
         for sentence in said("softmax", name, found, folder=TEMPLATES):
             typer.echo(plain(before + sentence))

@@ -9,8 +9,7 @@ from typing import Any, Final
 
 from simfrontier.report.phrases import binary, number
 from simfrontier.report.theme import LINE, Figure, PlanMark, axis, decades, figure, marks, points
-from simfrontier_extras.softmax.algorithms import IN_MEMORY
-from simfrontier_extras.softmax.rates import CACHED, FLOAT_BYTES, STARTS, TWO_PASS, Rates
+from simfrontier_extras.softmax.rates import CACHED, FLOAT_BYTES, IN_MEMORY, STARTS, TWO_PASS, Rates
 
 MARKS: Final[Mapping[str, PlanMark]] = marks(IN_MEMORY)
 NAMES: Final = {"cached": "row in the cache", "uncached": "row in memory"}
@@ -36,7 +35,7 @@ def _chart(rates: Rates, relative: bool) -> Figure:
     ends = (min(sizes) / 1.5, max(sizes) * 1.5)
     top = 1.12 * max(heights)
     low = min(0.95 * min(heights), 0.95) if relative else 0.0
-    shapes = [_upright(rates.cache_bytes / FLOAT_BYTES), *([_level(1.0)] if relative else [])]
+    shapes = [_cache_end(rates.cache_bytes), *([_two_pass_level()] if relative else [])]
     ticks = decades(*ends)
     return figure(
         traces,
@@ -50,7 +49,6 @@ def _chart(rates: Rates, relative: bool) -> Figure:
         axis("time / time of two-pass" if relative else "ns per element", range=[low, top]),
         _HEIGHT,
         shapes=shapes,
-        annotations=[_note(rates.cache_bytes)],
     )
 
 
@@ -82,27 +80,21 @@ def _lines(result: Rates, name: str, starts: str, relative: bool) -> list[dict[s
     ]
 
 
-def _upright(x: float) -> dict[str, Any]:
-    line = {"color": LINE, "width": 1.4, "dash": "dash"}
-    return {"type": "line", "xref": "x", "yref": "paper", "x0": x, "x1": x, "y0": 0, "y1": 1, "line": line}
-
-
-def _level(y: float) -> dict[str, Any]:
-    line = {"color": LINE, "width": 1.4}
-    return {"type": "line", "xref": "paper", "yref": "y", "x0": 0, "x1": 1, "y0": y, "y1": y, "line": line}
-
-
-def _note(cache_bytes: int) -> dict[str, Any]:
-    """What the upright line is, beside its upper end."""
-    return {
-        "x": log10(cache_bytes / FLOAT_BYTES),
-        "y": 0.99,
-        "xref": "x",
-        "yref": "paper",
+def _cache_end(cache_bytes: int) -> dict[str, Any]:
+    """An upright line at the row that is as large as the last cache."""
+    x = cache_bytes / FLOAT_BYTES
+    words = f"a row fills the last cache ({binary(cache_bytes)})"
+    label = {
+        "text": words,
+        "textangle": 0,
+        "textposition": "end",
         "xanchor": "right",
-        "yanchor": "top",
-        "xshift": -6,
-        "showarrow": False,
-        "text": f"a row fills the last cache ({binary(cache_bytes)})",
         "font": {"color": LINE, "size": 12},
     }
+    place = {"xref": "x", "yref": "paper", "x0": x, "x1": x, "y0": 0, "y1": 1}
+    return {"type": "line", **place, "line": {"color": LINE, "width": 1.4, "dash": "dash"}, "label": label}
+
+
+def _two_pass_level() -> dict[str, Any]:
+    place = {"xref": "paper", "yref": "y", "x0": 0, "x1": 1, "y0": 1, "y1": 1}
+    return {"type": "line", **place, "line": {"color": LINE, "width": 1.4}}

@@ -1,4 +1,4 @@
-"""What a table of measured softmaxes says: how two passes over memory compare with three, where, and why."""
+"""Findings on a table of measured softmaxes: how two passes over memory compare with three, where, and why."""
 
 from __future__ import annotations
 
@@ -6,8 +6,16 @@ from dataclasses import dataclass
 from statistics import median
 
 from simfrontier.schedule import KERNELS
-from simfrontier_extras.softmax.algorithms import IN_MEMORY
-from simfrontier_extras.softmax.rates import CACHED, EXPONENTIALS, OTHERS, TWO_PASS, UNCACHED, Rates, limit_of
+from simfrontier_extras.softmax.rates import (
+    CACHED,
+    EXPONENTIALS,
+    IN_MEMORY,
+    OTHERS,
+    TWO_PASS,
+    UNCACHED,
+    Rates,
+    limit_of,
+)
 
 ALIKE = 1.15  # rates that differ by less are called about the same
 RELOAD = "three-pass-reload"
@@ -15,7 +23,7 @@ RELOAD = "three-pass-reload"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgainstTwoPass:
-    """How many times as long as two passes an algorithm takes, on rows larger than the last cache: the median over
+    """Time of an algorithm relative to two passes, on rows larger than the last cache: the median over
     lengths, the least and the most with their lengths, and the limit, if only bytes took time. `lost`: lengths in the
     cache at which it is faster than two passes."""
 
@@ -34,7 +42,7 @@ class AgainstTwoPass:
 
     @property
     def reached(self) -> float:
-        """Which share of the gain that bytes alone would make; negative where there is a loss."""
+        """Share of the gain that bytes alone would make; negative where there is a loss."""
         return (self.ratio - 1) / (self.limit - 1)
 
 
@@ -53,8 +61,8 @@ class AlgorithmSpeed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoftmaxRatesFindings:
-    """What a table says. `by_exponentials`: the more exponentials to a pass, the lower the rate of bytes; of medians in
-    the cache, `cached_reload` is reload's time over that of two passes, and `cached_share` that of two passes over
+    """Findings on a table. `by_exponentials`: the more exponentials to a pass, the lower the rate of bytes; of medians
+    in the cache, `cached_reload` is reload's time over that of two passes, and `cached_share` that of two passes over
     theirs out of it, None where nothing was measured there."""
 
     rates: Rates
@@ -74,12 +82,12 @@ class SoftmaxRatesFindings:
 
     @property
     def are_alike(self) -> bool:
-        """Whether all algorithms move bytes at about the same rate."""
+        """True if all algorithms move bytes at about the same rate."""
         return self.fastest.bytes_per_s <= ALIKE * self.slowest.bytes_per_s
 
 
 def softmax_rates_findings(rates: Rates) -> SoftmaxRatesFindings:
-    """What a table of measured times says."""
+    """Return the findings on a table of measured times."""
     speeds = tuple(_speed(rates, name) for name in IN_MEMORY)
     rising = [one.algorithm for one in sorted(speeds, key=lambda one: one.bytes_per_s)]
     falling = [one.algorithm for one in sorted(speeds, key=lambda one: one.exponentials / one.passes, reverse=True)]

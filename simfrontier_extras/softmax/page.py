@@ -7,10 +7,9 @@ from pathlib import Path
 from simfrontier.report import versions
 from simfrontier.report.render import page_of
 from simfrontier.wholefile import write_whole
-from simfrontier_extras.softmax.algorithms import IN_MEMORY
 from simfrontier_extras.softmax.figures import MARKS, NAMES, charts
 from simfrontier_extras.softmax.findings import SoftmaxRatesFindings
-from simfrontier_extras.softmax.rates import bytes_per_element
+from simfrontier_extras.softmax.rates import IN_MEMORY, bytes_per_element
 
 TEMPLATES = Path(__file__).parent / "templates"
 

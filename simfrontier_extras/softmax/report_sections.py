@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from simfrontier.report import Section
+from simfrontier.report import Section, StudyView
+from simfrontier.report.render import render
+from simfrontier_extras.softmax.study_figures import softmax_bars
+from simfrontier_extras.softmax.study_findings import StudySoftmaxes, study_softmaxes
 
-if TYPE_CHECKING:
-    from simfrontier.report import StudyView
-    from simfrontier_extras.softmax.study_findings import StudySoftmaxes
-
-
-def _found(view: StudyView) -> StudySoftmaxes | None:
-    if not view.scenario.names_softmaxes:
-        return None
-    from simfrontier_extras.softmax.study_findings import study_softmaxes
-
-    return study_softmaxes(view)
+_TEMPLATES = Path(__file__).parent / "templates"
 
 
-def _html(view: StudyView, found: StudySoftmaxes) -> str:
-    from simfrontier_extras.softmax.study_section import softmax_section
+def found_softmaxes(view: StudyView) -> StudySoftmaxes | None:
+    """The findings on a study whose plans name kernels of softmaxes, or methods of the loss."""
+    return study_softmaxes(view) if view.scenario.names_softmaxes else None
 
-    return softmax_section(view, found)
+
+def softmax_section(view: StudyView, found: StudySoftmaxes) -> str:
+    """The HTML of the section."""
+    largest_first = {f"{each.devices:,}": each for each in reversed(found.sizes)}
+    return render(
+        "section.html.j2",
+        _TEMPLATES,
+        found=found,
+        largest_first=largest_first,
+        figures={name: softmax_bars(each.plans) for name, each in largest_first.items()},
+        plans=view.plans,
+        marks=view.marks,
+    )
 
 
-ADDS = (Section(name="softmax", title="Softmax", after="compression", found=_found, html=_html),)
+ADDS = (Section(name="softmax", title="Softmax", after="compression", found=found_softmaxes, html=softmax_section),)

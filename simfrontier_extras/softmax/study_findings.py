@@ -1,4 +1,4 @@
-"""What a study says of softmaxes: memory and time of each plan's, its gain, and the collectives of the loss."""
+"""Findings of a study on softmaxes: memory and time of each plan's, its gain, and the collectives of the loss."""
 
 from __future__ import annotations
 

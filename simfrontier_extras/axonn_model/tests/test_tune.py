@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from simfrontier.scenario import scenario_of
-from simfrontier_extras.axonn_model.of_scenario import rank_grids
 from tests.facts import says
-from tests.invoke import ROOT, TOY, Ran, invoke, refusal
+from tests.invoke import ROOT, Ran, invoke, refusal
 
 MAIN = ROOT / "scenarios" / "frontier-20b.toml"
 GPT_80B = ("model.name=gpt-80b", "machine.name=perlmutter", "training.batch=2048", "tune.min_tensor=64")
@@ -46,10 +44,6 @@ def test_json_lists_every_grid_with_sizes_and_time_best_first() -> None:
         assert row["runs"] == (row["obstacle"] == "")
 
 
-def test_equal_input_gives_equal_bytes() -> None:
-    assert tune(*GPT_80B, more="--json") == tune(*GPT_80B, more="--json")
-
-
 def test_the_table_has_the_best_twenty_and_says_how_many_there_are() -> None:
     ran = tune(*GPT_80B)
     assert (ran.code, ran.err) == (0, "")
@@ -62,39 +56,12 @@ def test_the_table_has_the_best_twenty_and_says_how_many_there_are() -> None:
     assert says(told, "20 of 230", "195 of 230", "2,048", "2,048 tokens") and "examples/comm_model.py" in told
 
 
-@pytest.mark.parametrize(("top", "shown"), [(1, "The best 1 of 230 grids"), (500, "All 230 grids")])
-def test_top_says_how_many_are_shown(top: int, shown: str) -> None:
-    ran = tune(*GPT_80B, more=f"--top {top}")
-    assert sum("1024" in line or "ms" in line for line in ran.out.splitlines()) >= 1
-    assert len(ran.out.splitlines()) == 2 + min(top, 230) + 4
-    assert shown in ran.out
-    assert len(rows(*GPT_80B, more=f"--json --top {top}")) == min(top, 230)
-
-
-def test_a_grid_that_cannot_run_is_shown_with_its_reason() -> None:
-    ran = tune("model.name=gpt-40b", "training.batch=2048", devices=512, more="--top 300")
-    marked = [line for line in ran.out.splitlines() if "cannot run" in line]
-    assert any(line.endswith("cannot run: heads = 72 does not divide into Y = 16") for line in marked)
-
-
 def test_where_no_grid_can_run_the_answer_is_no() -> None:
     # all 10 grids with X·Y·Z = 8: X·Y > 1 divides neither 3 hidden features nor 3 heads, Z = 8 not 3·3 weights
     own = ("model.name=odd", "model.num_layers=1", "model.hidden=3", "model.heads=3", "model.vocabulary=5")
     ran = tune(*own, "model.sequence=8", "training.batch=8", "tune.min_tensor=8", devices=8)
     assert ran.code == 1
     assert "All 10 grids; 0 of 10 can run." in ran.out
-
-
-def test_without_a_batch_it_is_that_of_all_micro_batches() -> None:
-    per_device = ("training.micro_batch=2", "training.grad_accum=3")
-    assert rows(*per_device, devices=64) == rows("training.batch=384", devices=64)
-
-
-def test_without_devices_the_largest_size_is_taken() -> None:
-    document = json.loads(
-        invoke("tune", TOY, "--fidelity", "axonn-a", "--set", "tune.bandwidth=frontier", "--json").out
-    )
-    assert {row["x"] * row["y"] * row["z"] * row["data"] for row in document} == {16}
 
 
 def test_keys_of_the_table_reach_the_model() -> None:
@@ -106,37 +73,6 @@ def test_keys_of_the_table_reach_the_model() -> None:
         other = accumulated[row["x"], row["y"], row["z"], row["data"]]
         assert other["z_time_s"] == pytest.approx(2 * row["z_time_s"], rel=1e-12)
         assert other["x_time_s"] == row["x_time_s"]
-
-
-def test_a_llama_is_ranked_by_version_b() -> None:
-    llama = (
-        "model.name=llama-2-7b", "model.num_layers=32", "model.hidden=4096", "model.heads=32", "model.vocabulary=32000",
-        "model.sequence=1", "tune.intermediate=11008", "tune.swiglu=true", "tune.min_tensor=8",
-        "training.batch=16", "machine.name=perlmutter",
-    )  # fmt: skip
-    listed = rows(*llama, fidelity="axonn-b", devices=8)
-    whole = next(row for row in listed if (row["x"], row["y"], row["z"], row["data"]) == (1, 1, 8, 1))
-    # 32 layers, Z = 8 over two nodes: five layers of 8 ranks' latency, 3 * 7/8 of (3 + 1) 4096² + 3 * 4096 * 11008
-    weights = 4 * 4096**2 + 3 * 4096 * 11008
-    assert whole["comm_time_s"] == pytest.approx(
-        32 * (5 * 8 * 9e-6 + 3 * 7 / 8 * weights * 2 / 1024**3 / 59.52), rel=1e-9
-    )
-
-
-def test_the_library_gives_what_the_command_prints() -> None:
-    document = {
-        "name": "made", "title": "made",
-        "machine": {"name": "frontier"},
-        "model": {"name": "gpt-5b"},
-        "training": {"batch": 2048},
-        "run": {"devices": [512]},
-        "tune": {"min_tensor": 4},
-        "plans": {"zero3": {}},
-    }  # fmt: skip
-    ranking = rank_grids(scenario_of(document, "made"), "axonn-a", 512)
-    printed = rows("model.name=gpt-5b", "training.batch=2048", "tune.min_tensor=4", devices=512)
-    assert [one.grid.sizes for one in ranking.grids] == [(r["x"], r["y"], r["z"], r["data"]) for r in printed]
-    assert [one.times.total_s for one in ranking.grids] == [row["comm_time_s"] for row in printed]
 
 
 # ── refusals ──
@@ -204,12 +140,3 @@ def test_a_mistake_is_one_line(settings: tuple[str, ...], fidelity: str, message
 def test_no_grid_ends_with_1_and_one_line(settings: tuple[str, ...], devices: int, message: str) -> None:
     ran = tune(*settings, devices=devices)
     assert (ran.code, ran.out, ran.err) == (1, "", f"simfrontier: {MAIN}: {message}\n")
-
-
-@pytest.mark.parametrize(
-    "more", [("--top", "0"), ("--fidelity", "axonn-a", "--top", "0"), ("--fidelity", "axonn-a", "--devices", "x")]
-)
-def test_what_the_parser_refuses_ends_with_2(more: tuple[str, ...]) -> None:
-    ran = invoke("tune", MAIN, *more)
-    assert (ran.code, ran.out) == (2, "")
-    assert "Traceback" not in ran.err

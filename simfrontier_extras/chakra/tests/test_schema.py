@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from simfrontier_extras.chakra.nodes import attribute_bytes, framed, head_bytes, length_bytes
-from simfrontier_extras.chakra.schema import NodeType, file_descriptor, message_class
+from simfrontier_extras.chakra.schema import NodeType
 from simfrontier_extras.chakra.tests.traces import messages
 
 
@@ -39,38 +35,7 @@ def test_an_attribute_has_the_bytes_of_its_numbers(field: str, value: bool | int
     assert attribute_bytes((("x", field, value),)) == bytes([0x52, len(written) + 3, 0x0A, 1, 0x78]) + written
 
 
-def test_an_attribute_that_is_false_is_there() -> None:
-    """ASTRA-sim asks whether an attribute is there, and a oneof says so of values that are 0, too."""
-    assert attribute_bytes((("is_cpu_op", "bool_val", False),)).endswith(bytes.fromhex("d8 01 00"))
-
-
 @pytest.mark.parametrize(("length", "expected"), [(0, "00"), (127, "7f"), (128, "80 01"), (16384, "80 80 01")])
 def test_a_length_is_a_varint(length: int, expected: str) -> None:
     assert length_bytes(length).hex(" ") == expected
     assert list(messages(framed(b"a" * length) + framed(b"b"))) == [b"a" * length, b"b"]
-
-
-def test_protoc_takes_the_definition(tmp_path: Path) -> None:
-    """And the code that it generates reads every field back that the extra's own classes wrote."""
-    from google.protobuf.descriptor_pb2 import FileDescriptorSet
-
-    described = tmp_path / "chakra.pb"
-    described.write_bytes(FileDescriptorSet(file=[file_descriptor()]).SerializeToString())
-    compiler = [sys.executable, "-m", "grpc_tools.protoc", f"--descriptor_set_in={described}"]
-    subprocess.run([*compiler, f"--python_out={tmp_path}", "simfrontier/chakra.proto"], check=True)
-    node = message_class("Node")(id=1, ctrl_deps=[0], start_time_micros=2, inputs={"values": "v", "types": "t"})
-    for field in type(node.attr.add()).DESCRIPTOR.oneofs_by_name["value"].fields:
-        attribute = node.attr.add(name=field.name, doc_string="d")
-        if field.message_type is not None:
-            getattr(attribute, field.name).SetInParent()
-        else:
-            setattr(attribute, field.name, {9: "s", 12: b"b", 8: True}.get(field.type, 1))
-    (tmp_path / "node").write_bytes(node.SerializeToString())
-    program = (
-        "from pathlib import Path\nfrom chakra_pb2 import Node\n"
-        "print(Node.FromString(Path('node').read_bytes()), end='')"
-    )
-    (tmp_path / "chakra_pb2.py").write_bytes((tmp_path / "simfrontier" / "chakra_pb2.py").read_bytes())
-    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stdout == str(node)
-    assert len(node.attr) == 31 and {each.name for each in node.attr} >= {"bytes_list", "sfixed64_list"}

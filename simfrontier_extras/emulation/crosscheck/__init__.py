@@ -1,4 +1,4 @@
-"""What an emulated run adds to a cross-check: bytes of links, collectives alone, a slowed link, and limits."""
+"""Parts of a cross-check for emulated runs: bytes of links, collectives alone, a slowed link, and limits."""
 
 from pathlib import Path
 from typing import Final

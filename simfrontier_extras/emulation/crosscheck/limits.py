@@ -1,4 +1,4 @@
-"""How near an emulated run must come to its simulation, limit by limit, and how near it came."""
+"""Limits on the differences between an emulated run and its simulation, and the differences seen."""
 
 from __future__ import annotations
 

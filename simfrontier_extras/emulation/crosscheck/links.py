@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
-from simfrontier.errors import InputError
 from simfrontier.records import dataclass
-from simfrontier.trace import SHOWN_DIGITS, LinkBytes, LinkTable
+from simfrontier.trace import LinkTable
 
 JUDGED_BYTES: Final = 1e6  # a link that carries no more than this in a step is not judged: headers are too much of it
 WITHIN: Final = 0.03  # how far counted bytes may lie from the simulated ones
@@ -17,7 +16,7 @@ WITHIN: Final = 0.03  # how far counted bytes may lie from the simulated ones
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkPair:
-    """One direction of a link: what it was simulated to carry in a step, and what was counted."""
+    """One direction of a link: its simulated bytes in a step, and those that were counted."""
 
     name: str
     link_class: str
@@ -40,12 +39,12 @@ class LinkPair:
 
     @property
     def is_judged(self) -> bool:
-        """Whether it carries enough, on either side."""
+        """True if the link carries enough on either side."""
         return max(self.sim_bytes, self.real_bytes) > JUDGED_BYTES
 
     @property
     def is_missed(self) -> bool:
-        """Whether it is judged and the difference is too large."""
+        """True if the link is judged and its difference is too large."""
         return self.is_judged and abs(self.real_bytes - self.sim_bytes) > WITHIN * self.sim_bytes
 
 
@@ -68,47 +67,29 @@ class LinkCheck:
         return sum(pair.is_missed for pair in self.judged)
 
     @cached_property
-    def by_class(self) -> Mapping[str, tuple[LinkPair, ...]]:
+    def by_class(self) -> Mapping[str, list[LinkPair]]:
         """The links of every class, in the order in which the classes appear."""
         out: dict[str, list[LinkPair]] = {}
         for pair in self.pairs:
             out.setdefault(pair.link_class, []).append(pair)
-        return {name: tuple(pairs) for name, pairs in out.items()}
+        return out
 
 
 def compare_links(plan: str, sim: LinkTable, real: LinkTable) -> LinkCheck:
-    """Join the tables; a link that one of them does not list carries nothing there.
-
-    Raises InputError where they are not of one schedule, or where a link has other ends or another class.
-    """
-    if sim.digest != real.digest:
-        raise InputError(
-            f"{plan}: the simulated links are of the schedule {sim.digest[:SHOWN_DIGITS]}, the counted ones of "
-            f"{real.digest[:SHOWN_DIGITS]}; allowed: two tables of one schedule"
+    """Join two tables of one schedule; a link that one of them does not list carries nothing there."""
+    simulated, counted = ({link.name: link for link in table.links} for table in (sim, real))
+    pairs = [
+        LinkPair(
+            name=name,
+            link_class=link.link_class,
+            src=link.src,
+            dst=link.dst,
+            sim_bytes=simulated[name].num_bytes if name in simulated else 0.0,
+            real_bytes=counted[name].num_bytes if name in counted else 0.0,
         )
-    sim_links, real_links = ({link.name: link for link in table.links} for table in (sim, real))
-    pairs = []
-    for name in dict.fromkeys((*sim_links, *real_links)):
-        a, b = sim_links.get(name), real_links.get(name)
-        link = a or b
-        assert link is not None
-        if a is not None and b is not None and _where(a) != _where(b):
-            raise InputError(f"{plan}: link {name!r}: simulated {_where(a)}, counted {_where(b)}; allowed: one fabric")
-        pairs.append(
-            LinkPair(
-                name=name,
-                link_class=link.link_class,
-                src=link.src,
-                dst=link.dst,
-                sim_bytes=a.num_bytes if a else 0.0,
-                real_bytes=b.num_bytes if b else 0.0,
-            )
-        )
+        for name, link in ({**simulated, **counted}).items()
+    ]
     return LinkCheck(plan=plan, sim_title=sim.title, real_title=real.title, pairs=tuple(pairs))
-
-
-def _where(link: LinkBytes) -> str:
-    return f"{link.link_class} from {link.src} to {link.dst}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +107,7 @@ class LinksFound:
 
 
 def links_found(checks: Sequence[LinkCheck]) -> LinksFound:
-    """What follows from the bytes of links."""
+    """Return the findings on the bytes of links."""
     judged = [(pair, each.plan) for each in checks for pair in each.judged]
     worst, plan = max(judged, key=lambda one: one[0].apart, default=(None, ""))
     num_missed = sum(each.num_missed for each in checks)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
-from simfrontier.report.drawing import key
-from simfrontier.report.phrases import quantity
 from simfrontier.report.render import render
 from simfrontier_extras.emulation.crosscheck import TEMPLATES
-from simfrontier_extras.emulation.crosscheck.fabric_drawing import drawing
+from simfrontier_extras.emulation.crosscheck.fabric_figure import fabric_figure
 from simfrontier_extras.emulation.crosscheck.limits import AgreementLimit
 from simfrontier_extras.emulation.crosscheck.links import LinkCheck, links_found
 from simfrontier_extras.emulation.crosscheck.slowed import SlowLinkEffect
@@ -18,18 +15,16 @@ from simfrontier_extras.emulation.crosscheck.sweep_figure import ratios_figure
 
 
 def fabric_section(checks: Sequence[LinkCheck]) -> str:
-    """The drawing and its tables, a plan at a time; empty where no plan's bytes per link are known on both sides."""
+    """The chart and tables of links, a plan at a time; empty where no plan's bytes per link are known on both sides."""
     if not checks:
         return ""
-    full = _round_up(max((pair.real_bytes for each in checks for pair in each.pairs), default=0.0))
-    title = "Links of the fabric under {}, simulated and counted bytes"
+    full = max((pair.real_bytes for each in checks for pair in each.pairs), default=0.0)
     return render(
         "sections/fabric.html.j2",
         TEMPLATES,
         found=links_found(checks),
         checks={each.plan: each for each in checks},
-        drawings={each.plan: drawing(each.pairs, full, title.format(each.plan)) for each in checks},
-        key=key("link-bytes", "counted bytes per step", "colour scale of bytes per link", "0", quantity(full, "bytes")),
+        figures={each.plan: fabric_figure(each.pairs, full) for each in checks},
     )
 
 
@@ -64,16 +59,8 @@ def slowed_section(effects: Sequence[SlowLinkEffect]) -> str:
 
 
 def limits_words(limits: Sequence[AgreementLimit]) -> str:
-    """How many hold, and which do not."""
+    """Return a sentence on how many limits hold, and which do not."""
     missed = [each.what for each in limits if not each.holds]
     if not missed:
         return f"All {len(limits)} limits of the emulated run hold."
     return f"{len(limits) - len(missed)} of {len(limits)} limits hold; missed: {'; '.join(missed)}."
-
-
-def _round_up(num_bytes: float) -> float:
-    """The next 1, 2 or 5 of a power of ten, for the end of a scale."""
-    if num_bytes <= 0:
-        return 1.0
-    power = 10.0 ** math.floor(math.log10(num_bytes))
-    return next((step * power for step in (1.0, 2.0, 5.0) if num_bytes <= step * power), 10.0 * power)

@@ -1,32 +1,21 @@
-"""Collectives by message size, simulated and measured alone: the points, their file, medians over large sizes, and what
-follows from them."""
+"""Collectives by message size, simulated and measured alone: the points, medians over large sizes, and findings."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
-from pathlib import Path
 from statistics import median
-from typing import Annotated, Final, Literal
+from typing import Final, Literal
 
-from annotated_types import Ge, Le
-
-from simfrontier.io import read_json, typed
+from simfrontier.io import Positive, Strict
 from simfrontier.records import dataclass
-from simfrontier.wholefile import write_json
 
-SWEEP: Final = "sweep.json"  # beside the real traces
 Implementation = Literal["lowered", "native"]
-ALLOWED: Final[dict[Implementation, float]] = {
-    "lowered": 0.10,
-    "native": 0.20,
-}  # how far the median may lie from the simulated
+# How far the median may lie from the simulated time.
+ALLOWED: Final[dict[Implementation, float]] = {"lowered": 0.10, "native": 0.20}
 LEAST_JUDGED_BYTES: Final = 1 << 20  # the smallest message that the medians are over
-Seconds = Annotated[float, Ge(1e-12), Le(1e9)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SweepPoint:
+class SweepPoint(Strict):
     """One collective of one size: as explicit transfers (`lowered`) or the library's own (`native`).
 
     `group`: the ranks, e.g. "world (16)". `real_s` is a median over iterations.
@@ -35,29 +24,14 @@ class SweepPoint:
     collectives: Implementation
     kind: str
     group: str
-    message_bytes: Annotated[float, Ge(1), Le(1e30)]
-    sim_s: Seconds
-    real_s: Seconds
+    message_bytes: Positive
+    sim_s: Positive
+    real_s: Positive
 
     @property
     def ratio(self) -> float:
         """Measured over simulated time."""
         return self.real_s / self.sim_s
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _File:
-    points: tuple[SweepPoint, ...]
-
-
-def save_sweep(points: Sequence[SweepPoint], path: Path) -> None:
-    """Write the points as JSON, whole or not at all. Raises InputError where it cannot be written."""
-    write_json({"points": [asdict(point) for point in points]}, path)
-
-
-def load_sweep(path: Path) -> tuple[SweepPoint, ...]:
-    """The points of a file that `save_sweep` wrote. Raises InputError: file, place, fault."""
-    return typed(read_json(path, "sweep"), _File, str(path)).points
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +84,7 @@ class SweptWay:
 
 
 def swept_ways(points: Sequence[SweepPoint]) -> tuple[SweptWay, ...]:
-    """What follows from collectives that were measured alone, by implementation."""
+    """Return the findings on collectives that were measured alone, by implementation."""
     ways = []
     for way, allowed in ALLOWED.items():
         if any(point.collectives == way for point in points):

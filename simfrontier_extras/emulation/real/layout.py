@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from pathlib import Path
 
-from simfrontier.errors import InputError
-from simfrontier_extras.emulation.wiring import Cable, Wiring, load_wiring
+from simfrontier_extras.emulation.wiring import Cable, Wiring
 
 DATA, CONTROL = "box", "mgmt"  # devices of a rank's box: of its address on the fabric, and of the network beside it
-MAX_BOXES = 4000  # a process id, some memory of the kernel and an address for each
 QUEUE_BYTES = 64 << 20  # of a shaper: nothing is ever dropped
 # A whole message may leave at once: no slow start, and no retransmission because a queue is long (nothing gets lost).
 TCP_METRICS = "initcwnd 20000 initrwnd 20000 rto_min 60s"
@@ -20,10 +17,10 @@ RULE = 100  # priority; before the main table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceLayout:
-    """What to do where: `joins` where all begins, then the lines of each namespace (`ip[i]`, `tc[i]` of `names[i]`).
+    """Lines for `ip` and `tc`: `joins` in the namespace where all begins, `ip[i]` and `tc[i]` in that of `names[i]`.
 
-    `devices[k]` is the device that sends into cable k, in the namespace number `senders[k]`; `control[r]` is the
-    address of rank r on the unshaped network beside the fabric, `ranks[r]` its namespace.
+    The device `cK` sends into cable K, in the namespace number `senders[K]`; `control[r]` is the address of rank r on
+    the unshaped network beside the fabric, `ranks[r]` the number of its namespace.
     """
 
     names: tuple[str, ...]
@@ -31,22 +28,13 @@ class NamespaceLayout:
     ip: tuple[tuple[str, ...], ...]
     tc: tuple[tuple[str, ...], ...]
     cables: tuple[Cable, ...]
-    devices: tuple[str, ...]
     senders: tuple[int, ...]
     ranks: tuple[int, ...]
     control: tuple[str, ...]
 
 
-def load_layable(path: Path) -> Wiring:
-    """The wiring of a file, if it can be laid out on one box. Raises InputError."""
-    wiring = load_wiring(path)
-    if len(wiring.boxes) > MAX_BOXES:
-        raise InputError(f"got {len(wiring.boxes)}; allowed: at most {MAX_BOXES}", where=str(path), key=("boxes",))
-    return wiring
-
-
 def lay_out(wiring: Wiring) -> NamespaceLayout:
-    """Every box a namespace with an address of its own, every cable the sending end of a veth pair."""
+    """Lay a wiring out: a box is a namespace with an address of its own, a cable the sending end of a veth pair."""
     number = {box: i for i, box in enumerate(wiring.boxes)}
     names = tuple(f"b{i}" for i in range(len(wiring.boxes)))
     own = f"link add name {DATA} type bridge"  # an address on `lo` is not one that gloo takes
@@ -86,7 +74,6 @@ def lay_out(wiring: Wiring) -> NamespaceLayout:
         ip=tuple(tuple(lines) for lines in ip),
         tc=tuple(tuple(lines) for lines in tc),
         cables=wiring.cables,
-        devices=tuple(f"c{k}" for k in range(len(wiring.cables))),
         senders=tuple(number[cable.src] for cable in wiring.cables),
         ranks=ranks,
         control=tuple(_control(rank) for rank in range(len(ranks))),

@@ -1,50 +1,99 @@
-"""The rank processes of a fabric, each started in its box."""
+"""The rank processes of a fabric, each started in its box.
+
+Ranks of simfrontier-real are forks of one process that has imported torch: sixteen imports take long on two cores.
+"""
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Final
 
 from simfrontier.errors import SimfrontierError
-from simfrontier_extras.emulation.real import forked, kernel
-from simfrontier_extras.emulation.real.build import NamespaceFabric
-from simfrontier_extras.emulation.real.client import ENVIRONMENT, SOCKET, WIRING
-from simfrontier_extras.emulation.real.layout import CONTROL, DATA
+from simfrontier_extras.emulation.real.fabric import WIRING
+from simfrontier_extras.emulation.real.layout import CONTROL, DATA, NamespaceLayout
+from simfrontier_extras.emulation.real.namespaces import in_namespace
 from simfrontier_real.rank_process import RankProcess
 
-OURS = (sys.executable, "-m", "simfrontier_real")
-PORT = 29500  # nobody else is on this network
+OURS: Final = [sys.executable, "-m", "simfrontier_real"]
+PORT: Final = 29500  # nobody else is on this network
 
 
-def start(fabric: NamespaceFabric, wiring: Path, command: Sequence[str]) -> list[RankProcess]:
-    """One process per rank; a command of our own is forked from this process, which then imports torch once for all.
-    Raises SimfrontierError where the command cannot be run."""
-    is_ours = tuple(command[: len(OURS)]) == OURS
+class ForkedRank:
+    """A rank that is a fork of this process."""
+
+    def __init__(self, process: BaseProcess) -> None:
+        self.process = process
+
+    def poll(self) -> int | None:
+        """Its exit code (minus the signal's number where one killed it), None while it runs."""
+        return self.process.exitcode
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal, if it still runs."""
+        if self.process.pid is not None and self.poll() is None:
+            os.kill(self.process.pid, number)
+
+
+def start(layout: NamespaceLayout, wiring: Path, command: Sequence[str]) -> list[RankProcess]:
+    """Start a process for each rank. Raises SimfrontierError where the command cannot be run."""
+    is_ours = list(command[: len(OURS)]) == OURS
     if is_ours:
-        forked.preload()
+        _preload()
     out: list[RankProcess] = []
-    size = len(fabric.layout.ranks)
-    for rank, box in enumerate(fabric.layout.ranks):
-        place = {
-            "RANK": str(rank),
-            "WORLD_SIZE": str(size),
-            "LOCAL_RANK": str(rank),
-            "MASTER_ADDR": fabric.layout.control[0],
-            "MASTER_PORT": str(PORT),
-            "SIMFRONTIER_DATA_IFNAME": DATA,
-            "SIMFRONTIER_CONTROL_IFNAME": CONTROL,
-            ENVIRONMENT: SOCKET,
-            WIRING: str(wiring),
-        }
+    for rank, box in enumerate(layout.ranks):
+        environment = _environment(layout, rank, wiring)
         try:
-            with kernel.in_net(fabric.namespaces[box]):
-                if is_ours:
-                    out.append(forked.run(command[len(OURS) :], place))
-                else:
-                    out.append(subprocess.Popen(command, env={**os.environ, **place}, stdin=subprocess.DEVNULL))
+            with in_namespace(layout.names[box]):
+                out.append(_forked(command[len(OURS) :], environment) if is_ours else _started(command, environment))
         except OSError as error:
             raise SimfrontierError(f"rank {rank} cannot be started: {command[0]}: {error.strerror}") from error
     return out
+
+
+def _environment(layout: NamespaceLayout, rank: int, wiring: Path) -> dict[str, str]:
+    return {
+        "RANK": str(rank),
+        "WORLD_SIZE": str(len(layout.ranks)),
+        "LOCAL_RANK": str(rank),
+        "MASTER_ADDR": layout.control[0],
+        "MASTER_PORT": str(PORT),
+        "SIMFRONTIER_DATA_IFNAME": DATA,
+        "SIMFRONTIER_CONTROL_IFNAME": CONTROL,
+        WIRING: str(wiring),
+    }
+
+
+def _preload() -> None:
+    """Import what the ranks will need; nothing of it starts a thread. The ranks' garbage collectors never look at it:
+    each would write to every page of it, and so copy what all of them share."""
+    import torch.distributed  # noqa: F401
+
+    import simfrontier_real.cli
+    import simfrontier_real.train_session  # noqa: F401
+    from simfrontier_real.timed import freeze
+
+    freeze()
+
+
+def _forked(arguments: Sequence[str], environment: Mapping[str, str]) -> ForkedRank:
+    process = multiprocessing.get_context("fork").Process(target=_run, args=(arguments, environment))
+    process.start()
+    return ForkedRank(process)
+
+
+def _run(arguments: Sequence[str], environment: Mapping[str, str]) -> None:
+    from simfrontier_real.cli import main
+
+    os.environ.update(environment)
+    sys.argv = ["simfrontier-real", *arguments]
+    main()
+
+
+def _started(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(command, env={**os.environ, **environment}, stdin=subprocess.DEVNULL)

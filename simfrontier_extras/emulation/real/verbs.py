@@ -1,4 +1,4 @@
-"""The verbs of simfrontier-real for an emulated fabric: `emulate`, and two that it and `simfrontier doctor` call."""
+"""The verbs of simfrontier-real for an emulated fabric: `emulate`, and one that `simfrontier doctor` calls."""
 
 from __future__ import annotations
 
@@ -19,33 +19,23 @@ def emulate(
     """Lay an emulated fabric out on this box and replay schedules on ranks in it, by a file of jobs."""
     import sys
 
-    from simfrontier_extras.emulation.real.client import is_inside
+    from simfrontier_extras.emulation.real.fabric import is_inside
     from simfrontier_extras.emulation.real.jobs import load_jobs
 
-    wiring, loaded = load_jobs(jobs)
+    loaded, folder = load_jobs(jobs), jobs.parent
     if not is_inside():
         from simfrontier_extras.emulation.real.launch import run_in_fabric
         from simfrontier_real.world import end_with_starter
 
         end_with_starter()
-        raise typer.Exit(run_in_fabric(wiring, [sys.executable, "-m", "simfrontier_real", *sys.argv[1:]]))
+        raise typer.Exit(
+            run_in_fabric(folder / loaded.wiring, [sys.executable, "-m", "simfrontier_real", *sys.argv[1:]])
+        )
     from simfrontier_extras.emulation.real.jobs import run_jobs
     from simfrontier_real.session import session
 
     with session([], "gloo", True, join_timeout, timeout) as opened:
-        run_jobs(opened, loaded)
-
-
-def in_fabric(
-    wiring: Annotated[Path, typer.Argument(help="wiring file (JSON) of the fabric to lay out")],
-    arguments: Annotated[list[str], typer.Argument(help="after `--`: what every rank runs, as for simfrontier-real")],
-) -> None:
-    """Lay an emulated fabric out on this box and run `simfrontier-real ARGUMENTS` as every rank of it."""
-    import sys
-
-    from simfrontier_extras.emulation.real.launch import run_in_fabric
-
-    raise typer.Exit(run_in_fabric(wiring, [sys.executable, "-m", "simfrontier_real", *arguments]))
+        run_jobs(opened, loaded.jobs, folder)
 
 
 def fabric_check() -> None:
@@ -60,6 +50,5 @@ def fabric_check() -> None:
 
 ADDS = (
     Verb(function=emulate),
-    Verb(function=in_fabric, name="in-fabric", hidden=True),
     Verb(function=fabric_check, name="fabric-check", hidden=True),
 )

@@ -16,7 +16,7 @@ scale = 2e-4
 [run]
 devices = [4]
 """
-QUICK = ("--plans", "zero3", "--sizes", "256KiB", "--native-sizes", "256KiB", "--iterations", "1")
+QUICK = ("--plans", "zero3", "--sizes", "256KiB", "--iterations", "1")
 
 
 def tiny(folder: Path) -> Path:

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import json
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from simfrontier.trace import load_links, read_perfetto
 from simfrontier_extras.emulation.changed import load_changes
-from simfrontier_extras.emulation.crosscheck.slowed import load_slowed
-from simfrontier_extras.emulation.crosscheck.sweep import load_sweep
-from simfrontier_extras.emulation.jobs import EmulateSettings
+from simfrontier_extras.emulation.crosscheck.run_file import load_run
 from simfrontier_extras.emulation.real import probe
 from simfrontier_extras.emulation.real.jobs import load_jobs
 from simfrontier_extras.emulation.tests.emulations import QUICK, command, tiny
-from simfrontier_extras.emulation.tests.test_limits_of_emulation import check, link, point
 from simfrontier_extras.emulation.wiring import load_wiring
 from tests.invoke import TOY, invoke, refusal
 
@@ -52,21 +48,10 @@ def test_a_scenario_without_an_emulation_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--sizes", ""), "--sizes: got ''; allowed: a number of bytes"),
         (("--sizes", "1MiB,0"), "--sizes: got '1MiB,0'; allowed: sizes of at least 1 byte"),
-        (("--native-sizes", "much"), "--native-sizes: got 'much'; allowed: a number of bytes"),
-        (("--scale", "0"), "emulation.scale: got 0.0, allowed: more than 0"),
-        (("--scale", "2"), "emulation.scale: got 2.0, allowed: more than 0 and at most 1"),
-        (("--scale", "nan"), "--set emulation.scale: got nan; allowed: a finite number"),
-        (("--nodes", "17"), "run.devices: 68 devices do not fill whole nodes of toy-cluster"),
+        (("--set", "emulation.scale=2.0"), "emulation.scale: got 2.0, allowed: more than 0 and at most 1"),
         (("--slow", "nic9>net"), "--slow: a node of toy-cluster: got 'nic9>net'; did you mean \"nic1>net\"?"),
-        (("--slow", "hbm 0"), "--slow: a node of toy-cluster: got 'hbm 0'; "),  # a link that is no cable
-        (("--plans", "zero4"), 'plans: got "zero4"'),
         (("--set", "emulation.burst_bytes=100"), "emulation.burst_bytes: got 100, allowed: at least a packet, 9014"),
-        (
-            ("--set", "emulation.packet_bytes=100"),
-            "emulation.packet_bytes: got 100, allowed: at least 1280 and at most 65535",
-        ),
         (
             ("--set", "perturbation.links=[{node=0, link='xgmi 0>1', factor=0.1, from_s=1.0}]"),
             "perturbation: got troubles with times; allowed: some that always are",
@@ -89,11 +74,6 @@ def test_what_cannot_be_emulated_is_refused_in_one_line(
     assert not (tmp_path / "out" / "jobs.json").exists()
 
 
-def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path, scenario: Path) -> None:
-    (tmp_path / "file").touch()
-    assert "cannot be written" in refusal("emulate", scenario, "--out", tmp_path / "file")
-
-
 # ── simulated, not run ──
 
 
@@ -109,43 +89,9 @@ def step_seconds(trace: Path) -> float:
     return max(span.end_s for spans in read_perfetto(trace).spans for span in spans)
 
 
-def folded(folder: Path) -> dict[str, bytes]:
-    return {str(each.relative_to(folder)): each.read_bytes() for each in folder.rglob("*") if each.is_file()}
-
-
-def test_equal_input_gives_equal_files(tmp_path: Path, scenario: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("a", "b"):
-        prepared(monkeypatch, scenario, *QUICK, "--slow", "xgmi 0>1", "--out", tmp_path / name)
-    first, second = folded(tmp_path / "a"), folded(tmp_path / "b")
-    assert first == second
-    assert {name for name in first if name.startswith("slow/")} == {
-        f"slow/sim/{what}-{title}.json"
-        for what in ("schedule", "trace", "lowered", "links")
-        for title in ("zero3", "sweep")
-    } | {"slow/sim/manifest.json"}
-
-
-def test_what_was_run_before_is_cleared_and_nothing_else(
-    tmp_path: Path, scenario: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out = tmp_path / "out"
-    plans = ("--sizes", "256KiB", "--native-sizes", "256KiB", "--slow", "xgmi 0>1", "--out", out, "--plans")
-    prepared(monkeypatch, scenario, *plans, "zero3,zero1")
-    real = out / "plans" / "real"
-    real.mkdir()
-    mine = {real / "mine.json", real / "trace-mine.json", out / "plans" / "sim" / "trace-mine.json"}
-    old = {real / f"{kind}-{plan}.json" for kind in ("trace", "links") for plan in ("zero3", "zero1")}
-    for file in mine | old | {real / "sweep.json", real / "slowed.json"}:
-        file.write_text("old", encoding="utf-8")
-    prepared(monkeypatch, scenario, *plans, "zero3")
-    assert {file for file in mine if file.exists()} == mine
-    assert set(real.iterdir()) == mine & set(real.iterdir())
-    assert not list((out / "plans" / "sim").glob("*-zero1.json"))
-
-
 def test_a_wire_that_carries_nothing_is_not_slowed(tmp_path: Path, scenario: Path) -> None:
     """On one node nothing passes a NIC."""
-    ran = invoke("emulate", scenario, *QUICK, "--nodes", "1", "--out", tmp_path / "out")
+    ran = invoke("emulate", scenario, *QUICK, "--out", tmp_path / "out")
     assert ran.code == 2
     message = (
         "simfrontier: --slow: 'nic0>net' of node 0 carries nothing in any plan; allowed: one that does, e.g. 'xgmi "
@@ -154,31 +100,21 @@ def test_a_wire_that_carries_nothing_is_not_slowed(tmp_path: Path, scenario: Pat
     assert not (tmp_path / "out" / "jobs.json").exists()
 
 
-@pytest.mark.parametrize("nodes", [1, 2])
-def test_every_collective_of_a_sweep_is_there_once(
-    tmp_path: Path, scenario: Path, monkeypatch: pytest.MonkeyPatch, nodes: int
-) -> None:
-    """On one node the world is the node, on two there are world, node and package: three kinds over each."""
-    prepared(monkeypatch, scenario, *QUICK, "--nodes", str(nodes), "--slow", "xgmi 0>1", "--out", tmp_path / "out")
-    lowered = json.loads((tmp_path / "out/sweep-lowered/sim/lowered-sweep.json").read_text(encoding="utf-8"))
-    assert len(lowered["collectives"]) == 3 * (nodes + 1)
-
-
 def test_the_jobs_are_those_that_the_real_side_reads(
     tmp_path: Path, scenario: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "out"
     prepared(monkeypatch, scenario, *QUICK, "--slow", "xgmi 0>1", "--out", out)
-    path, jobs = load_jobs(out / "jobs.json")
-    wiring = load_wiring(path)
+    file = load_jobs(out / "jobs.json")
+    wiring, jobs = load_wiring(out / file.wiring), file.jobs
     assert [(job.out, job.collectives) for job in jobs] == [
-        (out / "plans/real", "lowered"),
-        (out / "sweep-lowered/real", "lowered"),
-        (out / "sweep-native/real", "native"),
-        (out / "slow/real", "lowered"),
-        (out / "dip/real", "lowered"),
+        ("plans/real", "lowered"),
+        ("sweep-lowered/real", "lowered"),
+        ("sweep-native/real", "native"),
+        ("slow/real", "lowered"),
+        ("dip/real", "lowered"),
     ]
-    assert all(schedule.exists() for job in jobs for schedule in job.schedules)
+    assert all((out / schedule).exists() for job in jobs for schedule in job.schedules)
     assert [dict(job.rates) for job in jobs] == [{}, {}, {}, {"node 0 xgmi 0>1": 0.5}, {}]
     assert not any(job.changes for job in jobs[:-1])
     step_s = step_seconds(out / "plans/sim/trace-zero3.json")
@@ -229,14 +165,14 @@ def test_a_tiny_machine_is_simulated_run_and_reported(tmp_path: Path, scenario: 
     assert simulated.keys() == counted.keys() and max(simulated.values()) > 9e5
     for name, num_bytes in simulated.items():
         assert abs(counted[name] - num_bytes) <= 0.015 * num_bytes, name
-    points = load_sweep(out / "plans/real/sweep.json")
+    points = load_run(out / "plans/real/emulated.json").sweep
     assert {(point.collectives, point.group) for point in points} == {
         (way, group) for way in ("lowered", "native") for group in ("node (4)", "package (2)")
     }
     # half of the message passes the one cable between two members, but for a burst not faster than it may
     own = [point for point in points if point.group == "package (2)"]
     assert all(point.real_s > (point.message_bytes / 2 - 18200) / 2e6 for point in own), own
-    (plan, *collectives, dipped) = load_slowed(out / "plans/real/slowed.json")
+    (plan, *collectives, dipped) = load_run(out / "plans/real/emulated.json").slowed
     assert (dipped.what, dipped.link, dipped.factor) == ("step of zero3", "node 0 xgmi 0>1", 0.1)
     assert (plan.what, len(collectives), plan.link) == ("step of zero3", 3, "node 0 xgmi 0>1")
     gather = next(each for each in collectives if each.what == "all-gather over node (4)")
@@ -254,10 +190,10 @@ def test_a_link_at_a_tenth_for_the_middle_third_of_a_step(tmp_path: Path, scenar
     plain = "[emulation]\nscale = 2e-4\n"
     slow = text.replace(plain, "").replace('name = "toy-cluster"\n', f'name = "toy-cluster"{LINKS_ONLY}')
     scenario.write_text(slow, encoding="utf-8")
-    sizes = ("--sizes", "4KiB", "--native-sizes", "4KiB", "--iterations", "3", "--json")
+    sizes = ("--sizes", "4KiB", "--iterations", "3", "--json")
     done = subprocess.run(command(scenario, out, *sizes), capture_output=True, text=True, timeout=180.0)
     result = json.loads(done.stdout)
-    *_, dipped = load_slowed(out / "plans/real/slowed.json")
+    *_, dipped = load_run(out / "plans/real/emulated.json").slowed
     assert dipped.begin_s == pytest.approx(dipped.sim_s / 3)
     assert dipped.real_s == pytest.approx(dipped.sim_s, rel=0.1)
     assert dipped.real_slowed_s == pytest.approx(dipped.sim_slowed_s, rel=0.1)
@@ -271,65 +207,10 @@ def test_a_link_at_a_tenth_for_the_middle_third_of_a_step(tmp_path: Path, scenar
 # ── doctor ──
 
 
-@pytest.mark.parametrize(
-    ("code", "out", "message"),
-    [
-        (0, "", "can be laid out"),
-        (1, "missing: the command tc\nmissing: x\n", "not here (only for simfrontier emulate): the command tc; x"),
-        (1, "", "cannot be tried (only for simfrontier emulate)"),
-    ],
-)
-def test_doctor_says_whether_a_fabric_can_be_laid_out(
-    monkeypatch: pytest.MonkeyPatch, code: int, out: str, message: str
-) -> None:
-    from simfrontier_extras.emulation import doctor
+def test_doctor_says_whether_a_fabric_can_be_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from simfrontier_extras.emulation.doctor import tried
 
-    tried = subprocess.CompletedProcess(args=[], returncode=code, stdout=out, stderr="Traceback ...")
-    monkeypatch.setattr(subprocess, "run", lambda *_, **__: tried)
-    assert doctor.tried() == ("emulated fabric", True, message)
-
-
-def test_doctor_says_when_the_trial_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    from simfrontier_extras.emulation import doctor
-
-    def stuck(*_: object, **__: object) -> None:
-        raise subprocess.TimeoutExpired("x", 60.0)
-
-    monkeypatch.setattr(subprocess, "run", stuck)
-    _, works, message = doctor.tried()
-    assert works and message.startswith("cannot be tried (only for simfrontier emulate): ")
-
-
-# ── the report ──
-
-
-@pytest.mark.parametrize("as_json", [True, False])
-def test_bytes_that_nobody_simulated_are_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], as_json: bool
-) -> None:
-    """They are infinitely far apart, which JSON cannot say."""
-    from simfrontier_extras.emulation import findings
-
-    (tmp_path / "plans" / "real").mkdir(parents=True)
-    monkeypatch.setattr(findings, "_points", lambda *_: [])
-    monkeypatch.setattr(findings, "_effects", lambda *_: [])
-    made = check(links=(link(0.0, 2e6),), sweep=(point(1.0),))
-    monkeypatch.setattr(findings, "crosscheck_of", lambda *_: replace(made.operations, added=(made,)))
-    how = EmulateSettings(iterations=1, lowered_sizes=(1,), native_sizes=(1,), slow_wire="nic0>net")
-    assert findings.report(how, tmp_path, as_json) is False
-    message = capsys.readouterr().out
-    if as_json:
-        limits = {limit["what"]: limit for limit in json.loads(message)["limits"]}
-        missed = {"allowed": 0.03, "seen": None, "holds": False}
-        assert (
-            limits["bytes of 1 link directions, the worst"]
-            == {"what": "bytes of 1 link directions, the worst"} | missed
-        )
-    else:
-        assert "missed: bytes of 1 link directions, the worst." in " ".join(message.split())
-    assert 'id="limits"' in (tmp_path / "index.html").read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("empty", ["", " "])
-def test_an_empty_folder_is_refused(empty: str) -> None:
-    assert refusal("emulate", TOY, "--out", empty) == f"--out: got {empty!r}; allowed: a name"
+    assert (tried()[2] == "can be built") is not bool(LACKING)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(probe, "SBIN", ())
+    assert probe.missing()[0] == "the command unshare (Debian: apt-get install util-linux)"

@@ -3,7 +3,7 @@
 import pytest
 
 from simfrontier.errors import InputError
-from simfrontier.machine import CodecSpeeds, FatTree, Packets, load_machine
+from simfrontier.machine import FatTree, load_machine
 from simfrontier_extras.emulation.machine import Emulation, emulated
 
 
@@ -34,13 +34,6 @@ def test_a_link_carries_headers_beside_payload() -> None:
     assert {each.burst_bytes for each in small.link_classes.values()} == {3000}
 
 
-def test_packets_of_a_message_by_hand() -> None:
-    packets = Packets(payload_bytes=100, header_bytes=10, message_bytes=5, reply_bytes=10, reply_message_bytes=7)
-    # 195 + 5 bytes fill two packets: 200 + 2 * 10 there, 2 * 10 + 7 back; one byte more makes a third
-    assert (packets.sent_bytes(195), packets.replied_bytes(195)) == (220, 27)
-    assert (packets.sent_bytes(196), packets.replied_bytes(196)) == (231, 37)
-
-
 def test_a_bus_cannot_be_laid_out() -> None:
     with pytest.raises(InputError, match=r"^emulation: box joins its devices by a bus; allowed: "):
         emulated(load_machine("box"), Emulation(scale=1e-3))
@@ -49,17 +42,6 @@ def test_a_bus_cannot_be_laid_out() -> None:
 def test_a_burst_holds_a_packet() -> None:
     with pytest.raises(InputError, match=r"^emulation\.burst_bytes: got 9000, allowed: at least a packet, 9014$"):
         emulated(load_machine("frontier"), Emulation(scale=1e-3, burst_bytes=9000))
-
-
-def test_an_emulated_device_codes_at_the_scale_of_its_other_rates() -> None:
-    small = emulated(load_machine("lassen"), Emulation(scale=1e-5))
-    assert small.device.codecs["mpc"] == CodecSpeeds(encode_bytes_per_s=2.25e6, decode_bytes_per_s=2.25e6)
-
-
-def test_an_emulated_machine_has_none_of_the_hardwares_copies() -> None:
-    machine = emulated(load_machine("frontier"), Emulation(scale=1e-3))
-    assert machine.copies is None
-    assert {link.half_bytes for link in machine.link_classes.values()} == {0.0}
 
 
 def test_an_emulated_tree_is_scaled_with_its_links() -> None:

@@ -5,10 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-import pytest
-
-from simfrontier.errors import InputError
 from simfrontier.machine import Machine, Packets, load_machine
 from simfrontier.network import Fabric
 from simfrontier.network.routes import route
@@ -76,33 +72,6 @@ def test_a_slow_link_is_slow_and_a_burst_is_the_classs() -> None:
     assert {cable.burst_bytes for cable in well.cables} == {9000}
 
 
-def test_ranks_sit_where_they_are_placed() -> None:
-    fabric = Fabric.build(FRONTIER, 2, num_devices=2, placement=np.array([9, 3]))
-    wiring = wiring_of(fabric, "x")
-    assert wiring.ranks == ("node 1 gcd 1", "node 0 gcd 3")
-    assert wiring.routes == (((), route(fabric, 9, 3)), (route(fabric, 3, 9), ()))
-    assert len(wiring.cables) == 80  # the links are there all the same
-
-
-def test_groups_of_a_dragonfly_have_a_switch_each(tmp_path: Path) -> None:
-    fabric = Fabric.build(packed("toy-cluster"), 5)  # groups of 4 nodes of 4; the machine has 4 groups
-    wiring = wiring_of(fabric, "x")
-    assert [box for box in wiring.boxes if box.startswith("net")] == ["net 0", "net 1", "net 2", "net 3"]
-    assert len(wiring.cables) == 5 * 16 + 4 * 3
-    far, near = wiring.routes[0][16], wiring.routes[0][12]
-    assert [wiring.cables[k].name for k in far if "global" in wiring.cables[k].name] == ["global 0>1"]
-    assert not any("global" in wiring.cables[k].name for k in near)
-    save_wiring(wiring, tmp_path / "wiring.json")
-    assert load_wiring(tmp_path / "wiring.json") == wiring
-
-
-def test_a_machine_that_is_not_emulated_is_refused() -> None:
-    with pytest.raises(InputError, match="machine frontier is not emulated"):
-        wiring_of(Fabric.build(load_machine("frontier"), 1), "x")
-    with pytest.raises(InputError, match="machine box joins its devices by a bus"):
-        wiring_of(Fabric.build(packed("box"), 1), "x")
-
-
 def test_a_tree_is_laid_out_with_a_box_per_leaf_and_a_spine(tmp_path: Path) -> None:
     fabric = Fabric.build(emulated(load_machine("toy-tree"), Emulation(scale=1e-3)), 3)
     wiring = wiring_of(fabric, "x")
@@ -123,16 +92,3 @@ def test_a_tree_is_laid_out_with_a_box_per_leaf_and_a_spine(tmp_path: Path) -> N
     assert not any(wiring.cables[k].name.startswith("leaf") for k in near)
     save_wiring(wiring, tmp_path / "wiring.json")
     assert load_wiring(tmp_path / "wiring.json") == wiring  # reading follows every route from box to box
-
-
-def test_a_switch_inside_a_node_is_a_box() -> None:
-    # two nodes of 8 devices, 8 NICs and a switch, and one switch between them; a node has 8 ports, 8 ways to NICs and
-    # 8 NICs to the network, of two directions
-    fabric = Fabric.build(packed("selene"), 2)
-    wiring = wiring_of(fabric, "two nodes")
-    assert (len(wiring.boxes), len(wiring.cables)) == (2 * 17 + 1, 2 * 48)
-    inside = [wiring.cables[cable] for cable in wiring.routes[0][5]]
-    assert [(cable.src, cable.dst) for cable in inside] == [
-        ("node 0 gcd 0", "node 0 switch"),
-        ("node 0 switch", "node 0 gcd 5"),
-    ]

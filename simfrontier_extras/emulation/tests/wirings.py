@@ -1,26 +1,12 @@
-"""Wirings for the tests of emulated fabrics: two nodes of Frontier, slowly, and small ones by hand."""
+"""Small wirings by hand, for the tests of emulated fabrics."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 
-from simfrontier.machine import Packets, load_machine
-from simfrontier.network import Fabric
 from simfrontier_extras.emulation.wiring import Cable, Wiring
-from simfrontier_extras.emulation.wiring_of import wiring_of
 
 RATE = 1e6  # of cables that are made by hand, bytes/s
-
-
-def frontier(nic_bytes_per_s: float, packet_bytes: int = 9000) -> Wiring:
-    """Two nodes of Frontier, 16 ranks, their NICs (25 GB/s) slowed down to so much and all else alike."""
-    payload = packet_bytes - 52  # IP 20, TCP 20, its time stamps 12
-    packets = Packets(payload_bytes=payload, header_bytes=66, message_bytes=0, reply_bytes=0, reply_message_bytes=0)
-    wiring = wiring_of(Fabric.build(replace(load_machine("frontier"), packets=packets), 2), "two nodes of Frontier")
-    scale = nic_bytes_per_s / 25e9
-    cables = tuple(replace(cable, bytes_per_s=scale * cable.bytes_per_s) for cable in wiring.cables)
-    return replace(wiring, cables=cables)
 
 
 def wired(

@@ -12,19 +12,20 @@ import pytest
 from simfrontier.collectives import lower
 from simfrontier.scenario import load_scenario
 from simfrontier.schedule import Compute
-from simfrontier.simulation import Fidelity, SimulatedStep, walks_of
+from simfrontier.simulation import Fidelity, SimulatedStep
 from simfrontier.simulation.calls import CallPlans
 from simfrontier.study import ScheduleCache, simulated
-from simfrontier_extras.goal import export
+from simfrontier_extras.goal import export_formats as export
 from simfrontier_extras.goal.calls import Sent, _sent
-from simfrontier_extras.goal.export import write_step
+from simfrontier_extras.goal.export_formats import write_step
 from simfrontier_extras.goal.tests.goal_reader import left_over, read, unmatched
 from tests.collectives.lowering_runs import recipe
-from tests.invoke import TOY, invoke, refusal
+from tests.invoke import TOY, invoke
 
 PIPED = {"plans.megatron.tensor": 2, "plans.megatron.pipeline": 2, "training.grad_accum": 2}
 GRID = {"plans.axonn.x": 2, "plans.axonn.y": 2, "plans.axonn.z": 2}
 NONE: dict[str, int] = {}
+SCENARIO = load_scenario(TOY)
 CASES = (("zero3", NONE), ("zeropp", NONE), ("zero-topo", NONE), ("ddp", NONE), ("megatron", PIPED), ("axonn", GRID))
 
 
@@ -37,7 +38,7 @@ def step_of(
 
 @pytest.mark.parametrize(("plan", "settings"), CASES)
 def test_every_message_has_both_ends_and_every_op_ends(plan: str, settings: Mapping[str, int], tmp_path: Path) -> None:
-    write_step(plan, step_of(plan, settings), tmp_path)
+    write_step(SCENARIO, plan, step_of(plan, settings), tmp_path)
     ranks = read((tmp_path / f"{plan}.goal").read_text())
     assert unmatched(ranks) == []
     assert left_over(ranks) == 0
@@ -46,7 +47,7 @@ def test_every_message_has_both_ends_and_every_op_ends(plan: str, settings: Mapp
 @pytest.mark.parametrize(("plan", "settings"), CASES)
 def test_bytes_and_times_are_those_of_fidelity_chunk(plan: str, settings: Mapping[str, int], tmp_path: Path) -> None:
     step = step_of(plan, settings)
-    write_step(plan, step, tmp_path)
+    write_step(SCENARIO, plan, step, tmp_path)
     ranks = read((tmp_path / f"{plan}.goal").read_text())
     sent = sum(node.amount for nodes in ranks for node in nodes.values() if node.way == "send")
     classes = step.pricing.folding.rank_class.tolist()
@@ -70,35 +71,9 @@ def test_bytes_and_times_are_those_of_fidelity_chunk(plan: str, settings: Mappin
         assert written == pytest.approx(alone * 1e9, abs=count / 2 + 1)
 
 
-def test_kernels_of_a_step_whose_calls_differ_take_their_own_times(tmp_path: Path) -> None:
-    spread = {"perturbation.spread": [{"of": "kernels", "distribution": "normal", "sd": 0.1, "seed": 3}]}
-    step = step_of("ddp", spread, size=4, fidelity="flow")
-    write_step("ddp", step, tmp_path)
-    ranks = read((tmp_path / "ddp.goal").read_text())
-    for walk, nodes in zip(walks_of(step), ranks, strict=True):
-        kernels = [place for place, op in enumerate(walk.ops) if isinstance(op, Compute)]
-        assert [nodes[f"c{place}"].amount for place in kernels] == [round(walk.alone_s(k) * 1e9) for k in kernels]
-        took = walk.end_s - walk.start_s
-        assert all(walk.alone_s(place) <= took[place] * (1 + 1e-9) for place in kernels)
-    assert len({tuple(node.amount for node in nodes.values()) for nodes in ranks}) == 4
-
-
-def test_what_is_dead_for_most_of_the_step_is_one_line(tmp_path: Path) -> None:
-    """Device 0 for half a second of a step that takes milliseconds without it; a link in every state."""
-    scenario = tmp_path / "dead.toml"
-    dead = (
-        '[perturbation]\nlinks = [{ node = 0, link = "nic0>net", factor = 0 }]\n'
-        "slow = [{ device = 0, factor = 0, until_s = 0.5 }]\n"
-    )
-    scenario.write_text(TOY.read_text(encoding="utf-8").replace("[plans.zero3]", f"{dead}[plans.zero3]"), "utf-8")
-    command = ("export", scenario, "--format", "goal", "--plans", "zero3", "--devices", "8", "--out", tmp_path / "out")
-    assert refusal(*command).startswith("perturbation: hook embedding has no time")
-    assert not (tmp_path / "out").exists()
-
-
 def test_a_rank_waits_as_its_program_does(tmp_path: Path) -> None:
     step = step_of("zero3")
-    write_step("zero3", step, tmp_path)
+    write_step(SCENARIO, "zero3", step, tmp_path)
     nodes = read((tmp_path / "zero3.goal").read_text())[3]
     program = step.view(int(step.pricing.folding.rank_class[3])).program
     end = [("c" if isinstance(op, Compute) else "e") + str(index) for index, op in enumerate(program.ops)]
@@ -112,7 +87,7 @@ def test_ranks_that_were_simulated_as_one_are_written_one_by_one(
     plan: str, settings: Mapping[str, int], tmp_path: Path
 ) -> None:
     for fidelity in ("flow", "chunk"):
-        write_step(plan, step_of(plan, settings, fidelity=fidelity), tmp_path)
+        write_step(SCENARIO, plan, step_of(plan, settings, fidelity=fidelity), tmp_path)
         (tmp_path / f"{plan}.goal").rename(tmp_path / fidelity)
     assert (tmp_path / "flow").read_text() == (tmp_path / "chunk").read_text()
 
@@ -125,15 +100,6 @@ def test_a_ring_of_three_by_hand() -> None:
     assert isinstance(sent[0], Sent)
 
 
-def test_the_same_step_gives_the_same_bytes(tmp_path: Path) -> None:
-    for folder in ("one", "two"):
-        made = invoke(
-            "export", TOY, "--plans", "zero3", "--devices", "8", "--format", "goal", "--out", tmp_path / folder
-        )
-        assert made.code == 0 and made.out.startswith("zero3 on 8: zero3.goal: 8 ranks, "), made
-    assert (tmp_path / "one/zero3.goal").read_bytes() == (tmp_path / "two/zero3.goal").read_bytes()
-
-
 def test_what_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command = ("export", TOY, "--devices", "8", "--plans", "zero3", "--format", "goal", "--out", tmp_path / "out")
     for name, said in (
@@ -144,21 +110,3 @@ def test_what_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
             patched.setattr(export, name, replace(getattr(export, name), most=7))
             refused = invoke(*command)
         assert refused.code == 2 and said in refused.err and not (tmp_path / "out").exists()
-
-
-def test_mutants_of_the_text_are_seen(tmp_path: Path) -> None:
-    write_step("zero3", step_of("zero3", size=4), tmp_path)
-    text = (tmp_path / "zero3.goal").read_text()
-    ranks = read(text)
-    lines = text.splitlines()
-    send = next(number for number, line in enumerate(lines) if " send " in line)
-    label = lines[send].split(":")[0]
-    gone = [line for number, line in enumerate(lines) if number != send and not line.startswith(f"{label} ")]
-    gone = [line for line in gone if not line.endswith(f" {label}")]
-    assert len(unmatched(read("\n".join(gone)))) == 1
-    larger = text.replace(lines[send], lines[send].replace("b to", "0b to"), 1)
-    assert len(unmatched(read(larger))) == 1
-    assert unmatched(ranks) == [] and left_over(ranks) == 0
-    first, last = (label for label in (next(iter(ranks[0])), list(ranks[0])[-1]))
-    ranks[0][first].waits.append(last)
-    assert left_over(ranks) > 0

@@ -54,8 +54,6 @@ def test_all_within_is_good_and_one_seed_has_no_band(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("plan,seed\n", "losses.csv"),
-        (HEAD + "plain,nine,1,1,2.0\n", "compression 'nine'"),
-        (HEAD + "naive,naive-zfp:8,1,1,2.0\n", "no runs of the baseline 'none'"),
     ],
 )
 def test_a_bad_table_is_one_line(tmp_path: Path, text: str, message: str) -> None:

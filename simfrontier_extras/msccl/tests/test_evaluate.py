@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from simfrontier_extras.msccl.evaluate import verdict
@@ -103,13 +101,6 @@ def test_a_contribution_that_is_summed_twice_is_told() -> None:
     assert wrong[0] == "out of place: gpu 1, thread block 0, step 2 (rrc) counts twice: chunk 0 of 0"
 
 
-def test_another_chunk_is_told() -> None:
-    crossed = summed("s i1 o1", "s i0 o0", "rrc i0 o0", "rrc i1 o1")
-    right = summed("s i0 o0", "s i1 o1", "rrc i0 o0", "rrc i1 o1")
-    wrong = found("allreduce", 2, [both(1, *crossed), both(0, *right)])
-    assert wrong[0] == "out of place: gpu 1, thread block 0, step 2 (rrc) adds chunk 0 of 1 and chunk 1 of 0"
-
-
 def test_who_both_wait_for_each_other_are_stuck() -> None:
     first = summed("rrc i0 o0", "s i0 o0")
     assert found("allreduce", 1, [both(1, *first), both(0, *first)]) == [
@@ -144,52 +135,10 @@ def test_a_step_goes_as_one_message_where_its_chunks_fit(proto: str, count: int,
     assert always.startswith("out of place: is stuck")
 
 
-def test_all_pairs_in_which_all_send_long_steps_first_is_right_for_the_sizes_it_is_for() -> None:
-    # like RCCL's allreduce-allpairs-8n-simple.xml: everyone sends each its piece, adds up what comes and sends that
-    size, piece = 4, 16
-    peers = {rank: [other for other in range(size) if other != rank] for rank in range(size)}
-
-    def blocks(rank: int) -> list[Block]:
-        own = rank * piece
-        out = []
-        for place, peer in enumerate(peers[rank]):
-            sum_there = f"{size - 1} {size - 2}"  # the block that adds: its last addition
-            out.append(
-                (
-                    peer,
-                    peer,
-                    [
-                        step("s", f"i{peer * piece}", "s0", piece),
-                        step("r", "i0", f"s{place * piece}", piece, awaited=1),
-                        step("s", f"i{own}", f"i{own}", piece, after=sum_there),
-                        step("r", f"i{peer * piece}", f"i{peer * piece}", piece),
-                    ],
-                )
-            )
-        adds = [
-            step("re", f"s{place * piece}", f"i{own}", piece, after=f"{place} 1", awaited=int(peer == peers[rank][-1]))
-            for place, peer in enumerate(peers[rank])
-        ]
-        return [*out, (-1, -1, adds)]
-
-    gpus = [blocks(rank) for rank in range(size)]
-    chunks, scratch = size * piece, (size - 1) * piece
-    # 16 chunks of 128 KiB fit into a message; all smaller do, too
-    assert found("allreduce", chunks, gpus, IN, scratch, sizes=(0, chunks * 128 * 1024)) == []
-
-
 def test_a_message_that_nobody_receives_is_told() -> None:
     more = summed("s i0 o0", "rrc i0 o0", "s o0 o0")
     wrong = found("allreduce", 1, [both(1, *more), both(0, *summed(*SUM))])
     assert wrong == ["out of place: gpu 0 sends 1 messages to gpu 1 on channel 0 in vain"]
-
-
-def test_steps_of_other_sizes_do_not_meet() -> None:
-    # as many chunks in all, but 2 at once against 1 and 1: RCCL would take them for other messages
-    pair = summed("s i0 o0 2", "rrc i0 o0 2")
-    single = summed("s i0 o0 2", "rrc i0 o0", "rrc i1 o1")
-    wrong = found("allreduce", 2, [both(1, *pair), both(0, *single)])
-    assert "out of place: gpu 1, thread block 0, step 1 (rrc) receives 1 chunks at once; gpu 0 sends 2" in wrong
 
 
 # GPU 0 receives in one thread block and sends on from another, which has to wait.
@@ -211,62 +160,12 @@ def test_without_the_wait_a_race_is_told() -> None:
     )
 
 
-def test_a_wait_for_a_step_that_tells_nobody_is_stuck() -> None:
-    (stuck,) = found("allreduce", 1, relay("0 0", 0))
-    assert stuck == "out of place: is stuck: gpu 0, thread block 1, step 0 (s) waits for step 0 of thread block 0; " + (
-        "gpu 1, thread block 0, step 1 (r) waits for a message of gpu 0 on channel 0"
-    )
-
-
-def test_a_message_there_and_back_orders_thread_blocks_too() -> None:
-    # GPU 0's first thread block sends its input; GPU 1 answers with the sum only after it came, so that GPU 0's second
-    # thread block overwrites in place what was read before
-    first = (1, -1, [step("s", "i0", "o0")])
-    second = (-1, 1, [step("r", "o0", "o0")])
-    answers = (0, 0, [step("rrc", "i0", "o0"), step("s", "o0", "o0")])
-    assert found("allreduce", 1, [[first, second], [answers]], (1, 1)) == []
-    # sent at once, it may come before
-    early = (0, 0, [step("s", "i0", "o0"), step("rrc", "i0", "o0")])
-    adds = (-1, 1, [step("rrc", "i0", "o0")])
-    assert found("allreduce", 1, [[first, adds], [early]]) == []
-    wrong = found("allreduce", 1, [[first, adds], [early]], IN)
-    assert wrong == [
-        "in place: gpu 0, thread block 1, step 0 (rrc) does not wait for thread block 0, step 0, which uses the same "
-        "memory"
-    ]
-
-
 def test_the_input_of_a_call_out_of_place_is_the_callers() -> None:
     into_input = summed("s i0 o0", "rrc i0 i0", "cpy i0 o0")
     gpus = [both(1, *into_input), both(0, *into_input)]
     assert found("allreduce", 1, gpus, IN) == []
     said = "out of place: gpu {}, thread block 0, step 1 (rrc) writes to the input, which is the caller's"
     assert sorted(found("allreduce", 1, gpus)) == [said.format(0), said.format(1)]
-
-
-def test_in_place_an_all_gathers_input_is_its_piece_of_the_output() -> None:
-    # without a copy of its own piece it is right in place only
-    gpus = [both(1, *summed("s i0 o0", "r o1 o1")), both(0, *summed("s i0 o1", "r o0 o0"))]
-    assert found("allgather", 2, gpus, IN) == []
-    assert found("allgather", 2, gpus) == [
-        "out of place: gpu 0 ends with nothing in chunk 0 of its output, not chunk 0 of 0",
-        "out of place: gpu 1 ends with nothing in chunk 1 of its output, not chunk 1 of 1",
-    ]
-
-
-def test_in_place_a_reduce_scatters_output_is_its_piece_of_the_input() -> None:
-    gpus = [both(1, *summed("s i1 i1", "rrc i0 o0")), both(0, *summed("s i0 i0", "rrc i1 o0"))]
-    assert found("reducescatter", 2, gpus, (1, 1)) == []
-
-
-def test_an_all_to_all_brings_every_piece_to_its_gpu() -> None:
-    gpus = [
-        both(1, *summed("s i1 i1", "cpy i0 o0", "r o1 o1")),
-        both(0, *summed("s i0 i0", "cpy i1 o1", "r o0 o0")),
-    ]
-    assert found("alltoall", 2, gpus) == []
-    wrong = found("alltoall", 2, [gpus[0], both(0, *summed("s i1 i1", "cpy i1 o1", "r o0 o0"))])
-    assert wrong == ["out of place: gpu 0 ends with chunk 1 of 1 in chunk 1 of its output, not chunk 0 of 1"]
 
 
 # ── what RCCL refuses ──
@@ -289,16 +188,6 @@ def test_what_rccl_refuses_is_told(steps: list[str], said: str | None) -> None:
     assert wrong if said is None else wrong[0] == f"gpu 0, thread block 0, {said}"
 
 
-def test_what_is_right_but_too_large_for_rccl_is_told() -> None:
-    # 33 chunks, each with a step of its own: 66 steps; MSCCL itself took 256, and more than 255 are counted rightly
-    for chunks in (32, 33, 150):
-        steps = summed(*(kind for at in range(chunks) for kind in (f"s i{at} o{at}", f"rrc i{at} o{at}")))
-        algo = parse(file_of("allreduce", chunks, [both(1, *steps), both(0, *steps)]).encode(), "a file")
-        said = [f"gpu {gpu}, thread block 0: {2 * chunks} steps; RCCL takes up to 64" for gpu in (0, 1)]
-        assert verdict(algo).is_right
-        assert list(verdict(algo).refusals) == (said if chunks > 32 else [])
-
-
 def test_waits_that_rccl_does_not_count_are_told() -> None:
     other = both(0, *summed(*SUM))
     lost = [step(*SUM[0].split()), NOP, step(*SUM[1].split())]
@@ -310,28 +199,3 @@ def test_waits_that_rccl_does_not_count_are_told() -> None:
     assert found("allreduce", 1, [both(1, *gone), other])[0] == (
         "gpu 0, thread block 0, step 0 (rrc): waits for step 0 of thread block 7, which is not there"
     )
-
-
-def test_connections_that_two_thread_blocks_share_are_told() -> None:
-    twice = [(1, -1, [step("s", "i0", "o0")]), (1, 1, [step("rrc", "i0", "o0")])]
-    assert found("allreduce", 1, [twice, both(0, *summed(*SUM))])[0] == (
-        "gpu 0: several thread blocks send to gpu 1 on channel 0"
-    )
-
-
-def test_a_joined_reduction_of_another_size_is_told() -> None:
-    # RCCL makes one step of both, with the count of the second
-    local = (-1, -1, [step("re", "s0", "o0", 2), step("re", "s2", "o0", 1)])
-    wrong = found("allreduce", 2, [[local], both(0, *summed(*SUM))], scratch=4)
-    assert "gpu 0, thread block 0, step 1 (re): 1 chunks, but 2 in the step it is joined to" in wrong
-
-
-def test_what_is_never_taken_is_told() -> None:
-    assert found("allreduce", 1, [both(1, *summed(*SUM)), both(0, *summed(*SUM))], (0, 0)) == [
-        "is neither for calls in place nor for others, so that it is never taken"
-    ]
-
-
-def test_ten_thousand_findings_are_told_as_twenty(tmp_path: Path) -> None:
-    empty = [[(-1, -1, [step("cpy", "i0", "o0")])] for _ in range(64)]
-    assert len(found("allreduce", 200, empty)) == 20

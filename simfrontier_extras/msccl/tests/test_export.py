@@ -29,19 +29,6 @@ def test_every_collective_of_a_plan_is_a_file(tmp_path: Path) -> None:
         assert invoke("msccl", each).code == 0
 
 
-def test_what_differs_only_in_name_is_one_file(tmp_path: Path) -> None:
-    # the all-to-alls of zeropp in a node and between nodes of 4 send the same to the same
-    exported(tmp_path, "zeropp", "--devices", "16")
-    assert len(list(tmp_path.glob("*alltoall*"))) == 1
-
-
-def test_the_same_scenario_gives_the_same_bytes(tmp_path: Path) -> None:
-    for folder in ("one", "two"):
-        exported(tmp_path / folder, "zero3,zeropp", "--devices", "8")
-    one, two = ({file.name: file.read_bytes() for file in sorted((tmp_path / f).iterdir())} for f in ("one", "two"))
-    assert one == two and len(one) > 4
-
-
 def test_what_is_coded_at_every_hop_is_refused_where_nothing_is_left(tmp_path: Path) -> None:
     options = ("--plans", "naive-mpc", "--devices", "16", "--set", "plans.naive-mpc.compress_per_hop=true")
     made = invoke("export", ROOT / "scenarios/compressed-3d.toml", "--format", "msccl", "--out", tmp_path, *options)

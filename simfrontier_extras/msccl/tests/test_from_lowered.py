@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from math import gcd
 
 import pytest
@@ -11,10 +10,10 @@ from simfrontier.collectives import Lowered, lower
 from simfrontier.schedule import CollectiveKind
 from simfrontier_extras.msccl.evaluate import Run, verdict
 from simfrontier_extras.msccl.from_lowered import algo_of
-from simfrontier_extras.msccl.program import Algo, Chunk, Step
-from simfrontier_extras.msccl.rccl import MAX_STEPS, MAX_THREAD_BLOCKS, faults, refusals
+from simfrontier_extras.msccl.program import Algo, Chunk
+from simfrontier_extras.msccl.rccl import MAX_STEPS, faults, refusals
 from simfrontier_extras.msccl.read import parse
-from simfrontier_extras.msccl.tests.made import Key, keys, lowered, made
+from simfrontier_extras.msccl.tests.made import keys, lowered, made
 from simfrontier_extras.msccl.tests.played import plays
 from simfrontier_extras.msccl.write import xml_of
 from tests.collectives.lowering_runs import PAIRS, recipe
@@ -109,21 +108,6 @@ def test_a_ring_is_what_one_would_write_by_hand() -> None:
     assert verdict(algo).sent_chunks == (6, 6, 6, 6)  # 2 (n - 1) chunks of n: 1.5 times the message
 
 
-def test_who_sends_as_little_as_is_possible() -> None:
-    # n members: an all-reduce 2 (n - 1) / n of the message, each half of it (n - 1) / n
-    for size in (2, 3, 8):
-        for kind, times in (("all_reduce", 2), ("all_gather", 1), ("reduce_scatter", 1)):
-            algo = made(("ring", kind, size, size, 1))  # type: ignore[arg-type]
-            chunks = times * (size - 1) * algo.chunks_per_loop // size
-            assert verdict(algo).sent_chunks == (chunks,) * size
-
-
-def test_all_to_all_is_for_calls_out_of_place() -> None:
-    # its output would take the place of input that is still to be sent
-    algo = made(("direct", "all_to_all", 4, 4, 1))
-    assert (algo.in_place, algo.out_of_place) == (False, True)
-
-
 def test_rings_of_up_to_32_gpus_fit_into_a_thread_block() -> None:
     # 2 (n - 1) sends and as many receives, of which all but one each are one step: 2 n - 1 steps
     fits = algo_of(lower("all_reduce", recipe("ring", 32)), "fits")
@@ -132,24 +116,5 @@ def test_rings_of_up_to_32_gpus_fit_into_a_thread_block() -> None:
     assert refusals(beyond)[0] == "gpu 0, thread block 0: 65 steps; RCCL takes up to 64"
 
 
-def test_who_talks_to_many_needs_many_thread_blocks() -> None:
-    # one for each peer that is sent to, one for each that is received from, and one for the own piece: 2 * 32 + 1
-    algo = algo_of(lower("all_to_all", recipe("direct", 33)), "many")
-    assert len(algo.gpus[0].thread_blocks) == 65 > MAX_THREAD_BLOCKS
-    assert refusals(algo)[0] == "gpu 0: 65 thread blocks; RCCL takes up to 64"
-
-
 def steps_of(algo: Algo) -> int:
     return max(len(block.steps) for gpu in algo.gpus for block in gpu.thread_blocks)
-
-
-def steps(key: Key) -> Iterator[Step]:
-    for gpu in made(key).gpus:
-        for block in gpu.thread_blocks:
-            yield from block.steps
-
-
-def test_several_waits_are_steps_of_their_own() -> None:
-    key: Key = ("halving", "all_reduce", 8, 8, 2)
-    waits = [step for step in steps(key) if step.type == "nop"]
-    assert waits and all(step.after is not None for step in waits)

@@ -30,7 +30,7 @@ def pooled(xp: Any, tokens: Array) -> tuple[Array, Array]:
 
 
 def pooled_backward(xp: Any, cls: Array, mean: Array, num_tokens: int) -> Array:
-    """Of the tokens: each has its share of the mean, the first one the class token's too."""
+    """Gradient of the tokens: each has its share of the mean, the first one the class token's too."""
     share = mean[:, None, :] / num_tokens
     return xp.concat([share + cls[:, None, :], *[share] * (num_tokens - 1)], axis=1)
 

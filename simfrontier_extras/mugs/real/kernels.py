@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from simfrontier.schedule import Compute
 from simfrontier_extras.mugs.real import features, pairs, queues
@@ -15,8 +17,7 @@ from simfrontier_real.operands import Operands
 from simfrontier_real.rank_context import Kernel, RankContext
 
 
-def _positions(context: RankContext, index: int, op: Compute) -> None:
-    operands = Operands(context, index, op)
+def _positions(operands: Operands) -> None:
     if not operands.is_backward:
         cls, table = operands.weight("positions.cls"), operands.weight("positions.table")
         assert cls is not None and table is not None
@@ -30,8 +31,7 @@ def _positions(context: RankContext, index: int, op: Compute) -> None:
     operands.gradient("positions.table", table)
 
 
-def _pool(context: RankContext, index: int, op: Compute) -> None:
-    operands = Operands(context, index, op)
+def _pool(operands: Operands) -> None:
     if operands.is_backward:
         cls, mean = _values(operands)
         operands.put(features.pooled_backward(operands.xp, cls, mean, operands.sizes()["s"]))
@@ -39,9 +39,8 @@ def _pool(context: RankContext, index: int, op: Compute) -> None:
         _put_all(operands, features.pooled(operands.xp, *_values(operands)))
 
 
-def _join(context: RankContext, index: int, op: Compute) -> None:
+def _join(operands: Operands) -> None:
     """Class tokens and mean tokens of both streams; backward they are split again, stream by stream."""
-    operands = Operands(context, index, op)
     xp, crops, values = operands.xp, crops_of(operands), _values(operands)
     if operands.is_backward:
         cls, mean = (features.taken_apart(xp, rows, crops) for rows in values)
@@ -50,9 +49,8 @@ def _join(context: RankContext, index: int, op: Compute) -> None:
         _put_all(operands, tuple(features.joined(xp, (values[kind], values[kind + 2]), crops) for kind in (0, 1)))
 
 
-def _unit(context: RankContext, index: int, op: Compute) -> None:
+def _unit(operands: Operands) -> None:
     """Rows of length 1: of all crops together, or the rows of every view in an output of their own."""
-    operands = Operands(context, index, op)
     if operands.is_backward:
         operands.put(features.unit_backward(operands.xp, *_values(operands)))
         return
@@ -64,19 +62,17 @@ def _unit(context: RankContext, index: int, op: Compute) -> None:
         _put_all(operands, features.taken_apart(operands.xp, rows, (1,) * views))
 
 
-def _nearest(context: RankContext, index: int, op: Compute) -> None:
+def _nearest(operands: Operands) -> None:
     """Backward: what is taken out of the memory is not trained."""
-    operands = Operands(context, index, op)
     if operands.is_backward:
         operands.put(operands.one()[:, 0])
         return
-    (similarity, rows), neighbours = _values(operands), int(context.schedule.meta["neighbours"])
+    (similarity, rows), neighbours = _values(operands), int(operands.context.schedule.meta["neighbours"])
     operands.put(queues.nearest(operands.xp, similarity, rows, operands.weight("memory"), neighbours))
 
 
-def _first(context: RankContext, index: int, op: Compute) -> None:
+def _first(operands: Operands) -> None:
     """The first token; backward, the others have no gradient."""
-    operands = Operands(context, index, op)
     values = operands.one()
     if not operands.is_backward:
         operands.put(values[:, 0])
@@ -85,20 +81,17 @@ def _first(context: RankContext, index: int, op: Compute) -> None:
     operands.put(operands.xp.concat([values[:, None], *rest], axis=1))
 
 
-def _pick(context: RankContext, index: int, op: Compute) -> None:
+def _pick(operands: Operands) -> None:
     """The row of the first view of every image."""
-    operands = Operands(context, index, op)
     views = (1,) * crops_of(operands)[0]
     operands.put(features.taken_apart(operands.xp, operands.one(), views)[0])
 
 
-def _weight_norm(context: RankContext, index: int, op: Compute) -> None:
-    operands = Operands(context, index, op)
+def _weight_norm(operands: Operands) -> None:
     operands.put(features.of_length(operands.xp, operands.weight("last.weight"), operands.weight("last.norm")))
 
 
-def _centre_sum(context: RankContext, index: int, op: Compute) -> None:
-    operands = Operands(context, index, op)
+def _centre_sum(operands: Operands) -> None:
     operands.put(operands.xp.sum(*_values(operands), axis=0))
 
 
@@ -110,7 +103,7 @@ class MugsKernels:
     settings: MugsSettings
 
     def kernels(self) -> dict[str, Kernel]:
-        return {
+        works: dict[str, Callable[[Operands], None]] = {
             **PRODUCTS,
             "positions": _positions,
             "pool": _pool,
@@ -127,22 +120,22 @@ class MugsKernels:
             "enqueue": self._enqueue,
             "ema": self._follow,
         }
+        return {kind: partial(_run, work) for kind, work in works.items()}
 
     # ── losses, averaged over all pairs of the step ──
 
-    def _contrast(self, context: RankContext, index: int, op: Compute) -> None:
-        operands = Operands(context, index, op)
+    def _contrast(self, operands: Operands) -> None:
         (scores,) = _values(operands)
         total, gradient = pairs.contrast(operands.xp, scores, self.settings.contrast_temperature)
-        self._lose(operands, total, gradient, dict(op.iteration)["b"])
+        self._lose(operands, total, gradient, dict(operands.op.iteration)["b"])
 
-    def _cluster(self, context: RankContext, index: int, op: Compute) -> None:
-        operands, settings = Operands(context, index, op), self.settings
+    def _cluster(self, operands: Operands) -> None:
+        settings = self.settings
         views, crops = crops_of(operands)[0], sum(crops_of(operands))
         temperatures = settings.student_temperature, settings.teacher_temperature
         (student, teacher), centre = _values(operands), operands.weight("cluster.centre")
         total, gradient = pairs.cluster(operands.xp, student, teacher, centre, temperatures, views, crops)
-        images = dict(op.iteration)["b"] // crops
+        images = dict(operands.op.iteration)["b"] // crops
         self._lose(operands, total, gradient, images * len(pairs.pairs_of(views, crops)))
 
     def _lose(self, operands: Operands, total: Array, gradient: Array, num_pairs: int) -> None:
@@ -154,21 +147,20 @@ class MugsKernels:
 
     # ── what stays from step to step ──
 
-    def _centre(self, context: RankContext, index: int, op: Compute) -> None:
+    def _centre(self, operands: Operands) -> None:
         """The running mean of the teacher's scores over all rows."""
-        operands = Operands(context, index, op)
         centre, momentum = operands.weight("cluster.centre"), self.settings.centre_momentum
         assert centre is not None
-        num_rows = context.schedule.tensors["teacher/cluster.scores"].shape[0]
+        num_rows = operands.context.schedule.tensors["teacher/cluster.scores"].shape[0]
         operands.keep("cluster.centre", momentum * centre + (1 - momentum) * (operands.one() / num_rows))
 
-    def _enqueue(self, context: RankContext, index: int, op: Compute) -> None:
+    def _enqueue(self, operands: Operands) -> None:
         """Rows of all ranks enter: view by view of the images, or those of the images whose flag is set.
         A memory's other entries, which no step needs, are written as they are (docs/model.md says why)."""
-        operands, xp = Operands(context, index, op), context.backend.xp
+        xp, name = operands.xp, operands.op.name
         values = dict(operands.activations())
         flags = values.pop("flags", None)
-        rows = context.backend.concat(list(values.values()))
+        rows = operands.context.backend.concat(list(values.values()))
         if flags is not None:
             rows = xp.take(rows, xp.nonzero(flags)[0], axis=0)
         kept, *others = operands.states()
@@ -177,19 +169,24 @@ class MugsKernels:
         is_turned = kept.dims[-1] == "k"  # entries are columns
         by_entry = xp.permute_dims(queue, (1, 0)) if is_turned else queue
         places = self.targets.counters
-        by_entry, places[op.name] = queues.entered(xp, by_entry, rows, places.get(op.name, 0))
+        by_entry, places[name] = queues.entered(xp, by_entry, rows, places.get(name, 0))
         operands.keep(kept.quantity, xp.permute_dims(by_entry, (1, 0)) if is_turned else by_entry)
         for other in others:
             operands.keep(other.quantity, operands.weight(other.quantity))
 
-    def _follow(self, context: RankContext, index: int, op: Compute) -> None:
+    def _follow(self, operands: Operands) -> None:
         """A teacher's weight moves towards the student's."""
-        (student, teacher), _, _ = context.operands(index)
+        context = operands.context
+        (student, teacher), _, _ = context.operands(operands.index)
         held, momentum = context.buffers[teacher], self.settings.teacher_momentum
         size = math.prod(context.schedule.tensors[teacher.name].shape)
         wide = context.backend.wide
         moved = momentum * wide(held) + (1 - momentum) * wide(context.buffers[student][:size])
         context.buffers[teacher] = context.backend.cast(moved, context.schedule.tensors[teacher.name].dtype)
+
+
+def _run(work: Callable[[Operands], None], context: RankContext, index: int, op: Compute) -> None:
+    work(Operands(context, index, op))
 
 
 def _values(operands: Operands) -> list[Array]:

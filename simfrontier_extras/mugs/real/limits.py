@@ -1,4 +1,4 @@
-"""What Mugs' training for real asks of a schedule."""
+"""Requirements of Mugs' real training on a schedule."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def contrast_scores(xp: Any, query: Array, keys: tuple[Array, ...], queue: Array
 
 
 def contrast_scores_backward(xp: Any, gradient: Array, keys: tuple[Array, ...], queue: Array, crops: int) -> Array:
-    """Of the queries, [images · crops, e]: summed over the pairs that a crop is in."""
+    """Gradient of the queries, [images · crops, e]: summed over the pairs that a crop is in."""
     pairs = pairs_of(len(keys), crops)
     by_pair = xp.reshape(gradient, (-1, len(pairs), gradient.shape[-1]))
     turned = xp.permute_dims(queue, (1, 0))

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
-from simfrontier.schedule import Compute
 from simfrontier_extras.mugs.real.features import of_length_backward
 from simfrontier_extras.mugs.real.pairs import contrast_scores, contrast_scores_backward
 from simfrontier_extras.mugs.real.queues import similarity
 from simfrontier_real.arrays import Array
 from simfrontier_real.operands import Operands
-from simfrontier_real.rank_context import Kernel, RankContext
 
 
 def crops_of(operands: Operands) -> tuple[int, int]:
@@ -50,7 +49,7 @@ def _scores_dquery(operands: Operands) -> None:
 
 
 def _scores_wgrad(operands: Operands) -> None:
-    """Of the rows first, then of their directions and, where it is trained, their lengths."""
+    """Gradients of the rows first, then of their directions and, where they are trained, their lengths."""
     xp = operands.xp
     of_rows = xp.matmul(
         xp.permute_dims(operands.activation("d.cluster.scores"), (1, 0)), operands.activation("cluster.query")
@@ -62,19 +61,22 @@ def _scores_wgrad(operands: Operands) -> None:
         operands.gradient("last.norm", of_norms)
 
 
-def _pairs(context: RankContext, index: int, op: Compute) -> None:
+def _pairs(operands: Operands) -> None:
     kernels = {None: _contrast, "dquery": _contrast_dquery}
-    kernels[op.named.part](Operands(context, index, op))
+    kernels[operands.op.named.part](operands)
 
 
-def _similarity(context: RankContext, index: int, op: Compute) -> None:
-    operands = Operands(context, index, op)
+def _similarity(operands: Operands) -> None:
     operands.put(similarity(operands.xp, operands.one(), operands.weight("memory")))
 
 
-def _prototypes(context: RankContext, index: int, op: Compute) -> None:
+def _prototypes(operands: Operands) -> None:
     kernels = {None: _scores, "dquery": _scores_dquery, "wgrad": _scores_wgrad}
-    kernels[op.named.part](Operands(context, index, op))
+    kernels[operands.op.named.part](operands)
 
 
-PRODUCTS: Final[dict[str, Kernel]] = {"pairs": _pairs, "similarity": _similarity, "prototypes": _prototypes}
+PRODUCTS: Final[dict[str, Callable[[Operands], None]]] = {
+    "pairs": _pairs,
+    "similarity": _similarity,
+    "prototypes": _prototypes,
+}

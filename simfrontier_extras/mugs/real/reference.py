@@ -199,7 +199,7 @@ class _Network:
         return self.head("cluster", cls) @ rows.T
 
     def related(self, mean: Any, memory: Any) -> Any:
-        """What the relation block makes of a row among its nearest ones in the memory."""
+        """Return the relation block's output for a row among its nearest ones in the memory."""
         import torch
         from torch.nn import functional
 

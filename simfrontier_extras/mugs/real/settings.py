@@ -1,4 +1,4 @@
-"""What Mugs' losses and moving averages are set to."""
+"""Settings of Mugs' losses and moving averages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Mugs' queues, memories and centre start from."""
+"""Initial values of Mugs' queues, memories and centre."""
 
 from __future__ import annotations
 

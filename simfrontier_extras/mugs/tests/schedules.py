@@ -9,11 +9,11 @@ from typing import Any, Final
 from simfrontier.plan import Engine, build, make_plan
 from simfrontier.schedule import Schedule
 from simfrontier_extras.mugs.model import mugs
-from simfrontier_extras.mugs.shape import MUGS_MODELS, MugsShape
+from simfrontier_extras.mugs.models import ADDS, MugsShape
 from simfrontier_real.training_settings import Adam, TrainingSettings
 from tests.schedule.builders import mesh_of, options_of
 
-(TINY,) = (shape for shape in MUGS_MODELS if shape.name == "tiny-mugs")  # queues of 32 entries; others have other names
+(TINY,) = (shape for shape in ADDS if shape.name == "tiny-mugs")  # queues of 32 entries; others have other names
 FROZEN: Final = replace(TINY, name="frozen-norms", trains_norms=False)
 SMALL_QUEUE: Final = replace(TINY, name="queue-15", queue=15)
 BATCH: Final = 8  # images: 16 keys enter a queue in a step, so that it wraps around every second one

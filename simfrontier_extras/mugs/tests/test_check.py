@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import get_args
 
 import pytest
 
-from simfrontier.workload import Softmax, find_model, workload_of
 from tests.schedule.checks.test_gradients import op_of, sound, with_operands
-from tests.schedule.mutations import changed, mutated, says, where, with_tensor
+from tests.schedule.mutations import changed, mutated, says, where
 
 
 @pytest.mark.parametrize(
@@ -33,38 +31,12 @@ def test_an_op_reads_all_gradients_of_what_it_made(name: str, reads: str, expect
     says(with_operands("mugs", name, reads), f" {name}", f"expected {expected}")
 
 
-def test_a_memory_is_of_no_layer() -> None:
-    wrong = with_tensor(sound("mugs"), "student/memory", per_layer=True)
-    says(wrong, "a state of no layer, as it follows no weight")
-
-
 def test_all_weights_of_an_op_have_gradients_or_none() -> None:
     schedule = sound("mugs")
     (lost, kept) = op_of(schedule, "local/ln2.backward").accumulates
     wrong = mutated(schedule, changed(where("norm", name="local/ln2.backward"), accumulates=(kept,)))
     says(wrong, "norm local/ln2 ", "gradients of ln2.weight, too", "found ln2.bias")
     assert lost.name == "ln2.weight.grad"
-
-
-@pytest.mark.parametrize(
-    ("case", "name", "writes", "expected"),
-    [
-        (
-            "mugs",
-            "teacher/instance.unit",
-            "teacher/instance.key.1 teacher/instance.key.0",
-            "in this order, as instance.scores reads them",
-        ),
-        (
-            "mugs fused",
-            "global/attention.backward",
-            "global/d.key global/d.query global/d.value",
-            "in this order, as global/qkv.dgrad reads them",
-        ),
-    ],
-)
-def test_parts_are_made_in_the_order_in_which_they_are_read(case: str, name: str, writes: str, expected: str) -> None:
-    says(with_operands(case, name, writes=writes), name, expected)
 
 
 def test_gradients_of_parts_stand_in_the_order_of_the_parts() -> None:
@@ -79,12 +51,6 @@ def test_a_product_and_a_norm_of_weights_in_one_take_the_gradient_of_the_product
     says(wrong, "student/last.wgrad", "a gradient of student/cluster.scores, and student/cluster.query")
 
 
-def test_streams_do_the_same() -> None:
-    schedule = sound("mugs fused")
-    wrong = mutated(schedule, changed(where("gelu", name="teacher/gelu"), kind="loss_exp"))
-    says(wrong, "gelu global/gelu", "kind loss_exp, as the other gelu", "found gelu")
-
-
 def test_streams_take_the_same_values_in_the_same_order() -> None:
     """teacher/pool stands first, so the finding is about the next stream's."""
     wrong = with_operands("mugs", "teacher/pool", writes="teacher/mean teacher/cls")
@@ -95,24 +61,3 @@ def test_streams_take_the_same_values_in_the_same_order() -> None:
 def test_what_a_schedule_says_of_images_is_what_its_ops_join_and_pick(name: str, value: int) -> None:
     schedule = sound("mugs")
     says(replace(schedule, meta={**schedule.meta, name: value}), f"meta {name}", f"found {value}")
-
-
-def test_a_value_is_written_once() -> None:
-    """Were queries, keys and values one tensor for all layers, the backward pass of a layer would find another's."""
-    schedule = sound("mugs fused")
-    says(with_tensor(schedule, "local/qkv.out", per_layer=False), "local/qkv", "written once; found written twice")
-
-
-def test_a_mugs_run_takes_the_kernel_in_every_stream() -> None:
-    """Student and teacher, and the relation blocks of the local-group head, have attention; the losses are others."""
-    plain, named = (
-        workload_of(find_model("tiny-mugs"), 2, "none", "fp32", softmax=each) for each in get_args(Softmax)[:2]
-    )
-    kinds = {
-        (op.kind, op.kernel)
-        for phase in (named.embedding, named.layer, named.head)
-        for op in (*phase.forward, *phase.backward)
-        if op.kind == "softmax"
-    }
-    assert kinds == {("softmax", "two-pass"), ("softmax", "")}
-    assert named.traits["softmax"] == "two-pass" and "softmax" not in plain.traits

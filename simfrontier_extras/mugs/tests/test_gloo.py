@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from simfrontier.schedule import save
-from simfrontier_extras.mugs.tests.schedules import EQUAL, FROZEN, SMALL_QUEUE, STEPS, TINY, schedule
-from tests.real.ranks import Ended, run_ranks, trained
+from simfrontier_extras.mugs.tests.schedules import EQUAL, FROZEN, SMALL_QUEUE, STEPS, schedule
+from tests.real.ranks import Ended, run_ranks
 
 LIMIT_S = 200.0  # of a whole launch, on a box that is busy with other tests
 
@@ -60,11 +60,3 @@ def test_a_small_queue_ends_the_run_with_one_line(tmp_path: Path) -> None:
     assert ended.orphans == () and set(ended.codes) == {2}, (ended.codes, ended.err)
     (line,) = {line for line in ended.err.splitlines() if line}
     assert line.endswith("instance.queue: 16 rows enter in a step, but it has 15 entries; allowed: 16 or more")
-
-
-def test_replay_runs_mugs_on_real_ranks(tmp_path: Path) -> None:
-    path = tmp_path / "schedule-mugs.json"
-    save(schedule(TINY, overlap_statistics=True), path)
-    arguments = ["replay", str(path), "--out", str(tmp_path / "traces"), "--iterations", "2", "--warmup", "1"]
-    trained(arguments, 2, LIMIT_S)
-    assert (tmp_path / "traces" / "trace-mugs.json").exists()

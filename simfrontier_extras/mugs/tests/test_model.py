@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import re
 
 import pytest
 
 from simfrontier.errors import InputError
-from simfrontier.workload import Workload, WorkOp, find_model, workload_of
+from simfrontier.workload import Workload, find_model, workload_of
 from simfrontier_extras.mugs.model import mugs
-from simfrontier_extras.mugs.shape import MugsShape
+from simfrontier_extras.mugs.models import MugsShape
 
 SIZES = {"s": "mugs-vit-s", "b": "mugs-vit-b", "l": "mugs-vit-l"}
 MIB = 2**20
@@ -20,11 +19,6 @@ def shape_of(size: str) -> MugsShape:
     shape = find_model(SIZES[size])
     assert isinstance(shape, MugsShape)
     return shape
-
-
-def ops_of(work: Workload) -> list[WorkOp]:
-    phases = (work.embedding, work.layer, work.head)
-    return [op for phase in phases for op in (*phase.forward, *phase.backward)]
 
 
 # ── parameters: sail-sg/mugs src/model.py, src/vision_transformer.py ──
@@ -48,31 +42,10 @@ def test_parameters(size: str, backbone: int, relation: int, trained: int, gradi
     mine = [
         n for name, n in count.items() if not name.startswith(("relation/", "instance.", "group.", "cluster.", "last."))
     ]
-    assert sum(mine) == shape.backbone_parameters == backbone
+    assert sum(mine) == backbone
     assert sum(n for name, n in count.items() if name.startswith("relation/")) == relation
     assert work.num_parameters == shape.num_parameters == trained
     assert round(4 * trained / 1e6, 1) == gradient_mb
-
-
-@pytest.mark.parametrize(("size", "percent"), [("s", 61.6), ("b", 30.1), ("l", 11.6)])
-def test_share_of_the_heads(size: str, percent: float) -> None:
-    """Of what is trained, the heads hold what neither backbone nor relation block does; the last matrix is 65536 × 256
-    = 16.8 M (67 MB)."""
-    work = mugs(shape_of(size), 1)
-    heads = sum(
-        w.num_elements
-        for name, w in work.weights.items()
-        if name.startswith(("instance.", "group.", "cluster.", "last."))
-    )
-    assert round(100 * heads / work.num_parameters, 1) == percent
-    assert work.weights["last.weight"].num_elements == 16_777_216
-
-
-def test_lengths_of_prototypes_are_trained_for_s_and_b_only() -> None:
-    for size, trained in (("s", True), ("b", True), ("l", False)):
-        work = mugs(shape_of(size), 1)
-        assert ("last.norm" in work.weights, "last.norm" in work.states) == (trained, not trained)
-        assert work.states["teacher/last.norm"].follows == ("last.norm" if trained else "")
 
 
 def test_the_teacher_follows_all_but_the_predictors() -> None:
@@ -110,43 +83,7 @@ def test_operations_per_image(size: str, large: float, small: float, image: int)
     assert round(backbone_gflop(work, "teacher") + 3 * student) == image
 
 
-@pytest.mark.parametrize(("size", "search"), [("s", 0.70), ("b", 1.41), ("l", 1.88)])
-def test_operations_of_heads_and_queues(size: str, search: float) -> None:
-    """Search: 14 crops × 65536 rows × d × 2. Contrast: 22 pairs × 65536 × 256 × 2 = 0.738 GF for each of two heads."""
-    work = mugs(shape_of(size), 4)
-    by_name = {op.name: op.flops / 4 / 1e9 for op in work.head.forward}
-    assert by_name["student/similarity"] + by_name["teacher/similarity"] == pytest.approx(search, abs=0.006)
-    assert by_name["instance.scores"] + by_name["group.scores"] == pytest.approx(1.476, abs=1e-3)
-    heads = [op for op in work.head.forward if ".scores" not in op.name or "cluster" in op.name]
-    mine = {
-        stream: sum(op.flops for op in heads if op.name.startswith(f"{stream}/") and is_of_a_head(op))
-        for stream in ("student", "teacher")
-    }
-    assert 2.8 <= round((mine["teacher"] + 3 * mine["student"]) / 4 / 1e9, 1) <= 3.1
-
-
-def is_of_a_head(op: WorkOp) -> bool:
-    return op.name.split("/", 1)[1].startswith(("instance.", "group.", "cluster."))
-
-
 # ── queues ──
-
-
-@pytest.mark.parametrize(("size", "memories_mib"), [("s", 576), ("b", 1152), ("l", 1536)])
-def test_queues_and_memories(size: str, memories_mib: int) -> None:
-    """256 × 65536 numbers each; both memories 3 × 65536 × d."""
-    states = mugs(shape_of(size), 1).states
-    for head in ("instance", "group"):
-        assert 4 * math.prod(states[f"{head}.queue"].shape) == 64 * MIB
-    assert 4 * sum(math.prod(s.shape) for name, s in states.items() if "memory" in name) == memories_mib * MIB
-
-
-def test_the_queue_moves_after_all_that_reads_it() -> None:
-    """No op reads a state after the op that writes it anew, in the whole step."""
-    ops = ops_of(mugs(shape_of("s"), 1))
-    for at, op in enumerate(ops):
-        for state in op.written_states:
-            assert all(state not in later.states for later in ops[at + 1 :]), state
 
 
 def test_every_value_is_written_before_it_is_read() -> None:

@@ -13,8 +13,7 @@ from simfrontier.report.page import page
 from simfrontier.scenario import scenario_of
 from simfrontier.study import Study, run_study
 from simfrontier_extras.mugs.findings import study_gathers
-from simfrontier_extras.mugs.page import NAMES, queues_section
-from tests.report.studies import study
+from simfrontier_extras.mugs.report_sections import NAMES, queues_section
 
 DOCUMENT: dict[str, Any] = {
     "name": "mugs",
@@ -55,14 +54,6 @@ def test_calls_by_hand() -> None:
     assert [call.value for call in of("overlapped").calls] == [call[0] for call in results]
 
 
-def test_gradients_are_all_of_them() -> None:
-    """15,204 trained parameters of 4 bytes; a rank of 8 sends 2 × 7/8 of them."""
-    known = of("blocking")
-    assert known.reduced_bytes == 4 * 15_204
-    assert known.reductions_sent_bytes == pytest.approx(4 * 15_204 * 7 / 4)
-    assert known.reductions_s > 0
-
-
 def test_a_rank_waits_for_blocking_calls_only() -> None:
     assert of("overlapped").held_s == 0
     held = of("blocking").held_s
@@ -81,8 +72,3 @@ def test_the_section_names_every_call() -> None:
         assert name in message
     assert "In overlapped they overlap with the step" in message
     assert 'id="gathers"' in page(simulated(), None)
-
-
-def test_no_section_for_other_models() -> None:
-    assert study_gathers(StudyView(study=study())) is None
-    assert 'id="gathers"' not in page(study(), None)

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.errors import InputError
 from simfrontier.scenario import load_scenario
 from tests.invoke import invoke, refusal
 
@@ -48,14 +47,3 @@ def test_runs(name: str, tmp_path: Path) -> None:
 def test_refused(setting: str, message: str) -> None:
     line = refusal("run", FOLDER / "mugs-vit-l.toml", "--set", setting)
     assert message in line, line
-
-
-def test_there_is_nothing_to_search() -> None:
-    line = refusal("tune", FOLDER / "mugs-vit-l.toml")
-    assert "model mugs-vit-l: is trained by ddp only, so there is nothing to search" in line
-
-
-def test_a_machine_without_such_products_says_so() -> None:
-    scenario = load_scenario(FOLDER / "mugs-vit-l.toml", {"model.precision": "fp64"})
-    with pytest.raises(InputError, match="perlmutter has no rate of matrix products of fp64 numbers"):
-        assert scenario.peak_flops_per_s

@@ -8,7 +8,6 @@ cache of compiled code notices changes of one file only.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
@@ -17,9 +16,6 @@ import numpy as np
 from llvmlite import ir
 from numba.extending import intrinsic
 
-# As in simfrontier_real.exponentials; written again, because the cache of compiled code sees only this file.
-LOG2E: Final = math.log2(math.e)
-LN2_HIGH, LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 LANES: Final = 256
 LEAST_LANES: Final = 64
 STRIPES: Final = 16  # of a chunk: so many roundings has the sum of a lane
@@ -36,16 +32,14 @@ _LOG2E, _LN2_HIGH, _LN2_LOW, _C1, _C2, _C3, _C4, _C5, _ONE = (
         *("0x1.FFFFF6p-1", "0x1.FFFDC6p-2", "0x1.555A80p-3", "0x1.573A1Ap-5", "0x1.0F9F9Cp-7", "0x1p0"),
     )
 )
-_D1, _D2, _D3, _D4, _D5 = (float(each) for each in (_C1, _C2, _C3, _C4, _C5))
 _ROUND = np.float32(1.5 * 2**23)  # adding it leaves a whole number in the low bits
 _ROUND_BIASED = np.float32(1.5 * 2**23 + 127)  # the same, plus the bias of a float32's exponent
-_ROUND_64, _ROUND_BIASED_64 = 1.5 * 2**52, 1.5 * 2**52 + 1023
+_ROUND_BIASED_64 = 1.5 * 2**52 + 1023
 _ZERO = np.float32(-127.0)  # the exponent whose power of two is 0
 _TOP = np.float32(126.0)
 _LN2 = np.float32(0.6931472)
 _LOWEST_SHIFTED = np.float32(-88.0)  # x - max, of which e^x is 2^-127 or less
 _MINUS_INFINITY = np.float32(-np.inf)
-_MOST_REMAINDER = 0.35  # more than ln 2 / 2, which it is but for huge numbers
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -123,7 +117,7 @@ def power(n: Any, bias: Any) -> Any:
 
 @compiled
 def bias_of(base: Any) -> Any:
-    """What brings n - base to the exponent bits of a float."""
+    """The addend that brings n - base to the exponent bits of a float."""
     return _ROUND_BIASED - base
 
 
@@ -238,49 +232,14 @@ def write_pairs(row: Any, out: Any, share: Any, base: Any) -> None:
 
 
 @compiled
-def pair_64(x: Any) -> Any:
-    """(m, n) of a float32 in float64, whatever its size. From 2^31 on, where neighbours are 256 apart and the smaller
-    counts for nothing, m only has to be the same for the same x."""
-    n = fma(x, LOG2E, _ROUND_64) - _ROUND_64
-    t = fma(n, -LN2_LOW, fma(n, -LN2_HIGH, x))
-    t = min(max(t, -_MOST_REMAINDER), _MOST_REMAINDER)
-    return fma(t, fma(t, fma(t, fma(t, fma(t, _D5, _D4), _D3), _D2), _D1), 1.0), n
-
-
-@compiled
-def two_pass_64(row: Any, out: Any) -> bool:
-    """The same two passes in float64, one element at a time; False where a number is nan or inf, or all are -inf."""
-    total, highest = 0.0, 0.0
-    for x in row:
-        if not x < np.inf:
-            return False
-        if x == -np.inf:
-            continue
-        m, n = pair_64(np.float64(x))
-        top = n if total == 0.0 else max(n, highest)
-        total = m * scale_of_64(n - top) + total * scale_of_64(highest - top)
-        highest = top
-    if total == 0.0:
-        return False
-    for i in range(row.shape[0]):
-        if row[i] == -np.inf:
-            out[i] = 0.0
-            continue
-        m, n = pair_64(np.float64(row[i]))
-        out[i] = m * scale_of_64(n - highest) / total
-    return True
-
-
-@compiled
 def two_pass(rows: Any, out: Any) -> int:
-    """Softmax of every row; the first row that has none, or -1."""
+    """Softmax of every row; return the first row whose exponents float32 does not hold, or -1."""
     lanes = room(rows.shape[1])
     for i in range(rows.shape[0]):
         total, base = sum_of_pairs(rows[i], lanes)
-        if abs(base) <= WIDEST and total < np.inf:
-            write_pairs(rows[i], out[i], np.float32(1.0 / total), base)
-        elif not two_pass_64(rows[i], out[i]):
+        if not (abs(base) <= WIDEST and 0.0 < total < np.inf):
             return i
+        write_pairs(rows[i], out[i], np.float32(1.0 / total), base)
     return -1
 
 

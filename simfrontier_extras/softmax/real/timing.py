@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import platform
 import re
 import statistics
@@ -19,13 +20,10 @@ import typer
 from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.schedule import KERNELS
 from simfrontier.wholefile import write_whole
-from simfrontier_extras.softmax.algorithms import IN_MEMORY
+from simfrontier_extras.softmax.rates import COLUMNS, IN_MEMORY, STARTS
 from simfrontier_extras.softmax.real.softmax import Rows, kernel
-from simfrontier_real.free_memory import free_bytes
 from simfrontier_real.progress import progress
 
-COLUMNS: Final = ("elements", "algorithm", "starts", "median_s", "least_s", "bytes_moved", "cpu", "cache_bytes")
-STARTS: Final = ("cached", "uncached")  # where a row is when a call begins
 DEFAULT_SIZES: Final = "1e3,3e3,1e4,3e4,1e5,3e5,1e6,3e6,1e7,3e7,1e8"
 CACHED_BYTES: Final = 1 << 18  # of short rows and their results, used again and again: a core's own cache holds them
 PAGE: Final = 4096
@@ -46,9 +44,8 @@ class RowTime:
 
 
 def time_to(out: Path | None, sizes: Sequence[int], repeats: int, cache_bytes: int | None) -> None:
-    """Time, and write the table, or print it where there is no file. Raises InputError."""
+    """Time the algorithms, and write the table, or print it where there is no file. Raises InputError."""
     cache_bytes = last_cache_bytes() if cache_bytes is None else cache_bytes
-    refuse_too_large(sizes, cache_bytes)
     with progress(0, num_steps(sizes, repeats, cache_bytes), "softmax") as step:
         made = table(time_all(sizes, repeats, cache_bytes, step), cpu_name(), cache_bytes)
     if out is None:
@@ -58,31 +55,15 @@ def time_to(out: Path | None, sizes: Sequence[int], repeats: int, cache_bytes: i
 
 
 def parse_elements(text: str) -> tuple[int, ...]:
-    """Ascending lengths of rows out of `1000,3e3`. Raises InputError."""
-    out = set()
-    for part in filter(None, (each.strip() for each in text.split(","))):
-        value = float(part) if re.fullmatch(r"[0-9]{1,12}(\.[0-9]{1,6})?(e\+?[0-9]{1,2})?", part) else 0.0
-        if value < 1 or value != int(value):
-            raise InputError(
-                f"got {part!r}; allowed: whole numbers of elements above 0, e.g. 1e3,3e3,10000", where="--sizes"
-            )
-        out.add(int(value))
-    if not out:
-        raise InputError("got nothing; allowed: numbers of elements separated by commas, e.g. 1e3,1e6", where="--sizes")
-    return tuple(sorted(out))
-
-
-def refuse_too_large(sizes: Sequence[int], cache_bytes: int) -> None:
-    """Raise InputError where rows and results have no room in half of the memory that is free."""
-    free = free_bytes()
-    by_row, by_cache = 4 * max(sizes), 2 * cache_bytes
-    need = 2 * max(by_row, by_cache)
-    if need > free / 2:
-        got = f"--sizes: got {max(sizes):,}" if by_row >= by_cache else f"--cache-bytes: got {cache_bytes:,}"
-        raise InputError(
-            f"{got}, which takes {need / 1e9:,.3g} GB; allowed: what half of the free memory holds, "
-            f"{free / 2e9:,.3g} GB"
-        )
+    """Return ascending lengths of rows, given as `1000,3e3`. Raises InputError."""
+    try:
+        sizes = {float(part) for part in text.split(",")}
+    except ValueError:
+        sizes = {0.0}
+    if not all(1 <= size < math.inf and size == int(size) for size in sizes):
+        allowed = "whole numbers of elements above 0, e.g. 1e3,3e3,10000"
+        raise InputError(f"got {text!r}; allowed: {allowed}", where="--sizes")
+    return tuple(sorted(map(int, sizes)))
 
 
 def cpu_name() -> str:
@@ -133,7 +114,7 @@ def time_all(sizes: Sequence[int], repeats: int, cache_bytes: int, step: Callabl
 
 
 def num_steps(sizes: Sequence[int], repeats: int, cache_bytes: int) -> int:
-    """How many steps `time_all` takes."""
+    """Return the number of steps of `time_all`."""
     return repeats * len(list(_kinds(sizes, cache_bytes)))
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -14,11 +11,9 @@ from scipy.special import softmax as of_scipy
 
 pytest.importorskip("numba")
 
-import simfrontier_extras.softmax.real as package
 from simfrontier.errors import InputError
-from simfrontier_extras.softmax.algorithms import IN_MEMORY
+from simfrontier_extras.softmax.rates import IN_MEMORY
 from simfrontier_extras.softmax.real.softmax import softmax
-from simfrontier_real import exponentials
 
 ULP = 2.0**-24
 LEAST = 2.0**-125
@@ -114,29 +109,11 @@ def test_rounding_does_not_grow_with_the_row(algorithm: str, name: str) -> None:
         assert relative <= 8 * ULP  # a float32 sum of a million equal terms in one chain would be off by thousands
 
 
-@pytest.mark.parametrize("top", [0.0, 1000.0, 9e4, 2.8e6, -2.8e6])
-def test_two_passes_keep_what_the_exponential_has(top: float) -> None:
-    below = np.linspace(0, 85, 20_001).astype(np.float32) if abs(top) < 1e4 else np.arange(0, 85, 0.25, np.float32)
-    rows = np.stack([np.full_like(below, top), np.float32(top) - below], axis=1)
-    wanted = of_scipy(rows.astype(np.float64), axis=1)
-    off = np.abs(softmax(rows).astype(np.float64) / wanted - 1)
-    # In ulps, float64: the polynomial above and below the fraction line, 1.6 each, and a rounding. float32 rounds more
-    # often; its worst case is in the docstring of `softmax`, this is what is seen, and less than without LN2_LOW.
-    assert off.max() <= (5.4 if abs(top) < 1e6 else 4.2) * ULP
-
-
-def test_three_passes_lose_what_the_difference_from_the_maximum_rounds_off() -> None:
-    row = np.array([80.0, *np.linspace(0.001, 0.999, 999)], dtype=np.float32)  # x - 80 keeps 17 bits behind the point
-    assert hold(row, "two-pass") <= 8 * ULP
-    assert hold(row, "three-pass-reload") > 20 * ULP
-
-
 @every
 def test_rows_are_apart_and_out_is_filled(algorithm: str) -> None:
     rng = np.random.default_rng(1)
     rows = (rng.normal(0, 5, (7, 700)) + np.array([[0, 1e6, -1e6, 50, -50, 1e5, 3]]).T).astype(np.float32)
-    out = np.full_like(rows, np.nan)
-    assert softmax(rows, algorithm, out) is out
+    out = softmax(rows, algorithm)
     for row, made in zip(rows, out, strict=True):
         assert (made == softmax(row, algorithm)).all()
     assert softmax(np.empty((3, 0), np.float32), algorithm).shape == (3, 0)
@@ -167,49 +144,3 @@ def test_nan_and_infinity_are_refused(algorithm: str, place: int, bad: float) ->
 def test_a_row_of_nothing_is_refused(algorithm: str) -> None:
     with pytest.raises(InputError, match=r"^rows: row 0: got nothing but -inf; allowed"):
         softmax(np.full(5, -np.inf, dtype=np.float32), algorithm)
-
-
-def test_without_numba_it_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "numba", None)
-    monkeypatch.delitem(sys.modules, "simfrontier_extras.softmax.real.kernels", raising=False)
-    monkeypatch.delattr(package, "kernels", raising=False)
-    with pytest.raises(
-        InputError, match=r"^numba is not installed, which compiles softmax; make setup-real installs it$"
-    ):
-        softmax(np.zeros(3, dtype=np.float32))
-
-
-def test_a_numba_that_does_not_work_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """As numba says of a numpy that is too new: an ImportError of several lines."""
-    (tmp_path / "numba.py").write_text("raise ImportError('Numba needs NumPy 2.4 or less.\\nGot NumPy 2.9.')")
-    for name in [each for each in sys.modules if each.split(".")[0] == "numba"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.delitem(sys.modules, "simfrontier_extras.softmax.real.kernels", raising=False)
-    monkeypatch.delattr(package, "kernels", raising=False)
-    monkeypatch.syspath_prepend(tmp_path)
-    message = "^numba, which compiles softmax, cannot be used: Numba needs NumPy 2.4 or less.$"
-    with pytest.raises(InputError, match=message):
-        softmax(np.zeros(3, dtype=np.float32))
-
-
-def test_wrong_arguments_are_one_line() -> None:
-    row = np.zeros(4, dtype=np.float32)
-    with pytest.raises(InputError, match=r'^algorithm: got \'two-pas\'; did you mean "two-pass"\?$'):
-        softmax(row, "two-pas")
-    with pytest.raises(InputError, match=r"^rows: got float64; allowed: an array of float32$"):
-        softmax(row.astype(np.float64))  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"^rows: got an array with gaps; allowed: one or two dimensions, contiguous$"):
-        softmax(row[::2])
-    with pytest.raises(InputError, match=r"^rows: got 3 dimensions; allowed"):
-        softmax(row.reshape(1, 2, 2))
-    with pytest.raises(InputError, match=r"^out: got shape \(3,\); allowed: memory of its own, of the shape of rows"):
-        softmax(row, out=np.zeros(3, dtype=np.float32))
-    with pytest.raises(InputError, match=r"^out: got shape"):
-        softmax(row, out=row)
-
-
-def test_the_compiled_kernels_have_the_same_parts_of_ln_2() -> None:
-    from simfrontier_extras.softmax.real import kernels
-
-    for name in ("LOG2E", "LN2_HIGH", "LN2_LOW"):
-        assert getattr(kernels, name) == getattr(exponentials, name)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import csv
-import json
 from pathlib import Path
 
 import pytest
 
 from simfrontier.report import said
-from simfrontier_extras.softmax.algorithms import IN_MEMORY
 from simfrontier_extras.softmax.findings import softmax_rates_findings
 from simfrontier_extras.softmax.page import TEMPLATES, softmax_rates_page
-from simfrontier_extras.softmax.rates import bytes_per_element, limit_of, read_rates
+from simfrontier_extras.softmax.rates import IN_MEMORY, bytes_per_element, limit_of, read_rates
 from tests.facts import says
 from tests.invoke import invoke, refusal
 from tests.report.test_page import Page
@@ -75,15 +73,6 @@ def test_it_says_how_they_compare(tmp_path: Path) -> None:
     assert says(inside[0], "no slower than recompute") and says(inside[1], "reload is faster") and len(inside) == 2
 
 
-def test_as_json(tmp_path: Path) -> None:
-    given = json.loads(invoke("softmax", table(tmp_path, lines(IN_CACHE, LARGE)), "--json").out)
-    assert given["wins"] is True and given["cache_bytes"] == 32768 and given["cpu"] == "A CPU"
-    assert given["ratios"] == pytest.approx({"three-pass-recompute": 1.25, "three-pass-reload": 1.5})
-    assert given["limits"] == pytest.approx({"three-pass-recompute": 4 / 3, "three-pass-reload": 5 / 3})
-    assert [row["is_outside"] for row in given["rows"]] == [False, True]
-    assert given["rows"][1]["two_pass_s"] == pytest.approx(4e-4)
-
-
 def test_the_page_and_its_table_are_written(tmp_path: Path) -> None:
     path = table(tmp_path, lines(IN_CACHE, LARGE, LARGER))
     assert invoke("softmax", path, "--out", tmp_path / "page").code == 0
@@ -115,17 +104,12 @@ def test_reasons_follow_the_data(tmp_path: Path) -> None:
     assert "Reload computes them once and yet takes 1.50 × the time" in given
 
 
-@pytest.mark.parametrize("slow", [(4.0, 3.9, 6.0), (4.0, 6.0, 4.0)])
-def test_exit_1_where_two_passes_are_not_the_fastest(tmp_path: Path, slow: tuple[float, float, float]) -> None:
-    path = table(tmp_path, lines(LARGER, (100_000, "uncached", slow)))
+def test_exit_1_where_two_passes_are_not_the_fastest(tmp_path: Path) -> None:
+    path = table(tmp_path, lines(LARGER, (100_000, "uncached", (4.0, 3.9, 6.0))))
     done = invoke("softmax", path, "--out", tmp_path / "page")
     assert done.code == 1
     assert "two passes are not the fastest of the three at every length" in done.out
     assert (tmp_path / "page" / "index.html").exists()
-
-
-def test_no_gain_is_said_as_none(tmp_path: Path) -> None:
-    assert "none of that gain is reached" in told(table(tmp_path, lines((100_000, "uncached", (5.0, 4.0, 6.0)))))
 
 
 GOOD = lines(IN_CACHE, LARGE)
@@ -141,12 +125,6 @@ GOOD = lines(IN_CACHE, LARGE)
             [row.replace("reload", "relod") for row in GOOD],
             ' line 4: algorithm: got "three-pass-relod"; did you mean "',
         ),
-        ([row.replace(",cached", ",warm") for row in GOOD], ' line 2: starts: got "warm"; allowed: cached, uncached'),
-        ([*GOOD[:-1], GOOD[-1].replace("A CPU", "B")], ' line 7: cpu: got "B", allowed: that of all rows, "A CPU"'),
-        ([*GOOD[:-1], GOOD[-1].replace("32768", "9")], ' line 7: cache_bytes: got "9", allowed: that of all rows'),
-        ([GOOD[0].replace("12000", "12001"), *GOOD[1:]], ' line 2: bytes_moved: got "12001", allowed: 12000, 3 passes'),
-        ([GOOD[0].replace("2e-06", "0"), *GOOD[1:]], ' line 2: median_s: got "0", allowed: seconds above 0'),
-        ([GOOD[0].replace("1000,", "0,", 1), *GOOD[1:]], ' line 2: elements: got "0", allowed: a whole number'),
         (
             GOOD[:3],
             "got rows of up to 1,000 elements; allowed: an uncached one that the last cache cannot hold, of 8,193",
@@ -155,33 +133,3 @@ GOOD = lines(IN_CACHE, LARGE)
 )
 def test_bad_tables_are_refused_in_one_line(tmp_path: Path, rows: list[str], text: str) -> None:
     assert text in refusal("softmax", table(tmp_path, rows))
-
-
-def test_a_file_that_is_not_there_and_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
-    assert "cannot read this table" in refusal("softmax", tmp_path / "none.csv")
-    path = table(tmp_path, GOOD)
-    assert "cannot be written" in refusal("softmax", path, "--out", path / "page")
-
-
-def test_a_row_that_fills_the_cache_is_not_larger_than_it(tmp_path: Path) -> None:
-    """32 KiB hold 8,192 floats."""
-    result = read_rates(
-        table(tmp_path, lines((8192, "uncached", (4.0, 5.0, 6.0)), (8193, "uncached", (4.0, 5.0, 6.0))))
-    )
-    assert result.outside == (8193,)
-
-
-def test_one_length_is_not_told_as_a_range(tmp_path: Path) -> None:
-    assert "Against recompute: 1.25 × at 100,000 elements; bytes alone" in told(table(tmp_path, lines(IN_CACHE, LARGE)))
-
-
-def test_a_table_is_bounded(tmp_path: Path) -> None:
-    softmax = tmp_path / "softmax.csv"
-    head = "elements,algorithm,starts,median_s,least_s,bytes_moved,cpu,cache_bytes"
-    softmax.write_text(f"{head}\n1000,two-pass,cached,1e308,1e308,12000,CPU,1048576\n", encoding="utf-8")
-    assert 'line 2: median_s: got "1e308", allowed: ' in refusal("softmax", softmax)
-
-
-@pytest.mark.parametrize("empty", ["", " "])
-def test_an_empty_folder_is_refused(empty: str) -> None:
-    assert refusal("softmax", "a.csv", "--out", empty) == f"--out: got {empty!r}; allowed: a name"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from functools import cache
 from typing import Any, get_args
@@ -16,13 +15,9 @@ from simfrontier.report.view import step_s
 from simfrontier.scenario import scenario_of
 from simfrontier.study import Study, run_study
 from simfrontier.workload import CrossEntropy, Softmax
-from simfrontier_extras.softmax.report_sections import ADDS
-from simfrontier_extras.softmax.study_figures import softmax_bars
+from simfrontier_extras.softmax.report_sections import ADDS, softmax_section
 from simfrontier_extras.softmax.study_findings import StudySoftmaxes, study_softmaxes
-from simfrontier_extras.softmax.study_section import softmax_section
 from tests.report.studies import scenario_path, study
-from tests.report.test_page import Page
-from tests.some import some
 
 WAYS, KERNELS = get_args(CrossEntropy), get_args(Softmax)
 BASE: dict[str, Any] = {
@@ -68,10 +63,6 @@ def softmax(name: str) -> str:
 def plain(html: str) -> str:
     html = re.sub(r"<script.*?</script>", "", html, flags=re.S)
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html))
-
-
-def figures(html: str) -> dict[str, Any]:
-    return dict(json.loads(Page(html).data["fig-softmax"]))
 
 
 @pytest.mark.parametrize("name", ["cut", "whole"])
@@ -120,36 +111,3 @@ def test_kernels_are_told_with_their_passes_and_attention() -> None:
         assert message in words
     assert "collectives" not in words.partition("Memory that a GCD moves")[0]
     assert "Buttons" not in words and "Gain of the step" not in words  # of one size
-
-
-def test_a_plan_that_takes_longer_is_said_to_lose() -> None:
-    """The first plan has the fused kernel, so that all others with scores in memory lose."""
-    words = plain(softmax("whole"))
-    assert re.search(r"Relative to fused: at 2 GCDs two-pass loses [\d.]+\W%, three-pass-recompute loses", words)
-
-
-def test_where_fewer_collectives_are_slower_it_says_so() -> None:
-    view, message = StudyView(study=done("cut")), plain(softmax("cut"))
-    for size in some(view.sizes):
-        took = {o.plan: o.softmaxes.calls_s for o in view.at(size) if o.softmaxes is not None}
-        slower = took["one-gather"] > min(took["fused-two"], took["three-all-reduces"])
-        assert (f"At {size} GCDs fewer are slower" in message) == slower
-        assert f"At {size} GCDs one-gather takes" in message or slower
-
-
-def test_bars_are_the_parts_in_order() -> None:
-    html = softmax("cut")
-    assert list(figures(html)) == ["16", "2"]
-    for size, drawn in figures(html).items():
-        assert [trace["name"] for trace in drawn["data"]] == [
-            *("softmax of attention", "kernels of the loss", "collectives of the loss"),
-        ]
-        known = {o.plan: o.softmaxes for o in done("cut").outcomes if str(o.devices) == size}
-        for trace, part in zip(drawn["data"], ("scores_s", "loss_s", "calls_s"), strict=True):
-            assert trace["x"] == pytest.approx([getattr(known[plan], part) for plan in trace["y"]])
-
-
-def test_parts_that_nobody_has_are_not_drawn() -> None:
-    (only,) = found("whole").sizes
-    flash = [one for one in only.plans if one.plan == "flash"]
-    assert [trace["name"] for trace in softmax_bars(flash)["data"]] == ["kernels of the loss"]
