@@ -93,7 +93,6 @@ RANK_FILE: Final = FileLimit(
 # ── lines and names, in characters ──
 
 LINE: Final = Limit(most=65_536, what="characters in a line", why="a row of a table has tens to hundreds")
-LOG_LINE: Final = Limit(most=4_096, what="characters in a line", why="benchmarks print some hundred; rest is no row")
 TOML_DOTS: Final = Limit(
     most=1_000, what="dots in a line that is no text", why="Python's reader takes quadratic time for a.b.c.d and so on"
 )
@@ -126,14 +125,6 @@ MESSAGE: Final = Limit(most=500, what="characters in a message", why="some lines
 NAME: Final = Limit(most=256, what="characters in a name", why="names made here have up to 60")
 TEXT: Final = Limit(most=4_096, what="characters in a text", why="sources and titles have up to 500")
 
-
-# ── times of calls of many ranks ──
-
-RANK_VALUES: Final = Limit(
-    most=2_000_000,
-    what="values",
-    why="some 100 bytes each once read; 2,000 calls with 30 frames each, written out, are 300,000",
-)
 
 # ── what a misspelt name is compared with ──
 

@@ -13,7 +13,7 @@ import pytest
 from simfrontier.accuracy import validation
 from simfrontier.accuracy.bounds import ErrorBound, load_bounds
 from simfrontier.measured import load_table, load_tables
-from simfrontier.measured.csv_calls import COLUMNS
+from simfrontier.measured.call_table import COLUMNS
 from simfrontier.measured.rows import CallRow
 from tests.invoke import Ran, invoke, refusal
 from tests.measured.tables import nccl_log, shipped as shipped_rows, write_calls

@@ -11,10 +11,8 @@ import pytest
 from simfrontier.accuracy.predictors.kernels import predict_kernel
 from simfrontier.accuracy.residual import NotCovered, Prediction
 from simfrontier.measured import KernelRow, RateRow, read_of_device
-from simfrontier.measured.csv_kernels import read_kernels
-from simfrontier.measured.rows import KERNEL_KINDS
+from simfrontier.measured.device_tables import read_kernels
 from tests.invoke import invoke, refusal
-from tests.measured.tables import AGAIN, refused
 
 PRODUCTS = "machine,dtype,m,n,k,statistic,quantity,value,status,source,form"
 PRODUCT = "h100-node,bf16,8192,8192,8192,median,seconds,0.0018,measured,lab,tn"
@@ -36,24 +34,6 @@ def test_tables_are_told_apart_by_their_columns(tmp_path: Path) -> None:
     assert kernels is not None and [type(row) for row in kernels] == [KernelRow, KernelRow]
     assert read_of_device(table(tmp_path, "machine,collective,library,devices,bytes,time_s,source")) is None
     assert read_of_device(tmp_path / "none.csv") is None
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        (COPY.replace("copy", "gelu"), 'FILE line 2: kernel: got "gelu"; allowed: ' + ", ".join(sorted(KERNEL_KINDS))),
-        (COPY.replace(",,", ",7,"), 'FILE line 2: flops: got "7", allowed: a number for attention, and nothing'),
-        (ATTENTION.replace("400000000000", ""), 'FILE line 2: flops: got "", allowed: a number for attention'),
-        (COPY.replace("0.00002", "0"), 'FILE line 2: time_s: got "0", allowed: a number of seconds above 0'),
-        (COPY.replace("measured", "guessed"), 'FILE line 2: status: got "guessed"; allowed: '),
-    ],
-)
-def test_a_wrong_row_is_one_line(tmp_path: Path, line: str, message: str) -> None:
-    assert refused(read_kernels, table(tmp_path, KERNELS, line)).startswith(message)
-
-
-def test_a_repeated_row_is_refused(tmp_path: Path) -> None:
-    assert refused(read_kernels, table(tmp_path, KERNELS, COPY, COPY)) == f"FILE line 3: {AGAIN}"
 
 
 def test_kernels_by_hand(tmp_path: Path) -> None:

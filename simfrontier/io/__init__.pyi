@@ -26,14 +26,13 @@ from .json_schema import (
     inlined as inlined,
     resolved as resolved,
 )
-from .log import left_out as left_out, log_text as log_text, plain_log as plain_log
-from .model import Strict as Strict, extended as extended
+from .log import left_out as left_out, log_text as log_text
+from .model import External as External, Strict as Strict, extended as extended
 from .node import Node as Node
 from .text import (
     frozen as frozen,
     json_of as json_of,
     no_fraction as no_fraction,
-    num_values as num_values,
     read_json as read_json,
     read_toml as read_toml,
     reading as reading,
@@ -43,4 +42,4 @@ from .text import (
 )
 from .toml_file import comment as comment, toml_document as toml_document
 from .toml_text import toml_number as toml_number, toml_value as toml_value
-from .values import checked as checked, typed as typed
+from .values import checked as checked, fault_of as fault_of, typed as typed

@@ -73,12 +73,6 @@ def json_of(text: str, where: str, title: str, number: Callable[[str], object] |
         raise InputError(f"not a {title}: {DIGITS}", where=where) from None
 
 
-def num_values(text: str) -> int:
-    """At least as many values as a JSON text has, for a limit before it is read: of each that is not the first of its
-    list or object there is a comma, and of these a bracket."""
-    return 1 + sum(map(text.count, ",[{"))
-
-
 def no_fraction(text: str) -> Never:
     """For `json_of`: of a file that holds whole numbers only."""
     got = text if len(text) <= 60 else text[:57] + "..."

@@ -9,6 +9,7 @@ from .crosscheck import (
 from .delta import (
     Delta as Delta,
     PlanStepTimes as PlanStepTimes,
+    axis_sizes as axis_sizes,
     deltas as deltas,
     duration as duration,
     step_times as step_times,

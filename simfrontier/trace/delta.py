@@ -76,7 +76,7 @@ class PlanStepTimes:
 
 def deltas(comparison: Comparison) -> tuple[Delta, ...]:
     """Collectives, then local work; each by falling real time."""
-    sizes = {**_mesh(comparison.real), **_mesh(comparison.sim)}
+    sizes = {**axis_sizes(comparison.real), **axis_sizes(comparison.sim)}
     alike: dict[tuple[str, str, str, float], list[OpPair]] = {}
     for pair in comparison.pairs:
         span = pair.sim
@@ -157,7 +157,7 @@ def number_of(notes: Mapping[str, str], name: str) -> float | None:
     return value if math.isfinite(value) and value >= 0 else None
 
 
-def _mesh(trace: Trace) -> dict[str, int]:
-    """Sizes of the axes, where the trace notes them as `node 2, package 4, gcd 2`."""
+def axis_sizes(trace: Trace) -> dict[str, int]:
+    """Return the sizes of the axes that the trace notes as `node 2, package 4, gcd 2`."""
     axes = (_AXIS.fullmatch(part) for part in trace.notes.get("mesh", "").split(","))
     return {match[1]: int(match[2]) for match in axes if match}

@@ -16,7 +16,7 @@ from simfrontier.collectives.ring_law import LowLatency
 from simfrontier.cost import EqualGroups
 from simfrontier.errors import InputError
 from simfrontier.machine import load_machine
-from simfrontier.measured.csv_calls import read_calls
+from simfrontier.measured.call_table import read_calls
 from simfrontier.measured.rows import CallRow
 from tests.simulation.singles import single
 

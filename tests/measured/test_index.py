@@ -10,9 +10,8 @@ import pytest
 
 from simfrontier.errors import InputError
 from simfrontier.measured import CallRow, CopyRow, RateRow, Table, load_table, load_tables
-from simfrontier.measured.index import INDEX, call_faults, fault_of
+from simfrontier.measured.index import INDEX
 from tests.measured.tables import shipped
-from tests.some import some
 
 # Rows, sums of devices and bytes, and sum of the times: of the published tables, worked out apart from this reader.
 CALLS = {
@@ -103,29 +102,6 @@ def test_known_faults_are_marked_and_nothing_else() -> None:
     assert len(faults(load_table("mpi_and_hierarchical"))) == 4
 
 
-def test_faults_of_calls_are_those_of_all_tables_of_calls() -> None:
-    faults = call_faults()
-    assert len(faults) == sum(len(table.pathologies) for table in load_tables() if table.form == "calls") == 3
-    table = load_table("lumi_mpi_collectives")
-    assert [fault_of(row, faults) for row in table.rows] == [table.pathology_of(row) for row in table.rows]
-    assert {fault_of(row, faults) for row in shipped("lumi_rccl_one_node", CallRow)} == {None}
-
-
-def test_one_mebibyte_on_32_gcds_is_no_fault() -> None:
-    """Its 2 MiB is the fast one: 4 to 16 MiB take 1.00 to 1.02 ms too."""
-    table = load_table("rccl_frontier")
-    (row,) = (row for row in shipped("rccl_frontier", CallRow) if (row.devices, row.num_bytes) == (32, 1 << 20))
-    assert row.seconds == 0.001032
-    assert table.pathology_of(row) is None
-
-
-def test_every_table_says_where_it_is_published_and_how_it_was_measured() -> None:
-    for table in some(load_tables()):
-        assert "https://" in table.citation
-        assert table.method
-        assert all(row.source and row.place.file == table.file and row.place.line for row in table.rows)
-
-
 def test_a_table_that_is_not_there_is_named_with_the_nearest() -> None:
     with pytest.raises(InputError) as caught:
         load_table("rccl_frontir")
@@ -145,11 +121,6 @@ def test_a_table_that_is_not_there_is_named_with_the_nearest() -> None:
             'form = "call"',
             'index.toml: tables.one.form: got "call", allowed: "calls", "copies", "rates" or "kernels"; '
             'did you mean "calls"?',
-        ),
-        (
-            "devices_from = 128",
-            "devices_from = 4096",
-            "index.toml: tables.one.pathologies[0]: no row of one.csv is meant by it",
         ),
     ],
 )
