@@ -99,20 +99,8 @@ TOML_DOTS: Final = Limit(
 TOML_DEPTH: Final = Limit(
     most=40, what="tables and arrays in one another", why="scenarios have 5; what walks a document calls itself"
 )
-KINETO_EVENT: Final = Limit(
-    most=1 << 20, what="characters in an event of a trace", why="most have 500; 75,264 ranks of a group take 500,000"
-)
-KINETO_HEAD: Final = Limit(
-    most=16 << 20, what="characters in a value beside the events", why="the groups of a rank, with all of their ranks"
-)
-KINETO_PACKED: Final = Limit(
-    most=200, what="unpacked bytes for each packed one", why="traces take 10 to 40; what takes more is no trace"
-)
 KINETO_OPS: Final = Limit(
     most=200_000, what="kernels in the step of a rank", why="800 MB once simulated; a step of 70B has 100,000"
-)
-KINETO_KEPT: Final = Limit(
-    most=2_000_000, what="events of the device in a trace", why="300 bytes each; twenty steps of 100,000 kernels"
 )
 XML_DEPTH: Final = Limit(most=40, what="elements in one another", why="dumps have 8: every PCI bridge is one")
 XML_ELEMENTS: Final = Limit(

@@ -324,7 +324,7 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
     message = refusal("calibrate", tmp_path / "no.log", *out)
     assert message == f"{tmp_path}/no.log: cannot read this file of measured times: No such file or directory"
     message = refusal("calibrate", tmp_path / "no.toml", *out)
-    assert message == f"{tmp_path}/no.toml: cannot read this calibration file: No such file or directory"
+    assert message == f"{tmp_path}/no.toml: cannot read this file of measured times: No such file or directory"
     message = refusal("calibrate", log(tmp_path), "--out", tmp_path / "no" / "out.toml")
     assert message.startswith(f"{tmp_path}/no/out.toml: cannot be written: ")
 

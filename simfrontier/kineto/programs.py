@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from simfrontier.errors import InputError
 from simfrontier.kineto.mesh import GroupAxes
 from simfrontier.kineto.order import Placed
-from simfrontier.kineto.rank_trace import GroupCall, RankTrace, ends_of
+from simfrontier.kineto.rank_trace import GroupCall, RankTrace, SimulatedExchange
 
 COMPUTE: Final = "compute"
 
@@ -83,7 +83,7 @@ def program_of(trace: RankTrace, placed: Sequence[Placed], on: GroupAxes) -> Ran
             axes.append(known[call.ranks])
             ends.append(None)
             continue
-        sender, receiver = _ends(trace.rank, call, trace.where)
+        sender, receiver = _ends(trace.rank, call)
         axis, *places = on.between(sender, receiver, trace.where)
         axes.append((axis,))
         ends.append((places[0], places[1]))
@@ -98,10 +98,10 @@ def program_of(trace: RankTrace, placed: Sequence[Placed], on: GroupAxes) -> Ran
     return RankProgram(trace=trace, placed=placed, lanes=lanes, axes=axes, ends=ends, calls=calls)
 
 
-def _ends(rank: int, call: GroupCall, where: str) -> tuple[int, int]:
+def _ends(rank: int, call: GroupCall) -> tuple[int, int]:
     """(the rank that sends, the one that receives); of a simulated call that goes both ways, as it says."""
-    if "ends" in call.own:
-        first, second = (call.ranks[end] for end in ends_of(call.own, len(call.ranks), where))
+    if isinstance(call.own, SimulatedExchange):
+        first, second = (call.ranks[end] for end in call.own.ends)
         return first, second
     assert call.peer is not None, f"{call.name}: a message to nobody"
     return (rank, call.peer) if call.meaning == "send" else (call.peer, rank)
@@ -134,11 +134,7 @@ def call_key(call: GroupCall, axes: tuple[str, ...], ends: tuple[int, int] | Non
     """What all ranks of a call agree on."""
     if ends is not None:
         return CallKey("message", axes, ends, call.num_bytes, "")
-    return CallKey(call.meaning, axes, None, call.num_bytes, _own_key(call))
-
-
-def _own_key(call: GroupCall) -> str:
-    return repr(sorted(call.own.items())) if call.own else call.dtype
+    return CallKey(call.meaning, axes, None, call.num_bytes, call.dtype if call.own is None else repr(call.own))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -32,7 +32,7 @@ def rank_times(
         pauses = [[each.pause_s for each in one.placed] for one in several]
         for index, (took, paused) in enumerate(zip(_matched(several, lengths), _matched(several, pauses), strict=True)):
             kernel = several[0].placed[index].kernel
-            if kernel.call is None and not kernel.own and not _are_same(took):
+            if kernel.call is None and kernel.own is None and not _are_same(took):
                 name = making.names[role][index]
                 means[name] = replace(making.kernels[name], seconds=fmean(took))
                 _note(times, several, making.places[role][index], took)

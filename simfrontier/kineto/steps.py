@@ -11,26 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import median_high
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from simfrontier.errors import InputError, nearest, shown
+from simfrontier.kineto.trace_events import TraceEvent
 from simfrontier.trace import kineto as form, ranges_text
 
 _COMPLETE: Final = 0.9  # a step with a smaller share of the usual number of kernels was cut off by the profiler
 
 MeasuredBy = Literal["period", "period of the next", "host", "kernels"]
-
-
-@dataclass(frozen=True, slots=True)
-class TraceEvent:
-    """The part of an event that is kept, in microseconds; the correlation is -1 where it has none."""
-
-    name: str
-    place: str
-    begin_us: float
-    end_us: float
-    correlation: int
-    args: Mapping[str, Any]
 
 
 @dataclass(slots=True)

@@ -23,6 +23,7 @@ STREAM_WAIT: Final = "Stream Wait Event"
 ANNOTATION: Final = "user_annotation"
 GPU_ANNOTATION: Final = "gpu_user_annotation"
 CPU_OP: Final = "cpu_op"
+READ: Final = frozenset({*ON_STREAMS, *RUNTIME, STREAM_SYNC, ANNOTATION, GPU_ANNOTATION, CPU_OP})
 STEP_PREFIX: Final = "ProfilerStep#"
 BACKWARD_PREFIX: Final = "autograd::engine::evaluate_function"
 

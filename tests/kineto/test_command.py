@@ -42,11 +42,6 @@ def test_then_it_is_asked_otherwise(traces: Path, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["trace-replay.json", "trace-then.json"]
 
 
-def test_on_another_machine_kernels_follow_the_rates_of_products(traces: Path) -> None:
-    document = json.loads(invoke("import", traces, "--machine", "frontier", "--on", "perlmutter", "--json").out)
-    assert "Perlmutter" in document["then"]["what"][0] and "rates of matrix products" in document["then"]["what"][1]
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -72,10 +67,6 @@ def test_wrong_options_are_one_line(traces: Path, options: tuple[str, ...], said
 def test_a_folder_without_traces_and_a_file_that_is_missing_are_one_line(tmp_path: Path) -> None:
     assert "no traces in this folder" in refusal("import", tmp_path, "--machine", "frontier")
     assert "cannot read this trace" in refusal("import", tmp_path / "no.json", "--machine", "frontier")
-
-
-def test_what_is_written_is_not_put_among_the_traces(traces: Path) -> None:
-    assert "where the traces are" in refusal("import", traces, "--machine", TOY, "--out", traces)
 
 
 def imported(*words: object) -> tuple[str, dict[str, Any]]:
