@@ -181,7 +181,6 @@ DIMENSIONS: Final = Limit(most=16, what="dimensions", why="tensors made here hav
 SIZE: Final = Limit(most=1 << 62, what="elements or bytes", why="what a whole number of 8 bytes holds")
 EXTENT: Final = Limit(most=1 << 100, what="elements", why="products of sizes are made floats")
 POSITION: Final = Limit(most=1 << 31, what="layers or micro-batches from here", why="calls count theirs in thousands")
-RANK_NAMES: Final = Limit(most=1 << 21, what="ranks", why="as of a schedule; in all processes of a trace together")
 
 # ── collectives as explicit transfers ──
 
