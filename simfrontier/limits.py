@@ -102,12 +102,6 @@ TOML_DEPTH: Final = Limit(
 KINETO_OPS: Final = Limit(
     most=200_000, what="kernels in the step of a rank", why="800 MB once simulated; a step of 70B has 100,000"
 )
-XML_DEPTH: Final = Limit(most=40, what="elements in one another", why="dumps have 8: every PCI bridge is one")
-XML_ELEMENTS: Final = Limit(
-    most=65_536, what="elements", why="NCCL's own limits are 256 and, for graphs, 65,536; 128 devices have 16,256 links"
-)
-XML_ATTRIBUTES: Final = Limit(most=64, what="attributes of an element", why="NCCL keeps 16")
-XML_VALUE: Final = Limit(most=1_024, what="characters in a name or value", why="NCCL takes up to 255")
 SETTING: Final = Limit(most=4_096, what="characters in a setting", why="a list of 100 devices has 700")
 MESSAGE: Final = Limit(most=500, what="characters in a message", why="some lines of a terminal")
 NAME: Final = Limit(most=256, what="characters in a name", why="names made here have up to 60")

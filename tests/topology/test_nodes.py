@@ -107,19 +107,13 @@ def test_every_number_that_the_xml_says_names_it(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("pair", sorted(FRONTIER_LINKS))
+@pytest.mark.parametrize("pair", [(0, 1), (0, 2)])
 def test_one_link_more_is_another_class(tmp_path: Path, pair: tuple[int, int]) -> None:
     links: Mapping[tuple[int, int], int] = {**FRONTIER_LINKS, pair: FRONTIER_LINKS[pair] + 3}
     machine = made(tmp_path, read(tmp_path, frontier(links)), "frontier")
     assert bandwidths(machine)[pair] == (FRONTIER_LINKS[pair] + 3) * 50e9
     gfx90a = arch_named("gfx90a")
     assert gfx90a is not None and topology_of(machine, gfx90a).links == links
-
-
-def test_a_pair_without_links_is_no_pair(tmp_path: Path) -> None:
-    links = {pair: count for pair, count in FRONTIER_LINKS.items() if pair != (2, 4)}
-    machine = made(tmp_path, read(tmp_path, frontier(links)), "frontier")
-    assert (2, 4) not in bandwidths(machine) and (0, 6) in bandwidths(machine)
 
 
 def test_new_classes_have_the_share_and_the_start_up_of_the_nearest(tmp_path: Path) -> None:
@@ -279,11 +273,6 @@ def test_every_machine_of_the_catalog_goes_out_and_in(tmp_path: Path, name: str)
         machine.devices_per_package,
         machine.device,
     )
-
-
-def test_every_real_machine_of_the_catalog_has_known_devices() -> None:
-    unknown = [name for name in catalog() if arch_of_machine(name) is None]
-    assert unknown == ["box", "toy-cluster", "toy-pair", "toy-quad", "toy-tree"]
 
 
 def test_links_of_the_catalog_in_numbers() -> None:

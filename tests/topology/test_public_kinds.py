@@ -99,11 +99,6 @@ def test_no_machine_is_made_of_a_file_without_links(tmp_path: Path) -> None:
     assert not (tmp_path / "m.toml").exists()
 
 
-def test_gpu_elements_need_not_say_what_nccl_asks_the_driver_for(tmp_path: Path) -> None:
-    node = read(tmp_path, system(pci("0000:06:00.0", "0x030200", '<gpu dev="0"/>')))
-    assert (node.arch.name, node.links_known) == ("none", True)
-
-
 def test_a_link_to_oneself_is_passed_over_and_told(tmp_path: Path) -> None:
     """As Azure's NCv4 has it, beside links to others."""
     node = read(tmp_path, bare([link(0, 12) + link(1, 4), link(1, 12) + link(0, 4)]))
@@ -123,11 +118,6 @@ def test_a_speed_that_no_nic_has_is_told_and_the_rest_is_read(tmp_path: Path, sp
     made = machine_document(node, "lumi-g", "m", "node.xml")
     assert made.left_out[0] == f"the speed of NICs, {speed} Mbit/s, which no NIC has (it is that of lumi-g)"
     assert "nic" not in made.document.get("link_classes", {})
-
-
-def test_the_fastest_speed_that_is_believed_is_read(tmp_path: Path) -> None:
-    text = frontier().replace('speed="200000"', 'speed="10000000"')
-    assert read(tmp_path, text).nics[0].bytes_per_s == 1.25e12
 
 
 def instinct(arch: str) -> str:

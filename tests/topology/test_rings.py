@@ -33,12 +33,6 @@ def test_two_devices_are_a_ring_there_and_back() -> None:
     assert rings_of({(0, 1): 4}, 2) == ((0, 1), (1, 0))
 
 
-@pytest.mark.parametrize("links", [{(0, 1): 1, (1, 2): 1}, {(0, 1): 1, (0, 2): 1, (0, 3): 1}])
-def test_links_that_close_no_ring_are_refused(links: dict[tuple[int, int], int]) -> None:
-    with pytest.raises(InputError, match="no ring over all"):
-        rings_of(links, 1 + max(map(max, links)))
-
-
 @given(st.data())
 @settings(deadline=None)
 def test_rings_go_along_links_and_take_no_more_than_there_are(data: st.DataObject) -> None:
@@ -75,13 +69,6 @@ def test_parts_are_joined_at_the_ends_of_their_paths() -> None:
     assert joins_of({(0, 1): 1, (1, 2): 1, (0, 2): 1}, 3) == joins_of({(0, 1): 1}, 2) == ()
     with pytest.raises(InputError, match="no path over devices 0, 1, 2, 3"):
         joins_of({(0, 1): 1, (0, 2): 1, (0, 3): 1, (4, 5): 1}, 6)  # a star
-
-
-def test_a_search_that_leads_nowhere_ends() -> None:
-    """Two full meshes of 16 that share one device have no ring; to show it by trying would take 15! steps."""
-    mesh = {(a, b): 1 for a in range(31) for b in range(a + 1, 31) if (a < 16) == (b < 16) or a == 15}
-    with pytest.raises(InputError, match="100,000 steps"):
-        rings_of(mesh, 31)
 
 
 # ── NICs ──

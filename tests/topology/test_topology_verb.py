@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 from simfrontier.scenario import load_scenario
 from tests.invoke import ROOT, TOY, invoke, refusal
-from tests.topology.samples import bare, dgx_a100, frontier, link, perlmutter
+from tests.topology.samples import dgx_a100, frontier, perlmutter
 
 TOPOLOGY = """\
 SwitchName=s0 Nodes=tux[00-05],tux9
@@ -71,12 +72,6 @@ def test_a_machine_and_back_by_files(tmp_path: Path) -> None:
     assert before["links"] == after["links"] and [n["device"] for n in after["nics"]] == [0, 1, 2, 3]
 
 
-def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
-    for number in (1, 2):
-        assert invoke("topology", "lumi-g", "--out", tmp_path / f"{number}.xml").code == 0
-    assert (tmp_path / "1.xml").read_bytes() == (tmp_path / "2.xml").read_bytes()
-
-
 def test_an_xml_says_what_in_it_is_made_up(tmp_path: Path) -> None:
     assert invoke("topology", "frontier", "--out", tmp_path / "f.xml").code == 0
     head = (tmp_path / "f.xml").read_text(encoding="utf-8").splitlines()[:3]
@@ -86,8 +81,6 @@ def test_an_xml_says_what_in_it_is_made_up(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["frontier", "perlmutter", "dgx-2"])
 def test_what_is_written_has_what_nccls_parser_needs(tmp_path: Path, name: str) -> None:
     """By src/graph/topo.cc: attributes without a default."""
-    from simfrontier.topology.xml_file import read_xml
-
     needed = {
         "system": {"version"},
         "cpu": {"numaid", "arch", "vendor", "familyid", "modelid"},
@@ -99,35 +92,16 @@ def test_what_is_written_has_what_nccls_parser_needs(tmp_path: Path, name: str) 
         "xgmi": {"target", "count", "tclass"},
     }
     assert invoke("topology", name, "--out", tmp_path / "t.xml").code == 0
-    found = list(read_xml(tmp_path / "t.xml").walk())
-    assert {element.name for element in found} == needed.keys() - {"nvlink" if name == "frontier" else "xgmi"}
-    assert all(needed[element.name] <= element.attributes.keys() for element in found)
-    assert all(len(value) <= 255 for element in found for value in element.attributes.values())
+    found = list(ElementTree.parse(tmp_path / "t.xml").getroot().iter())
+    assert {element.tag for element in found} == needed.keys() - {"nvlink" if name == "frontier" else "xgmi"}
+    assert all(needed[element.tag] <= element.attrib.keys() for element in found)
+    assert all(len(value) <= 255 for element in found for value in element.attrib.values())
 
 
 def test_ways_through_cpus_are_told(tmp_path: Path) -> None:
     assert (
         "Not in the XML: ways through CPUs, which NCCL knows by itself: 0-3, 1-2\n" in invoke("topology", "lassen").out
     )
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        (frontier(), "allowed with such devices (gfx90a): frontier, lumi-g, mi250-node"),
-        (perlmutter(), "allowed with such devices (sm80): a100-40gb-node, a100-node, "),
-        (
-            bare([link(1, 6), link(0, 6)]).replace('sm="80"', 'sm="70"'),
-            "allowed with such devices (sm70): dgx-2, jean-",
-        ),
-        (bare([link(1), link(0)]).replace('sm="80"', 'sm="60"'), "allowed: a100-40gb-node, a100-node, alps, "),
-    ],
-    ids=("frontier", "perlmutter", "devices", "none"),
-)
-def test_a_missing_base_is_told_with_those_that_fit(tmp_path: Path, text: str, said: str) -> None:
-    message = refusal("topology", written(tmp_path, text), "--out", tmp_path / "m.toml")
-    assert message.startswith("--base: missing: an XML has no speeds of devices") and said in message
-    assert not (tmp_path / "m.toml").exists()
 
 
 @pytest.mark.parametrize(
@@ -159,11 +133,6 @@ def test_a_missing_base_is_told_with_those_that_fit(tmp_path: Path, text: str, s
             "(a file of your own: give its path, ending in .toml)",
         ),
         (("nowhere.xml",), "nowhere.xml: cannot read this topology XML: No such file or directory"),
-        (("nowhere.conf",), "nowhere.conf: cannot read this topology.conf: No such file or directory"),
-        (
-            ("topology.yaml",),
-            "topology.yaml: topology.yaml of Slurm is not read; allowed: topology.conf (topology/tree), XML, TOML",
-        ),
     ],
 )
 def test_what_is_refused(arguments: tuple[str, ...], said: str) -> None:
