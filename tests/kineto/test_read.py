@@ -11,7 +11,7 @@ import pytest
 from simfrontier.errors import InputError
 from simfrontier.kineto import read_job
 from simfrontier.kineto.read_rank import read_rank
-from tests.kineto.traces import Event, annotated, call, kernel, record, wait, written
+from tests.kineto.traces import Event, annotated, call, kernel, written
 
 WORLD = [0, 1]
 
@@ -200,8 +200,3 @@ def test_packed_traces_are_read(tmp_path: Path) -> None:
     assert read_rank(packed).kernels == read_rank(plain).kernels
     packed.write_bytes(packed.read_bytes()[:-20])
     assert "cut short or damaged" in refused([packed])
-
-
-def test_waits_of_streams_that_run_nothing_are_passed_over(tmp_path: Path) -> None:
-    events = [record(1), wait(7, 99, 1, 2), wait(98, 7, 1, 3), *kernel("gemm", 7, 0, 9, 4)]
-    assert len(read_rank(written(tmp_path / "trace.json", events, ranks=1)).kernels) == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -88,32 +87,6 @@ def test_what_rccl_tests_call_nodes_only_the_user_can_read(tmp_path: Path) -> No
     setup = Setup(machine="frontier", library="rccl")
     assert refused(lambda file: read_any(file, setup), path).startswith("FILE: [0]: nodes: got 2, of which rccl-tests")
     assert {row.devices for row in read_any(path, Setup(machine="frontier", library="rccl", devices=8))} == {8}
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (lambda text: text.replace("AllReduce", "SendRecv"), 'of "SendRecv", of which no times are taken'),
-        (lambda text: text.replace('"wrong":"0"', '"wrong":"7"'), "wrong results"),
-        (lambda text: text.replace('"ranks":16', '"ranks":1'), "of one device"),
-    ],
-)
-@pytest.mark.parametrize("as_csv", [False, True])
-def test_a_result_of_rccl_tests_that_cannot_be_used_is_left_out(
-    tmp_path: Path, change: Callable[[str], str], said: str, as_csv: bool
-) -> None:
-    results = [change(rccl()), rccl(), rccl(size=4096)]
-    path = tmp_path / "x.txt"
-    path.write_text(f"[{', '.join(results)}]")
-    if as_csv:
-        head = (
-            "numCycle,collective,nodes,ranks,rankspernode,gpusperrank,size,type,redop,inplace,time,algbw,busbw,#wrong"
-        )
-        lines = [",".join(json.dumps(cell) for cell in json.loads(result).values()) for result in results]
-        path.write_text("\n".join([head, *lines]))
-    (reading,) = readings([path], Setup(machine="frontier", library="rccl"))
-    assert [row.num_bytes for row in reading.rows] == [1024, 4096]
-    assert [text.replace(":", "") for text in reading.said] == [f"Left out 1 record {said}."]
 
 
 def test_a_line_of_wrong_results_in_a_file_of_nccl_tests_is_left_out(tmp_path: Path) -> None:

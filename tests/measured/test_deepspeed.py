@@ -9,7 +9,6 @@ import pytest
 
 from simfrontier.measured import Reading, Setup, readings
 from simfrontier.measured.printed_time import Printed, PrintedSize
-from tests.invoke import invoke
 
 SETUP = Setup(machine="frontier", library="rccl", devices=16, nodes=2)
 # The lines of DeepSpeed's own tutorial (docs/_tutorials/communication-logging.md), of 16 ranks.
@@ -87,13 +86,6 @@ def test_a_rate_counts_only_where_it_agrees_with_the_printed_time(
     assert printed.seconds() == pytest.approx(taken_ms / 1e3, rel=1e-12)
 
 
-def test_a_time_of_nothing_is_left_out_where_no_rate_says_it(tmp_path: Path) -> None:
-    text = (
-        call() + call(size="2.0 MB", time="2.00", rate="16.78") + call(time="0.00", rate="0.00", bus="0.00", size="8 B")
-    )
-    assert read(log(tmp_path, text)).said == ("Left out: 1 record of 0.00 ms, which no rate says better.",)
-
-
 def test_a_summary_is_read_where_there_are_no_lines_and_the_last_one_counts(tmp_path: Path) -> None:
     first = f"{HEAD}\nall_reduce\n{'':20}1.0 MB{'':14}2                   2.00  1.00  16.78  15.73\n"
     second = f"{HEAD}\nall_reduce\n{'':20}1.0 MB              4                   8.00  2.00  8.39  7.86\n"
@@ -131,12 +123,3 @@ def test_a_dictionary_says_bytes_and_times_exactly(tmp_path: Path) -> None:
     assert [(row.devices, row.num_bytes, row.seconds) for row in reading.rows] == [(8, 8000, 5e-4), (8, 1000, 5e-4)]
     assert reading.said == ("Left out: 2 records: barrier, of which no times are taken.",)
     assert [row.devices for row in read(path, SETUP).rows] == [16, 16]
-
-
-def test_a_broadcast_is_no_call_of_a_schedule_and_left_out_of_a_calibration(tmp_path: Path) -> None:
-    path = log(tmp_path, call("broadcast") + call() + call(size="2.0 MB", time="2.00"))
-    given = ("--machine", "frontier", "--library", "rccl", "--devices", "8")
-    ran = invoke("calibrate", path, *given, "--out", tmp_path / "out.toml", "--json")
-    assert (ran.code, ran.err) == (0, "")
-    assert [call["kind"] for call in json.loads(ran.out)["calls"]] == ["all_reduce"]
-    assert json.loads(ran.out)["said"] == ["Left out: 1 row: broadcast, which no schedule has."]

@@ -42,18 +42,6 @@ def test_every_copy_of_the_published_tables_is_there() -> None:
     assert {row.num_bytes for row in lab} == {1 << 24}
 
 
-def test_sizes_of_osu_became_whole_messages() -> None:
-    rows = {
-        (row.collective, row.library, row.devices, row.num_bytes): row
-        for row in shipped("lumi_mpi_collectives", CallRow)
-    }
-    # 4 bytes of each of 8 ranks; 8 bytes for each of 16; a vector of 4 bytes
-    assert rows["all_gather", "cray-mpich", 8, 32].seconds == pytest.approx(3.57e-6)
-    assert rows["all_to_all", "openmpi-ucx", 16, 128].seconds == pytest.approx(1397.9e-6)
-    assert rows["all_reduce", "cray-mpich", 8, 4].seconds == pytest.approx(2.74e-6)
-    assert rows["broadcast", "cray-mpich", 8, 4].seconds == pytest.approx(0.48e-6)
-
-
 def test_matrix_products_are_those_of_the_sources() -> None:
     rates = shipped("compute_rates", RateRow)
     known = {(row.machine, row.statistic, row.m, row.flops_per_s) for row in rates if row.m != 32768}
@@ -69,18 +57,6 @@ def test_matrix_products_are_those_of_the_sources() -> None:
 
 EDGES = (6400, 12800, 25600, 64000)  # of 2-byte elements; the source gives bytes
 CORAL = (93.0e12, 108.6e12, 119.8e12, 87.5e12)
-
-
-def test_training_rates_are_those_of_the_sources() -> None:
-    result = shipped("training_rates", RateRow)
-    shares = {row.model: row.value for row in result if row.quantity == "share_of_peak" and row.devices is None}
-    assert shares == {"22B": 0.3838, "175B": 0.3614, "1T": 0.3196}
-    per_device = {
-        (row.machine, row.devices): row.flops_per_s for row in result if row.quantity == "machine_flops_per_s"
-    }
-    assert per_device["perlmutter", 1024] == pytest.approx(177.7e12, rel=1e-3)  # 182 PFLOP/s
-    assert per_device["frontier", 32768] == pytest.approx(42.1e12, rel=2e-3)  # 1.381 EFLOP/s
-    assert {row.status for row in result} == {"paper", "secondary", "inferred"}
 
 
 def faults(table: Table) -> set[tuple[object, ...]]:

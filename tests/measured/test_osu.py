@@ -105,12 +105,6 @@ def test_wrong_output_is_one_line(tmp_path: Path, text: str, message: str) -> No
     assert refusal(log(tmp_path, text)).startswith(message)
 
 
-@pytest.mark.parametrize("version", ["v7.0-site2", "v7.5 (site build)", "v7.3rc1+rocm", "v5.6.2", ""])
-def test_a_version_is_no_part_of_a_name(tmp_path: Path, version: str) -> None:
-    rows = read_any(log(tmp_path, ALLGATHER.replace("v7.5", version)), SETUP)
-    assert [(row.collective, row.num_bytes) for row in rows] == [("all_gather", size * 16) for size in (1, 8, 1024)]
-
-
 @pytest.mark.parametrize(
     ("other", "said"),
     [
