@@ -26,7 +26,9 @@ def call_of(args: EventArgs, groups: Mapping[str, tuple[int, ...]], rank: int, n
     key, elements = (form.OUT_ELEMENTS, args.out_elements) if is_output else (form.IN_ELEMENTS, args.in_elements)
     ranks = _ranks(args, groups, name, num_ranks, where)
     is_message = meaning in ("send", "recv")
-    own = own_of(args.own, SimulatedExchange if is_message else SimulatedCollective, where)
+    own: SimulatedCollective | SimulatedExchange | None = (
+        own_of(args.own, SimulatedExchange, where) if is_message else own_of(args.own, SimulatedCollective, where)
+    )
     return GroupCall(
         meaning=meaning,
         name=name,
@@ -98,7 +100,7 @@ def _peer(
 
 
 def _known(key: str, name: str | None, names: Collection[str], where: str) -> str:
-    if name not in names:
+    if name is None or name not in names:
         raise InputError(f"{key} {shown(name)}: {nearest(str(name), names)}", where=where)
     return name
 

@@ -6,8 +6,9 @@ import gzip
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from io import BufferedReader
 from pathlib import Path
-from typing import IO, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import ijson
 from annotated_types import Ge
@@ -31,19 +32,19 @@ class EventArgs(External):
 
     correlation: int | None = None
     stream: int | str | None = None
-    collective: str | None = Field(None, alias=form.COLLECTIVE)
-    dtype: str | None = Field(None, alias=form.DTYPE)
-    in_elements: Annotated[int, Ge(0)] | None = Field(None, alias=form.IN_ELEMENTS)
-    out_elements: Annotated[int, Ge(0)] | None = Field(None, alias=form.OUT_ELEMENTS)
-    group_size: Annotated[int, Ge(1)] | None = Field(None, alias=form.GROUP_SIZE)
-    group_name: int | str = Field("", alias=form.GROUP_NAME)
-    group_ranks: str | list[int] | None = Field(None, alias=form.GROUP_RANKS)
-    sequence: int | None = Field(None, alias=form.SEQUENCE)
-    source_rank: int | None = Field(None, alias=form.SOURCE_RANK)
-    target_rank: int | None = Field(None, alias=form.TARGET_RANK)
-    wait_stream: int | str | None = Field(None, alias=form.WAIT_STREAM)
-    wait_record: int | None = Field(None, alias=form.WAIT_RECORD)
-    own: dict[str, Any] | None = Field(None, alias=form.OWN)
+    collective: str | None = Field(default=None, alias=form.COLLECTIVE)
+    dtype: str | None = Field(default=None, alias=form.DTYPE)
+    in_elements: Annotated[int, Ge(0)] | None = Field(default=None, alias=form.IN_ELEMENTS)
+    out_elements: Annotated[int, Ge(0)] | None = Field(default=None, alias=form.OUT_ELEMENTS)
+    group_size: Annotated[int, Ge(1)] | None = Field(default=None, alias=form.GROUP_SIZE)
+    group_name: int | str = Field(default="", alias=form.GROUP_NAME)
+    group_ranks: str | list[int] | None = Field(default=None, alias=form.GROUP_RANKS)
+    sequence: int | None = Field(default=None, alias=form.SEQUENCE)
+    source_rank: int | None = Field(default=None, alias=form.SOURCE_RANK)
+    target_rank: int | None = Field(default=None, alias=form.TARGET_RANK)
+    wait_stream: int | str | None = Field(default=None, alias=form.WAIT_STREAM)
+    wait_record: int | None = Field(default=None, alias=form.WAIT_RECORD)
+    own: dict[str, Any] | None = Field(default=None, alias=form.OWN)
 
 
 class TraceEvent(External):
@@ -55,7 +56,7 @@ class TraceEvent(External):
     pid: int | str | None = None
     tid: int | str | None = None
     begin_us: float = Field(alias="ts")
-    lasts_us: Annotated[float, Ge(0)] = Field(0.0, alias="dur")
+    lasts_us: Annotated[float, Ge(0)] = Field(default=0.0, alias="dur")
     args: EventArgs = EventArgs()
 
     @property
@@ -105,7 +106,7 @@ def events_of(path: Path) -> Iterator[dict[str, Any]]:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes]]:
+def _opened(path: Path) -> Iterator[BufferedReader | gzip.GzipFile]:
     """Open a file, unpacked if it is gzipped; faults that show while it is read become InputErrors."""
     try:
         with reading(path, "trace"), open_input(path) as raw:

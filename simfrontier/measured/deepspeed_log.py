@@ -33,13 +33,13 @@ _RATES: Final = ("algbw (Gbps)", "busbw (Gbps)")
 
 
 class _Record(NamedTuple):
-    """Calls of one operation and size, as printed. `is_least`: the time is the minimum over the ranks; `count` is of
-    calls whose mean time it is, and rates are of a single call (None otherwise)."""
+    """Calls of one operation and size, as printed. `is_least`: the time is the minimum over the ranks. The time is
+    the mean of `num_calls`, and rates are of a single call (None otherwise)."""
 
     place: str
     op: str
     size: str
-    count: int
+    num_calls: int
     milliseconds: str
     rates: tuple[str, str] | None
     is_least: bool = False
@@ -66,7 +66,7 @@ def _record(line: str, place: str) -> _Record:
         place=place,
         op=fields["comm op"],
         size=fields.get("msg size", ""),
-        count=1,
+        num_calls=1,
         milliseconds=fields.get("time (ms)", ""),
         rates=(rate, bus),
     )
@@ -88,7 +88,7 @@ def _summary_records(where: str, lines: Sequence[str]) -> Iterator[_Record]:
                 place=f"{where} line {number}",
                 op=op,
                 size=" ".join(words[:-5]),
-                count=int(count),
+                num_calls=int(count),
                 milliseconds=third if least else mean,
                 rates=(third, last) if count == "1" and not least else None,  # the mean of a rate is no rate of means
                 is_least=least,
@@ -102,7 +102,7 @@ def _last(records: Iterator[_Record]) -> list[_Record]:
     last: dict[tuple[str, str], _Record] = {}
     for record in records:
         before = last.get((record.op, record.size))
-        if before is None or record.is_least or not before.is_least or record.count > before.count:
+        if before is None or record.is_least or not before.is_least or record.num_calls > before.num_calls:
             last[record.op, record.size] = record
     return list(last.values())
 
@@ -112,10 +112,10 @@ def _add(calls: CallsOfRanks, record: _Record, devices: int, setup: Setup) -> No
     milliseconds = _number(record.milliseconds)
     rates = None if record.rates is None else [_number(rate) for rate in record.rates]
     if size is None or milliseconds is None or (rates is not None and None in rates):
-        calls.leave_out(_NOT_WHOLE, record.count)
+        calls.leave_out(_NOT_WHOLE, record.num_calls)
         return
     if kind is None:
-        calls.leave_out(f"{record.op}, {LEFT_OUT}", record.count)
+        calls.leave_out(f"{record.op}, {LEFT_OUT}", record.num_calls)
         return
     seconds: float | None = milliseconds / 1e3
     if rates is not None:

@@ -139,15 +139,15 @@ def _row(place: RowPlace, form: type[RowForm], cells: Mapping[str, Any]) -> RowF
     from pydantic import ValidationError
 
     try:
-        (row,) = _adapter(form).validate_python([{**cells, "place": place}])
+        rows: list[RowForm] = _adapter(form).validate_python([{**cells, "place": place}])
     except ValidationError as error:
         raise fault_of(error, form, skipped=1).within(str(place)) from None
-    return row
+    return rows[0]
 
 
 @cache
-def _adapter(form: type[RowForm]) -> TypeAdapter[list[RowForm]]:
-    """Validator of rows; columns that are not read are passed over."""
+def _adapter(form: Any) -> TypeAdapter[Any]:
+    """Return the validator of a list of rows; columns that are not read are passed over."""
     from pydantic import ConfigDict, TypeAdapter
 
-    return TypeAdapter(list[form], config=ConfigDict(extra="ignore", allow_inf_nan=False))  # type: ignore[valid-type]
+    return TypeAdapter(list[form], config=ConfigDict(extra="ignore", allow_inf_nan=False))
