@@ -57,7 +57,7 @@ class JobSchedule:
     _number: int = 0
 
     def made(self) -> Schedule:
-        """The schedule of the job. Raises InputError for calls that no schedule has."""
+        """Return the schedule of the job. Raises InputError for calls that no schedule has."""
         self.tensors[TOKEN] = Tensor(
             name=TOKEN, shape=(1,), dtype="token", role="token", placement=REPLICATE, per_layer=True
         )
@@ -109,7 +109,7 @@ class JobSchedule:
     def _call(
         self, program: RankProgram, index: int, call: GroupCall, token: Ref | None, counts: dict[str, int]
     ) -> Collective | Exchange:
-        """The op of a call. One that roles share is made once, with a token that each of them may wait for."""
+        """Return the op of a call. One that roles share is made once, with a token that each of them may wait for."""
         ends, axes, lane = program.ends[index], program.axes[index], program.lanes[index]
         if ends is None and self.roles.axis not in axes:
             return self._collective(program, index, call, f"{'+'.join(axes)} {lane}", token)
@@ -166,7 +166,7 @@ class JobSchedule:
         )
 
     def _exchange(self, call: GroupCall, axis: str, ends: tuple[int, int], comm: str, lane: str) -> Exchange:
-        """A message from the first end to the second; of a simulated job also one back."""
+        """Return a message from the first end to the second; of a simulated job also one back."""
         there, back = call.num_bytes, 0
         if isinstance(call.own, SimulatedExchange):
             there, back = call.own.there_bytes, call.own.back_bytes
@@ -187,7 +187,7 @@ class JobSchedule:
         )
 
     def _tensor(self, elements: int, dtype: str, is_backward: bool = False) -> Ref:
-        """An instance of its own of a tensor of so many elements, whole on every rank."""
+        """Return a new instance of a tensor of so many elements, whole on every rank."""
         name = f"{elements} of {dtype}{' in the backward' if is_backward else ''}"
         if name not in self.tensors:
             self.tensors[name] = Tensor(
@@ -210,7 +210,7 @@ class JobSchedule:
 
 
 def _kernel(kernel: Kernel) -> MeasuredKernel:
-    """How long it took, and, of a simulated one, what it asks of the device."""
+    """Return the time of a kernel, and, of a simulated one, its load on the device."""
     own = kernel.own
     if own is None:
         return MeasuredKernel(seconds=kernel.end_s - kernel.start_s)

@@ -1,4 +1,4 @@
-"""The programs of a job's ranks: what each rank does on which lane, and which ranks do the same."""
+"""Programs of a job's ranks: the ops of each rank by lane, and the ranks that run the same program."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ COMPUTE: Final = "compute"
 
 
 class CallKey(NamedTuple):
-    """What all ranks of a call agree on: what it does, over which axes, between which coordinates a message goes, the
-    bytes of the whole message, and its type, or what a simulation wrote of it."""
+    """Facts that all ranks of a call agree on: what it does, over which axes, between which coordinates a message goes,
+    the bytes of the whole message, and its type, or what a simulation wrote of it."""
 
     meaning: str
     axes: tuple[str, ...]
@@ -48,7 +48,7 @@ class RankProgram:
 
     @cached_property
     def indices_of_lanes(self) -> dict[str, list[int]]:
-        """The kernels and calls of each lane, in the order of their launch; without `parts`."""
+        """Kernels and calls of each lane, in the order of their launch; without `parts`."""
         out: dict[str, list[int]] = {}
         for index in sorted(range(len(self.lanes)), key=lambda each: self.placed[each].ahead != "whole"):
             if self.placed[index].ahead != "part":
@@ -62,12 +62,13 @@ class RankProgram:
 
     @property
     def num_on_lanes(self) -> dict[str, int]:
-        """How many kernels and calls each lane has."""
+        """Number of kernels and calls of each lane."""
         return {lane: len(indices) for lane, indices in self.indices_of_lanes.items()}
 
 
 def program_of(trace: RankTrace, placed: Sequence[Placed], on: GroupAxes) -> RankProgram:
-    """The program of a rank on a mesh. Raises InputError for a message between ranks that differ along several axes."""
+    """Return the program of a rank on a mesh. Raises InputError for a message between ranks that differ along several
+    axes."""
     known: dict[tuple[int, ...], tuple[str, ...]] = {}
     axes: list[tuple[str, ...]] = []
     ends: list[tuple[int, int] | None] = []
@@ -131,7 +132,7 @@ def _lanes(placed: Sequence[Placed], axes: Sequence[tuple[str, ...]]) -> dict[st
 
 
 def call_key(call: GroupCall, axes: tuple[str, ...], ends: tuple[int, int] | None) -> CallKey:
-    """What all ranks of a call agree on."""
+    """Return the facts that all ranks of a call agree on."""
     if ends is not None:
         return CallKey("message", axes, ends, call.num_bytes, "")
     return CallKey(call.meaning, axes, None, call.num_bytes, call.dtype if call.own is None else repr(call.own))
@@ -147,8 +148,8 @@ class Roles:
 
 
 def roles_of(programs: Sequence[RankProgram], on: GroupAxes) -> Roles:
-    """Which ranks run one program: all, or those with the same coordinate of one axis (the stages of a pipeline).
-    Raises InputError where programs differ in another way."""
+    """Return which ranks run one program: all, or those with the same coordinate of one axis (the stages of a
+    pipeline). Raises InputError where programs differ in another way."""
     if len({_signature(program) for program in programs}) == 1:
         if any(end is not None for end in programs[0].ends):
             text = "one program that sends messages to other ranks; allowed: traces of all stages of a pipeline"
@@ -169,7 +170,7 @@ def _signature(program: RankProgram) -> tuple[tuple[str, tuple[tuple[CallKey, in
 
 
 def _differs(programs: Sequence[RankProgram]) -> InputError:
-    """Where the first two programs that differ do so."""
+    """Return the error that says where the first two programs differ."""
     first = programs[0]
     other = next(each for each in programs if _signature(each) != _signature(first))
     mine, its = (dict(_signature(each)) for each in (first, other))

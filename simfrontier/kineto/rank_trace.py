@@ -37,7 +37,7 @@ class SimulatedCollective(External):
 
 
 class SimulatedExchange(External):
-    """The same of a message: the members of the group between which it goes, and its bytes each way."""
+    """Simulated facts about a message: the members of the group between which it goes, and its bytes each way."""
 
     ends: tuple[Annotated[int, Ge(0)], Annotated[int, Ge(0)]]
     there_bytes: Annotated[int, Ge(0)]
@@ -45,7 +45,7 @@ class SimulatedExchange(External):
 
 
 class SimulatedKernel(External):
-    """The same of a kernel: its time alone, the bytes that it moves, and the time of its arithmetic."""
+    """Simulated facts about a kernel: its time alone, the bytes that it moves, and the time of its arithmetic."""
 
     seconds: Annotated[float, Ge(0), Le(1e6)]
     bytes: Annotated[float, Ge(0), Le(1e18)]

@@ -128,7 +128,7 @@ class _Making:
     num_ranks: int
 
     def seconds(self, time_us: float) -> float:
-        """From the first moment of the step."""
+        """Return the time since the first moment of the step."""
         return (time_us - self.base_us) * form.MICROSECOND
 
     def kernel(self, event: TraceEvent) -> Kernel:

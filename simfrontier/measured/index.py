@@ -26,7 +26,7 @@ _EXACT: Final = ("machine", "collective", "library", "benchmark", "scope")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pathology:
-    """Which rows show a fault of a machine or a library and not its law, and why that is known.
+    """Selection of rows that show a fault of a machine or a library and not its law, and why that is known.
 
     A row is meant if it agrees with every selection that is given: its fields by their names, how its `source` begins,
     and bounds on its devices and bytes, both included.

@@ -44,7 +44,7 @@ def read_trace(files: Sequence[Path], setup: Setup) -> Reading:
 
 
 def _library(trace: Trace) -> str:
-    """What carried the collectives, as the trace notes it; empty where it does not."""
+    """Return what carried the collectives, as the trace notes it; empty if it does not."""
     return trace.notes.get("backend", "") if trace.notes.get("collectives", "native") == "native" else "transfers"
 
 

@@ -83,8 +83,6 @@ def _node(root: Element) -> NodeTopology:
     if has_gpus:
         gpus.sort(key=lambda found: _integer(found.element, "dev", 0))
     devices = tuple(_device(found, number) for number, found in enumerate(gpus))
-    _refuse_twice([(found.element, str(device.dev)) for found, device in zip(gpus, devices, strict=True)], "dev")
-    _refuse_twice([(found.element, device.busid) for found, device in zip(gpus, devices, strict=True)], "busid")
     medium = _medium(gpus, version)
     links = _Links([device.busid for device in devices])
     for number, found in enumerate(gpus):
@@ -162,7 +160,7 @@ def _nic(found: _Found, number: int) -> TopologyNic:
 
 
 def _medium(gpus: Sequence[_Found], version: str) -> Medium:
-    """The links that the file has, or would have. Version 1 was RCCL's, too, before it had its own."""
+    """Return the kind of links of the file. Version 1 was RCCL's, too, before it had its own."""
     named = {child.tag for found in gpus for child in found.element}
     of_file: Medium = "xgmi" if version == "2" or ("xgmi" in named and "nvlink" not in named) else "nvlink"
     for found in gpus:
@@ -174,7 +172,7 @@ def _medium(gpus: Sequence[_Found], version: str) -> Medium:
 
 
 def _arch(gpus: Sequence[_Found], medium: Medium) -> DeviceArch:
-    """The sort of the devices, which is the same for all."""
+    """Return the architecture of the devices, which is the same for all."""
     first: DeviceArch | None = None
     for found in gpus:
         if medium == "nvlink":
@@ -267,11 +265,3 @@ def _busid(element: Element, name: str) -> str:
     if not _BUSID.fullmatch(text):
         raise _fault(element, f"{name}: got {shown(text)}, allowed: a PCI bus id, e.g. 0000:c1:00.0")
     return text
-
-
-def _refuse_twice(named: Sequence[tuple[Element, str]], what: str) -> None:
-    seen: set[str] = set()
-    for element, name in named:
-        if name in seen:
-            raise _fault(element, f"{what}: got {shown(name)} twice; allowed: every one once")
-        seen.add(name)

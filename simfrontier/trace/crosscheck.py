@@ -24,21 +24,21 @@ Names = tuple[str, ...]
 
 
 class AddedCheck(ABC):
-    """What an extra found besides; its texts are for people, without markup."""
+    """Result of an extra's check; its texts are for people, without markup."""
 
     @property
     @abstractmethod
     def fault(self) -> str:
-        """What does not agree, as "the bytes of links"; empty where all does."""
+        """Name of what does not agree, e.g. "the bytes of links"; empty if all does."""
 
     @property
     @abstractmethod
     def remark(self) -> str:
-        """What an agreement lacks, as "2 of 14 limits of the emulated run"; empty where that is nothing."""
+        """Restriction of an agreement, e.g. "2 of 14 limits of the emulated run"; empty if there is none."""
 
     @abstractmethod
     def sentences(self) -> Sequence[str]:
-        """What was found."""
+        """Sentences about the result."""
 
     @abstractmethod
     def cards(self) -> Sequence[tuple[str, str, str]]:
@@ -72,7 +72,7 @@ class CrossCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracePaths:
-    """Where the traces are: the real side's folder, or its one file, and the two files of every plan."""
+    """Paths of the traces: the real side's folder, or its one file, and the two files of every plan."""
 
     real: Path
     of_plan: Mapping[str, tuple[Path, Path]]
@@ -110,7 +110,7 @@ def crosscheck_of(sim: Path, real: Path, min_bytes: int, tolerance: float) -> Cr
 
 
 def _paired(sim: Path, real: Path) -> tuple[dict[str, tuple[Path, Path]], Names, Names]:
-    """The traces that both folders have, by plan, and the plans that only one has."""
+    """Return the traces that both folders have, by plan, and the plans that only one has."""
     for folder in (sim, real):
         refuse_unfinished(folder)
     sim_traces, real_traces = (

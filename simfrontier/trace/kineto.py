@@ -1,4 +1,4 @@
-"""What a trace of PyTorch's profiler is made of: categories, keys, and the names of collectives and types.
+"""Vocabulary of PyTorch's profiler traces: categories, keys, and the names of collectives and types.
 
 Sources: pytorch/kineto, libkineto/src/output_json.cpp (events, and the keys of collectives) and
 libkineto/src/CuptiActivity.cpp (waits of streams for events); pytorch/pytorch, torch/csrc/profiler/util.cpp

@@ -13,7 +13,7 @@ from simfrontier.wholefile import write_json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkBytes:
-    """What one direction of a link carries in a step, from box to box ("node 0 gcd 1", "node 0 nic0", "net").
+    """Bytes that one direction of a link carries in a step, from box to box ("node 0 gcd 1", "node 0 nic0", "net").
 
     `name` is the simulator's name of the link, e.g. "node 0 xgmi 0>1"; counted bytes are a mean over steps.
     """
