@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from simfrontier.errors import InputError, near, unknown, wrong
 from simfrontier.io import fault_of, text_of
@@ -78,7 +78,7 @@ def read_lines(path: Path, columns: Sequence[str], called: str = "", uneven: boo
     _refuse_header(place, header, columns)
     lines = tuple(_line(each, cells, header, uneven, path.parent) for each, cells in rows)
     if not lines:
-        raise InputError("no rows below the line of columns", where=name)
+        raise InputError("no rows below the line of columns, allowed: two or more", where=name)
     return lines
 
 
@@ -96,16 +96,15 @@ def _cells(name: str, text: str) -> Iterator[tuple[RowPlace, list[str]]]:
 
 
 def _refuse_header(place: RowPlace, header: Sequence[str], columns: Sequence[str]) -> None:
+    twice = next((column for number, column in enumerate(header) if column in header[:number]), None)
+    if twice is not None:
+        raise InputError(f'column "{twice}" stands twice', where=str(place))
     missing = [column for column in columns if column not in header]
     if missing:
         others = [column for column in header if column not in columns]
-        close = next(
-            (f'did you mean "{column}" by "{got}"?' for column in missing if (got := near(column, others))), ""
-        )
-        text = close or f"got: {', '.join(header) or 'nothing'}; allowed: {', '.join(columns)}"
+        near_ones = (f'got "{got}", did you mean "{column}"?' for column in missing if (got := near(column, others)))
+        text = next(near_ones, f"got: {', '.join(header) or 'nothing'}; allowed: {', '.join(columns)}")
         raise InputError(f"missing columns: {', '.join(missing)}; {text}", where=str(place))
-    if len(set(header)) < len(header):
-        raise InputError(f"a column twice: {', '.join(header)}", where=str(place))
 
 
 def _line(place: RowPlace, cells: Sequence[str], header: Sequence[str], uneven: bool, folder: Path) -> Line:
@@ -139,7 +138,7 @@ def _row(place: RowPlace, form: type[RowForm], cells: Mapping[str, Any]) -> RowF
     from pydantic import ValidationError
 
     try:
-        rows: list[RowForm] = _adapter(form).validate_python([{**cells, "place": place}])
+        rows: list[RowForm] = _adapter(cast(Any, form)).validate_python([{**cells, "place": place}])
     except ValidationError as error:
         raise fault_of(error, form, skipped=1).within(str(place)) from None
     return rows[0]

@@ -76,7 +76,7 @@ def test_a_log_that_is_cut_short_is_one_line(tmp_path: Path) -> None:
     path.write_text(json.dumps(line(0, 0, 5)) + "\n[1]\n")
     assert refused(lambda file: read_any(file, SETUP), path) == "FILE line 2: got [1], allowed: a table { metadata }"
     path.write_text(json.dumps(line(0, 0, 5)) + "\n{}\n")
-    assert refused(lambda file: read_any(file, SETUP), path) .startswith("FILE line 2: metadata: missing")
+    assert refused(lambda file: read_any(file, SETUP), path).startswith("FILE line 2: metadata: missing")
 
 
 def test_a_last_line_that_is_cut_short_is_left_out_and_counted(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def test_rates_of_training(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("read", "lines", "place", "said"),
     [
-        (read_calls, [CALLS.replace("collective", "Colective"), ONE], "line 1", 'mean "collective" by "Colective"?'),
+        (read_calls, [CALLS.replace("collective", "Colective"), ONE], "line 1", 'did you mean "collective"?'),
         (read_calls, [CALLS, ONE, TWO[:-4]], "line 3", "6 values, allowed: 7"),
         (read_calls, [CALLS, ONE, TWO, ONE], "line 4", "the same row as line 2"),
         (read_calls, [CALLS, ONE.replace("all_gather", "all_gathr")], "line 2: collective", 'mean "all_gather"?'),
