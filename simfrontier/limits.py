@@ -48,7 +48,6 @@ DEPTH: Final = 40  # levels of tables, lists or elements: scenarios have 5, XML 
 COUNT: Final = Limit(most=1 << 40, what="of it")  # counts become sizes and products of sizes
 SIZE: Final = Limit(most=1 << 62, what="elements or bytes")  # what a whole number of 8 bytes holds
 RANKS: Final = Limit(most=1 << 21, what="ranks")  # 28 times Frontier; some arrays have an entry for every rank
-RANK_NAMES: Final = RANKS
 NODES: Final = Limit(most=1 << 20, what="nodes")  # 100 times Frontier; some arrays have an entry for every node
 DEVICES_OF_NODE: Final = Limit(most=128, what="devices")  # every pair of a node's devices has its route
 NICS_OF_NODE: Final = Limit(most=128, what="NICs")  # nodes have up to 16; every device looks for its nearest
@@ -59,10 +58,3 @@ LARGEST: Final = 1e30  # of any number of a machine, library or table: far beyon
 SMALLEST: Final = 1e-30  # of those above zero, which are divided by
 LARGEST_SD: Final = 3.0  # of the logarithm of a time: a factor of 20 either way
 LARGEST_S: Final = 1e9  # of one time: thirty years
-
-LOG_LINE: Final = Limit(most=4_096, what="characters in a line")
-RANK_VALUES: Final = Limit(most=2_000_000, what="values")
-KINETO_EVENT: Final = Limit(most=1 << 20, what="characters in an event of a trace")
-KINETO_HEAD: Final = Limit(most=16 << 20, what="characters in a value beside the events")
-KINETO_PACKED: Final = Limit(most=200, what="unpacked bytes for each packed one")
-KINETO_KEPT: Final = Limit(most=2_000_000, what="events of the device in a trace")

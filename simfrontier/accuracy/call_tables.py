@@ -11,19 +11,10 @@ from pathlib import Path
 from simfrontier.accuracy.fitting.rows import named, set_apart
 from simfrontier.accuracy.predictors.calls import KINDS, shown_fault
 from simfrontier.accuracy.predictors.harness import harnesses_of, shipped_harnesses
-from simfrontier.collectives import (
-    Calibration,
-    CallTable,
-    FitRecord,
-    MeasuredPoint,
-    Unusable,
-    load_calibration,
-    merged,
-    read_log,
-)
+from simfrontier.collectives import Calibration, CallTable, FitRecord, MeasuredPoint, load_calibration, merged
 from simfrontier.errors import InputError, nearest
 from simfrontier.machine import catalog, is_machine, machine_named
-from simfrontier.measured import CallRow, Setup, call_faults, files_in, form_of, placed, readings
+from simfrontier.measured import CallRow, Setup, Unusable, call_faults, files_in, format_of, placed, read_log, readings
 from simfrontier.units import counted
 
 MAX_HOSTS = 4
@@ -132,11 +123,12 @@ def _read(paths: Sequence[Path], setup: Setup) -> _Read:
     rest: list[Path] = []
     unusable: list[Unusable] = []
     for file in files_in(paths):
-        match form_of(file):
+        form = format_of(file)
+        match form and form.name:
             case "calibration":
                 read.known.append((file, load_calibration(file)))
                 read.tables += read.known[-1][1].calls
-            case "nccl-tests" | "":
+            case "nccl-tests":
                 try:
                     log = read_log(file, setup.packages)
                 except Unusable as error:

@@ -33,8 +33,6 @@ from .lowering.program import LoweredSchedule as LoweredSchedule
 from .lowering.store import load_lowered as load_lowered, save_lowered as save_lowered
 from .meaning import Meaning as Meaning
 from .merge import merged as merged
-from .nccl_tests import read_log as read_log
-from .nccl_tests_run import Unusable as Unusable
 from .overlay import machine_numbers as machine_numbers
 from .ring_law import GroupShape as GroupShape, HopTimes as HopTimes, LowLatency as LowLatency, RingTimes as RingTimes
 from .step_law import StepLaw as StepLaw

@@ -8,6 +8,7 @@ from .bounds import (
     Line as Line,
     Names as Names,
     NotNegative as NotNegative,
+    Parsed as Parsed,
     Part as Part,
     Positive as Positive,
     Rule as Rule,
@@ -18,7 +19,7 @@ from .bounds import (
 )
 from .headers import headed as headed
 from .log import left_out as left_out, log_text as log_text, plain_log as plain_log
-from .model import Strict as Strict, extended as extended
+from .model import External as External, Strict as Strict, extended as extended
 from .node import Node as Node
 from .text import (
     frozen as frozen,
@@ -33,4 +34,4 @@ from .text import (
 )
 from .toml_file import comment as comment, toml_document as toml_document
 from .toml_text import toml_number as toml_number, toml_value as toml_value
-from .values import checked as checked, typed as typed
+from .values import checked as checked, fault_of as fault_of, typed as typed

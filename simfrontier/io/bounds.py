@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from annotated_types import Ge, Gt, Le, Len
 
+from simfrontier.errors import InputError
 from simfrontier.limits import LARGEST, LARGEST_SD
 
 if TYPE_CHECKING:
@@ -37,6 +38,24 @@ class Rule:
 
     def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         return {**handler(core), **self.keywords}
+
+
+class Parsed:
+    """Annotation of a value that is a text in the file: the function that parses it or raises InputError."""
+
+    def __init__(self, parse: Callable[[str], Any]) -> None:
+        self.parse = parse
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        from pydantic_core import PydanticCustomError, core_schema as schema
+
+        def parsed(text: str) -> Any:
+            try:
+                return self.parse(text)
+            except InputError as error:
+                raise PydanticCustomError("said", "{what}", {"what": str(error)}) from None
+
+        return schema.no_info_after_validator_function(parsed, schema.str_schema(strict=True))
 
 
 Kind = Literal["quoted", "measured", "fitted", "inferred", "assumed"]

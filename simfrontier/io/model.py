@@ -12,6 +12,12 @@ class Strict(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, frozen=True, defer_build=True)
 
 
+class External(BaseModel):
+    """A table of another program's file: keys that are not read are passed over."""
+
+    model_config = ConfigDict(strict=True, extra="ignore", allow_inf_nan=False, frozen=True, defer_build=True)
+
+
 Form = TypeVar("Form", bound=Strict)
 
 

@@ -1,4 +1,4 @@
-"""What the ops of a simulated step say in a trace: names of kernels, and what a simulation knows of them."""
+"""Kernel names and simulated facts of the ops of a step, for its trace."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from simfrontier.trace import kineto as form
 
 
 def facts_of(walk: Walk, op: Op) -> TracedCall:
-    """What an op says on ranks of a class; a kernel is a call of no group."""
+    """Return what the trace holds about an op on ranks of a class; a kernel is a call of no group."""
     pricing = walk.step.pricing
     if not isinstance(op, Compute):
         return traced_call(op, pricing.schedule, walk.at)

@@ -1,4 +1,4 @@
-"""The same job otherwise: on more ranks, with gathers of the backward within nodes, with kernels of another device."""
+"""Variants of a job: on more ranks, with gathers of the backward within nodes, with kernels of another device."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from simfrontier.schedule import MEASURED, Call, Collective, Mesh, Op, Role, Sch
 def otherwise(
     job: Job, own: Platform, there: Platform, num_ranks: int | None, hpz: bool, kernel_factor: float | None
 ) -> tuple[Job, list[str]]:
-    """The job of the platform `own` as it would be on the platform `there` (which may be the same), and its changes in
+    """Return the job of the platform `own` moved to the platform `there` (which may be the same), and its changes in
     words: on so many ranks, with hpZ, with kernels that take `kernel_factor` as long (None: by the rates of matrix
     products). Raises InputError."""
     words = [] if there is own else [f"on {there.machine.title}, library {there.library.name}"]
@@ -42,9 +42,9 @@ def otherwise(
 
 
 def on_ranks(job: Job, num_ranks: int) -> Job:
-    """The job on so many ranks, a multiple of its own: its outermost axis that is not the stages' is longer. Whole
-    messages stay as they are, so that parts of weights and gradients shrink; each rank computes what it did. Raises
-    InputError."""
+    """Return the job on so many ranks, a multiple of its own: its outermost axis that is not the stages' is longer.
+    Whole messages stay as they are, so that parts of weights and gradients shrink; each rank computes what it did.
+    Raises InputError."""
     mesh = job.schedule.mesh
     more, rest = divmod(num_ranks, mesh.num_ranks)
     axis = next((name for name in mesh.names if name != job.roles.axis and mesh[name] > 1), None)
@@ -65,7 +65,7 @@ def on_ranks(job: Job, num_ranks: int) -> Job:
 
 
 def _rank_before(grown: Mesh, mesh: Mesh, axis: str, rank: int) -> int:
-    """The rank of the job at the same place, along the longer axis modulo its size there."""
+    """Return the rank of the job at the same place, along the longer axis modulo its size there."""
     on, out = GroupAxes(grown), 0
     for name, size in mesh.axes:
         place = on.coordinate(name, rank)
@@ -74,8 +74,8 @@ def _rank_before(grown: Mesh, mesh: Mesh, axis: str, rank: int) -> int:
 
 
 def with_gathers_in_nodes(job: Job, devices_per_node: int) -> Job:
-    """The job with a second copy of its weights in every node, as hpZ of ZeRO++ has it: what its ranks gather in the
-    backward they gather within their nodes. Raises InputError where it gathers nothing there, or where nodes are no
+    """Return the job with a second copy of its weights in every node, as hpZ of ZeRO++ has it: what its ranks gather in
+    the backward they gather within their nodes. Raises InputError where it gathers nothing there, or where nodes are no
     product of the mesh's axes."""
     inner = _inner_axes(job.schedule.mesh, devices_per_node)
     found = 0
@@ -102,7 +102,7 @@ def _is_of_backward(tensor: Tensor) -> bool:
 
 
 def _inner_axes(mesh: Mesh, devices_per_node: int) -> tuple[str, ...]:
-    """The innermost axes, which together are a node's devices."""
+    """Return the innermost axes, which together are a node's devices."""
     for first in range(len(mesh.names)):
         names = mesh.names[first:]
         if math.prod(mesh[name] for name in names) == devices_per_node:
@@ -112,7 +112,7 @@ def _inner_axes(mesh: Mesh, devices_per_node: int) -> tuple[str, ...]:
 
 
 def _with_ops(schedule: Schedule, changed: Callable[[Op], Op]) -> Schedule:
-    """The schedule with other ops in the same places; an op of several roles is changed once."""
+    """Return the schedule with changed ops in the same places; an op of several roles is changed once."""
     ops = [changed(op) for op in schedule.ops]
 
     def with_its_ops(call: Call) -> Call:
@@ -123,8 +123,8 @@ def _with_ops(schedule: Schedule, changed: Callable[[Op], Op]) -> Schedule:
 
 
 def with_kernels(job: Job, factor: float) -> Job:
-    """The job on devices whose kernels take so many times as long, and the same shares of memory and units meanwhile;
-    pauses stay."""
+    """Return the job with kernels that take `factor` times as long, at the same shares of memory and units; pauses
+    stay."""
     measured = {op.name for op in job.schedule.ops if op.kind == MEASURED.name}
     kernels = {
         name: MeasuredKernel(

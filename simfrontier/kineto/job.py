@@ -92,7 +92,7 @@ def read_job(
 
 
 def _measured(traces: Sequence[RankTrace]) -> float:
-    """The step of the rank that took longest, of those whose period is known if any is."""
+    """Return the step time of the slowest rank, of those whose period is known if any is."""
     periods = [trace for trace in traces if trace.measured_by == "period"]
     longest = max(periods or traces, key=lambda trace: trace.step_s)
     if not longest.step_s > 0.0:
@@ -122,7 +122,7 @@ def _refuse_unfit(traces: Sequence[RankTrace], stand_in: bool) -> None:
 
 
 def _stood_for(trace: RankTrace) -> set[int]:
-    """The ranks of a trace: its own, and those whose steps a simulation says to be the same."""
+    """Return the ranks of a trace: its own, and those whose steps are the same according to a simulation."""
     try:
         return {trace.rank, *ranks_of_text(trace.stands_for)}
     except ValueError as error:
@@ -130,7 +130,7 @@ def _stood_for(trace: RankTrace) -> set[int]:
 
 
 def _partial_groups(traces: Sequence[RankTrace]) -> frozenset[tuple[int, ...]]:
-    """The groups of collectives of which some ranks have no trace."""
+    """Return the groups of collectives of which some ranks have no trace."""
     members = {trace.rank: _stood_for(trace) for trace in traces}
     calls = (kernel.call for trace in traces for kernel in trace.kernels if kernel.call is not None)
     groups = {call.ranks for call in calls if call.peer is None}

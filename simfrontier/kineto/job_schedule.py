@@ -6,24 +6,21 @@ A kernel is an op of kind `measured`, of which the machine knows how long it too
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, get_args
+from typing import Final
 
-from simfrontier.codecs import Codec, Plain, parse_codec
-from simfrontier.dtypes import DTYPE_BYTES, INTEGERS
-from simfrontier.errors import InputError, nearest, shown, wrong
-from simfrontier.kineto import rank_trace
+from simfrontier.codecs import Codec, Plain
+from simfrontier.errors import InputError
 from simfrontier.kineto.mesh import GroupAxes
 from simfrontier.kineto.programs import CallKey, RankProgram, Roles, call_key
-from simfrontier.kineto.rank_trace import GroupCall, Kernel
+from simfrontier.kineto.rank_trace import GroupCall, Kernel, SimulatedCollective, SimulatedExchange
 from simfrontier.machine import MeasuredKernel
 from simfrontier.schedule import (
     LIBRARY,
     MEASURED,
     PAUSE,
     REPLICATE,
-    VIAS,
     Call,
     Collective,
     CollectiveKind,
@@ -60,7 +57,7 @@ class JobSchedule:
     _number: int = 0
 
     def made(self) -> Schedule:
-        """The schedule of the job. Raises InputError for calls that no schedule has."""
+        """Return the schedule of the job. Raises InputError for calls that no schedule has."""
         self.tensors[TOKEN] = Tensor(
             name=TOKEN, shape=(1,), dtype="token", role="token", placement=REPLICATE, per_layer=True
         )
@@ -112,13 +109,13 @@ class JobSchedule:
     def _call(
         self, program: RankProgram, index: int, call: GroupCall, token: Ref | None, counts: dict[str, int]
     ) -> Collective | Exchange:
-        """The op of a call. One that roles share is made once, with a token that each of them may wait for."""
+        """Return the op of a call. One that roles share is made once, with a token that each of them may wait for."""
         ends, axes, lane = program.ends[index], program.axes[index], program.lanes[index]
         if ends is None and self.roles.axis not in axes:
             return self._collective(program, index, call, f"{'+'.join(axes)} {lane}", token)
         comm = f"{'+'.join(axes)} of all"
         if ends is not None:
-            is_both = "ends" in call.own
+            is_both = isinstance(call.own, SimulatedExchange)
             comm = f"{axes[0]} {min(ends)}-{max(ends)}" if is_both else f"{axes[0]} {ends[0]}>{ends[1]}"
         counts[comm] = counts.get(comm, 0) + 1
         key = comm, counts[comm]
@@ -126,7 +123,7 @@ class JobSchedule:
             self._shared[key] = (
                 self._collective(program, index, call, comm, self._next())
                 if ends is None
-                else self._exchange(program, call, axes[0], ends, comm, lane)
+                else self._exchange(call, axes[0], ends, comm, lane)
             )
             self._said[key] = call_key(call, axes, ends)
         op = self._shared[key]
@@ -142,21 +139,15 @@ class JobSchedule:
     def _collective(
         self, program: RankProgram, index: int, call: GroupCall, comm: str, token: Ref | None
     ) -> Collective:
-        axes, own, where = program.axes[index], call.own, program.trace.where
+        axes, own = program.axes[index], call.own
         kind: CollectiveKind = call.meaning  # type: ignore[assignment]
         width, dtype = form.DTYPES[call.dtype], ""
         codec: Codec = Plain(_DTYPES[width])
         elements = [call.num_bytes // width]
         via, per_hop = LIBRARY, False
-        if own:
-            kind, via, per_hop = (
-                _known(own, "kind", get_args(CollectiveKind), where),
-                _known(own, "via", VIAS, where),
-                False,
-            )
-            per_hop = own.get("per_hop") is True
-            codec = _codec(own.get("codec"), where)
-            elements, dtype = _elements(own.get("elements"), where), _known(own, "dtype", DTYPE_BYTES, where)
+        if isinstance(own, SimulatedCollective):
+            kind, via, per_hop = own.kind, own.via, own.per_hop
+            codec, elements, dtype = own.codec, list(own.elements), own.dtype
         is_backward = program.placed[index].kernel.is_backward
         each = [count for count in elements for _ in range(2)]
         refs = [self._tensor(count, dtype or codec.name, is_backward) for count in each]
@@ -174,15 +165,11 @@ class JobSchedule:
             per_hop=per_hop,
         )
 
-    def _exchange(
-        self, program: RankProgram, call: GroupCall, axis: str, ends: tuple[int, int], comm: str, lane: str
-    ) -> Exchange:
-        """A message from the first end to the second; of a simulated job also one back."""
+    def _exchange(self, call: GroupCall, axis: str, ends: tuple[int, int], comm: str, lane: str) -> Exchange:
+        """Return a message from the first end to the second; of a simulated job also one back."""
         there, back = call.num_bytes, 0
-        if call.own:
-            there, back = (
-                rank_trace.whole(call.own.get(key), key, program.trace.where) for key in ("there_bytes", "back_bytes")
-            )
+        if isinstance(call.own, SimulatedExchange):
+            there, back = call.own.there_bytes, call.own.back_bytes
         byte = Plain("uint8")
         forth, home = ((self._tensor(size, "uint8"),) if size else () for size in (there, back))
         return Exchange(
@@ -200,7 +187,7 @@ class JobSchedule:
         )
 
     def _tensor(self, elements: int, dtype: str, is_backward: bool = False) -> Ref:
-        """An instance of its own of a tensor of so many elements, whole on every rank."""
+        """Return a new instance of a tensor of so many elements, whole on every rank."""
         name = f"{elements} of {dtype}{' in the backward' if is_backward else ''}"
         if name not in self.tensors:
             self.tensors[name] = Tensor(
@@ -223,31 +210,8 @@ class JobSchedule:
 
 
 def _kernel(kernel: Kernel) -> MeasuredKernel:
-    """How long it took, and, of a simulated one, what it asks of the device."""
+    """Return the time of a kernel, and, of a simulated one, its load on the device."""
     own = kernel.own
-    if not own:
+    if own is None:
         return MeasuredKernel(seconds=kernel.end_s - kernel.start_s)
-    return MeasuredKernel(seconds=own["seconds"], num_bytes=own["bytes"], arithmetic_s=own["arithmetic_s"])
-
-
-def _known(own: Mapping[str, Any], key: str, names: Collection[str], where: str) -> Any:
-    value = own.get(key)
-    if not isinstance(value, str) or value not in names:
-        text = nearest(value, names) if isinstance(value, str) else wrong(value, "a text")
-        raise InputError(f"{form.OWN}.{key}: {shown(value)}; {text}", where=where)
-    return value
-
-
-def _codec(text: Any, where: str) -> Codec:
-    if not isinstance(text, str):
-        raise InputError(f"{form.OWN}.codec: {wrong(text, 'a text')}", where=where)
-    try:
-        return Plain(text) if text in INTEGERS else parse_codec(text)
-    except InputError as error:
-        raise error.within(where) from None
-
-
-def _elements(values: Any, where: str) -> list[int]:
-    if not isinstance(values, list) or not 0 < len(values) <= rank_trace.MOST_TENSORS:
-        raise InputError(f"{form.OWN}.elements: {wrong(values, 'a list of numbers')}", where=where)
-    return [rank_trace.whole(value, f"{form.OWN}.elements", where) for value in values]
+    return MeasuredKernel(seconds=own.seconds, num_bytes=own.bytes, arithmetic_s=own.arithmetic_s)

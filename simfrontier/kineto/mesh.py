@@ -1,4 +1,5 @@
-"""The mesh of a job out of its process groups: axes such that the ranks of every group are a product of some of them.
+"""Mesh of a job, derived from its process groups: axes such that the ranks of every group are a product of some of
+them.
 
 A group whose ranks lie s apart, c of them, has an axis between the strides s and s * c. Where the strides of all groups
 divide one another they are the bounds of the mesh's axes.
@@ -26,7 +27,7 @@ class GroupAxes:
     mesh: Mesh
 
     def axes(self, ranks: Sequence[int], where: str) -> tuple[str, ...]:
-        """The axes that a group goes over, in its order, the slowest first."""
+        """Return the axes that a group spans, in its order, the slowest first."""
         strides = _strides(self.mesh)
         out: list[str] = []
         for stride, count in reversed(digits_of(ranks, where)):
@@ -35,11 +36,11 @@ class GroupAxes:
         return tuple(out)
 
     def coordinate(self, axis: str, rank: int) -> int:
-        """Where a rank is on an axis."""
+        """Return the coordinate of a rank on an axis."""
         return rank // _strides(self.mesh)[axis] % self.mesh[axis]
 
     def between(self, rank: int, peer: int, where: str) -> tuple[str, int, int]:
-        """The one axis on which two ranks differ, and their coordinates. Raises InputError where there are several."""
+        """Return the one axis on which two ranks differ, and their coordinates. Raises InputError for several."""
         places = [(axis, self.coordinate(axis, rank), self.coordinate(axis, peer)) for axis in self.mesh.names]
         apart = [place for place in places if place[1] != place[2]]
         if len(apart) != 1:
@@ -113,7 +114,7 @@ def _not_regular(ranks: Sequence[int], where: str) -> InputError:
 
 
 def _strides(mesh: Mesh) -> dict[str, int]:
-    """How far apart ranks are that are neighbours on each axis."""
+    """Return the distance between neighbouring ranks on each axis."""
     out, stride = {}, mesh.num_ranks
     for name, size in mesh.axes:
         stride //= size

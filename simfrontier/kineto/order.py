@@ -1,4 +1,4 @@
-"""What each kernel of a rank waits for: the one before it on its stream, and others.
+"""Dependencies of a rank's kernels: the kernel before each on its stream, and others.
 
 Where the trace has the waits of streams for events, these say it. Where not, times do: a kernel that starts on an idle
 stream waited for what ended last on another stream while its own was idle. What is left between the last end that it
@@ -89,7 +89,7 @@ def _is_before(kernel: Kernel, trace: RankTrace) -> bool:
 
 
 def _end(trace: RankTrace) -> Kernel:
-    """The end of a step, on the stream of its first kernel."""
+    """Return a kernel without length that marks the end of a step, on the stream of its first kernel."""
     last = trace.kernels[-1].order
     return Kernel(name=END, stream=trace.kernels[0].stream, start_s=trace.end_s, end_s=trace.end_s, order=last + 1.0)
 

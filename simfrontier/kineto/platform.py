@@ -1,4 +1,4 @@
-"""What a job runs on: a machine of the catalog, a machine's file, or what a scenario says."""
+"""Platform of a job: from a machine of the catalog, a machine's file, or a scenario."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TABLES: Final = ("machine", "library", "run", "nodes", "perturbation")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Platform:
-    """A machine, its library, where ranks are placed and what is wrong with it."""
+    """A machine, its library, the placement of ranks and its degraded components."""
 
     machine: Machine
     library: Library
@@ -34,8 +34,8 @@ class Platform:
 
 
 def platform_of(named: str, settings: Mapping[str, Any], option: str) -> Platform:
-    """The platform of a machine's name, or of the path of a machine's file or of a scenario; `settings`: dotted keys of
-    a scenario, of tables that say what a job runs on. Raises InputError."""
+    """Return the platform of a machine's name, or of the path of a machine's file or of a scenario; `settings`: dotted
+    keys of a scenario, of tables that say what a job runs on. Raises InputError."""
     for key in settings:
         if (table := key.partition(".")[0]) not in TABLES:
             raise InputError(
@@ -64,8 +64,8 @@ def _of(scenario: Scenario) -> Platform:
 
 
 def difference(machine: Machine, device: DeviceModel) -> str:
-    """In what the device of a trace is not the machine's: product, memory or compute units, as far as both say; empty
-    where nothing differs."""
+    """Return how the device of a trace differs from the machine's: product, memory or compute units, as far as both are
+    known; empty if it does not."""
     products, known = (set(_PRODUCT.findall(text)) for text in (device.name, machine.title))
     if products and known and not products & known:
         return f"{device.name}, not {' or '.join(sorted(known))}"

@@ -1,4 +1,4 @@
-"""The programs of a job's ranks: what each rank does on which lane, and which ranks do the same."""
+"""Programs of a job's ranks: the ops of each rank by lane, and the ranks that run the same program."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Final, NamedTuple
 from simfrontier.errors import InputError
 from simfrontier.kineto.mesh import GroupAxes
 from simfrontier.kineto.order import Placed
-from simfrontier.kineto.rank_trace import GroupCall, RankTrace, ends_of
+from simfrontier.kineto.rank_trace import GroupCall, RankTrace, SimulatedExchange
 
 COMPUTE: Final = "compute"
 
 
 class CallKey(NamedTuple):
-    """What all ranks of a call agree on: what it does, over which axes, between which coordinates a message goes, the
-    bytes of the whole message, and its type, or what a simulation wrote of it."""
+    """Facts that all ranks of a call agree on: what it does, over which axes, between which coordinates a message goes,
+    the bytes of the whole message, and its type, or what a simulation wrote of it."""
 
     meaning: str
     axes: tuple[str, ...]
@@ -48,7 +48,7 @@ class RankProgram:
 
     @cached_property
     def indices_of_lanes(self) -> dict[str, list[int]]:
-        """The kernels and calls of each lane, in the order of their launch; without `parts`."""
+        """Kernels and calls of each lane, in the order of their launch; without `parts`."""
         out: dict[str, list[int]] = {}
         for index in sorted(range(len(self.lanes)), key=lambda each: self.placed[each].ahead != "whole"):
             if self.placed[index].ahead != "part":
@@ -62,12 +62,13 @@ class RankProgram:
 
     @property
     def num_on_lanes(self) -> dict[str, int]:
-        """How many kernels and calls each lane has."""
+        """Number of kernels and calls of each lane."""
         return {lane: len(indices) for lane, indices in self.indices_of_lanes.items()}
 
 
 def program_of(trace: RankTrace, placed: Sequence[Placed], on: GroupAxes) -> RankProgram:
-    """The program of a rank on a mesh. Raises InputError for a message between ranks that differ along several axes."""
+    """Return the program of a rank on a mesh. Raises InputError for a message between ranks that differ along several
+    axes."""
     known: dict[tuple[int, ...], tuple[str, ...]] = {}
     axes: list[tuple[str, ...]] = []
     ends: list[tuple[int, int] | None] = []
@@ -83,7 +84,7 @@ def program_of(trace: RankTrace, placed: Sequence[Placed], on: GroupAxes) -> Ran
             axes.append(known[call.ranks])
             ends.append(None)
             continue
-        sender, receiver = _ends(trace.rank, call, trace.where)
+        sender, receiver = _ends(trace.rank, call)
         axis, *places = on.between(sender, receiver, trace.where)
         axes.append((axis,))
         ends.append((places[0], places[1]))
@@ -98,10 +99,10 @@ def program_of(trace: RankTrace, placed: Sequence[Placed], on: GroupAxes) -> Ran
     return RankProgram(trace=trace, placed=placed, lanes=lanes, axes=axes, ends=ends, calls=calls)
 
 
-def _ends(rank: int, call: GroupCall, where: str) -> tuple[int, int]:
+def _ends(rank: int, call: GroupCall) -> tuple[int, int]:
     """(the rank that sends, the one that receives); of a simulated call that goes both ways, as it says."""
-    if "ends" in call.own:
-        first, second = (call.ranks[end] for end in ends_of(call.own, len(call.ranks), where))
+    if isinstance(call.own, SimulatedExchange):
+        first, second = (call.ranks[end] for end in call.own.ends)
         return first, second
     assert call.peer is not None, f"{call.name}: a message to nobody"
     return (rank, call.peer) if call.meaning == "send" else (call.peer, rank)
@@ -131,14 +132,10 @@ def _lanes(placed: Sequence[Placed], axes: Sequence[tuple[str, ...]]) -> dict[st
 
 
 def call_key(call: GroupCall, axes: tuple[str, ...], ends: tuple[int, int] | None) -> CallKey:
-    """What all ranks of a call agree on."""
+    """Return the facts that all ranks of a call agree on."""
     if ends is not None:
         return CallKey("message", axes, ends, call.num_bytes, "")
-    return CallKey(call.meaning, axes, None, call.num_bytes, _own_key(call))
-
-
-def _own_key(call: GroupCall) -> str:
-    return repr(sorted(call.own.items())) if call.own else call.dtype
+    return CallKey(call.meaning, axes, None, call.num_bytes, call.dtype if call.own is None else repr(call.own))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -151,8 +148,8 @@ class Roles:
 
 
 def roles_of(programs: Sequence[RankProgram], on: GroupAxes) -> Roles:
-    """Which ranks run one program: all, or those with the same coordinate of one axis (the stages of a pipeline).
-    Raises InputError where programs differ in another way."""
+    """Return which ranks run one program: all, or those with the same coordinate of one axis (the stages of a
+    pipeline). Raises InputError where programs differ in another way."""
     if len({_signature(program) for program in programs}) == 1:
         if any(end is not None for end in programs[0].ends):
             text = "one program that sends messages to other ranks; allowed: traces of all stages of a pipeline"
@@ -173,7 +170,7 @@ def _signature(program: RankProgram) -> tuple[tuple[str, tuple[tuple[CallKey, in
 
 
 def _differs(programs: Sequence[RankProgram]) -> InputError:
-    """Where the first two programs that differ do so."""
+    """Return the error that says where the first two programs differ."""
     first = programs[0]
     other = next(each for each in programs if _signature(each) != _signature(first))
     mine, its = (dict(_signature(each)) for each in (first, other))

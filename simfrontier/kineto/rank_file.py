@@ -1,4 +1,4 @@
-"""The trace of one rank of a simulated step, event by event, as PyTorch's profiler writes that of a real one.
+"""Trace of one rank of a simulated step, event by event, in the format of PyTorch's profiler.
 
 A kernel stands on the stream of its lane from its start to its end; that of a collective from when its rank is ready
 for it, as NCCL's does: it waits on the device for the others. The host launches in the order of the program, each op as
@@ -37,12 +37,12 @@ class ClassTrace:
 
     @cached_property
     def facts(self) -> list[TracedCall]:
-        """What each op says."""
+        """Kernel name and `args` of each op."""
         return self.walk.of_ops(partial(facts_of, self.walk))
 
     @cached_property
     def begin_end_us(self) -> tuple[list[float], list[float]]:
-        """When each op's event begins and ends: that of a call when its rank is ready for it."""
+        """Begin and end of each op's event; that of a call begins when its rank is ready for it."""
         walk = self.walk
         calls = np.array([not isinstance(op, Compute) for op in walk.ops], bool)
         begin = np.where(calls, walk.ready_s, walk.start_s)
@@ -50,7 +50,7 @@ class ClassTrace:
 
     @cached_property
     def calls(self) -> list[StreamCall]:
-        """What the host puts on the device's streams, in order."""
+        """Calls of the host that put work on the device's streams, in order."""
         begin, end = self.begin_end_us
         times = zip(self.walk.ops, begin, end, strict=True)
         takes_time = [not (isinstance(op, Compute) and op.kind == "hook") or e > b for op, b, e in times]
@@ -58,7 +58,7 @@ class ClassTrace:
 
     @cached_property
     def launch_us(self) -> list[float]:
-        """When the host makes each call."""
+        """Time of each call of the host."""
         begin, latest = self.begin_end_us[0], np.inf
         out = []
         for call in reversed(self.calls):
@@ -70,7 +70,7 @@ class ClassTrace:
 
     @cached_property
     def thread(self) -> list[int]:
-        """The host's thread of each op: weights that are gathered for the backward are so from autograd's."""
+        """Thread of the host that launches each op: autograd's for weights that are gathered for the backward."""
         schedule = self.walk.step.schedule
         return self.walk.of_ops(lambda op: _BACKWARD_THREAD if is_of_backward(op, schedule) else _FORWARD_THREAD)
 
@@ -83,14 +83,15 @@ def is_of_backward(op: Op, schedule: Schedule) -> bool:
 
 
 def groups_of(schedule: Schedule) -> CommunicatorGroups:
-    """The groups that calls are made in, in the order of the ops; the world is number 0, as in PyTorch."""
+    """Return the groups of all calls, in the order of the ops; the world is number 0, as in PyTorch."""
     every = (op for op in schedule.ops if not isinstance(op, Compute))
     axes = (Communicator(op.comm, op.axes if isinstance(op, Collective) else (op.axis,)) for op in every)
     return CommunicatorGroups(schedule.mesh, list(dict.fromkeys(axes)))
 
 
 def head_of(rank: int, num_ranks: int, groups: CommunicatorGroups, machine: dict[str, Any], stands_for: str) -> str:
-    """The first keys of a rank's file, up to its events; with blanks between them, as some readers look for them."""
+    """Return the first keys of a rank's file, up to its events; with blanks between them, as some readers look for
+    them."""
     described = [_described(0, "default_pg", list(range(num_ranks)))]
     for communicator in groups.number_of:
         number = groups.of(communicator, rank)
@@ -119,7 +120,7 @@ def _described(number: int, what: str, ranks: list[int]) -> dict[str, Any]:
 
 
 def events_of(trace: ClassTrace, rank: int, groups: CommunicatorGroups, process: int) -> Iterator[dict[str, Any]]:
-    """All events of a rank; `process`: the number of the device's. The host's is another."""
+    """Yield all events of a rank; `process`: number of the device's process."""
     lanes, host = trace.walk.program.lanes, _CPU + process
     yield _named(process, 0, "process_name", f"rank {rank}")
     yield _named(host, 0, "process_name", f"rank {rank}: host")
@@ -184,7 +185,7 @@ def _group(groups: CommunicatorGroups, communicator: Communicator, rank: int) ->
 
 
 def _of_the_host(trace: ClassTrace, host: int) -> Iterator[dict[str, Any]]:
-    """The ops of the host's lane."""
+    """Yield the ops of the host's lane."""
     begin, end = trace.begin_end_us
     for index, op in enumerate(trace.walk.ops):
         if op.lane == HOST:

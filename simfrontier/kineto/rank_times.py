@@ -1,4 +1,4 @@
-"""How long kernels and pauses took on each rank of a program, beside the mean of all."""
+"""Times of kernels and pauses on each rank of a program, relative to the mean of all."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _SAME: Final = 1e-12  # what differs by less, relative, took as long
 
 
 def mean_pauses(alike: Sequence[RankProgram]) -> list[float]:
-    """The pause before each kernel of the first rank's program, in seconds: the mean over ranks with as many kernels
-    and calls on each lane, whose n-th on a lane is the same."""
+    """Return the pause before each kernel of the first rank's program, in seconds: the mean over ranks with as many
+    kernels and calls on each lane, whose n-th on a lane is the same."""
     return [_mean(own) for own in _matched(alike, [[each.pause_s for each in one.placed] for one in alike])]
 
 
@@ -32,7 +32,7 @@ def rank_times(
         pauses = [[each.pause_s for each in one.placed] for one in several]
         for index, (took, paused) in enumerate(zip(_matched(several, lengths), _matched(several, pauses), strict=True)):
             kernel = several[0].placed[index].kernel
-            if kernel.call is None and not kernel.own and not _are_same(took):
+            if kernel.call is None and kernel.own is None and not _are_same(took):
                 name = making.names[role][index]
                 means[name] = replace(making.kernels[name], seconds=fmean(took))
                 _note(times, several, making.places[role][index], took)
@@ -50,7 +50,7 @@ def _note(
 
 
 def _matched(several: Sequence[RankProgram], values: Sequence[Sequence[float]]) -> list[list[float]]:
-    """The values of all ranks for each kernel of the first; 0 where a rank does not have a part of one."""
+    """Return the values of all ranks for each kernel of the first; 0 where a rank does not have a part of one."""
     places = [one.indices_of_lanes for one in several]
     out: list[list[float]] = [[] for _ in values[0]]
     for lane, indices in places[0].items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,172 +10,115 @@ from pathlib import Path
 from typing import Any, Final
 
 from simfrontier.errors import InputError, wrong
-from simfrontier.kineto.event_stream import KinetoFile
-from simfrontier.kineto.rank_trace import (
-    DeviceModel,
-    EventWait,
-    Kernel,
-    RankTrace,
-    call_of,
-    microseconds,
-    own_numbers,
-    ranks_of,
-    refuse_many,
-    refuse_nested,
-    tick_s,
-    whole,
-)
-from simfrontier.kineto.steps import TraceEvent, steps_of
-from simfrontier.limits import KINETO_HEAD, KINETO_KEPT
+from simfrontier.kineto.group_calls import call_of, own_of, ranks_of
+from simfrontier.kineto.rank_trace import DeviceModel, EventWait, Kernel, RankTrace, SimulatedKernel
+from simfrontier.kineto.steps import steps_of
+from simfrontier.kineto.trace_events import TraceEvent, event_of, events_of, head_of
+from simfrontier.limits import KINETO_OPS
 from simfrontier.trace import kineto as form
 
-_MOST_RANK: Final = 1 << 21
-_MOST_BYTES: Final = 1 << 60  # of a device
 _TICK_US: Final = 1e-3  # of the profiler's clock: ends are rounded to it
+_TICK_S: Final = 1e-9
 _GLOO: Final = "gloo:"  # events of gloo's own threads
-_LONGEST: Final = 128  # characters of a name, or of a value that is kept as often as it stands there
-_KEPT: Final = (
-    *(form.COLLECTIVE, form.DTYPE, form.IN_ELEMENTS, form.OUT_ELEMENTS, form.GROUP_SIZE, form.GROUP_NAME),
-    *(form.GROUP_RANKS, form.SEQUENCE, form.SOURCE_RANK, form.TARGET_RANK),
-    *(form.OWN, form.WAIT_STREAM, form.WAIT_RECORD),
-)
-_ON_HOST: Final = frozenset({form.CPU_OP, form.ANNOTATION})
+_LONGEST_NAME: Final = 128  # characters
 
 
 @dataclass(slots=True)
 class _Read:
-    """All of a file that counts."""
+    """The events of a file that count. `launches`: by correlation, when and by which thread."""
 
     where: str
     device: list[TraceEvent] = field(default_factory=list)
     host: list[TraceEvent] = field(default_factory=list)
-    launches: dict[int, tuple[float, str]] = field(default_factory=dict)  # when, and by which thread
+    launches: dict[int, tuple[float, str]] = field(default_factory=dict)
     waits: list[TraceEvent] = field(default_factory=list)
     steps: dict[str, tuple[float, float]] = field(default_factory=dict)
     steps_on_device: dict[str, tuple[float, float]] = field(default_factory=dict)
     backward_threads: set[str] = field(default_factory=set)
-    texts: dict[str, str] = field(default_factory=dict)  # lists of ranks, which many calls share
-    num_characters: int = 0  # of these
     launches_kernels: bool = False  # whether the host puts any on a device
 
-    def take(self, number: int, event: Mapping[str, Any]) -> None:
+    def take(self, raw: Mapping[str, Any], where: str) -> None:
         """Take in an event, if it is one that counts."""
-        category = event.get("cat")
-        if event.get("ph") != "X" or not isinstance(category, str):
+        category = str(raw.get("cat")).lower()
+        if raw.get("ph") != "X" or category not in form.READ:
             return
-        category, where = category.lower(), f"{self.where}: event {number}"
+        event = event_of(dict(raw), where)
         if category in form.ON_STREAMS:
-            self.device.append(self._event(event, where, "stream"))
+            self.device.append(event)
             self.host.clear()  # work of the host counts only where there is no device
         elif category in form.RUNTIME:
-            call = self._event(event, where, "tid")
-            self.launches_kernels = self.launches_kernels or "launch" in call.name.lower()
-            if call.correlation >= 0:
-                self.launches[call.correlation] = call.begin_us, call.place
+            self.launches_kernels = self.launches_kernels or "launch" in event.name.lower()
+            if event.correlation is not None:
+                self.launches[event.correlation] = event.begin_us, event.thread
         elif category == form.STREAM_SYNC:
-            if event.get("name") == form.STREAM_WAIT:
-                self.waits.append(self._event(event, where, "stream"))
-        elif category in (form.ANNOTATION, form.GPU_ANNOTATION, form.CPU_OP):
-            self._take_annotation(category, self._event(event, where, "tid"))
-        if fault := KINETO_KEPT.fault(len(self.device) + len(self.launches) + len(self.waits)):
-            raise InputError(fault, where=self.where)
-
-    def _take_annotation(self, category: str, event: TraceEvent) -> None:
-        if event.name.startswith(form.STEP_PREFIX):
+            if event.name == form.STREAM_WAIT:
+                self.waits.append(event)
+        elif event.name.startswith(form.STEP_PREFIX):
             steps = self.steps_on_device if category == form.GPU_ANNOTATION else self.steps
             steps.setdefault(event.name, (event.begin_us, event.end_us))
-        elif category in _ON_HOST:
+        elif category != form.GPU_ANNOTATION:
             if event.name.startswith(form.BACKWARD_PREFIX):
-                self.backward_threads.add(event.place)
-            if not self.device and not KINETO_KEPT.fault(len(self.host)):
+                self.backward_threads.add(event.thread)
+            if not self.device:
                 self.host.append(event)
-
-    def _event(self, event: Mapping[str, Any], where: str, place: str) -> TraceEvent:
-        args = event.get("args", {})
-        if not isinstance(args, dict):
-            raise InputError(f"args: {wrong(args, 'an object')}", where=where)
-        name = event.get("name")
-        if not isinstance(name, str):
-            raise InputError(f"name: {wrong(name, 'a text')}", where=where)
-        begin_us = microseconds(event.get("ts"), "ts", where)
-        lasts_us = microseconds(event.get("dur", 0), "dur", where)
-        if lasts_us < 0:
-            raise InputError(f"dur: {wrong(event.get('dur'), '0 or more')}", where=where)
-        correlation = args.get("correlation", -1)
-        on = args.get("stream", event.get("tid")) if place == "stream" else f"{event.get('pid')}/{event.get('tid')}"
-        return TraceEvent(
-            name=name[:_LONGEST],
-            place=str(on)[:_LONGEST],
-            begin_us=begin_us,
-            end_us=begin_us + lasts_us,
-            correlation=-1 if correlation in (-1, 0, None) else whole(correlation, "correlation", where),
-            args={key: self._kept(key, args[key], where) for key in _KEPT if key in args},
-        )
-
-    def _kept(self, key: str, value: Any, where: str) -> Any:
-        """What stays of a value: short ones as they are, lists of ranks once however often they stand there."""
-        if key == form.OWN:
-            return refuse_nested(value, where)
-        if isinstance(value, list):
-            value = str(value)
-        if isinstance(value, dict):
-            raise InputError(f"{key}: {wrong(value, 'a number, a text or a list')}", where=where)
-        if not isinstance(value, str) or len(value) <= _LONGEST:
-            return value
-        if value not in self.texts:
-            self.num_characters += len(value)
-            if fault := KINETO_HEAD.fault(self.num_characters):
-                raise InputError(f"lists of ranks: {fault}", where=where)
-            self.texts[value] = value
-        return self.texts[value]
 
 
 def read_rank(path: Path, step: str | None = None) -> RankTrace:
-    """The step of that name (`ProfilerStep#3`) of a rank's trace; without a name the last complete one, or the whole
-    trace where it has no steps. Raises InputError: file, event, what was got and what is allowed."""
-    file = KinetoFile(path)
-    read = _Read(str(path))
-    for number, event in enumerate(file.events(), 1):
-        read.take(number, event)
-    rank, num_ranks, groups, stands_for = _head(file)
+    """Read the step of that name (`ProfilerStep#3`) of a rank's trace; without a name the last complete one, or the
+    whole trace if it has no steps. Raises InputError."""
+    where, read = str(path), _Read(str(path))
+    head = head_of(path)
+    for number, event in enumerate(events_of(path), 1):
+        read.take(event, f"{where}: event {number}")
+    rank, num_ranks, groups, stands_for = _job(head, where)
     on_device = bool(read.device)
-    if not on_device and (job := _job_on_devices(file.head, read)):
+    if not on_device and (job := _job_on_devices(head, read)):
         text = f"no event of a device in the trace of a job on devices ({job}); allowed: traces with their kernels"
-        raise InputError(f"{text} (activities = [ProfilerActivity.CPU, ProfilerActivity.CUDA])", where=str(path))
-    steps = steps_of(read.steps or read.steps_on_device, _launched(read), str(path))
+        raise InputError(f"{text} (activities = [ProfilerActivity.CPU, ProfilerActivity.CUDA])", where=where)
+    steps = steps_of(read.steps or read.steps_on_device, _launched(read), where)
     chosen = steps.taken(step)
-    refuse_many(chosen.events, str(path))
+    if not chosen.events:
+        raise InputError("no kernel, and no collective of the host, in this step", where=where)
+    if fault := KINETO_OPS.fault(len(chosen.events)):
+        raise InputError(fault, where=where)
     window = steps.window(chosen, on_device)
     base_us = min(window.begin_us, min(event.begin_us for event in chosen.events))
-    has_order = on_device and all(event.correlation >= 0 for event in chosen.events)
+    has_order = on_device and all(event.correlation is not None for event in chosen.events)
     making = _Making(read, base_us, has_order, groups, rank, num_ranks)
     return RankTrace(
-        where=str(path),
+        where=where,
         step_name=chosen.name,
         rank=rank,
         num_ranks=num_ranks,
         stands_for=stands_for,
-        device=_device(file.head) if on_device else None,
+        device=_device(head) if on_device else None,
         kernels=sorted(map(making.kernel, chosen.events), key=lambda kernel: (kernel.order, kernel.start_s)),
         waits=_waits(read) if has_order else None,
         begin_s=making.seconds(window.begin_us),
         end_s=making.seconds(window.end_us),
         measured_by=window.measured_by,
-        tick_s=tick_s(chosen.last_end_us),
+        # A float of microseconds since 1970 has quarters of one.
+        tick_s=max(_TICK_S, 4 * math.ulp(chosen.last_end_us) * form.MICROSECOND),
     )
 
 
 def _launched(read: _Read) -> Iterator[tuple[float, TraceEvent]]:
-    """The kernels of a trace with the time of their launch; with that of their start where only the device has steps,
-    and for kernels whose launch is not in the trace."""
+    """Yield the kernels of a trace with the time of their launch; with that of their start where only the device has
+    steps, and for kernels whose launch is not in the trace."""
     for event in read.device or _outermost(read.host, read.where):
-        launched_us, _ = read.launches.get(event.correlation, (event.begin_us, ""))
+        launched_us, _ = _launch_of(read, event)
         yield launched_us if read.steps or not read.steps_on_device else event.begin_us, event
+
+
+def _launch_of(read: _Read, event: TraceEvent) -> tuple[float, str]:
+    """Time and thread of the launch of a kernel; its start and "" if the launch is not in the trace."""
+    without = event.begin_us, ""
+    return without if event.correlation is None else read.launches.get(event.correlation, without)
 
 
 @dataclass(frozen=True, slots=True)
 class _Making:
-    """What is known of a step when its kernels are made of events."""
+    """Facts of a step that its kernels are made with."""
 
     read: _Read
     base_us: float
@@ -184,51 +128,47 @@ class _Making:
     num_ranks: int
 
     def seconds(self, time_us: float) -> float:
-        """From the first moment of the step."""
+        """Return the time since the first moment of the step."""
         return (time_us - self.base_us) * form.MICROSECOND
 
     def kernel(self, event: TraceEvent) -> Kernel:
         where, rank, call = self.read.where, self.rank, None
-        if form.COLLECTIVE in event.args:
+        if event.args.collective is not None:
             call = call_of(event.args, self.groups, rank, self.num_ranks, where)
             if rank not in call.ranks:
                 raise InputError(f"{call.name}: rank {rank} is not in its group {list(call.ranks)[:8]}", where=where)
-        _, thread = self.read.launches.get(event.correlation, (0.0, ""))
+        _, thread = _launch_of(self.read, event)
+        order = event.correlation if self.has_order else None
         return Kernel(
-            name=event.name,
-            stream=event.place,
+            name=event.name[:_LONGEST_NAME],
+            stream=event.stream if self.read.device else event.thread,
             start_s=self.seconds(event.begin_us),
             end_s=self.seconds(event.end_us),
-            order=float(event.correlation) if self.has_order else self.seconds(event.begin_us),
+            order=self.seconds(event.begin_us) if order is None else float(order),
             call=None if call is not None and len(call.ranks) == 1 else call,
-            own=own_numbers(event.args, where) if call is None else {},
+            own=own_of(event.args.own, SimulatedKernel, where) if call is None else None,
             is_backward=thread in self.read.backward_threads,
         )
 
 
-def _head(file: KinetoFile) -> tuple[int, int, dict[str, tuple[int, ...]], str]:
-    """(rank, number of ranks, ranks of groups by name, ranks that the trace stands for)."""
-    where, info = str(file.path), file.head.get("distributedInfo", {})
-    if not isinstance(info, dict):
-        raise InputError(f"distributedInfo: {wrong(info, 'an object')}", where=where)
-    rank = whole(info.get("rank", 0), "distributedInfo.rank", where)
-    num_ranks = whole(info.get("world_size", rank + 1), "distributedInfo.world_size", where)
-    if not rank < num_ranks <= _MOST_RANK:
-        text = f"rank {rank} of world_size {num_ranks}; allowed: ranks below it, and up to {_MOST_RANK:,} of them"
-        raise InputError(f"distributedInfo: {text}", where=where)
+def _job(head: Mapping[str, Any], where: str) -> tuple[int, int, dict[str, tuple[int, ...]], str]:
+    """Return rank, number of ranks, ranks of groups by name, and the ranks that the trace stands for."""
+    info = head.get("distributedInfo", {})
+    rank = info.get("rank", 0)
+    num_ranks = info.get("world_size", rank + 1)
+    if not 0 <= rank < num_ranks:
+        raise InputError(f"distributedInfo: {wrong(rank, f'ranks below world_size {num_ranks}')}", where=where)
     groups: dict[str, tuple[int, ...]] = {}
     for each in _listed(info.get("pg_config")):
         ranks = ranks_of(each.get("ranks"), where)
         if ranks is not None:
             groups[str(each.get("pg_name", ""))] = ranks
-    own = file.head.get(form.OWN, {})
-    stands_for = own.get("stands_for", "") if isinstance(own, dict) else ""
-    return rank, num_ranks, groups, stands_for if isinstance(stands_for, str) else ""
+    return rank, num_ranks, groups, head.get(form.OWN, {}).get("stands_for", "")
 
 
 def _job_on_devices(head: Mapping[str, Any], read: _Read) -> str:
-    """Why the trace is one of a job on devices; empty for a job of the host (gloo, MPI), which may run beside devices
-    that it does not use."""
+    """Return why the trace is one of a job on devices; empty for a job of the host (gloo, MPI), which may run beside
+    devices that it does not use."""
     if read.launches_kernels:
         return "its host launches kernels"
     if any(event.name.startswith(form.NCCL_CALLS) for event in read.host):
@@ -244,36 +184,36 @@ def _job_on_devices(head: Mapping[str, Any], read: _Read) -> str:
 
 
 def _device(head: Mapping[str, Any]) -> DeviceModel | None:
-    """The first device of the trace's node."""
+    """Return the first device of the trace's node."""
     first = next(iter(_listed(head.get("deviceProperties"))), {})
     name, *sizes = map(first.get, ("name", "totalGlobalMem", "numSms"))
-    memory, units = (size if isinstance(size, int) and 0 < size < _MOST_BYTES else None for size in sizes)
-    return DeviceModel(" ".join(name.split())[:_LONGEST], memory, units) if isinstance(name, str) else None
+    memory, units = (size if isinstance(size, int) and size > 0 else None for size in sizes)
+    return DeviceModel(" ".join(name.split()), memory, units) if isinstance(name, str) else None
 
 
 def _listed(value: Any) -> list[Mapping[str, Any]]:
-    """The objects of a list; empty for anything else."""
+    """Return the objects of a list; empty for anything else."""
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def _outermost(events: Sequence[TraceEvent], where: str) -> list[TraceEvent]:
-    """Of the host's threads the calls, and the events that lie in no other and hold no call; those of gloo's own
-    threads lie in calls of others."""
+    """Return calls of the host's threads, and events that lie in no other and hold no call; those of gloo's own threads
+    lie in calls of others."""
     calls: dict[str, list[float]] = {}
     for event in events:
-        if form.COLLECTIVE in event.args:
-            calls.setdefault(event.place, []).append(event.begin_us)
+        if event.args.collective is not None:
+            calls.setdefault(event.thread, []).append(event.begin_us)
     if not calls and any(event.name.startswith(_GLOO) for event in events):
         text = "gloo's events do not say the ranks of their groups; allowed: traces of NCCL, RCCL, or of our real runs"
         raise InputError(text, where=where)
-    begins = {place: sorted(each) for place, each in calls.items()}
+    begins = {thread: sorted(each) for thread, each in calls.items()}
     out, until = [], dict[str, float]()
     for event in sorted(events, key=lambda each: (each.begin_us, -each.end_us)):
-        if event.begin_us < until.get(event.place, float("-inf")) - _TICK_US:
+        if event.begin_us < until.get(event.thread, float("-inf")) - _TICK_US:
             continue
-        if form.COLLECTIVE not in event.args and _holds(event, begins.get(event.place, [])):
+        if event.args.collective is None and _holds(event, begins.get(event.thread, [])):
             continue
-        until[event.place] = event.end_us
+        until[event.thread] = event.end_us
         if not event.name.startswith(_GLOO):
             out.append(event)
     return out
@@ -286,12 +226,11 @@ def _holds(event: TraceEvent, begins: Sequence[float]) -> bool:
 
 
 def _waits(read: _Read) -> list[EventWait] | None:
-    """The waits of streams for events; None where the profiler has not recorded any."""
+    """Return the waits of streams for events; None if the profiler has not recorded any."""
     out = []
     for wait in read.waits:
-        on_stream, record = wait.args.get(form.WAIT_STREAM), wait.args.get(form.WAIT_RECORD)
-        if on_stream is None or record in (None, -1) or wait.correlation < 0:
+        on_stream, record = wait.args.wait_stream, wait.args.wait_record
+        if on_stream is None or record in (None, -1) or wait.correlation is None:
             continue  # an event that was recorded before the profiler began
-        number = float(whole(record, form.WAIT_RECORD, read.where))
-        out.append(EventWait(wait.place, str(on_stream)[:64], number, float(wait.correlation)))
+        out.append(EventWait(wait.stream, str(on_stream), float(record), float(wait.correlation)))
     return out if out and read.device else None

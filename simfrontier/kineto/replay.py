@@ -1,4 +1,4 @@
-"""A job simulated: its kernels as long as they were measured, its calls as the library's model says."""
+"""Simulation of a job: kernels take their measured times, and calls those of the library's model."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class CallTimes:
 
 
 def replayed(job: Job, on: Platform, fidelity: Fidelity = "flow", exact: bool = False) -> SimulatedStep:
-    """One step of the job, with kernels as long as they were on each rank. Raises InputError where the machine or the
+    """Simulate one step of the job, with each rank's measured kernel times. Raises InputError where the machine or the
     fidelity cannot run it."""
     kernels = replace(on.machine.kernels, measured=job.kernels)
     return simulate_step(
@@ -53,7 +53,7 @@ def replayed(job: Job, on: Platform, fidelity: Fidelity = "flow", exact: bool = 
 
 
 def _factors(job: Job, parts: Sequence[SegmentedProgram], pricing: Pricing) -> tuple[Floats, ...]:
-    """How many times as long the kernels and pauses of each rank took as the mean of its role."""
+    """Return the times of kernels and pauses of each rank relative to the mean of its role."""
     out = []
     for role, part in enumerate(parts):
         classes = np.flatnonzero(pricing.role_of == role)
@@ -67,7 +67,7 @@ def _factors(job: Job, parts: Sequence[SegmentedProgram], pricing: Pricing) -> t
 
 
 def call_times(job: Job, step: SimulatedStep) -> list[CallTimes]:
-    """The collectives of a job as measured and as simulated, those that take most of the step first."""
+    """Return the collectives of a job as measured and as simulated, those that take most of the step first."""
     found: dict[_Alike, list[_Took]] = {}
     for alike, took in _each(job, step):
         found.setdefault(alike, []).append(took)

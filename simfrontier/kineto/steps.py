@@ -1,4 +1,4 @@
-"""The steps of a rank's trace: what was launched in each, which one is taken, and when it begins and ends.
+"""Steps of a rank's trace: the events that were launched in each, which step is taken, and its begin and end.
 
 A step of a device takes its period: the time from the end of the previous step's last kernel to that of its own. The
 span of its kernels is longer where the host launches ahead, so that copies and kernels of two steps overlap.
@@ -11,26 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import median_high
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from simfrontier.errors import InputError, nearest, shown
+from simfrontier.kineto.trace_events import TraceEvent
 from simfrontier.trace import kineto as form, ranges_text
 
 _COMPLETE: Final = 0.9  # a step with a smaller share of the usual number of kernels was cut off by the profiler
 
 MeasuredBy = Literal["period", "period of the next", "host", "kernels"]
-
-
-@dataclass(frozen=True, slots=True)
-class TraceEvent:
-    """The part of an event that is kept, in microseconds; the correlation is -1 where it has none."""
-
-    name: str
-    place: str
-    begin_us: float
-    end_us: float
-    correlation: int
-    args: Mapping[str, Any]
 
 
 @dataclass(slots=True)
@@ -44,7 +33,7 @@ class TraceStep:
 
     @property
     def number(self) -> int | None:
-        """The number in its name."""
+        """Number in its name."""
         text = self.name.removeprefix(form.STEP_PREFIX)
         return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
 
@@ -55,7 +44,7 @@ class TraceStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepWindow:
-    """When a step begins and ends, in microseconds, and how that was measured: by its period, by the period of the
+    """Begin and end of a step, in microseconds, and how they were measured: by its period, by the period of the
     next step where it is the first, or, without a neighbour, by the host's annotation or the span of its kernels."""
 
     begin_us: float
@@ -71,8 +60,9 @@ class TraceSteps:
     where: str
 
     def taken(self, name: str | None) -> TraceStep:
-        """The step of that name (`ProfilerStep#3`); without a name the last complete one, and of these rather one whose
-        previous step is in the trace. Raises InputError for one without kernels, naming those that have some."""
+        """Return the step of that name (`ProfilerStep#3`); without a name the last complete one, and of these rather
+        one whose previous step is in the trace. Raises InputError for one without kernels, naming those that have
+        some."""
         if name is None:
             if not self._with_kernels and self.steps[0].name:
                 raise InputError("no kernel was launched in any step of this trace", where=self.where)
@@ -90,7 +80,7 @@ class TraceSteps:
         return named[name]
 
     def window(self, step: TraceStep, on_device: bool) -> StepWindow:
-        """When a step with kernels begins and ends. Work of the host lies within the host's annotation, which is its
+        """Return begin and end of a step with kernels. Work of the host lies within the host's annotation, which is its
         step."""
         last_us = step.last_end_us
         before, behind = self._neighbour(step, -1), self._neighbour(step, 1)
@@ -121,14 +111,14 @@ class TraceSteps:
         return len(step.events) >= _COMPLETE * self._usual_kernels
 
     def _neighbour(self, step: TraceStep, offset: int) -> TraceStep | None:
-        """The step whose number is by so much higher, if it has kernels."""
+        """Return the step whose number is higher by `offset`, if it has kernels."""
         return None if step.number is None else self._by_number.get(step.number + offset)
 
 
 def steps_of(
     annotated: Mapping[str, tuple[float, float]], launched: Iterable[tuple[float, TraceEvent]], where: str
 ) -> TraceSteps:
-    """The steps of a trace, each with the events that were launched in it; these come with the time of their launch."""
+    """Return the steps of a trace with the events that were launched in each; `launched` holds launch times."""
     if not annotated:
         events = [event for _, event in launched]
         begin_us = min((event.begin_us for event in events), default=0.0)

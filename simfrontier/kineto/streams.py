@@ -1,4 +1,4 @@
-"""The lanes of a simulated program as streams of a device: launches, records of events, and waits for them.
+"""Lanes of a simulated program as streams of a device: launches, records of events, and waits for them.
 
 A wait of an op for those of another lane is CUDA's: an event is recorded behind what is waited for, and the stream
 waits for the event. Waits for the host's lane, and its own ops, are no stream's: there a kernel is launched late.
@@ -49,7 +49,7 @@ StreamCall = Launched | Recorded | Waited
 
 
 def streams_of(lanes: Sequence[str]) -> dict[int, int]:
-    """The stream of each lane, by the lane's number; none of the host's."""
+    """Return the stream of each lane, by the lane's number; none for the host's."""
     out: dict[int, int] = {}
     for number, lane in enumerate(lanes):
         if lane != HOST:
@@ -58,7 +58,7 @@ def streams_of(lanes: Sequence[str]) -> dict[int, int]:
 
 
 def stream_calls(program: ExpandedProgram, takes_time: Sequence[bool]) -> Iterator[StreamCall]:
-    """What the host calls, in the order of the program; an op that takes no time is a wait of its stream alone."""
+    """Yield the host's calls, in the order of the program; an op that takes no time is only a wait of its stream."""
     streams = streams_of(program.lanes)
     targets = _targets(program, streams)
     records: dict[tuple[int, int], int] = {}

@@ -1,4 +1,4 @@
-"""What was measured: rows of calls, copies and rates, readers of their files, and tables with their public source."""
+"""Measurements: rows of calls, copies and rates, readers of their files, and shipped tables with their sources."""
 
 import lazy_loader
 

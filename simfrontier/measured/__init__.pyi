@@ -1,27 +1,28 @@
-from .csv_calls import read_calls as read_calls
-from .csv_kernels import KERNEL_COLUMNS as KERNEL_COLUMNS
-from .csv_rates import PRODUCT_COLUMNS as PRODUCT_COLUMNS
-from .csvfile import Line as Line, read_lines as read_lines
-from .folders import files_in as files_in
+from .call_table import read_calls as read_calls
+from .device_tables import (
+    KERNEL_COLUMNS as KERNEL_COLUMNS,
+    PRODUCT_COLUMNS as PRODUCT_COLUMNS,
+    columns_of as columns_of,
+    read_of_device as read_of_device,
+)
+from .formats import files_in as files_in, format_of as format_of, is_table as is_table, readings as readings
 from .index import (
     Pathology as Pathology,
-    Row as Row,
     Table as Table,
     call_faults as call_faults,
     fault_of as fault_of,
     load_table as load_table,
     load_tables as load_tables,
 )
-from .of_device import read_of_device as read_of_device
-from .of_tables import placed as placed
-from .read import readings as readings
-from .reading import Reading as Reading
-from .recognise import columns_of as columns_of, form_of as form_of, is_table as is_table
+from .nccl_tests import placed as placed, read_log as read_log
+from .reading import Reading as Reading, Unusable as Unusable
 from .rows import (
     CallRow as CallRow,
     CopyRow as CopyRow,
     KernelKind as KernelKind,
     KernelRow as KernelRow,
     RateRow as RateRow,
+    Row as Row,
 )
 from .setup import Setup as Setup
+from .table_file import Line as Line, read_lines as read_lines

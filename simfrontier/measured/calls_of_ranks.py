@@ -1,13 +1,13 @@
-"""Times of calls that several ranks tell of: the least over the ranks of a call, then the median over calls alike.
+"""Times of calls that several ranks report: the minimum over the ranks of a call, then the median over equal calls.
 
-A rank that comes early waits in the call for the others, and its time holds the waiting. The rank that comes last waits
-for none: the least time of a call is the one closest to that of the call alone.
+A rank that arrives early waits in the call for the others, and its time includes the waiting. The rank that arrives
+last waits for none: the minimum is the time closest to that of the call alone.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Final, NamedTuple
@@ -18,12 +18,11 @@ from simfrontier.measured.reading import Reading, name_of
 from simfrontier.measured.rows import CallKind, CallRow
 from simfrontier.measured.setup import Setup
 
-TWO_JOBS: Final = "told by more ranks than the group has, as by those of two jobs"
-UNLIKE: Final = "ranks give different kinds or sizes"
+UNLIKE: Final = "ranks report different kinds or sizes"
 
 
 class What(NamedTuple):
-    """What a call is; calls of which all of this is the same become one row. `num_bytes`: the whole message."""
+    """Identity of a call; calls that are equal in it become one row. `num_bytes`: the whole message."""
 
     kind: CallKind
     devices: int
@@ -32,20 +31,15 @@ class What(NamedTuple):
 
 
 class CallsOfRanks:
-    """The calls of one or many files, by a key that is the same on all ranks of a call, and what was left out."""
+    """Calls of one or many files, by a key that all ranks of a call share, with counts of what was left out."""
 
     def __init__(self) -> None:
         self._calls: dict[Hashable, tuple[What, float]] = {}
         self._unlike: set[Hashable] = set()
-        self._too_often: set[Hashable] = set()
         self._left_out: Counter[str] = Counter()
 
-    def refuse_repeats(self, ranks_of: Mapping[Hashable, int]) -> None:
-        """Leave out calls that more ranks tell than are in their group; `ranks_of`: how many tell each, by its key."""
-        self._too_often = {key for key, (what, _) in self._calls.items() if ranks_of.get(key, 0) > what.devices}
-
     def add(self, key: Hashable, what: What, seconds: float) -> None:
-        """A rank's time of a call."""
+        """Add a rank's time of a call."""
         known = self._calls.get(key)
         if known is None:
             self._calls[key] = (what, seconds)
@@ -60,20 +54,20 @@ class CallsOfRanks:
         return not self._calls
 
     def leave_out(self, why: str, count: int = 1) -> None:
-        """Something that is no time of a call, and why."""
+        """Count something that is no time of a call."""
         self._left_out[why] += count
 
     def reading(self, files: Sequence[Path], setup: Setup) -> Reading:
-        """A row for all calls alike, by kind, group and size, and what was left out. Raises InputError where too little
-        is left."""
-        counts = self._left_out + Counter({UNLIKE: len(self._unlike - self._too_often), TWO_JOBS: len(self._too_often)})
+        """Return a row for each kind, group and size, and what was left out. Raises InputError if too little is
+        left."""
+        counts = self._left_out + Counter({UNLIKE: len(self._unlike)})
         return Reading(files=tuple(files), rows=self._rows(name_of(files), setup), said=left_out(counts))
 
     def _rows(self, name: str, setup: Setup) -> tuple[CallRow, ...]:
-        """The rows; `name` is what places and sources call the files."""
+        """Return the rows; `name` stands for the files in places and sources."""
         alike: dict[What, list[float]] = {}
         for key, (what, seconds) in self._calls.items():
-            if key not in self._unlike and key not in self._too_often:
+            if key not in self._unlike:
                 alike.setdefault(what, []).append(seconds)
         if not alike:
             return ()

@@ -1,4 +1,4 @@
-"""What DeepSpeed's communication logger calls collectives, and what it counts as their sizes.
+"""Names of collectives in DeepSpeed's communication logger, and what it counts as their sizes.
 
 Source: deepspeedai/DeepSpeed, deepspeed/comm/utils.py (get_msg_size_from_args) and deepspeed/comm/comm.py: the size is
 that of the argument `tensor`, `tensors`, `input_list` or `input_tensor_list`, so of what a rank puts in. That is one
@@ -29,11 +29,11 @@ LEFT_OUT: Final = "of which no times are taken"
 
 
 def kind_of_op(name: str) -> CallKind | None:
-    """The kind of an operation; None for one that is no collective of ours. Behind the name a logger in debug mode
+    """Return the kind of an operation; None if it is no collective of ours. Behind the name a logger in debug mode
     names the function that called it."""
     return KINDS.get(name.partition(" | ")[0].strip())
 
 
 def whole_bytes(kind: CallKind, num_bytes: int, devices: int) -> int:
-    """The whole message of a call of which DeepSpeed logs so many bytes."""
+    """Return the bytes of the whole message of a call of which DeepSpeed logs `num_bytes`."""
     return num_bytes * devices if kind == "all_gather" else num_bytes

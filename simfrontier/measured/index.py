@@ -1,4 +1,4 @@
-"""The measured tables that simfrontier brings along: their rows, where they come from, and which rows are faults."""
+"""The shipped measured tables: their rows, their sources, and which rows are known faults."""
 
 from __future__ import annotations
 
@@ -9,29 +9,24 @@ from typing import Annotated, Final
 
 from simfrontier.errors import InputError, nearest
 from simfrontier.io import Derived, Text, read_toml, typed
-from simfrontier.measured.csv_calls import read_calls
-from simfrontier.measured.csv_copies import read_copies
-from simfrontier.measured.csv_kernels import read_kernels
-from simfrontier.measured.csv_rates import read_rates
-from simfrontier.measured.rows import Benchmark, CallKind, CallRow, CopyRow, Form, KernelRow, RateRow
+from simfrontier.measured.call_table import read_calls
+from simfrontier.measured.device_tables import read_copies, read_kernels, read_rates
+from simfrontier.measured.rows import Benchmark, CallKind, Form, Row
 from simfrontier.records import dataclass
 
 INDEX: Final = Path(__file__).parent / "tables" / "index.toml"
-Row = CallRow | CopyRow | RateRow | KernelRow
 _READERS: Final[dict[Form, Callable[[Path, str], Sequence[Row]]]] = {
     "calls": read_calls,
     "copies": read_copies,
     "rates": read_rates,
     "kernels": read_kernels,
 }
-
-
 _EXACT: Final = ("machine", "collective", "library", "benchmark", "scope")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pathology:
-    """Which rows show a fault of a machine or a library and not its law, and why that is known.
+    """Selection of rows that show a fault of a machine or a library and not its law, and why that is known.
 
     A row is meant if it agrees with every selection that is given: its fields by their names, how its `source` begins,
     and bounds on its devices and bytes, both included.
@@ -50,7 +45,7 @@ class Pathology:
     bytes_to: int | None = None
 
     def is_of(self, row: Row) -> bool:
-        """Whether the row is one of those meant."""
+        """Whether the selection covers the row."""
         exact = {name: value for name in _EXACT if (value := getattr(self, name)) is not None}
         return (
             all(getattr(row, name, None) == value for name, value in exact.items())
@@ -75,7 +70,7 @@ class Table:
     pathologies: tuple[Pathology, ...] = ()
 
     def pathology_of(self, row: Row) -> str | None:
-        """Why a row of this table is a known fault and not the law of its machine; None where it is not."""
+        """Return why a row of this table is a known fault and not the law of its machine; None if it is none."""
         return fault_of(row, self.pathologies)
 
 
@@ -85,22 +80,22 @@ class _IndexFile:
 
 
 def fault_of(row: Row, faults: Sequence[Pathology]) -> str | None:
-    """Why a row is one of these faults; None where it is none."""
+    """Return why a row is one of these faults; None if it is none."""
     return next((fault.reason for fault in faults if fault.is_of(row)), None)
 
 
 def load_tables(path: Path = INDEX) -> tuple[Table, ...]:
-    """All tables, in the order of the index; files stand beside it. Raises InputError."""
+    """Load all tables, in the order of the index; their files lie beside it. Raises InputError."""
     return tuple(_read(path.parent, name, entry) for name, entry in _index(path).items())
 
 
 def call_faults() -> tuple[Pathology, ...]:
-    """The known faults that rows of calls may show, those of all shipped tables. Raises InputError."""
+    """Return the known faults of all shipped tables of calls. Raises InputError."""
     return tuple(fault for table in load_tables() if table.form == "calls" for fault in table.pathologies)
 
 
 def load_table(name: str, path: Path = INDEX) -> Table:
-    """The table of that name. Raises InputError."""
+    """Load the table of that name. Raises InputError."""
     tables = _index(path)
     if name not in tables:
         raise InputError(f'table "{name}" is not in {path.name}, {nearest(name, tables)}')
@@ -113,16 +108,12 @@ def _index(path: Path) -> Mapping[str, Table]:
 
 
 def _read(folder: Path, name: str, entry: Table) -> Table:
-    """The table with its rows; places call a file by its name, so that they are alike wherever simfrontier is."""
-    table = replace(entry, name=name, rows=tuple(_READERS[entry.form](folder / entry.file, entry.file)))
-    for number, pathology in enumerate(table.pathologies):
-        if not any(map(pathology.is_of, table.rows)):
-            raise InputError(f"index.toml: tables.{name}.pathologies[{number}]: no row of {entry.file} is meant by it")
-    return table
+    """Read the rows of a table; places name the file without its folder: they do not depend on where it is."""
+    return replace(entry, name=name, rows=tuple(_READERS[entry.form](folder / entry.file, entry.file)))
 
 
 def _inside(value: int | None, low: int | None, high: int | None) -> bool:
-    """Whether a value is within bounds; one that a row does not have is only within no bounds."""
+    """Whether a value is within bounds; a missing value is within no bounds alone."""
     if low is None and high is None:
         return True
     return value is not None and (low or 0) <= value <= (value if high is None else high)

@@ -1,4 +1,4 @@
-"""Reading logs of NCCL's Inspector: for each rank a file of JSON lines, one for each collective that it has timed.
+"""Logs of NCCL's Inspector: for each rank a file of JSON lines, one for each collective that it has timed.
 
 Format: NVIDIA/nccl, plugins/profiler/inspector (before: ext-profiler/inspector), inspector_json.cc and inspector.cc,
 output format v4.0 to v4.3. `coll_exec_time_us` are whole microseconds: of the slowest channel of the kernel on this
@@ -11,14 +11,17 @@ are no collectives.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
+
+from annotated_types import Ge
+from pydantic import Field
 
 from simfrontier.errors import InputError
-from simfrontier.io import Node, json_of, reading
-from simfrontier.limits import RANKS, SIZE
+from simfrontier.io import External, NotNegative, json_of, reading, typed
 from simfrontier.measured.calls_of_ranks import CallsOfRanks, What
+from simfrontier.measured.format import FileStart, Format
 from simfrontier.measured.reading import Reading
 from simfrontier.measured.rows import CallKind
 from simfrontier.measured.setup import Setup
@@ -31,59 +34,77 @@ KINDS: Final[dict[str, CallKind]] = {
     "Broadcast": "broadcast",
 }
 PER_RANK: Final = ("all_gather", "reduce_scatter")  # sizes are of one rank's part: ranks times that is the message
-_VERSION: Final = re.compile(r"v4(\.[0-9]{1,4})?")
+_VERSION_KEY: Final = re.compile(r'"inspector_output_format_version"\s*:')
 
 
-def read_inspector(paths: Sequence[Path], setup: Setup) -> Reading:
-    """The calls of the logs of some or all ranks. Raises InputError: one line that names file, line and fault."""
+class _Metadata(External):
+    inspector_output_format_version: Annotated[str, Field(pattern=r"^v4(\.[0-9]+)?$")]
+
+
+class _Header(External):
+    id: str
+    n_ranks: Annotated[int, Ge(1)]
+    nnodes: Annotated[int, Ge(1)]
+
+
+class _Perf(External):
+    coll: str
+    coll_sn: Annotated[int, Ge(0)]
+    coll_msg_size_bytes: Annotated[int, Ge(0)]
+    coll_exec_time_us: NotNegative  # plugins derived from NCCL's write fractions
+
+
+class _Line(External):
+    metadata: _Metadata
+    header: _Header | None = None
+    coll_perf: _Perf | None = None
+
+
+def read_inspector(files: Sequence[Path], setup: Setup) -> Reading:
+    """Read the logs of some or all ranks. Raises InputError."""
     calls = CallsOfRanks()
-    for path in paths:
-        for line in _lines(path):
-            if line is None:
-                calls.leave_out("a last line that is cut short")
-            else:
-                _read_line(calls, line)
-    return calls.reading(paths, setup).with_missing_ranks()
+    for path in files:
+        with reading(path, TITLE), path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    _read_line(calls, line, f"{path} line {number}")
+    return calls.reading(files, setup).with_missing_ranks()
 
 
-def _lines(path: Path) -> Iterator[Node | None]:
-    """The object of every line that is not empty; None for a last line that is cut short, as where a job was killed."""
-    with reading(path, TITLE), path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            where = f"{path} line {number}"
-            if not line.strip():
-                continue
-            try:
-                yield Node(json_of(line.decode(errors="replace").strip(), where, TITLE), where)
-            except InputError as error:  # its line is the only one of that text
-                if line.endswith((b"\n", b"}")) or number == 1:
-                    raise InputError(error.what.removeprefix("line 1 "), where=where) from None
-                yield None
-
-
-def _read_line(calls: CallsOfRanks, line: Node) -> None:
-    version = line.member("metadata").member("inspector_output_format_version")
-    if not _VERSION.fullmatch(version.text()):
-        version.wrong("v4.0 or another v4")
-    perf = line.optional("coll_perf")
-    if perf is None:
+def _read_line(calls: CallsOfRanks, text: bytes, where: str) -> None:
+    try:
+        line = typed(json_of(text.decode(errors="replace").strip(), where, TITLE), _Line, where)
+    except InputError:
+        if text.endswith((b"\n", b"}")):
+            raise
+        calls.leave_out("a last line that is cut short")  # as where a job was killed
         return
-    header = line.member("header")
-    name = perf.member("coll")
-    kind = KINDS.get(name.text())
+    if line.header is None or line.coll_perf is None:
+        return
+    perf, ranks, nodes = line.coll_perf, line.header.n_ranks, line.header.nnodes
+    kind = KINDS.get(perf.coll)
     if kind is None:
-        calls.leave_out(f"{name.value}, of which no times are taken")
-        return
-    ranks, nodes = header.member("n_ranks").whole(1, RANKS.most), header.member("nnodes").whole(1, RANKS.most)
-    size = perf.member("coll_msg_size_bytes").whole(0, SIZE.most)
-    micros = perf.member("coll_exec_time_us").amount("microseconds")  # plugins derived from NCCL's write fractions
-    if size == 0 or micros == 0.0:
+        calls.leave_out(f"{perf.coll}, of which no times are taken")
+    elif perf.coll_msg_size_bytes == 0 or perf.coll_exec_time_us == 0.0:
         calls.leave_out("no bytes, or less than a microsecond")
     elif ranks < 2:
         calls.leave_out("of one rank")
     elif ranks % nodes:
         calls.leave_out("ranks that are unevenly spread over nodes")
     else:
-        key = header.member("id").name(), kind, perf.member("coll_sn").whole(0)
-        num_bytes = size * ranks if kind in PER_RANK else size
-        calls.add(key, What(kind=kind, devices=ranks, nodes=nodes, num_bytes=num_bytes), micros / 1e6)
+        num_bytes = perf.coll_msg_size_bytes * (ranks if kind in PER_RANK else 1)
+        what = What(kind=kind, devices=ranks, nodes=nodes, num_bytes=num_bytes)
+        calls.add((line.header.id, kind, perf.coll_sn), what, perf.coll_exec_time_us / 1e6)
+
+
+def _recognises(start: FileStart) -> bool:
+    return start.is_json and _VERSION_KEY.search(start.text) is not None
+
+
+FORMAT: Final = Format(
+    name="inspector",
+    title="logs of NCCL's Inspector",
+    recognises=_recognises,
+    read=read_inspector,
+    per_rank=True,
+)

@@ -1,4 +1,4 @@
-"""Where a measured row stands in what was read."""
+"""Place of a measured row in its file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from simfrontier.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RowPlace:
-    """A line of a file (counted from 1), or, of a file that is no table, the `part` of it."""
+    """A line of a file (counted from 1), or a named `part` of a file that is no table."""
 
     file: str
     line: int | None = None
@@ -21,7 +21,7 @@ class RowPlace:
 
     @property
     def first(self) -> str:
-        """What a message that counts rows adds to name the first; empty where a row has no line."""
+        """Words that name the first row in a message that counts rows; empty if the row has no line."""
         return "" if self.line is None else f", the first in line {self.line}"
 
 

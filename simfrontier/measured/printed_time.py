@@ -1,4 +1,4 @@
-"""A size and a time that DeepSpeed prints rounded, and the time that its rates say better."""
+"""Sizes and times that DeepSpeed prints rounded, and the more exact time that follows from its rates."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from simfrontier.errors import InputError, wrong
-from simfrontier.limits import SIZE
 from simfrontier.measured.rows import CallKind
 from simfrontier.records import dataclass
 
@@ -19,7 +17,7 @@ _GBPS: Final = 8.0 / 1e6  # bytes per millisecond in Gbit/s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrintedSize:
-    """Bytes, and by which part they may be off at most: half of 0.01 of the unit; 0.0 for bytes themselves."""
+    """Bytes, and their largest relative error: half of 0.01 of the unit; 0.0 for bytes themselves."""
 
     num_bytes: int
     off: float
@@ -27,7 +25,7 @@ class PrintedSize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Printed:
-    """A call as it is printed: `gbps` is factor x size / time, `bus_gbps` (n - 1) / n of that (all-reduce alike), n the
+    """A call as printed: `gbps` is factor x size / time, `bus_gbps` (n - 1) / n of that (all-reduce alike), n the
     ranks of the job, which need not be those of the call's group."""
 
     kind: CallKind
@@ -38,8 +36,8 @@ class Printed:
     bus_gbps: float
 
     def seconds(self) -> float | None:
-        """The time that size and rate give where exactly one of the factors agrees with the printed time, to half a
-        unit of its last decimal, and it is known better; else the printed time; None where that is 0."""
+        """Return the time that follows from size and rate if exactly one of the factors agrees with the printed time,
+        to half a unit of its last decimal, and the result is more exact; else the printed time; None if that is 0."""
         found = [milliseconds for factor in self._factors() if (milliseconds := self._of_rate(factor)) is not None]
         agreeing = [each for each in found if abs(each - self.milliseconds) <= HALF * 1.001 + each * self._off()]
         if len(agreeing) == 1 and agreeing[0] * self._off() < HALF:
@@ -47,10 +45,11 @@ class Printed:
         return self.milliseconds / 1e3 if self.milliseconds > 0.0 else None
 
     def _factors(self) -> Iterable[int]:
-        """What calc_bw_log may have multiplied the size by. A reduce-scatter had the ranks, too, until 2025, and both
+        """Return the factors that calc_bw_log may have used. A reduce-scatter had the ranks, too, until 2025, and both
         it and an all-gather had 2 in 2022 (the lines in DeepSpeed's tutorial on the logger). The ranks are known only
-        where the rates are those of just the devices."""
-        of_all = (self.devices,) if self._is_of_all() else ()
+        where the rates are those of just the devices: their ratio is (n - 1) / n."""
+        bus_gbps = self.gbps * (self.devices - 1) / self.devices
+        of_all = (self.devices,) if abs(self.bus_gbps - bus_gbps) <= 2.0 * HALF else ()
         match self.kind:
             case "all_reduce":
                 return (2,)
@@ -61,27 +60,20 @@ class Printed:
             case _:
                 return (1,)
 
-    def _is_of_all(self) -> bool:
-        """Whether the two rates are those of a job of just the devices: their ratio is (n - 1) / n."""
-        wanted = self.gbps * (self.devices - 1) / self.devices
-        return abs(self.bus_gbps - wanted) <= 2.0 * HALF
-
     def _of_rate(self, factor: int) -> float | None:
-        """Milliseconds, of the size and the rate."""
+        """Milliseconds that follow from size and rate."""
         return factor * self.size.num_bytes * _GBPS / self.gbps if self.gbps > 0.0 else None
 
     def _off(self) -> float:
-        """By which part the time of size and rate may be off."""
+        """Largest relative error of the time that follows from size and rate."""
         return self.size.off + HALF / self.gbps
 
 
-def size_of(text: str) -> PrintedSize:
-    """Bytes of `512.0 MB` or `0B`. Raises InputError."""
+def size_of(text: str) -> PrintedSize | None:
+    """Parse `512.0 MB` or `0B`; None for any other text."""
     match = _SIZE.fullmatch(text)
     if match is None:
-        raise InputError(wrong(text, "a size, e.g. 512.0 MB"))
+        return None
     unit = 1024 ** _UNITS.index(match[2])
     num_bytes = round(float(match[1]) * unit)
-    if fault := SIZE.fault(num_bytes):
-        raise InputError(fault)
     return PrintedSize(num_bytes=num_bytes, off=HALF * unit / num_bytes if unit > 1 and num_bytes else 0.0)

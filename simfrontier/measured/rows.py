@@ -1,23 +1,27 @@
-"""Measured rows: calls of collectives, copies between two devices, rates of products and of training, and kernels."""
+"""Measured rows: calls of collectives, copies between two devices, rates of products and of training, and kernels.
+
+The annotations say what a table's cells may be, and an alias names the column where that differs from the field.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Final, Literal, get_args
+from typing import Annotated, Final, Literal, get_args
 
-from simfrontier.errors import InputError
-from simfrontier.measured.place import NOWHERE, RowPlace
+from annotated_types import Ge
+from pydantic import Field
+
+from simfrontier.errors import InputError, unknown, wrong
+from simfrontier.io import Parsed, Positive, Text
+from simfrontier.machine import machine_named
+from simfrontier.measured.place import RowPlace
 from simfrontier.records import dataclass
 
 CallKind = Literal["all_gather", "reduce_scatter", "all_reduce", "all_to_all", "broadcast"]
 CALL_KINDS: Final[tuple[CallKind, ...]] = get_args(CallKind)
 Benchmark = Literal["osu_bw", "osu_bibw", "osu_latency", "kernel_copy", "sdma_copy"]
-BENCHMARKS: Final[tuple[Benchmark, ...]] = get_args(Benchmark)
 Unit = Literal["GB/s", "MB/s", "us"]
 Form = Literal["calls", "copies", "rates", "kernels"]  # of a table: which kind of rows it holds
 KernelKind = Literal["copy", "softmax", "layernorm", "adam", "attention"]
-KERNEL_KINDS: Final[tuple[KernelKind, ...]] = get_args(KernelKind)
 What = Literal["matmul", "training"]
 Quantity = Literal[
     "seconds",
@@ -28,8 +32,49 @@ Quantity = Literal[
     "speedup_over_zero3",
     "speedup_over_zeropp",
 ]
-QUANTITIES: Final[tuple[Quantity, ...]] = get_args(Quantity)
+Status = Literal["measured", "paper", "secondary", "inferred"]
+Groups = tuple[tuple[int, ...], ...]
 _BYTES_PER_S: Final = {"GB/s": 1e9, "MB/s": 1e6}  # decimal, as OSU micro-benchmarks print them
+
+
+def kind_of(spelling: str) -> CallKind | None:
+    """Return the kind of a call spelt `all_gather`, `allgather`, `All-Gather`, `bcast` …; None if it is none."""
+    letters = "".join(letter for letter in spelling.lower() if letter not in "_- ")
+    if letters == "bcast":
+        return "broadcast"
+    return next((kind for kind in CALL_KINDS if kind.replace("_", "") == letters), None)
+
+
+def _call_kind(cell: str) -> CallKind:
+    kind = kind_of(cell)
+    if kind is None:
+        raise InputError(unknown(cell, CALL_KINDS))
+    return kind
+
+
+def _machine(cell: str) -> str:
+    """Name of a machine, or path of a machine's file, which is read to see that it is one."""
+    if cell.endswith(".toml"):
+        machine_named(cell)
+    return cell
+
+
+def _groups(cell: str) -> Groups:
+    """Parse groups of devices, with `-` between the devices of one: `0-2 1-3`."""
+    try:
+        groups = tuple(tuple(map(int, group.split("-"))) for group in cell.split())
+    except ValueError:
+        raise InputError(wrong(cell, "devices, e.g. 0-2 1-3")) from None
+    devices = [device for group in groups for device in group]
+    if len(set(map(len, groups))) > 1 or len(set(devices)) < len(devices):
+        raise InputError(wrong(cell, "groups of one size, every device once"))
+    return groups
+
+
+MachineName = Annotated[str, Parsed(_machine)]
+Count = Annotated[int, Ge(1)]
+NumBytes = Annotated[int, Ge(1), Field(validation_alias="bytes")]
+Seconds = Annotated[Positive, Field(validation_alias="time_s")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,23 +83,24 @@ class CallRow:
 
     `num_bytes` is the whole message: what a rank ends with of an all-gather, what it begins with of a reduce-scatter
     or all-to-all, the vector of an all-reduce or broadcast. `nodes` and `packages` say what the devices are on, None
-    where that is not told: then devices fill one node after another. `place` is "FILE line N", for messages.
+    where that is not told: then devices fill one node after another.
 
     `groups`: the devices of one node by groups that make the call at once, in rank order, where the row says them; its
-    time is that of the first group, which has rank 0. `read_off`: the number of a library's file that is this row's.
+    time is that of the first group, which has rank 0. `read_off`: the key of a library's file whose number is this
+    row's.
     """
 
-    machine: str
-    collective: CallKind
-    library: str
-    devices: int
-    num_bytes: int
-    seconds: float
+    machine: MachineName
+    collective: Annotated[CallKind, Parsed(_call_kind)]
+    library: Text
+    devices: Annotated[int, Ge(2)]
+    num_bytes: NumBytes
+    seconds: Seconds
     source: str
     place: RowPlace
-    nodes: int | None = None
-    packages: int | None = None
-    groups: tuple[tuple[int, ...], ...] = ()
+    nodes: Count | None = None
+    packages: Count | None = None
+    groups: Annotated[Groups, Parsed(_groups)] = ()
     read_off: str = ""
 
 
@@ -66,16 +112,16 @@ class CopyRow:
     devices ("" where not told), `scope` "intra-node" or "inter-node".
     """
 
-    machine: str
-    path_class: str
-    pair: str
-    scope: str
+    machine: MachineName
+    path_class: Text
+    pair: Annotated[str, Field(validation_alias="gcd_pair")] = ""
+    scope: Literal["intra-node", "inter-node"]
     benchmark: Benchmark
-    num_bytes: int
-    library: str
-    value: float
+    num_bytes: NumBytes
+    library: Text
+    value: Positive
     unit: Unit
-    source: str
+    source: Text
     place: RowPlace
 
     @property
@@ -101,21 +147,21 @@ class RateRow:
     (measured, paper, secondary, inferred). Sizes and `devices` are None where they were not published.
     """
 
-    machine: str
+    machine: MachineName
     what: What
     quantity: Quantity
-    value: float
-    statistic: str
-    status: str
-    source: str
+    value: Positive
+    statistic: Text
+    status: Status
+    source: Text
     place: RowPlace
-    m: int | None = None
-    n: int | None = None
-    k: int | None = None
+    m: Count | None = None
+    n: Count | None = None
+    k: Count | None = None
     dtype: str = ""
     model: str = ""
     plan: str = ""
-    devices: int | None = None
+    devices: Count | None = None
 
     @property
     def flops(self) -> int | None:
@@ -153,34 +199,17 @@ class KernelRow:
     operand once; `flops` are those of attention's products, forward and backward together (None: no products).
     """
 
-    machine: str
+    machine: MachineName
     kernel: KernelKind
-    dtype: str
-    shape: str
-    num_bytes: int
-    seconds: float
-    statistic: str
-    status: str
-    source: str
+    dtype: Text
+    shape: Text
+    num_bytes: NumBytes
+    seconds: Seconds
+    statistic: Text
+    status: Status
+    source: Text
     place: RowPlace
-    flops: int | None = None
+    flops: Count | None = None
 
 
-def kind_of(spelling: str) -> CallKind | None:
-    """The kind of call that a file writes as `all_gather`, `allgather`, `All-Gather`, `bcast` …; None if it is none."""
-    letters = "".join(letter for letter in spelling.lower() if letter not in "_- ")
-    if letters == "bcast":
-        return "broadcast"
-    return next((kind for kind in CALL_KINDS if kind.replace("_", "") == letters), None)
-
-
-def refuse_repeats(rows: Sequence[CallRow | CopyRow | RateRow | KernelRow]) -> None:
-    """Raise InputError where a row says the same as one before it; measuring a point again gives another value."""
-    seen: dict[CallRow | CopyRow | RateRow | KernelRow, RowPlace] = {}
-    for row in rows:
-        first = seen.setdefault(replace(row, place=NOWHERE), row.place)
-        if first != row.place:
-            raise InputError(
-                f"{row.place}: the same row as line {first.line}, allowed: every measurement once "
-                "(several of one point differ in value or source)"
-            )
+Row = CallRow | CopyRow | RateRow | KernelRow

@@ -1,4 +1,4 @@
-"""What the output of a benchmark does not say of itself: on which machine, by which library, among how many devices."""
+"""Facts about a measurement that benchmarks do not print: machine, library, devices, nodes and packages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from simfrontier.records import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """What a user says of a file; None where nothing. What a file says itself wins."""
+    """Facts that the user states; None where not stated. What a file says itself takes precedence."""
 
     machine: str | None = None
     library: str | None = None
@@ -18,20 +18,20 @@ class Setup:
     packages: int | None = None
 
     def machine_of(self, name: str) -> str:
-        """The machine, of a file that does not say it. Raises InputError."""
+        """Return the machine, of a file that does not say it. Raises InputError."""
         if not self.machine:
             raise InputError(f"{name}: does not say on which machine, allowed: --machine NAME beside it")
         return self.machine
 
     def library_of(self, name: str, text: str = "") -> str:
-        """The library; `text` is what the file says of it. Raises InputError where neither is known."""
+        """Return the library; `text` is what the file says. Raises InputError if neither is known."""
         library = text or self.library
         if not library:
             raise InputError(f"{name}: does not say which library, allowed: --library NAME beside it")
         return library
 
     def devices_of(self, name: str) -> int:
-        """How many devices a call was among, of a file that does not say it. Raises InputError."""
+        """Return the number of devices of a call, of a file that does not say it. Raises InputError."""
         if self.devices is None:
             raise InputError(f"{name}: does not say among how many devices, allowed: --devices N beside it")
         if self.devices < 2:
@@ -39,10 +39,9 @@ class Setup:
         return self.devices
 
     def packages_of(self, devices: int, nodes: int | None) -> int | None:
-        """The packages that a group on so many nodes is on; None where they are not told and do not follow.
+        """Return the number of packages of a group on so many nodes; None if not stated and not derivable.
 
-        Where the nodes are told and the packages are not, the devices of each node are on as few packages as the
-        machine has for them.
+        If only the nodes are stated, the devices of each node are on as few packages as the machine has for them.
         """
         if self.packages is not None or nodes is None or self.machine is None or not is_machine(self.machine):
             return self.packages

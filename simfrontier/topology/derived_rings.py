@@ -92,7 +92,7 @@ def _path(links: Mapping[Pair, int], part: Sequence[int]) -> Order:
 
 
 def _ring(links: Mapping[Pair, int], num_devices: int) -> Order | None:
-    """Along links of which as many are left as can be."""
+    """Search a ring along the pairs with most links left."""
     devices = range(num_devices)
     if num_devices == 1:
         return None
@@ -104,8 +104,8 @@ def _ring(links: Mapping[Pair, int], num_devices: int) -> Order | None:
 
 
 def _search(links: Mapping[Pair, int], devices: Sequence[int], start: int, *, closed: bool, least: int) -> Order | None:
-    """A path from `start` over the devices along pairs of at least so many links, those with most first, then to the
-    lowest number."""
+    """Search a path from `start` over the devices along pairs of at least so many links, those with most first, then to
+    the lowest number."""
     weighed: dict[int, list[Pair]] = {device: [] for device in devices}
     for (a, b), count in links.items():
         if count >= least and a in weighed and b in weighed:
@@ -140,6 +140,6 @@ def _near(links: Mapping[Pair, int], devices: Sequence[int]) -> dict[int, list[i
 
 
 def _steps(ring: Order) -> list[Pair]:
-    """The pairs that a ring passes; over two devices it passes their pair once."""
+    """Return the pairs that a ring passes; over two devices it passes their pair once."""
     steps = [(min(pair), max(pair)) for pair in zip(ring, ring[1:] + ring[:1], strict=True)]
     return list(dict.fromkeys(steps))

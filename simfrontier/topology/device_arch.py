@@ -1,4 +1,4 @@
-"""What an XML calls a device (`sm` of NCCL, `gcn` of RCCL), what one of its links carries, and machines with it."""
+"""Device architectures: their names in an XML (`sm` of NCCL, `gcn` of RCCL), link bandwidths, and machines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Medium = Literal["nvlink", "xgmi"]  # the element of a link between two devices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceArch:
-    """A sort of devices.
+    """A device architecture.
 
     `link_bytes_per_s` is the nominal bandwidth of one link in each direction (NCCL and RCCL plan with less: 20 GB/s of
     an A100's 25, 36 of an MI250X's 50, in src/graph/topo.h); None where the devices are not known: then the narrowest
@@ -117,7 +117,7 @@ def unknown_arch(medium: Medium) -> DeviceArch:
 
 
 def arch_named(name: str, medium: Medium | None = None) -> DeviceArch | None:
-    """The devices of that name, or that an XML calls so; of that medium if given."""
+    """Return the devices of that name, or of that name in an XML; of that medium if given."""
     for arch in ARCHES:
         if name in (arch.name, *arch.words) and medium in (None, arch.medium):
             return arch
@@ -141,5 +141,5 @@ def arch_of_gcn(word: str) -> DeviceArch:
 
 
 def arch_of_machine(machine: str) -> DeviceArch | None:
-    """The devices of a machine of the catalog; None where they are not known."""
+    """Return the devices of a machine of the catalog; None if unknown."""
     return next((arch for arch in ARCHES if machine in arch.machines), None)

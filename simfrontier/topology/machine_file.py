@@ -1,4 +1,4 @@
-"""A machine's document as the text of a TOML file, numbers with their sources on one line, as the catalog has them."""
+"""Writing a machine's document as a TOML file, numbers with their sources on one line, as the catalog has them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NUMBER = {"value", "kind", "source"}
 
 
 def machine_text(document: Mapping[str, Any], remarks: Sequence[str]) -> str:
-    """The file; `remarks` are the comment at its beginning."""
+    """Return the file; `remarks` are the comment at its beginning."""
     return "\n".join([comment("\n".join(remarks)), "", *_table(document, ())]).rstrip("\n") + "\n"
 
 

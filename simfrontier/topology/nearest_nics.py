@@ -1,4 +1,4 @@
-"""Which NIC each package of a node uses, and on which of its devices it hangs, by the nearness of PCI paths."""
+"""Assignment of NICs to packages and devices of a node, by the nearness of PCI paths."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class PlacedNics:
 
 
 def nearness(a: PciPlace, b: PciPlace) -> Nearness:
-    """How near two PCI devices are: below one bridge (the more bridges they share, the nearer), under one CPU, or
-    neither. What NCCL calls PIX or PXB, PHB, SYS; it does not tell PXB paths apart by their length."""
+    """Return how near two PCI devices are: below one bridge (the more bridges they share, the nearer), under one CPU,
+    or neither. What NCCL calls PIX or PXB, PHB, SYS; it does not tell PXB paths apart by their length."""
     shared = _shared(a, b)
     return (0 if shared else 1 if a.cpu == b.cpu else 2), -shared
 
@@ -38,7 +38,7 @@ def way(a: PciPlace, b: PciPlace) -> str:
 
 
 def _shared(a: PciPlace, b: PciPlace) -> int:
-    """How many bridges they have in common, from the CPU down."""
+    """Return the number of bridges that they have in common, from the CPU down."""
     if a.cpu != b.cpu:
         return 0
     pairs = list(zip(a.bridges, b.bridges, strict=False))
@@ -46,7 +46,7 @@ def _shared(a: PciPlace, b: PciPlace) -> int:
 
 
 def placed_nics(topology: NodeTopology, preferred: Sequence[int] = ()) -> PlacedNics | None:
-    """The NICs of packages as small as can be, one for each; None where the file has no NIC.
+    """Assign one NIC to each package, with packages as small as possible; None if the file has no NIC.
 
     Only the fastest NICs are taken. A package may use a NIC that is among the nearest to one of its devices. A NIC
     hangs on the device of its package that is nearest to it; of several alike on that of `preferred`, or the first.
@@ -81,13 +81,13 @@ def placed_nics(topology: NodeTopology, preferred: Sequence[int] = ()) -> Placed
 
 
 def _nearest(near: Sequence[Nearness], package: range) -> list[int]:
-    """The devices of a package that are nearest to a NIC."""
+    """Return the devices of a package that are nearest to a NIC."""
     least = min(near[device] for device in package)
     return [device for device in package if near[device] == least]
 
 
 def _matched(wanted: Sequence[Sequence[int]]) -> list[int] | None:
-    """One of the wanted for each, no two the same, the first that can be; None where there are too few."""
+    """Match each package with one of its wanted NICs, no two with the same; None if there are too few."""
     owner: dict[int, int] = {}
 
     def found(package: int, seen: set[int]) -> bool:

@@ -1,4 +1,4 @@
-"""What a topology XML says of one node: devices, links between them by count, PCI paths, NICs."""
+"""Topology of one node: devices, links between them by count, PCI paths, NICs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_MBIT: Final = 10_000_000  # of a NIC, to be believed; plugins have written 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PciPlace:
-    """Where something hangs: under which CPU (by `numaid`), below which PCI bridges (bus ids from the CPU down), and
+    """Place in the PCI tree: under which CPU (by `numaid`), below which PCI bridges (bus ids from the CPU down), and
     the links of these bridges and, last, of itself."""
 
     cpu: int

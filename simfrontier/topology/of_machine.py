@@ -1,4 +1,4 @@
-"""A machine's node as an XML has it. What a machine's file does not know is made up: bus ids, CPUs, PCI bridges."""
+"""A machine's node as the topology of an XML. Bus ids, CPUs and PCI bridges, which no machine file has, are made up."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from simfrontier.topology.to_machine import NIC, PCIE, PORT, mbit
 
 
 def topology_of(machine: Machine, arch: DeviceArch) -> NodeTopology:
-    """The node, with devices of `arch`. Raises InputError where an XML cannot say what joins them."""
+    """Return the node, with devices of `arch`. Raises InputError if an XML cannot express what joins them."""
     if machine.node.has_bus:
         raise InputError(f"devices of {machine.name} share a bus; allowed: machines whose nodes have links or a switch")
     counts = links_per_class(machine, arch)
@@ -68,8 +68,8 @@ def _links(machine: Machine, counts: dict[str, int | None]) -> dict[Pair, int]:
 
 
 def _pci(machine: Machine, counts: dict[str, int | None], arch: DeviceArch) -> tuple[PciLink, PciLink]:
-    """Of devices, and of NICs. Where devices are joined by what is no links of theirs, that is PCI. Raises InputError
-    where that has no bandwidth of PCI."""
+    """Return the PCI links of devices and of NICs. Where devices are joined by what is no links of theirs, that is PCI.
+    Raises InputError where that has no bandwidth of PCI."""
     nic = nearest_pci(machine.link_classes[PCIE].bytes_per_s) if machine.node.nic_device else UNKNOWN
     joining = [machine.link_classes[name].bytes_per_s for name, count in counts.items() if count is None]
     if not joining:
@@ -84,7 +84,7 @@ def _pci(machine: Machine, counts: dict[str, int | None], arch: DeviceArch) -> t
 
 
 def _place(machine: Machine, device: int, pci: PciLink) -> PciPlace:
-    """A device with a NIC shares a PCI bridge with it; devices of a package share a CPU."""
+    """Return the place of a device: with a NIC it shares a PCI bridge, and devices of a package share a CPU."""
     cpu = device // machine.devices_per_package if machine.devices_per_package > 1 else 0
     if device not in machine.node.nic_device:
         return PciPlace(cpu=cpu, links=(pci,))

@@ -38,7 +38,7 @@ class PciLink:
 
     @property
     def speed(self) -> str:
-        """As Linux says it in /sys (since 5.7)."""
+        """Speed as Linux writes it in /sys (since 5.7)."""
         return "Unknown" if self.transfers is None else f"{self.transfers:.1f} GT/s PCIe"
 
 
@@ -46,14 +46,14 @@ UNKNOWN: Final = PciLink(width=WIDTH)
 
 
 def pci_link(speed: str, width: int) -> PciLink:
-    """Of the two attributes; NCCL takes a width of 0 as 16 lanes (`ncclTopoAddPci`)."""
+    """Parse the two attributes; NCCL takes a width of 0 as 16 lanes (`ncclTopoAddPci`)."""
     found = _SPEED.fullmatch(speed.strip())
     return PciLink(transfers=float(found[1]) if found else None, width=width or WIDTH)
 
 
 def nearest_pci(bytes_per_s: float) -> PciLink:
-    """The generation and width of that bandwidth, the widest up to 16 lanes; where there is none, the generation whose
-    16 lanes are nearest to it, as a ratio."""
+    """Return the generation and width of that bandwidth, the widest up to 16 lanes; where there is none, the generation
+    whose 16 lanes are nearest to it, as a ratio."""
     for width in (each for each in reversed(WIDTHS) if each <= WIDTH):
         for transfers, lane in LANES.items():
             if abs(lane * width / bytes_per_s - 1) <= ROUNDED:

@@ -1,4 +1,4 @@
-"""What a topology.conf of Slurm says, level by level: switches, and the nodes below each."""
+"""Levels of switches of Slurm's topology.conf, with the nodes below each."""
 
 from __future__ import annotations
 

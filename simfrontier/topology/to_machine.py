@@ -1,4 +1,5 @@
-"""A node of an XML as a machine file: its links, NICs and rings on a machine of the catalog, from which the rest comes.
+"""Machine file of a node that an XML describes: its links, NICs and rings on a machine of the catalog, from which the
+rest comes.
 
 What the XML does not know (speeds of devices, shares of links, the network between nodes) is the base's. A number that
 the base has and that the XML would have too, in its coarser words, stays the base's with its source.
@@ -51,15 +52,15 @@ def machine_document(topology: NodeTopology, base: str, name: str, where: str) -
 
 
 def _on(base: str, below: Document, wanted: Document) -> Document:
-    """What differs from a base of the catalog; all of it where something of the base must not be there, and on a file
-    of one's own, which may move."""
+    """Return what differs from a base of the catalog; all of it where something of the base must not be there, and on a
+    file of one's own, which may move."""
     head = {key: wanted[key] for key in ("name", "title")}
     differs = _difference(below, wanted) if base in catalog() else None
     return {**head, **wanted} if differs is None else {**head, "base": base, **differs}
 
 
 def _difference(below: Mapping[str, Any], wanted: Mapping[str, Any]) -> Document | None:
-    """What `io.on_base` needs beside the base; None where that would keep something that is not wanted."""
+    """Return what `io.on_base` needs beside the base; None if that would keep something that is not wanted."""
     if not below.keys() <= wanted.keys():
         return None
     out: Document = {}
@@ -199,12 +200,12 @@ class _Made:
         return "host"
 
     def _new_name(self, count: int) -> str:
-        """As the catalog names classes; the base may have one of that name for another number of such links."""
+        """Name a class as the catalog does; the base may have one of that name for another number of such links."""
         name = f"{self.topology.medium}{count}"
         return name if name not in self.base.link_classes else f"{self.topology.arch.name}-{name}"
 
     def _new_class(self, count: int) -> Document:
-        """So many links, with the share and the start-up of the base's links nearest in bandwidth."""
+        """Return a class of so many links, with share and start-up of the base's links nearest in bandwidth."""
         arch = self.topology.arch
         one = arch.link_bytes_per_s
         if one is None and self._counts:
@@ -274,7 +275,7 @@ class _Made:
 
 
 def mbit(bytes_per_s: float) -> int:
-    """As `speed` of a net element says it."""
+    """Return a bandwidth as the `speed` of a net element."""
     return round(bytes_per_s * 8 / 1e6)
 
 
@@ -283,7 +284,7 @@ def _orders(source: str, orders: tuple[tuple[int, ...], ...]) -> Document:
 
 
 def _around(num_devices: int) -> list[list[int]]:
-    """Over a switch, any order is a ring."""
+    """Return rings over a switch, where any order is one."""
     order = list(range(num_devices))
     return [order, order[::-1]]
 

@@ -5,16 +5,17 @@ from .crosscheck import (
     AddedCheckReader as AddedCheckReader,
     CrossCheck as CrossCheck,
     TracePaths as TracePaths,
+    crosscheck_of as crosscheck_of,
 )
 from .delta import (
     Delta as Delta,
     PlanStepTimes as PlanStepTimes,
+    axis_sizes as axis_sizes,
     deltas as deltas,
     duration as duration,
     step_times as step_times,
 )
 from .links import LinkBytes as LinkBytes, LinkTable as LinkTable, load_links as load_links, save_links as save_links
-from .paired import crosscheck_of as crosscheck_of
 from .perfetto import perfetto_text as perfetto_text, write_perfetto as write_perfetto
 from .ranges import ranges_text as ranges_text, ranks_of_text as ranks_of_text
 from .read import read_perfetto as read_perfetto

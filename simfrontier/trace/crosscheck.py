@@ -1,33 +1,43 @@
-"""A cross-check of simulation and reality: everything that was compared, and what extras compare besides."""
+"""Cross-check of simulated with real traces: of two files, or of the files of the same names of two folders, with what
+extras compare besides."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+from simfrontier.errors import InputError
+from simfrontier.extras import added
 from simfrontier.records import dataclass
-from simfrontier.trace.comparison import Comparison
-from simfrontier.trace.verdict import Outcome, Verdict
+from simfrontier.trace.comparison import Comparison, compare
+from simfrontier.trace.read import read_perfetto
+from simfrontier.trace.table import SIMULATED
+from simfrontier.trace.verdict import Outcome, Verdict, judge
+
+PREFIX: Final = "trace-"
+SUFFIX: Final = ".json"
+Names = tuple[str, ...]
 
 
 class AddedCheck(ABC):
-    """What an extra found besides; its texts are for people, without markup."""
+    """Result of an extra's check; its texts are for people, without markup."""
 
     @property
     @abstractmethod
     def fault(self) -> str:
-        """What does not agree, as "the bytes of links"; empty where all does."""
+        """Name of what does not agree, e.g. "the bytes of links"; empty if all does."""
 
     @property
     @abstractmethod
     def remark(self) -> str:
-        """What an agreement lacks, as "2 of 14 limits of the emulated run"; empty where that is nothing."""
+        """Restriction of an agreement, e.g. "2 of 14 limits of the emulated run"; empty if there is none."""
 
     @abstractmethod
     def sentences(self) -> Sequence[str]:
-        """What was found."""
+        """Sentences about the result."""
 
     @abstractmethod
     def cards(self) -> Sequence[tuple[str, str, str]]:
@@ -61,7 +71,7 @@ class CrossCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracePaths:
-    """Where the traces are: the real side's folder, or its one file, and the two files of every plan."""
+    """Paths of the traces: the real side's folder, or its one file, and the two files of every plan."""
 
     real: Path
     of_plan: Mapping[str, tuple[Path, Path]]
@@ -73,3 +83,58 @@ class AddedCheckReader:
     paths, and raises InputError for a file that cannot be read."""
 
     read: Callable[[CrossCheck, TracePaths], AddedCheck]
+
+
+def crosscheck_of(sim: Path, real: Path, min_bytes: int, tolerance: float) -> CrossCheck:
+    """Compare simulated with real traces. Raises InputError where there is nothing to compare, or other digests."""
+    for path in (sim, real):
+        if not path.exists():
+            raise InputError(
+                f"no such file or folder; allowed: a trace (JSON), or a folder of {PREFIX}PLAN{SUFFIX}",
+                where=str(path),
+            )
+    if sim.is_dir() != real.is_dir():
+        folder, file = (sim, real) if sim.is_dir() else (real, sim)
+        raise InputError(f"{folder} is a folder and {file} a file; allowed: two folders, or two traces")
+    pairs, only_sim, only_real = _paired(sim, real) if sim.is_dir() else ({_plan(sim): (sim, real)}, (), ())
+    comparisons = tuple(_compared(plan, *paths) for plan, paths in pairs.items())
+    check = CrossCheck(
+        comparisons=comparisons,
+        verdict=judge(comparisons, min_bytes, tolerance),
+        only_sim=only_sim,
+        only_real=only_real,
+    )
+    paths = TracePaths(real=real, of_plan=pairs)
+    return replace(check, added=tuple(each.read(check, paths) for each in added("added_checks", AddedCheckReader)))
+
+
+def _paired(sim: Path, real: Path) -> tuple[dict[str, tuple[Path, Path]], Names, Names]:
+    """Return the traces that both folders have, by plan, and the plans that only one has."""
+    sim_traces, real_traces = (
+        {_plan(path): path for path in sorted(folder.glob(f"{PREFIX}*{SUFFIX}"))} for folder in (sim, real)
+    )
+    both = {plan: (path, real_traces[plan]) for plan, path in sim_traces.items() if plan in real_traces}
+    if not both:
+        there = "; ".join(
+            f"{folder}: {', '.join(plans) or 'none'}" for folder, plans in ((sim, sim_traces), (real, real_traces))
+        )
+        raise InputError(f"no {PREFIX}PLAN{SUFFIX} is in both folders ({there}); allowed: files of the same names")
+    return (
+        both,
+        tuple(plan for plan in sim_traces if plan not in real_traces),
+        tuple(plan for plan in real_traces if plan not in sim_traces),
+    )
+
+
+def _plan(path: Path) -> str:
+    return path.name.removeprefix(PREFIX).removesuffix(SUFFIX)
+
+
+def _compared(plan: str, sim: Path, real: Path) -> Comparison:
+    simulated, measured = read_perfetto(sim), read_perfetto(real)
+    if simulated.notes.get("mode", SIMULATED) != SIMULATED:
+        raise InputError("a real trace; allowed: the simulated one first, then the real one", where=str(sim))
+    try:
+        return compare(plan, simulated, measured)
+    except InputError as error:
+        raise (error if error.where else error.within(f"{sim}, {real}")) from None

@@ -63,20 +63,20 @@ class PlanStepTimes:
 
     @property
     def real_spread(self) -> float | None:
-        """How much the real steps vary: their interquartile range over their median."""
+        """Interquartile range of the real steps over their median."""
         return None if self.real_iqr_s is None else quotient(self.real_iqr_s, self.real_s)
 
     @property
     def others_noise(self) -> float:
-        """By how much other programs can have made the real steps longer, relative to what they take alone: of what a
-        rank needs, it got 1 - `others_share`. 0 where it is not known."""
+        """Largest relative slowdown of the real steps by other programs: a rank got 1 - `others_share` of the
+        processors that it needs. 0 if unknown."""
         share = min(self.others_share or 0.0, 0.99)
         return share / (1.0 - share)
 
 
 def deltas(comparison: Comparison) -> tuple[Delta, ...]:
     """Collectives, then local work; each by falling real time."""
-    sizes = {**_mesh(comparison.real), **_mesh(comparison.sim)}
+    sizes = {**axis_sizes(comparison.real), **axis_sizes(comparison.sim)}
     alike: dict[tuple[str, str, str, float], list[OpPair]] = {}
     for pair in comparison.pairs:
         span = pair.sim
@@ -109,7 +109,7 @@ def _delta(key: tuple[str, str, str, float], pairs: Sequence[OpPair], sizes: Map
 
 
 def step_times(comparison: Comparison) -> PlanStepTimes:
-    """The plan's step, simulated and real."""
+    """Return the plan's step times, simulated and real."""
     noted = number_of(comparison.real.notes, "step_median_s")
     return PlanStepTimes(
         plan=comparison.plan,
@@ -122,7 +122,7 @@ def step_times(comparison: Comparison) -> PlanStepTimes:
 
 
 def large_pairs(comparisons: Iterable[Comparison], min_bytes: float) -> list[OpPair]:
-    """The collectives whose messages are of at least that many bytes."""
+    """Return the collectives whose messages have at least that many bytes."""
     return [
         pair for each in comparisons for pair in each.pairs if pair.sim.axes and pair.sim.message_bytes >= min_bytes
     ]
@@ -149,7 +149,7 @@ def quotient(a: float, b: float) -> float:
 
 
 def number_of(notes: Mapping[str, str], name: str) -> float | None:
-    """A noted number of 0 or more; None where there is none."""
+    """Return a noted number of 0 or more; None if there is none."""
     try:
         value = float(notes.get(name, ""))
     except ValueError:
@@ -157,7 +157,7 @@ def number_of(notes: Mapping[str, str], name: str) -> float | None:
     return value if math.isfinite(value) and value >= 0 else None
 
 
-def _mesh(trace: Trace) -> dict[str, int]:
-    """Sizes of the axes, where the trace notes them as `node 2, package 4, gcd 2`."""
+def axis_sizes(trace: Trace) -> dict[str, int]:
+    """Return the sizes of the axes that the trace notes as `node 2, package 4, gcd 2`."""
     axes = (_AXIS.fullmatch(part) for part in trace.notes.get("mesh", "").split(","))
     return {match[1]: int(match[2]) for match in axes if match}

@@ -1,4 +1,4 @@
-"""What a trace of PyTorch's profiler is made of: categories, keys, and the names of collectives and types.
+"""Vocabulary of PyTorch's profiler traces: categories, keys, and the names of collectives and types.
 
 Sources: pytorch/kineto, libkineto/src/output_json.cpp (events, and the keys of collectives) and
 libkineto/src/CuptiActivity.cpp (waits of streams for events); pytorch/pytorch, torch/csrc/profiler/util.cpp
@@ -23,6 +23,7 @@ STREAM_WAIT: Final = "Stream Wait Event"
 ANNOTATION: Final = "user_annotation"
 GPU_ANNOTATION: Final = "gpu_user_annotation"
 CPU_OP: Final = "cpu_op"
+READ: Final = frozenset({*ON_STREAMS, *RUNTIME, STREAM_SYNC, ANNOTATION, GPU_ANNOTATION, CPU_OP})
 STEP_PREFIX: Final = "ProfilerStep#"
 BACKWARD_PREFIX: Final = "autograd::engine::evaluate_function"
 

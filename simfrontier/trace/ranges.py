@@ -6,13 +6,11 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from simfrontier.limits import RANK_NAMES
-
 _RANGE: Final = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", re.ASCII)
 
 
 def ranges_text(ranks: Sequence[int]) -> str:
-    """Ascending ranks as ranges, each as long as it goes with the stride that it begins with."""
+    """Write ascending ranks as ranges, each as long as its stride goes on."""
     parts, at = [], 0
     while at < len(ranks):
         first, last, stride, stop = ranks[at], ranks[at], 1, at + 1
@@ -29,21 +27,14 @@ def ranges_text(ranks: Sequence[int]) -> str:
 
 
 def ranks_of_text(text: str) -> tuple[int, ...]:
-    """The ranks of such a text. Raises ValueError, with what is wrong, unless they ascend."""
+    """Parse such a text. Raises ValueError unless ranks ascend."""
     results: list[int] = []
     for part in text.split(",") if text else ():
         matched = _RANGE.fullmatch(part)
         if matched is None:
-            raise ValueError(f"{_short(part)} is not a rank or a range of ranks, such as 0-7 or 0-28:4")
+            raise ValueError(f"{part!r} is not a rank or a range of ranks, such as 0-7 or 0-28:4")
         first, last, stride = int(matched[1]), int(matched[2] or matched[1]), int(matched[3] or 1)
         if last < first or stride < 1 or (results and first <= results[-1]):
-            raise ValueError(f"{_short(part)}: ranks do not ascend")
-        several = range(first, last + 1, stride)
-        if fault := RANK_NAMES.fault(len(results) + len(several)):
-            raise ValueError(f"{_short(part)}: {fault}")
-        results += several
+            raise ValueError(f"{part!r}: ranks do not ascend")
+        results += range(first, last + 1, stride)
     return tuple(results)
-
-
-def _short(part: str) -> str:
-    return repr(part if len(part) <= 40 else part[:37] + "...")

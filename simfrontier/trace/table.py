@@ -62,5 +62,5 @@ class Trace:
 
     @property
     def step_s(self) -> float:
-        """The end of the last op of any rank."""
+        """End of the last op of any rank."""
         return max((span.end_s for spans in self.spans for span in spans), default=0.0)

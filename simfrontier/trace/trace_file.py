@@ -1,4 +1,4 @@
-"""What a trace file holds: processes with their spans, arrows between spans, and counters over time."""
+"""Contents of a trace file: processes with their spans, arrows between spans, and counters over time."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Counter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """Something that happens to the whole job at a time, for a reader."""
+    """An annotated moment of the whole job."""
 
     time_s: float
     text: str
@@ -69,7 +69,7 @@ class TraceFile:
 
     @property
     def first(self) -> Trace:
-        """The trace of the first process alone, whose spans have its own times."""
+        """Trace of the first process alone, whose spans have its own times."""
         process = self.processes[0]
         return Trace(
             digest=self.digest,
@@ -92,8 +92,8 @@ class Waiting(Protocol):
 
 
 def arrows_from_last(ranks: Sequence[Waiting], places: Sequence[Place]) -> Iterator[Arrow]:
-    """Of the spans of one call: from that of the rank that was ready last (to the nanosecond; of equals the lowest) to
-    the others, which waited for it."""
+    """Yield arrows between the spans of one call: from the rank that was ready last (to the nanosecond; of equals the
+    lowest) to the others, which waited for it."""
 
     def arrival(place: Place) -> tuple[int, int]:
         waiting = ranks[place[0]]
@@ -104,7 +104,7 @@ def arrows_from_last(ranks: Sequence[Waiting], places: Sequence[Place]) -> Itera
 
 
 def file_of(trace: Trace) -> TraceFile:
-    """A trace as a file without arrows; its processes are numbered as the trace's ranks."""
+    """Return a trace as a file without arrows; its processes are numbered as the trace's ranks."""
     import numpy as np
 
     each = zip(trace.ranks, trace.members, trace.spans, strict=True)

@@ -1,4 +1,4 @@
-"""The verdict of a cross-check: simulation and reality agree, differ, or cannot be judged, and by which bounds."""
+"""Verdict of a cross-check: simulation and reality agree, differ, or cannot be judged, and by which bounds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Outcome = Literal["agree", "differ", "too small to judge", "too noisy to judge"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What the comparison comes to, and why.
+    """Verdict over all plans, with the numbers that it follows from.
 
     `judged` counts the collectives (calls × ranks) of at least `min_bytes`, which carry `judged_share` of all bytes of
     messages; `apart` is the median of their |real/sim - 1|, `ratio` that of real/sim; NaN where there are none.
@@ -65,7 +65,7 @@ class Verdict:
 
     @property
     def noise(self) -> float:
-        """What no two runs can be told apart by."""
+        """Relative time by which equal runs may differ."""
         return max(self.real_noise, self.others_noise, self.sim_noise)
 
     @property
@@ -89,7 +89,7 @@ class Verdict:
 
 
 def judge(comparisons: Sequence[Comparison], min_bytes: float, tolerance: float) -> Verdict:
-    """The verdict over several plans."""
+    """Return the verdict over several plans."""
     large = large_pairs(comparisons, min_bytes)
     ratios = ratios_of(large)
     sent = math.fsum(pair.sim.message_bytes for pair in large_pairs(comparisons, 0))

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from simfrontier.measured.csv_calls import COLUMNS
+from simfrontier.measured.csv_kernels import read_kernels
 
 from simfrontier.accuracy import validation
 from simfrontier.accuracy.bounds import ErrorBound, load_bounds
 from simfrontier.accuracy.predictors.kernels import predict_kernel
 from simfrontier.accuracy.residual import Prediction
 from simfrontier.measured import load_table, load_tables
-from simfrontier.measured.csv_calls import COLUMNS
-from simfrontier.measured.csv_kernels import read_kernels
 from simfrontier.measured.rows import CallRow
 from tests.invoke import Ran, invoke
 from tests.measured.tables import shipped as shipped_rows, write_calls

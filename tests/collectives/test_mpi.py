@@ -15,7 +15,7 @@ from simfrontier.collectives import HopTimes, Library, load_library
 from simfrontier.collectives.ring_law import LowLatency
 from simfrontier.cost import EqualGroups
 from simfrontier.machine import load_machine
-from simfrontier.measured.csv_calls import read_calls
+from simfrontier.measured.call_table import read_calls
 from simfrontier.measured.rows import CallRow
 from simfrontier.schedule.ir import CollectiveKind
 

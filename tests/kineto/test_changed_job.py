@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.errors import InputError
 from simfrontier.kineto import Job, Platform, on_ranks, read_job, replayed, with_gathers_in_nodes, with_kernels
 from simfrontier.scenario import load_scenario
 from simfrontier.study import ScheduleCache, simulated
@@ -48,16 +47,3 @@ def test_kernels_twice_as_long_make_a_step_of_kernels_twice_as_long(tmp_path: Pa
     job, platform = job_of(tmp_path, "hsdp", 8)
     once, twice = replayed(job, platform), replayed(with_kernels(job, 2.0), platform)
     assert twice.compute_s == pytest.approx(2 * once.compute_s, rel=0.03)  # calls slow them less
-
-
-@pytest.mark.parametrize("num_ranks", [0, 8, 24, 100])
-def test_ranks_are_multiples_of_the_jobs(tmp_path: Path, num_ranks: int) -> None:
-    job, _ = job_of(tmp_path, "hsdp", 16)
-    with pytest.raises(InputError, match=f"got {num_ranks}; allowed: multiples of the job's 16 ranks"):
-        on_ranks(job, num_ranks)
-
-
-def test_hpz_without_gathers_over_nodes_is_refused(tmp_path: Path) -> None:
-    job, _ = job_of(tmp_path, "hsdp", 16)
-    with pytest.raises(InputError, match="no gather of the backward over several nodes"):
-        with_gathers_in_nodes(job, 8)

@@ -42,24 +42,16 @@ def test_then_it_is_asked_otherwise(traces: Path, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["trace-replay.json", "trace-then.json"]
 
 
-def test_on_another_machine_kernels_follow_the_rates_of_products(traces: Path) -> None:
-    document = json.loads(invoke("import", traces, "--machine", "frontier", "--on", "perlmutter", "--json").out)
-    assert "Perlmutter" in document["then"]["what"][0] and "rates of matrix products" in document["then"]["what"][1]
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [
         (("--machine", "frontir"), 'did you mean "frontier"?'),
-        (("--machine", "frontier", "--on", "perlmuter"), 'did you mean "perlmutter"?'),
         (("--machine", "frontier", "--ranks", "many"), '--ranks: got "many"; allowed: a number of ranks'),
         (("--machine", "frontier", "--ranks", "12"), "--ranks: got 12; allowed: multiples of the job's 8 ranks"),
         (("--machine", "frontier", "--hpz"), "--hpz: no gather of the backward over several nodes"),
-        (("--machine", "frontier", "--kernel-factor", "0"), "'--kernel-factor': Input should be greater"),
         (("--machine", "perlmutter", "--ranks", "999999x"), "--ranks: got 7,999,992; allowed: up to the"),
         (("--machine", "frontier", "--set", "training.micro_batch=4"), "--set: "),
         (("--machine", "frontier", "--step", "4"), 'step "ProfilerStep#4"'),
-        (("--machine", "frontier", "--fidelity", "exact"), "--fidelity"),
     ],
 )
 def test_wrong_options_are_one_line(traces: Path, options: tuple[str, ...], said: str) -> None:
@@ -69,10 +61,6 @@ def test_wrong_options_are_one_line(traces: Path, options: tuple[str, ...], said
 def test_a_folder_without_traces_and_a_file_that_is_missing_are_one_line(tmp_path: Path) -> None:
     assert "no traces in this folder" in refusal("import", tmp_path, "--machine", "frontier")
     assert "cannot read this trace" in refusal("import", tmp_path / "no.json", "--machine", "frontier")
-
-
-def test_what_is_written_is_not_put_among_the_traces(traces: Path) -> None:
-    assert "where the traces are" in refusal("import", traces, "--machine", TOY, "--out", traces)
 
 
 def imported(*words: object) -> tuple[str, dict[str, Any]]:
@@ -105,23 +93,6 @@ def test_a_kernel_of_any_stream_hides_a_call(tmp_path: Path) -> None:
     replay, (gather,) = document["replay"], document["collectives"]
     assert replay["compute_s"] == pytest.approx(110e-6)
     assert replay["exposed_calls_s"] == pytest.approx(gather["simulated_s"] - 10e-6)
-
-
-def test_times_of_a_rank_that_stands_for_others_hold_waiting(tmp_path: Path) -> None:
-    """Rank 0 waits 8 ms for a rank without a trace: said in the notes, in the table and of each collective, and not
-    said where the traces of all ranks are there."""
-    for rank, begin in enumerate((200, 8150)):
-        events = [annotated(0, 0, 9000), *call("allreduce", 20, begin, 8200, 1, 1 << 20, [0, 1])]
-        written(tmp_path / f"{rank}.json", events, rank)
-    text, document = imported(tmp_path / "0.json", "--machine", "perlmutter", "--stand-in")
-    assert any("hold waiting" in note for note in document["notes"]) and "hold waiting" in text
-    assert [each["holds_waiting"] for each in document["collectives"]] == [True]
-    assert "8 ms with waiting" in text and "without waiting for others" not in text
-    text, document = imported(tmp_path, "--machine", "perlmutter")
-    assert "hold waiting" not in text and "without waiting for others" in text
-    assert [(each["holds_waiting"], each["measured_s"]) for each in document["collectives"]] == [
-        (False, pytest.approx(50e-6))
-    ]
 
 
 def test_a_trace_of_another_device_is_noted_on_terminal_in_json_and_in_the_traces(tmp_path: Path) -> None:

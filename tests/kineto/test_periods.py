@@ -62,15 +62,6 @@ def test_kernels_that_run_into_the_next_step_are_counted_once(tmp_path: Path) ->
     assert parts_us(job) == pytest.approx((1000, 1000, 0))
 
 
-def test_of_several_ranks_the_longest_period_counts(tmp_path: Path) -> None:
-    """1,000 and 1,020; rank 2 has one step alone, whose span of 1,450 is no period."""
-    files = []
-    for rank, first in enumerate((0, 0, 2)):
-        events = [event for number in range(first, 3) for event in prefetching(number, 20.0 * (rank == number - 1))]
-        files.append(written(tmp_path / f"{rank}.json", events, rank, 3))
-    assert read_job(files, 2).measured_s == pytest.approx(1020e-6)
-
-
 @pytest.mark.parametrize(("begin", "took"), [(100, [100e-6]), (500, [75e-6, 25e-6])])
 def test_ranks_that_copy_ahead_or_not_have_the_same_kernels(tmp_path: Path, begin: float, took: list[float]) -> None:
     """Rank 0 copies in before the previous step ends (550), or until 600; rank 1 behind its end: 100 on both, and 40 to
@@ -137,12 +128,6 @@ def test_the_step_that_stopping_the_profiler_leaves_is_not_taken(tmp_path: Path,
     two = [*full(1, 0), *full(2, 100)]
     assert job_of(tmp_path, [*two, *stub(3, 200, kernels)]).step_name == "ProfilerStep#2"
     assert job_of(tmp_path, [*full(1, 0), *stub(2, 100, kernels)]).step_name == "ProfilerStep#1"
-
-
-def test_a_first_step_of_many_kernels_does_not_make_the_others_incomplete(tmp_path: Path) -> None:
-    """Compiling and tuning launch many kernels once."""
-    many = [event for i in range(40) for event in kernel("tune", 7, i, i + 1, 10 + i, launched=1)]
-    assert job_of(tmp_path, [annotated(0, 0, 90), *many, *full(1, 100), *full(2, 200)]).step_name == "ProfilerStep#2"
 
 
 def test_a_step_without_kernels_is_refused_with_those_that_have_some(tmp_path: Path) -> None:

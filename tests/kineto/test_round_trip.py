@@ -12,13 +12,10 @@ from simfrontier.scenario import Scenario
 from simfrontier.simulation import Fidelity
 from tests.kineto.traces import exported, step_of
 
-TOYS = ("zero3", "ddp", "zero1", "zero2", "hsdp", "zeropp", "zero-topo", "my-own")
-PIPELINES = ("plain", "naive-zfp", "naive-mpc", "MZHybrid", "ZHybrid")
 CASES = [
-    *(("toy", plan, 8) for plan in TOYS),
-    *(("compressed-3d", plan, 8) for plan in PIPELINES),
+    *(("toy", plan, 8) for plan in ("zero3", "ddp", "zeropp", "zero-topo")),
+    *(("compressed-3d", plan, 8) for plan in ("plain", "MZHybrid")),
     ("cross-entropy", "fused-two", 2),
-    ("frontier-10b", "zero-topo", 8),
 ]
 
 
@@ -38,7 +35,7 @@ def test_an_imported_step_is_the_simulated_one(
     assert len(job.schedule.roles) == len(step.schedule.roles) and not job.notes
 
 
-@pytest.mark.parametrize("plan", ["zero3", "ddp", "zero1", "zero2", "hsdp"])
+@pytest.mark.parametrize("plan", ["zero3", "hsdp"])
 def test_keys_of_the_profiler_are_enough_where_nothing_shares_the_device(tmp_path: Path, plan: str) -> None:
     """Without the key that only simulations write: kernels as long as they ran, calls by kind, type and size."""
     loaded, step = step_of("toy", plan, 8, "analytic")
@@ -53,9 +50,8 @@ def test_keys_of_the_profiler_are_enough_where_nothing_shares_the_device(tmp_pat
     assert replayed(job, platform(loaded), "analytic").step_s == pytest.approx(step.step_s, rel=1e-9)
 
 
-@pytest.mark.parametrize("plan", ["zero3", "zero-topo"])
-def test_one_rank_may_stand_for_all(tmp_path: Path, plan: str) -> None:
-    loaded, step = step_of("toy", plan, 8)
+def test_one_rank_may_stand_for_all(tmp_path: Path) -> None:
+    loaded, step = step_of("toy", "zero3", 8)
     first = exported(loaded, step, tmp_path)[0]
     job = read_job([first], stand_in=True)
     assert replayed(job, platform(loaded)).step_s == pytest.approx(step.step_s, rel=1e-9)

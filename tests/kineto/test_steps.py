@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from simfrontier.kineto import Job, platform_of, read_job, replayed
 from simfrontier.kineto.order import placed
 from simfrontier.kineto.read_rank import read_rank
 from simfrontier.simulation import Fidelity
-from tests.kineto.traces import Event, annotated, call, kernel, record, wait, written
+from tests.kineto.traces import Event, annotated, call, kernel, written
 
 WORLD = [0, 1]
 
@@ -76,19 +75,6 @@ def test_what_is_taken_for_something_else_is_noted(tmp_path: Path, events: list[
     assert any(said in note for note in job_of(tmp_path, events, events).notes)
 
 
-def test_streams_that_wait_for_each_other_a_thousand_times_take_no_time(tmp_path: Path) -> None:
-    """Each event is behind what its stream waits for: kept as the last kernel of each stream, not as all of them."""
-    events = [*kernel("a", 7, 0, 5, 1), *kernel("b", 8, 0, 5, 2)]
-    for number in range(1_000):
-        first, second = (7, 8) if number % 2 else (8, 7)
-        events += [record(10 + 2 * number), wait(first, second, 10 + 2 * number, 11 + 2 * number)]
-    path = written(tmp_path / "trace.json", [*events, *kernel("c", 7, 9, 12, 9_999)], ranks=1)
-    begun = time.process_time()
-    trace = read_rank(path)
-    assert [each.waits for each in placed(trace)][-1] == (1,)
-    assert time.process_time() - begun < 5.0
-
-
 def test_calls_within_an_annotation_of_the_host_are_found(tmp_path: Path) -> None:
     args = call("allreduce", 20, 0, 9, 1, 4, WORLD)[1]["args"]
     outer = {"ph": "X", "cat": "user_annotation", "name": "train", "pid": 1, "tid": 1, "ts": 0, "dur": 100}
@@ -101,8 +87,3 @@ def test_calls_of_one_number_are_told_apart(tmp_path: Path) -> None:
     """Two that were made together: 4 and 40 long on both ranks."""
     pair = [*call("allreduce", 20, 0, 4, 1, 9, WORLD, Seq=1), *call("allreduce", 20, 4, 44, 2, 999, WORLD, Seq=1)]
     assert list(job_of(tmp_path, pair, pair).call_s[0].values()) == [pytest.approx(4e-6), pytest.approx(40e-6)]
-
-
-def test_a_group_that_is_cut_short_and_as_large_as_the_job_is_all_ranks(tmp_path: Path) -> None:
-    events = call("allreduce", 20, 0, 9, 1, 4, WORLD, **{"Process Group Ranks": "[0, ...]"})
-    assert job_of(tmp_path, events, events).schedule.mesh.num_ranks == 2

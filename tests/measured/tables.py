@@ -11,9 +11,8 @@ import pytest
 
 from simfrontier.errors import InputError
 from simfrontier.measured import CallRow, CopyRow, RateRow, Setup, load_table, readings
-from simfrontier.measured.csv_calls import COLUMNS
+from simfrontier.measured.call_table import COLUMNS
 
-AGAIN = "the same row as line 2, allowed: every measurement once (several of one point differ in value or source)"
 _Row = TypeVar("_Row", CallRow, CopyRow, RateRow)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +27,6 @@ def document() -> dict[str, Any]:
     return nccl_document("all_gather", ROWS, nodes=4, per_node=4)
 
 
-def refusal(folder: Path, value: object) -> str:
-    path = folder / "x.json"
-    path.write_text(json.dumps(value))
-    return refused(lambda file: read_any(file, SETUP), path)
-
-
 def rccl(**changes: object) -> str:
     known: dict[str, object] = {"cycle": 0, "nodes": 1, "each": 16, "size": 1024, "side": 0, "time": 12.5, "wrong": 0}
     return RCCL.format(**(known | changes))
@@ -45,13 +38,6 @@ def test_each_listed_device_stands_for_all_of_its_process(tmp_path: Path) -> Non
     rows = read_any(path, SETUP)  # 4 processes with 4 GPUs each are listed as 4 devices, and are 16 ranks on 4 nodes
     assert {(row.devices, row.nodes, row.packages) for row in rows} == {(16, 4, 16)}
     assert [row.seconds for row in rows] == [row.seconds for row in ROWS]
-
-
-def test_calibrate_names_the_hosts_of_the_file(tmp_path: Path) -> None:
-    (tmp_path / "x.json").write_text(json.dumps(document()))
-    ran = invoke("calibrate", tmp_path / "x.json", "--out", tmp_path / "mine.toml")
-    assert (ran.code, ran.err) == (0, "")
-    assert "nid000000, nid000001, nid000002, nid000003" in ran.out
 
 
 def test_in_place_times_are_taken_where_there_are_no_others(tmp_path: Path) -> None:
@@ -67,37 +53,6 @@ def change(value: dict[str, Any], *keys: str | int, to: object) -> None:
     for key in keys[:-1]:
         value = value[key]  # type: ignore[index]
     value[keys[-1]] = to  # type: ignore[index]
-
-
-@pytest.mark.parametrize(
-    ("keys", "to", "message"),
-    [
-        (("version",), 3, "FILE: version: got 3, allowed: 1 or 2"),
-        (("args",), ["./all_gathr_perf"], 'FILE: args: the test "all_gathr_perf", did you mean "all_gather_perf"?'),
-        (("results", 1, "out_of_place"), {"cpu_time": 1.0}, "FILE: results[1].out_of_place: the CPU's times (-C 1), "
-         "allowed: those of the device (-C 0)"),
-        (("results", 0, "out_of_place", "time"), "nan", 'FILE: results[0].out_of_place.time: got "nan", allowed: '
-         "microseconds, 0 or more"),
-        (("results",), [], "FILE: results: no times, allowed: lines of a run that has ended"),
-        (("config", "devices", 0, "group"), 1, 'FILE: has groups of several sizes, allowed: lines "# Rank 0 ... on '
-         'HOST device 0", equally many per group'),
-        (("config",), {"nthreads": 1, "ngpus": 1}, "FILE: config.devices: missing"),
-        (("config", "devices", 1, "rank"), 2, "FILE: rank 2 is there 2 times, as in the output of two jobs at once, "
-         "allowed: every rank once"),
-    ],
-)  # fmt: skip
-def test_a_wrong_file_of_nccl_tests_is_one_line(
-    tmp_path: Path, keys: tuple[str | int, ...], to: object, message: str
-) -> None:
-    value = document()
-    change(value, *keys, to=to)
-    assert refusal(tmp_path, value) == message
-
-
-def test_a_file_of_nccl_tests_that_is_cut_short_is_one_line(tmp_path: Path) -> None:
-    path = tmp_path / "x.json"
-    path.write_text(json.dumps(document())[:-200])
-    assert refused(lambda file: read_any(file, SETUP), path).startswith("FILE: line 1 column ")
 
 
 def test_a_printed_table_with_times_of_day_is_read_at_its_times(tmp_path: Path) -> None:
@@ -126,61 +81,12 @@ def test_cycles_of_rccl_tests_become_their_median(tmp_path: Path, joined: str) -
     assert {(row.collective, row.devices, row.nodes) for row in rows} == {("all_reduce", 16, None)}
 
 
-def test_in_place_runs_of_rccl_tests_are_read(tmp_path: Path) -> None:
-    path = tmp_path / "x.json"
-    path.write_text(f"[{rccl(side=1)}, {rccl(side=1, size=4096)}]")
-    assert len(read_any(path, Setup(machine="frontier", library="rccl"))) == 2
-
-
 def test_what_rccl_tests_call_nodes_only_the_user_can_read(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text(f"[{rccl(nodes=2, each=8)}, {rccl(nodes=2, each=8, size=4096)}]")
     setup = Setup(machine="frontier", library="rccl")
-    assert refused(lambda file: read_any(file, setup), path) == (
-        "FILE: [0].nodes: got 2, of which rccl-tests mean groups of processes, or nodes; allowed: --devices N beside it"
-    )
+    assert refused(lambda file: read_any(file, setup), path).startswith("FILE: [0]: nodes: got 2, of which rccl-tests")
     assert {row.devices for row in read_any(path, Setup(machine="frontier", library="rccl", devices=8))} == {8}
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda text: text.replace('"time":12.5', '"time":-1'),
-         "FILE: [0].time: got -1, allowed: microseconds, 0 or more"),
-        (lambda text: text.replace('"ranks":16, ', ""), "FILE: [0].ranks: missing"),
-        (lambda text: text[:-40], "FILE: line 1 column "),
-    ],
-)  # fmt: skip
-def test_a_wrong_file_of_rccl_tests_is_one_line(tmp_path: Path, change: Callable[[str], str], message: str) -> None:
-    path = tmp_path / "x.json"
-    path.write_text(f"[{change(rccl())}, {rccl(size=4096)}]" if "column" not in message else change(f"[{rccl()}]"))
-    assert refused(lambda file: read_any(file, Setup(machine="frontier", library="rccl")), path).startswith(message)
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (lambda text: text.replace("AllReduce", "SendRecv"), 'of "SendRecv", of which no times are taken'),
-        (lambda text: text.replace('"wrong":"0"', '"wrong":"7"'), "wrong results"),
-        (lambda text: text.replace('"ranks":16', '"ranks":1'), "of one device"),
-    ],
-)
-@pytest.mark.parametrize("as_csv", [False, True])
-def test_a_result_of_rccl_tests_that_cannot_be_used_is_left_out(
-    tmp_path: Path, change: Callable[[str], str], said: str, as_csv: bool
-) -> None:
-    results = [change(rccl()), rccl(), rccl(size=4096)]
-    path = tmp_path / "x.txt"
-    path.write_text(f"[{', '.join(results)}]")
-    if as_csv:
-        head = (
-            "numCycle,collective,nodes,ranks,rankspernode,gpusperrank,size,type,redop,inplace,time,algbw,busbw,#wrong"
-        )
-        lines = [",".join(json.dumps(cell) for cell in json.loads(result).values()) for result in results]
-        path.write_text("\n".join([head, *lines]))
-    (reading,) = readings([path], Setup(machine="frontier", library="rccl"))
-    assert [row.num_bytes for row in reading.rows] == [1024, 4096]
-    assert [text.replace(":", "") for text in reading.said] == [f"Left out 1 record {said}."]
 
 
 def test_a_line_of_wrong_results_in_a_file_of_nccl_tests_is_left_out(tmp_path: Path) -> None:

@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 
 from simfrontier.measured import Reading, Setup, readings
-from simfrontier.measured.printed_time import Printed, PrintedSize, size_of
-from tests.invoke import invoke
-from tests.measured.tables import read_any, refused
+from simfrontier.measured.printed_time import Printed, PrintedSize
 
 SETUP = Setup(machine="frontier", library="rccl", devices=16, nodes=2)
 # The lines of DeepSpeed's own tutorial (docs/_tutorials/communication-logging.md), of 16 ranks.
@@ -51,10 +49,6 @@ def read(path: Path, setup: Setup = SETUP) -> Reading:
     return reading
 
 
-def refusal(folder: Path, text: str, setup: Setup = SETUP) -> str:
-    return refused(lambda path: read_any(path, setup), log(folder, text))
-
-
 def test_lines_of_the_tutorial_are_read(tmp_path: Path) -> None:
     gather, reduce = read(log(tmp_path, TUTORIAL)).rows
     # A part of 6 MiB from each of 16 ranks: 96 MiB. That version counted every message twice: 2 x 6,291,456 x 8 bits at
@@ -90,20 +84,6 @@ def test_a_rate_counts_only_where_it_agrees_with_the_printed_time(
     size = PrintedSize(num_bytes=1 << 20, off=0.0)
     printed = Printed(kind=kind, devices=8, milliseconds=1.0, size=size, gbps=rates[0], bus_gbps=rates[1])  # type: ignore[arg-type]
     assert printed.seconds() == pytest.approx(taken_ms / 1e3, rel=1e-12)
-
-
-def test_a_time_of_nothing_is_left_out_where_no_rate_says_it(tmp_path: Path) -> None:
-    text = (
-        call() + call(size="2.0 MB", time="2.00", rate="16.78") + call(time="0.00", rate="0.00", bus="0.00", size="8 B")
-    )
-    assert read(log(tmp_path, text)).said == ("Left out: 1 record of 0.00 ms, which no rate says better.",)
-
-
-def test_sizes_are_of_1024_and_say_how_far_they_may_be_off() -> None:
-    assert size_of("0B") == PrintedSize(num_bytes=0, off=0.0)
-    assert size_of("1023.0 B") == PrintedSize(num_bytes=1023, off=0.0)
-    assert size_of("678.86 MB") == PrintedSize(num_bytes=711836303, off=0.005 * 1048576 / 711836303)
-    assert size_of("1.0 GB") == PrintedSize(num_bytes=1 << 30, off=0.005)
 
 
 def test_a_summary_is_read_where_there_are_no_lines_and_the_last_one_counts(tmp_path: Path) -> None:
@@ -143,54 +123,3 @@ def test_a_dictionary_says_bytes_and_times_exactly(tmp_path: Path) -> None:
     assert [(row.devices, row.num_bytes, row.seconds) for row in reading.rows] == [(8, 8000, 5e-4), (8, 1000, 5e-4)]
     assert reading.said == ("Left out: 2 records: barrier, of which no times are taken.",)
     assert [row.devices for row in read(path, SETUP).rows] == [16, 16]
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (call("barrier"),
-         "FILE: no measurements, allowed: 2 or more. Left out: 1 record: barrier, of which no times are taken"),
-        (call(), "FILE: 1 measurement, allowed: 2 or more"),
-        (f"{HEAD}\nall_reduce\n{'':20}1.0 MB   x  8.00  2.00  8.39  7.86\n",
-         'FILE line 3: count: got "x", allowed: a whole number'),
-    ],
-)  # fmt: skip
-def test_a_wrong_log_is_one_line(tmp_path: Path, text: str, message: str) -> None:
-    assert refusal(tmp_path, text) == message
-
-
-ROWS = f"{'':20}1.0 MB   1  8.00  2.00  8.39  7.86\n{'':20}2.0 MB   1  8.00  4.00  8.39  7.86\n"
-SUMMARY = f"{HEAD}\nall_reduce\n{ROWS}"
-
-
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        (call("all_to_all_of_ours"), "all_to_all_of_ours, of which no times are taken"),
-        (call(time="nan"), "no size or no time in it, as in a line that is cut short"),
-        (call(size="1.0 MiB"), "no size or no time in it, as in a line that is cut short"),
-        (call().partition(" | algbw")[0], "no size or no time in it, as in a line that is cut short"),
-    ],
-)
-def test_a_call_that_cannot_be_used_is_left_out_and_counted(tmp_path: Path, text: str, why: str) -> None:
-    reading = read(log(tmp_path, call() + call(size="2.0 MB", time="2.00") + text))
-    assert [(row.num_bytes, round(row.seconds, 5)) for row in reading.rows] == [(1 << 20, 1e-3), (2 << 20, 2e-3)]
-    assert reading.said == (f"Left out: 1 record: {why}.",)
-    of_summary = read(log(tmp_path, SUMMARY + f"all_to_all_of_ours\n{ROWS}"))
-    assert len(of_summary.rows) == 2
-    assert of_summary.said == ("Left out: 2 records: all_to_all_of_ours, of which no times are taken.",)
-
-
-def test_a_broadcast_is_no_call_of_a_schedule_and_left_out_of_a_calibration(tmp_path: Path) -> None:
-    path = log(tmp_path, call("broadcast") + call() + call(size="2.0 MB", time="2.00"))
-    given = ("--machine", "frontier", "--library", "rccl", "--devices", "8")
-    ran = invoke("calibrate", path, *given, "--out", tmp_path / "out.toml", "--json")
-    assert (ran.code, ran.err) == (0, "")
-    assert [call["kind"] for call in json.loads(ran.out)["calls"]] == ["all_reduce"]
-    assert json.loads(ran.out)["said"] == ["Left out: 1 row: broadcast, which no schedule has."]
-
-
-def test_the_devices_have_to_be_said(tmp_path: Path) -> None:
-    assert refusal(tmp_path, call(), Setup(machine="frontier", library="rccl")) == (
-        "FILE: does not say among how many devices, allowed: --devices N beside it"
-    )

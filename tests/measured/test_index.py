@@ -10,9 +10,8 @@ import pytest
 
 from simfrontier.errors import InputError
 from simfrontier.measured import CallRow, CopyRow, RateRow, Table, load_table, load_tables
-from simfrontier.measured.index import INDEX, call_faults, fault_of
+from simfrontier.measured.index import INDEX
 from tests.measured.tables import shipped
-from tests.some import some
 
 # Rows, sums of devices and bytes, and sum of the times: of the published tables, worked out apart from this reader.
 CALLS = {
@@ -43,18 +42,6 @@ def test_every_copy_of_the_published_tables_is_there() -> None:
     assert {row.num_bytes for row in lab} == {1 << 24}
 
 
-def test_sizes_of_osu_became_whole_messages() -> None:
-    rows = {
-        (row.collective, row.library, row.devices, row.num_bytes): row
-        for row in shipped("lumi_mpi_collectives", CallRow)
-    }
-    # 4 bytes of each of 8 ranks; 8 bytes for each of 16; a vector of 4 bytes
-    assert rows["all_gather", "cray-mpich", 8, 32].seconds == pytest.approx(3.57e-6)
-    assert rows["all_to_all", "openmpi-ucx", 16, 128].seconds == pytest.approx(1397.9e-6)
-    assert rows["all_reduce", "cray-mpich", 8, 4].seconds == pytest.approx(2.74e-6)
-    assert rows["broadcast", "cray-mpich", 8, 4].seconds == pytest.approx(0.48e-6)
-
-
 def test_matrix_products_are_those_of_the_sources() -> None:
     rates = shipped("compute_rates", RateRow)
     known = {(row.machine, row.statistic, row.m, row.flops_per_s) for row in rates if row.m != 32768}
@@ -70,18 +57,6 @@ def test_matrix_products_are_those_of_the_sources() -> None:
 
 EDGES = (6400, 12800, 25600, 64000)  # of 2-byte elements; the source gives bytes
 CORAL = (93.0e12, 108.6e12, 119.8e12, 87.5e12)
-
-
-def test_training_rates_are_those_of_the_sources() -> None:
-    result = shipped("training_rates", RateRow)
-    shares = {row.model: row.value for row in result if row.quantity == "share_of_peak" and row.devices is None}
-    assert shares == {"22B": 0.3838, "175B": 0.3614, "1T": 0.3196}
-    per_device = {
-        (row.machine, row.devices): row.flops_per_s for row in result if row.quantity == "machine_flops_per_s"
-    }
-    assert per_device["perlmutter", 1024] == pytest.approx(177.7e12, rel=1e-3)  # 182 PFLOP/s
-    assert per_device["frontier", 32768] == pytest.approx(42.1e12, rel=2e-3)  # 1.381 EFLOP/s
-    assert {row.status for row in result} == {"paper", "secondary", "inferred"}
 
 
 def faults(table: Table) -> set[tuple[object, ...]]:
@@ -103,29 +78,6 @@ def test_known_faults_are_marked_and_nothing_else() -> None:
     assert len(faults(load_table("mpi_and_hierarchical"))) == 4
 
 
-def test_faults_of_calls_are_those_of_all_tables_of_calls() -> None:
-    faults = call_faults()
-    assert len(faults) == sum(len(table.pathologies) for table in load_tables() if table.form == "calls") == 3
-    table = load_table("lumi_mpi_collectives")
-    assert [fault_of(row, faults) for row in table.rows] == [table.pathology_of(row) for row in table.rows]
-    assert {fault_of(row, faults) for row in shipped("lumi_rccl_one_node", CallRow)} == {None}
-
-
-def test_one_mebibyte_on_32_gcds_is_no_fault() -> None:
-    """Its 2 MiB is the fast one: 4 to 16 MiB take 1.00 to 1.02 ms too."""
-    table = load_table("rccl_frontier")
-    (row,) = (row for row in shipped("rccl_frontier", CallRow) if (row.devices, row.num_bytes) == (32, 1 << 20))
-    assert row.seconds == 0.001032
-    assert table.pathology_of(row) is None
-
-
-def test_every_table_says_where_it_is_published_and_how_it_was_measured() -> None:
-    for table in some(load_tables()):
-        assert "https://" in table.citation
-        assert table.method
-        assert all(row.source and row.place.file == table.file and row.place.line for row in table.rows)
-
-
 def test_a_table_that_is_not_there_is_named_with_the_nearest() -> None:
     with pytest.raises(InputError) as caught:
         load_table("rccl_frontir")
@@ -145,11 +97,6 @@ def test_a_table_that_is_not_there_is_named_with_the_nearest() -> None:
             'form = "call"',
             'index.toml: tables.one.form: got "call", allowed: "calls", "copies", "rates" or "kernels"; '
             'did you mean "calls"?',
-        ),
-        (
-            "devices_from = 128",
-            "devices_from = 4096",
-            "index.toml: tables.one.pathologies[0]: no row of one.csv is meant by it",
         ),
     ],
 )

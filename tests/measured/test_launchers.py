@@ -26,17 +26,10 @@ all_reduce
 LOGS = {"all_gather_perf.log": nccl_log({1048576: 20.0, 2097152: 30.0}), "osu.txt": OSU, "train.log": DEEPSPEED}
 # Two prefixes of one launcher: of the lines in turn, as those of two ranks or moments.
 PREFIXES = {
-    "Open MPI": ("[1,0]<stdout>:", "[1,0]<stdout>:"),
     "Open MPI with times": ("Fri Nov  7 12:00:09 2026[1,0]<stdout>:", "Fri Nov 10 12:00:10 2026[1,0]<stdout>:"),
-    "PRRTE": ("[prterun-node-1-4711@1,0]<stdout>: ", "[prterun-node-1-4711@1,0]<stdout>: "),
     "PRRTE, detailed": ("[1,0][node-a:101]<stdout>: ", "[1,0][node-a:101]<stdout>: "),
     "srun -l": ("0: ", "0: "),
-    "srun -l of 12": (" 9: ", "10: "),
-    "Hydra": ("[0] ", "[0] "),
-    "torchrun": ("[default0]:", "[default0]:"),
-    "pdsh": ("nid001234: ", "nid001234: "),
     "Kubernetes": ("2026-11-27T12:00:00.123456789Z ", "2026-11-27T12:00:01.5Z "),
-    "ts and srun -l": ("Nov 27 12:00:00 0: ", "Nov 27 12:00:01 0: "),
     "docker compose, coloured": ("\x1b[36mnode-1  |\x1b[0m ", "\x1b[36mnode-1  |\x1b[0m "),
 }
 

@@ -117,10 +117,9 @@ def test_a_shipped_table_is_the_same_within_what_deepspeed_prints(name: str, tab
     assert 0.0 < worst < 0.003 < worst_printed  # what the printed milliseconds alone would have given
 
 
-@pytest.mark.parametrize("table", TABLES)
-@pytest.mark.parametrize("name", FORMS)
-def test_calibrate_and_validate_see_the_shipped_times(name: str, table: str, tmp_path: Path) -> None:
-    form = FORMS[name]
+@pytest.mark.parametrize("name", ["nccl-text", "osu", "inspector"])
+def test_calibrate_and_validate_see_the_shipped_times(name: str, tmp_path: Path) -> None:
+    form, table = FORMS[name], "rccl_frontier"
     rows = next(rows for rows in jobs(table) if rows[0].devices == 16)
     files = form.write(rows, PER_NODE[rows[0].machine], tmp_path)
     setup = setup_of(form, rows[0])

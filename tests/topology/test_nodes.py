@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -91,37 +90,6 @@ def test_frontier_in_and_out_is_the_same_graph(tmp_path: Path) -> None:
     assert made(tmp_path, again, "frontier").node == machine.node
 
 
-def test_a_slow_nic_beside_fast_ones_is_not_used(tmp_path: Path) -> None:
-    document = machine_document(read(tmp_path, frontier()), "frontier", "made", "node.xml")
-    assert document.left_out == ("1 of 5 NICs, slower, further, or a package's second",)
-
-
-def test_every_number_that_the_xml_says_names_it(tmp_path: Path) -> None:
-    machine = made(tmp_path, read(tmp_path, frontier()), "frontier")
-    of_xml = {number.key: number.kind for number in machine.provenance() if number.source.startswith("node.xml: ")}
-    assert of_xml == {
-        "devices_per_node": "quoted",
-        "link_classes.pcie.bytes_per_s": "quoted",
-        "node.links": "quoted",
-        "node.nics": "inferred",
-    }
-
-
-@pytest.mark.parametrize("pair", sorted(FRONTIER_LINKS))
-def test_one_link_more_is_another_class(tmp_path: Path, pair: tuple[int, int]) -> None:
-    links: Mapping[tuple[int, int], int] = {**FRONTIER_LINKS, pair: FRONTIER_LINKS[pair] + 3}
-    machine = made(tmp_path, read(tmp_path, frontier(links)), "frontier")
-    assert bandwidths(machine)[pair] == (FRONTIER_LINKS[pair] + 3) * 50e9
-    gfx90a = arch_named("gfx90a")
-    assert gfx90a is not None and topology_of(machine, gfx90a).links == links
-
-
-def test_a_pair_without_links_is_no_pair(tmp_path: Path) -> None:
-    links = {pair: count for pair, count in FRONTIER_LINKS.items() if pair != (2, 4)}
-    machine = made(tmp_path, read(tmp_path, frontier(links)), "frontier")
-    assert (2, 4) not in bandwidths(machine) and (0, 6) in bandwidths(machine)
-
-
 def test_new_classes_have_the_share_and_the_start_up_of_the_nearest(tmp_path: Path) -> None:
     machine = made(tmp_path, read(tmp_path, frontier({**FRONTIER_LINKS, (0, 1): 3})), "frontier")
     like, new = machine.link_classes["xgmi4"], machine.link_classes["xgmi3"]
@@ -188,12 +156,6 @@ def test_pci_alone_is_taken_as_a_switch(tmp_path: Path) -> None:
     assert number.kind == "assumed"
 
 
-def test_without_nics_there_is_no_network(tmp_path: Path) -> None:
-    machine = made(tmp_path, read(tmp_path, bare([link(1, 4), link(0, 4)])), "perlmutter")
-    assert (machine.num_nodes, machine.dragonfly, machine.node.nic_device) == (1, None, ())
-    assert set(machine.link_classes) == {"nvlink4"}
-
-
 def test_a_base_of_one_node_takes_no_nics(tmp_path: Path) -> None:
     nics = f'<pci busid="0000:09:00.0" class="0x02" link_speed="8 GT/s" link_width="8">{net(0, "eth", 10000)}</pci>'
     topology = read(tmp_path, bare([link(1, 1, "xgmi"), link(0, 1, "xgmi")], 2, nics))
@@ -208,17 +170,6 @@ def test_links_to_cpus_and_to_what_is_not_there_are_told(tmp_path: Path) -> None
     assert (topology.links, topology.to_cpu, topology.unmatched) == ({(0, 1): 1}, (3, 0), 2)
     left_out = machine_document(topology, "perlmutter", "made", "node.xml").left_out
     assert left_out == ("2 links to devices that are not in the file", "3 links between devices and CPUs")
-
-
-def test_devices_are_numbered_as_the_driver_does(tmp_path: Path) -> None:
-    text = bare([link(1), link(0)]).replace('dev="0"', 'dev="7"')
-    topology = read(tmp_path, text)
-    assert [(device.dev, device.busid) for device in topology.devices] == [(1, "0000:01:00.0"), (7, "0000:00:00.0")]
-
-
-def test_numbers_of_old_files_mean_the_same_devices(tmp_path: Path) -> None:
-    assert read(tmp_path, frontier().replace("gfx90a", "910")).arch.name == "gfx90a"
-    assert read(tmp_path, frontier().replace("gfx90a", "gfx90a:sramecc+:xnack-")).arch.name == "gfx90a"
 
 
 @pytest.mark.parametrize(
@@ -279,11 +230,6 @@ def test_every_machine_of_the_catalog_goes_out_and_in(tmp_path: Path, name: str)
         machine.devices_per_package,
         machine.device,
     )
-
-
-def test_every_real_machine_of_the_catalog_has_known_devices() -> None:
-    unknown = [name for name in catalog() if arch_of_machine(name) is None]
-    assert unknown == ["box", "toy-cluster", "toy-pair", "toy-quad", "toy-tree"]
 
 
 def test_links_of_the_catalog_in_numbers() -> None:

@@ -12,7 +12,7 @@ import pytest
 from simfrontier.errors import InputError
 from simfrontier.machine import load_machine
 from simfrontier.topology import NodeTopology, machine_document, read_node
-from tests.invoke import invoke, refusal
+from tests.invoke import invoke
 from tests.topology.samples import bare, frontier, link, net
 
 GEN4 = 'link_speed="16 GT/s" link_width="16"'
@@ -93,17 +93,6 @@ def test_their_nics_are_placed_by_pci_and_their_links_are_not_called_none(tmp_pa
     assert below["nics"] == [{"dev": 0, "name": "", "bytes_per_s": None, "device": 0}]
 
 
-def test_no_machine_is_made_of_a_file_without_links(tmp_path: Path) -> None:
-    said = refusal("topology", written(tmp_path, NDV4), "--base", "perlmutter", "--out", tmp_path / "m.toml")
-    assert said.startswith("node.xml: no gpu elements, so that links between devices are not known")
-    assert not (tmp_path / "m.toml").exists()
-
-
-def test_gpu_elements_need_not_say_what_nccl_asks_the_driver_for(tmp_path: Path) -> None:
-    node = read(tmp_path, system(pci("0000:06:00.0", "0x030200", '<gpu dev="0"/>')))
-    assert (node.arch.name, node.links_known) == ("none", True)
-
-
 def test_a_link_to_oneself_is_passed_over_and_told(tmp_path: Path) -> None:
     """As Azure's NCv4 has it, beside links to others."""
     node = read(tmp_path, bare([link(0, 12) + link(1, 4), link(1, 12) + link(0, 4)]))
@@ -123,11 +112,6 @@ def test_a_speed_that_no_nic_has_is_told_and_the_rest_is_read(tmp_path: Path, sp
     made = machine_document(node, "lumi-g", "m", "node.xml")
     assert made.left_out[0] == f"the speed of NICs, {speed} Mbit/s, which no NIC has (it is that of lumi-g)"
     assert "nic" not in made.document.get("link_classes", {})
-
-
-def test_the_fastest_speed_that_is_believed_is_read(tmp_path: Path) -> None:
-    text = frontier().replace('speed="200000"', 'speed="10000000"')
-    assert read(tmp_path, text).nics[0].bytes_per_s == 1.25e12
 
 
 def instinct(arch: str) -> str:
@@ -162,11 +146,6 @@ def test_nodes_of_mi300x_and_mi355x_come_in(tmp_path: Path, arch: str, rate: flo
     assert {each.bytes_per_s for each in between if isinstance(each.src, int) and isinstance(each.dst, int)} == {rate}
 
 
-def test_without_a_machine_of_such_devices_the_missing_base_says_so(tmp_path: Path) -> None:
-    said = refusal("topology", written(tmp_path, instinct("gfx950")), "--out", tmp_path / "m.toml")
-    assert said.startswith("--base: missing") and "none has such devices (gfx950)" in said and "frontier" in said
-
-
 def test_rccls_files_of_version_1_are_read(tmp_path: Path) -> None:
     old = read(tmp_path, frontier().replace('version="2"', 'version="1"'))
     new = read(tmp_path, frontier())
@@ -174,12 +153,3 @@ def test_rccls_files_of_version_1_are_read(tmp_path: Path) -> None:
     mixed = bare([link(1) + link(1, 1, "xgmi"), link(0)])
     with pytest.raises(InputError, match="got <xgmi>, allowed: <nvlink>"):
         read(tmp_path, mixed)
-
-
-def test_nics_of_one_number_are_two_nics(tmp_path: Path) -> None:
-    """As in RCCL's topo_8p_rome_n2_1.xml, which puts nodes together by hand."""
-    text = frontier().replace('dev="1" speed', 'dev="0" speed')
-    node = read(tmp_path, text)
-    assert [(nic.dev, nic.name) for nic in node.nics][:2] == [(0, "hsn0"), (0, "hsn1")]
-    out = invoke("topology", tmp_path / "node.xml").out
-    assert "hsn0          25 GB/s     on device 0" in out and "hsn1          25 GB/s     on device 2" in out

@@ -86,17 +86,3 @@ def test_xml_to_machine_to_xml_to_machine_is_the_same_graph(topology: NodeTopolo
         assert machine_again.node == machine.node
         assert bandwidths(machine_again) == bandwidths(machine)
         assert machine_again.link_classes == machine.link_classes
-
-
-@given(topology=nodes(), base=st.sampled_from(BASES))
-@settings(deadline=None, max_examples=40)
-def test_bandwidths_are_links_times_what_one_carries(topology: NodeTopology, base: str) -> None:
-    with TemporaryDirectory() as name:
-        machine, one = made(Path(name), topology, base), topology.arch.link_bytes_per_s
-    assert one is not None
-    rates = bandwidths(machine)
-    for (a, b), count in topology.links.items():
-        assert abs(rates[a, b] / (count * one) - 1) < 1e-6 and rates[a, b] == rates[b, a]
-    for device, count in enumerate(topology.to_switch):
-        if count:
-            assert abs(rates[device, "switch"] / (count * one) - 1) < 1e-6

@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-import pytest
-
 from simfrontier.trace.comparison import compare
-from simfrontier.trace.delta import deltas, number_of, step_times
+from simfrontier.trace.delta import deltas, step_times
 from tests.trace.fakes import span, trace
 from tests.trace.gathers import one_rank
 
@@ -73,9 +71,3 @@ def test_a_step_is_the_noted_median_or_else_the_last_end() -> None:
     noted = replace(comparison.real, notes={"step_median_s": "6.0", "step_iqr_s": "0.5"})
     times = step_times(compare("p", comparison.sim, noted))
     assert (times.real_s, times.real_iqr_s, times.ratio) == (6.0, 0.5, 2.0)
-
-
-@pytest.mark.parametrize("text", ["", "x", "nan", "inf", "-1"])
-def test_notes_that_are_no_numbers_say_nothing(text: str) -> None:
-    assert number_of({"a": text}, "a") is None and number_of({}, "a") is None
-    assert number_of({"a": "0.5"}, "a") == 0.5

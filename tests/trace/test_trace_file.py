@@ -14,21 +14,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
-from simfrontier.analysis import by_class, link_use, node_links, shares_of_node, step_trace, traffic
+from simfrontier.analysis import link_use, step_trace, traffic
 from simfrontier.analysis.links_over_time import spread
-from simfrontier.errors import InputError
 from simfrontier.machine import HEALTHY, Perturbation, SlowDevice
 from simfrontier.report.figures.timeline import bars
 from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.schedule import digest
 from simfrontier.simulation import Fidelity, SimulatedStep, Walk, memory_timeline, spans_of, trace_of
-from simfrontier.study import ScheduleCache, run_case, run_study, simulated
-from simfrontier.trace import Arrow, TraceFile, perfetto_text, read_perfetto, write_perfetto
-from simfrontier.trace.perfetto import MICROSECOND, _nearest
-from simfrontier.workers import Workers
-from tests.invoke import TOY, invoke
+from simfrontier.study import ScheduleCache, simulated
+from simfrontier.trace import TraceFile, read_perfetto, write_perfetto
+from simfrontier.trace.perfetto import MICROSECOND
+from tests.invoke import TOY
 from tests.perturbed import perturbed
 from tests.simulation.steps import frontier_mesh, schedule, step
 from tests.some import some
@@ -127,29 +125,6 @@ def test_a_process_has_the_spans_of_its_class() -> None:
     assert made.first.spans[0] == trace_of(one, "d", "t", (one.critical,)).spans[0]
 
 
-def test_a_file_with_little_room_shows_the_calls_of_the_other_stages() -> None:
-    """115 and 135 ops: with room for 200 spans, stage 0 is shown by the calls that were simulated as a whole."""
-    one = pipe_step()
-    nodes = one.roles[0].segmented.program.num_ops
-    assert [role.segmented.num_ops for role in one.roles] == [115, 135] and nodes < 65
-    made = file_of_step(one, most_spans=200)
-    assert [process.members for process in made.processes] == [(4,), (0,)]  # one pipeline
-    assert sum(len(process.spans) for process in made.processes) <= 200
-    spans = made.processes[1].spans
-    assert len(spans) == nodes and {span.kind for span in spans} > {"call", "exchange"}
-    # a call has the bytes that its ops send: in the forward a group of two all-reduces one activation, 32 tokens by
-    # 64 in fp16, of which a rank sends 2 × 1/2: 4,096 bytes
-    forward = next(span for span in spans if span.call == "forward")
-    inside = [
-        span
-        for span in spans_of(Walk(step=one, cls=0))
-        if span.call == "forward" and span.micro == forward.micro and span.axes
-    ]
-    assert forward.num_bytes == sum(span.num_bytes for span in inside) == 4096.0
-    assert made.notes["by_call"].startswith("all processes but the first") and "left_out" in made.notes
-    assert exchanged(arrows(events_of(made)))["forward"] >= {(0, 0, 4)}
-
-
 def test_what_is_left_out_is_said() -> None:
     one = pipe_step()
     made = file_of_step(one, most_spans=1)
@@ -162,32 +137,6 @@ def test_what_is_left_out_is_said() -> None:
     assert [process.members for process in two.processes] == [(4,), (0,)]
     assert two.notes["left_out"].startswith("6 of 8") and "by_call" not in two.notes
     assert exchanged(arrows(events_of(two)))["both"] == {(1, 0, 4), (1, 4, 0)}
-
-
-def test_many_classes_are_shown_from_the_lowest_rank_on() -> None:
-    one = step(schedule("zero-topo", frontier_mesh(2)), exact=True)
-    ops = len(one.ops)
-    made = file_of_step(one, most_spans=5 * ops)
-    shown = [process.members[0] for process in made.processes]
-    assert shown[0] == one.critical and len(shown) == 5
-    assert shown[1:] == [rank for rank in range(16) if rank != one.critical][:4]
-    assert made.notes["left_out"].startswith("11 of 16 rank classes (11 of 16 ranks)") and "by_call" not in made.notes
-
-
-def test_stages_whose_ops_are_all_simulated_are_never_shown_by_call() -> None:
-    """--exact: with room for less than a pipeline the critical stage is shown, and none of the other."""
-    made = file_of_step(pipe_step(exact=True), most_spans=200)
-    assert [process.members for process in made.processes] == [(4,)] and "by_call" not in made.notes
-
-
-def test_a_device_alone_has_no_links_and_no_arrows() -> None:
-    document = tomllib.loads(TOY.read_text(encoding="utf-8"))
-    made = run_case(
-        scenario_of(document, "toy.toml", None, ("ddp",), (1,)), "ddp", 1, "flow", False, True, ScheduleCache()
-    )
-    assert made.trace is not None and not made.trace.arrows
-    assert [(counter.name, counter.process) for counter in made.trace.counters] == [("memory", 0)]
-    assert lowest_ranks(events_of(made.trace)) == {0: 0}
 
 
 # ── arrows ──
@@ -234,13 +183,6 @@ def test_every_arrow_has_both_ends_in_spans(most_spans: int, slow: Perturbation)
     assert len(some(arrows(events_of(made)))) == len(made.arrows)
 
 
-def test_single_messages_make_the_same_arrows() -> None:
-    """Fidelity `chunk`, which simulates every message: the same calls, at other times."""
-    made = file_of_step(pipe_step(fidelity="chunk"))
-    joined = some(arrows(events_of(made)))
-    assert exchanged(joined) == EXCHANGED and len(joined) == len(pipe_file().arrows)
-
-
 def test_arrows_of_a_step_of_one_role_join_classes_of_one_group() -> None:
     """Folded: two nodes of Frontier, where GCDs that reach a NIC alike are a class. Every group that an arrow is in
     has a rank of both of its ends, whatever the axes."""
@@ -253,22 +195,6 @@ def test_arrows_of_a_step_of_one_role_join_classes_of_one_group() -> None:
         axes = tuple(each.left["args"]["axes"].split("+"))
         groups = [set(group) for group in built.mesh.groups(axes).tolist() if each.source in group]
         assert any(group & members[each.target] for group in groups), each
-
-
-def test_a_wrong_arrow_is_found() -> None:
-    """What the tests above would not miss: an arrow to another rank, another span, or without an end."""
-    made = pipe_file()
-    first = next(a for a in made.arrows if made.processes[a.source[0]].spans[a.source[1]].name == "forward")
-    to_others = [Arrow(first.source, (process, first.target[1])) for process in (5, 6, 7)]
-    for arrow in to_others:
-        changed = replace(made, arrows=[arrow if each is first else each for each in made.arrows])
-        assert exchanged(arrows(events_of(changed))) != EXCHANGED
-    events = events_of(made)
-    for change in ({"pid": 1}, {"ts": 0.5}, {"tid": 7}, {"id": 10**6}, {"name": "matmul qkv"}):
-        wrong = [{**event, **change} if event["ph"] == "f" and event["id"] == 3 else event for event in events]
-        with pytest.raises(AssertionError):
-            assert exchanged(arrows(wrong)) == EXCHANGED
-    assert exchanged(arrows(events)) == EXCHANGED
 
 
 # ── counters ──
@@ -287,22 +213,6 @@ def test_memory_is_the_timelines_at_every_change(rank: int) -> None:
     assert list(held_at(counter, "bytes", list(last))) == list(last.values())
     assert {value["bytes"] for _, value in counter} == set(map(round, total))
     assert all(a[1] != b[1] for a, b in pairwise(counter))  # at changes only
-    assert max(value["bytes"] for _, value in counter) == timeline.peak_bytes
-
-
-def test_memory_by_call_is_the_most_of_each_call() -> None:
-    """Between the starts of two calls of a stage the counter has the largest value of the timeline there."""
-    one = pipe_step()
-    made = file_of_step(one, most_spans=200)
-    timeline, counter = memory_timeline(one, 0), counted(events_of(made), "memory", 1)
-    total, times = np.sum(list(timeline.held.values()), axis=0), timeline.times
-    starts = np.unique([0.0, *made.processes[1].start_s.tolist()])
-    ends = [*starts[1:].tolist(), np.inf]
-    for start, end in zip(starts.tolist(), ends, strict=True):
-        inside = total[(times > start) & (times < end)].tolist()
-        inside.append(total[times <= start][-1])  # what is there as the call starts
-        (value,) = held_at(counter, "bytes", [round(start / MICROSECOND, 3)])
-        assert value == max(inside)
     assert max(value["bytes"] for _, value in counter) == timeline.peak_bytes
 
 
@@ -338,22 +248,6 @@ def test_the_links_integral_is_the_bytes_that_they_carry() -> None:
             most = 0.5e-9 * sum(abs(b - a) for a, b in pairwise(shares))
             assert area * use.capacity[name] == pytest.approx(carried, rel=1e-9, abs=most * use.capacity[name])
             assert shares[-1] == 0.0 and max(shares) > 0.0
-
-
-def test_links_by_name_sum_to_their_classes_and_to_the_utilisation_of_an_average_node() -> None:
-    for one in steps_with_links():
-        moved, machine = traffic(one), one.pricing.fabric.machine
-        by_name, use = link_use(one, moved, "name", 50), link_use(one, moved, "class", 50)
-        summed = by_class(by_name, machine)
-        assert sorted(summed.num_bytes) == sorted(use.num_bytes) and summed.capacity == pytest.approx(use.capacity)
-        for name, carried in use.num_bytes.items():
-            assert summed.num_bytes[name] == pytest.approx(carried, rel=1e-9)
-        shares = shares_of_node(by_name, machine, one.pricing.fabric.num_nodes)
-        loads = node_links(one, moved)
-        assert set(shares) == {load.name for load in loads.links if load.num_bytes}
-        for load in loads.links:
-            if load.num_bytes:
-                assert shares[load.name].mean() == pytest.approx(load.utilisation, rel=1e-9)
 
 
 def test_the_first_exchange_of_a_pipeline_by_hand() -> None:
@@ -394,38 +288,7 @@ def test_spread_amounts_stay_whole_and_lie_in_their_time(amounts: list[tuple[flo
         assert whole - 1e-3 <= out[part] <= whole + at_once + 1e-3
 
 
-def test_spread_by_hand() -> None:
-    """Parts of 1 s: 6 from 0.5 to 3.5 is 1, 2, 2, 1; 5 at 2.0 at once is of the part that it begins; 4 from 3 to 4."""
-    out = spread(np.array([0.5, 2.0, 3.0]), np.array([3.5, 2.0, 4.0]), np.array([6.0, 5.0, 4.0]), np.arange(5.0))
-    assert out.tolist() == [1.0, 2.0, 7.0, 5.0]
-
-
 # ── files ──
-
-
-def test_plans_that_do_not_fit_have_no_file(tmp_path: Path) -> None:
-    assert run_case(piped(hbm_bytes=1e3), "pipe", 8, "flow", False, True, ScheduleCache()).trace is None
-    settings = ("--set", "machine.overrides.device.hbm_bytes=1.5e6", "--no-page", "--no-sensitivity")
-    ran = invoke("run", TOY, "--devices", "16", "--plans", "ddp,zero3", "--out", tmp_path / "out", *settings, "--json")
-    fits = {row["plan"]: row["fits"] for row in json.loads(ran.out)}
-    assert set(fits.values()) == {True, False}
-    files = {path.name for path in (tmp_path / "out").glob("trace-*")}
-    assert files == {f"trace-{plan}-16.json" for plan, does in fits.items() if does}
-    listed = json.loads((tmp_path / "out" / "manifest.json").read_text(encoding="utf-8"))["files"]
-    assert {name for name in listed if name.startswith("trace-")} == files
-
-
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_the_same_scenario_gives_the_same_bytes(jobs: int, two_workers: Workers) -> None:
-    document = tomllib.loads(TOY.read_text(encoding="utf-8"))
-    wanted = scenario_of(document, "toy.toml", None, ("zeropp", "my-own"), (16,))
-    known = [perfetto_text(outcome.trace) for outcome in run_study(wanted).outcomes if outcome.trace is not None]
-    again = [
-        perfetto_text(o.trace)
-        for o in run_study(wanted, workers=two_workers if jobs == 2 else None).outcomes
-        if o.trace is not None
-    ]
-    assert len(known) == 2 and again == known
 
 
 def test_a_file_reads_back_as_its_spans(tmp_path: Path) -> None:
@@ -443,35 +306,6 @@ def test_a_file_reads_back_as_its_spans(tmp_path: Path) -> None:
     by_call = file_of_step(one, most_spans=200)
     write_perfetto(by_call, tmp_path / "by-call.json")
     assert read_perfetto(tmp_path / "by-call.json").notes == by_call.notes
-
-
-@pytest.mark.parametrize(
-    ("kind", "change", "message"),
-    [
-        ("s", {"pid": 99}, "pid: got 99, which has no process_name before it"),
-        ("f", {"pid": "0"}, 'pid: got "0", allowed: a whole number'),
-        ("C", {"pid": 99}, "pid: got 99, which has no process_name before it"),
-        ("X", {"pid": 8}, "pid: got 8, which has no process_name before it"),
-        ("s", {"ph": "t"}, 'got an event "t" "'),
-    ],
-)
-def test_other_events_are_still_refused(tmp_path: Path, kind: str, change: dict[str, Any], message: str) -> None:
-    """Process 8 holds counters only."""
-    form = json.loads(perfetto_text(pipe_file()))
-    of_kind(form["traceEvents"], kind)[-1].update({"args": {}, **change} if kind == "s" else change)
-    path = tmp_path / "trace.json"
-    path.write_text(json.dumps(form), encoding="utf-8")
-    with pytest.raises(InputError) as caught:
-        read_perfetto(path)
-    assert message in str(caught.value)
-
-
-@given(st.lists(st.floats(-1e9, 1e13, allow_nan=False)))
-@settings(max_examples=300)
-def test_times_are_rounded_as_python_rounds(microseconds: list[float]) -> None:
-    halves = [each + 0.0005 for each in microseconds]
-    for times in (microseconds, halves, [round(each, 4) for each in microseconds]):
-        assert _nearest(np.array(times, float)).tolist() == [round(each, 3) for each in times]
 
 
 def test_marks_say_when_the_machine_changed(tmp_path: Path) -> None:

@@ -64,11 +64,6 @@ def test_the_verdict_is_the_median_over_all_large_collectives() -> None:
     assert judge(both, 0, 0.25).apart == pytest.approx(0.25)
 
 
-def test_a_message_of_just_the_least_size_counts() -> None:
-    assert judge([plan("a", 1.0, 1.0)], 2 * MB, 0.25).judged == 1
-    assert judge([plan("a", 1.0, 1.0)], 2 * MB + 1, 0.25).judged == 0
-
-
 # ── too small to judge ──
 
 
@@ -94,12 +89,6 @@ def test_too_few_are_those_that_carry_less_than_half_of_the_bytes(small: int, sh
     rest = one_rank(*[1.0] * small, bytes_of=MB)
     verdict = judge([plan("large", 1.0, 1.0), compare("small", rest, rest)], 2 * MB, 0.25)
     assert (verdict.judged, verdict.judged_share, verdict.outcome) == (1, pytest.approx(share), outcome)
-
-
-def test_a_plan_without_messages_is_too_small() -> None:
-    nothing = one_rank(1.0, bytes_of=0.0)
-    verdict = judge([compare("a", nothing, nothing)], 0.0, 0.25)
-    assert (verdict.judged_share, verdict.outcome) == (0.0, "too small to judge")
 
 
 # ── too noisy to judge ──
@@ -129,11 +118,6 @@ def test_noise_of_one_plan_is_noise_of_the_machine() -> None:
     assert judge([noisy, slow], MB, 2.5).outcome == "agree"  # whoever allows 250 % can judge steps that vary by 90 %
 
 
-def test_what_is_small_and_noisy_is_small_as_no_idle_machine_would_help() -> None:
-    verdict = judge([plan("a", 1.0, 1.0, 5.0)], 1e12, 0.25)
-    assert (verdict.is_noisy, verdict.outcome) == (True, "too small to judge")
-
-
 def calibrated(residual: str, sim_s: float, real_s: float, name: str = "a") -> Comparison:
     """A plan that was simulated on times of which a second measurement differs by so much; real steps that vary by
     1 %."""
@@ -157,21 +141,6 @@ def test_noise_of_the_calibration_counts_too(residual: str, real_s: float, outco
     assert judge([calibrated(residual, 1.0, real_s)], MB, 0.25).outcome == outcome
 
 
-def test_real_noise_widens_the_bound_too() -> None:
-    """1.30 of 1 s is 0.05 beyond; real steps that vary by 0.078 of 1.3 s, 6 %, may be the reason, 0.039 s, 3 %, not."""
-    assert judge([plan("a", 1.0, 1.3, 0.078)], MB, 0.25).outcome == "too noisy to judge"
-    assert judge([plan("a", 1.0, 1.3, 0.039)], MB, 0.25).outcome == "differ"
-
-
-@pytest.mark.parametrize(("residual", "ranking"), [("0.11", "alike within noise"), ("0.09", "differ")])
-def test_plans_that_the_calibration_cannot_tell_apart_may_swap(residual: str, ranking: str) -> None:
-    """b is simulated 0.1 s slower than a, 10 % of its 1 s; it really is 0.1 s faster, and steps vary by 1 %."""
-    both = [calibrated(residual, 0.9, 1.1), calibrated(residual, 1.0, 1.0, "b")]
-    verdict = judge(both, MB, 0.25)
-    assert (verdict.ranking, verdict.outcome) == (ranking, "differ" if ranking == "differ" else "agree")
-    assert (verdict.close, verdict.swapped) == (((("a", "b"),), ()) if ranking != "differ" else ((), (("a", "b"),)))
-
-
 def beside(share: str, sim_s: float, real_s: float, name: str = "a") -> Comparison:
     """A plan beside whose real steps, which hardly vary, other programs took such a share of the processors."""
     made = plan(name, sim_s, real_s, 0.001 * real_s)
@@ -192,14 +161,6 @@ def beside(share: str, sim_s: float, real_s: float, name: str = "a") -> Comparis
 )
 def test_other_programs_on_the_processors_are_noise(share: str, real_s: float, outcome: Outcome) -> None:
     assert judge([beside(share, 1.0, real_s)], MB, 0.25).outcome == outcome
-
-
-@pytest.mark.parametrize(("share", "ranking"), [("0.1", "alike within noise"), ("0.05", "differ")])
-def test_plans_may_swap_where_other_programs_can_be_the_reason(share: str, ranking: str) -> None:
-    """a is simulated to be faster by 0.1 s and really takes 1.08 s, b 1 s: 0.1 of 0.9, 0.11 s, may be the reason; 0.05
-    of 0.95, 0.053 s, not."""
-    verdict = judge([beside(share, 0.9, 1.08), beside("0.0", 1.0, 1.0, "b")], MB, 0.25)
-    assert (verdict.ranking, verdict.outcome) == (ranking, "differ" if ranking == "differ" else "agree")
 
 
 # ── differ ──

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from tests.accuracy.fitting.test_calibration import made_up
-from tests.accuracy.published_runs.test_validation import some
 from tests.invoke import TOY, Ran, invoke, refusal
 from tests.measured.tables import write_calls
 from tests.tuning.toys import PINNED

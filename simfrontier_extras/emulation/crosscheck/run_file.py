@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Final
 
 from simfrontier.io import Strict, read_json, typed
-from simfrontier.limits import TRACE_FILE
 from simfrontier.wholefile import write_json
 from simfrontier_extras.emulation.crosscheck.slowed import SlowLinkEffect
 from simfrontier_extras.emulation.crosscheck.sweep import SweepPoint
@@ -28,4 +27,4 @@ def save_run(run: EmulatedRun, path: Path) -> None:
 
 def load_run(path: Path) -> EmulatedRun:
     """Read the file. Raises InputError: file, place, fault."""
-    return typed(read_json(path, "file of an emulated run", TRACE_FILE), EmulatedRun, str(path))
+    return typed(read_json(path, "file of an emulated run"), EmulatedRun, str(path))

@@ -1,4 +1,4 @@
-"""What a run of nccl-tests or rccl-tests has: its test, its ranks, and the table of times that these make.
+"""A run of nccl-tests or rccl-tests: its test, its ranks, and the table of times that they make.
 
 Format: NVIDIA/nccl-tests and ROCm/rccl-tests, src/common.cu. The size column is the larger of send and receive buffer,
 hence the whole message in our sense for all four tests (doc/PERFORMANCE.md); times are averages over iterations.
@@ -9,12 +9,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
-from simfrontier.collectives.calibration import CallTable, MeasuredPoint
-from simfrontier.collectives.merge import merged
-from simfrontier.errors import InputError, Key
-from simfrontier.io import left_out
+from simfrontier.collectives import CallTable, MeasuredPoint, merged
+from simfrontier.errors import InputError
+from simfrontier.measured.reading import Unusable
+from simfrontier.records import dataclass
 from simfrontier.schedule import CollectiveKind
 
 TESTS: dict[str, CollectiveKind] = {
@@ -28,19 +27,6 @@ WRONG_RESULTS = "wrong results"
 TWO_JOBS = "as in the output of two jobs at once"
 
 
-class Unusable(InputError):
-    """A line, a run or a file that is read and gives no times; others may. `why`: what such are counted as."""
-
-    def __init__(self, what: str, *, where: str = "", key: Key = (), why: str = "") -> None:
-        super().__init__(what, where=where, key=key)
-        self.why = why or what.partition(", allowed: ")[0]
-
-    @property
-    def said(self) -> str:
-        """That it is left out, of a file beside others."""
-        return f"Left out: {self.where}: {self.why}."
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rank:
     """A rank of a run: its number, its group, and its host."""
@@ -52,17 +38,12 @@ class Rank:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Log:
-    """The tables of a log, one per run of a test and size of group, the hosts that it names, sorted, and sentences on
+    """Tables of a log, one per run of a test and size of group, the hosts that it names, sorted, and sentences about
     the runs and lines that are left out."""
 
     tables: tuple[CallTable, ...]
     hosts: tuple[str, ...]
     left_out: tuple[str, ...] = ()
-
-
-def counted_faults(faults: Iterable[Unusable], noun: str) -> tuple[str, ...]:
-    """Say how many runs or lines are left out, and why."""
-    return left_out(Counter(fault.why for fault in faults), noun)
 
 
 def table_of(
@@ -72,8 +53,8 @@ def table_of(
     times: Iterable[tuple[int, float]],
     packages: int | None,
 ) -> CallTable:
-    """The table of a run among these ranks; `times`: (bytes, seconds) of its lines, of which those of one size become
-    their median. Raises Unusable, and InputError for packages that the ranks cannot be on; both name `where`."""
+    """Return the table of a run among these ranks; `times`: (bytes, seconds) of its lines, of which those of one size
+    become their median. Raises Unusable, and InputError for packages that the ranks cannot be on."""
     num_ranks, nodes = _shape(where, ranks)
     if num_ranks % (packages or num_ranks):
         text = f"--packages: got {packages}, allowed: a divisor of its {num_ranks} ranks"
@@ -94,7 +75,7 @@ def table_of(
 
 
 def _shape(where: str, ranks: Sequence[Rank]) -> tuple[int, int]:
-    """Ranks and hosts of each group. Raises Unusable where groups differ, or where the ranks are not those of a job."""
+    """Return ranks and hosts of each group. Raises Unusable if groups differ, or if the ranks are not of one job."""
     groups: dict[str, list[str]] = {}
     for rank in ranks:
         groups.setdefault(rank.group, []).append(rank.host)

@@ -1,4 +1,4 @@
-"""Reading what nccl-tests and rccl-tests write: one table of times per run of a test in a log, or in a file of JSON.
+"""Output of nccl-tests and rccl-tests: one table of times per run of a test in a log, or a file of JSON.
 
 Format of a log: NVIDIA/nccl-tests and ROCm/rccl-tests, src/common.cu.
 """
@@ -6,26 +6,20 @@ Format of a log: NVIDIA/nccl-tests and ROCm/rccl-tests, src/common.cu.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Final
 
-from simfrontier.collectives.calibration import CallTable
-from simfrontier.collectives.nccl_tests_json import read_json_log
-from simfrontier.collectives.nccl_tests_run import (
-    TEST_NAME,
-    TESTS,
-    TWO_JOBS,
-    WRONG_RESULTS,
-    Log,
-    Rank,
-    Unusable,
-    counted_faults,
-    table_of,
-)
+from simfrontier.collectives import CallTable
 from simfrontier.errors import InputError
 from simfrontier.io import log_text
-from simfrontier.limits import LOG_LINE
+from simfrontier.measured.format import FileStart, Format
+from simfrontier.measured.nccl_tests_json import read_json_log
+from simfrontier.measured.nccl_tests_run import TEST_NAME, TESTS, TWO_JOBS, WRONG_RESULTS, Log, Rank, table_of
+from simfrontier.measured.reading import Reading, Unusable, counted_faults
+from simfrontier.measured.setup import Setup
+from simfrontier.measured.stored_calibration import rows_of
 
 _RANK = re.compile(r"#\s*Rank\s+(\d+)\s+(?:Group\s+(\d+)\s+)?Pid\s+\d+\s+on\s+(\S+)\s+device\b")
 _HEADER = re.compile(r"#\s+size\s+count\s+type\b")
@@ -33,12 +27,17 @@ _END = "# Out of bounds values"  # the first line below a table
 _ROW = re.compile(r"\s*\d+\s+\d+\s+[a-z]\w*\s")
 TIMESTAMP = "timestamp"  # the last column of nccl-tests' -S: one word in the head, date and time in a row
 _NOT_WHOLE = "no whole row"
+_LOG: Final = re.compile(r"^#\s*(Using devices|Rank\s+\d+\s)", re.MULTILINE)
+_JSON: Final = re.compile(r'\A\s*\{\s*"version"\s*:\s*\d{1,9}\s*,\s*"start_time"|"average_bus_bandwidth"\s*:')
 
 
 @dataclass(slots=True, kw_only=True)
 class _Run:
-    """One run while it is read: `columns` of a row belong to times, `words` are in a whole row; `num_heads` and
-    `num_ends` count lines above and below a table, `faults` are those of rows."""
+    """One run while it is read.
+
+    `columns` of a row belong to times, `words` are in a whole row; `num_heads` and `num_ends` count lines above and
+    below a table, `faults` are those of rows.
+    """
 
     test: str | None
     line: int
@@ -51,16 +50,34 @@ class _Run:
     faults: list[Unusable] = field(default_factory=list)
 
 
+def read_nccl_tests(files: Sequence[Path], setup: Setup) -> Reading:
+    """Read times and what is left out; machine and library come from the setup. Raises InputError.
+
+    A log does not say what packages its ranks are on: without `setup.packages` as many of the machine's as they fill.
+    """
+    path = files[0]
+    log = read_log(path, setup.packages)
+    rows = rows_of(path, placed(log.tables, setup), setup, path.name)
+    return Reading(files=(path,), rows=rows, said=log.left_out)
+
+
+def placed(tables: Iterable[CallTable], setup: Setup) -> tuple[CallTable, ...]:
+    """Return the tables of a log with the ranks of each node on as few packages as the machine has for them; unchanged
+    where no known machine is stated."""
+    return tuple(
+        replace(table, packages=setup.packages_of(table.ranks, table.nodes) or table.packages) for table in tables
+    )
+
+
 def read_log(path: Path, packages: int | None = None) -> Log:
-    """The runs of a log; `packages`: how many packages the ranks of a group are on (default: one each).
+    """Read the runs of a file; `packages`: how many packages the ranks of a group are on (default: one each).
 
     The test is taken from the last line before the run that names it (newer versions print it), or from the file's
     name. Out-of-place times are taken. Runs of other tests, runs that two jobs print at once, and lines that are cut
-    short or of wrong results are left out. Raises InputError where nothing is left: one line that names file, line and
-    what is wrong.
+    short or of wrong results are left out. Raises InputError if nothing is left.
     """
     text = log_text(path, "log")
-    if text.lstrip("\ufeff \t\n").startswith("{"):
+    if text.lstrip().startswith("{"):
         return read_json_log(path, packages)
     runs = list(_runs(path, text))
     of_lines = [fault for run in runs for fault in run.faults]
@@ -85,8 +102,6 @@ def read_log(path: Path, packages: int | None = None) -> Log:
 def _runs(path: Path, text: str) -> Iterator[_Run]:
     named, run = None, None
     for number, line in enumerate(text.splitlines(), 1):
-        if LOG_LINE.fault(len(line)):
-            continue  # nothing that these tests print
         match = TEST_NAME.search(line)
         if match:
             named = match[1]
@@ -157,3 +172,17 @@ def _table(path: Path, run: _Run, packages: int | None) -> CallTable:
     if max(run.num_heads, run.num_ends) > 1:
         raise Unusable(f"two tables, {TWO_JOBS}, allowed: one", where=where)
     return table
+
+
+def _is_log(start: FileStart) -> bool:
+    return _LOG.search(start.log) is not None
+
+
+def _is_json(start: FileStart) -> bool:
+    return start.is_json and _JSON.search(start.text) is not None
+
+
+LOG: Final = Format(
+    name="nccl-tests", title="output of nccl-tests or rccl-tests", recognises=_is_log, read=read_nccl_tests
+)
+JSON: Final = Format(name="nccl-tests", title="JSON of nccl-tests", recognises=_is_json, read=read_nccl_tests)
