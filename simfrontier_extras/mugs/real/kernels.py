@@ -164,7 +164,7 @@ class MugsKernels:
 
     def _enqueue(self, context: RankContext, index: int, op: Compute) -> None:
         """Rows of all ranks enter: view by view of the images, or those of the images whose flag is set.
-        A memory's other entries, which no step needs, are written as they are (docs/model.md says why)."""
+        A memory's other entries, which no step needs, are written as they are."""
         operands, xp = Operands(context, index, op), context.backend.xp
         values = dict(operands.activations())
         flags = values.pop("flags", None)
