@@ -68,10 +68,10 @@ def _print_version(ctx: typer.Context, wanted: bool) -> None:
 
 def _before_a_verb(
     version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="print the version and stop")
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="print the version and exit")
     ] = False,
     traceback: Annotated[
-        bool, typer.Option(TRACEBACK, help="before the verb: show where a fault of simfrontier itself comes from")
+        bool, typer.Option(TRACEBACK, help="print the traceback of an internal error (before the verb)")
     ] = False,
 ) -> None: ...
 

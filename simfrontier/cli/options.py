@@ -1,4 +1,4 @@
-"""Options that several verbs of the command line have, and what their texts mean."""
+"""Options shared by several verbs of the command line, and their parsing."""
 
 from __future__ import annotations
 
@@ -29,33 +29,33 @@ Fidelity = Annotated[
     typer.Option(
         "--fidelity",
         show_choices=False,
-        help="flow (links shared fairly), analytic (no contention) or chunk (every message, up to 128 ranks)",
+        help="flow (max-min fair sharing), analytic (no contention) or chunk (every message, up to 128 ranks)",
     ),
 ]
 
 YesLarge = Annotated[
     bool,
-    typer.Option("--yes-large", help="do it although it may take more than half an hour or 8 GB of memory"),
+    typer.Option("--yes-large", help="run it even if it may take more than half an hour or 8 GB of memory"),
 ]
 
 
-Jobs = Annotated[int | None, typer.Option(min=1, max=PROCESSES.most, help="processes to use (default: 1)")]
+Jobs = Annotated[int | None, typer.Option(min=1, max=PROCESSES.most, help="number of processes (default: 1)")]
 JobsOfCores = Annotated[
-    int | None, typer.Option(min=1, max=PROCESSES.most, help="processes to use (default: the machine's cores)")
+    int | None, typer.Option(min=1, max=PROCESSES.most, help="number of processes (default: all cores)")
 ]
 Scheduler = Annotated[
-    str | None, typer.Option(help="address of a running Dask scheduler, e.g. tcp://10.0.0.1:8786: its workers are used")
+    str | None, typer.Option(help="use the workers of a running Dask scheduler, e.g. tcp://10.0.0.1:8786")
 ]
 Slurm = Annotated[
     str | None,
-    typer.Option(help="ask Slurm for workers: a file of settings (TOML), or frontier, lumi or perlmutter"),
+    typer.Option(help="run the workers as Slurm jobs: a settings file (TOML), or frontier, lumi or perlmutter"),
 ]
-GroupDevices = Annotated[int | None, typer.Option(min=2, help="devices of a group, where the file does not say it")]
-GroupNodes = Annotated[int | None, typer.Option(min=1, help="nodes that a group is on, where the file does not say it")]
+GroupDevices = Annotated[int | None, typer.Option(min=2, help="devices per group, if the file does not say")]
+GroupNodes = Annotated[int | None, typer.Option(min=1, help="nodes per group, if the file does not say")]
 GroupPackages = Annotated[
-    int | None, typer.Option(min=1, help="packages that a group is on, in logs (default: what it fills)")
+    int | None, typer.Option(min=1, help="packages per group, in logs (default: as many as it fills)")
 ]
-Dashboard = Annotated[bool, typer.Option("--dashboard", help="serve Dask's pages of what the workers do")]
+Dashboard = Annotated[bool, typer.Option("--dashboard", help="serve Dask's dashboard of the workers")]
 
 
 def cores() -> int:

@@ -12,7 +12,7 @@ import typer
 from simfrontier.extras import Verb, added
 from simfrontier.usage import VERBS, program
 
-ABOUT: Final = "Simulate how a training plan runs on Frontier's node fabric, and say why one plan wins."
+ABOUT: Final = "Simulate large-model training plans on HPC systems, and explain which plan is the fastest."
 OWN: Final = VERBS["simfrontier"]
 OF_PYTHON: Final = ("import", "list")  # modules and functions of these verbs end in an underscore
 

@@ -19,20 +19,20 @@ def emulate(
     plans: Plans = None,
     nodes: Annotated[int | None, typer.Option(min=1, help="nodes to emulate (default: the scenario's size)")] = None,
     scale: Annotated[
-        float | None, typer.Option(help="of the machine's rates, e.g. 2.5e-5 (default: the scenario's)")
+        float | None, typer.Option(help="factor on the machine's bandwidths, e.g. 2.5e-5 (default: the scenario's)")
     ] = None,
-    iterations: Annotated[int, typer.Option(min=1, help="timed runs of every plan, after one to warm up")] = 1,
+    iterations: Annotated[int, typer.Option(min=1, help="timed steps of every plan, after one warm-up step")] = 1,
     sizes: Annotated[
-        str, typer.Option(help="messages of collectives measured alone, as explicit transfers")
+        str, typer.Option(help="message sizes of collectives measured alone, as explicit transfers")
     ] = "1MiB,2MiB",
     native_sizes: Annotated[str, typer.Option(help="the same, as the library's own calls")] = "1MiB",
     slow: Annotated[
-        str, typer.Option(help="wire of node 0 to slow: to half, then to a tenth for a while")
+        str, typer.Option(help="link of node 0 to slow down: to half, then to a tenth for a while")
     ] = "nic0>net",
     json: Annotated[bool, typer.Option("--json", help="print everything as JSON")] = False,
 ) -> None:
-    """Lay the machine out in network namespaces, run a scenario's plans in it, and hold them against the simulation.
-    Exit code 1 where a limit is missed."""
+    """Emulate the machine in network namespaces, execute a scenario's plans on it, and compare with the simulation.
+    Exit code 1 if a limit is exceeded."""
     from simfrontier_extras.emulation.command import emulate as run_emulated
     from simfrontier_extras.emulation.jobs import EmulateSettings
 

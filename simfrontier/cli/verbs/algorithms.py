@@ -21,7 +21,7 @@ lowered, real: its transfers are proved, and executed by simfrontier-real --coll
 
 
 def algorithms(json: Annotated[bool, typer.Option("--json", help="print the matrix as JSON")] = False) -> None:
-    """Say which algorithm carries which collective, and where: in libraries, plans, simulations and real runs."""
+    """List the algorithms of every collective and where they are supported: libraries, plans, simulation, real runs."""
     from simfrontier.collectives import all_algorithms
 
     rows = [(by, kind) for by in all_algorithms() for kind in by.collectives]

@@ -33,30 +33,32 @@ def calibrate(
         bool | None,
         typer.Option(
             "--fit/--tables",
-            help="fit the library's free parameters, or keep the times as tables (default: fit where there is a CSV)",
+            help="fit the library's free parameters, or keep the times as tables (default: fit if there is a CSV file)",
         ),
     ] = None,
     machine: Annotated[
         str | None,
-        typer.Option(help="machine (name or TOML file), where the data are of several or do not say it; a,b fits both"),
+        typer.Option(help="machine (name or TOML file), if the data are of several or do not say; a,b fits both"),
     ] = None,
-    library: Annotated[str | None, typer.Option(help="library, where the data are of several or do not say it")] = None,
+    library: Annotated[str | None, typer.Option(help="library, if the data are of several or do not say")] = None,
     devices: options.GroupDevices = None,
     nodes: options.GroupNodes = None,
     packages: options.GroupPackages = None,
-    min_bytes: Annotated[str | None, typer.Option(help="fit to messages of at least this size, e.g. 64KiB")] = None,
-    page: Annotated[Path | None, to_write("--page", "page with the plots of a fit (default: OUT.html)")] = None,
-    where: Annotated[str | None, typer.Option(help="where it was measured (default: hosts in logs, machines)")] = None,
-    when: Annotated[str | None, typer.Option(help="when it was measured (default: the dates of the files)")] = None,
+    min_bytes: Annotated[str | None, typer.Option(help="fit only messages of at least this size, e.g. 64KiB")] = None,
+    page: Annotated[Path | None, to_write("--page", "page with plots of the fit (default: OUT.html)")] = None,
+    where: Annotated[
+        str | None, typer.Option(help="place of the measurement (default: hosts in logs, machines)")
+    ] = None,
+    when: Annotated[str | None, typer.Option(help="date of the measurement (default: the dates of the files)")] = None,
     title: Annotated[str | None, typer.Option(help="title of the calibration")] = None,
     jobs: options.Jobs = None,
     scheduler: options.Scheduler = None,
     slurm: options.Slurm = None,
     dashboard: options.Dashboard = False,
-    json: Annotated[bool, typer.Option("--json", help="print what was written as JSON")] = False,
+    json: Annotated[bool, typer.Option("--json", help="print the calibration as JSON")] = False,
 ) -> None:
-    """Make a calibration, which a scenario names as library.calibration, out of measured times of collectives: tables
-    of times, or a library's free parameters fitted to them, with 90 % intervals and errors on points left out."""
+    """Write a calibration (library.calibration of a scenario) from measured times of collectives: tables of times, or
+    the fitted parameters of a library with 90 % intervals and cross-validated errors."""
     from simfrontier.accuracy import Labels
     from simfrontier.machine import load_machine
     from simfrontier.measured import Setup, files_in, is_table

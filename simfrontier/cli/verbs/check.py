@@ -25,12 +25,12 @@ def check(
     devices: options.Devices = None,
     capacity: Annotated[
         float | None,
-        typer.Option(min=1, max=1e15, help="bytes of memory per device, e.g. 64e9 (default: the machine's)"),
+        typer.Option(min=1, max=1e15, help="memory per device in bytes, e.g. 64e9 (default: the machine's)"),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="print the findings as JSON")] = False,
     yes_large: options.YesLarge = False,
 ) -> None:
-    """Check schedules: placements, versions, sums, order, deadlock, memory. Exit code 1 if there is a finding."""
+    """Check schedules: placements, weight versions, sums, order, deadlock, memory. Exit code 1 if a check fails."""
     if scenario.suffix == ".json":
         from simfrontier.schedule import load as load_schedule
 

@@ -26,7 +26,7 @@ def export(
     plans: options.Plans = None,
     devices: Annotated[int | None, typer.Option(help="size to export (default: the scenario's largest)")] = None,
     fidelity: options.Fidelity = None,
-    exact: Annotated[bool, typer.Option("--exact", help="every rank by itself: no folding of what is alike")] = False,
+    exact: Annotated[bool, typer.Option("--exact", help="simulate every rank, without folding equal ranks")] = False,
     format_: Annotated[
         str,
         typer.Option(
@@ -36,8 +36,8 @@ def export(
     ] = OWN,
     yes_large: options.YesLarge = False,
 ) -> None:
-    """Write the schedule of every plan at one size, and the trace of its simulated step with all ranks; with
-    --fidelity chunk also how its collectives are lowered, and the bytes of every link."""
+    """Write the schedule of every plan at one size and the trace of its simulated step with all ranks; with --fidelity
+    chunk also the lowered collectives and the bytes of every link."""
     from simfrontier.forecast import forecast_export
     from simfrontier.study import simulated, write_simulated
     from simfrontier.trace import SHOWN_DIGITS

@@ -27,8 +27,9 @@ def goodput(
     json: Annotated[bool, typer.Option("--json", help="print everything as JSON")] = False,
     yes_large: options.YesLarge = False,
 ) -> None:
-    """Say what a long training yields with failures, checkpoints, restarts and spare nodes: useful steps and tokens a
-    day of every plan at every size, and the best size. The scenario's table `goodput` says what fails."""
+    """Predict the goodput of a long training with failures, checkpoints, restarts and spare nodes: useful steps and
+    tokens per day of every plan at every size, and the best size. The scenario's table `goodput` describes the
+    failures."""
     from simfrontier.forecast import forecast_run
     from simfrontier.goodput import find_goodput, goodput_rows
     from simfrontier.report import write_goodput

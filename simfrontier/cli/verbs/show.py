@@ -28,14 +28,16 @@ def show(
     save: Annotated[
         Path | None, to_write("--save", "also write the schedule, or the routes, to this JSON file")
     ] = None,
-    links: Annotated[bool, typer.Option("--links", help="list the machine's links instead")] = False,
+    links: Annotated[bool, typer.Option("--links", help="list the machine's links")] = False,
     routes: Annotated[
-        bool, typer.Option("--routes", help="list the links that messages pass instead, by pair of devices of a node")
+        bool, typer.Option("--routes", help="list the links on the route between each pair of devices of a node")
     ] = False,
-    volumes: Annotated[bool, typer.Option("--volumes", help="list what each move brings into a node instead")] = False,
+    volumes: Annotated[
+        bool, typer.Option("--volumes", help="list the bytes that each move of tensors brings into a node")
+    ] = False,
     yes_large: options.YesLarge = False,
 ) -> None:
-    """Print a schedule that a person can read, or what an option names instead of it."""
+    """Print a schedule as text, or the machine's links or routes, or the bytes of each move."""
     from simfrontier.cli.terminal.show import print_links, print_routes, print_volumes
 
     chosen = [name for name, given in (("--links", links), ("--routes", routes), ("--volumes", volumes)) if given]

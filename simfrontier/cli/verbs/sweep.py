@@ -32,23 +32,23 @@ def sweep(
     slurm: options.Slurm = None,
     dashboard: options.Dashboard = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="say how many points there are and how long they take; run nothing")
+        bool, typer.Option("--dry-run", help="print the number of points and the expected time; simulate nothing")
     ] = False,
     until: Annotated[
         str | None,
         typer.Option(
-            help="add points until there are enough: so many (500), for a time (90s, 30min, 2h), or as the goal is "
-            "known to a part of itself (1%)"
+            help="add points until a number (500), a time (90s, 30min, 2h) or a relative precision of "
+            "the goal (1%) is reached"
         ),
     ] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="forget what the folder has of earlier runs")] = False,
-    json: Annotated[bool, typer.Option("--json", help="print what was made as JSON")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="discard earlier results in the folder")] = False,
+    json: Annotated[bool, typer.Option("--json", help="print the result as JSON")] = False,
     page: Annotated[
-        bool, typer.Option("--page", help="make the page of a folder of this verb anew, from its rows; run nothing")
+        bool, typer.Option("--page", help="rewrite the page of a result folder from its rows; simulate nothing")
     ] = False,
 ) -> None:
-    """Simulate a study: scenarios with every combination of its axes' values, as one table of Parquet. What was
-    simulated before is not simulated again. Exit code 1 where every point is refused."""
+    """Simulate a study: scenarios with every combination of its axes' values, as one Parquet table. Points already
+    simulated are reused. Exit code 1 if every point is refused."""
     from simfrontier.sweep import load_study
 
     if page:

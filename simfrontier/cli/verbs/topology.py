@@ -27,30 +27,28 @@ _FIRST_BYTES: Final = 4096
 def topology(
     source: Annotated[
         str,
-        typer.Argument(
-            help="a topology XML of NCCL or RCCL, Slurm's topology.conf, or a machine (a name, or a TOML file)"
-        ),
+        typer.Argument(help="topology XML of NCCL or RCCL, Slurm's topology.conf, or a machine (name or TOML file)"),
     ],
     out: Annotated[
-        Path | None, to_write("--out", "of an XML: the machine file (TOML) to write; of a machine: the XML")
+        Path | None, to_write("--out", "file to write: a machine file (TOML) from an XML, an XML from a machine")
     ] = None,
     base: Annotated[
         str | None,
-        typer.Option(help="of an XML: the machine (a name, or a TOML file) that all comes from that an XML lacks"),
+        typer.Option(help="for an XML: machine (name or TOML file) that supplies what an XML lacks"),
     ] = None,
     arch: Annotated[
-        str | None, typer.Option(help="of a machine: what its devices are, e.g. gfx90a or sm80; none: not known")
+        str | None, typer.Option(help="for a machine: architecture of its devices, e.g. gfx90a or sm80; none: unknown")
     ] = None,
     version: Annotated[
         int | None,
         typer.Option(
-            min=1, max=2, help="of a machine: 1 for NCCL (nvlink), 2 for RCCL (xgmi); default: as its devices"
+            min=1, max=2, help="for a machine: 1 for NCCL (nvlink), 2 for RCCL (xgmi); default: by its devices"
         ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="print it as JSON")] = False,
 ) -> None:
-    """Say what a node's topology XML or Slurm's file of switches holds; make a machine file of a node's XML, and an XML
-    for NCCL_TOPO_FILE of a machine."""
+    """Print a node's topology XML or Slurm's topology.conf; convert an XML to a machine file, or a machine to an XML
+    for NCCL_TOPO_FILE."""
     sort = _sort(source)
     _refuse_unused(source, sort, {"--out": out, "--base": base, "--arch": arch, "--version": version})
     match sort:
