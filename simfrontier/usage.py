@@ -29,8 +29,8 @@ VERBS: Final[Mapping[str, tuple[str, ...]]] = {
     "simfrontier-real": ("replay", "train", "measure", "rates", "device", "gpu"),
 }
 EXIT_CODES: Final = (
-    "Exit codes: 0 good; 1 the answer is no; 2 wrong input; 3 simfrontier could not go on (out of memory, output that "
-    "cannot be written, a fault of its own); 130 stopped by Ctrl-C, 143 by SIGTERM. Errors are one line."
+    "Exit codes: 0 success; 1 check failed; 2 invalid input; 3 simfrontier failed (out of memory, output not writable, "
+    "internal error); 130 stopped by Ctrl-C, 143 by SIGTERM. Errors are reported in one line."
 )
 HINT: Final = "; a list is one word, such as 8,64; a setting is --set key=value"
 

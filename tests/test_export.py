@@ -127,7 +127,7 @@ def test_replay_says_where_the_time_goes(exported: Path) -> None:
     ran = invoke("replay", exported / "schedule-zero3.json", "--scenario", TOY)
     assert (ran.code, ran.err) == (0, "")
     first, second, *parts = ran.out.splitlines()
-    assert first.startswith(f"{exported}/schedule-zero3.json: sound (digest ")
+    assert first.startswith(f"{exported}/schedule-zero3.json: passed (digest ")
     assert second.startswith("8 devices of ") and second.endswith(" per step")
     shares = [float(line.split()[-2]) for line in parts if line.endswith("%")]
     assert sum(shares) == pytest.approx(100, abs=0.3)

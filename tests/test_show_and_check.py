@@ -108,7 +108,7 @@ def test_check_ends_with_0_for_a_sound_schedule(tmp_path: Path) -> None:
     path = saved(tmp_path)
     ran = invoke("check", path)
     assert (ran.code, ran.err) == (0, "")
-    assert ran.out.startswith(f"{path}: sound (digest ")
+    assert ran.out.startswith(f"{path}: passed (digest ")
 
 
 def test_check_of_a_scenario_is_of_every_plan_at_every_size() -> None:

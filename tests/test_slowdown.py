@@ -216,7 +216,7 @@ def test_a_run_prints_writes_and_draws_it(tmp_path: Path) -> None:
     few = ("--plans", "zero3,hsdp", "--devices", "8", "--no-sensitivity", "--set", "uncertainty.samples=0")
     done = invoke("run", TOY, *few, "--set", setting, "--out", tmp_path)
     assert (done.code, done.err) == (0, "")
-    assert "A step with trouble over a healthy one" in done.out
+    assert "Step time relative to a healthy machine" in done.out
     assert "any one GCD" in re.sub(r"[^\w.]+", " ", done.out)
     with (tmp_path / "slowdown.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))

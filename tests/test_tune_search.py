@@ -45,7 +45,7 @@ def test_the_terminal_says_what_was_searched_who_wins_why_and_how_sure(searched:
     simulated = sum(row["known"] == "simulated" for row in rows(out))  # others cannot be faster
     assert sum(counts) == 16 and 2 < simulated <= 5 and lines[0].endswith(f", {simulated} simulated.")
     assert lines[1] == (
-        "Held: tensor = 2, pipeline = 1 or 2, micro_batch = 1, states = ddp or zero1; no plan loses precision."
+        "Fixed: tensor = 2, pipeline = 1 or 2, micro_batch = 1, states = ddp or zero1; no plan loses precision."
     )
     assert f"Simulated plans (the best 2 of {simulated}; fidelity flow)" in ran.out
     best = next(line for line in lines if line.startswith(" 1  megatron tensor 2, ddp, "))
@@ -73,7 +73,7 @@ def test_tables_fit_the_terminal(width: int, tmp_path: Path, monkeypatch: pytest
     folder = tmp_path
     ran = invoke("tune", written(folder), *QUICK, "--out", folder / "out", "--no-page", "--fidelity", "analytic")
     assert ran.code == 0
-    tables = ran.out[ran.out.index("Simulated plans (all; fidelity analytic)") : ran.out.index("Chance to be")]
+    tables = ran.out[ran.out.index("Simulated plans (all; fidelity analytic)") : ran.out.index("Probability of")]
     assert max(map(len, tables.splitlines())) <= width
     assert ("Where the time goes" in tables) == (width == 80)
     assert "…" not in tables  # nothing is cut off

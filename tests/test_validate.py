@@ -274,14 +274,14 @@ def test_rows_of_unknown_source_are_said_to_have_no_programs_time_added(tmp_path
     mine = write_calls(tmp_path / "mine.csv", of_32("me"))
     out = tmp_path / "out"
     ran = invoke("validate", "--data", mine, "--out", out)
-    message = f"No program’s own time is added to {len(of_32('me'))} rows: the source is not known."
+    message = f"No measuring overhead is added to {len(of_32('me'))} rows: the program is not known."
     assert message in words(ran) and "frontier_list (PyTorch all-gather into a list" in words(ran)
     assert message in (out / "index.html").read_text(encoding="utf-8")
     document = json.loads(invoke("validate", "--data", mine, "--json").out)
     assert len(document["notes"]) == 1 and document["notes"][0] in document["said"]
     for options in (("--harness", "none"), ("--harness", "frontier_call")):
-        assert "own time is added" not in words(invoke("validate", "--data", mine, *options))
-    assert "own time is added" not in words(invoke("validate", "--data", write_calls(tmp_path / "known.csv", calls())))
+        assert "overhead is added" not in words(invoke("validate", "--data", mine, *options))
+    assert "overhead is added" not in words(invoke("validate", "--data", write_calls(tmp_path / "known.csv", calls())))
 
 
 def test_a_program_of_no_such_name_is_refused_with_the_nearest(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def test_the_terminal_has_the_parts_the_changes_and_the_difference() -> None:
     ran = printed()
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.startswith("Tiny GPT on a toy cluster (analytic). A nominal step of zero3 on 8 GCDs takes ")
-    for heading in ("Where a step of zero3 goes", "What would help, each simulated again", "zero3 against zero-topo"):
+    for heading in ("Where a step of zero3 goes", "Possible improvements, each simulated", "zero3 against zero-topo"):
         assert heading in ran.out
     assert "What would help most: " in ran.out
     assert "Less than 0.1 % either way: " in ran.out
@@ -62,7 +62,9 @@ def test_what_a_search_has_found_is_said(tmp_path: Path) -> None:
     search = 'plans.zero3={ family = "megatron", search = { values = { tensor = [1, 2] } } }'
     ran = invoke("explain", TOY, "--plan", "zero3", "--set", search, "--no-what-if", *QUICK)
     assert ran.code == 0, ran.err
-    assert 'Its search has found, and all changes keep: --set \'plans.zero3={ family = "megatron", tensor = ' in ran.out
+    assert (
+        'Found by its search and kept in all changes: --set \'plans.zero3={ family = "megatron", tensor = ' in ran.out
+    )
 
 
 def test_parts_until_99_per_cent_and_the_rest_sum_to_the_step() -> None:

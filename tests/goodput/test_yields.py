@@ -117,7 +117,7 @@ def test_fewer_nodes_with_thousands_under_repair_is_a_number() -> None:
 def test_the_command_says_and_writes_the_same(tmp_path: Path) -> None:
     out = tmp_path / "out"
     ran = invoke("goodput", TOY, "--plans", "zero3", "--devices", "8", "--set", SETTING, "--out", out)
-    assert ran.code == 0 and "Most tokens a day: zero3 on 8" in ran.out and (out / "index.html").is_file()
+    assert ran.code == 0 and "Most tokens per day: zero3 on 8" in ran.out and (out / "index.html").is_file()
     told = invoke("goodput", TOY, "--plans", "zero3", "--devices", "8", "--set", SETTING, "--json")
     (row,) = json.loads(told.out)["results"]
     with (out / "goodput.csv").open() as file:

@@ -192,10 +192,10 @@ vary = [{ key = "training.micro_batch", label = "micro-batch", values = [2] }]
     assert (done.code, done.err) == (0, "")
     lines = done.out.replace("\u00a0", " ").splitlines()
     (share,) = [line for line in lines if line.startswith("ddp on 8: published 2.5 % of the peak, predicted ")]
-    assert share.endswith(" % over what is unknown")
+    assert share.endswith(" % over unknown settings")
     assert "ddp on 4: published 3 % of the peak, not run" in lines
     (ratio,) = [line for line in lines if "ddp : zero3 is" in line]
-    assert says(ratio, "default prediction", "over what is unknown", "below", "the published 4")
+    assert says(ratio, "default prediction", "over unknown settings", "below", "the published 4")
 
 
 def test_a_scenario_whose_plans_are_all_run_lacks_none(tmp_path: Path) -> None:
@@ -213,6 +213,6 @@ published.ratios = { zero3 = 1.0, ddp = 4.0 }
 """
     path = tmp_path / "few.toml"
     path.write_text(text)
-    message = "What is unknown is not varied here"
+    message = "Sensitivity is left out"
     assert message not in invoke("run", path, "--out", tmp_path / "out").out
     assert message in invoke("run", path, "--plans", "zero3", "--out", tmp_path / "out").out

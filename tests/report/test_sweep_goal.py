@@ -86,7 +86,7 @@ def test_unknowns_are_told_with_shares_and_what_to_measure_next(tmp_path: Path) 
     first = traces["by itself"]
     assert first["y"] == ["host number b", "host number a"] and first["x"] == pytest.approx([75.0, 19.0])
     assert first["error_x"]["array"] == pytest.approx([10.0, 10.0])
-    assert traces["if all else is known"]["x"] == pytest.approx([80.0, 24.0])
+    assert traces["with all others known"]["x"] == pytest.approx([80.0, 24.0])
     assert B in first["hovertext"][0]
 
 
@@ -105,7 +105,7 @@ def left_out(folder: Path) -> str:
     assert "\n" not in line and line.startswith(f"{folder / 'goal.json'}: ")
     assert line.endswith(": left out of the page; the same sweep makes it anew")
     said = section(folder)
-    assert "It is left out here; the same sweep again makes it anew." in said and str(folder) not in said
+    assert "It is left out here; running the sweep again rewrites it." in said and str(folder) not in said
     return line
 
 

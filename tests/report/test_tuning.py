@@ -81,7 +81,7 @@ def test_a_lead_below_the_models_error_is_not_sure_though_all_samples_agree(lead
 
     led = replace(outcome, plans=(best, *map(slower, others)))
     found = tuning_findings(led)
-    assert ("chance to be the fastest" in tuning_page(led)) == is_sure
+    assert ("probability of being the fastest" in tuning_page(led)) == is_sure
     assert found.chance == 1.0 and found.is_sure == is_sure
     (lead_words,) = said("tune", "lead", found)
     assert lead_words.endswith("too close to call.") != is_sure
@@ -125,7 +125,7 @@ def test_parts_sum_to_the_nominal_steps_and_those_by_kind_to_the_best() -> None:
 def test_without_samples_there_are_no_bars_and_no_chances() -> None:
     result = without_samples()
     page = tuning_page(result)
-    assert "There are no error bars" in page and "chance to be the fastest" not in page
+    assert "There are no error bars" in page and "probability of being the fastest" not in page
     assert [trace["name"] for trace in figures(page)["fig-order"]["data"]] == ["nominal"]
     assert tuning_findings(result).chance is None and tuning_findings(result).num_samples == 0
 

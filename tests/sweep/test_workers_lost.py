@@ -142,7 +142,7 @@ def test_a_scheduler_that_is_killed_is_one_line_and_a_new_one_goes_on(tmp_path: 
         process = sweep(path, out, "--scheduler", address)
         printed, err = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 0, err
-    assert f"{count} points, {kept} of them known before." in printed
+    assert f"{count} points, {kept} of them reused." in printed
     same(tmp_path, out, count)
 
 
@@ -243,7 +243,7 @@ def test_all_jobs_of_slurm_being_lost_is_one_line_and_the_same_command_goes_on(
     kept = int(said.split(": the same")[0].split()[-6])
     assert 0 < kept < 120
     again = invoke("sweep", tmp_path / "study.toml", "--out", tmp_path / "out", "--jobs", "1")
-    assert f"120 points, {kept} of them known before." in again.out.splitlines()
+    assert f"120 points, {kept} of them reused." in again.out.splitlines()
     same(tmp_path, tmp_path / "out", 120)
 
 

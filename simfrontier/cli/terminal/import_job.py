@@ -89,7 +89,7 @@ def print_import(document: dict[str, Any], times: Sequence[CallTimes], out: Path
 
 
 def _spent(answer: dict[str, float]) -> str:
-    parts = (("kernels", "compute_s"), ("calls that no kernel hides", "exposed_calls_s"), ("nothing", "idle_s"))
+    parts = (("kernels", "compute_s"), ("exposed communication", "exposed_calls_s"), ("idle", "idle_s"))
     return ", ".join(f"{words} {written(answer[key], 's')}" for words, key in parts)
 
 

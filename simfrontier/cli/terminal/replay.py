@@ -19,7 +19,7 @@ _PARTS = {
     "intra_node": "communication inside a node",
     "package": "communication inside a package",
     "codec": "encoding and reordering",
-    "idle": "nothing",
+    "idle": "idle",
 }
 
 
@@ -45,7 +45,7 @@ def step_document(step: SimulatedStep, peaks: Sequence[Peak]) -> dict[str, str |
 def print_step(path: Path, digested: str, step: SimulatedStep, peaks: Sequence[Peak], out: Path | None) -> None:
     """Print a step, what its critical rank does meanwhile, and the memory; `out`: the trace that was written."""
     row, machine = step_document(step, peaks), step.pricing.machine
-    typer.echo(f"{path}: sound (digest {digested[:SHOWN_DIGITS]})")
+    typer.echo(f"{path}: passed (digest {digested[:SHOWN_DIGITS]})")
     typer.echo(
         f"{row['devices']:,} devices of {machine.title}, library {row['library']}, {row['fidelity']}: "
         f"{written(step.step_s, 's')} per step"

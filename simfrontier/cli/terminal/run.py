@@ -75,7 +75,7 @@ def print_run(found: StudyFindings, study: Study, folder: Path, page: bool) -> N
         for line in _environments(found.environment):
             screen.print(line, soft_wrap=True)
     if found.sensitivity is None and _lacks_plans(study.scenario):
-        screen.print("What is unknown is not varied here: that takes all the plans that the scenario compares.")
+        screen.print("Sensitivity is left out: it needs all plans that the scenario compares.")
     for line in _published(found):
         screen.print(line, soft_wrap=True)
     text = f"Written: {folder / 'index.html'} (open it in a browser), " if page else f"Written to {folder}: "
@@ -101,7 +101,7 @@ def _published(found: StudyFindings) -> Iterator[str]:
             continue
         slowest = f" with the slowest of {share.devices:,}" if found.probability.errors.speed_sd else ""
         sampled = f", 90 % interval {percent_between(*share.sampled)}{slowest}" if share.sampled else ""
-        unknown = f", {percent_between(*share.unknown)} over what is unknown" if share.unknown else ""
+        unknown = f", {percent_between(*share.unknown)} over unknown settings" if share.unknown else ""
         yield f"{message}, predicted {percent(share.predicted)}{sampled}{unknown}"
     called = "prediction with these settings" if published.changed_settings else "default prediction"
     for ratio in published.ratios[1:]:
@@ -114,7 +114,7 @@ def _ratio(ratio: PublishedFigure, first: PublishedFigure, called: str) -> str:
         states = [(one.plan, f"{'was ' if one.state == NOT_RUN else ''}{one.state}") for one in (ratio, first)]
         why = " and ".join(f"{plan} {state}" for plan, state in states if state)
         return f"{name} was published as {ratio.published:g}; there is no prediction, because {why}."
-    ranges = {"90 % interval": ratio.sampled, "over what is unknown": ratio.unknown}
+    ranges = {"90 % interval": ratio.sampled, "over unknown settings": ratio.unknown}
     parts = "; ".join(f"{what} {ends[0]:.3f} to {ends[1]:.3f}" for what, ends in ranges.items() if ends)
     far, within = distance(ratio.predicted, ratio.published), f" ({parts})" if parts else ""
     far += " to" if far.startswith("equal") else ""
@@ -160,14 +160,16 @@ def _bands(found: StudyFindings) -> Iterator[str]:
                 f"{number(band.median)} ({number(band.low)} to {number(band.high)}), nominal {number(one.nominal_rate)}"
             )
             waits = found.time.waiting.get(plan)
-            waiting = f"; {quantity(waits.in_step_s.median, 's')} of the step waits for slow ones" if waits else ""
+            waiting = (
+                f"; {quantity(waits.in_step_s.median, 's')} of the step is waiting for stragglers" if waits else ""
+            )
             yield f"  {plan:<{width}}  {ends}{waiting}"
 
 
 def _environments(found: Environment) -> Iterator[str]:
     """By plan the step time with other stacks and states of the library, relative to those assumed."""
     where = f'With another stack, or library "{found.library}" in another state'
-    yield f"{where}, step time on {found.devices:,} relative to what is assumed:"
+    yield f"{where}, step time on {found.devices:,} relative to the assumed one:"
     width = max(map(len, found.bands))
     keys = dict.fromkeys(each.key for each in found.alternatives)
     for plan in found.bands:
@@ -183,7 +185,7 @@ def _between(found: Environment, key: str, plan: str) -> str:
     ends = dict.fromkeys((min(known), max(known))) if known else ()
     words = " to ".join(f"{factor:.2f} ({value})" for factor, value in ends)
     too_big = ", ".join(value for factor, value in tried if factor is None)
-    parts = [words, f"too big with {too_big}" if too_big else ""]
+    parts = [words, f"does not fit with {too_big}" if too_big else ""]
     name = "stack" if key == "stack" else "library"
     return f"{name} {', '.join(filter(None, parts))}" if tried else ""
 
@@ -201,8 +203,8 @@ def _print_slowdown(found: SlowdownFindings, screen: Console, device: str) -> No
 
 def _slowed(found: SlowdownFindings, device: str) -> Table:
     """Slowdown by plan: each case, then any one device, then any one link of each class, at its worst."""
-    table = Table(title=f"A step with trouble over a healthy one, at {found.num_devices} devices ({found.fidelity})")
-    table.add_column("trouble")
+    table = Table(title=f"Step time relative to a healthy machine, {found.num_devices} devices ({found.fidelity})")
+    table.add_column("degraded")
     for plan in found.plans:
         table.add_column(plan, justify="right")
     table.add_row("a healthy step", *(quantity(found.healthy_s[plan], "s") for plan in found.plans), style="bold")
@@ -228,7 +230,7 @@ def _varied(found: Variations, at: VariedAtSize) -> Table:
         table.add_column(plan, justify="right")
 
     def cell(value: float | None) -> str:
-        return "too big" if value is None else number(value) if is_one else f"{value:.3f}"
+        return "does not fit" if value is None else number(value) if is_one else f"{value:.3f}"
 
     table.add_row("the documented defaults", *map(cell, at.default.compared.values()), style="bold")
     if at.published:

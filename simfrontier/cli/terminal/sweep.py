@@ -123,7 +123,7 @@ def _shown(value: object) -> str:
 
 def _sentences(outcome: SweepOutcome) -> Iterator[str]:
     counts = outcome.counts
-    known = f", {outcome.known:,} of them known before" if outcome.known else ""
+    known = f", {outcome.known:,} of them reused" if outcome.known else ""
     yield f"{counted(counts.points, 'point')}{known}."
     if counts.refused_whole == counts.points:
         yield "Every point was refused; the column error says why."
@@ -141,8 +141,8 @@ def _goal(study: SweepStudy, answer: GoalAnswer) -> Iterator[str | Table]:
     if answer.indices is not None:
         found = answer.indices
         table = grid(
-            f"What explains {answer.words}: shares of its variance, in brackets 90 % intervals",
-            ("unknown", "by itself", "if all else is known"),
+            f"Shares of the variance of {answer.words}, with 90 % intervals in brackets",
+            ("unknown", "by itself", "with all others known"),
             {"unknown"},
             {"unknown"},
             gap=2,
@@ -152,7 +152,7 @@ def _goal(study: SweepStudy, answer: GoalAnswer) -> Iterator[str | Table]:
         yield table
         left = "" if found.num_rounds == found.num_planned else f" of {found.num_planned:,}"
         yield (
-            f"{answer.words}: mean {number(found.mean)}, standard deviation {number(found.sd)} over what is unknown "
+            f"{answer.words}: mean {number(found.mean)}, standard deviation {number(found.sd)} over unknown settings "
             f"({found.num_rounds:,}{left} rounds)."
         )
         yield f"{measure_next(found)}."

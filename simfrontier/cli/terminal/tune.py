@@ -43,9 +43,9 @@ def print_tuning(outcome: TuningOutcome, folder: Path, top: int, page: bool) -> 
         screen.print(_table("Where the time goes", shown, parts, named=False))
     screen.print(f"Stacks: {_stacks(shown)}.", style="dim", soft_wrap=True)
     if found.num_samples:
-        text = f"Chance to be the fastest of these {len(outcome.simulated)}, in {found.num_samples} samples"
+        text = f"Probability of being the fastest of these {len(outcome.simulated)}, over {found.num_samples} samples"
         screen.print(f"{text}; steps are their medians, with the 90 % interval.", style="dim", soft_wrap=True)
-    screen.print("Between nodes, in a node, in a package: communication that compute does not hide.", style="dim")
+    screen.print("Between nodes, in a node, in a package: exposed communication.", style="dim")
     screen.print()
     _say("lead", found)
     if outcome.own:

@@ -74,7 +74,7 @@ def _report(cases: list[Case], as_json: bool) -> int:
         total += len(findings)
         rows.append({"schedule": name, "digest": digested, "findings": [str(finding) for finding in findings]})
         if not as_json:
-            verdict = f"{len(findings)} findings" if findings else "sound"
+            verdict = f"{len(findings)} findings" if findings else "passed"
             typer.echo(f"{name}: {verdict} (digest {digested[:SHOWN_DIGITS]})")
             for finding in findings:
                 typer.echo(f"  {finding}")

@@ -65,9 +65,9 @@ def _print(found: Goodput) -> None:
     from simfrontier.report import quantity
 
     screen = console()
-    heads = ["plan", "devices", "step", "fails", "saved", "useful", "played", "steps", "tokens"]
+    heads = ["plan", "devices", "step", "fails", "saved", "useful", "simulated", "steps", "tokens"]
     title = f"{found.scenario.file.title}: goodput ({found.fidelity}); time between failures (h) and saves (min),\n"
-    title += "useful time by the closed form and played at random (%), useful steps and tokens (1e9) a day"
+    title += "useful time in closed form and by Monte Carlo (%), useful steps and tokens (1e9) per day"
     table = grid(title, heads, words=(), left=("plan",))
     for each in found.yields:
         played = "" if each.played is None else f"{100 * each.played.useful:.2f}±{100 * each.played.error:.2f}"

@@ -106,7 +106,7 @@ def _run(study: SweepStudy, out: Path | None, place: Place, until: str | None, f
     with progress("simulating points", study.count) as report:
 
         def told(at: Progress) -> None:
-            words = [f"{at.known:,} known before" if at.known else "", f"{at.refused:,} refused" if at.refused else ""]
+            words = [f"{at.known:,} reused" if at.known else "", f"{at.refused:,} refused" if at.refused else ""]
             more = ", ".join(filter(None, words))
             report(f"simulating points{f' ({more})' if more else ''}", at.done, at.total)
 
