@@ -230,7 +230,9 @@ def test_what_is_sampled_and_what_is_not_known_are_listed() -> None:
     residual, found = scenario.library.residual, ranking_of(StudyView(study=study())).errors
     assert residual is not None and found.law == residual and found.speed_sd == found.matmul_sd == 0.0
     words = listed_errors(scenario)
-    assert says(words, plain(percent(residual.model_sd)), "error of the model of", plain(percent(residual.run_sd)), "run-to-run")
+    assert says(
+        words, plain(percent(residual.model_sd)), "error of the model of", plain(percent(residual.run_sd)), "run-to-run"
+    )
     assert says(words, "Unknown", "speed between GCDs", "model of matrix products")
     known = replace(scenario, machine=replace(scenario.machine, device=device(0.017)))
     assert says(listed_errors(known), "1.7 %", "speed between GCDs", "Unknown")
