@@ -18,8 +18,8 @@ OF_PYTHON: Final = ("import", "list")  # modules and functions of these verbs en
 
 
 def app_of(named: str | None = None) -> typer.Typer:
-    """The command line with the verb of that name alone, or with all verbs where there is none of that name: to make
-    all of them ready takes longer than to start Python."""
+    """Return the command line with only the named verb, or with all verbs if there is none of that name: importing
+    all of them takes longer than starting Python."""
     app = program("simfrontier", ABOUT)
     if named in OWN:
         app.command(named)(_function(named))

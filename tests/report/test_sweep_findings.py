@@ -117,6 +117,6 @@ def test_axes_are_named_by_the_end_of_their_keys_with_their_units() -> None:
 
 
 def test_keys_have_their_sentences() -> None:
-    assert sentence_of("engine.overlap").startswith("whether communication runs beside")
+    assert sentence_of("engine.overlap").startswith("whether communication overlaps with")
     assert sentence_of("plans.zero3.micro_batch") and sentence_of("at.8.model.hidden") == sentence_of("model.hidden")
     assert sentence_of("machine.overrides.host.hook_s") == "a number of the machine's file"
