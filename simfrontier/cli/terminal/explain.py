@@ -1,4 +1,4 @@
-"""An explanation for a person and for a program: tables and sentences, and the document of --json."""
+"""Output of `explain`: tables, sentences, and the document of --json."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from simfrontier.report import (
 
 
 def explanation_document(explanation: Explanation) -> dict[str, Any]:
-    """Everything, under the names that the Python values have; `links` are those of the critical path."""
+    """Return the whole explanation under the names of its fields; `links` are those of the critical path."""
     plainly = ("title", "scenario", "plan", "devices", "fidelity", "machine", "step_s", "samples", "given", "kept")
     return {
         **{name: getattr(explanation, name) for name in plainly},
@@ -71,7 +71,7 @@ def _comparison(other: PlanComparison | None) -> dict[str, Any] | None:
 
 
 def print_explanation(it: Explanation, out: Path | None) -> None:
-    """Print tables and sentences, for a person."""
+    """Print tables and sentences."""
     screen = console()
     shares = shares_of(it.time)
     say("explain", "headline", it, shares, before=f"{it.title} ({it.fidelity}). ", soft_wrap=True)

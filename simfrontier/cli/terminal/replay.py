@@ -1,4 +1,4 @@
-"""A simulated step of a schedule file for a person and for a program."""
+"""Output of `replay`: a simulated step of a schedule file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PARTS = {
 
 
 def step_document(step: SimulatedStep, peaks: Sequence[Peak]) -> dict[str, str | int | float | bool]:
-    """The step, its parts and its memory, as the columns of results.csv are called."""
+    """Return the step, its parts and its memory, under the names of the columns of results.csv."""
     spent, memory = exposure(step), fullest(step, peaks)
     return {
         "devices": step.schedule.mesh.num_ranks,
@@ -43,7 +43,7 @@ def step_document(step: SimulatedStep, peaks: Sequence[Peak]) -> dict[str, str |
 
 
 def print_step(path: Path, digested: str, step: SimulatedStep, peaks: Sequence[Peak], out: Path | None) -> None:
-    """Print a step, what its critical rank does meanwhile, and the memory; `out`: the trace that was written."""
+    """Print a step, the parts of its critical rank, and the memory; `out`: the trace that was written."""
     row, machine = step_document(step, peaks), step.pricing.machine
     typer.echo(f"{path}: passed (digest {digested[:SHOWN_DIGITS]})")
     typer.echo(
@@ -58,6 +58,6 @@ def print_step(path: Path, digested: str, step: SimulatedStep, peaks: Sequence[P
 
 
 def _spent(spent: Exposure, step_s: float) -> list[str]:
-    """What the critical rank does with its step, what takes nothing left out."""
+    """Return lines for the non-zero parts of the critical rank's step."""
     parts = [(name, float(getattr(spent, part))) for part, name in _PARTS.items()]
     return [f"  {name + ':':<33}{written(s, 's'):>10} {100 * s / step_s:5.1f} %" for name, s in parts if s > 0]

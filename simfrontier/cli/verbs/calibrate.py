@@ -1,4 +1,4 @@
-"""`simfrontier calibrate`: measured times as a calibration, of tables of calls or of a library's fitted parameters."""
+"""`simfrontier calibrate`: a calibration from measured times, as tables or as fitted parameters."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def calibrate(
 
 
 def _tables(files: list[Path], out: Path, setup: Setup, labels: Labels, as_json: bool) -> None:
-    """Write a calibration of tables, and print what is in it."""
+    """Write a calibration of tables, and print its contents."""
     from simfrontier.accuracy import calibration_of_files
     from simfrontier.cli.terminal.calibrate import calibration_document, print_calibration
     from simfrontier.collectives import write_calibration
@@ -120,7 +120,7 @@ def _fit(
     as_json: bool,
     place: Place,
 ) -> None:
-    """Write a calibration of fitted parameters and its page, and print what was found."""
+    """Write a calibration of fitted parameters and its page, and print the results."""
     from simfrontier.accuracy import choose, date_of, faults_of
     from simfrontier.cli.terminal.calibrate import fit_document, print_fit
     from simfrontier.collectives import write_calibration
@@ -152,7 +152,7 @@ def _fit(
 
 
 def _fitted(chosen: FitRows, place: Place) -> FitOutcome:
-    """The fit to the chosen rows and those without each device count."""
+    """Fit the chosen rows, and again without each device count."""
     from simfrontier.accuracy import FitOutcome, cross_validated, fit, places_of, problem_of
     from simfrontier.workers import Workers, for_calls
 

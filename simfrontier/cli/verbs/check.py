@@ -46,7 +46,7 @@ def check(
 
 
 def _cases(scenario: Scenario, capacity: float | None) -> list[Case]:
-    """Every plan at every size, by default with the memory of the machine."""
+    """Yield every plan at every size, by default with the memory of the machine."""
     from simfrontier.study import schedule_of
     from simfrontier.tuning import GridSearcher
 
@@ -63,7 +63,7 @@ def _cases(scenario: Scenario, capacity: float | None) -> list[Case]:
 
 
 def _report(cases: list[Case], as_json: bool) -> int:
-    """Print the findings; returns their number."""
+    """Print the findings and return their number."""
     from simfrontier.schedule import check as findings_of, digest
     from simfrontier.trace import SHOWN_DIGITS
 

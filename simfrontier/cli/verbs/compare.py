@@ -1,4 +1,4 @@
-"""`simfrontier compare`: the plans of the main scenario, of another one, or of a machine and a model, side by side."""
+"""`simfrontier compare`: plans of the main scenario, of another one, or of a machine and a model."""
 
 from __future__ import annotations
 

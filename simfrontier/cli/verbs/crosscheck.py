@@ -1,4 +1,4 @@
-"""`simfrontier crosscheck`: simulated traces against real ones of the same schedules, as tables, JSON or a page."""
+"""`simfrontier crosscheck`: comparison of simulated and real traces of the same schedules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`simfrontier doctor`: what is installed, and whether the parts work together."""
+"""`simfrontier doctor`: what is installed and whether it works."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`simfrontier explain`: why a plan is as fast as it is, what would help, and how plans differ."""
+"""`simfrontier explain`: the parts of a plan's step, possible improvements, and differences between plans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`simfrontier export`: the schedule files of a scenario's plans at one size, each with its simulated trace."""
+"""`simfrontier export`: schedule files of a scenario's plans at one size, with their simulated traces."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def export(
 
 
 def _format_of(name: str) -> ExportFormat | None:
-    """The format of that name; None for simfrontier's own. Raises InputError for one that is not known."""
+    """Return the format of that name, None for simfrontier's own. Raises InputError for an unknown one."""
     from simfrontier.extras import added
     from simfrontier.kineto import KINETO
     from simfrontier.study import ExportFormat
@@ -89,6 +89,6 @@ def _format_of(name: str) -> ExportFormat | None:
 
 
 def _ops(schedule: Schedule) -> str:
-    """How many ops a rank runs, or the ranks of all roles together."""
+    """Return the number of ops of a rank, or of the ranks of all roles together."""
     count = sum(len(call.ops) for role in schedule.roles for call in role.calls)
     return f"{count:,} ops" + (f" of {len(schedule.roles)} roles" if len(schedule.roles) > 1 else "")

@@ -1,4 +1,4 @@
-"""`simfrontier goodput`: what a long training yields, by plan and size."""
+"""`simfrontier goodput`: goodput of a long training, by plan and size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`simfrontier import`: a job's traces replayed on its own machine, and the same job otherwise."""
+"""`simfrontier import`: replay of a job from its traces, and predictions for other machines and sizes."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def import_(
 
 
 def _ranks(text: str | None) -> tuple[int, bool] | None:
-    """A number, and whether it counts the job's own ranks."""
+    """Parse a number of ranks, and whether it multiplies the job's own."""
     if text is None:
         return None
     match = re.fullmatch(r"([1-9][0-9]{0,6})(x?)", text)
@@ -109,13 +109,13 @@ def _read(paths: Sequence[Path], step: int | None, stand_in: bool, devices_per_n
 
 
 def _refuse_among(out: Path, paths: Sequence[Path]) -> None:
-    """Raise InputError for the folder of the traces: what is written there would be read as one the next time."""
+    """Raise InputError for the folder of the traces: files written there would be read as traces the next time."""
     if os.path.realpath(out) in map(os.path.realpath, paths):
         raise InputError(f"got {str(out)!r}, where the traces are; allowed: another folder", where="--out")
 
 
 def _files(path: Path) -> list[Path]:
-    """The file, or the traces in a folder. Raises InputError where there are none."""
+    """Return the file, or the traces in a folder. Raises InputError if there are none."""
     if not path.is_dir():
         return [path]
     found = sorted(each for each in path.iterdir() if each.name.endswith(SUFFIXES) and each.is_file())
@@ -127,7 +127,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _notes(job: Job, own: Platform, fidelity: str) -> list[str]:
-    """The notes of a job, of a device that is not the machine's, and of kernels' times that are means."""
+    """Return the notes on the job, on a device other than the machine's, and on averaged kernel times."""
     from simfrontier.kineto import difference
 
     notes = list(job.notes)

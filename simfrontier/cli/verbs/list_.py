@@ -1,4 +1,4 @@
-"""`simfrontier list`: what a scenario may name, with a sentence each."""
+"""`simfrontier list`: names that a scenario may use, with descriptions."""
 
 from __future__ import annotations
 

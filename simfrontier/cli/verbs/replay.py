@@ -1,4 +1,4 @@
-"""`simfrontier replay`: a schedule file, whoever made it, checked and then simulated on a scenario's machine."""
+"""`simfrontier replay`: check a schedule file and simulate it on a scenario's machine."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def run_scenario(
     as_json: bool = False,
     yes_large: bool = False,
 ) -> None:
-    """Run everything, then write everything: a run that fails leaves the folder as it was."""
+    """Run everything, then write everything: a failed run leaves the folder unchanged."""
     from simfrontier.api import num_simulations, view_of
     from simfrontier.cli.terminal.run import print_run
     from simfrontier.forecast import forecast_run

@@ -1,4 +1,4 @@
-"""`simfrontier show`: a schedule, or a machine's links and routes, as text."""
+"""`simfrontier show`: a schedule, links, routes or traffic volumes, as text."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def show(
 
 
 def _of_file(path: Path, large: bool) -> Schedule:
-    """The schedule of a file, also of a `large` one. Raises InputError where it names what is not there."""
+    """Return the schedule of a file, also of a `large` one. Raises InputError if it is inconsistent."""
     from simfrontier.schedule import check, load
 
     schedule = load(path, large)
@@ -79,7 +79,7 @@ def _of_file(path: Path, large: bool) -> Schedule:
 
 
 def _of_plan(scenario: Scenario, plan: str, size: int) -> Schedule:
-    """The schedule of a plan at a size, the options of a search those that it finds."""
+    """Return the schedule of a plan at a size, with the options that its search finds."""
     from simfrontier.study import schedule_of
     from simfrontier.tuning import GridSearcher
 
@@ -95,7 +95,7 @@ def _show(schedule: Schedule, target: Path | None) -> None:
 
 
 def _volumes(scenario: Scenario, plan: str, size: int) -> Sequence[MoveBytes]:
-    """What each kind of move of a plan's step brings into a node."""
+    """Return the bytes that each kind of move of a plan's step brings into a node."""
     from simfrontier.analysis import moves_of
     from simfrontier.study import simulated
     from simfrontier.tuning import GridSearcher
@@ -106,7 +106,7 @@ def _volumes(scenario: Scenario, plan: str, size: int) -> Sequence[MoveBytes]:
 
 
 def _routes(scenario: Scenario, target: Path | None) -> RouteTable:
-    """The routes on the nodes of the scenario's smallest size; also written to `target`, for programs, if given."""
+    """Print the routes on the nodes of the scenario's smallest size, and write them to `target` if given."""
     from simfrontier.network import route_table, save_routes
 
     machine, size = scenario.machine, min(scenario.file.run.devices)

@@ -1,4 +1,4 @@
-"""`simfrontier sweep`: run a study of many points, and say what its data set holds."""
+"""`simfrontier sweep`: simulate a study of many points."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def sweep(
 
 
 def _describe(study: SweepStudy, place: Place, until: str | None, as_json: bool) -> None:
-    """Print how many points a study has, its axes, and how long it would take; nothing is simulated. Of a search, or
-    with --until: how many it has at most, where that is known."""
+    """Print the number of points of a study (the maximum for a search or with --until), its axes and the expected time;
+    simulate nothing."""
     from simfrontier.cli.terminal.sweep import print_study, study_document
     from simfrontier.sweep import parse_until, refuse_until, seconds_of
 
@@ -88,7 +88,7 @@ def _describe(study: SweepStudy, place: Place, until: str | None, as_json: bool)
 
 
 def _run(study: SweepStudy, out: Path | None, place: Place, until: str | None, fresh: bool, as_json: bool) -> bool:
-    """Run a study and print what its data set holds; whether any point was not refused. Raises as `run_sweep`."""
+    """Run a study, print its results, and return whether any point was not refused. Raises as `run_sweep`."""
     from simfrontier.cli.terminal.sweep import print_sweep, sweep_document
     from simfrontier.study import forget
     from simfrontier.sweep import goal_answer, parse_until, refuse_folder, run_sweep, seconds_of, write_goal
@@ -122,7 +122,7 @@ def _run(study: SweepStudy, out: Path | None, place: Place, until: str | None, f
 
 
 def _has_page(folder: Path) -> bool:
-    """Write the page of rows, which stay whatever becomes of it; why there is none is said."""
+    """Write the page of the rows and return whether it succeeded; the rows stay, and a failure is reported."""
     try:
         _write_page(folder)
     except InputError as error:
@@ -139,7 +139,7 @@ def _write_page(folder: Path) -> None:
 
 
 def _time(seconds: float, place: Place) -> str:
-    """How long it takes; how long one has to wait only where the number of processes is known beforehand."""
+    """Return the expected CPU time, and the wall time if the number of processes is known beforehand."""
     from simfrontier.workers import Local, SlurmJobs
 
     match place:

@@ -1,4 +1,4 @@
-"""`simfrontier topology`: what a node's XML, Slurm's file of switches or a machine holds, and what is made of it."""
+"""`simfrontier topology`: print and convert topology XML files, Slurm's topology.conf, and machines."""
 
 from __future__ import annotations
 
@@ -116,8 +116,8 @@ def _show(
     text: str,
     as_json: bool,
 ) -> None:
-    """Write the text that is made of a node, if it is asked for, and print the node; `preferred`: devices that have a
-    NIC on the machine, of those as near to it; `left_out`: what of the node the text has not."""
+    """Write the text converted from a node, if requested, and print the node; `preferred`: devices that have a NIC on
+    the machine among those equally near; `left_out`: parts of the node that the text lacks."""
     from simfrontier.cli.terminal.topology import node_document, node_lines
     from simfrontier.wholefile import write_whole
 
@@ -135,7 +135,7 @@ def _show(
 
 
 def _sort(source: str) -> Sort:
-    """By its name, or else by its first sign."""
+    """Return the kind of source by its name, or by its first character."""
     from simfrontier.inputfile import open_input
     from simfrontier.machine import catalog
 
@@ -157,7 +157,7 @@ def _sort(source: str) -> Sort:
 
 
 def _refuse_unused(source: str, sort: Sort, given: dict[str, object]) -> None:
-    """Raise InputError for options of another sort of source."""
+    """Raise InputError for options of another kind of source."""
     taken = {"xml": ("--out", "--base"), "machine": ("--out", "--arch", "--version"), "slurm": ()}[sort]
     called = {"xml": "a topology XML", "machine": "a machine", "slurm": "Slurm's file of switches"}[sort]
     for option, value in given.items():
@@ -168,7 +168,8 @@ def _refuse_unused(source: str, sort: Sort, given: dict[str, object]) -> None:
 
 
 def _arch(source: str, given: str | None, version: int | None) -> DeviceArch:
-    """What a machine's devices are, by the option or by the machine. Raises InputError, also for another `version`."""
+    """Return the architecture of a machine's devices, by the option or the machine. Raises InputError, also for another
+    `version`."""
     from simfrontier.machine import catalog_name
     from simfrontier.topology import ARCHES, NONE, arch_named, arch_of_machine, unknown_arch
 
@@ -191,7 +192,7 @@ def _arch(source: str, given: str | None, version: int | None) -> DeviceArch:
 
 
 def _missing_base(arch: DeviceArch) -> str:
-    """What is said where no base is given: the machines of the catalog with such devices, or all of them."""
+    """Return the error for a missing base: the machines of the catalog with such devices, or all of them."""
     from simfrontier.machine import catalog
     from simfrontier.topology import NONE
 

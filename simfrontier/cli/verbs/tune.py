@@ -127,8 +127,8 @@ def tune(
 
 
 def _grid_order(fidelity: str, options: Mapping[str, object]) -> GridOrder:
-    """Return the order of that name in which grids are listed. Raises InputError where there is none, or an option is
-    given that only a search has."""
+    """Return the order of that name in which grids are listed. Raises InputError for an unknown name, or for options of
+    a search."""
     from simfrontier.scenario import grid_orders
 
     if fidelity not in grid_orders():
@@ -140,7 +140,7 @@ def _grid_order(fidelity: str, options: Mapping[str, object]) -> GridOrder:
 
 
 def _pins(texts: Sequence[str]) -> dict[str, list[Value]]:
-    """The values of `--pin`; all of a dimension that is named twice. Raises InputError."""
+    """Parse the values of `--pin`, merging those of a dimension that is named twice. Raises InputError."""
     from simfrontier.tuning import parse_pin, pins_of
 
     given: dict[str, list[Value]] = {}

@@ -1,4 +1,4 @@
-"""`simfrontier validate`: measured tables and published runs compared with the models."""
+"""`simfrontier validate`: the models compared with measured tables and published runs."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def validate(
 def _validated(
     own: Sequence[Path], setup: Setup, harness: str | None, cross: bool | None, place: Place
 ) -> tuple[Validation | None, RunsValidation | None]:
-    """The comparisons of tables and of training runs: of the files of a user, or of all that are shipped."""
+    """Compare the tables and training runs of the user's files, or all shipped ones."""
     from simfrontier.accuracy import (
         is_of_runs,
         read_runs,
@@ -121,7 +121,7 @@ def _validated(
 
 
 def _refuse_options(own: Sequence[Path], of_files: Mapping[str, object], cross: bool | None) -> None:
-    """Raise InputError for options of files without files, or of the shipped tables beside files."""
+    """Raise InputError for options of files without files, or of the shipped tables with files."""
     for option, value in of_files.items():
         if value is not None and not own:
             raise InputError(f"--{option}: got {value!r} without --data; allowed: only beside a file of your own")
@@ -133,7 +133,7 @@ def _refuse_options(own: Sequence[Path], of_files: Mapping[str, object], cross: 
 
 
 def _refuse_times(own: Sequence[Path], of_times: Mapping[str, object]) -> None:
-    """Raise InputError for tables of times, or options of these, beside tables of training runs."""
+    """Raise InputError for tables of times, or their options, together with tables of training runs."""
     from simfrontier.accuracy import is_of_runs
 
     for path in own:
