@@ -45,7 +45,7 @@ def test_the_terminal_says_what_was_searched_who_wins_why_and_how_sure(searched:
     simulated = sum(row["known"] == "simulated" for row in rows(out))  # others cannot be faster
     assert sum(counts) == 16 and 2 < simulated <= 5 and lines[0].endswith(f", {simulated} simulated.")
     assert lines[1] == (
-        "Fixed: tensor = 2, pipeline = 1 or 2, micro_batch = 1, states = ddp or zero1; no plan loses precision."
+        "Fixed: tensor = 2, pipeline = 1 or 2, micro_batch = 1, states = ddp or zero1; lossless plans only."
     )
     assert f"Simulated plans (the best 2 of {simulated}; fidelity flow)" in ran.out
     best = next(line for line in lines if line.startswith(" 1  megatron tensor 2, ddp, "))
@@ -293,6 +293,6 @@ def test_where_writing_fails_nothing_is_half_written(tmp_path: Path, monkeypatch
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "best.toml").write_text("mine", encoding="utf-8")
     message = refusal("tune", written(tmp_path), *quick, "--out", tmp_path / "out")
-    assert message == f"the disk is full; {STORE} stays: the same command goes on from there"
+    assert message == f"the disk is full; {STORE} stays: the same command resumes"
     assert sorted(file.name for file in (tmp_path / "out").iterdir()) == ["best.toml", STORE]
     assert (tmp_path / "out" / "best.toml").read_text(encoding="utf-8") == "mine"

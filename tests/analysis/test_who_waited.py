@@ -82,7 +82,7 @@ def test_equal_devices_wait_for_nobody() -> None:
     assert found.pairs == ()
     assert not found.waited_s.any()
     told = waits_of(found, np.arange(4), 4, "device")
-    assert told.sentence == "All devices arrive at every call at once: nobody waits for another"
+    assert told.sentence == "All devices arrive at every collective at once: no rank waits"
 
 
 @cache

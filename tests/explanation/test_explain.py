@@ -57,7 +57,7 @@ def test_the_links_that_messages_use_each_twice_as_fast() -> None:
         "xgmi links twice as fast",
         "pcie links twice as fast",
         "nic links twice as fast",
-        "rings inside a node reach twice as much",
+        "rings inside a node twice as fast",
     }
     nic = known["nic links twice as fast"]
     assert nic.settings == ("machine.overrides.link_classes.nic.bytes_per_s=2000000000.0",)
@@ -73,19 +73,19 @@ def test_machine_library_and_host() -> None:
         "machine.overrides.device.matmul_flops_per_s": 4e12,
     }
     assert told(known["device memory twice as fast"]) == {"machine.overrides.device.hbm_bytes_per_s": 200e9}
-    assert told(known["hooks take the host no time"]) == {"machine.overrides.host.hook_s": 0.0}
-    start = told(known["calls start up in half the time"])
+    assert told(known["no host time for hooks"]) == {"machine.overrides.host.hook_s": 0.0}
+    start = told(known["start-up of collectives halved"])
     assert start["library.overrides.ring.base_s"] == 18e-6
     assert not any("tuning" in key for key in start)  # what a library believes is not what it takes
-    assert "hooks take the host no time" not in [change.label for change in of_grids("grid").changes]
+    assert "no host time for hooks" not in [change.label for change in of_grids("grid").changes]
 
 
 def test_a_scenario_of_its_own_library_and_precision() -> None:
     document = {**GRIDS, "model": {"name": "tiny", "precision": "fp32"}, "library": {"name": "cray-mpich"}}
     result = explain(scenario_of(document, "grids.toml"), "grid")
     changes = {change.label: change for change in result.changes}
-    assert "calls start up in half the time" not in changes  # base_s is 0 there
-    assert {*told(changes["hops between nodes start up in half the time"])} == {
+    assert "start-up of collectives halved" not in changes  # base_s is 0 there
+    assert {*told(changes["latency of hops between nodes halved"])} == {
         f"library.overrides.{law}.hop_between_nodes_s" for law in ("ring", "ring_ll", "direct")
     }
     assert told(changes["matrix products twice as fast"]) == {
@@ -102,17 +102,17 @@ def test_overlaps_that_are_off_are_switched_on() -> None:
     held = {plan: explain(toy(plan, **{"engine.blocking": "host"}), plan) for plan in ("zero-topo", "zero3")}
     assert labels(held["zero-topo"], "overlap") == [
         "second hops have a lane of their own",
-        "blocking calls hold their stream, not the host (engine)",
+        "blocking calls block their stream, not the host (engine)",
     ]
     assert labels(held["zero3"], "overlap") == []  # its calls do not block: that would change nothing
-    assert "all-gathers overlap with computing (OAG)" in labels(of_grids("grid"), "overlap")
-    reduced = "gradients are reduced beside the last backward"  # which the usual stack, megatron-core, does
-    assert labels(of_grids("pipe"), "overlap") == ["exchanges of stages overlap with computing"]
+    assert "all-gathers overlap with computation (OAG)" in labels(of_grids("grid"), "overlap")
+    reduced = "reductions of gradients overlap with the last backward"  # which the usual stack, megatron-core, does
+    assert labels(of_grids("pipe"), "overlap") == ["exchanges of stages overlap with computation"]
     plain = explain(grids(stack="none"), "pipe")
-    assert {*labels(plain, "overlap")} == {"exchanges of stages overlap with computing", reduced}
+    assert {*labels(plain, "overlap")} == {"exchanges of stages overlap with computation", reduced}
     off = explain(toy("zero3", **{"engine.overlap": False, "engine.step_reduction": "end"}), "zero3")
     changes = {change.label: change for change in off.changes if change.kind == "overlap"}
-    overlap = changes["communication overlaps with computing (engine)"]
+    overlap = changes["communication overlaps with computation (engine)"]
     assert overlap.settings == ("engine.overlap=true",)
     assert off.given == ("engine.overlap = False", "engine.step_reduction = end")
     assert overlap.step_s == ran(toy("zero3", **{"engine.step_reduction": "end"}), "zero3", 8)[0]
@@ -263,7 +263,7 @@ def test_tables_of_single_sizes_hold() -> None:
     assert result.samples == 32
     assert result.step_s == ran(scenario, "grid", 8)[0]
     offered = [change.label for change in option_changes(only(scenario, ("grid",), 8).of("grid", 8), "grid")]
-    assert offered and "all-gathers overlap with computing (OAG)" not in offered
+    assert offered and "all-gathers overlap with computation (OAG)" not in offered
 
 
 def test_on_two_processes_the_same_is_found() -> None:

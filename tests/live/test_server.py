@@ -199,7 +199,7 @@ def test_what_a_process_did_that_is_ended_from_outside_is_done_by_another() -> N
         for worker in workers:
             os.kill(worker, signal.SIGKILL)
         after = started.answer({"engine.overlap": "false"})
-        assert after["moved"] == ["communication beside computation: off"]
+        assert after["moved"] == ["overlap of communication and computation: off"]
         assert after["plans"][0]["nominal"] != before["plans"][0]["nominal"]
         assert set(workers_of(started.process.pid)).isdisjoint(workers)
 

@@ -103,7 +103,7 @@ def left_out(folder: Path) -> str:
     """The line on what is left out of the page, which is written all the same and says so as well."""
     line = write_sweep_page(folder)
     assert "\n" not in line and line.startswith(f"{folder / 'goal.json'}: ")
-    assert line.endswith(": left out of the page; the same sweep makes it anew")
+    assert line.endswith(": left out of the page; running the sweep again rewrites it")
     said = section(folder)
     assert "It is left out here; running the sweep again rewrites it." in said and str(folder) not in said
     return line

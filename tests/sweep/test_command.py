@@ -290,7 +290,7 @@ def test_ctrl_c_at_a_batch_is_told_with_what_is_kept(tmp_path: Path) -> None:
         if at.done == 2:
             raise KeyboardInterrupt
 
-    with pytest.raises(StoppedError, match="stopped; 2 of 3 points are kept: the same command goes on") as stopped:
+    with pytest.raises(StoppedError, match="stopped; 2 of 3 points are kept: the same command resumes") as stopped:
         run_sweep(made, tmp_path / "out", Local(jobs=1), stop)
     assert [at.done for at in seen] == [0, 1, 2] and stopped.value.exit_code == 130
     assert run_sweep(made, tmp_path / "out", Local(jobs=1)).known == 2
@@ -308,7 +308,7 @@ def test_a_signal_to_stop_keeps_what_is_done_and_says_so(
     _, err = process.communicate(timeout=LIMIT_S)
     assert process.returncode == code
     *_, line = err.splitlines()  # progress before it, where it took long
-    assert line.startswith("simfrontier: stopped; ") and line.endswith("kept: the same command goes on from there")
+    assert line.startswith("simfrontier: stopped; ") and line.endswith("kept: the same command resumes")
     assert " of 400 points are " in line and not line.startswith("simfrontier: stopped; 0 of")
 
 

@@ -133,7 +133,7 @@ def test_a_scheduler_that_is_killed_is_one_line_and_a_new_one_goes_on(tmp_path: 
     assert process.returncode == 1 and "Traceback" not in err, err
     assert said[0].startswith("simfrontier: Dask's pages of what the workers do: http://")
     assert said[1].startswith(f"simfrontier: the scheduler at {address} is gone; ") and len(said) == 2
-    assert said[1].endswith(f" of {count} points are kept: the same command goes on from there")
+    assert said[1].endswith(f" of {count} points are kept: the same command resumes")
     kept = int(said[1].partition("gone; ")[2].split()[0])
     assert 0 < kept < count
     address = f"tcp://127.0.0.1:{free_port()}"
@@ -239,7 +239,7 @@ def test_all_jobs_of_slurm_being_lost_is_one_line_and_the_same_command_goes_on(
     assert ran.code == 1 and said.startswith(
         "simfrontier: no job of Slurm is left, and sbatch refused another one: sbatch: error: no more; "
     )
-    assert said.endswith(" of 120 points are kept: the same command goes on from there")
+    assert said.endswith(" of 120 points are kept: the same command resumes")
     kept = int(said.split(": the same")[0].split()[-6])
     assert 0 < kept < 120
     again = invoke("sweep", tmp_path / "study.toml", "--out", tmp_path / "out", "--jobs", "1")

@@ -158,7 +158,7 @@ def test_workers_that_are_lost_leave_what_is_done(lost: type[LostError], tmp_pat
 
     with pytest.raises(lost) as caught:
         tune(scenario(16, 32), pins=FEW, folder=tmp_path, progress=lose)
-    assert str(caught.value) == f"gone; {STORE} has what is done: the same command goes on from there"
+    assert str(caught.value) == f"gone; {STORE} has what is done: the same command resumes"
     with store_in(tmp_path) as store:
         assert len(store) > 0
 

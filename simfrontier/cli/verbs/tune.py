@@ -100,7 +100,7 @@ def tune(
             with filled(folder, "tune", TUNING_FILES[-1]) as new:
                 write_tuning(outcome, new, folder, page is not False)
         except InputError as error:
-            raise InputError(f"{error}; {STORE} stays: the same command goes on from there") from None
+            raise InputError(f"{error}; {STORE} stays: the same command resumes") from None
 
     with progress("laying out the space of plans") as report:
         try:
@@ -118,7 +118,7 @@ def tune(
         except KeyboardInterrupt as stop:
             if not (folder / STORE).exists():
                 raise
-            text = f"stopped; {folder / STORE} has what is done: the same command goes on from there"
+            text = f"stopped; {folder / STORE} has what is done: the same command resumes"
             raise StoppedError(text, stop) from None
     if json:
         print_json(tuning_document(outcome, top))
