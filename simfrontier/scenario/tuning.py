@@ -10,9 +10,11 @@ from simfrontier.io import Strict
 
 
 class TuneTable(Strict):
-    """`pin`: fixed values of dimensions; `lossy`: whether lossy codecs are allowed; `max_error`: the largest allowed error
-    bound of codecs, relative to the largest value in a block, instead of `lossy`; `simulate`: the number of best plans
-    to simulate (default: 5 % of those that fit)."""
+    """`pin`: fixed values of dimensions; `lossy`: whether lossy codecs are allowed; `max_error`: the largest allowed
+    error bound of codecs and compression, relative to the largest value in a block; `simulate`: the number of best
+    plans to simulate (default: 5 % of those that fit, at least 5, at most 20).
+
+    Extras add keys by their module `tune_keys`."""
 
     pin: dict[str, int | str | bool | list[int | str | bool]] = Field(default_factory=dict)
     lossy: bool = False
