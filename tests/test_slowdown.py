@@ -175,7 +175,7 @@ def test_the_least_and_the_worst_are_named_with_their_slowdowns() -> None:
         assert sentence.startswith(f"{label}: ")
         assert least in sentence and most in sentence
     worst = {one.plan: max(step.slowdown or 0.0 for step in one.cases.values()) for one in result.plans}
-    assert result.verdict.startswith(f"{min(worst, key=lambda plan: worst[plan])} survives best")
+    assert result.verdict.startswith(f"{min(worst, key=lambda plan: worst[plan])} has the mildest worst case")
 
 
 # ── what is drawn ──
