@@ -1,4 +1,4 @@
-# Everything that is done with this repository; each target does the set-up that it needs.
+# Targets of this repository; each does the set-up that it needs.
 PYTHON ?= python3
 JOBS ?= 2
 BIN := .venv/bin
@@ -31,31 +31,31 @@ test test-all extras golden mutation bench whatif-error: export OPENBLAS_NUM_THR
 .PHONY: help setup setup-real compare validate crosscheck gpu test test-all extras exhaustive mutation mutants mutated-schedules fuzz check same hta refit bench whatif-error golden docs picture browser clean
 
 help::
-	@echo "make setup       .venv with simfrontier and what its tests need"
-	@echo "make setup-real  and torch, to execute schedules for real"
-	@echo "make compare     the plans of $(SCENARIO) side by side: $(OUT)/index.html"
-	@echo "make validate    the models held against every measured table: $(VALIDATE)/index.html"
-	@echo "make crosscheck  three plans simulated and run for real on this machine: $(CROSSCHECK)/index.html"
-	@echo "make gpu         all that one GPU can show in eight minutes: $(GPU)/summary.json"
-	@echo "make test        the tests (JOBS=$(JOBS) at once)"
-	@echo "make test-all    and the long ones: more ranks, more steps and more combinations on real processes"
-	@echo "make extras      the tests of the core in copies without one extra each, and without any (an hour)"
-	@echo "make exhaustive  the search of tune held against every plan of seven spaces (some ten minutes)"
-	@echo "make mutation    SAMPLE=$(SAMPLE) mutants of schedule, plan, network and simulation, by the tests that reach them (SEED=$(SEED))"
-	@echo "make mutants     faults put into the executor, in every family, by the verdict of train (some twenty minutes)"
-	@echo "make mutated-schedules  one stored fact of a schedule changed at a time: refused, or trained alike (SEED=$(SEED), half an hour)"
-	@echo "make fuzz        $(INPUTS) changed files for every reader (SECONDS=$(SECONDS), 0: until all are read; some half an hour; READERS='kineto inspector': these)"
-	@echo "make docs        the documentation as a site: site/index.html"
-	@echo "make picture     the picture of the README, drawn anew"
-	@echo "make browser     the pages in a headless Chromium: tests, times of 30 moves, pictures in $(BROWSER)"
+	@echo "make setup       .venv with simfrontier and the requirements of its tests"
+	@echo "make setup-real  the same with torch, to execute schedules"
+	@echo "make compare     compare the plans of $(SCENARIO): $(OUT)/index.html"
+	@echo "make validate    compare the models with all measured tables: $(VALIDATE)/index.html"
+	@echo "make crosscheck  simulate and execute three plans on this machine: $(CROSSCHECK)/index.html"
+	@echo "make gpu         all checks of one GPU, in eight minutes: $(GPU)/summary.json"
+	@echo "make test        run the tests on JOBS=$(JOBS) processes"
+	@echo "make test-all    run the long tests as well: more ranks, steps and combinations on real processes"
+	@echo "make extras      test the core without each extra, and without any (an hour)"
+	@echo "make exhaustive  compare tune with every plan of seven spaces (ten minutes)"
+	@echo "make mutation    test SAMPLE=$(SAMPLE) mutants of schedule, plan, network and simulation (SEED=$(SEED))"
+	@echo "make mutants     inject faults into the executor, found by the verdict of train (twenty minutes)"
+	@echo "make mutated-schedules  change facts of schedules: refused, or trained alike (SEED=$(SEED), half an hour)"
+	@echo "make fuzz        fuzz every reader with $(INPUTS) files (SECONDS=$(SECONDS), 0: all; half an hour; READERS='kineto inspector': only these)"
+	@echo "make docs        build the documentation: site/index.html"
+	@echo "make picture     draw the figure of the README again"
+	@echo "make browser     test the pages in a headless Chromium: tests, response times, pictures in $(BROWSER)"
 	@echo "make check       format, lint, types"
-	@echo "make same        schedules, results, timelines and texts held against those of commit REF=$(REF) (five minutes)"
-	@echo "make hta         simulated steps as traces, read by Holistic Trace Analysis: its figures and ours (minutes)"
-	@echo "make refit       the numbers that are fitted to training steps, fitted anew (a minute)"
-	@echo "make bench       how fast simfrontier itself is"
-	@echo "make whatif-error  how far answers to what-ifs are from simulated steps"
-	@echo "make golden      rewrite the golden texts of the tests; review them with git diff"
-	@echo "make clean       remove what was generated (.venv stays)"
+	@echo "make same        compare schedules, results, timelines and texts with commit REF=$(REF) (five minutes)"
+	@echo "make hta         compare figures with Holistic Trace Analysis on exported traces (minutes)"
+	@echo "make refit       refit the numbers that are fitted to training steps (a minute)"
+	@echo "make bench       measure the speed of simfrontier"
+	@echo "make whatif-error  measure the error of what-ifs against simulated steps"
+	@echo "make golden      rewrite the golden texts of the tests; review with git diff"
+	@echo "make clean       remove generated files (.venv stays)"
 
 setup: $(INSTALLED)
 
@@ -80,7 +80,7 @@ compare: setup
 	$(BIN)/simfrontier compare $(SCENARIO) --out $(OUT)
 	@echo "The page is $(OUT)/index.html"
 
-# Exit code 1 where a table leaves its stated bound; it is said which.
+# Exit code 1 if a table exceeds its stated bound.
 validate: setup
 	$(BIN)/simfrontier validate --out $(VALIDATE)
 
