@@ -1,4 +1,4 @@
-# Everything that is done with this repository; each target does the set-up that it needs.
+# Targets of this repository; each does the set-up that it needs.
 PYTHON ?= python3
 JOBS ?= 2
 BIN := .venv/bin
@@ -79,7 +79,7 @@ compare: setup
 	$(BIN)/simfrontier compare $(SCENARIO) --out $(OUT)
 	@echo "The page is $(OUT)/index.html"
 
-# Exit code 1 where a table leaves its stated bound; it is said which.
+# Exit code 1 if a table exceeds its stated bound.
 validate: setup
 	$(BIN)/simfrontier validate --out $(VALIDATE)
 

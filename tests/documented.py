@@ -123,7 +123,7 @@ def _best(headline: Mapping[str, Any]) -> dict[str, float]:
 
 def _published(published: Mapping[str, Any] | None) -> dict[str, dict[str | int, float]]:
     """Predictions of published ratios to the first plan and shares of the peak (in percent), by plan and by size: the
-    median, its 90 % interval (`_low`, `_high`), the range over what is unknown (`_least`, `_most`), and how far from
+    median, its 90 % interval (`_low`, `_high`), the range over unknown settings (`_least`, `_most`), and how far from
     the published value it is in percent (`_off`)."""
     made: dict[str, dict[str | int, float]] = {}
     for kind, unit in () if published is None else (("ratio", 1), ("share", 100)):

@@ -27,7 +27,8 @@ SIZES = "4KiB,64KiB,512KiB,1MiB,2MiB,4MiB,8MiB,16MiB"
 
 app = program(
     "simfrontier-real",
-    "Run schedule files on real processes (gloo, NCCL, RCCL), one per rank, by --ranks N, torchrun or srun.",
+    "Execute schedule files on real processes (gloo, NCCL, RCCL), one per rank, started "
+    "by --ranks N, torchrun or srun.",
 )
 
 
@@ -36,12 +37,14 @@ def replay(
     schedules: Schedules,
     out: Annotated[Path, typer.Option(help="folder for the traces: trace-NAME.json per schedule")],
     iterations: Annotated[int, typer.Option(min=1, help="timed steps; the trace holds medians")] = 10,
-    warmup: Annotated[int, typer.Option(min=0, help="steps before the first that is timed")] = 2,
-    compute: Annotated[str, typer.Option(help="real, wait (as long as in --waits) or none")] = "real",
-    waits: Annotated[Path | None, typer.Option(help="folder of simulated traces (trace-NAME.json) to wait by")] = None,
+    warmup: Annotated[int, typer.Option(min=0, help="warm-up steps")] = 2,
+    compute: Annotated[str, typer.Option(help="real, wait (for the simulated durations of --waits) or none")] = "real",
+    waits: Annotated[
+        Path | None, typer.Option(help="folder of simulated traces (trace-NAME.json) for --compute wait")
+    ] = None,
     trace_ranks: Annotated[
         int | None,
-        typer.Option(min=1, help="most ranks whose ops a trace holds, of whole hosts, evenly spread (default: all)"),
+        typer.Option(min=1, help="maximum number of ranks in a trace: whole hosts, evenly spread (default: all)"),
     ] = None,
     profile: Annotated[
         Path | None,
@@ -55,8 +58,8 @@ def replay(
     unchecked: Unchecked = False,
     ranks: Ranks = None,
 ) -> None:
-    """Run the collectives of schedules on messages of the right sizes (with real compute also their codecs); write a
-    trace per schedule."""
+    """Execute schedules with messages of the right sizes (with real compute also their codecs) and write a trace of
+    each."""
     from simfrontier_real.options import device_kind, refuse_collectives, refuse_compute, refuse_places
 
     refuse_collectives(collectives)
@@ -90,28 +93,30 @@ def train(
     learning_rate: Annotated[float, typer.Option(help="Adam's")] = 1e-3,
     epsilon: Annotated[
         float,
-        typer.Option(help="Adam's; a smaller one amplifies rounding of gradients that are zero in exact arithmetic"),
+        typer.Option(
+            help="Adam's epsilon; a smaller one amplifies rounding of gradients that are zero in exact arithmetic"
+        ),
     ] = 1e-4,
     clip: Annotated[
-        float, typer.Option(help="norm to which gradients are clipped; 1000 never binds on the small models")
+        float, typer.Option(help="norm to which gradients are clipped; the small models never reach 1000")
     ] = 1000.0,
     loss_scale: Annotated[float, typer.Option(help="factor on the loss, for 16-bit gradients")] = 1.0,
     reference: Annotated[bool, typer.Option(help="compare with the unsharded model in one process")] = True,
     checkpoint: Annotated[
         Path | None, typer.Option(help="folder for checkpoints: step-NNNNNN per checkpoint, of one schedule")
     ] = None,
-    every: Annotated[int, typer.Option(min=1, help="steps between checkpoints; the last step has one, too")] = 5,
-    keep: Annotated[int, typer.Option(min=1, help="checkpoints to keep: so many of the last")] = 2,
+    every: Annotated[int, typer.Option(min=1, help="steps between checkpoints; the last step has one too")] = 5,
+    keep: Annotated[int, typer.Option(min=1, help="number of the latest checkpoints to keep")] = 2,
     resume: Annotated[
         Path | None,
         typer.Option(
-            help="go on with the newest whole checkpoint of this folder, by any plan of the same model on any number "
-            "of ranks; --steps counts those before it, too",
+            help="resume from the newest complete checkpoint in this folder, by any plan of the same "
+            "model on any number of ranks; --steps includes the steps before it",
             show_default=False,
         ),
     ] = None,
     start_if_none: Annotated[
-        bool, typer.Option("--start-if-none", help="where --resume has no whole checkpoint: start from the beginning")
+        bool, typer.Option("--start-if-none", help="start from the beginning if --resume finds no complete checkpoint")
     ] = False,
     json: Annotated[Path | None, typer.Option(help="also write the results to this file")] = None,
     out: Annotated[Path | None, typer.Option(help="folder for traces of the steps: trace-NAME.json")] = None,
@@ -123,8 +128,8 @@ def train(
     unchecked: Unchecked = False,
     ranks: Ranks = None,
 ) -> None:
-    """Train a small real model by schedules, and compare the gradients of every step, losses and weights with the
-    unsharded model. Exit code 1 where they differ by more than rounding, or than the schedule's codecs and types
+    """Train a small real model by schedules and compare the gradients of every step, losses and weights with the
+    unsharded model. Exit code 1 if they differ by more than rounding, or more than the schedule's codecs and types
     explain."""
     from simfrontier_real.options import (
         device_kind,
@@ -174,7 +179,7 @@ def measure(
     join_timeout: JoinOption = 15.0,
     ranks: Ranks = None,
 ) -> None:
-    """Time the collectives by kind, group and size, and what ranks compute, as a calibration for the simulator."""
+    """Measure collectives by kind, group and size, and local compute, and write a calibration for the simulator."""
     import datetime
     import sys
 
@@ -207,23 +212,22 @@ def rates(
         Path, typer.Option(help="folder for products.csv and kernels.csv, which simfrontier validate reads")
     ],
     device: Annotated[
-        str, typer.Option(help="what is timed: cpu (small sizes), or cuda (those of large models; AMD's, too)")
+        str, typer.Option(help="device to time: cpu (small sizes) or cuda (sizes of large models; AMD too)")
     ] = "cpu",
     machine: Annotated[
         str | None,
         typer.Option(
-            help="what the tables call the machine, e.g. h100-node (default: the catalog's, where the device's name "
-            "says which, or else that name)",
+            help="name of the machine in the tables, e.g. h100-node (default: from the device's name)",
             show_default=False,
         ),
     ] = None,
     seconds: Annotated[
-        float, typer.Option(min=1.0, help="after so many nothing more is begun; what is left out is counted")
+        float, typer.Option(min=1.0, help="time limit, after which nothing is started; what is left out is counted")
     ] = 300.0,
 ) -> None:
     """Time matrix products (bf16, fp16, tf32, fp32; squares and the models' shapes) and kernels (copies, softmax, layer
-    norm, Adam, attention) on one device: medians of repeats with cold caches. Exit code 1 where some could not be
-    timed; it is said which."""
+    norm, Adam, attention) on one device: medians of repeats with cold caches. Exit code 1 if some could not be
+    timed."""
     import datetime
 
     from simfrontier_real.options import device_kind, refuse_places, refuse_without_torch
@@ -242,8 +246,8 @@ def rates(
 def device(
     out: Annotated[Path | None, typer.Option(help="also write them to this file (JSON)")] = None,
 ) -> None:
-    """Say what runs for real stand on here: the device, its driver, versions of torch, CUDA or ROCm, and NCCL. Exit
-    code 1 where a package is missing that they need."""
+    """Print what real runs depend on here: the device, its driver, and the versions of torch, CUDA or ROCm, and NCCL.
+    Exit code 1 if a needed package is missing."""
     import json
 
     from simfrontier.wholefile import write_whole
@@ -267,14 +271,13 @@ def gpu(
     ] = Path("reports/gpu"),
     machine: Annotated[
         str | None,
-        typer.Option(
-            help="what the tables of rates call the machine, e.g. h100-node (as of rates)", show_default=False
-        ),
+        typer.Option(help="name of the machine in the tables of rates, e.g. h100-node", show_default=False),
     ] = None,
 ) -> None:
-    """All that one GPU can show in eight minutes: nccl with one rank; four ranks that share the GPU over gloo, trained,
-    and simulated against real; times of products and kernels; the tests that need a GPU. Each step has a time limit,
-    and none stops the others. In a checkout. Exit code 1 where a step does not pass, or there is no GPU."""
+    """Run all checks of one GPU, in eight minutes: nccl with one rank; four ranks that share the GPU over gloo
+    (training, and a cross-check with the simulation); times of products and kernels; the tests that need a GPU. Each
+    step has a time limit, and none stops the others. Needs a checkout. Exit code 1 if a step fails or there is no
+    GPU."""
     from simfrontier_real.gpu import GpuRun, run_gpu
 
     raise typer.Exit(run_gpu(GpuRun(out=out, machine=machine), typer.echo))

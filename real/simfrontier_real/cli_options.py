@@ -15,8 +15,8 @@ BackendOption = Annotated[str, typer.Option(help="gloo (the host's memory) or nc
 DeviceOption = Annotated[
     str | None,
     typer.Option(
-        help="what tensors are on: cpu (as gloo has it) or cuda (as nccl needs it; AMD's too). With gloo and cuda the "
-        "ranks of a machine share its GPUs, and messages are copied through the host's memory",
+        help="device of tensors: cpu (for gloo) or cuda (for nccl; AMD too). With gloo and cuda "
+        "the ranks of a machine share its GPUs, and messages are copied through host memory",
         show_default=False,
     ),
 ]
@@ -26,9 +26,10 @@ CollectivesOption = Annotated[
 TimeoutOption = Annotated[
     float, typer.Option(min=1.0, help="seconds without progress after which a run counts as stuck")
 ]
-JoinOption = Annotated[float, typer.Option(min=1.0, help="seconds within which all ranks must have come")]
+JoinOption = Annotated[float, typer.Option(min=1.0, help="seconds within which all ranks must join")]
 Ranks = Annotated[
-    int | None, typer.Option(min=1, help="start so many ranks on this machine (else torchrun or srun does)")
+    int | None,
+    typer.Option(min=1, help="number of ranks to start on this machine (default: torchrun or srun starts them)"),
 ]
 Unchecked = Annotated[bool, typer.Option("--unchecked", help="skip the check and the comparison of digests")]
 

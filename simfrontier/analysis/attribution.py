@@ -23,7 +23,7 @@ LEVEL_WORDS: dict[PathLevel, str] = {
     "device": "on the device",
 }
 _WORDS = {
-    SLOWED: "compute slowed by what runs beside it",
+    SLOWED: "compute slowed by overlapping communication",
     IDLE: "idle time",
     WAIT: "waits that no op explains",
 }

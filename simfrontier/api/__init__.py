@@ -1,4 +1,4 @@
-"""The way in from Python: scenarios, one step of a plan, comparisons, searches, explanations, validation."""
+"""Python API: scenarios, single steps, comparisons, searches, explanations, validation."""
 
 import lazy_loader
 

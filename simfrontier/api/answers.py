@@ -1,4 +1,4 @@
-"""What else is asked of a scenario from Python: is it sound, which plan is best, why; and do the models hold."""
+"""Check, export, search, explanation and validation from Python."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 def check(
     scenario: Scenario | str | Path, plan: str | None = None, *, devices: int | None = None, memory: bool = True
 ) -> tuple[Finding, ...]:
-    """What is wrong with a plan's schedule at a size (default: the scenario's first plan and largest size): placements,
-    versions, sums, order, deadlock and, with `memory`, the peak against the machine's. Empty where it is sound."""
+    """Return the findings of the check of a plan's schedule (default: the scenario's first plan and largest size):
+    placements, weight versions, sums, order, deadlock and, with `memory`, the peak against the machine's capacity.
+    Empty if the check passes."""
     from simfrontier.schedule import check as check_schedule
     from simfrontier.study import schedule_of
 
@@ -36,8 +37,8 @@ def check(
 def export(
     scenario: Scenario | str | Path, plan: str | None = None, *, devices: int | None = None, out: str | Path
 ) -> Path:
-    """Write a plan's schedule as the file (JSON) that `simfrontier check` and `simfrontier-real` read, and return its
-    path. Default: the scenario's first plan and largest size. Raises InputError where it cannot be written."""
+    """Write a plan's schedule (default: the scenario's first plan and largest size) as the JSON file that `simfrontier
+    check` and `simfrontier-real` read, and return its path. Raises InputError if it cannot be written."""
     from simfrontier.schedule import save
     from simfrontier.study import schedule_of
 
@@ -59,9 +60,9 @@ def tune(
     jobs: int = 1,
     progress: Callable[[str, int, int], None] = lambda *_: None,
 ) -> TuningOutcome:
-    """The fastest plans for a scenario's machine, model and batch on that many devices (default: its largest size).
-    `.best`, `.why` and `.frame()` say which. All else as `simfrontier.tuning.tune`, which can also go on where it was
-    stopped."""
+    """Search for the fastest plans for a scenario's machine, model and batch at a size (default: its largest). The
+    result has `.best`, `.why` and `.frame()`. Other arguments as for `simfrontier.tuning.tune`, which can also resume
+    a stopped search."""
     from simfrontier.tuning import tune as search
     from simfrontier.workers import Local
 
@@ -90,9 +91,9 @@ def explain(
     jobs: int = 1,
     progress: Callable[[str, int], None] = lambda *_: None,
 ) -> Explanation:
-    """Why a plan takes as long as it does: `.frame()` is where its time goes, `.changes_frame()` what would help, each
-    simulated, `.against` the best of the others (or another plan); without a plan `.ranking` has all of them. All else
-    as `simfrontier.explanation.explain`."""
+    """Explain a plan's step time: `.frame()` has its parts, `.changes_frame()` the simulated improvements, `.against`
+    the comparison with the best of the others (or another plan); without a plan `.ranking` compares all. Other
+    arguments as for `simfrontier.explanation.explain`."""
     from simfrontier.explanation import explain as explanation
     from simfrontier.workers import Local
 
@@ -111,7 +112,7 @@ def explain(
 def validate(
     *files: str | Path, machine: str | None = None, library: str | None = None, cross: bool = False, jobs: int = 1
 ) -> Validation:
-    """The shipped models compared with measured times: the project's tables, or `files` of your own (CSV, output of
+    """Compare the shipped models with measured times: the project's tables, or `files` of your own (CSV, output of
     nccl-tests, rccl-tests or OSU, logs of NCCL's Inspector or DeepSpeed's communication, dumps of PyTorch's flight
     recorder, Chrome traces of simfrontier-real; folders of these). `.frame()` has a row per measured time, in seconds.
 

@@ -1,4 +1,4 @@
-"""A comparison of plans as Python has it: a table, charts, the page; in a notebook's cell a summary with a chart."""
+"""Comparison of plans in Python: table, charts, page, and a summary with a chart in a notebook."""
 
 from __future__ import annotations
 
@@ -20,44 +20,44 @@ Kind = Literal["rate", "step_time", "efficiency", "breakdown", "traffic", "memor
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Every plan of a scenario at every size, simulated. `view`: the study, with what was varied if anything was."""
+    """Every plan of a scenario at every size, simulated. `view`: the study with its variations, if any."""
 
     view: StudyView
 
     @property
     def scenario(self) -> Scenario:
-        """What was simulated."""
+        """The scenario that was simulated."""
         return self.view.scenario
 
     @property
     def study(self) -> Study:
-        """The outcomes, in the scenario's order of plans, then sizes."""
+        """The study: outcomes in the scenario's order of plans, then sizes."""
         return self.view.study
 
     @property
     def outcomes(self) -> tuple[PlanOutcome, ...]:
-        """Those of the study."""
+        """Outcomes of all plans and sizes."""
         return self.study.outcomes
 
     @cached_property
     def findings(self) -> StudyFindings:
-        """What the page says, as typed values: findings.json."""
+        """Contents of the page as typed values, as in findings.json."""
         return findings_of(self.view)
 
     @property
     def verdict(self) -> str:
-        """Which plan is the fastest at the largest size, by how much, or that it is too close to call; one sentence."""
+        """One sentence: the fastest plan at the largest size and its lead, or that it is too close to call."""
         from simfrontier.report import verdict
 
         return verdict(self.findings.headline)
 
     def frame(self) -> pd.DataFrame:
-        """A row per plan and size with the columns of results.csv: seconds, bytes, TFLOPS per device; medians, but for
-        columns with a suffix. NaN where a plan does not fit into memory."""
+        """Return a row per plan and size with the columns of results.csv (seconds, bytes, TFLOPS per device). Columns
+        without a suffix are medians; NaN if a plan does not fit into memory."""
         return self.study.frame()
 
     def figure(self, kind: Kind = "rate", plan: str | None = None) -> go.Figure:
-        """One of the page's charts as a plotly figure.
+        """Return one of the page's charts as a plotly figure.
 
         rate (tokens per second and device), step_time and efficiency: lines against devices, with 90 % intervals;
         breakdown and traffic: bars of the parts of a step (s) and of the bytes sent, at the largest size; memory and
@@ -72,17 +72,17 @@ class Comparison:
         return go.Figure(chart(self.findings, self.view, kind, self._drawn(plan)), layout_template="plotly_white")
 
     def timeline(self, plan: str | None = None) -> go.Figure:
-        """What a rank of a plan (default: the fastest) does over a step at the largest size, lane by lane."""
+        """Return the timeline of a step of a plan (default: the fastest) at the largest size, stream by stream."""
         return self.figure("timeline", plan)
 
     def to_html(self) -> str:
-        """The whole page, index.html of `simfrontier run`, which needs no network (some 4 MB)."""
+        """Return the whole page, as index.html of `simfrontier run` (some 4 MB; needs no network)."""
         from simfrontier.report import study_page
 
         return study_page(self.findings, self.view)
 
     def to_svg(self) -> str:
-        """The chart of rates as an SVG, on white, for a paper or a slide."""
+        """Return the chart of rates as SVG on white."""
         from simfrontier.report import scaling_drawing
 
         return scaling_drawing(
@@ -100,7 +100,7 @@ class Comparison:
         return summary_html(self.findings, self.view)
 
     def _drawn(self, plan: str | None) -> PlanOutcome:
-        """The outcome of a plan at the largest size, by default of the fastest."""
+        """Return the outcome of a plan (default: the fastest) at the largest size."""
         if plan is None:
             return (self.view.ranked or self.view.drawn)[0]
         for outcome in self.view.drawn:

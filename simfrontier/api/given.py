@@ -1,4 +1,4 @@
-"""What is given from Python, checked before anything is done with it: one line that says what is allowed."""
+"""Argument validation of the Python API: one line that states what is allowed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scenarios from Python: out of a file, or out of a machine, a model, plans and sizes."""
+"""Scenarios from Python: from a file, or from a machine, a model, plans and sizes."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def load(
     plans: str | Sequence[str] = (),
     devices: int | Sequence[int] = (),
 ) -> Scenario:
-    """Read and check a scenario file (TOML). `settings` (dotted key → value), `plans` and `devices` replace what it
-    says. Raises InputError: one line that names the file, the key, what was got and what is allowed."""
+    """Read and check a scenario file (TOML). `settings` (dotted key → value), `plans` and `devices` override the
+    file. Raises InputError: one line with the file, the key, the value and what is allowed."""
     file = given.path(path, "scenario", "the path of a scenario file (TOML)")
     return load_scenario(file, given.settings(settings or {}), given.names(plans), given.sizes(devices))
 
@@ -43,7 +43,7 @@ def new_scenario(
     settings: Settings | None = None,
     title: str | None = None,
 ) -> Scenario:
-    """A checked scenario without a file.
+    """Return a checked scenario without a file.
 
     `machine`: a name of `simfrontier list machines`, or the path of a TOML file. `model`: a name of `simfrontier list
     models`, or the keys of the table `model` (`num_layers`, `hidden`, `heads` …). `plans`: names of families, or names

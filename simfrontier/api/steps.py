@@ -1,4 +1,4 @@
-"""Simulations from Python: one step of a plan, or every plan at every size side by side."""
+"""Simulation from Python: one step of a plan, or all plans at all sizes."""
 
 from __future__ import annotations
 
@@ -24,14 +24,13 @@ def simulate(
     fidelity: Fidelity | None = None,
     exact: bool = False,
 ) -> SimulatedStep:
-    """One step of a plan (default: the scenario's first) at a size (default: its largest): built, checked, simulated.
+    """Build, check and simulate one step of a plan (default: the scenario's first) at a size (default: its largest).
 
     `scenario`: of `load` or `new_scenario`, or the path of a file. `fidelity`: analytic, flow or chunk (default: the
-    scenario's). `exact`: every rank by itself, none folded with those that are alike. `step_s` and `compute_s` of the
+    scenario's). `exact`: simulate every rank, without folding. `step_s` and `compute_s` of the
     step are in seconds; the step is nominal: without variation between devices or errors of models. A plan that
-    leaves options open is searched first. Raises InputError for a plan, size or fidelity that cannot be,
-    NothingFitsError where no candidate of a search fits into memory, SimfrontierError if the check of the schedule
-    finds anything.
+    leaves options open is searched first. Raises InputError for an invalid plan, size or fidelity, NothingFitsError
+    if no candidate of a search fits into memory, SimfrontierError if the check of the schedule fails.
     """
     from simfrontier.study import simulated
     from simfrontier.tuning import GridSearcher
@@ -58,12 +57,12 @@ def compare(
     jobs: int = 1,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Comparison:
-    """Every plan at every size, simulated: a table and a chart in a notebook.
+    """Simulate every plan at every size; displays a table and a chart in a notebook.
 
-    Either of a scenario (of `load` or `new_scenario`, or the path of a file, whose `plans`, `devices` and `settings`
-    may be replaced here), or of a machine, a model, plans and sizes, as in `new_scenario`. `fidelity` and `exact` as in
-    `simulate`. `vary`: whether to simulate the scenario's variations of what is unknown, and its troubles, too.
-    `jobs`: processes. `progress` is called with a short text as each case ends. Raises as `simulate` does.
+    Takes a scenario (of `load` or `new_scenario`, or the path of a file, whose `plans`, `devices` and `settings`
+    may be replaced here), or a machine, a model, plans and sizes, as `new_scenario` does. `fidelity` and `exact` as in
+    `simulate`. `vary`: also simulate the scenario's variations of unknown settings and degraded components.
+    `jobs`: number of processes. `progress` is called with a short text after each case. Raises as `simulate` does.
 
     >>> compare("frontier", "gpt-13b", ["zero3", "zero-topo"], devices=[8, 64, 384])
     """

@@ -1,4 +1,4 @@
-"""The progress of long work: a bar on a terminal, elsewhere a line now and then."""
+"""Progress of long work: a bar on a terminal, elsewhere a line now and then."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ EVERY_S = 10.0  # seconds between two lines
 
 
 class Report(Protocol):
-    """Report the stage that work has reached: one part more is done, or `done` of all, of now `total` parts."""
+    """Report progress: one part more is done, or `done` parts of `total`."""
 
     def __call__(self, stage: str, done: int | None = None, total: int | None = None) -> None: ...
 
 
 @contextmanager
 def progress(stage: str, total: int | None = None, clock: Callable[[], float] = time.monotonic) -> Iterator[Report]:
-    """Show the progress of work on standard error, and yield the function that reports it."""
+    """Show progress on standard error, and yield the function that reports it."""
     with _bar(clock) as bar:
         task = bar.add_task(stage, total=total)
 
@@ -35,8 +35,8 @@ def progress(stage: str, total: int | None = None, clock: Callable[[], float] = 
 
 
 def _bar(clock: Callable[[], float]) -> Progress:
-    """A bar with the current stage, the count and the elapsed time. Where standard error is no terminal: a line every
-    ten seconds, none for shorter work."""
+    """Return a bar with stage, count and elapsed time. If standard error is not a terminal: a line every ten seconds,
+    none for shorter work."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 

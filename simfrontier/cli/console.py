@@ -1,4 +1,4 @@
-"""What commands that print tables, sentences and JSON have in common: what a user named is shown as it is."""
+"""Printing of tables, sentences and JSON; names of the user are printed literally."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 
 def console() -> Console:
-    """Standard output, where brackets and colons in a text mean themselves, numbers get no colours, and blanks are
-    those that a terminal and a search know."""
+    """Return a console on standard output without markup, without highlighting of numbers, and with plain blanks."""
     from rich.console import Console
 
     class PlainConsole(Console):
@@ -31,8 +30,8 @@ def console() -> Console:
 def grid(
     title: str | None, heads: Sequence[str], words: Collection[str], left: Collection[str] = (), gap: int = 1
 ) -> Table:
-    """A table for the terminal. Columns of `words` are aligned left and may be broken, those of `left` only the first;
-    all others are numbers."""
+    """Return a table for the terminal. Columns of `words` are aligned left and may wrap, those of `left` are only
+    aligned left; all others are numbers."""
     from rich import box
     from rich.table import Table
 
@@ -53,7 +52,7 @@ def say(
     soft_wrap: bool = False,
     screen: Console | None = None,
 ) -> None:
-    """Print the sentences that a macro of the verb's texts makes of findings."""
+    """Print the sentences that a macro of the verb's templates renders from findings."""
     from simfrontier.report import said
 
     for sentence in said(verb, name, *found):
@@ -61,14 +60,13 @@ def say(
 
 
 def say_written(out: Path | None) -> None:
-    """Print where the page is, if one was written."""
+    """Print the path of the page, if one was written."""
     if out is not None:
         console().print(f"Written: {out / 'index.html'} (open it in a browser)", soft_wrap=True)
 
 
 def print_json(document: object) -> None:
-    """Print a document for a program, in values that JSON has and a program can search: null for NaN and infinity, no
-    unusual blanks."""
+    """Print a JSON document: null for NaN and infinity, plain blanks."""
     typer.echo(json.dumps(_json_value(document), indent=1, allow_nan=False, ensure_ascii=False))
 
 
@@ -86,5 +84,5 @@ def _json_value(value: Any) -> Any:
 
 
 def plain(text: str) -> str:
-    """With blanks as a terminal and a search know them."""
+    """Replace unusual blanks by plain ones."""
     return text.replace("\u00a0", " ")

@@ -14,7 +14,7 @@ STOPPED = 130  # the exit code after Ctrl-C
 
 
 def main() -> None:
-    """Run a verb: whatever comes up ends in one line and an exit code, never in a traceback."""
+    """Run a verb. Every error ends in one line and an exit code, never in a traceback."""
     gc.set_threshold(100_000, 20, 20)  # schedules are many objects and few cycles
     with ctrl_c_ends_at_once():
         os.environ.setdefault(
@@ -31,8 +31,8 @@ def main() -> None:
 
 @contextmanager
 def ctrl_c_ends_at_once() -> Iterator[None]:
-    """Meanwhile Ctrl-C ends this process without a word: nothing is begun yet, and an error in the middle of an import
-    may be said, or lost, by whatever is imported."""
+    """Context in which Ctrl-C ends the process silently: during imports nothing has begun, and an exception raised in
+    the middle of an import may be printed or swallowed by the imported module."""
     is_usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # not where it is ignored
     if not is_usual or threading.current_thread() is not threading.main_thread():
         yield
@@ -45,7 +45,7 @@ def ctrl_c_ends_at_once() -> Iterator[None]:
 
 
 def let_sigterm_stop() -> None:
-    """From now on SIGTERM is raised here as Ctrl-C is, the first one: `timeout` sends two."""
+    """Raise SIGTERM in this process as Ctrl-C is, the first one only: `timeout` sends two."""
     if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:  # it is ignored
         return
     from simfrontier.errors import Terminated

@@ -1,4 +1,4 @@
-"""The forecast of a large job, printed before it begins; refused above a limit unless the user agrees."""
+"""Forecast of a large job, printed before it begins, and refused above a limit unless the user agrees."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 def announce(forecast: Forecast, where: str, agreed: bool) -> None:
-    """One line on standard error where a job is large; nothing where it is not. Raises InputError where it is too
-    large and the user has not `agreed` (--yes-large)."""
+    """Print one line on standard error if a job is large. Raises InputError if it is too large and the user has not
+    `agreed` (--yes-large)."""
     from simfrontier.forecast import MOST_BYTES, MOST_S
 
     if forecast.is_too_large and not agreed:

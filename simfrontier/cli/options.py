@@ -1,4 +1,4 @@
-"""Options that several verbs of the command line have, and what their texts mean."""
+"""Options shared by several verbs of the command line, and their parsing."""
 
 from __future__ import annotations
 
@@ -29,44 +29,44 @@ Fidelity = Annotated[
     typer.Option(
         "--fidelity",
         show_choices=False,
-        help="flow (links shared fairly), analytic (no contention) or chunk (every message, up to 128 ranks)",
+        help="flow (max-min fair sharing), analytic (no contention) or chunk (every message, up to 128 ranks)",
     ),
 ]
 
 YesLarge = Annotated[
     bool,
-    typer.Option("--yes-large", help="do it although it may take more than half an hour or 8 GB of memory"),
+    typer.Option("--yes-large", help="run it even if it may take more than half an hour or 8 GB of memory"),
 ]
 
 
-Jobs = Annotated[int | None, typer.Option(min=1, max=PROCESSES.most, help="processes to use (default: 1)")]
+Jobs = Annotated[int | None, typer.Option(min=1, max=PROCESSES.most, help="number of processes (default: 1)")]
 JobsOfCores = Annotated[
-    int | None, typer.Option(min=1, max=PROCESSES.most, help="processes to use (default: the machine's cores)")
+    int | None, typer.Option(min=1, max=PROCESSES.most, help="number of processes (default: all cores)")
 ]
 Scheduler = Annotated[
-    str | None, typer.Option(help="address of a running Dask scheduler, e.g. tcp://10.0.0.1:8786: its workers are used")
+    str | None, typer.Option(help="use the workers of a running Dask scheduler, e.g. tcp://10.0.0.1:8786")
 ]
 Slurm = Annotated[
     str | None,
-    typer.Option(help="ask Slurm for workers: a file of settings (TOML), or frontier, lumi or perlmutter"),
+    typer.Option(help="run the workers as Slurm jobs: a settings file (TOML), or frontier, lumi or perlmutter"),
 ]
-GroupDevices = Annotated[int | None, typer.Option(min=2, help="devices of a group, where the file does not say it")]
-GroupNodes = Annotated[int | None, typer.Option(min=1, help="nodes that a group is on, where the file does not say it")]
+GroupDevices = Annotated[int | None, typer.Option(min=2, help="devices per group, if the file does not say")]
+GroupNodes = Annotated[int | None, typer.Option(min=1, help="nodes per group, if the file does not say")]
 GroupPackages = Annotated[
-    int | None, typer.Option(min=1, help="packages that a group is on, in logs (default: what it fills)")
+    int | None, typer.Option(min=1, help="packages per group, in logs (default: as many as it fills)")
 ]
-Dashboard = Annotated[bool, typer.Option("--dashboard", help="serve Dask's pages of what the workers do")]
+Dashboard = Annotated[bool, typer.Option("--dashboard", help="serve Dask's dashboard of the workers")]
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """Return the number of cores that this process may use."""
     if sys.platform == "linux":
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def place_of(jobs: int | None, scheduler: str | None, slurm: str | None, dashboard: bool, usual_jobs: int = 1) -> Place:
-    """Where calls are worked on, as the command line says. Raises InputError, also for two places at once."""
+    """Return the place of the workers that the options select. Raises InputError, also for two places at once."""
     from simfrontier.workers import Local, RunningScheduler, SlurmJobs, load_slurm
 
     chosen = {"--jobs": jobs, "--scheduler": scheduler, "--slurm": slurm}
@@ -88,7 +88,8 @@ def place_of(jobs: int | None, scheduler: str | None, slurm: str | None, dashboa
 def load(
     scenario: Path, settings: list[str] | None, plans: str | None, devices: str | int | None, laid_out: bool = True
 ) -> Scenario:
-    """The scenario as the command line sets it; `laid_out` as in `scenario.load_scenario`. Raises InputError."""
+    """Load a scenario with the settings of the command line; `laid_out` as in `scenario.load_scenario`. Raises
+    InputError."""
     from simfrontier.scenario import load_scenario, parse_setting
 
     names = names_of("--plans", plans, "zero3,zero-topo")
@@ -96,7 +97,7 @@ def load(
 
 
 def refuse_options(file: Path, given: dict[str, str | list[str] | None]) -> None:
-    """Raise InputError for options that choose among a scenario's schedules, where the file is a schedule."""
+    """Raise InputError for options that select schedules of a scenario if the file is a schedule."""
     for option, value in given.items():
         if value:
             raise InputError(
@@ -112,14 +113,14 @@ def names_of(option: str, text: str | None, example: str) -> tuple[str, ...]:
 
 
 def one_plan(option: str, name: str | None) -> str | None:
-    """The name of one plan, if it is given. Raises InputError for nothing, or for several."""
+    """Return the name of one plan, or None. Raises InputError for an empty text or several names."""
     if name is not None and (not name.strip() or "," in name):
         raise InputError(f"got {name!r}; allowed: the name of one plan", where=option)
     return name
 
 
 def sizes_of(given: str | int | None) -> tuple[int, ...]:
-    """The sizes of --devices; none where it is not given."""
+    """Return the sizes of --devices, empty by default."""
     if given is None:
         return ()
     text = str(given)
@@ -132,7 +133,7 @@ def sizes_of(given: str | int | None) -> tuple[int, ...]:
 
 
 def num_bytes(option: str, text: str) -> int:
-    """A number of bytes such as 4096, 64kB or 1MiB."""
+    """Parse a number of bytes such as 4096, 64kB or 1MiB."""
     from simfrontier.units import bytes_of
 
     try:
@@ -142,7 +143,7 @@ def num_bytes(option: str, text: str) -> int:
 
 
 def byte_sizes(option: str, text: str) -> tuple[int, ...]:
-    """Different numbers of bytes, the smallest first."""
+    """Parse distinct numbers of bytes, in ascending order."""
     sizes = {num_bytes(option, part.strip()) for part in text.split(",")}
     if min(sizes) < 1:
         raise InputError(f"got {text!r}; allowed: sizes of at least 1 byte, e.g. 1MiB,4MiB", where=option)

@@ -1,5 +1,5 @@
-"""The command line: a module of `simfrontier.cli.verbs` for each verb. Exit codes: 0 good, 1 the answer is no, 2 wrong
-input, 3 could not go on."""
+"""The command line: a module of `simfrontier.cli.verbs` for each verb. Exit codes: 0 success, 1 check failed, 2 invalid
+input, 3 simfrontier failed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 from simfrontier.cli.command_line import program
 from simfrontier.extras import Verb, added
 
-ABOUT: Final = "Simulate how a training plan runs on Frontier's node fabric, and say why one plan wins."
+ABOUT: Final = "Simulate large-model training plans on HPC systems, and explain which plan is the fastest."
 OWN: Final = (
     *("compare", "serve", "list", "run", "show", "check", "calibrate", "export", "import", "replay", "crosscheck"),
     *("validate", "tune", "sweep", "explain", "goodput", "algorithms", "topology", "schema", "doctor"),
@@ -21,8 +21,8 @@ OF_PYTHON: Final = ("import", "list")  # modules and functions of these verbs en
 
 
 def app_of(named: str | None = None) -> typer.Typer:
-    """The command line with the verb of that name alone, or with all verbs where there is none of that name: to make
-    all of them ready takes longer than to start Python."""
+    """Return the command line with only the named verb, or with all verbs if there is none of that name: importing
+    all of them takes longer than starting Python."""
     app = program("simfrontier", ABOUT)
     if named in OWN:
         app.command(named)(_function(named))

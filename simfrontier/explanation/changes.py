@@ -15,14 +15,14 @@ from simfrontier.simulation import SimulatedStep
 from simfrontier.units import written
 
 _START_UPS = {
-    "base_s": "calls start up in half the time",
-    "hop_between_nodes_s": "hops between nodes start up in half the time",
-    "hop_in_node_s": "hops inside a node start up in half the time",
+    "base_s": "start-up of collectives halved",
+    "hop_between_nodes_s": "latency of hops between nodes halved",
+    "hop_in_node_s": "latency of hops inside a node halved",
 }
 _ENGINE: tuple[tuple[str, object, object, str], ...] = (
-    ("overlap", False, True, "communication overlaps with computing (engine)"),
-    ("blocking", "host", "stream", "blocking calls hold their stream, not the host (engine)"),
-    ("step_reduction", "end", "overlap", "gradients go to the optimizer beside the last backward (engine)"),
+    ("overlap", False, True, "communication overlaps with computation (engine)"),
+    ("blocking", "host", "stream", "blocking calls block their stream, not the host (engine)"),
+    ("step_reduction", "end", "overlap", "last reduction of gradients overlaps with the backward (engine)"),
 )
 
 
@@ -58,10 +58,10 @@ def _links(scenario: Scenario, step: SimulatedStep) -> Iterator[Change]:
     }
     if caps:
         yield Change(
-            label="rings inside a node reach twice as much",
+            label="rings inside a node twice as fast",
             kind="link",
             settings={f"library.overrides.{key}": 2.0 * value for key, value in caps.items()},
-            note="what the library was measured to reach there, whatever the links",
+            note="measured bandwidth of the library, whatever the links",
         )
 
 
@@ -103,7 +103,7 @@ def _host(scenario: Scenario, step: SimulatedStep) -> Iterator[Change]:
     ops = step.schedule.distinct_ops()
     if hook_s > 0.0 and any(isinstance(op, Compute) and op.kind == "hook" and op.lane == "host" for op in ops):
         yield Change(
-            label="hooks take the host no time",
+            label="no host time for hooks",
             kind="host",
             settings={"machine.overrides.host.hook_s": 0.0},
             note=f"instead of {written(hook_s, 's').replace(' us', ' µs')} each",

@@ -26,10 +26,10 @@ LOSES = "loses precision"
 _OVERLAPS = {
     "oar": "all-reduces overlap with the weights' gradients (OAR)",
     "ors": "reduce-scatters overlap with the backward (ORS)",
-    "oag": "all-gathers overlap with computing (OAG)",
-    "overlap_input_gradients": "inputs and their gradients move beside products of the backward",
-    "overlap_gradients": "gradients are reduced beside the last backward",
-    "overlap_exchange": "exchanges of stages overlap with computing",
+    "oag": "all-gathers overlap with computation (OAG)",
+    "overlap_input_gradients": "communication of inputs and their gradients overlaps with products of the backward",
+    "overlap_gradients": "reductions of gradients overlap with the last backward",
+    "overlap_exchange": "exchanges of stages overlap with computation",
     "pipelined": "second hops have a lane of their own",
 }
 _SWITCHES = {

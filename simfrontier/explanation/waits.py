@@ -64,9 +64,9 @@ def waits_of(found: WhoWaited, device_of: Ints, per_node: int, word: str) -> Wai
     ]
     longest = float(found.waited_s.max(initial=0.0))
     if not shown:
-        sentence = f"All {word}s arrive at every call at once: nobody waits for another"
+        sentence = f"All {word}s arrive at every collective at once: no rank waits"
     elif longest < LITTLE * found.step_s:
-        sentence = f"Nobody waits longer than {_seconds(longest)} of the step for others to arrive"
+        sentence = f"No rank waits longer than {_seconds(longest)} of the step for others"
     else:
         sentence = _sentence(found, device_of, per_node, word)
     return Waits(pairs=tuple(shown), left_out=len(found.pairs) - len(shown), longest_s=longest, sentence=sentence)

@@ -67,19 +67,19 @@ def _all(scenario: Scenario) -> Iterator[Control]:
     yield _control(
         "model.checkpointing", "activation checkpointing", "choice", levels, levels, file.model.checkpointing
     )
-    yield _switch("engine.overlap", "communication beside computation", file.engine.overlap)
+    yield _switch("engine.overlap", "overlap of communication and computation", file.engine.overlap)
     library, given = scenario.library.name, file.library.name
     found = tuple(
         dict.fromkeys([given or library, scenario.machine.library, *environments_of(scenario.machine.library)])
     )
-    yield _control("library.name", "collective library, as a job finds it", "choice", found, found, given or library)
+    yield _control("library.name", "state of the collective library", "choice", found, found, given or library)
     known = {each.key: each.value for each in scenario.library.provenance()}
     hop = float(known.get(HOP.removeprefix(OVERRIDES), 0.0))
     if max(sizes) > scenario.machine.devices_per_node:
         if SHARE.removeprefix(OVERRIDES) in known:
             words = [f"{100 * value:.3g} %" for value in _NIC_SHARES]
             yield _control(
-                *(SHARE, "share of the NICs that collectives reach", "slider", (None, *_NIC_SHARES)),
+                *(SHARE, "NIC efficiency of collectives", "slider", (None, *_NIC_SHARES)),
                 *([LIBRARYS, *words], None),
             )
         if hop > 0.0:

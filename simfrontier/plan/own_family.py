@@ -23,12 +23,12 @@ _SHIPPED: Final = frozenset(FAMILIES)
 
 
 def plan_family(maker: Made) -> Made:
-    """Make a function a family of plans, named as the function is, with - for each _; in this process only.
+    """Register a function as a family of plans, with the name of the function (- for _), in this process only.
 
-    The function takes the mesh (axes node, package, gcd; those of size 1 do nothing), then options by keyword, each
-    with a type and a default, which become keys of the plan (codecs, as texts, are those whose names end in `codec`).
+    The function takes the mesh (axes node, package, gcd) and keyword options, each with a type and a default, which
+    become keys of the plan (names that end in `codec` are codecs, as texts).
     It returns the keys of a plan of family `lattice` (over which axes weight, accumulator and optimizer are
-    partitioned, and by which hops each moves), or a whole `Plan`. To define the function again replaces the family.
+    partitioned, and by which hops each moves), or a whole `Plan`. Defining the function again replaces the family.
     Raises InputError for the name of a shipped family, or for a parameter without a type or a default.
 
     >>> @plan_family

@@ -28,7 +28,7 @@ def write_sweep_page(folder: Path) -> str:
     found = sweep_findings(folder)
     write_whole(folder / PAGE, sweep_page(found))
     left_out = found.goal.left_out if found.goal else ""
-    return left_out and f"{folder / GOAL}: {left_out}: left out of the page; the same sweep makes it anew"
+    return left_out and f"{folder / GOAL}: {left_out}: left out of the page; running the sweep again rewrites it"
 
 
 def sweep_page(found: SweepFindings) -> str:

@@ -10,10 +10,9 @@ from simfrontier.io import Strict
 
 
 class TuneTable(Strict):
-    """`pin`, fixed values of its dimensions; `lossy`, whether plans may send weights
-    and gradients in fewer bits; `max_error`, the largest error bound of what they send, relative to the largest value
-    coded with it (codecs and policies of compression within it may be chosen); `simulate`, how many of the best are
-    simulated (default: 5 % of those that fit, at least 5, at most 20).
+    """`pin`: fixed values of dimensions; `lossy`: whether lossy codecs are allowed; `max_error`: the largest allowed
+    error bound of codecs and compression, relative to the largest value in a block; `simulate`: the number of best
+    plans to simulate (default: 5 % of those that fit, at least 5, at most 20).
 
     Extras add keys by their module `tune_keys`."""
 

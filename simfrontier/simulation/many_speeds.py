@@ -16,7 +16,7 @@ from simfrontier.simulation.step import SimulatedStep
 from simfrontier.simulation.variations import scaled_s
 
 # Of a step: what calls take more or less where other calls run beside them than in the step with classes. Measured: at
-# most 1.5e-4 (docs/model.md, "Many speeds").
+# most 1.5e-4, on four-layer models of the seven families.
 OTHER_CONTENTION = 5e-4
 
 

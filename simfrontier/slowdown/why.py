@@ -1,4 +1,4 @@
-"""Which plan suffers least and which most, in words that follow from what was simulated."""
+"""Sentences on the plans that are least and most affected by degraded components, from simulated steps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _Suffering:
 
 
 def case_sentence(label: str, perturbation: Perturbation, plans: Sequence[SlowedPlan]) -> str:
-    """Which plan suffers least in a case, which most, and why: a sentence or several without a last full stop."""
+    """Return the plans least and most affected in a case, and why: sentences without a final full stop."""
     known = sorted(_suffering(label, plans), key=lambda each: each.slowdown)
     stopped = [one.plan for one in plans if label in one.cases and one.cases[label].slowdown is None]
     ends = f"; no step of {_listed(stopped)}: {_reason(label, plans, stopped[0])}" if stopped else ""
@@ -32,19 +32,19 @@ def case_sentence(label: str, perturbation: Perturbation, plans: Sequence[Slowed
         return f"{label}: no plan has a step{ends}"
     least, most = known[0], known[-1]
     if most.slowdown - least.slowdown < ALIKE:
-        who = "all plans suffer alike" if len(known) > 1 else f"{least.plan} takes"
+        who = "all plans are affected equally" if len(known) > 1 else f"{least.plan} takes"
         return f"{label}: {who}, {times(least.slowdown)} ({least.step.sentence}){ends}"
     alike = [each.plan for each in known if each.slowdown - least.slowdown < ALIKE]
-    verb = "suffers" if len(alike) == 1 else "suffer"
+    verb = "is" if len(alike) == 1 else "are"
     return (
-        f"{label}: {_listed(alike)} {verb} least, {times(least.slowdown)} ({least.step.sentence}; "
+        f"{label}: {_listed(alike)} {verb} least affected, {times(least.slowdown)} ({least.step.sentence}; "
         f"{_fact(perturbation, least.healthy)}); {most.plan} most, {times(most.slowdown)} ({most.step.sentence}; "
         f"{_fact(perturbation, most.healthy)}){ends}"
     )
 
 
 def verdict_of(plans: Sequence[SlowedPlan]) -> str:
-    """The plan whose worst case is the mildest, and which is the fastest in each case; without a full stop."""
+    """Return the plan with the mildest worst case, and the fastest in each case, without a full stop."""
     worst: dict[str, tuple[float, float, str]] = {}
     rates: dict[str, dict[str, float]] = {}
     for one in plans:
@@ -60,9 +60,9 @@ def verdict_of(plans: Sequence[SlowedPlan]) -> str:
         return ""
     least = min(worst, key=lambda plan: worst[plan][:2])
     most = max(worst, key=lambda plan: worst[plan][:2])
-    text = f"{least} survives best: {times(worst[least][0])} at worst ({worst[least][2]})"
+    text = f"{least} has the mildest worst case: {times(worst[least][0])} at worst ({worst[least][2]})"
     if most != least:
-        text += f"; {most} suffers most: {times(worst[most][0])} ({worst[most][2]})"
+        text += f"; {most} the worst: {times(worst[most][0])} ({worst[most][2]})"
     first = {label: max(rates, key=lambda plan: rates[plan][label]) for label in rates[least]}
     if len(set(first.values())) == 1 and len(worst) > 1:
         text += f"; the fastest in every case is {next(iter(first.values()))}"

@@ -108,7 +108,7 @@ RESULTS: Final[tuple[Column, ...]] = (
     _seconds(
         "exposed_comm_s",
         "exposed communication and waiting",
-        "the median step less compute_time_s: all that kernels do not hide, waiting and bubbles too",
+        "the median step minus compute_time_s: everything not overlapped by kernels, waiting and bubbles included",
         lambda case: case.step_s - case.step.compute_s,
     ),
     _rate(
@@ -150,12 +150,12 @@ RESULTS: Final[tuple[Column, ...]] = (
         name="fits",
         title="fits in memory",
         unit="truth",
-        meaning="whether the memory of a device holds it; where it is false, times are empty and note says why",
+        meaning="whether it fits into the memory of a device; if false, times are empty and note says why",
         of=lambda case: case.fits,
     ),
     Column(
         name="scaling_efficiency",
-        title="efficiency against the plan's smallest size",
+        title="efficiency relative to the plan's smallest size",
         unit="share",
         meaning="tflops_per_device over the plan's own at the smallest size at which it fits",
         of=None,
@@ -202,7 +202,7 @@ RESULTS: Final[tuple[Column, ...]] = (
     _text(
         "note",
         "note",
-        "what is simplified, what does not fit and what would, and the grid where none is given",
+        "simplifications, what does not fit and what would, and the grid found by a search",
         lambda case: step_note(case.step),
     ),
     _seconds(
@@ -249,7 +249,7 @@ RESULTS: Final[tuple[Column, ...]] = (
         "tokens_per_s_per_device",
         "tokens per second and device",
         "number",
-        "what plans are ranked and drawn by",
+        "the rate by which plans are ranked",
         lambda case: case.tokens / case.step_s / case.case.devices,
     ),
     _rate(
@@ -271,7 +271,7 @@ RESULTS: Final[tuple[Column, ...]] = (
     _seconds(
         "exposed_variation_s",
         "exposed, over the nominal step",
-        "what the median step takes longer than the nominal one; the exposed parts sum to exposed_comm_s",
+        "the median step minus the nominal one; the exposed parts sum to exposed_comm_s",
         lambda case: case.step_s - case.step.step_s,
     ),
     _text(

@@ -18,7 +18,7 @@ from simfrontier import __version__
 from simfrontier.errors import InputError
 
 STORE: Final = "results.sqlite"
-GOES_ON: Final = "what it has stays: the same command goes on from there"
+GOES_ON: Final = "what it has stays: the same command resumes"
 
 
 class NotKeptError(InputError):

@@ -110,7 +110,7 @@ def write_dataset(study: SweepStudy, digests: Sequence[str], store: ResultStore,
         write_whole(folder / MANIFEST, manifest_text(study, digests, counts))
     except (OSError, pa.ArrowException) as error:
         what = getattr(error, "strerror", None) or _first_line(error)
-        text = f"--out {folder}: cannot be written: {what}; all rows are kept: the same command goes on from there"
+        text = f"--out {folder}: cannot be written: {what}; all rows are kept: the same command resumes"
         raise InputError(text) from None
     return counts
 

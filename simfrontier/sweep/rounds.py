@@ -108,7 +108,7 @@ class Rounds:
         except (KeyboardInterrupt, LostError, NotKeptError) as error:
             store = self._store_of(study)
             kept = f"{sum(digest in store for digest in digests):,} of {len(digests):,} points are kept"
-            goes_on = f"{kept}: the same command goes on from there"
+            goes_on = f"{kept}: the same command resumes"
             if isinstance(error, KeyboardInterrupt):
                 raise StoppedError(f"stopped; {goes_on}", error) from None
             if isinstance(error, LostError):

@@ -19,7 +19,7 @@ def _error_of_codecs() -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class LossyPolicy:
-    """Whether plans may send weights and gradients in fewer bits (`lossy`); with `max_error`, all that a codec's bound
+    """Whether lossy codecs are allowed (`lossy`); with `max_error`, all that a codec's bound
     keeps within so much of the largest value that it codes together with others, compressed activations too (0: what
     loses nothing)."""
 
@@ -62,5 +62,5 @@ class LossyPolicy:
 
     def __str__(self) -> str:
         if self.max_error is not None:
-            return f"what is sent may be off by at most {self.max_error:g} of the largest value coded with it"
-        return "plans may send weights and gradients in fewer bits" if self.lossy else "no plan loses precision"
+            return f"codecs with an error of up to {self.max_error:g} of the largest value in a block are allowed"
+        return "lossy codecs are allowed" if self.lossy else "lossless plans only"

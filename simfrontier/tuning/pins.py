@@ -27,15 +27,15 @@ class PlanDimension:
 ALSO_CALLED: Mapping[str, str] = {"tp": "tensor", "pp": "pipeline", "sp": "sequence_parallel", "mbs": "micro_batch"}
 DIMENSIONS: Mapping[str, PlanDimension] = {
     "family": PlanDimension(description="zero (no grid), megatron or axonn", kind="word", allowed=FAMILIES),
-    "tensor": PlanDimension(description="ranks that share the products of a layer (megatron)", kind="number"),
-    "sequence_parallel": PlanDimension(description="norms cut along the sequence (megatron)", kind="flag"),
+    "tensor": PlanDimension(description="tensor-parallel ranks (megatron)", kind="number"),
+    "sequence_parallel": PlanDimension(description="norms sharded along the sequence (megatron)", kind="flag"),
     "x": PlanDimension(description="ranks that share the inputs of products (axonn)", kind="number"),
     "y": PlanDimension(description="ranks that share the outputs of products (axonn)", kind="number"),
     "z": PlanDimension(description="ranks that share the storage of weights (axonn)", kind="number"),
     "pipeline": PlanDimension(description="stages", kind="number"),
     "order": PlanDimension(description="order of micro-batches", kind="word", allowed=("1f1b", "gpipe")),
     "states": PlanDimension(
-        description="who shares weights/gradients/optimizer on the data axes",
+        description="sharding of weights/gradients/optimizer on the data axes",
         kind="word",
         allowed=(
             *NAMED.values(),
@@ -49,14 +49,14 @@ DIMENSIONS: Mapping[str, PlanDimension] = {
     ),
     "copy": PlanDimension(description="a second copy of the weights in each node", kind="flag"),
     "route": PlanDimension(description="moves that leave the node in one hop or two", kind="word", allowed=ROUTES),
-    "codec": PlanDimension(description="what is sent in fewer bits", kind="word", allowed=CODECS),
+    "codec": PlanDimension(description="lossy codecs of messages", kind="word", allowed=CODECS),
     "compression": PlanDimension(
-        description="policy of compressing messages (megatron)",
+        description="compression policy (megatron)",
         kind="word",
         allowed=COMPRESSIONS,
     ),
     "cross_entropy": PlanDimension(
-        description="how the loss over cut classes is formed (megatron, axonn)",
+        description="form of the loss over a sharded vocabulary (megatron, axonn)",
         kind="word",
         allowed=get_args(CrossEntropy),
     ),

@@ -51,7 +51,7 @@ def tune(
 
     pins        values to which dimensions are held, e.g. {"tensor": 8, "checkpointing": "full"}; beside those of the
                 scenario's table `tune.pin`
-    lossy       whether plans may send weights and gradients in fewer bits (default: as `tune.lossy` says)
+    lossy       whether lossy codecs are allowed (default: as `tune.lossy` says)
     max_error   the largest error bound of what is sent, relative to the largest value that is coded with it: any codec
                 and policy of compression within it may be chosen (default: as `tune.max_error` says)
     place       where plans are estimated and simulated, e.g. workers.Local(jobs=2); the outcome is the same everywhere
@@ -141,7 +141,7 @@ def _resumed(folder: Path | None, digest: str) -> Iterator[ResultStore]:
         try:
             yield store
         except LostError as error:
-            raise type(error)(f"{error}; {STORE} has what is done: the same command goes on from there") from None
+            raise type(error)(f"{error}; {STORE} has what is done: the same command resumes") from None
         except NothingFitsError:
             store.is_done_with = True
             raise

@@ -21,7 +21,7 @@ def emulate(
         str, typer.Option(help="messages of collectives measured alone; the library's own calls take the first size")
     ] = "1MiB,2MiB",
     slow: Annotated[
-        str, typer.Option(help="wire of node 0 to slow: to half, then to a tenth for a while")
+        str, typer.Option(help="link of node 0 to slow down: to half, then to a tenth for a while")
     ] = "nic0>net",
     json: Annotated[bool, typer.Option("--json", help="print everything as JSON")] = False,
 ) -> None:

@@ -16,7 +16,8 @@ def losses(
     last: Annotated[int, typer.Option(min=1, help="steps at the end that make a final loss")] = 20,
     json: Annotated[bool, typer.Option("--json", help="print everything as JSON")] = False,
 ) -> None:
-    """Say which policies of compression leave the band of the plain training's losses. Exit code 1 if one does."""
+    """Report which compression policies leave the band of the uncompressed training's losses. Exit code 1 if one
+    does."""
     from simfrontier_extras.losses.command import print_losses
 
     raise typer.Exit(0 if print_losses(table, baseline, last, json) else 1)

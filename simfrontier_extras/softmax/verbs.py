@@ -15,8 +15,8 @@ def softmax(
     out: Annotated[Path | None, typer.Option(help="folder for index.html and results.csv (default: no page)")] = None,
     json: Annotated[bool, typer.Option("--json", help="print everything as JSON")] = False,
 ) -> None:
-    """Say where softmax by two passes over memory beats three, and why. Exit code 1 if it is not the fastest for rows
-    that are larger than the last cache."""
+    """Report where a two-pass softmax is faster than three passes, and why. Exit code 1 if it is not the fastest for
+    rows larger than the last-level cache."""
     from simfrontier_extras.softmax.command import print_softmax
 
     raise typer.Exit(0 if print_softmax(table, out, json) else 1)

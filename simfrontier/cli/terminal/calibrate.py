@@ -1,4 +1,4 @@
-"""A calibration for a person and for a program: tables and sentences, and the document of --json."""
+"""Output of `calibrate`: tables, sentences, and the document of --json."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FAR = ("points", "mean error", "90th pct", "farthest", "spread")
 
 
 def calibration_document(calibration: Calibration, out: Path) -> dict[str, object]:
-    """The texts and numbers of a calibration, and what its tables are of."""
+    """Return the texts and numbers of a calibration, and the shapes of its tables."""
     return {
         "file": str(out),
         **{key: getattr(calibration, key) for key in ("title", "where", "when", "how")},
@@ -51,7 +51,8 @@ def calibration_document(calibration: Calibration, out: Path) -> dict[str, objec
 def fit_document(
     done: FitOutcome, calibration: Calibration, out: Path, page: Path, left_out: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """The parameters, the errors, and every point as it is predicted; `left_out`: what of the files is no row."""
+    """Return the parameters, the errors, and every point with its prediction; `left_out`: entries of the files that are
+    not rows."""
     return {
         "file": str(out),
         "page": str(page),
@@ -92,7 +93,7 @@ def fit_document(
 
 
 def print_calibration(calibration: Calibration, out: Path, lines: Sequence[str]) -> None:
-    """A line for each table; `lines`: what else is to be said."""
+    """Print a line per table; `lines`: further sentences."""
     typer.echo(calibration.title)
     typer.echo(f"where: {calibration.where}")
     typer.echo(f"when: {calibration.when}")
@@ -117,7 +118,8 @@ def _call_cells(call: CallTable) -> tuple[object, ...]:
 
 
 def print_fit(done: FitOutcome, calibration: Calibration, out: Path, page: Path, left_out: Sequence[str] = ()) -> None:
-    """Parameters, errors fitted and left out, and what they come to; `left_out`: what of the files is no row."""
+    """Print parameters, fitted and cross-validated errors, and the summary; `left_out`: entries of the files that are
+    not rows."""
     screen = console()
     screen.width = max(screen.width, LEAST_WIDTH)
     screen.print(f"{calibration.title} ({calibration.when})", soft_wrap=True)

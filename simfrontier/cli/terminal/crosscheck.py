@@ -1,4 +1,4 @@
-"""A cross-check for a person and for a program: tables and sentences, and the document of --json."""
+"""Output of `crosscheck`: tables, sentences, and the document of --json."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Names = tuple[str, ...]
 
 
 def crosscheck_document(check: CrossCheck) -> dict[str, Any]:
-    """All of it but the operations themselves."""
+    """Return the results without the single operations."""
     verdict, found = check.verdict, crosscheck_findings(check)
     return {
         "outcome": check.outcome,
@@ -56,7 +56,7 @@ def _plan_document(comparison: Comparison) -> dict[str, Any]:
 
 
 def print_check(check: CrossCheck, out: Path | None) -> None:
-    """Tables and sentences, for a person."""
+    """Print tables and sentences."""
     screen, found = console(), crosscheck_findings(check)
     for each in check.comparisons:
         screen.print(_calls(each))

@@ -1,4 +1,4 @@
-"""An explanation for a person and for a program: tables and sentences, and the document of --json."""
+"""Output of `explain`: tables, sentences, and the document of --json."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from simfrontier.report import (
 
 
 def explanation_document(explanation: Explanation) -> dict[str, Any]:
-    """Everything, under the names that the Python values have; `links` are those of the critical path."""
+    """Return the whole explanation under the names of its fields; `links` are those of the critical path."""
     plainly = ("title", "scenario", "plan", "devices", "fidelity", "machine", "step_s", "samples", "given", "kept")
     return {
         **{name: getattr(explanation, name) for name in plainly},
@@ -71,12 +71,12 @@ def _comparison(other: PlanComparison | None) -> dict[str, Any] | None:
 
 
 def print_explanation(it: Explanation, out: Path | None) -> None:
-    """Print tables and sentences, for a person."""
+    """Print tables and sentences."""
     screen = console()
     shares = shares_of(it.time)
     say("explain", "headline", it, shares, before=f"{it.title} ({it.fidelity}). ", soft_wrap=True)
     if it.kept:
-        screen.print(f"Its search has found, and all changes keep: {options(it.kept)}", soft_wrap=True)
+        screen.print(f"Found by its search and kept in all changes: {options(it.kept)}", soft_wrap=True)
     table = grid(f"Where a step of {it.plan} goes", ("what", "time", "of the step", "ops"), words=("what",))
     for part in shown_parts(it.time.parts):
         num_ops = f"{part.calls:,}" if part.calls else ""
@@ -99,7 +99,7 @@ def _print_waits(it: Explanation) -> None:
     screen = console()
     if it.waits.pairs and it.waits.longest_s >= LITTLE * it.step_s:
         heads = ("waiting", "for", "each", "no kernel", "calls", "in")
-        table = grid("Who waited for whom to arrive", heads, words=("waiting", "for", "in"))
+        table = grid("Waiting for other ranks", heads, words=("waiting", "for", "in"))
         for pair in it.waits.pairs:
             each = (quantity(pair.seconds, "s"), quantity(pair.exposed_s, "s"), f"{pair.calls:,}")
             table.add_row(pair.waiting, pair.late, *each, pair.names[0])
@@ -116,7 +116,7 @@ def _print_changes(it: Explanation) -> None:
     shown, still = moving(it.changes), moving(it.changes, moves=False)
     if shown:
         heads = ("", "change", "step", "saved", "of the step", "note")
-        table = grid("What would help, each simulated again", heads, words=("change", "note"))
+        table = grid("Possible improvements, each simulated", heads, words=("change", "note"))
         for number, change in enumerate(shown, start=1):
             cells = (quantity(change.step_s, "s"), signed_seconds(change.saved_s), signed(change.share), change.note)
             style = "" if change.fits and change.saved_s > 0.0 else "dim"
@@ -129,7 +129,7 @@ def _print_changes(it: Explanation) -> None:
         text = ", ".join(change.label for change in still)
         screen.print(f"Less than 0.1 % either way: {text}.", style="dim", soft_wrap=True)
     if shown:
-        screen.print("To repeat one, give `simfrontier run` what it set:", style="dim")
+        screen.print("To repeat one, pass its settings to `simfrontier run`:", style="dim")
     for number, change in enumerate(shown, start=1):
         screen.print(f"{number:>3}  {options(change.settings)}", style="dim", soft_wrap=True)
 

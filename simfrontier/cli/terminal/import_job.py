@@ -1,4 +1,4 @@
-"""A job's replay for a person and for a program: how far it is from what was measured, and what else was asked."""
+"""Output of `import`: the replay of a job with its error, and the prediction."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def import_document(
     then: SimulatedStep | None,
     words: Sequence[str],
 ) -> dict[str, Any]:
-    """The job, its replay on its own machine, and the same job otherwise (`then`, in `words`)."""
+    """Return the job, its replay on its own machine, and the prediction (`then`, described by `words`)."""
     schedule = job.schedule
     ops = [op for role in schedule.roles for call in role.calls for op in call.ops]
     return {
@@ -53,7 +53,7 @@ def import_document(
 
 
 def _parts(step: SimulatedStep) -> dict[str, float]:
-    """The step and its parts, which sum to it: kernels of any stream, calls that none of them hides, and the rest."""
+    """Return the step and its parts, which sum to it: kernels of any stream, exposed communication, idle time."""
     spent = exposure(step, KERNELS_FIRST)
     calls_s = spent.inter_node + spent.intra_node + spent.package
     kernels_s = spent.compute + spent.codec
@@ -61,7 +61,7 @@ def _parts(step: SimulatedStep) -> dict[str, float]:
 
 
 def print_import(document: dict[str, Any], times: Sequence[CallTimes], out: Path | None) -> None:
-    """Print a job, its replay and what else was asked, as the document of --json has them."""
+    """Print a job, its replay and the prediction from the document of --json."""
     mesh = " x ".join(f"{axis} {size}" for axis, size in document["mesh"].items())
     several = "" if document["programs"] == 1 else f"{document['programs']} programs, "
     typer.echo(
@@ -89,7 +89,7 @@ def print_import(document: dict[str, Any], times: Sequence[CallTimes], out: Path
 
 
 def _spent(answer: dict[str, float]) -> str:
-    parts = (("kernels", "compute_s"), ("calls that no kernel hides", "exposed_calls_s"), ("nothing", "idle_s"))
+    parts = (("kernels", "compute_s"), ("exposed communication", "exposed_calls_s"), ("idle", "idle_s"))
     return ", ".join(f"{words} {written(answer[key], 's')}" for words, key in parts)
 
 

@@ -1,4 +1,4 @@
-"""A simulated step of a schedule file for a person and for a program."""
+"""Output of `replay`: a simulated step of a schedule file."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _PARTS = {
     "intra_node": "communication inside a node",
     "package": "communication inside a package",
     "codec": "encoding and reordering",
-    "idle": "nothing",
+    "idle": "idle",
 }
 
 
 def step_document(step: SimulatedStep, peaks: Sequence[Peak]) -> dict[str, str | int | float | bool]:
-    """The step, its parts and its memory, as the columns of results.csv are called."""
+    """Return the step, its parts and its memory, under the names of the columns of results.csv."""
     spent, memory = exposure(step), fullest(step, peaks)
     return {
         "devices": step.schedule.mesh.num_ranks,
@@ -43,9 +43,9 @@ def step_document(step: SimulatedStep, peaks: Sequence[Peak]) -> dict[str, str |
 
 
 def print_step(path: Path, digested: str, step: SimulatedStep, peaks: Sequence[Peak], out: Path | None) -> None:
-    """Print a step, what its critical rank does meanwhile, and the memory; `out`: the trace that was written."""
+    """Print a step, the parts of its critical rank, and the memory; `out`: the trace that was written."""
     row, machine = step_document(step, peaks), step.pricing.machine
-    typer.echo(f"{path}: sound (digest {digested[:SHOWN_DIGITS]})")
+    typer.echo(f"{path}: passed (digest {digested[:SHOWN_DIGITS]})")
     typer.echo(
         f"{row['devices']:,} devices of {machine.title}, library {row['library']}, {row['fidelity']}: "
         f"{written(step.step_s, 's')} per step"
@@ -58,6 +58,6 @@ def print_step(path: Path, digested: str, step: SimulatedStep, peaks: Sequence[P
 
 
 def _spent(spent: Exposure, step_s: float) -> list[str]:
-    """What the critical rank does with its step, what takes nothing left out."""
+    """Return lines for the non-zero parts of the critical rank's step."""
     parts = [(name, float(getattr(spent, part))) for part, name in _PARTS.items()]
     return [f"  {name + ':':<33}{written(s, 's'):>10} {100 * s / step_s:5.1f} %" for name, s in parts if s > 0]

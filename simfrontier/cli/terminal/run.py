@@ -1,4 +1,4 @@
-"""The outcome of a run on a terminal: rates, the verdict, and what it rests on."""
+"""Output of `run`: rates, the verdict, and its assumptions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def print_run(found: StudyFindings, study: Study, folder: Path, page: bool) -> None:
-    """Print the outcome of a run whose results are in `folder`."""
+    """Print the results of a run written to `folder`."""
     screen = console()
     screen.print(_rates(found, study))
     screen.print(verdict(found.headline), soft_wrap=True)
@@ -75,7 +75,7 @@ def print_run(found: StudyFindings, study: Study, folder: Path, page: bool) -> N
         for line in _environments(found.environment):
             screen.print(line, soft_wrap=True)
     if found.sensitivity is None and _lacks_plans(study.scenario):
-        screen.print("What is unknown is not varied here: that takes all the plans that the scenario compares.")
+        screen.print("Sensitivity is left out: it needs all plans that the scenario compares.")
     for line in _published(found):
         screen.print(line, soft_wrap=True)
     text = f"Written: {folder / 'index.html'} (open it in a browser), " if page else f"Written to {folder}: "
@@ -84,13 +84,13 @@ def print_run(found: StudyFindings, study: Study, folder: Path, page: bool) -> N
 
 
 def _lacks_plans(scenario: Scenario) -> bool:
-    """Whether the run leaves out plans that the scenario compares with published ones."""
+    """Return whether the run leaves out plans that the scenario compares with published ones."""
     figures = scenario.file.published
     return scenario.file.sensitivity is None and figures is not None and not {*figures.ratios} <= {*scenario.plans}
 
 
 def _published(found: StudyFindings) -> Iterator[str]:
-    """A line per published share of the peak and per ratio, with the prediction and its range."""
+    """Yield a line per published share of the peak and per ratio, with the prediction and its range."""
     published = found.published
     if published is None or not published.judged:
         return
@@ -101,7 +101,7 @@ def _published(found: StudyFindings) -> Iterator[str]:
             continue
         slowest = f" with the slowest of {share.devices:,}" if found.probability.errors.speed_sd else ""
         sampled = f", 90 % interval {percent_between(*share.sampled)}{slowest}" if share.sampled else ""
-        unknown = f", {percent_between(*share.unknown)} over what is unknown" if share.unknown else ""
+        unknown = f", {percent_between(*share.unknown)} over unknown settings" if share.unknown else ""
         yield f"{message}, predicted {percent(share.predicted)}{sampled}{unknown}"
     called = "prediction with these settings" if published.changed_settings else "default prediction"
     for ratio in published.ratios[1:]:
@@ -114,7 +114,7 @@ def _ratio(ratio: PublishedFigure, first: PublishedFigure, called: str) -> str:
         states = [(one.plan, f"{'was ' if one.state == NOT_RUN else ''}{one.state}") for one in (ratio, first)]
         why = " and ".join(f"{plan} {state}" for plan, state in states if state)
         return f"{name} was published as {ratio.published:g}; there is no prediction, because {why}."
-    ranges = {"90 % interval": ratio.sampled, "over what is unknown": ratio.unknown}
+    ranges = {"90 % interval": ratio.sampled, "over unknown settings": ratio.unknown}
     parts = "; ".join(f"{what} {ends[0]:.3f} to {ends[1]:.3f}" for what, ends in ranges.items() if ends)
     far, within = distance(ratio.predicted, ratio.published), f" ({parts})" if parts else ""
     far += " to" if far.startswith("equal") else ""
@@ -139,15 +139,15 @@ def _rates(found: StudyFindings, study: Study) -> Table:
 
 
 def _grids(found: StudyFindings) -> Iterator[str]:
-    """A line per search: the grid that it found, and among how many."""
+    """Yield a line per search: the grid that it found, and the number of candidates."""
     for search in found.ranks.searches if found.ranks else ():
         grid = ", ".join(f"{name.lower()} {value}" for name, value in search.taken.items())
         yield f"{search.plan} on {search.devices:,}: {grid} (best of {len(search.candidates):,})"
 
 
 def _bands(found: StudyFindings) -> Iterator[str]:
-    """At the largest size, the median of each plan's rate, its 90 % interval and the nominal value; nothing without
-    samples."""
+    """Yield, at the largest size, the median of each plan's rate, its 90 % interval and the nominal value; nothing
+    without samples."""
     size = max(found.setup.sizes)
     last = {plan: outcomes[-1] for plan, outcomes in found.scaling.items()}
     sampled = [(plan, one) for plan, one in last.items() if one.devices == size and one.sampled_rate]
@@ -160,14 +160,16 @@ def _bands(found: StudyFindings) -> Iterator[str]:
                 f"{number(band.median)} ({number(band.low)} to {number(band.high)}), nominal {number(one.nominal_rate)}"
             )
             waits = found.time.waiting.get(plan)
-            waiting = f"; {quantity(waits.in_step_s.median, 's')} of the step waits for slow ones" if waits else ""
+            waiting = (
+                f"; {quantity(waits.in_step_s.median, 's')} of the step is waiting for stragglers" if waits else ""
+            )
             yield f"  {plan:<{width}}  {ends}{waiting}"
 
 
 def _environments(found: Environment) -> Iterator[str]:
-    """By plan the step time with other stacks and states of the library, relative to those assumed."""
+    """Yield the step time of each plan with other stacks and library states, relative to the assumed ones."""
     where = f'With another stack, or library "{found.library}" in another state'
-    yield f"{where}, step time on {found.devices:,} relative to what is assumed:"
+    yield f"{where}, step time on {found.devices:,} relative to the assumed one:"
     width = max(map(len, found.bands))
     keys = dict.fromkeys(each.key for each in found.alternatives)
     for plan in found.bands:
@@ -176,14 +178,14 @@ def _environments(found: Environment) -> Iterator[str]:
 
 
 def _between(found: Environment, key: str, plan: str) -> str:
-    """The shortest and the longest step with another value of a key, and values with which the plan does not fit; empty
-    where a plan has none."""
+    """Return the range of the step time over the values of a key, and values with which the plan does not fit; empty if
+    there are none."""
     tried = [(one.factors[plan], one.value) for one in found.alternatives if one.key == key and plan in one.factors]
     known = [(factor, value) for factor, value in tried if factor is not None]
     ends = dict.fromkeys((min(known), max(known))) if known else ()
     words = " to ".join(f"{factor:.2f} ({value})" for factor, value in ends)
     too_big = ", ".join(value for factor, value in tried if factor is None)
-    parts = [words, f"too big with {too_big}" if too_big else ""]
+    parts = [words, f"does not fit with {too_big}" if too_big else ""]
     name = "stack" if key == "stack" else "library"
     return f"{name} {', '.join(filter(None, parts))}" if tried else ""
 
@@ -200,9 +202,9 @@ def _print_slowdown(found: SlowdownFindings, screen: Console, device: str) -> No
 
 
 def _slowed(found: SlowdownFindings, device: str) -> Table:
-    """Slowdown by plan: each case, then any one device, then any one link of each class, at its worst."""
-    table = Table(title=f"A step with trouble over a healthy one, at {found.num_devices} devices ({found.fidelity})")
-    table.add_column("trouble")
+    """Return the table of slowdowns by plan: each case, any one device, and any one link of each class at its worst."""
+    table = Table(title=f"Step time relative to a healthy machine, {found.num_devices} devices ({found.fidelity})")
+    table.add_column("degraded")
     for plan in found.plans:
         table.add_column(plan, justify="right")
     table.add_row("a healthy step", *(quantity(found.healthy_s[plan], "s") for plan in found.plans), style="bold")
@@ -219,7 +221,7 @@ def _slowed(found: SlowdownFindings, device: str) -> Table:
 
 
 def _varied(found: Variations, at: VariedAtSize) -> Table:
-    """Ratios of the compared plans to the first under every variation; rates where one plan is looked at."""
+    """Return the table of ratios to the first plan under every variation, or of rates if there is a single plan."""
     is_one = len(found.plans) == 1
     title = "Tokens/s per device" if is_one else f"Relative to {found.plans[0]}"
     table = Table(title=f"{title} at {at.devices} devices ({found.fidelity})")
@@ -228,7 +230,7 @@ def _varied(found: Variations, at: VariedAtSize) -> Table:
         table.add_column(plan, justify="right")
 
     def cell(value: float | None) -> str:
-        return "too big" if value is None else number(value) if is_one else f"{value:.3f}"
+        return "does not fit" if value is None else number(value) if is_one else f"{value:.3f}"
 
     table.add_row("the documented defaults", *map(cell, at.default.compared.values()), style="bold")
     if at.published:

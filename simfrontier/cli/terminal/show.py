@@ -1,4 +1,4 @@
-"""Links, routes and volumes of moves as lines for a terminal."""
+"""Output of `show`: links, routes and volumes of moves."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ MOST_NODES = 16  # whose groups are printed
 
 
 def print_volumes(plan: str, size: int, moves: Sequence[MoveBytes]) -> None:
-    """Print what each kind of move brings into a node in a step: what it needs, and what the algorithm does bring."""
+    """Print the bytes that each kind of move needs to bring into a node in a step, and those that the algorithm
+    brings."""
     typer.echo(f"{plan} on {size}: bytes per step into each node")
     by = max((len(moved.algorithm) for moved in moves), default=0)
     form = f"{{:<15}} {{:<16}} {{:<18}} {{:<10}} {{:<{max(by, 7)}}} {{:>6}} {{:>10}} {{:>10}} {{:>10}}"
@@ -28,7 +29,7 @@ def print_volumes(plan: str, size: int, moves: Sequence[MoveBytes]) -> None:
 
 
 def print_links(machine: Machine) -> None:
-    """Print every link of a node by name, as `perturbation.links` takes them."""
+    """Print every link of a node by the name that `perturbation.links` takes."""
     typer.echo(
         f"{machine.title}: directed links of one node; nominal bandwidth, and the share that a plain copy achieves"
     )
@@ -38,7 +39,7 @@ def print_links(machine: Machine) -> None:
 
 
 def print_routes(machine: Machine, table: RouteTable) -> None:
-    """Print the links that messages pass, once for each pair of devices of a node and for the network between nodes."""
+    """Print the links on the route between each pair of devices of a node, and of the network between nodes."""
     within_node = {f"{a}>{b}": way for a, row in enumerate(table.within_node) for b, way in enumerate(row) if a != b}
     out = {f"{a}>net": way for a, way in enumerate(table.to_network)}
     back = {f"net>{b}": way for b, way in enumerate(table.from_network)}

@@ -1,4 +1,4 @@
-"""A study and its data set for a person and for a program: the best of each plan, the points, the goal."""
+"""Output of `sweep`: the best of each plan, the number of points, the goal."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MANY: Final = 4  # values of axes that are shown of a row
 
 
 def study_document(study: SweepStudy, points: int, seconds: float) -> dict[str, Any]:
-    """The axes and points of a study that is not run, and the CPU time that they would take."""
+    """Return the axes and points of a study that is not run, and the expected CPU time."""
     return {
         "study": study.name,
         "title": study.file.title,
@@ -35,7 +35,7 @@ def study_document(study: SweepStudy, points: int, seconds: float) -> dict[str, 
 
 
 def sweep_document(outcome: SweepOutcome, answer: GoalAnswer | None) -> dict[str, Any]:
-    """What a data set holds: counts, the best of each plan, and the answer to its goal."""
+    """Return counts, the best of each plan, and the answer to the goal."""
     counts = outcome.counts
     return {
         "study": outcome.study.name,
@@ -55,7 +55,8 @@ def sweep_document(outcome: SweepOutcome, answer: GoalAnswer | None) -> dict[str
 
 
 def print_study(study: SweepStudy, points: int, until: str | None, enough: Until | None, time: str) -> None:
-    """Print how many points a study has (at most, of a search or with --until), its axes, and the time they take."""
+    """Print the number of points of a study (the maximum for a search or with --until), its axes, and the expected
+    time."""
     screen = console()
     left = f", of {study.count:,} before its filters" if study.filters and points < study.count else ""
     most = "" if enough is None or (enough.points is None and not study.searched) else "at most "
@@ -72,7 +73,7 @@ def print_study(study: SweepStudy, points: int, until: str | None, enough: Until
 
 
 def print_sweep(outcome: SweepOutcome, answer: GoalAnswer | None, has_page: bool) -> None:
-    """Print what a data set holds: the best of each plan, the number of points, and the answer to its goal."""
+    """Print the best of each plan, the number of points, and the answer to the goal."""
     study, counts, screen = outcome.study, outcome.counts, console()
     best = best_rows(outcome.folder)
     if best:
@@ -102,7 +103,7 @@ def _cells(best: BestRow) -> tuple[str, ...]:
 
 
 def _settings(study: SweepStudy, best: Sequence[BestRow]) -> Iterator[str]:
-    """What the axes say at the points of the best rows, without settings of other plans alone."""
+    """Yield the values of the axes at the points of the best rows, without those of other plans."""
     plans: dict[int, list[str]] = {}
     rows: dict[int, dict[str, Any]] = {}
     for each in best:
@@ -122,7 +123,7 @@ def _shown(value: object) -> str:
 
 def _sentences(outcome: SweepOutcome) -> Iterator[str]:
     counts = outcome.counts
-    known = f", {outcome.known:,} of them known before" if outcome.known else ""
+    known = f", {outcome.known:,} of them reused" if outcome.known else ""
     yield f"{counted(counts.points, 'point')}{known}."
     if counts.refused_whole == counts.points:
         yield "Every point was refused; the column error says why."
@@ -133,15 +134,15 @@ def _sentences(outcome: SweepOutcome) -> Iterator[str]:
 
 
 def _goal(study: SweepStudy, answer: GoalAnswer) -> Iterator[str | Table]:
-    """The best point of a search, the mean over samples, or a table of what explains the result most."""
+    """Yield the best point of a search, the mean over samples, or a table of the indices."""
     if answer.best is None or answer.best_point is None or answer.mean is None or answer.sd is None:
         yield f"No point has the goal, {answer.words}."
         return
     if answer.indices is not None:
         found = answer.indices
         table = grid(
-            f"What explains {answer.words}: shares of its variance, in brackets 90 % intervals",
-            ("unknown", "by itself", "if all else is known"),
+            f"Shares of the variance of {answer.words}, with 90 % intervals in brackets",
+            ("unknown", "by itself", "with all others known"),
             {"unknown"},
             {"unknown"},
             gap=2,
@@ -151,7 +152,7 @@ def _goal(study: SweepStudy, answer: GoalAnswer) -> Iterator[str | Table]:
         yield table
         left = "" if found.num_rounds == found.num_planned else f" of {found.num_planned:,}"
         yield (
-            f"{answer.words}: mean {number(found.mean)}, standard deviation {number(found.sd)} over what is unknown "
+            f"{answer.words}: mean {number(found.mean)}, standard deviation {number(found.sd)} over unknown settings "
             f"({found.num_rounds:,}{left} rounds)."
         )
         yield f"{measure_next(found)}."

@@ -1,4 +1,4 @@
-"""A node's topology, and Slurm's switches, as lines for a terminal and as values for JSON."""
+"""Output of `topology`: a node, and Slurm's switches, as lines and as JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_PAIRS = 24  # in a line
 
 
 def node_lines(topology: NodeTopology, said: str, preferred: Sequence[int] = ()) -> Iterator[str]:
-    """Devices, links by their number, NICs; `preferred`: devices that have one, of those as near to it."""
+    """Yield devices, links by their number, and NICs; `preferred`: devices that have a NIC among those equally near."""
     arch = topology.arch
     kind = f"({arch.name})" if arch.link_bytes_per_s else "of unknown kind"
     devices, cpus = counted(len(topology.devices), "device"), counted(len(topology.cpus), "CPU")
@@ -85,7 +85,7 @@ def _as_near(others: Sequence[int]) -> str:
 
 
 def node_document(topology: NodeTopology, preferred: Sequence[int] = ()) -> dict[str, Any]:
-    """The same for programs."""
+    """Return a node as a JSON document."""
     placed = placed_nics(topology, preferred)
     device_of = {} if placed is None else dict(zip(placed.used, placed.device, strict=True))
     one = topology.arch.link_bytes_per_s
@@ -125,7 +125,7 @@ def node_document(topology: NodeTopology, preferred: Sequence[int] = ()) -> dict
 
 
 def slurm_lines(levels: SlurmLevels, source: str) -> Iterator[str]:
-    """Levels of switches, and the keys of a scenario that use them."""
+    """Yield the levels of switches, and the keys of a scenario that use them."""
     yield f"{source}: {levels.num_nodes:,} nodes, {counted(len(levels.levels), 'level')}"
     for level in levels.levels:
         least, most = min(level.num_nodes), max(level.num_nodes)
@@ -142,7 +142,7 @@ def slurm_lines(levels: SlurmLevels, source: str) -> Iterator[str]:
 
 
 def slurm_document(levels: SlurmLevels) -> dict[str, Any]:
-    """The same for programs."""
+    """Return the levels of switches as a JSON document."""
     return {
         "nodes": levels.num_nodes,
         "levels": [

@@ -1,4 +1,4 @@
-"""The outcome of a search on a terminal or in a log: what was searched, the best plans, why, and how sure."""
+"""Output of `tune`: the search, the best plans, the reason, and the certainty."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Column = tuple[str, Callable[[int, TunedPlan], str]]
 
 
 def print_tuning(outcome: TuningOutcome, folder: Path, top: int, page: bool) -> None:
-    """Print the outcome; `top` plans of the table."""
+    """Print the results, with `top` plans in the table."""
     screen, found = console(), tuning_findings(outcome)
     _say("searched", found)
     if outcome.pins.values or outcome.loss != LossyPolicy():
@@ -43,9 +43,9 @@ def print_tuning(outcome: TuningOutcome, folder: Path, top: int, page: bool) -> 
         screen.print(_table("Where the time goes", shown, parts, named=False))
     screen.print(f"Stacks: {_stacks(shown)}.", style="dim", soft_wrap=True)
     if found.num_samples:
-        text = f"Chance to be the fastest of these {len(outcome.simulated)}, in {found.num_samples} samples"
+        text = f"Probability of being the fastest of these {len(outcome.simulated)}, over {found.num_samples} samples"
         screen.print(f"{text}; steps are their medians, with the 90 % interval.", style="dim", soft_wrap=True)
-    screen.print("Between nodes, in a node, in a package: communication that compute does not hide.", style="dim")
+    screen.print("Between nodes, in a node, in a package: exposed communication.", style="dim")
     screen.print()
     _say("lead", found)
     if outcome.own:
@@ -60,7 +60,7 @@ def print_tuning(outcome: TuningOutcome, folder: Path, top: int, page: bool) -> 
 
 
 def _stacks(shown: tuple[TunedPlan, ...]) -> str:
-    """By which stack each plan runs: `deepspeed (1, 3), fsdp2 (2)`."""
+    """Return the stacks of the plans: `deepspeed (1, 3), fsdp2 (2)`."""
     places: dict[str, list[str]] = {}
     for place, plan in enumerate(shown, start=1):
         places.setdefault(plan.candidate.stack, []).append(str(place))

@@ -1,4 +1,4 @@
-"""A validation for a person and for a program: tables and sentences, and the document of --json."""
+"""Output of `validate`: tables, sentences, and the document of --json."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _RUN = ("machine", "system", "model_shape", "plan", "devices", "unit")
 
 
 def tables_document(done: Validation) -> dict[str, Any]:
-    """Every row with its prediction, the errors of every table, and the bounds."""
+    """Return every row with its prediction, the errors of every table, and the bounds."""
     by_name = {summary.name: summary for summary in done.summaries}
     return {
         "holds": done.holds,
@@ -60,7 +60,7 @@ def tables_document(done: Validation) -> dict[str, Any]:
 
 
 def runs_document(done: RunsValidation) -> dict[str, Any]:
-    """Every run with its prediction in its own unit, or the reason why there is none, and the errors."""
+    """Return every run with its prediction in its own unit, or the reason why there is none, and the errors."""
     return {
         "title": done.title,
         "num_rows": len(done.rows),
@@ -75,7 +75,7 @@ def runs_document(done: RunsValidation) -> dict[str, Any]:
 
 
 def _measured_row(row: Residual[Row]) -> dict[str, Any]:
-    """A row under the names of its file's columns, and what is predicted."""
+    """Return a row under the names of its file's columns, with its prediction."""
     made = row.prediction
     return {
         "table": row.table,
@@ -173,7 +173,7 @@ def _run_row(row: Residual[Run]) -> dict[str, Any]:
 
 
 def print_validation(done: Validation, out: Path | None) -> None:
-    """A table of errors and what they come to."""
+    """Print the table of errors and the summary."""
     screen = console()
     table = grid("predicted / measured − 1, all sizes", _HEAD, words=("table",), left=("which",), gap=0)
     for summary in done.summaries:
@@ -193,7 +193,7 @@ def print_validation(done: Validation, out: Path | None) -> None:
 
 
 def print_runs(done: RunsValidation, out: Path | None) -> None:
-    """Tables of errors, the worst runs, and those without a prediction."""
+    """Print the tables of errors, the worst runs, and those without a prediction."""
     screen = console()
     if done.overall is not None:
         screen.print(_runs(done, done.overall))
@@ -227,7 +227,7 @@ def _cells(errors: Errors | None) -> tuple[str, ...]:
 
 
 def _runs(done: RunsValidation, overall: Errors) -> Table:
-    """Errors of all runs, and by machine, system and size where there are several."""
+    """Return the table of errors of all runs, and by machine, system and size if there are several."""
     table = grid(f"{done.title}: predicted / measured − 1", _RUNS_HEAD, words=("runs",), gap=1)
     table.add_row("all", *_run_cells(overall), style="bold")
     for what, group in (("machine", done.by("machine")), ("system", done.by("system")), ("size", done.by_size())):
@@ -242,7 +242,7 @@ def _run_cells(errors: Errors) -> tuple[str, ...]:
 
 
 def _worst(done: RunsValidation) -> Table:
-    """The runs that lie farthest off."""
+    """Return the table of the runs with the largest errors."""
     worst = grid("the farthest off", _WORST, words=("run", "unit"), gap=1)
     for each in done.worst():
         shown = (f"{each.measured:.4g}", f"{each.prediction.value:.4g}", signed(each.error))

@@ -1,1 +1,1 @@
-"""The verbs of the command line: the module of a verb has the function that typer calls, of the same name."""
+"""Verbs of the command line: the module of each verb has the typer function of the same name."""

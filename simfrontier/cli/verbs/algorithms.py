@@ -1,4 +1,4 @@
-"""`simfrontier algorithms`: which algorithm carries which collective, and where."""
+"""`simfrontier algorithms`: the algorithms of every collective and where they are supported."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ lowered, real: its transfers are proved, and executed by simfrontier-real --coll
 
 
 def algorithms(json: Annotated[bool, typer.Option("--json", help="print the matrix as JSON")] = False) -> None:
-    """Say which algorithm carries which collective, and where: in libraries, plans, simulations and real runs."""
+    """List the algorithms of every collective and where they are supported: libraries, plans, simulation, real runs."""
     from simfrontier.collectives import all_algorithms
 
     rows = [(by, kind) for by in all_algorithms() for kind in by.collectives]
@@ -46,7 +46,7 @@ def algorithms(json: Annotated[bool, typer.Option("--json", help="print the matr
 
 
 def _where(by: Algorithm, kind: CollectiveKind) -> dict[str, str | bool]:
-    """By column; where a library may carry the call so, the table of its file that says it."""
+    """Return the support by column; for libraries, the table of the file that enables it."""
     cells = (
         by.said_in if kind in by.in_libraries else False,
         by.in_plans,

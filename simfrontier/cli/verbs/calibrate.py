@@ -1,4 +1,4 @@
-"""`simfrontier calibrate`: measured times as a calibration, of tables of calls or of a library's fitted parameters."""
+"""`simfrontier calibrate`: a calibration from measured times, as tables or as fitted parameters."""
 
 from __future__ import annotations
 
@@ -32,30 +32,32 @@ def calibrate(
         bool | None,
         typer.Option(
             "--fit/--tables",
-            help="fit the library's free parameters, or keep the times as tables (default: fit where there is a CSV)",
+            help="fit the library's free parameters, or keep the times as tables (default: fit if there is a CSV file)",
         ),
     ] = None,
     machine: Annotated[
         str | None,
-        typer.Option(help="machine (name or TOML file), where the data are of several or do not say it; a,b fits both"),
+        typer.Option(help="machine (name or TOML file), if the data are of several or do not say; a,b fits both"),
     ] = None,
-    library: Annotated[str | None, typer.Option(help="library, where the data are of several or do not say it")] = None,
+    library: Annotated[str | None, typer.Option(help="library, if the data are of several or do not say")] = None,
     devices: options.GroupDevices = None,
     nodes: options.GroupNodes = None,
     packages: options.GroupPackages = None,
-    min_bytes: Annotated[str | None, typer.Option(help="fit to messages of at least this size, e.g. 64KiB")] = None,
-    page: Annotated[Path | None, typer.Option(help="page with the plots of a fit (default: OUT.html)")] = None,
-    where: Annotated[str | None, typer.Option(help="where it was measured (default: hosts in logs, machines)")] = None,
-    when: Annotated[str | None, typer.Option(help="when it was measured (default: the dates of the files)")] = None,
+    min_bytes: Annotated[str | None, typer.Option(help="fit only messages of at least this size, e.g. 64KiB")] = None,
+    page: Annotated[Path | None, typer.Option(help="page with plots of the fit (default: OUT.html)")] = None,
+    where: Annotated[
+        str | None, typer.Option(help="place of the measurement (default: hosts in logs, machines)")
+    ] = None,
+    when: Annotated[str | None, typer.Option(help="date of the measurement (default: the dates of the files)")] = None,
     title: Annotated[str | None, typer.Option(help="title of the calibration")] = None,
     jobs: options.Jobs = None,
     scheduler: options.Scheduler = None,
     slurm: options.Slurm = None,
     dashboard: options.Dashboard = False,
-    json: Annotated[bool, typer.Option("--json", help="print what was written as JSON")] = False,
+    json: Annotated[bool, typer.Option("--json", help="print the calibration as JSON")] = False,
 ) -> None:
-    """Make a calibration, which a scenario names as library.calibration, out of measured times of collectives: tables
-    of times, or a library's free parameters fitted to them, with 90 % intervals and errors on points left out."""
+    """Write a calibration (library.calibration of a scenario) from measured times of collectives: tables of times, or
+    the fitted parameters of a library with 90 % intervals and cross-validated errors."""
     from simfrontier.accuracy import Labels
     from simfrontier.machine import load_machine
     from simfrontier.measured import Setup, files_in, is_table
@@ -91,7 +93,7 @@ def calibrate(
 
 
 def _tables(files: list[Path], out: Path, setup: Setup, labels: Labels, as_json: bool) -> None:
-    """Write a calibration of tables, and print what is in it."""
+    """Write a calibration of tables, and print its contents."""
     from simfrontier.accuracy import calibration_of_files
     from simfrontier.cli.terminal.calibrate import calibration_document, print_calibration
     from simfrontier.collectives import write_calibration
@@ -117,7 +119,7 @@ def _fit(
     as_json: bool,
     place: Place,
 ) -> None:
-    """Write a calibration of fitted parameters and its page, and print what was found."""
+    """Write a calibration of fitted parameters and its page, and print the results."""
     from simfrontier.accuracy import choose, date_of, faults_of
     from simfrontier.cli.terminal.calibrate import fit_document, print_fit
     from simfrontier.collectives import write_calibration
@@ -149,7 +151,7 @@ def _fit(
 
 
 def _fitted(chosen: FitRows, place: Place) -> FitOutcome:
-    """The fit to the chosen rows and those without each device count."""
+    """Fit the chosen rows, and again without each device count."""
     from simfrontier.accuracy import FitOutcome, cross_validated, fit, places_of, problem_of
     from simfrontier.workers import Workers, for_calls
 

@@ -25,12 +25,12 @@ def check(
     devices: options.Devices = None,
     capacity: Annotated[
         float | None,
-        typer.Option(min=1, max=1e15, help="bytes of memory per device, e.g. 64e9 (default: the machine's)"),
+        typer.Option(min=1, max=1e15, help="memory per device in bytes, e.g. 64e9 (default: the machine's)"),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="print the findings as JSON")] = False,
     yes_large: options.YesLarge = False,
 ) -> None:
-    """Check schedules: placements, versions, sums, order, deadlock, memory. Exit code 1 if there is a finding."""
+    """Check schedules: placements, weight versions, sums, order, deadlock, memory. Exit code 1 if a check fails."""
     if scenario.suffix == ".json":
         from simfrontier.schedule import load as load_schedule
 
@@ -46,7 +46,7 @@ def check(
 
 
 def _cases(scenario: Scenario, capacity: float | None) -> list[Case]:
-    """Every plan at every size, by default with the memory of the machine."""
+    """Yield every plan at every size, by default with the memory of the machine."""
     from simfrontier.study import schedule_of
     from simfrontier.tuning import GridSearcher
 
@@ -63,7 +63,7 @@ def _cases(scenario: Scenario, capacity: float | None) -> list[Case]:
 
 
 def _report(cases: list[Case], as_json: bool) -> int:
-    """Print the findings; returns their number."""
+    """Print the findings and return their number."""
     from simfrontier.schedule import check as findings_of, digest
     from simfrontier.trace import SHOWN_DIGITS
 
@@ -74,7 +74,7 @@ def _report(cases: list[Case], as_json: bool) -> int:
         total += len(findings)
         rows.append({"schedule": name, "digest": digested, "findings": [str(finding) for finding in findings]})
         if not as_json:
-            verdict = f"{len(findings)} findings" if findings else "sound"
+            verdict = f"{len(findings)} findings" if findings else "passed"
             typer.echo(f"{name}: {verdict} (digest {digested[:SHOWN_DIGITS]})")
             for finding in findings:
                 typer.echo(f"  {finding}")

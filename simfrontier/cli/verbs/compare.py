@@ -1,4 +1,4 @@
-"""`simfrontier compare`: the plans of the main scenario, of another one, or of a machine and a model, side by side."""
+"""`simfrontier compare`: plans of the main scenario, of another one, or of a machine and a model."""
 
 from __future__ import annotations
 
@@ -18,11 +18,9 @@ MAIN: Final = Path(__file__).parents[3] / "scenarios" / "frontier-20b.toml"
 
 
 def compare(
-    scenario: Annotated[
-        Path | None, typer.Argument(help="scenario file (TOML); without one, and without --machine, the main scenario")
-    ] = None,
-    machine: Annotated[str | None, typer.Option(help="instead of a scenario: a machine, e.g. frontier")] = None,
-    model: Annotated[str | None, typer.Option(help="and a model, e.g. gpt-13b")] = None,
+    scenario: Annotated[Path | None, typer.Argument(help="scenario file (TOML; default: the main scenario)")] = None,
+    machine: Annotated[str | None, typer.Option(help="machine, instead of a scenario, e.g. frontier")] = None,
+    model: Annotated[str | None, typer.Option(help="model for --machine, e.g. gpt-13b")] = None,
     plans: options.Plans = None,
     devices: options.Devices = None,
     set_: options.Settings = None,
@@ -32,8 +30,8 @@ def compare(
     slurm: options.Slurm = None,
     dashboard: options.Dashboard = False,
 ) -> None:
-    """Compare plans on a machine, and write the page that says which is the fastest: of the main scenario (20B on
-    Frontier, 6 plans, to 384 GCDs), of another one, or of --machine, --model, --plans and --devices."""
+    """Compare plans on a machine and write a page that names the fastest: the main scenario (20B on Frontier, 6 plans,
+    up to 384 GCDs), another scenario, or --machine, --model, --plans and --devices."""
     place = options.place_of(jobs, scheduler, slurm, dashboard)
     loaded = _scenario(scenario, machine, model, plans, devices, set_)
     run_scenario(loaded, str(scenario or loaded.name), out, place)

@@ -1,4 +1,4 @@
-"""`simfrontier crosscheck`: simulated traces against real ones of the same schedules, as tables, JSON or a page."""
+"""`simfrontier crosscheck`: comparison of simulated and real traces of the same schedules."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ def crosscheck(
     real: Annotated[Path, typer.Argument(help="real trace, or a folder of files of the same names")],
     out: Annotated[Path | None, typer.Option(help="folder for the page index.html (default: no page)")] = None,
     json: Annotated[bool, typer.Option("--json", help="print everything as JSON")] = False,
-    min_bytes: Annotated[str, typer.Option(help="collectives of at least this size are judged by their time")] = "1MiB",
+    min_bytes: Annotated[str, typer.Option(help="judge the times of collectives of at least this size")] = "1MiB",
     tolerance: Annotated[
         float,
         typer.Option(
             min=1e-6,
             max=1e6,
-            help="how far their times may lie apart, as a share (median); real steps that vary by more are not judged",
+            help="allowed relative difference of times (median); real steps that vary by more are not judged",
         ),
     ] = 0.25,
 ) -> None:
-    """Hold simulated traces against real ones of the same schedules. Exit code 1 where they do not agree, 0 where they
-    do, and where messages are too small or the real steps too noisy to judge, which is said."""
+    """Compare simulated and real traces of the same schedules. Exit code 1 if they differ; 0 if they agree, or if
+    messages are too small or real steps too noisy to judge."""
     from simfrontier.cli.terminal.crosscheck import crosscheck_document, print_check
     from simfrontier.report import write_crosscheck_page
     from simfrontier.trace import crosscheck_of

@@ -1,4 +1,4 @@
-"""`simfrontier doctor`: what is installed, and whether the parts work together."""
+"""`simfrontier doctor`: what is installed and whether it works."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OPTIONAL = ("torch",)
 
 
 def doctor(json: Annotated[bool, typer.Option("--json", help="print the findings as JSON")] = False) -> None:
-    """Say what is installed and what works."""
+    """Check the installation: what is installed and what works."""
     from simfrontier.collectives import libraries, load_library
     from simfrontier.extras import Check, added
     from simfrontier.machine import catalog, load_machine

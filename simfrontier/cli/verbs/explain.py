@@ -1,4 +1,4 @@
-"""`simfrontier explain`: why a plan is as fast as it is, what would help, and how plans differ."""
+"""`simfrontier explain`: the parts of a plan's step, possible improvements, and differences between plans."""
 
 from __future__ import annotations
 
@@ -16,16 +16,14 @@ from simfrontier.cli.large import announce
 def explain(
     scenario: options.ScenarioPath,
     plan: Annotated[
-        str | None, typer.Option(help="plan to explain (default: the fastest, and all against the next best)")
+        str | None, typer.Option(help="plan to explain (default: the fastest, with all plans compared)")
     ] = None,
-    against: Annotated[
-        str | None, typer.Option(help="another plan: what makes the two differ (default: the best of the others)")
-    ] = None,
+    against: Annotated[str | None, typer.Option(help="plan to compare with (default: the best of the others)")] = None,
     devices: Annotated[int | None, typer.Option(help="size to explain (default: the scenario's largest)")] = None,
     set_: options.Settings = None,
     fidelity: options.Fidelity = None,
     what_if: Annotated[
-        bool, typer.Option("--what-if/--no-what-if", help="simulate what would help: links, overlaps, codecs ...")
+        bool, typer.Option("--what-if/--no-what-if", help="simulate possible improvements: links, overlap, codecs ...")
     ] = True,
     jobs: options.Jobs = None,
     scheduler: options.Scheduler = None,
@@ -35,8 +33,8 @@ def explain(
     json: Annotated[bool, typer.Option("--json", help="print everything as JSON")] = False,
     yes_large: options.YesLarge = False,
 ) -> None:
-    """Say why a plan is as fast as it is: where its step's time goes, what would help most (each simulated again), and
-    what makes it differ from the next best, or another plan. Exit code 1 where it does not fit into memory."""
+    """Explain a plan's step time: where it goes, what would help most (each change simulated), and how it differs from
+    the next best or another plan. Exit code 1 if the plan does not fit into memory."""
     from simfrontier.cli.terminal.explain import explanation_document, print_explanation
     from simfrontier.explanation import explain as explanation_of
     from simfrontier.forecast import forecast_explain

@@ -1,4 +1,4 @@
-"""`simfrontier export`: the schedule files of a scenario's plans at one size, each with its simulated trace."""
+"""`simfrontier export`: schedule files of a scenario's plans at one size, with their simulated traces."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def export(
     plans: options.Plans = None,
     devices: Annotated[int | None, typer.Option(help="size to export (default: the scenario's largest)")] = None,
     fidelity: options.Fidelity = None,
-    exact: Annotated[bool, typer.Option("--exact", help="every rank by itself: no folding of what is alike")] = False,
+    exact: Annotated[bool, typer.Option("--exact", help="simulate every rank, without folding equal ranks")] = False,
     format_: Annotated[
         str,
         typer.Option(
@@ -35,8 +35,8 @@ def export(
     ] = OWN,
     yes_large: options.YesLarge = False,
 ) -> None:
-    """Write the schedule of every plan at one size, and the trace of its simulated step with all ranks; with
-    --fidelity chunk also how its collectives are lowered, and the bytes of every link."""
+    """Write the schedule of every plan at one size and the trace of its simulated step with all ranks; with --fidelity
+    chunk also the lowered collectives and the bytes of every link."""
     from simfrontier.forecast import forecast_export
     from simfrontier.study import simulated, write_simulated
     from simfrontier.trace import SHOWN_DIGITS
@@ -76,7 +76,7 @@ def export(
 
 
 def _format_of(name: str) -> ExportFormat | None:
-    """The format of that name; None for simfrontier's own. Raises InputError for one that is not known."""
+    """Return the format of that name, None for simfrontier's own. Raises InputError for an unknown one."""
     from simfrontier.extras import added
     from simfrontier.kineto import KINETO
     from simfrontier.study import ExportFormat
@@ -88,6 +88,6 @@ def _format_of(name: str) -> ExportFormat | None:
 
 
 def _ops(schedule: Schedule) -> str:
-    """How many ops a rank runs, or the ranks of all roles together."""
+    """Return the number of ops of a rank, or of the ranks of all roles together."""
     count = sum(len(call.ops) for role in schedule.roles for call in role.calls)
     return f"{count:,} ops" + (f" of {len(schedule.roles)} roles" if len(schedule.roles) > 1 else "")

@@ -1,4 +1,4 @@
-"""`simfrontier goodput`: what a long training yields, by plan and size."""
+"""`simfrontier goodput`: goodput of a long training, by plan and size."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ def goodput(
     json: Annotated[bool, typer.Option("--json", help="print everything as JSON")] = False,
     yes_large: options.YesLarge = False,
 ) -> None:
-    """Say what a long training yields with failures, checkpoints, restarts and spare nodes: useful steps and tokens a
-    day of every plan at every size, and the best size. The scenario's table `goodput` says what fails."""
+    """Predict the goodput of a long training with failures, checkpoints, restarts and spare nodes: useful steps and
+    tokens per day of every plan at every size, and the best size. The scenario's table `goodput` describes the
+    failures."""
     from simfrontier.forecast import forecast_run
     from simfrontier.goodput import find_goodput, goodput_rows
     from simfrontier.report import write_goodput
@@ -63,9 +64,9 @@ def _print(found: Goodput) -> None:
     from simfrontier.report import quantity
 
     screen = console()
-    heads = ["plan", "devices", "step", "fails", "saved", "useful", "played", "steps", "tokens"]
+    heads = ["plan", "devices", "step", "fails", "saved", "useful", "simulated", "steps", "tokens"]
     title = f"{found.scenario.file.title}: goodput ({found.fidelity}); time between failures (h) and saves (min),\n"
-    title += "useful time by the closed form and played at random (%), useful steps and tokens (1e9) a day"
+    title += "useful time in closed form and by Monte Carlo (%), useful steps and tokens (1e9) per day"
     table = grid(title, heads, words=(), left=("plan",))
     for each in found.yields:
         played = "" if each.played is None else f"{100 * each.played.useful:.2f}±{100 * each.played.error:.2f}"

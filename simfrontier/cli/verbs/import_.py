@@ -1,4 +1,4 @@
-"""`simfrontier import`: a job's traces replayed on its own machine, and the same job otherwise."""
+"""`simfrontier import`: replay of a job from its traces, and predictions for other machines and sizes."""
 
 from __future__ import annotations
 
@@ -26,34 +26,42 @@ def import_(
     traces: Annotated[
         list[Path], typer.Argument(help="traces of PyTorch's profiler (.json, .json.gz), or a folder of one job's")
     ],
-    machine: Annotated[str, typer.Option(help="what the job ran on: a machine, its file, or a scenario (TOML)")],
+    machine: Annotated[str, typer.Option(help="machine of the job: a name, a machine file, or a scenario (TOML)")],
     set_: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", help="key=value of a scenario's tables machine, library, run, nodes, perturbation: of --machine"
+            "--set",
+            help="set key=value in the tables machine, library, run, nodes or perturbation of the "
+            "scenario of --machine",
         ),
     ] = None,
-    step: Annotated[int | None, typer.Option(min=0, help="number of the step (default: the last complete one)")] = None,
-    stand_in: Annotated[bool, typer.Option("--stand-in", help="the traces stand for all ranks that have none")] = False,
-    on: Annotated[str | None, typer.Option(help="then: the same job on this machine, e.g. frontier")] = None,
-    ranks: Annotated[str | None, typer.Option(help="then: on so many ranks, e.g. 64, or 4x as many")] = None,
+    step: Annotated[
+        int | None, typer.Option(min=0, help="number of the step to replay (default: the last complete one)")
+    ] = None,
+    stand_in: Annotated[
+        bool, typer.Option("--stand-in", help="let the traces represent all ranks without a trace")
+    ] = False,
+    on: Annotated[str | None, typer.Option(help="predict the job on this machine, e.g. frontier")] = None,
+    ranks: Annotated[
+        str | None, typer.Option(help="predict the job on this number of ranks, e.g. 64, or 4x as many")
+    ] = None,
     hpz: Annotated[
-        bool, typer.Option("--hpz", help="then: gathers of the backward within nodes, as hpZ of ZeRO++ has them")
+        bool, typer.Option("--hpz", help="predict the job with the backward's gathers within nodes (hpZ of ZeRO++)")
     ] = False,
     kernel_factor: Annotated[
         float | None,
         typer.Option(
             min=1e-6,
             max=1e6,
-            help="how many times as long kernels take there (default: by the rates of matrix products)",
+            help="kernel time there relative to the traces (default: from the GEMM rates of both devices)",
         ),
     ] = None,
     fidelity: options.Fidelity = None,
     out: Annotated[Path | None, typer.Option(help="folder for trace-replay.json, trace-then.json")] = None,
     json: Annotated[bool, typer.Option("--json", help="print everything as JSON")] = False,
 ) -> None:
-    """Read a job's traces, simulate it on its own machine and say how far that is from what was measured; then the same
-    job on another machine, on more ranks, or with hpZ. Nothing in a trace is run."""
+    """Replay a job from its profiler traces on its own machine and report the error; then predict it on another
+    machine, on more ranks, or with hpZ. No code in a trace is executed."""
     from simfrontier.cli.terminal.import_job import import_document, print_import
     from simfrontier.kineto import call_times, otherwise, platform_of, replayed
     from simfrontier.scenario import parse_setting
@@ -82,7 +90,7 @@ def import_(
 
 
 def _ranks(text: str | None) -> tuple[int, bool] | None:
-    """A number, and whether it counts the job's own ranks."""
+    """Parse a number of ranks, and whether it multiplies the job's own."""
     if text is None:
         return None
     match = re.fullmatch(r"([1-9][0-9]{0,6})(x?)", text)
@@ -100,13 +108,13 @@ def _read(paths: Sequence[Path], step: int | None, stand_in: bool, devices_per_n
 
 
 def _refuse_among(out: Path, paths: Sequence[Path]) -> None:
-    """Raise InputError for the folder of the traces: what is written there would be read as one the next time."""
+    """Raise InputError for the folder of the traces: files written there would be read as traces the next time."""
     if os.path.realpath(out) in map(os.path.realpath, paths):
         raise InputError(f"got {str(out)!r}, where the traces are; allowed: another folder", where="--out")
 
 
 def _files(path: Path) -> list[Path]:
-    """The file, or the traces in a folder. Raises InputError where there are none."""
+    """Return the file, or the traces in a folder. Raises InputError if there are none."""
     if not path.is_dir():
         return [path]
     found = sorted(each for each in path.iterdir() if each.name.endswith(SUFFIXES) and each.is_file())
@@ -118,7 +126,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _notes(job: Job, own: Platform, fidelity: str) -> list[str]:
-    """The notes of a job, of a device that is not the machine's, and of kernels' times that are means."""
+    """Return the notes on the job, on a device other than the machine's, and on averaged kernel times."""
     from simfrontier.kineto import difference
 
     notes = list(job.notes)

@@ -1,4 +1,4 @@
-"""`simfrontier list`: what a scenario may name, with a sentence each."""
+"""`simfrontier list`: names that a scenario may use, with descriptions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def list_(
     ],
     json: Annotated[bool, typer.Option("--json", help="print them as JSON")] = False,
 ) -> None:
-    """List what a scenario may name, with a sentence each: models, plans, machines, libraries, stacks, or all keys."""
+    """List the models, plans, machines, libraries, stacks or keys that a scenario may use, each with a description."""
     found = list(_named(what))
     if json:
         print_json(found)

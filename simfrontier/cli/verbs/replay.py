@@ -1,4 +1,4 @@
-"""`simfrontier replay`: a schedule file, whoever made it, checked and then simulated on a scenario's machine."""
+"""`simfrontier replay`: check a schedule file and simulate it on a scenario's machine."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def replay(
     scenario: Annotated[Path, typer.Option(help="scenario (TOML) whose machine, library and placement are used")],
     set_: options.Settings = None,
     fidelity: options.Fidelity = None,
-    exact: Annotated[bool, typer.Option("--exact", help="every rank by itself: no folding of what is alike")] = False,
+    exact: Annotated[bool, typer.Option("--exact", help="simulate every rank, without folding equal ranks")] = False,
     out: Annotated[Path | None, typer.Option(help="also write the trace to this file")] = None,
     json: Annotated[bool, typer.Option("--json", help="print the result as JSON")] = False,
     yes_large: options.YesLarge = False,
 ) -> None:
-    """Check a schedule file and simulate it on a scenario's machine. Exit code 1 if the check has a finding."""
+    """Check a schedule file and simulate it on a scenario's machine. Exit code 1 if the check fails."""
     from simfrontier.cli.terminal.replay import print_step, step_document
     from simfrontier.forecast import forecast_replay
     from simfrontier.schedule import check, digest, load as load_schedule

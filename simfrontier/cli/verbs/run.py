@@ -26,13 +26,13 @@ def run(
     plans: options.Plans = None,
     devices: options.Devices = None,
     fidelity: options.Fidelity = None,
-    exact: Annotated[bool, typer.Option("--exact", help="simulate every rank: no folding of what is alike")] = False,
+    exact: Annotated[bool, typer.Option("--exact", help="simulate every rank, without folding equal ranks")] = False,
     jobs: options.Jobs = None,
     scheduler: options.Scheduler = None,
     slurm: options.Slurm = None,
     dashboard: options.Dashboard = False,
-    sensitivity: Annotated[bool, typer.Option(help="run the scenario's variations of what is unknown")] = True,
-    slowdown: Annotated[bool, typer.Option(help="run the scenario's troubles: what each costs, by plan")] = True,
+    sensitivity: Annotated[bool, typer.Option(help="simulate the scenario's variations of unknown settings")] = True,
+    slowdown: Annotated[bool, typer.Option(help="simulate the scenario's degraded components")] = True,
     page: Annotated[bool, typer.Option(help="write index.html")] = True,
     json: Annotated[bool, typer.Option("--json", help="print the rows as JSON instead of a table")] = False,
     yes_large: options.YesLarge = False,
@@ -56,7 +56,7 @@ def run_scenario(
     as_json: bool = False,
     yes_large: bool = False,
 ) -> None:
-    """Run everything, then write everything: a run that fails leaves the folder as it was."""
+    """Run everything, then write everything: a failed run leaves the folder unchanged."""
     from simfrontier.api import num_simulations, view_of
     from simfrontier.cli.terminal.run import print_run
     from simfrontier.forecast import forecast_run

@@ -11,14 +11,14 @@ import typer
 def schema(
     what: Annotated[
         str | None,
-        typer.Argument(help="scenario, machine, library, stack, calibration or study (default: list these)"),
+        typer.Argument(help="scenario, machine, library, stack, calibration or study (default: list the formats)"),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="file to write instead of printing; without a name a folder, for all of them"),
+        typer.Option(help="file to write instead of printing; without a format: folder for all schemas"),
     ] = None,
 ) -> None:
-    """Print the JSON Schema of a kind of file, by which editors complete and check it."""
+    """Print the JSON Schema of a file format, for completion and checks in editors."""
     from simfrontier.cli.json_schema import SCHEMAS, schema_text
     from simfrontier.wholefile import write_whole
 

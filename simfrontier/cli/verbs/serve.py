@@ -14,10 +14,10 @@ def serve(
     set_: options.Settings = None,
     plans: options.Plans = None,
     devices: options.Devices = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="port on this machine (0: any that is free)")] = 8384,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="port on localhost (0: any free port)")] = 8384,
     open_: Annotated[bool, typer.Option("--open/--no-open", help="open the page in a browser")] = True,
 ) -> None:
-    """Serve a live page of a scenario on this machine alone: sliders for what is unknown, a timeline to look into."""
+    """Serve a live page of a scenario on localhost: sliders for unknown settings, and a timeline of the step."""
     from simfrontier.live import serve as serve_page
 
     loaded = options.load(scenario, set_, plans, devices)

@@ -1,4 +1,4 @@
-"""`simfrontier show`: a schedule, or a machine's links and routes, as text."""
+"""`simfrontier show`: a schedule, links, routes or traffic volumes, as text."""
 
 from __future__ import annotations
 
@@ -25,14 +25,16 @@ def show(
     devices: Annotated[int | None, typer.Option(help="size to show (default: the scenario's smallest)")] = None,
     set_: options.Settings = None,
     save: Annotated[Path | None, typer.Option(help="also write the schedule, or the routes, to this JSON file")] = None,
-    links: Annotated[bool, typer.Option("--links", help="list the machine's links instead")] = False,
+    links: Annotated[bool, typer.Option("--links", help="list the machine's links")] = False,
     routes: Annotated[
-        bool, typer.Option("--routes", help="list the links that messages pass instead, by pair of devices of a node")
+        bool, typer.Option("--routes", help="list the links on the route between each pair of devices of a node")
     ] = False,
-    volumes: Annotated[bool, typer.Option("--volumes", help="list what each move brings into a node instead")] = False,
+    volumes: Annotated[
+        bool, typer.Option("--volumes", help="list the bytes that each move of tensors brings into a node")
+    ] = False,
     yes_large: options.YesLarge = False,
 ) -> None:
-    """Print a schedule that a person can read, or what an option names instead of it."""
+    """Print a schedule as text, or the machine's links or routes, or the bytes of each move."""
     from simfrontier.cli.terminal.show import print_links, print_routes, print_volumes
 
     chosen = [name for name, given in (("--links", links), ("--routes", routes), ("--volumes", volumes)) if given]
@@ -63,7 +65,7 @@ def show(
 
 
 def _of_file(path: Path, large: bool) -> Schedule:
-    """The schedule of a file, also of a `large` one. Raises InputError where it names what is not there."""
+    """Return the schedule of a file, also of a `large` one. Raises InputError if it is inconsistent."""
     from simfrontier.schedule import check, load
 
     schedule = load(path, large)
@@ -74,7 +76,7 @@ def _of_file(path: Path, large: bool) -> Schedule:
 
 
 def _of_plan(scenario: Scenario, plan: str, size: int) -> Schedule:
-    """The schedule of a plan at a size, the options of a search those that it finds."""
+    """Return the schedule of a plan at a size, with the options that its search finds."""
     from simfrontier.study import schedule_of
     from simfrontier.tuning import GridSearcher
 
@@ -90,7 +92,7 @@ def _show(schedule: Schedule, target: Path | None) -> None:
 
 
 def _volumes(scenario: Scenario, plan: str, size: int) -> Sequence[MoveBytes]:
-    """What each kind of move of a plan's step brings into a node."""
+    """Return the bytes that each kind of move of a plan's step brings into a node."""
     from simfrontier.analysis import moves_of
     from simfrontier.study import simulated
     from simfrontier.tuning import GridSearcher
@@ -101,7 +103,7 @@ def _volumes(scenario: Scenario, plan: str, size: int) -> Sequence[MoveBytes]:
 
 
 def _routes(scenario: Scenario, target: Path | None) -> RouteTable:
-    """The routes on the nodes of the scenario's smallest size; also written to `target`, for programs, if given."""
+    """Print the routes on the nodes of the scenario's smallest size, and write them to `target` if given."""
     from simfrontier.network import route_table, save_routes
 
     machine, size = scenario.machine, min(scenario.file.run.devices)

@@ -1,4 +1,4 @@
-"""`simfrontier sweep`: run a study of many points, and say what its data set holds."""
+"""`simfrontier sweep`: simulate a study of many points."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ def sweep(
     slurm: options.Slurm = None,
     dashboard: options.Dashboard = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="say how many points there are and how long they take; run nothing")
+        bool, typer.Option("--dry-run", help="print the number of points and the expected time; simulate nothing")
     ] = False,
     until: Annotated[
         str | None,
         typer.Option(
-            help="add points until there are enough: so many (500), for a time (90s, 30min, 2h), or as the goal is "
-            "known to a part of itself (1%)"
+            help="add points until a number (500), a time (90s, 30min, 2h) or a relative precision of "
+            "the goal (1%) is reached"
         ),
     ] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="forget what the folder has of earlier runs")] = False,
-    json: Annotated[bool, typer.Option("--json", help="print what was made as JSON")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="discard earlier results in the folder")] = False,
+    json: Annotated[bool, typer.Option("--json", help="print the result as JSON")] = False,
     page: Annotated[
-        bool, typer.Option("--page", help="make the page of a folder of this verb anew, from its rows; run nothing")
+        bool, typer.Option("--page", help="rewrite the page of a result folder from its rows; simulate nothing")
     ] = False,
 ) -> None:
-    """Simulate a study: scenarios with every combination of its axes' values, as one table of Parquet. What was
-    simulated before is not simulated again. Exit code 1 where every point is refused."""
+    """Simulate a study: scenarios with every combination of its axes' values, as one Parquet table. Points already
+    simulated are reused. Exit code 1 if every point is refused."""
     from simfrontier.sweep import load_study
 
     if page:
@@ -65,8 +65,8 @@ def sweep(
 
 
 def _describe(study: SweepStudy, place: Place, until: str | None, as_json: bool) -> None:
-    """Print how many points a study has, its axes, and how long it would take; nothing is simulated. Of a search, or
-    with --until: how many it has at most, where that is known."""
+    """Print the number of points of a study (the maximum for a search or with --until), its axes and the expected time;
+    simulate nothing."""
     from simfrontier.cli.terminal.sweep import print_study, study_document
     from simfrontier.sweep import parse_until, refuse_until, seconds_of
 
@@ -87,7 +87,7 @@ def _describe(study: SweepStudy, place: Place, until: str | None, as_json: bool)
 
 
 def _run(study: SweepStudy, out: Path | None, place: Place, until: str | None, fresh: bool, as_json: bool) -> bool:
-    """Run a study and print what its data set holds; whether any point was not refused. Raises as `run_sweep`."""
+    """Run a study, print its results, and return whether any point was not refused. Raises as `run_sweep`."""
     from simfrontier.cli.terminal.sweep import print_sweep, sweep_document
     from simfrontier.study import forget
     from simfrontier.sweep import goal_answer, parse_until, refuse_folder, run_sweep, seconds_of, write_goal
@@ -105,7 +105,7 @@ def _run(study: SweepStudy, out: Path | None, place: Place, until: str | None, f
     with progress("simulating points", study.count) as report:
 
         def told(at: Progress) -> None:
-            words = [f"{at.known:,} known before" if at.known else "", f"{at.refused:,} refused" if at.refused else ""]
+            words = [f"{at.known:,} reused" if at.known else "", f"{at.refused:,} refused" if at.refused else ""]
             more = ", ".join(filter(None, words))
             report(f"simulating points{f' ({more})' if more else ''}", at.done, at.total)
 
@@ -121,7 +121,7 @@ def _run(study: SweepStudy, out: Path | None, place: Place, until: str | None, f
 
 
 def _has_page(folder: Path) -> bool:
-    """Write the page of rows, which stay whatever becomes of it; why there is none is said."""
+    """Write the page of the rows and return whether it succeeded; the rows stay, and a failure is reported."""
     try:
         _write_page(folder)
     except InputError as error:
@@ -138,7 +138,7 @@ def _write_page(folder: Path) -> None:
 
 
 def _time(seconds: float, place: Place) -> str:
-    """How long it takes; how long one has to wait only where the number of processes is known beforehand."""
+    """Return the expected CPU time, and the wall time if the number of processes is known beforehand."""
     from simfrontier.workers import Local, SlurmJobs
 
     match place:

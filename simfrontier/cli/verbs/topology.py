@@ -1,4 +1,4 @@
-"""`simfrontier topology`: what a node's XML, Slurm's file of switches or a machine holds, and what is made of it."""
+"""`simfrontier topology`: print and convert topology XML files, Slurm's topology.conf, and machines."""
 
 from __future__ import annotations
 
@@ -26,30 +26,28 @@ _FIRST_BYTES: Final = 4096
 def topology(
     source: Annotated[
         str,
-        typer.Argument(
-            help="a topology XML of NCCL or RCCL, Slurm's topology.conf, or a machine (a name, or a TOML file)"
-        ),
+        typer.Argument(help="topology XML of NCCL or RCCL, Slurm's topology.conf, or a machine (name or TOML file)"),
     ],
     out: Annotated[
-        Path | None, typer.Option(help="of an XML: the machine file (TOML) to write; of a machine: the XML")
+        Path | None, typer.Option(help="file to write: a machine file (TOML) from an XML, an XML from a machine")
     ] = None,
     base: Annotated[
         str | None,
-        typer.Option(help="of an XML: the machine (a name, or a TOML file) that all comes from that an XML lacks"),
+        typer.Option(help="for an XML: machine (name or TOML file) that supplies what an XML lacks"),
     ] = None,
     arch: Annotated[
-        str | None, typer.Option(help="of a machine: what its devices are, e.g. gfx90a or sm80; none: not known")
+        str | None, typer.Option(help="for a machine: architecture of its devices, e.g. gfx90a or sm80; none: unknown")
     ] = None,
     version: Annotated[
         int | None,
         typer.Option(
-            min=1, max=2, help="of a machine: 1 for NCCL (nvlink), 2 for RCCL (xgmi); default: as its devices"
+            min=1, max=2, help="for a machine: 1 for NCCL (nvlink), 2 for RCCL (xgmi); default: by its devices"
         ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="print it as JSON")] = False,
 ) -> None:
-    """Say what a node's topology XML or Slurm's file of switches holds; make a machine file of a node's XML, and an XML
-    for NCCL_TOPO_FILE of a machine."""
+    """Print a node's topology XML or Slurm's topology.conf; convert an XML to a machine file, or a machine to an XML
+    for NCCL_TOPO_FILE."""
     sort = _sort(source)
     _refuse_unused(source, sort, {"--out": out, "--base": base, "--arch": arch, "--version": version})
     match sort:
@@ -117,8 +115,8 @@ def _show(
     text: str,
     as_json: bool,
 ) -> None:
-    """Write the text that is made of a node, if it is asked for, and print the node; `preferred`: devices that have a
-    NIC on the machine, of those as near to it; `left_out`: what of the node the text has not."""
+    """Write the text converted from a node, if requested, and print the node; `preferred`: devices that have a NIC on
+    the machine among those equally near; `left_out`: parts of the node that the text lacks."""
     from simfrontier.cli.terminal.topology import node_document, node_lines
     from simfrontier.wholefile import write_whole
 
@@ -136,7 +134,7 @@ def _show(
 
 
 def _sort(source: str) -> Sort:
-    """By its name, or else by its first sign."""
+    """Return the kind of source by its name, or by its first character."""
     from simfrontier.machine import catalog
 
     path = Path(source)
@@ -157,7 +155,7 @@ def _sort(source: str) -> Sort:
 
 
 def _refuse_unused(source: str, sort: Sort, given: dict[str, object]) -> None:
-    """Raise InputError for options of another sort of source."""
+    """Raise InputError for options of another kind of source."""
     taken = {"xml": ("--out", "--base"), "machine": ("--out", "--arch", "--version"), "slurm": ()}[sort]
     called = {"xml": "a topology XML", "machine": "a machine", "slurm": "Slurm's file of switches"}[sort]
     for option, value in given.items():
@@ -168,7 +166,8 @@ def _refuse_unused(source: str, sort: Sort, given: dict[str, object]) -> None:
 
 
 def _arch(source: str, given: str | None, version: int | None) -> DeviceArch:
-    """What a machine's devices are, by the option or by the machine. Raises InputError, also for another `version`."""
+    """Return the architecture of a machine's devices, by the option or the machine. Raises InputError, also for another
+    `version`."""
     from simfrontier.machine import catalog_name
     from simfrontier.topology import ARCHES, NONE, arch_named, arch_of_machine, unknown_arch
 
@@ -191,7 +190,7 @@ def _arch(source: str, given: str | None, version: int | None) -> DeviceArch:
 
 
 def _missing_base(arch: DeviceArch) -> str:
-    """What is said where no base is given: the machines of the catalog with such devices, or all of them."""
+    """Return the error for a missing base: the machines of the catalog with such devices, or all of them."""
     from simfrontier.machine import catalog
     from simfrontier.topology import NONE
 

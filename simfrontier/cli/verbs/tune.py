@@ -28,21 +28,19 @@ def tune(
     set_: options.Settings = None,
     pin: Annotated[
         list[str] | None,
-        typer.Option("--pin", help="dimension=value or =value,value: hold a dimension of the plans, e.g. tensor=4,8"),
+        typer.Option("--pin", help="fix a dimension of the search: dimension=value[,value], e.g. tensor=4,8"),
     ] = None,
-    lossy: Annotated[
-        bool, typer.Option("--lossy", help="allow plans that send weights or gradients in fewer bits")
-    ] = False,
+    lossy: Annotated[bool, typer.Option("--lossy", help="allow lossy codecs for weights and gradients")] = False,
     max_error: Annotated[
         float | None,
         typer.Option(
             "--max-error",
-            help="allow the codecs and compression whose error bound is within so much (0 to 1), instead of --lossy",
+            help="allow codecs and compression up to this relative error bound (0 to 1), instead of --lossy",
         ),
     ] = None,
     simulate: Annotated[
         int | None,
-        typer.Option(min=1, max=1000, help="simulate so many of the best (default: 5 % of those that fit, 5 to 20)"),
+        typer.Option(min=1, max=1000, help="number of plans to simulate (default: 5 % of those that fit, 5 to 20)"),
     ] = None,
     jobs: options.JobsOfCores = None,
     scheduler: options.Scheduler = None,
@@ -50,25 +48,25 @@ def tune(
     dashboard: options.Dashboard = False,
     out: Annotated[Path | None, typer.Option(help="folder for the results (default: reports/tune-NAME)")] = None,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="begin anew: forget what a stopped search has left in the folder")
+        bool, typer.Option("--fresh", help="start again: discard the results of a stopped search")
     ] = False,
     top: Annotated[
-        int | None, typer.Option(min=1, help="print so many plans (default: 10; grids: 20; with --json all)")
+        int | None, typer.Option(min=1, help="number of plans to print (default: 10; grids: 20; with --json all)")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="print the outcome as JSON")] = False,
+    json: Annotated[bool, typer.Option("--json", help="print the result as JSON")] = False,
     fidelity: Annotated[
         str | None,
         typer.Option(
             "--fidelity",
-            help="flow (links shared fairly) or analytic (no contention); another name lists grids in the order of a "
-            "model that an extra adds, such as axonn-a",
+            help="flow (max-min fair sharing) or analytic (no contention); the name of an extra's "
+            "analytical model, e.g. axonn-a, ranks grids by that model",
         ),
     ] = None,
     page: Annotated[bool | None, typer.Option("--page/--no-page", help="write index.html (default: yes)")] = None,
     yes_large: options.YesLarge = False,
 ) -> None:
     """Search for the fastest plan for a scenario's machine, model and batch: every plan of the space is estimated, the
-    best are simulated. A search that was stopped goes on where it was. Exit code 1 where no plan fits into memory."""
+    best are simulated. A stopped search resumes. Exit code 1 if no plan fits into memory."""
     from simfrontier.cli.terminal.tune import print_tuning
     from simfrontier.forecast import forecast_tune
     from simfrontier.report import TUNING_FILES, tuning_document, write_tuning
@@ -101,7 +99,7 @@ def tune(
             with filled(folder, TUNING_FILES[-1]) as new:
                 write_tuning(outcome, new, folder, page is not False)
         except InputError as error:
-            raise InputError(f"{error}; {STORE} stays: the same command goes on from there") from None
+            raise InputError(f"{error}; {STORE} stays: the same command resumes") from None
 
     with progress("laying out the space of plans") as report:
         try:
@@ -119,7 +117,7 @@ def tune(
         except KeyboardInterrupt as stop:
             if not (folder / STORE).exists():
                 raise
-            text = f"stopped; {folder / STORE} has what is done: the same command goes on from there"
+            text = f"stopped; {folder / STORE} has what is done: the same command resumes"
             raise StoppedError(text, stop) from None
     if json:
         print_json(tuning_document(outcome, top))
@@ -128,8 +126,8 @@ def tune(
 
 
 def _grid_order(fidelity: str, options: Mapping[str, object]) -> GridOrder:
-    """Return the order of that name in which grids are listed. Raises InputError where there is none, or an option is
-    given that only a search has."""
+    """Return the order of that name in which grids are listed. Raises InputError for an unknown name, or for options of
+    a search."""
     from simfrontier.scenario import grid_orders
 
     if fidelity not in grid_orders():
@@ -141,7 +139,7 @@ def _grid_order(fidelity: str, options: Mapping[str, object]) -> GridOrder:
 
 
 def _pins(texts: Sequence[str]) -> dict[str, list[Value]]:
-    """The values of `--pin`; all of a dimension that is named twice. Raises InputError."""
+    """Parse the values of `--pin`, merging those of a dimension that is named twice. Raises InputError."""
     from simfrontier.tuning import parse_pin, pins_of
 
     given: dict[str, list[Value]] = {}

@@ -1,4 +1,4 @@
-"""`simfrontier validate`: measured tables and published runs compared with the models."""
+"""`simfrontier validate`: the models compared with measured tables and published runs."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 def validate(
     files: Annotated[
         list[Path] | None,
-        typer.Argument(help="your own measurements instead, as --data", metavar="FILE", show_default=False),
+        typer.Argument(help="your own measurements, as --data", metavar="FILE", show_default=False),
     ] = None,
     data: Annotated[
         list[Path] | None,
-        typer.Option(help="your own measurements instead: times (files and folders as of calibrate) or training runs"),
+        typer.Option(help="your own measurements: times of collectives (formats as in calibrate) or training runs"),
     ] = None,
     cross: Annotated[
         bool | None,
         typer.Option(
             "--cross/--no-cross",
-            help="predict fitted rows by fits without their number of devices, and training runs by fits without their "
-            "machine (default), or fitted rows alone by the shipped parameters",
+            help="cross-validate: predict fitted rows by fits without their device count, and training "
+            "runs by fits without their machine (default), or use the shipped parameters for fitted rows alone",
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="folder for the page index.html (default: no page)")] = None,
@@ -41,20 +41,22 @@ def validate(
     scheduler: options.Scheduler = None,
     slurm: options.Slurm = None,
     dashboard: options.Dashboard = False,
-    json: Annotated[bool, typer.Option("--json", help="print every row and its prediction as JSON")] = False,
+    json: Annotated[bool, typer.Option("--json", help="print every row with its prediction as JSON")] = False,
     machine: Annotated[
-        str | None, typer.Option(help="machine of --data (a name, or a TOML file), where the file does not say it")
+        str | None, typer.Option(help="machine of --data (name or TOML file), if the file does not say")
     ] = None,
-    library: Annotated[str | None, typer.Option(help="library of --data, where the file does not say it")] = None,
+    library: Annotated[str | None, typer.Option(help="library of --data, if the file does not say")] = None,
     devices: options.GroupDevices = None,
     nodes: options.GroupNodes = None,
     packages: options.GroupPackages = None,
     harness: Annotated[
         str | None,
-        typer.Option(help="programs whose own time is in --data, e.g. frontier_call,frontier_list; or none"),
+        typer.Option(
+            help="programs whose overhead the times in --data include, e.g. frontier_call,frontier_list; or none"
+        ),
     ] = None,
 ) -> None:
-    """Compare measured tables and published training runs with the shipped models. Exit code 1 where a table leaves its
+    """Compare the shipped models with measured tables and published training runs. Exit code 1 if a table exceeds its
     stated bound."""
     from simfrontier.cli.terminal.validate import print_runs, print_validation, runs_document, tables_document
     from simfrontier.machine import load_machine
@@ -92,7 +94,7 @@ def validate(
 def _validated(
     own: Sequence[Path], setup: Setup, harness: str | None, cross: bool | None, place: Place
 ) -> tuple[Validation | None, RunsValidation | None]:
-    """The comparisons of tables and of training runs: of the files of a user, or of all that are shipped."""
+    """Compare the tables and training runs of the user's files, or all shipped ones."""
     from simfrontier.accuracy import (
         is_of_runs,
         read_runs,
@@ -118,7 +120,7 @@ def _validated(
 
 
 def _refuse_options(own: Sequence[Path], of_files: Mapping[str, object], cross: bool | None) -> None:
-    """Raise InputError for options of files without files, or of the shipped tables beside files."""
+    """Raise InputError for options of files without files, or of the shipped tables with files."""
     for option, value in of_files.items():
         if value is not None and not own:
             raise InputError(f"--{option}: got {value!r} without --data; allowed: only beside a file of your own")
@@ -130,7 +132,7 @@ def _refuse_options(own: Sequence[Path], of_files: Mapping[str, object], cross: 
 
 
 def _refuse_times(own: Sequence[Path], of_times: Mapping[str, object]) -> None:
-    """Raise InputError for tables of times, or options of these, beside tables of training runs."""
+    """Raise InputError for tables of times, or their options, together with tables of training runs."""
     from simfrontier.accuracy import is_of_runs
 
     for path in own:

@@ -59,7 +59,7 @@ def _bars(stages: Stages) -> Iterator[PlotTrace]:
             words["hovertemplate"] = f"%{{hovertext}}<extra>{name}</extra>"
             if kind in ("forward", "backward"):
                 words |= {"text": [str(span.micro) for _, span in spans], "textposition": "inside"}
-            title, place = (f"{name}, beside the rest", _BESIDE) if beside else (name, _BAR)
+            title, place = (f"{name}, overlapped", _BESIDE) if beside else (name, _BAR)
             times = [(stage, span.start_s, span.end_s) for stage, span in spans]
             yield _trace(title, COLOURS[kind], place, times) | words
 

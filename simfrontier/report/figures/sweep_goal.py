@@ -37,7 +37,7 @@ def shares_figure(found: Indices, names: Mapping[str, str]) -> Figure:
     firsts = [(*each.first_interval, each.first) for each in found.unknowns]
     totals = [(*each.total_interval, each.total) for each in found.unknowns]
     traces: list[PlotTrace] = []
-    for words, shares, colour in (("by itself", firsts, COMPUTE), ("if all else is known", totals, TOTAL)):
+    for words, shares, colour in (("by itself", firsts, COMPUTE), ("with all others known", totals, TOTAL)):
         hover = [
             f"<b>{escape(name)}</b><br>{escape(each.key)}<br>{words}: {percent(share)} ({percent_between(low, high)})"
             for name, each, (low, high, share) in zip(labels, found.unknowns, shares, strict=True)

@@ -16,7 +16,7 @@ def emulate(
     timeout: TimeoutOption = 120.0,
     join_timeout: JoinOption = 60.0,
 ) -> None:
-    """Lay an emulated fabric out on this box and replay schedules on ranks in it, by a file of jobs."""
+    """Emulate a fabric on this computer and replay schedules on ranks in it, from a file of jobs."""
     import sys
 
     from simfrontier_extras.emulation.real.fabric import is_inside

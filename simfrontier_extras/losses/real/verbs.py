@@ -33,7 +33,7 @@ def losses(
     ranks: Ranks = None,
 ) -> None:
     """Train a small real model by schedules that compress messages in different ways, from several seeds, and write
-    their loss curves: `simfrontier losses` lists those that leave the band of the plain one."""
+    their loss curves: `simfrontier losses` lists those that leave the band of the uncompressed one."""
     from simfrontier_extras.losses.real.session import curves, parse_seeds
     from simfrontier_real.options import refuse_collectives, refuse_number, refuse_places
 

@@ -43,14 +43,6 @@ ADDS = (
                     " {gain[one-gather 64]:+.1f} % |",
                 ),
             ),
-            (
-                "docs/model.md",
-                (
-                    "over three all-reduces two gain {gain[fused-two 2]:.1f}, {gain[fused-two 8]:.1f} and"
-                    " {gain[fused-two 64]:.1f} % of the nominal step on 2, 8 and 64 GCDs, one gather"
-                    " {gain[one-gather 2]:.1f}, {gain[one-gather 8]:.1f} and {gain[one-gather 64]:.1f} %",
-                ),
-            ),
         )
     ),
 )
