@@ -11,7 +11,6 @@ from simfrontier.cli import options
 from simfrontier.cli.bar import progress
 from simfrontier.cli.console import console, print_json
 from simfrontier.errors import InputError
-from simfrontier.sweep import SWEEP_POINTS
 from simfrontier.units import counted, time_words
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ def _describe(study: SweepStudy, place: Place, until: str | None, as_json: bool)
     """Print how many points a study has, its axes, and how long it would take; nothing is simulated. Of a search, or
     with --until: how many it has at most, where that is known."""
     from simfrontier.cli.terminal.sweep import print_study, study_document
-    from simfrontier.sweep import parse_until, refuse_until, seconds_of
+    from simfrontier.sweep import SWEEP_POINTS, parse_until, refuse_until, seconds_of
 
     enough = None if until is None else parse_until(until)
     if enough is not None:
