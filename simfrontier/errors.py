@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping
 from copy import copy
 from difflib import get_close_matches
 from itertools import accumulate
-from textwrap import shorten
 from typing import Self
 
 from simfrontier.not_modelled import not_modelled
@@ -104,8 +103,12 @@ class StoppedError(SimfrontierError):
 
 
 def one_line(text: str) -> str:
-    """Return a message as one line that a terminal shows, cut where it is long."""
-    return shorten("".join(each if each.isprintable() else " " for each in text), MAX_MESSAGE, placeholder=" ...")
+    """Return a message as one line that a terminal shows; of a long one the middle is left out, because the end says
+    what is allowed."""
+    plain = " ".join("".join(each if each.isprintable() else " " for each in text).split())
+    if len(plain) <= MAX_MESSAGE:
+        return plain
+    return f"{plain[: MAX_MESSAGE * 2 // 3]} ... {plain[-MAX_MESSAGE // 4 :]}"
 
 
 def dotted(key: Key) -> str:

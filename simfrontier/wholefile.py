@@ -36,9 +36,9 @@ def write_durable(path: Path, content: bytes) -> None:
 
 def _write(path: Path, content: bytes, *, lasts: bool) -> None:
     try:
-        if path.exists() and not path.is_file():
-            raise OSError(0, "is no file")
-        part = path.with_name(f".{path.name}.{os.getpid()}.part")
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise OSError(0, "is a device, not a file")
+        part = path.parent / f".{path.name}.{os.getpid()}.part"
         try:
             with part.open("wb") as file:
                 file.write(content)

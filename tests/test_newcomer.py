@@ -47,7 +47,7 @@ def files(folder: Path) -> set[str]:
 
 WORDS: Table = [
     ("comapre", "No such command 'comapre'. Did you mean 'compare'?"),
-    ("list model", "'model' is not one of 'models', 'plans', 'machines'"),
+    ("list model", "what: got 'model'; did you mean \"models\"?"),
     ("run toy.toml --plan zero3", "run: No such option: --plan (Possible options: "),
     ("run toy.toml --devices 8 16", "Got unexpected extra argument(s) (16)"),
     ("run toy.toml --jobs 0", "Invalid value for '--jobs': Input should be greater than or equal to 1"),

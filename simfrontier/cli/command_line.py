@@ -18,7 +18,7 @@ import typer
 from typer.core import TyperGroup
 
 from simfrontier import __version__
-from simfrontier.errors import InputError, SimfrontierError, StoppedError, exit_code_of_stop, one_line
+from simfrontier.errors import InputError, SimfrontierError, StoppedError, exit_code_of_stop, nearest, one_line
 
 # What typer raises for wrong words; it has no public name.
 USAGE_ERROR: Final = cast(type[Exception], typer.BadParameter.__mro__[1])
@@ -62,9 +62,7 @@ class Verbs(TyperGroup):
         try:
             code = super().main(*arguments, **{**extra, "standalone_mode": False})
         except USAGE_ERROR as error:
-            context = getattr(error, "ctx", None)
-            verb = context.info_name if context is not None and context.parent is not None else ""
-            raise InputError(cast(Any, error).format_message(), where=verb) from None
+            raise _refused(cast(Any, error)) from None
         raise SystemExit(code or 0)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -75,6 +73,19 @@ class Verbs(TyperGroup):
             return super().invoke(ctx)
         except KeyboardInterrupt as stop:  # of which typer would make exit code 130, without a word
             raise StoppedError("stopped", stop) from None
+
+
+def _refused(error: Any) -> InputError:
+    """Return a usage error of typer's as an InputError, with the nearest of several choices."""
+    parameter, context = getattr(error, "param", None), getattr(error, "ctx", None)
+    choices = getattr(getattr(parameter, "type_descriptor", None), "choices", None)
+    faults = getattr(error.__cause__, "errors", tuple)()  # pydantic's
+    if choices and faults:
+        return InputError(
+            f"got {faults[0]['input']!r}; {nearest(faults[0]['input'], choices)}", where=parameter.opts[0]
+        )
+    verb = context.info_name if context is not None and context.parent is not None else ""
+    return InputError(error.format_message(), where=verb)
 
 
 def run_to_end(name: str, command: Callable[[], object]) -> NoReturn:

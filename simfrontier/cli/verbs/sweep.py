@@ -11,7 +11,6 @@ from simfrontier.cli import options
 from simfrontier.cli.bar import progress
 from simfrontier.cli.console import console, print_json
 from simfrontier.errors import InputError
-from simfrontier.sweep import SWEEP_POINTS
 from simfrontier.units import counted, time_words
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ def _describe(study: SweepStudy, place: Place, until: str | None, as_json: bool)
     """Print the number of points of a study (the maximum for a search or with --until), its axes and the expected time;
     simulate nothing."""
     from simfrontier.cli.terminal.sweep import print_study, study_document
-    from simfrontier.sweep import parse_until, refuse_until, seconds_of
+    from simfrontier.sweep import SWEEP_POINTS, parse_until, refuse_until, seconds_of
 
     enough = None if until is None else parse_until(until)
     if enough is not None:
