@@ -8,9 +8,8 @@ from typing import Any
 from simfrontier.accuracy.predictors.rates import BoundedRate
 from simfrontier.accuracy.residual import NotCovered, Prediction, Residual, Use
 from simfrontier.measured import Pathology, Table
-from simfrontier.measured.rows import Row
 from simfrontier.measured.place import RowPlace
-from simfrontier.measured.rows import CopyRow, RateRow
+from simfrontier.measured.rows import CopyRow, RateRow, Row
 from simfrontier.workload import MODELS, GptShape
 from tests.rows import MIB, call
 
