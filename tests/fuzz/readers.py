@@ -182,22 +182,6 @@ def _lowered(path: Path, _: random.Random) -> None:
     load_lowered(path)
 
 
-def _checkpoint_file(path: Path, _: random.Random) -> None:
-    """Behind the digest that a manifest has of it."""
-    from simfrontier_real.checkpoints.shard_file import entries_of
-
-    entries_of(path.read_bytes(), str(path))
-
-
-def _checkpoint_manifest(path: Path, _: random.Random) -> None:
-    from simfrontier_real.checkpoints.manifest import NAME, read_manifest
-
-    folder = path.parent / "step-000001"
-    folder.mkdir(exist_ok=True)
-    (folder / NAME).write_bytes(path.read_bytes())
-    read_manifest(folder)
-
-
 def _setting(path: Path, _: random.Random) -> None:
     text = path.read_bytes().decode("utf-8", "replace").replace("\0", "")
     command("check", TOY, "--plans", "zero3", "--devices", "8", "--set", text)
@@ -316,8 +300,6 @@ READERS: dict[str, Reader] = {
     "deepspeed": Reader(kind="deepspeed", suffix=".txt", share=4.0, read=_measured),
     "benchmark-file": Reader(kind="benchmark-file", suffix=".json", share=4.0, read=_measured),
     "table": Reader(kind="table", suffix=".csv", share=8.0, read=_measured),
-    "checkpoint-file": Reader(kind="checkpoint-file", suffix=".safetensors", share=4.0, read=_checkpoint_file),
-    "checkpoint-manifest": Reader(kind="checkpoint-manifest", suffix=".json", share=4.0, read=_checkpoint_manifest),
     "study": Reader(kind="study", suffix=".toml", share=4.0, read=_study),
     "sweep-rows": Reader(kind="sweep-rows", suffix=".parquet", share=4.0, read=_sweep_rows),
     "sweep-manifest": Reader(kind="sweep-manifest", suffix=".json", share=2.0, read=_sweep_manifest),

@@ -113,7 +113,6 @@ def made_in(folder: Path) -> dict[str, list[bytes]]:
     assert made.code == 0, made
     out["calibration"] = [(folder / "box.toml").read_bytes()]
     out["store"] = [_store(folder / "tuned")]
-    out["checkpoint-file"], out["checkpoint-manifest"] = _checkpoint()
     out["topology"] = [TOPOLOGY]
     nodes = (frontier(), perlmutter(), dgx_a100(), bare([link(1, 4), link(0, 4)]))
     out["topology-xml"] = [text.encode() for text in nodes]
@@ -182,32 +181,6 @@ def _sweeps(folder: Path) -> tuple[list[bytes], list[bytes]]:
     settings = {"run.devices": [8], "uncertainty.samples": 0}
     whole = sweeps.write(folder / "told", few, set=settings, file="study.toml", fidelity="flow")
     return parts, [(whole / "manifest.json").read_bytes()]
-
-
-def _checkpoint() -> tuple[list[bytes], list[bytes]]:
-    """A rank's file of a checkpoint, and a manifest."""
-    from simfrontier_real.checkpoints.manifest import FORMAT, FileOf, LogicalTensor, Manifest, Stretch, manifest_text
-    from simfrontier_real.checkpoints.parts import Part
-    from simfrontier_real.checkpoints.shard_file import Entry, Key, shard_bytes
-
-    part = Part(((0, 4), (0, 2)), ((2, 1), (2, None)))
-    entries = [
-        (Entry(key=Key(role, "w", 0), dtype=dtype, lines=lines, part=part), bytes(size))
-        for role, dtype, lines, size in (("weight", "BF16", 1, 8), ("optimizer", "F32", 2, 32))
-    ]
-    manifest = Manifest(
-        format=FORMAT,
-        steps=2,
-        skipped=(0,),
-        losses=(None, 1.5),
-        counters={"queue": 3},
-        model={"model": "m", "batch": 2},
-        training={"seed": 0, "clip": 1.0},
-        history=(Stretch(steps=2, plan="zero3", mesh=(("node", 2), ("gcd", 2)), schedule=DIGEST, loses=""),),
-        tensors=(LogicalTensor(role="weight", name="w", layers=1, dtype="BF16", shape=(4, 2)),),
-        files=(FileOf(name="rank-00000.safetensors", rank=0, bytes=100, sha256=DIGEST),),
-    )
-    return [shard_bytes(entries, {"rank": "0"})], [manifest_text(manifest).encode()]
 
 
 def _store(folder: Path) -> bytes:

@@ -92,13 +92,6 @@ def test_a_replay_computes_for_real_and_cannot_wait(files: Path, tmp_path: Path)
     assert set(ended.codes) == {2} and "allowed on a GPU: real or none" in ended.err, ended.err
 
 
-@pytest.mark.skipif(HAS_GPU, reason="the streams of a GPU are no stand-ins")
-def test_the_stand_in_notices_an_op_that_does_not_wait(files: Path) -> None:
-    given = ["train", str(path(files, "zero3")), "--steps", "1", "--no-reference", *ON_CUDA]
-    ended = run_ranks([given] * 4, LIMIT_S, "tests.real.standin_forgetful")
-    assert set(ended.codes) == {1} and "does not wait for ops" in ended.err, ended.err
-
-
 def test_measuring_says_what_was_measured(tmp_path: Path) -> None:
     given = ["measure", "--out", str(tmp_path / "box.toml"), *ON_CUDA, "--sizes", "4KiB,64KiB", "--iterations", "3"]
     run(given, "simfrontier_real" if HAS_GPU else ON_STANDIN)
