@@ -11,12 +11,13 @@ from pathlib import Path
 from simfrontier.errors import SimfrontierError
 from simfrontier.trace import file_of, write_perfetto
 from simfrontier_real.clock import offset_s
-from simfrontier_real.executor import Executor, LostRankError
+from simfrontier_real.executor import Executor
 from simfrontier_real.lane_step import LaneStep
 from simfrontier_real.others import processor_time
 from simfrontier_real.progress import progress
 from simfrontier_real.record import RankTimes, arrows_of, clocked, trace_of
 from simfrontier_real.session import LoadedSchedule, Session
+from simfrontier_real.world import LostRankError
 
 THROUGH_HOST = "messages copied through the host's memory"
 
@@ -47,7 +48,7 @@ def timed_steps(
                 started = processor_time()
             before(first + number)
             with uncollected():
-                world.barrier()
+                world.barrier_of_step()
                 at_start(first + number)
                 with _of_step(first + number):
                     spent = executor.run_step(session.timeout_s)

@@ -14,12 +14,12 @@ from simfrontier.collectives import LoweredSchedule
 from simfrontier.errors import SimfrontierError
 from simfrontier.plan import build, make_plan
 from simfrontier.schedule import Ref, Schedule, digest
-from simfrontier.wholefile import write_durable
+from simfrontier.wholefile import write_whole
 from simfrontier.workload import gpt
 from simfrontier_real.arrays import numpy_backend
 from simfrontier_real.checkpoints.chunks import ChunkSavePlanner, HeldTensor
-from simfrontier_real.checkpoints.folder import step_folder
-from simfrontier_real.checkpoints.manifest import NAME, Manifest, manifest_text, read_manifest, saved_file
+from simfrontier_real.checkpoints.folder import MANIFEST, step_folder
+from simfrontier_real.checkpoints.manifest import Manifest, manifest_text, read_manifest, saved_file
 from simfrontier_real.checkpoints.resume import FoundCheckpoint
 from simfrontier_real.checkpoints.states import held_states, state_dict
 from simfrontier_real.checkpoints.writer import manifest_of
@@ -117,7 +117,7 @@ class Run:
         losses = [sum(parts) for parts in zip(*(rank.losses for rank in self.ranks), strict=True)]
         files = {path.name: saved_file(path) for path in sorted(to.iterdir())}
         manifest = manifest_of(self.loaded, self.training, self.steps, self.ranks[0], losses, files, self.before)
-        write_durable(to / NAME, manifest_text(manifest).encode())
+        write_whole(to / MANIFEST, manifest_text(manifest))
         return to
 
     def weights(self) -> Weights:

@@ -13,8 +13,7 @@ import pytest
 
 from simfrontier.errors import InputError
 from simfrontier_real.checkpoints.chunks import ChunkReader
-from simfrontier_real.checkpoints.folder import prune, refuse_others, steps_in
-from simfrontier_real.checkpoints.manifest import NAME
+from simfrontier_real.checkpoints.folder import MANIFEST, prune, refuse_others, steps_in
 from simfrontier_real.checkpoints.resume import CheckpointSettings, found_checkpoint
 from simfrontier_real.training_settings import TrainingSettings
 from tests.real.checkpointed import OneRank, Run, loaded, one_line, same_batch
@@ -51,7 +50,7 @@ def test_the_newest_whole_checkpoint_is_used(copied: Path, capsys: pytest.Captur
     assert found(copied / "step-000002").manifest.steps == 2
 
 
-@pytest.mark.parametrize("name", [FILE, ".metadata", NAME])
+@pytest.mark.parametrize("name", [FILE, ".metadata", MANIFEST])
 @pytest.mark.parametrize("damage", ["cut short", "changed", "missing"])
 def test_a_damaged_checkpoint_leaves_the_one_before(
     name: str, damage: str, copied: Path, capsys: pytest.CaptureFixture[str]
@@ -71,7 +70,7 @@ def test_a_damaged_checkpoint_leaves_the_one_before(
 
 def test_where_none_is_whole_it_ends_or_starts(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for steps in (1, 2, 3):
-        (copied / f"step-{steps:06}" / NAME).unlink()
+        (copied / f"step-{steps:06}" / MANIFEST).unlink()
     with pytest.raises(InputError, match=r"no whole checkpoint: .*step-000003: has no manifest.json") as caught:
         found(copied)
     assert one_line(caught.value).endswith("allowed: one, or --start-if-none")
@@ -111,7 +110,7 @@ def test_metadata_that_would_run_code_is_refused(tmp_path: Path) -> None:
 
 def test_the_last_whole_checkpoints_are_kept(copied: Path) -> None:
     """Those that were refused, or were not finished, do not count."""
-    (copied / "step-000002" / NAME).unlink()
+    (copied / "step-000002" / MANIFEST).unlink()
     prune(copied, 1, [copied / "step-000003"])
     assert [steps for steps, _ in steps_in(copied)] == [3, 2, 1]
     prune(copied, 1, [])

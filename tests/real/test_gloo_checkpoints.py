@@ -107,10 +107,8 @@ def test_a_checkpoint_that_cannot_be_resumed_or_written_ends_all_ranks_in_one_li
     folder = tmp_path / "run"
     folder.mkdir()
     ended = run_ranks([arguments(path, None, "--resume", str(folder))] * 2, LIMIT_S)
-    message = (
-        f"simfrontier-real: --resume {folder}: no whole checkpoint: there is none; allowed: one, or --start-if-none"
-    )
-    assert (ended.codes, ended.orphans, ended.err) == ((2, 2), (), message + "\n")
+    message = f"--resume {folder}: no whole checkpoint: there is none; allowed: one, or --start-if-none"
+    assert (ended.codes, ended.orphans, ended.err) == ((2, 2), (), f"simfrontier-real: {message}\n")
     (folder / "step-000001").write_text("in the way", encoding="utf-8")
     ended = run_ranks([arguments(path, folder, "--no-reference")] * 2, LIMIT_S)
     assert ended.codes == (2, 2) and ended.orphans == (), ended

@@ -10,18 +10,16 @@ from pathlib import Path
 from typing import Any, Final
 
 import torch
-from torch.distributed.checkpoint import (
+from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner, DefaultSavePlanner
+from torch.distributed.checkpoint.filesystem import FileSystemReader
+from torch.distributed.checkpoint.metadata import (
     ChunkStorageMetadata,
-    DefaultLoadPlanner,
-    DefaultSavePlanner,
-    FileSystemReader,
-    LoadPlan,
     Metadata,
-    SavePlan,
-    WriteItem,
+    MetadataIndex,
+    StorageMeta,
+    TensorProperties,
 )
-from torch.distributed.checkpoint.metadata import MetadataIndex, StorageMeta, TensorProperties
-from torch.distributed.checkpoint.planner import ReadItem, TensorWriteData, WriteItemType
+from torch.distributed.checkpoint.planner import LoadPlan, ReadItem, SavePlan, TensorWriteData, WriteItem, WriteItemType
 from torch.distributed.checkpoint.planner_helpers import create_read_items_for_chunk_list
 
 from simfrontier.errors import InputError

@@ -11,7 +11,7 @@ from typing import Final
 from simfrontier.errors import InputError
 
 _STEP: Final = re.compile(r"step-(\d{6,18})")
-_MANIFEST: Final = "manifest.json"
+MANIFEST: Final = "manifest.json"  # of a finished checkpoint
 
 
 def step_folder(folder: Path, steps: int) -> Path:
@@ -53,5 +53,5 @@ def prune(folder: Path, keep: int, refused: Collection[Path]) -> None:
     for _, path in steps_in(folder):
         if finished >= keep:
             shutil.rmtree(path, ignore_errors=True)
-        elif path not in refused and (path / _MANIFEST).is_file():
+        elif path not in refused and (path / MANIFEST).is_file():
             finished += 1

@@ -1,4 +1,4 @@
-"""The manifest of a checkpoint, written last: which files it has, and what a run must have in common with it to go on."""
+"""The manifest of a checkpoint, written last: its files, and what a run must have in common with it to go on."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from simfrontier.errors import InputError
 from simfrontier.io import read_json, typed
 from simfrontier.limits import CHECKPOINT_FILE
 from simfrontier.schedule import Schedule
+from simfrontier_real.checkpoints.folder import MANIFEST
 from simfrontier_real.checkpoints.states import described_tensors
 from simfrontier_real.models import OF_MODEL
 from simfrontier_real.training_settings import TrainingSettings
 
-NAME: Final = "manifest.json"
 FORMAT: Final = "simfrontier checkpoint 2"
 OF_RUN: Final = (*OF_MODEL, "attention", "batch", "clip", "model", "sequence", "tied")
 """Keys of a schedule's meta about its model, data and optimizer."""
@@ -76,9 +76,9 @@ def manifest_text(manifest: Manifest) -> str:
 
 def read_manifest(folder: Path) -> Manifest:
     """The manifest of a step's folder. Raises InputError where there is none."""
-    path = folder / NAME
+    path = folder / MANIFEST
     if not path.is_file():
-        raise InputError(f"has no {NAME}, which is written last: not finished", where=str(folder))
+        raise InputError(f"has no {MANIFEST}, which is written last: not finished", where=str(folder))
     document = read_json(path, "manifest of a checkpoint", CHECKPOINT_FILE)
     found = document.get("format") if isinstance(document, dict) else None
     if found != FORMAT:

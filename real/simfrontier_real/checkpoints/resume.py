@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import typer
@@ -12,7 +13,7 @@ from simfrontier.errors import InputError
 from simfrontier_real.checkpoints.folder import steps_in
 from simfrontier_real.checkpoints.manifest import Manifest, read_manifest, refuse_other_run, verify
 from simfrontier_real.checkpoints.states import restore
-from simfrontier_real.heartbeat import print_line
+from simfrontier_real.failure import print_line
 from simfrontier_real.session import LoadedSchedule
 from simfrontier_real.training_settings import StartingPoint, TrainingSettings
 from simfrontier_real.world import World
@@ -73,7 +74,7 @@ def found_checkpoint(
     found: FoundCheckpoint | None = None
     for _, folder in steps:
         try:
-            manifest = world.run_on_all(lambda folder=folder: _verified(world, folder))
+            manifest = world.run_on_all(partial(_verified, world, folder))
         except InputError as error:
             faults.append((folder, str(error)))
             continue

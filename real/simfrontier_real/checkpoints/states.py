@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from torch.distributed import checkpoint
+from torch.distributed.checkpoint.state_dict_loader import load
 
 from simfrontier.schedule import Ref, SavedState, Schedule, Tensor, saved_states
 from simfrontier_real.arrays import Array, torch_backend
@@ -124,4 +124,4 @@ def _load(wanted: Mapping[str, object], folder: Path) -> None:
     """Fill what is wanted; every rank reads for itself."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="torch.distributed is disabled")
-        checkpoint.load(dict(wanted), storage_reader=ChunkReader(folder), planner=ChunkLoadPlanner(), no_dist=True)
+        load(dict(wanted), storage_reader=ChunkReader(folder), planner=ChunkLoadPlanner(), no_dist=True)

@@ -9,15 +9,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from torch.distributed import checkpoint
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.filesystem import FileSystemWriter
+from torch.distributed.checkpoint.state_dict_saver import save
 
 from simfrontier.errors import InputError
-from simfrontier.wholefile import write_durable
+from simfrontier.wholefile import write_whole
 from simfrontier_real.checkpoints.chunks import ChunkSavePlanner
-from simfrontier_real.checkpoints.folder import prune, step_folder
+from simfrontier_real.checkpoints.folder import MANIFEST, prune, step_folder
 from simfrontier_real.checkpoints.manifest import (
     FORMAT,
-    NAME,
     Manifest,
     SavedFile,
     Stretch,
@@ -66,7 +67,7 @@ class CheckpointWriter:
                 return 0
             files = {path.name: saved_file(path) for path in sorted(folder.iterdir())}
             manifest = manifest_of(self.loaded, self.training, steps, rank, losses, files, before)
-            write_durable(folder / NAME, manifest_text(manifest).encode())
+            write_whole(folder / MANIFEST, manifest_text(manifest))
             prune(folder.parent, self.settings.keep, () if self.before is None else self.before.refused)
             return manifest.num_bytes
 
@@ -75,13 +76,13 @@ class CheckpointWriter:
 
     def _save(self, rank: TrainingRank, folder: Path) -> None:
         try:
-            checkpoint.save(
+            save(
                 state_dict(rank.context),
-                storage_writer=checkpoint.FileSystemWriter(folder),
+                storage_writer=FileSystemWriter(folder),
                 planner=ChunkSavePlanner(),
                 process_group=self.world.control,
             )
-        except checkpoint.CheckpointException as error:
+        except CheckpointException as error:
             number, (why, _) = next(iter(error.failures.items()))
             raise InputError(f"cannot be written by rank {number}: {why}", where=str(folder)) from None
 
