@@ -31,13 +31,13 @@ SCHEDULE_PREFIX, LOWERED_PREFIX = "schedule-", "lowered-"
 
 
 def lowered_path(schedule: Path) -> Path:
-    """The file with the recipes of a schedule's collectives: beside it, `lowered-` for `schedule-`."""
+    """Return the path of the lowered collectives of a schedule: beside it, `lowered-` for `schedule-`."""
     return schedule.with_name(LOWERED_PREFIX + schedule.name.removeprefix(SCHEDULE_PREFIX))
 
 
 def read_lowered(path: Path, digest: str) -> LoweredSchedule:
-    """The lowering that was exported with a schedule. Raises InputError where there is none, or it is of another
-    one."""
+    """Read the lowered collectives that were exported with a schedule. Raises InputError where there are none, or they
+    are of another schedule."""
     where = lowered_path(path)
     if not where.exists():
         raise InputError(
@@ -56,7 +56,7 @@ def read_lowered(path: Path, digest: str) -> LoweredSchedule:
 
 
 def described(lowered: LoweredSchedule) -> str:
-    """The algorithms in use, sorted, for a trace's notes."""
+    """Return the algorithms in use, sorted, for a trace's notes."""
     used = sorted({recipe.algorithm for recipes in lowered.recipes for recipe in recipes})
     return f"lowered, {', '.join(used)}" if used else "lowered"
 
@@ -179,7 +179,7 @@ class LoweredPending:
         self.carrier = Carrier(self.part, self.areas, self.wire, blank, self.reduction, coding, self.in_rounds)
 
     def _result(self) -> Array:
-        """What `Pending.wait` promises; nothing of the line is kept that is not the result."""
+        """Return the result in the form of `Pending.wait`, and release everything else."""
         areas, members = self.areas, self.part.num_members
         self.areas = ()
         if self.kind == "all_reduce":

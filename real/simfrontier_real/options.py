@@ -1,4 +1,4 @@
-"""What the command line takes: sizes, numbers, places to write; one clear line for what it does not take."""
+"""Validation of command-line values: sizes, numbers, devices, places to write."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def parse_sizes(text: str) -> tuple[int, ...]:
 
 
 def device_kind(backend: str, kind: str | None) -> str:
-    """What tensors are on, cpu or cuda; `kind` is that of --device, where it is given. Raises InputError for one that
-    the backend cannot have, and for cuda where there is none."""
+    """Return the kind of device that tensors are on, cpu or cuda; `kind` is the value of --device. Raises InputError
+    for one that the backend cannot use, and for cuda without a GPU."""
     if backend == "nccl" and kind == "cpu":
         raise InputError("got 'cpu' beside --backend nccl, which needs a GPU; allowed: cuda", where="--device")
     if kind != "cuda" and backend != "nccl":
@@ -46,7 +46,7 @@ def device_kind(backend: str, kind: str | None) -> str:
 
 
 def has_gpu() -> bool:
-    """Whether torch is there and has a GPU that it can use (NVIDIA's, or AMD's, which it calls cuda as well)."""
+    """Whether torch is installed and has a GPU (NVIDIA's, or AMD's, which it calls cuda as well)."""
     if find_spec("torch") is None:
         return False
     import torch
@@ -84,7 +84,7 @@ def refuse_size(schedule: Schedule, where: str, size: int) -> None:
 
 
 def refuse_number(option: str, value: float) -> None:
-    """Raise InputError for what is not a number above 0."""
+    """Raise InputError for a value that is not finite and above 0."""
     if not (math.isfinite(value) and value > 0):
         raise InputError(f"got {value}; allowed: a number above 0", where=option)
 

@@ -46,7 +46,7 @@ class LoadedSchedule:
 
     @property
     def carried(self) -> str:
-        """How the collectives are carried, in words."""
+        """Description of how collectives are executed: native, or lowered with the algorithms."""
         return "native" if self.lowered is None else described(self.lowered)
 
 
@@ -66,12 +66,12 @@ class Session:
         return socket.gethostname()
 
     def agreed(self, paths: Sequence[Path], collectives: str) -> tuple[LoadedSchedule, ...]:
-        """More schedules, read, checked and agreed on as the session's first ones were."""
+        """Read, check and agree on more schedules."""
         return _agreed(self.world, list(paths), True, collectives)
 
     def ready(self, loaded: LoadedSchedule, make: Callable[[Transport], T]) -> T:
-        """What `make` gives for the transport of a schedule, whose process groups are made; all ranks call this
-        together, and a fault of one is raised on all."""
+        """Make the process groups of a schedule and return `make(transport)`; all ranks call this together, and an
+        error of one is raised on all."""
         self.transport.prepare(loaded.schedule)
         return self.world.run_on_all(lambda: make(self._transport_of(loaded)))
 
@@ -155,7 +155,7 @@ def _read(path: Path, checked: bool, collectives: str) -> LoadedSchedule:
 
 
 def _agreed(world: World, paths: list[Path], checked: bool, collectives: str) -> tuple[LoadedSchedule, ...]:
-    """The schedules that all ranks read. Raises InputError where digests differ."""
+    """Read the schedules on all ranks. Raises InputError where their digests differ."""
 
     def read() -> tuple[LoadedSchedule, ...]:
         loaded = tuple(_read(path, checked, collectives) for path in paths)
@@ -179,7 +179,7 @@ def _refuse_same_names(loaded: tuple[LoadedSchedule, ...]) -> None:
 
 
 def _lowering_digest(loaded: LoadedSchedule) -> str:
-    """What all ranks must have in common of how collectives are carried."""
+    """Digest of the recipes of lowered collectives; empty for native ones."""
     return "" if loaded.lowered is None else hashlib.sha256(repr(loaded.lowered.recipes).encode()).hexdigest()
 
 

@@ -18,8 +18,8 @@ TAIL_BYTES: Final = 4096  # of a step's output, in which its last line is looked
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckStep:
-    """A command with its limit in seconds. `shows`: what is known where it passes. `needs`: the steps whose results it
-    reads; where one of them has not passed, it is not run."""
+    """A command with a time limit in seconds. `shows`: what its success proves. `needs`: names of the steps whose
+    results it reads; it is skipped unless they have passed."""
 
     name: str
     shows: str
@@ -88,7 +88,7 @@ def _run(step: CheckStep, log: Path, environment: Mapping[str, str], limit_s: fl
 
 
 def _why(log: Path, code: int | None, limit_s: float) -> str:
-    """Why a step has not passed, with the last line of its output."""
+    """Return why a step has not passed, with the last line of its output."""
     if code == 0:
         return ""
     if code is None:

@@ -90,14 +90,14 @@ def write_trace(
 
 
 def freeze() -> None:
-    """The collector of garbage never again looks at what is there now: torch's modules alone take it 60 ms a look."""
+    """Exclude all objects that exist now from garbage collection: scanning torch's modules alone takes 60 ms."""
     gc.collect()
     gc.freeze()
 
 
 @contextmanager
 def _of_step(number: int) -> Iterator[None]:
-    """An error in an op says in which step it was."""
+    """Prefix errors of ops with the number of the step."""
     try:
         yield
     except SimfrontierError as error:
@@ -108,8 +108,8 @@ def _of_step(number: int) -> Iterator[None]:
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Garbage is collected before, and not meanwhile: sixteen ranks on two cores that all collect at one instant of a
-    step, as ranks do that run the same, stop for seconds."""
+    """Collect garbage first and not during the block: sixteen ranks on two cores that collect at the same moment of a
+    step stop for seconds."""
     gc.collect()
     gc.disable()
     try:

@@ -48,7 +48,8 @@ class RankAddress:
 
 
 def place_of(environment: Mapping[str, str]) -> RankAddress:
-    """The place that the launcher gives; alone where there is no launcher. Raises InputError for half a place."""
+    """Return the rank, the number of ranks and the address that torchrun or srun set; rank 0 of 1 where neither did.
+    Raises InputError where some of it is missing."""
     for keys in (_TORCHRUN, _SRUN):
         there = [key for key in keys if key in environment]
         if there == list(keys):
@@ -94,16 +95,16 @@ class World:
 
     @property
     def goes_through_host(self) -> bool:
-        """Whether messages are of buffers on a device and are carried in the host's memory."""
+        """Whether messages of buffers on a device are copied through the host's memory."""
         return self.backend == "gloo" and self.device != "cpu"
 
     def begin_step(self, number: int) -> None:
-        """Say in which step this rank is, counted from 0, for whoever asks when it is lost."""
+        """Record in the store which step this rank runs, counted from 0; the launcher reports it if the rank dies."""
         with suppress(RuntimeError):  # the store is gone with its rank; whoever waits for that one reports it
             self.store.set(step_key(self.rank), str(number + 1))
 
     def gather(self, value: Any) -> list[Any] | None:
-        """Everybody's value on rank 0, None elsewhere."""
+        """Return the values of all ranks on rank 0, None elsewhere."""
         import torch.distributed as dist
 
         out: list[Any] | None = [None] * self.size if self.rank == 0 else None
@@ -111,7 +112,7 @@ class World:
         return out
 
     def all_gather(self, value: Any) -> list[Any]:
-        """Everybody's value, everywhere."""
+        """Return the values of all ranks."""
         import torch.distributed as dist
 
         out: list[Any] = [None] * self.size
@@ -119,8 +120,8 @@ class World:
         return out
 
     def run_on_all(self, work: Callable[[], T]) -> T:
-        """What `work` gives on this rank, when it has been done on all. Raises the fault of the first rank that has one
-        on every rank: none goes on and finds the others gone."""
+        """Run `work` on every rank and return this rank's result. The error of the first rank that fails is raised on
+        all of them, so that none waits for a rank that has ended."""
         done: list[T] = []
         fault: SimfrontierError | None = None
         try:
@@ -163,7 +164,7 @@ class World:
 
 
 def step_key(rank: int) -> str:
-    """Of the store of all ranks: the number of the step that a rank is in, counted from 1."""
+    """Return the store's key for the step that a rank runs, counted from 1."""
     return f"step/{rank}"
 
 
