@@ -48,9 +48,30 @@ from simfrontier_real.codec_check import noise_of
 from simfrontier_real.reference_optimizer import narrow_states
 from simfrontier_real.states import Weights, instances, model_dtype
 
-EQUAL: Final = {"fp64": 1e-10, "fp32": 1e-5}  # of weights and losses, where nothing is lost
-ROUNDING: Final = {"fp64": 1e-9, "fp32": 5e-5}  # of gradients
-NORMS: Final = {"fp64": 1e-9, "fp32": 1e-5}  # of the norm, over the gradients that ranks have
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tolerance:
+    """A relative difference that is allowed where nothing is lost but rounding, by the model's type, and the reason."""
+
+    fp64: float
+    fp32: float
+    source: str
+
+    def of(self, dtype: str) -> float:
+        """That of a model of a type; 16-bit models compute in fp32."""
+        return self.fp64 if dtype == "fp64" else self.fp32
+
+
+EXACT: Final = ("fp64", "fp32")
+"""Types of models that lose nothing by themselves."""
+TOLERANCES: Final = {
+    "weights": Tolerance(fp64=1e-10, fp32=1e-5, source="of each tensor's largest number, after 20 steps; seen: 1e-13"),
+    "losses": Tolerance(fp64=1e-10, fp32=1e-5, source="sums over ranks and micro-batches in another order"),
+    "gradients": Tolerance(fp64=1e-9, fp32=5e-5, source="the same, and weights that differ by rounding"),
+    "norm": Tolerance(fp64=1e-9, fp32=1e-5, source="over the gradients that the ranks have: one sum of squares"),
+    "update": Tolerance(fp64=1e-9, fp32=1e-3, source="of a move: fp32 rounds a master of 1 by 6e-5 of a move of 1e-3"),
+    "share": Tolerance(fp64=1e-6, fp32=1e-3, source="of the whole norm: tensors below count as that, else noise rules"),
+}
 GRADIENTS: Final = 2.5
 OLD: Final = 4.0
 ONE_TENSOR: Final = 1.5
@@ -62,15 +83,7 @@ PUBLISHED: Final = 3.0
 BESIDE: Final = 1.5
 LENGTHS: Final = 0.65
 LEAST_LENGTH: Final = 0.1
-UPDATES: Final = {
-    "fp64": 1e-9,
-    "fp32": 1e-3,
-}  # of a move: a master of 1 in fp32 is rounded by 6e-5 of a learning rate of 1e-3
-SHARES: Final = {
-    "fp64": 1e-6,
-    "fp32": 1e-3,
-}  # of the whole norm: what one tensor's gradient is measured against at least
-SHARE: Final = 0.1  # and where something is lost
+SHARE: Final = 0.1  # of the whole norm, where something is lost
 
 _STATES: Final[dict[TensorRole, str]] = {"master": "masters", "optimizer": "moments"}
 _MOVED: Final = {"gathered": "weights", "copy": "weights", "weight": "published weights", "activation": "activations"}
@@ -166,7 +179,7 @@ def _decoded(schedule: Schedule, program: ExpandedProgram) -> dict[str, str]:
 def _roundings(schedule: Schedule) -> list[MoveNoise]:
     """Of a model of a 16-bit type every activation is rounded to it."""
     dtype = model_dtype(schedule)
-    if dtype in EQUAL:
+    if dtype in EXACT:
         return []
     rounded = [tensor for tensor in schedule.tensors.values() if tensor.role == "activation" and tensor.dtype == dtype]
     by_layers = [len(instances(schedule, tensor)) for tensor in rounded]
@@ -188,9 +201,9 @@ def bounds_of(
     learning_rate: float,
 ) -> TrainingBounds:
     """The bounds of a schedule; `start` are the weights before the first step, `precision` is the model's type."""
-    kind = precision if precision in EQUAL else "fp32"
-    equal, rounding = EQUAL[kind], ROUNDING[kind]
-    peak = 1.0 if is_exact and kind == "fp64" else PEAK
+    allowed = {name: each.of(precision) for name, each in TOLERANCES.items()}
+    equal, rounding = allowed["weights"], allowed["gradients"]
+    peak = 1.0 if is_exact and precision == "fp64" else PEAK
     if is_exact:
         return TrainingBounds(
             is_exact=True,
@@ -198,10 +211,10 @@ def bounds_of(
             gradients_peak=rounding * peak,
             one_tensor=rounding,
             one_tensor_peak=rounding * peak,
-            share=SHARES[kind],
-            norm=NORMS[kind],
-            update=UPDATES[kind],
-            losses=equal,
+            share=allowed["share"],
+            norm=allowed["norm"],
+            update=allowed["update"],
+            losses=allowed["losses"],
             weights=equal,
             beside=equal,
             image=equal,
@@ -227,9 +240,9 @@ def bounds_of(
         one_tensor_peak=peak * (rounding + ONE_TENSOR * GRADIENTS * noise),
         share=SHARE,
         # coding per hop makes copies differ; each rank counts its own
-        norm=NORMS[kind] + (GRADIENTS * noise if schedule.codes_per_hop else 0.0),
-        update=UPDATES[kind],
-        losses=equal + LOSSES * GRADIENTS * noise,
+        norm=allowed["norm"] + (GRADIENTS * noise if schedule.codes_per_hop else 0.0),
+        update=allowed["update"],
+        losses=allowed["losses"] + LOSSES * GRADIENTS * noise,
         weights=MOST if "master" in narrow else min(MOST, rounding + MOVES * GRADIENTS * noise),
         beside=equal + BESIDE * (again if schedule.codes_per_hop else once),
         image=equal,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -13,8 +13,10 @@ from simfrontier.extras import Verb, added
 from simfrontier_real.cli_options import (
     BackendOption,
     CollectivesOption,
+    Device,
     DeviceOption,
     JoinOption,
+    Precision,
     Ranks,
     Schedules,
     TimeoutOption,
@@ -38,7 +40,10 @@ def replay(
     out: Annotated[Path, typer.Option(help="folder for the traces: trace-NAME.json per schedule")],
     iterations: Annotated[int, typer.Option(min=1, help="timed steps; the trace holds medians")] = 10,
     warmup: Annotated[int, typer.Option(min=0, help="warm-up steps")] = 2,
-    compute: Annotated[str, typer.Option(help="real, wait (for the simulated durations of --waits) or none")] = "real",
+    compute: Annotated[
+        Literal["real", "wait", "none"],
+        typer.Option(help="real, wait (for the simulated durations of --waits) or none"),
+    ] = "real",
     waits: Annotated[
         Path | None, typer.Option(help="folder of simulated traces (trace-NAME.json) for --compute wait")
     ] = None,
@@ -60,10 +65,9 @@ def replay(
 ) -> None:
     """Execute schedules with messages of the right sizes (with real compute also their codecs) and write a trace of
     each."""
-    from simfrontier_real.options import device_kind, refuse_collectives, refuse_compute, refuse_places
+    from simfrontier_real.options import device_kind, refuse_places, refuse_waits
 
-    refuse_collectives(collectives)
-    refuse_compute(compute, waits)
+    refuse_waits(compute, waits)
     refuse_places(out, None)
     if profile is not None:
         refuse_places(profile, None)
@@ -131,15 +135,8 @@ def train(
     """Train a small real model by schedules and compare the gradients of every step, losses and weights with the
     unsharded model. Exit code 1 if they differ by more than rounding, or more than the schedule's codecs and types
     explain."""
-    from simfrontier_real.options import (
-        device_kind,
-        refuse_checkpoints,
-        refuse_collectives,
-        refuse_number,
-        refuse_places,
-    )
+    from simfrontier_real.options import device_kind, refuse_checkpoints, refuse_number, refuse_places
 
-    refuse_collectives(collectives)
     refuse_number("--learning-rate", learning_rate)
     refuse_number("--epsilon", epsilon)
     refuse_number("--clip", clip)
@@ -172,7 +169,7 @@ def measure(
     sizes: Annotated[str, typer.Option(help="message sizes, e.g. 4KiB,1MiB")] = SIZES,
     iterations: Annotated[int, typer.Option(min=3, help="repetitions; the file holds medians")] = 10,
     devices_per_package: Annotated[int, typer.Option(min=1, help="MI250X: 2")] = 1,
-    precision: Annotated[str, typer.Option(help="of the matrix products: fp64, fp32, bf16, fp16")] = "fp32",
+    precision: Annotated[Precision, typer.Option(help="of the matrix products: fp64, fp32, bf16, fp16")] = "fp32",
     backend: BackendOption = "gloo",
     device: DeviceOption = None,
     timeout: TimeoutOption = 60.0,
@@ -183,9 +180,8 @@ def measure(
     import datetime
     import sys
 
-    from simfrontier_real.options import device_kind, parse_sizes, refuse_places, refuse_precision
+    from simfrontier_real.options import device_kind, parse_sizes, refuse_places
 
-    refuse_precision(precision)
     if out.suffix != ".toml":
         raise InputError(f"--out: got {str(out)!r}; allowed: a name that ends in .toml")
     refuse_places(None, out)
@@ -212,7 +208,7 @@ def rates(
         Path, typer.Option(help="folder for products.csv and kernels.csv, which simfrontier validate reads")
     ],
     device: Annotated[
-        str, typer.Option(help="device to time: cpu (small sizes) or cuda (sizes of large models; AMD too)")
+        Device, typer.Option(help="device to time: cpu (small sizes) or cuda (sizes of large models; AMD too)")
     ] = "cpu",
     machine: Annotated[
         str | None,
@@ -288,25 +284,8 @@ for verb in added("real.verbs", Verb):
 
 
 def main() -> None:
-    """Entry point; errors of a run end it in `session`, errors before it here.
-
-    A process that has loaded torch ends without the interpreter's tidying up: a thread that comes back from a call into
-    torch meanwhile, as one at the ranks' store may, would abort the process ("terminate called without an active
-    exception") and its exit code would be lost.
-    """
+    """Run a command; errors of a run end it in `session`, errors before it here."""
     import os
-    import sys
-    from contextlib import suppress
 
-    os.environ.setdefault(
-        "TORCH_CPP_LOG_LEVEL", "ERROR"
-    )  # its warnings are stack traces; errors reach us as exceptions
-    try:
-        run_to_end("simfrontier-real", app)
-    except SystemExit as stop:
-        if "torch" not in sys.modules or not isinstance(stop.code, int):
-            raise
-        for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError, ValueError):  # nobody listens
-                stream.flush()
-        os._exit(stop.code)
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")  # its errors reach us as exceptions
+    run_to_end("simfrontier-real", app)

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
+Precision = Literal["fp32", "fp64", "fp16", "bf16"]
+Device = Literal["cpu", "cuda"]
+Collectives = Literal["lowered", "native"]
 Schedules = Annotated[
     list[Path], typer.Argument(help="schedule files (JSON), from `simfrontier export` or `simfrontier show --save`")
 ]
-BackendOption = Annotated[str, typer.Option(help="gloo (the host's memory) or nccl (NVIDIA; RCCL on ROCm)")]
+BackendOption = Annotated[
+    Literal["gloo", "nccl"], typer.Option(help="gloo (the host's memory) or nccl (NVIDIA; RCCL on ROCm)")
+]
 DeviceOption = Annotated[
-    str | None,
+    Device | None,
     typer.Option(
         help="device of tensors: cpu (for gloo) or cuda (for nccl; AMD too). With gloo and cuda "
         "the ranks of a machine share its GPUs, and messages are copied through host memory",
@@ -21,7 +26,7 @@ DeviceOption = Annotated[
     ),
 ]
 CollectivesOption = Annotated[
-    str, typer.Option(help="native (the library's own) or lowered (explicit transfers, by lowered-NAME.json)")
+    Collectives, typer.Option(help="native (the library's own) or lowered (explicit transfers, by lowered-NAME.json)")
 ]
 TimeoutOption = Annotated[
     float, typer.Option(min=1.0, help="seconds without progress after which a run counts as stuck")
@@ -36,13 +41,11 @@ Unchecked = Annotated[bool, typer.Option("--unchecked", help="skip the check and
 
 def launch_ranks(ranks: int | None, schedules: Sequence[Path] = ()) -> None:
     """Become the launcher of so many ranks, if asked to. Raises InputError for schedules that they cannot run."""
-    if ranks is not None:
-        import sys
+    if ranks is None:
+        return
+    from simfrontier_real.launch import is_launched, launch
+    from simfrontier_real.options import refuse_ranks
 
-        from simfrontier_real.options import refuse_ranks
-
+    if not is_launched():
         refuse_ranks(schedules, ranks)
-
-        from simfrontier_real.launch import launch, without_ranks
-
-        raise typer.Exit(launch(ranks, without_ranks(sys.argv[1:])))
+        raise typer.Exit(launch(ranks))

@@ -9,6 +9,7 @@ from simfrontier.schedule import ExpandedProgram, Issuer, title_of
 from simfrontier_real.lane_step import LaneStep
 from simfrontier_real.lanes import InlineLanes, Lanes
 from simfrontier_real.step_times import StepTimes
+from simfrontier_real.world import LostRankError
 
 GONE = "the connection to another rank broke (it ended or was killed)"
 _BROKEN = re.compile(r"[Cc]onnection (reset|closed|refused)|Read error|Broken pipe|writev")
@@ -20,10 +21,6 @@ class StuckError(SimfrontierError):
     def __init__(self, table: list[str]) -> None:
         super().__init__("nothing has ended for too long")
         self.table = table
-
-
-class LostRankError(SimfrontierError):
-    """The connection to another rank broke, in an op."""
 
 
 class Executor:

@@ -9,7 +9,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -25,9 +25,6 @@ ROOT: Final = Path(simfrontier.__file__).resolve().parents[1]  # of the checkout
 LIMIT_S: Final = 474.0  # of all steps; one that is ended may take 6 s more
 RANKS: Final = 4  # that share the GPU
 SUMMARY, FACTS = "summary.json", "device.json"
-# What a run leaves in its folder: logs of the steps, schedules, simulated and real traces, calibrations, tables.
-FOLDERS: Final = ("logs", "one", "several", "grid", "simulated", "real", "crosscheck", "rates")
-FILES: Final = (SUMMARY, FACTS, "nccl.toml", "gloo.toml", "nccl-train.json", "gloo-train.json", "gloo-lowered.json")
 _TESTS: Final = ("tests/real/test_nccl.py", "tests/real/test_gloo_cuda.py", "tests/real/test_rates.py")
 
 
@@ -237,16 +234,12 @@ def line_of(result: StepResult) -> str:
 
 
 def make_room(out: Path) -> None:
-    """Remove what an earlier run has left in the folder. Raises InputError for one that holds something else, or that
-    cannot be written."""
+    """Make the folder anew. Raises InputError for one that is not of an earlier run, or that cannot be written."""
     refuse_places(out, None)
     if out.is_dir() and any(out.iterdir()) and not (out / SUMMARY).is_file():
         raise InputError("holds other files; allowed: a new folder, or one of an earlier run", where=f"--out {out}")
-    out.mkdir(parents=True, exist_ok=True)
-    for name in FOLDERS:
-        shutil.rmtree(out / name, ignore_errors=True)
-    for name in FILES:
-        (out / name).unlink(missing_ok=True)
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
 
 
 def step_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -261,6 +254,6 @@ def _write(out: Path, results: Sequence[StepResult], num_steps: int, seconds: fl
         "device": facts,
         "seconds": round(seconds, 3),
         "num_steps": num_steps,
-        "steps": [result.as_document() for result in results],
+        "steps": [asdict(result) for result in results],
     }
     write_whole(out / SUMMARY, json.dumps(document, indent=1) + "\n")

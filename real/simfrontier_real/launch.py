@@ -11,39 +11,41 @@ from typing import Any
 from simfrontier.errors import InputError
 from simfrontier_real.options import refuse_without_torch
 from simfrontier_real.rank_process import SHARED, StoppedError, end, print_stopped, signals, watch
-from simfrontier_real.world import LAUNCHER, step_key
+from simfrontier_real.world import step_key
 
 ADDRESS = "127.0.0.1"
 
 
-def launch(num_ranks: int, arguments: list[str]) -> int:
-    """Run `simfrontier-real ARGUMENTS` in so many processes; the exit code of the first that failed, or 0.
+def is_launched() -> bool:
+    """Whether this process is a rank that `launch` has started. Raises InputError where torchrun has started it."""
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        raise InputError("torchrun has started this process; allowed: one of the two", where="--ranks")
+    return "RANK" in os.environ
 
-    When one ends with an error or is killed, the others are ended too; all end with this process, however it ends.
-    Raises InputError where a launcher runs already, or there is no torch.
+
+def launch(num_ranks: int) -> int:
+    """Run this command in so many processes; the exit code of the first that failed, or 0.
+
+    When one ends with an error or is killed, the others are ended, too; on Linux all end with this process.
+    Raises InputError where there is no torch.
     """
     refuse_without_torch()
-    if "RANK" in os.environ:
-        raise InputError("torchrun has started this process; allowed: one of the two", where="--ranks")
     from torch._C._distributed_c10d import TCPStore
 
     store = TCPStore(ADDRESS, 0, is_master=True, wait_for_workers=False)  # any rank may end, and it stays
-    # The ranks hold the reading end, and leave at its end of file: this process may end as it likes.
-    reading, writing = os.pipe()
     place = {
         **SHARED,
         **os.environ,
         "WORLD_SIZE": str(num_ranks),
         "MASTER_ADDR": ADDRESS,
         "MASTER_PORT": str(store.port),
-        "TORCHELASTIC_USE_AGENT_STORE": "True",  # torch's word for a store that the launcher has
-        LAUNCHER: str(reading),
+        "TORCHELASTIC_USE_AGENT_STORE": "True",  # torch's word for a store that the launcher has; the ranks end with it
     }
     ranks: list[subprocess.Popen[bytes]] = []
     with signals():
         try:
             for rank in range(num_ranks):
-                ranks.append(_started(arguments, reading, {**place, "RANK": str(rank), "LOCAL_RANK": str(rank)}))
+                ranks.append(_started({**place, "RANK": str(rank), "LOCAL_RANK": str(rank)}))
             return watch(ranks, lambda rank: _step_of(store, rank))
         except StoppedError as stopped:
             end(ranks)
@@ -52,8 +54,6 @@ def launch(num_ranks: int, arguments: list[str]) -> int:
             for process in ranks:
                 with suppress(OSError):
                     process.kill()
-            os.close(writing)
-            os.close(reading)
 
 
 def _step_of(store: Any, rank: int) -> str:
@@ -65,25 +65,11 @@ def _step_of(store: Any, rank: int) -> str:
     return ""
 
 
-def _started(arguments: list[str], reading: int, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+def _started(environment: dict[str, str]) -> subprocess.Popen[bytes]:
     """A rank, in a session of its own: Ctrl-C comes to this process only, which ends the ranks in order."""
     return subprocess.Popen(
-        [sys.executable, "-m", "simfrontier_real", *arguments],
+        [sys.executable, "-m", "simfrontier_real", *sys.argv[1:]],
         env=environment,
         stdin=subprocess.DEVNULL,
-        pass_fds=(reading,),
         start_new_session=True,
     )
-
-
-def without_ranks(arguments: list[str]) -> list[str]:
-    """Command-line arguments without `--ranks N`."""
-    out, skip = [], False
-    for argument in arguments:
-        if skip:
-            skip = False
-        elif argument == "--ranks":
-            skip = True
-        elif not argument.startswith("--ranks="):
-            out.append(argument)
-    return out

@@ -12,7 +12,7 @@ from simfrontier.collectives import LoweredSchedule, Recipe, load_lowered, lower
 from simfrontier.errors import InputError
 from simfrontier.schedule import Collective, CollectiveKind, Exchange, PartialOp, Schedule
 from simfrontier_real.arrays import Array, blank_like
-from simfrontier_real.carry import Carrier, InRounds, Stepwise
+from simfrontier_real.carry import Carrier
 from simfrontier_real.moves import MESSAGE, RESULT, MemberPart, part_of
 from simfrontier_real.per_hop import PerHopCoder
 from simfrontier_real.transport import (
@@ -31,13 +31,13 @@ SCHEDULE_PREFIX, LOWERED_PREFIX = "schedule-", "lowered-"
 
 
 def lowered_path(schedule: Path) -> Path:
-    """The file with the recipes of a schedule's collectives: beside it, `lowered-` for `schedule-`."""
+    """Return the path of the lowered collectives of a schedule: beside it, `lowered-` for `schedule-`."""
     return schedule.with_name(LOWERED_PREFIX + schedule.name.removeprefix(SCHEDULE_PREFIX))
 
 
-def read_lowered(path: Path, schedule: Schedule, digest: str) -> LoweredSchedule:
-    """The lowering of a schedule, looked through: every group of every collective has a recipe of its size that carries
-    its kind. Raises InputError."""
+def read_lowered(path: Path, digest: str) -> LoweredSchedule:
+    """Read the lowered collectives that were exported with a schedule. Raises InputError where there are none, or they
+    are of another schedule."""
     where = lowered_path(path)
     if not where.exists():
         raise InputError(
@@ -52,32 +52,11 @@ def read_lowered(path: Path, schedule: Schedule, digest: str) -> LoweredSchedule
             "allowed: files that were exported together",
             where=str(where),
         )
-    collectives = collectives_of(schedule)
-    if len(lowered.recipes) != len(collectives):
-        raise InputError(
-            f"has {len(lowered.recipes)} collectives; allowed: the schedule's {len(collectives)} distinct ones",
-            where=str(where),
-        )
-    for number, (op, recipes) in enumerate(zip(collectives, lowered.recipes, strict=True)):
-        _refuse_misfits(f"{where}: collective {number}, {op.kind} {op.name}", op, recipes, schedule)
     return lowered
 
 
-def _refuse_misfits(where: str, op: Collective, recipes: tuple[Recipe, ...], schedule: Schedule) -> None:
-    groups, members = schedule.mesh.groups(schedule.mesh.live(op.axes)).shape
-    if len(recipes) != groups:
-        raise InputError(f"has recipes for {len(recipes)} groups; allowed: {groups}", where=where)
-    for recipe in dict.fromkeys(recipes):
-        if recipe.size != members:
-            raise InputError(f"a recipe is for {recipe.size} members; allowed: {members}", where=where)
-        try:
-            lower(op.wire_kind, recipe)
-        except InputError as error:
-            raise error.within(where) from None
-
-
 def described(lowered: LoweredSchedule) -> str:
-    """The algorithms in use, sorted, for a trace's notes."""
+    """Return the algorithms in use, sorted, for a trace's notes."""
     used = sorted({recipe.algorithm for recipes in lowered.recipes for recipe in recipes})
     return f"lowered, {', '.join(used)}" if used else "lowered"
 
@@ -197,11 +176,10 @@ class LoweredPending:
             line[...] = flat
         self.areas = (line, *(blank(size) for size in sizes[1:]))
         self.message = None
-        carrier = InRounds if self.in_rounds else Stepwise
-        self.carrier = carrier(self.part, self.areas, self.wire, blank, self.reduction, coding)
+        self.carrier = Carrier(self.part, self.areas, self.wire, blank, self.reduction, coding, self.in_rounds)
 
     def _result(self) -> Array:
-        """What `Pending.wait` promises; nothing of the line is kept that is not the result."""
+        """Return the result in the form of `Pending.wait`, and release everything else."""
         areas, members = self.areas, self.part.num_members
         self.areas = ()
         if self.kind == "all_reduce":

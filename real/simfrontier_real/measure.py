@@ -8,6 +8,7 @@ import platform
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -223,7 +224,7 @@ def _op_runner(session: Session, mesh: Mesh, probes: list[TimedOp], precision: s
     local: list[Callable[[], object]] = []
     for probe in probes:
         message: Array | None = None
-        run: Callable[[], object] = _nothing
+        run = _repeated(len, 0)
         if probe.axes:
             members = mesh.size(probe.axes)
             piece = _piece(probe.size, members)
@@ -232,9 +233,9 @@ def _op_runner(session: Session, mesh: Mesh, probes: list[TimedOp], precision: s
             message = xp.reshape(memory[: math.prod(shape)], shape)
         elif probe.kind == "matmul":
             square = backend.zeros((probe.size, probe.size), precision)
-            run = _bound(_repeated, xp.matmul, _times(probe.size), square, square)
+            run = _repeated(xp.matmul, _times(probe.size), square, square)
         elif probe.kind == "copy":
-            run = _bound(_repeated, _bound(_copied, xp, backend.zeros((probe.size,), "uint8")), NUM_COPIES)
+            run = _repeated(partial(xp.asarray, copy=True), NUM_COPIES, backend.zeros((probe.size,), "uint8"))
         messages.append(message)
         local.append(run)
     return TimedOpRunner(probes, messages, local)
@@ -245,20 +246,14 @@ def _piece(size: int, members: int) -> int:
     return max(1, size // 4 // members)
 
 
-def _nothing() -> None: ...
+def _repeated(function: Callable[..., object], times: int, *arguments: Any) -> Callable[[], object]:
+    """A call that makes so many calls of a function."""
 
+    def run() -> None:
+        for _ in range(times):
+            function(*arguments)
 
-def _bound(function: Callable[..., Any], *arguments: Any) -> Callable[[], object]:
-    return lambda: function(*arguments)
-
-
-def _copied(xp: Any, values: Array) -> Array:
-    return xp.asarray(values, copy=True)
-
-
-def _repeated(function: Callable[..., Any], times: int, *arguments: Any) -> None:
-    for _ in range(times):
-        function(*arguments)
+    return run
 
 
 def _times(edge: int) -> int:

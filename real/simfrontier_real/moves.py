@@ -1,8 +1,8 @@
-"""What one member does in a lowered collective of a given size: its sends and receives, and what each waits for."""
+"""What one member does in a lowered collective of a given size: what it sends, and what it writes into its line."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from simfrontier.collectives import Lowered, Transfer
@@ -17,72 +17,52 @@ class LineRange(NamedTuple):
     low: int
     high: int
 
-
-@dataclass(frozen=True, slots=True)
-class Send:
-    """A message that sets out when the member's first `after` turns are done."""
-
-    peer: int
-    place: LineRange
-    after: int
+    @property
+    def size(self) -> int:
+        return self.high - self.low
 
 
-@dataclass(frozen=True, slots=True)
-class LineWrite:
-    """What a member writes into its line: a message from `peer`, or (None) what it holds at `source` itself.
-
-    Turns are taken in their order. What arrives takes its place once the first `after` turns are done and the member's
-    own `sends` (by number) have left, because till then somebody needs what is there; what is over anyway when the
-    message sets out is not among them. `wakes`: the peers to whom a send
-    may set out when this turn is done.
-    """
+class LineWrite(NamedTuple):
+    """A write into the member's line at `place`, or an addition: of a message from `peer`, or (None) of what the line
+    holds at `source`."""
 
     peer: int | None
     source: LineRange | None
     place: LineRange
     add: bool
-    after: int
-    sends: tuple[int, ...]
-    wakes: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class MoveRound:
-    """Moves of which none waits for another: (peer, place) to send, and turns to take when all has arrived."""
+class Stage:
+    """Sends, (peer, place), of what the line holds when the stage begins, and the writes that end it, in order."""
 
     sends: tuple[tuple[int, LineRange], ...]
-    turns: tuple[LineWrite, ...]
+    writes: tuple[LineWrite, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberPart:
-    """One member's part in a lowered collective.
-
-    `sizes`: elements of the three areas. `writes_message`: whether anything is written into the message's area.
-    """
+    """One member's part in a lowered collective. `sizes`: elements of the three areas. `writes_message`: whether
+    anything is written into the message's area."""
 
     num_members: int
     sizes: tuple[int, int, int]
     writes_message: bool
-    sends: tuple[Send, ...]
-    turns: tuple[LineWrite, ...]
-    rounds: tuple[MoveRound, ...]
+    stages: tuple[Stage, ...]
 
 
 def part_of(lowered: Lowered, member: int, elements: int, in_rounds: bool = False) -> MemberPart:
     """A member's part for pieces (all-reduce: messages) of so many elements; empty transfers are left out.
 
-    `in_rounds`: also cut into rounds, which are the same for all members.
+    Each write is a stage of its own, or (`in_rounds`) stages are rounds, which are the same for all members.
     """
     line = _Line(lowered, elements)
-    sends, turns = _walked(lowered, line, member)
+    stages = (_rounds if in_rounds else _one_by_one)(lowered, line, member)
     return MemberPart(
         num_members=lowered.size,
         sizes=line.sizes,
-        writes_message=any(turn.place.area == MESSAGE for turn in turns),
-        sends=sends,
-        turns=turns,
-        rounds=_rounds(lowered, line, member) if in_rounds else (),
+        writes_message=any(write.place.area == MESSAGE for stage in stages for write in stage.writes),
+        stages=stages,
     )
 
 
@@ -107,103 +87,51 @@ class _Line:
         assert high <= self.sizes[area], f"chunks {chunk} to {chunk + count} lie in two areas"
         return LineRange(area, low, high)
 
-    def ends(self, transfer: Transfer) -> tuple[LineRange, LineRange] | None:
-        """Where a transfer comes from and goes to; None where it is empty."""
+    def write(self, transfer: Transfer) -> LineWrite:
+        """What the receiver of a transfer does."""
         source, target = self.place(transfer.chunk, transfer.count), self.place(transfer.to, transfer.count)
-        assert source.high - source.low == target.high - target.low, f"{transfer}: its ends differ in size"
-        return (source, target) if source.high > source.low else None
+        assert source.size == target.size, f"{transfer}: its ends differ in size"
+        is_local = transfer.src == transfer.dst
+        return LineWrite(None if is_local else transfer.src, source if is_local else None, target, transfer.add)
 
 
-@dataclass(slots=True)
-class _Chunk:
-    """What the member has done with one chunk of its line since it was last written; turns count from 1."""
-
-    written: int = 0  # the turn that wrote it
-    copied: int = 0  # the last turn that read it for a copy within the line
-    sent: list[int] = field(default_factory=list)  # sends that read it
-
-
-def _walked(lowered: Lowered, line: _Line, member: int) -> tuple[tuple[Send, ...], tuple[LineWrite, ...]]:
-    """The member's transfers in list order, with what they wait for on its own line.
-
-    A send waits for the turns that wrote what it reads. A turn waits for turns that wrote or read, and for sends that
-    read, what it writes, unless what it brings cannot have set out before those were over: `known` has, for every chunk
-    of every member, a bit for each of this member's turns (even) and sends (odd) that must be over when the chunk holds
-    what it does. An all-reduce's sum cannot come back before this member's share has left, say. Turns are taken in
-    order, so that the last of them stands for all.
-    """
-    chunks = [_Chunk() for _ in range(lowered.num_chunks)]
-    known = [[0] * lowered.num_chunks for _ in range(lowered.size)]
-    sends: list[Send] = []
-    turns: list[LineWrite] = []
+def _one_by_one(lowered: Lowered, line: _Line, member: int) -> tuple[Stage, ...]:
+    """A stage for each of the member's writes, in list order. A send sets out when all writes are done that wrote what
+    it reads, and never before an earlier send to the same peer, because messages carry no tags."""
+    written = [0] * lowered.num_chunks  # the write, counted from 1, that last wrote a chunk
+    earliest: dict[int, int] = {}  # by peer
+    sends: dict[int, list[tuple[int, LineRange]]] = {}  # by the number of writes before them
+    writes: list[LineWrite] = []
     for transfer in lowered.transfers:
-        ends = line.ends(transfer)
-        if ends is None:
+        source = line.place(transfer.chunk, transfer.count)
+        if not source.size:
             continue
-        from_here = range(transfer.chunk, transfer.chunk + transfer.count)
-        to_here = range(transfer.to, transfer.to + transfer.count)
-        over = 0
-        for chunk in from_here:
-            over |= known[transfer.src][chunk]
         if transfer.dst == member:
-            turns.append(_turn(transfer, ends, [chunks[chunk] for chunk in to_here], over))
-            for chunk in from_here if transfer.src == member else ():
-                chunks[chunk].copied = len(turns)
-            for chunk in to_here:
-                chunks[chunk] = _Chunk(len(turns))
-            over |= 1 << 2 * len(turns)
+            writes.append(line.write(transfer))
+            written[transfer.to : transfer.to + transfer.count] = [len(writes)] * transfer.count
         elif transfer.src == member:
-            sends.append(Send(transfer.dst, ends[0], max(chunks[chunk].written for chunk in from_here)))
-            for chunk in from_here:
-                chunks[chunk].sent.append(len(sends) - 1)
-            over |= 1 << 2 * len(sends) - 1
-        for chunk in to_here:
-            known[transfer.dst][chunk] = over | known[transfer.dst][chunk] if transfer.add else over
-    return tuple(sends), _waking(sends, turns)
-
-
-def _turn(transfer: Transfer, ends: tuple[LineRange, LineRange], there: list[_Chunk], over: int) -> LineWrite:
-    own = transfer.src == transfer.dst
-    before = {turn for chunk in there for turn in (chunk.written, chunk.copied)}
-    left = {number for chunk in there for number in chunk.sent}
-    return LineWrite(
-        peer=None if own else transfer.src,
-        source=ends[0] if own else None,
-        place=ends[1],
-        add=transfer.add,
-        after=max((turn for turn in before if not over >> 2 * turn & 1), default=0),
-        sends=tuple(sorted(number for number in left if not over >> 2 * number + 1 & 1)),
-        wakes=(),
+            read = written[transfer.chunk : transfer.chunk + transfer.count]
+            earliest[transfer.dst] = max(earliest.get(transfer.dst, 0), *read)
+            sends.setdefault(earliest[transfer.dst], []).append((transfer.dst, source))
+    return tuple(
+        Stage(tuple(sends.get(number, ())), tuple(writes[number : number + 1])) for number in range(len(writes) + 1)
     )
 
 
-def _waking(sends: list[Send], turns: list[LineWrite]) -> tuple[LineWrite, ...]:
-    peers: list[set[int]] = [set() for _ in turns]
-    for send in sends:
-        if send.after:
-            peers[send.after - 1].add(send.peer)
-    return tuple(replace(turn, wakes=tuple(sorted(woken))) for turn, woken in zip(turns, peers, strict=True))
-
-
-def _rounds(lowered: Lowered, line: _Line, member: int) -> tuple[MoveRound, ...]:
+def _rounds(lowered: Lowered, line: _Line, member: int) -> tuple[Stage, ...]:
     """The list cut by what waits for what: a transfer's round is one more than the last of those it waits for. All
     members count alike, so both ends of a transfer are in the same round, in list order."""
     number: list[int] = []
     sends: dict[int, list[tuple[int, LineRange]]] = {}
-    turns: dict[int, list[LineWrite]] = {}
+    writes: dict[int, list[LineWrite]] = {}
     for transfer, after in zip(lowered.transfers, lowered.after, strict=True):
         own_round = 1 + max((number[other] for other in after), default=-1)
         number.append(own_round)
-        if member not in (transfer.src, transfer.dst):
+        source = line.place(transfer.chunk, transfer.count)
+        if not source.size:
             continue
-        ends = line.ends(transfer)
-        if ends is None:
-            continue
-        source, target = ends
-        if transfer.dst != member:
-            sends.setdefault(own_round, []).append((transfer.dst, source))
+        if transfer.dst == member:
+            writes.setdefault(own_round, []).append(line.write(transfer))
         elif transfer.src == member:
-            turns.setdefault(own_round, []).append(LineWrite(None, source, target, transfer.add, 0, (), ()))
-        else:
-            turns.setdefault(own_round, []).append(LineWrite(transfer.src, None, target, transfer.add, 0, (), ()))
-    return tuple(MoveRound(tuple(sends.get(each, ())), tuple(turns.get(each, ()))) for each in sorted({*sends, *turns}))
+            sends.setdefault(own_round, []).append((transfer.dst, source))
+    return tuple(Stage(tuple(sends.get(each, ())), tuple(writes.get(each, ()))) for each in sorted({*sends, *writes}))

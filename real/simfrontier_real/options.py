@@ -1,4 +1,4 @@
-"""What the command line takes: sizes, numbers, places to write; one clear line for what it does not take."""
+"""Validation of command-line values: sizes, numbers, devices, places to write."""
 
 from __future__ import annotations
 
@@ -8,22 +8,13 @@ import re
 from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final, Literal, get_args
+from typing import Final
 
-from simfrontier.errors import InputError, nearest
+from simfrontier.errors import InputError
 from simfrontier.limits import Limit
 from simfrontier.schedule import Schedule, load
 
-RANKS_STARTED: Final = Limit(
-    most=1024, what="ranks on this machine"
-)  # each is a process with torch: of some 100 MB, and seconds to start
-
-PRECISIONS = ("fp32", "fp64", "fp16", "bf16")
-Collectives = Literal["lowered", "native"]
-COLLECTIVES = get_args(Collectives)
-BACKENDS = ("gloo", "nccl")
-COMPUTE = ("real", "wait", "none")
-DEVICES = ("cpu", "cuda")
+RANKS_STARTED: Final = Limit(most=1024, what="ranks on this machine")  # each takes 100 MB and seconds to start
 NO_GPU = "this machine has no GPU that torch can use"
 _UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "kB": 1000, "MB": 10**6, "GB": 10**9}
 
@@ -43,22 +34,12 @@ def parse_sizes(text: str) -> tuple[int, ...]:
     return tuple(sorted(out))
 
 
-def refuse_collectives(collectives: str) -> None:
-    """Raise InputError for an unknown value of --collectives."""
-    if collectives not in COLLECTIVES:
-        raise InputError(f"got {collectives!r}; {nearest(collectives, COLLECTIVES)}", where="--collectives")
-
-
 def device_kind(backend: str, kind: str | None) -> str:
-    """What tensors are on, cpu or cuda; `kind` is that of --device, where it is given. Raises InputError for another
-    one, for one that the backend cannot have, for cuda where there is none, and for an unknown backend."""
-    if backend not in BACKENDS:
-        raise InputError(f"got {backend!r}; {nearest(backend, BACKENDS)}", where="--backend")
-    if kind is not None and kind not in DEVICES:
-        raise InputError(f"got {kind!r}; allowed: {' or '.join(DEVICES)}", where="--device")
+    """Return the kind of device that tensors are on, cpu or cuda; `kind` is the value of --device. Raises InputError
+    for one that the backend cannot use, and for cuda without a GPU."""
     if backend == "nccl" and kind == "cpu":
         raise InputError("got 'cpu' beside --backend nccl, which needs a GPU; allowed: cuda", where="--device")
-    if "cuda" not in (kind, "cuda" if backend == "nccl" else None):
+    if kind != "cuda" and backend != "nccl":
         return "cpu"
     if not has_gpu():
         where, other = ("--device cuda", "cpu") if kind == "cuda" else ("--backend nccl", "gloo")
@@ -67,7 +48,7 @@ def device_kind(backend: str, kind: str | None) -> str:
 
 
 def has_gpu() -> bool:
-    """Whether torch is there and has a GPU that it can use (NVIDIA's, or AMD's, which it calls cuda as well)."""
+    """Whether torch is installed and has a GPU (NVIDIA's, or AMD's, which it calls cuda as well)."""
     if find_spec("torch") is None:
         return False
     import torch
@@ -81,10 +62,8 @@ def refuse_without_torch() -> None:
         raise InputError("torch is not installed, which running for real needs; make setup-real installs it")
 
 
-def refuse_compute(compute: str, waits: Path | None) -> None:
-    """Raise InputError for an unknown value of --compute, and for one that does not go with --waits."""
-    if compute not in COMPUTE:
-        raise InputError(f"got {compute!r}; {nearest(compute, COMPUTE)}", where="--compute")
+def refuse_waits(compute: str, waits: Path | None) -> None:
+    """Raise InputError for --waits that does not go with --compute."""
     if (compute == "wait") != (waits is not None):
         raise InputError("goes with --compute wait, and --compute wait needs it", where="--waits")
 
@@ -107,7 +86,7 @@ def refuse_size(schedule: Schedule, where: str, size: int) -> None:
 
 
 def refuse_number(option: str, value: float) -> None:
-    """Raise InputError for what is not a number above 0."""
+    """Raise InputError for a value that is not finite and above 0."""
     if not (math.isfinite(value) and value > 0):
         raise InputError(f"got {value}; allowed: a number above 0", where=option)
 
@@ -123,12 +102,6 @@ def refuse_checkpoints(num_schedules: int, folder: Path | None, resume: Path | N
         raise InputError("goes with --resume", where="--start-if-none")
     if folder is not None:
         refuse_others(folder, resume)
-
-
-def refuse_precision(name: str) -> None:
-    """Raise InputError for a precision in which no products are measured."""
-    if name not in PRECISIONS:
-        raise InputError(f"got {name!r}; {nearest(name, PRECISIONS)}", where="--precision")
 
 
 def refuse_places(folder: Path | None, file: Path | None) -> None:

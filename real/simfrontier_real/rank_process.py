@@ -38,8 +38,8 @@ class StoppedError(Exception):
 
 
 def watch(processes: Sequence[RankProcess], where: Callable[[int], str] = lambda _: "") -> int:
-    """Wait for all; 0, or the exit code of the first that failed, reported in one line, when the others have ended.
-    `where` says of a rank in words how far it had come, as far as known."""
+    """Wait for all ranks, and end the others when one fails. Return 0, or the exit code of the first that failed, which
+    is reported in one line; `where` describes how far a rank had come, if that is known."""
     while True:
         codes = [process.poll() for process in processes]
         failed = [rank for rank, code in enumerate(codes) if code]
@@ -54,7 +54,7 @@ def watch(processes: Sequence[RankProcess], where: Callable[[int], str] = lambda
 
 
 def end(processes: Sequence[RankProcess]) -> None:
-    """End those that still run; what does not listen is killed."""
+    """Send SIGTERM to those that still run, and SIGKILL to those that do not end."""
     for number, limit_s in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, GRACE_S)):
         running = [process for process in processes if process.poll() is None]
         for process in running:
@@ -67,8 +67,7 @@ def end(processes: Sequence[RankProcess]) -> None:
 
 @contextmanager
 def signals() -> Iterator[None]:
-    """Signals that ask to stop are raised here as StoppedError, the first of them, while this runs (main thread
-    only)."""
+    """Raise StoppedError for the first SIGINT, SIGTERM or SIGHUP during the block (main thread only)."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -89,7 +88,7 @@ def signals() -> Iterator[None]:
 
 
 def print_stopped(number: int, size: int) -> int:
-    """Say that a signal has stopped the run; the exit code."""
+    """Report that a signal has stopped the run, and return the exit code."""
     sys.stderr.write(f"simfrontier-real: stopped by signal {number}; all {size} ranks are stopped\n")
     return 128 + number
 

@@ -46,7 +46,7 @@ class LoadedSchedule:
 
     @property
     def carried(self) -> str:
-        """How the collectives are carried, in words."""
+        """Description of how collectives are executed: native, or lowered with the algorithms."""
         return "native" if self.lowered is None else described(self.lowered)
 
 
@@ -66,12 +66,12 @@ class Session:
         return socket.gethostname()
 
     def agreed(self, paths: Sequence[Path], collectives: str) -> tuple[LoadedSchedule, ...]:
-        """More schedules, read, checked and agreed on as the session's first ones were."""
+        """Read, check and agree on more schedules."""
         return _agreed(self.world, list(paths), True, collectives)
 
     def ready(self, loaded: LoadedSchedule, make: Callable[[Transport], T]) -> T:
-        """What `make` gives for the transport of a schedule, whose process groups are made; all ranks call this
-        together, and a fault of one is raised on all."""
+        """Make the process groups of a schedule and return `make(transport)`; all ranks call this together, and an
+        error of one is raised on all."""
         self.transport.prepare(loaded.schedule)
         return self.world.run_on_all(lambda: make(self._transport_of(loaded)))
 
@@ -106,7 +106,7 @@ def session(
         place = place_of(os.environ)
         rank = place.rank
         # torch's own timeout comes after ours, whose report has more details
-        world = join(place, backend, join_s, timeout_s + 15.0, timeout_s, device)
+        world = join(place, backend, join_s, timeout_s + 15.0, device)
         loaded = _agreed(world, paths, checked, collectives)
         yield Session(
             world=world,
@@ -149,13 +149,13 @@ def _read(path: Path, checked: bool, collectives: str) -> LoadedSchedule:
         schedule=schedule,
         programs=programs_of(schedule),
         digest=is_of,
-        lowered=read_lowered(path, schedule, is_of) if collectives == "lowered" else None,
+        lowered=read_lowered(path, is_of) if collectives == "lowered" else None,
         peak_bytes=peak_bytes,
     )
 
 
 def _agreed(world: World, paths: list[Path], checked: bool, collectives: str) -> tuple[LoadedSchedule, ...]:
-    """The schedules that all ranks read. Raises InputError where digests differ."""
+    """Read the schedules on all ranks. Raises InputError where their digests differ."""
 
     def read() -> tuple[LoadedSchedule, ...]:
         loaded = tuple(_read(path, checked, collectives) for path in paths)
@@ -165,9 +165,9 @@ def _agreed(world: World, paths: list[Path], checked: bool, collectives: str) ->
         return loaded
 
     loaded = world.run_on_all(read)
-    digests = world.all_gather([(each.name, each.digest, _lowering_digest(each)) for each in loaded])
+    everybody = world.all_gather([(each.name, each.digest, _lowering_digest(each)) for each in loaded])
     if checked:
-        _refuse_differences(digests)
+        _refuse_differences(everybody)
     return loaded
 
 
@@ -179,22 +179,22 @@ def _refuse_same_names(loaded: tuple[LoadedSchedule, ...]) -> None:
 
 
 def _lowering_digest(loaded: LoadedSchedule) -> str:
-    """What all ranks must have in common of how collectives are carried."""
+    """Digest of the recipes of lowered collectives; empty for native ones."""
     return "" if loaded.lowered is None else hashlib.sha256(repr(loaded.lowered.recipes).encode()).hexdigest()
 
 
-def _refuse_differences(digests: list[list[tuple[str, str, str]]]) -> None:
-    for rank, theirs in enumerate(digests):
-        if len(theirs) != len(digests[0]):
-            raise InputError(f"rank {rank} reads {len(theirs)} schedules, rank 0 reads {len(digests[0])}")
-        for (name, expected, carried), (other, result, carries) in zip(digests[0], theirs, strict=True):
-            if expected != result:
+def _refuse_differences(everybody: list[list[tuple[str, str, str]]]) -> None:
+    """Raise InputError for the first rank that runs something else than rank 0: a list of (name, digest of the
+    schedule, digest of its lowering) of each rank."""
+    first = everybody[0]
+    for rank, theirs in enumerate(everybody):
+        if len(theirs) != len(first):
+            raise InputError(f"rank {rank} reads {len(theirs)} schedules, rank 0 reads {len(first)}")
+        for (ours, digest_here, carried_here), (name, digest_there, carried_there) in zip(first, theirs, strict=True):
+            if digest_there != digest_here:
                 raise InputError(
-                    f"rank {rank} reads another schedule than rank 0: {other} is {result[:16]}…, "
-                    f"{name} on rank 0 is {expected[:16]}…"
+                    f"rank {rank} reads another schedule than rank 0: {name} is {digest_there[:16]}…, "
+                    f"{ours} on rank 0 is {digest_here[:16]}…"
                 )
-            if carried != carries:
-                ours, others = (f"lowered {each[:16]}…" if each else "native" for each in (carries, carried))
-                raise InputError(
-                    f"rank {rank} carries the collectives of {other} otherwise than rank 0: {ours}, rank 0 {others}"
-                )
+            if carried_there != carried_here:
+                raise InputError(f"rank {rank} carries the collectives of {name} otherwise than rank 0")

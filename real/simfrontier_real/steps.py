@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
-
-from simfrontier_real.rank_process import end
+from typing import Final, Literal
 
 Verdict = Literal["passed", "failed", "too long", "not run"]
 LEAST_S: Final = 1.0  # with less time left, a step is not begun
@@ -22,8 +18,8 @@ TAIL_BYTES: Final = 4096  # of a step's output, in which its last line is looked
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckStep:
-    """A command with its limit in seconds. `shows`: what is known where it passes. `needs`: the steps whose results it
-    reads; where one of them has not passed, it is not run."""
+    """A command with a time limit in seconds. `shows`: what its success proves. `needs`: names of the steps whose
+    results it reads; it is skipped unless they have passed."""
 
     name: str
     shows: str
@@ -43,30 +39,6 @@ class StepResult:
     seconds: float
     code: int | None = None
     why: str = ""
-
-    def as_document(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-class StepProcess:
-    """The process of a step with its group, as `rank_process.end` ends processes."""
-
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self._process = process
-
-    def poll(self) -> int | None:
-        return self._process.poll()
-
-    def send_signal(self, number: int) -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, number)
-
-    def wait(self, limit_s: float) -> int | None:
-        """Its exit code; None where it does not end in time."""
-        try:
-            return self._process.wait(limit_s)
-        except subprocess.TimeoutExpired:
-            return None
 
 
 def run_steps(
@@ -96,28 +68,19 @@ def run_steps(
 
 
 def _run(step: CheckStep, log: Path, environment: Mapping[str, str], limit_s: float) -> StepResult:
-    begin_s = time.monotonic()
-    with log.open("wb") as out:
-        out.write(f"$ {shlex.join(step.command)}\n".encode())
-        out.flush()
-        try:
-            started = subprocess.Popen(
+    begin_s, code = time.monotonic(), None
+    with log.open("w", encoding="utf-8") as out:
+        print(f"$ {shlex.join(step.command)}", file=out, flush=True)
+        with suppress(subprocess.TimeoutExpired):
+            code = subprocess.run(
                 step.command,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 env=dict(environment),
-                start_new_session=True,  # a group of its own, which can be ended as a whole
-            )
-        except OSError as error:
-            why = f"cannot be started: {error.strerror}"
-            return StepResult(name=step.name, shows=step.shows, verdict="failed", seconds=0.0, why=why)
-        process = StepProcess(started)
-        try:
-            code = process.wait(limit_s)
-        finally:
-            end([process])
-            process.send_signal(signal.SIGKILL)  # what is left of its group
+                timeout=limit_s,
+                check=False,
+            ).returncode
     seconds = time.monotonic() - begin_s
     verdict: Verdict = "passed" if code == 0 else "too long" if code is None else "failed"
     why = _why(log, code, limit_s)
@@ -125,13 +88,12 @@ def _run(step: CheckStep, log: Path, environment: Mapping[str, str], limit_s: fl
 
 
 def _why(log: Path, code: int | None, limit_s: float) -> str:
-    """Why a step has not passed, with the last line of its output."""
+    """Return why a step has not passed, with the last line of its output."""
     if code == 0:
         return ""
-    ended = f"ended at its limit of {limit_s:.3g} s" if code is None else _ending(code)
+    if code is None:
+        ended = f"ended at its limit of {limit_s:.3g} s"
+    else:
+        ended = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
     lines = log.read_bytes()[-TAIL_BYTES:].decode("utf-8", errors="replace").strip().splitlines()
     return f"{ended}: {lines[-1]}" if len(lines) > 1 else ended
-
-
-def _ending(code: int) -> str:
-    return f"killed by signal {-code}" if code < 0 else f"exit code {code}"

@@ -11,12 +11,13 @@ from pathlib import Path
 from simfrontier.errors import SimfrontierError
 from simfrontier.trace import file_of, write_perfetto
 from simfrontier_real.clock import offset_s
-from simfrontier_real.executor import Executor, LostRankError
+from simfrontier_real.executor import Executor
 from simfrontier_real.lane_step import LaneStep
 from simfrontier_real.others import processor_time
 from simfrontier_real.progress import progress
 from simfrontier_real.record import RankTimes, arrows_of, clocked, trace_of
 from simfrontier_real.session import LoadedSchedule, Session
+from simfrontier_real.world import LostRankError
 
 THROUGH_HOST = "messages copied through the host's memory"
 
@@ -47,7 +48,7 @@ def timed_steps(
                 started = processor_time()
             before(first + number)
             with uncollected():
-                world.barrier()
+                world.barrier_of_step()
                 at_start(first + number)
                 with _of_step(first + number):
                     spent = executor.run_step(session.timeout_s)
@@ -89,14 +90,14 @@ def write_trace(
 
 
 def freeze() -> None:
-    """The collector of garbage never again looks at what is there now: torch's modules alone take it 60 ms a look."""
+    """Exclude all objects that exist now from garbage collection: scanning torch's modules alone takes 60 ms."""
     gc.collect()
     gc.freeze()
 
 
 @contextmanager
 def _of_step(number: int) -> Iterator[None]:
-    """An error in an op says in which step it was."""
+    """Prefix errors of ops with the number of the step."""
     try:
         yield
     except SimfrontierError as error:
@@ -107,8 +108,8 @@ def _of_step(number: int) -> Iterator[None]:
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Garbage is collected before, and not meanwhile: sixteen ranks on two cores that all collect at one instant of a
-    step, as ranks do that run the same, stop for seconds."""
+    """Collect garbage first and not during the block: sixteen ranks on two cores that collect at the same moment of a
+    step stop for seconds."""
     gc.collect()
     gc.disable()
     try:

@@ -16,7 +16,7 @@ from simfrontier.collectives import message_bytes
 from simfrontier.dtypes import INTEGERS
 from simfrontier.schedule import Collective, Compute, Exchange, ExpandedProgram, Op, Schedule
 from simfrontier.wholefile import write_whole
-from simfrontier_real.bounds import EQUAL, bounds_of
+from simfrontier_real.bounds import EXACT, bounds_of
 from simfrontier_real.checks import TrainingCheck, checks_of, distance
 from simfrontier_real.initial_states import initial_weights
 from simfrontier_real.record import RankTimes, sent_bytes
@@ -167,7 +167,7 @@ def verdict_of(
 def why_inexact(schedule: Schedule, program: ExpandedProgram) -> str:
     """Why a schedule need not agree with the unsharded model, going by one of its programs, or nothing."""
     dtype = model_dtype(schedule)
-    if dtype not in EQUAL:
+    if dtype not in EXACT:
         return f"the model is {dtype}"
     for tensor in schedule.tensors.values():
         if tensor.codec is not None and not tensor.codec.is_exact_for(dtype):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import socket
-import sys
-import threading
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -15,21 +13,22 @@ from typing import Any, TypeVar
 
 from simfrontier.errors import InputError, SimfrontierError
 from simfrontier_real.gloo_device import shared_device
-from simfrontier_real.heartbeat import SLACK_S, Heartbeat
 from simfrontier_real.options import device_kind
-from simfrontier_real.parent import end_with_parent
 
 T = TypeVar("T")
 _TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
 _SRUN = ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID")
 DEFAULT_PORT = 29500
-LINGER_S = 3.0
+LINGER_S = 3.0  # a launcher ends all ranks with the first that ends: by then another one must have reported why
 GLOO_DEVICE = "GLOO_SOCKET_IFNAME"  # the network interface that gloo is to use
 # Set in an emulated fabric: the device of what the schedule sends, and that of everything else (store, control group)
 DATA_DEVICE, CONTROL_DEVICE = "SIMFRONTIER_DATA_IFNAME", "SIMFRONTIER_CONTROL_IFNAME"
-LAUNCHER = "SIMFRONTIER_LAUNCHER"  # the number of an open file that ends with the launcher
 STARTED_BY = "SIMFRONTIER_STARTED_BY"  # the id of a process with which this one is to end
-CONTROL_S = 3600.0  # what rank 0 does for all (the unsharded model, files) may take long
+LATER_S = 10.0
+
+
+class LostRankError(SimfrontierError):
+    """Another rank has ended, or does not answer."""
 
 
 class ReportedElsewhereError(SimfrontierError):
@@ -48,7 +47,8 @@ class RankAddress:
 
 
 def place_of(environment: Mapping[str, str]) -> RankAddress:
-    """The place that the launcher gives; alone where there is no launcher. Raises InputError for half a place."""
+    """Return the rank, the number of ranks and the address that torchrun or srun set; rank 0 of 1 where neither did.
+    Raises InputError where some of it is missing."""
     for keys in (_TORCHRUN, _SRUN):
         there = [key for key in keys if key in environment]
         if there == list(keys):
@@ -81,7 +81,8 @@ class World:
     device: str
     store: Any
     control: Any  # a gloo group of all ranks, for messages that are not of the schedule
-    heartbeat: Heartbeat
+    between_steps: Any  # the same with the timeout of a step
+    timeout_s: float
 
     @property
     def rank(self) -> int:
@@ -93,16 +94,16 @@ class World:
 
     @property
     def goes_through_host(self) -> bool:
-        """Whether messages are of buffers on a device and are carried in the host's memory."""
+        """Whether messages of buffers on a device are copied through the host's memory."""
         return self.backend == "gloo" and self.device != "cpu"
 
     def begin_step(self, number: int) -> None:
-        """Say in which step this rank is, counted from 0, for whoever asks when it is lost."""
+        """Record in the store which step this rank runs, counted from 0; the launcher reports it if the rank dies."""
         with suppress(RuntimeError):  # the store is gone with its rank; whoever waits for that one reports it
             self.store.set(step_key(self.rank), str(number + 1))
 
     def gather(self, value: Any) -> list[Any] | None:
-        """Everybody's value on rank 0, None elsewhere."""
+        """Return the values of all ranks on rank 0, None elsewhere."""
         import torch.distributed as dist
 
         out: list[Any] | None = [None] * self.size if self.rank == 0 else None
@@ -110,7 +111,7 @@ class World:
         return out
 
     def all_gather(self, value: Any) -> list[Any]:
-        """Everybody's value, everywhere."""
+        """Return the values of all ranks."""
         import torch.distributed as dist
 
         out: list[Any] = [None] * self.size
@@ -118,8 +119,8 @@ class World:
         return out
 
     def run_on_all(self, work: Callable[[], T]) -> T:
-        """What `work` gives on this rank, when it has been done on all. Raises the fault of the first rank that has one
-        on every rank: none goes on and finds the others gone."""
+        """Run `work` on every rank and return this rank's result. The error of the first rank that fails is raised on
+        all of them, so that none waits for a rank that has ended."""
         done: list[T] = []
         fault: SimfrontierError | None = None
         try:
@@ -135,30 +136,42 @@ class World:
         return done[0]
 
     def barrier(self) -> None:
-        """Wait for all ranks."""
+        """Wait for all ranks, however long they take."""
         import torch.distributed as dist
 
         dist.barrier(group=self.control)
 
+    def barrier_of_step(self) -> None:
+        """Wait for all ranks to set out on a step. Raises SimfrontierError with the rank that does not come within the
+        timeout."""
+        import torch.distributed as dist
+
+        try:
+            # only rank 0 learns who is late: it gives up before the others give up waiting for it
+            limit_s = max(self.timeout_s - LATER_S, 1.0)
+            dist.monitored_barrier(self.between_steps, timedelta(seconds=limit_s), wait_all_ranks=True)
+            dist.barrier(group=self.between_steps)  # all are let go at once
+        except RuntimeError as error:
+            late = re.search(
+                r"Ranks ([\d, ]+) failed to pass|errors while waiting for send/recv from rank (0)", str(error)
+            )
+            if late is None:
+                raise
+            who = late[1] or late[2]
+            text = f"rank {who} does not come to the next step (stopped, or lost with its host); the run ends"
+            raise (SimfrontierError if late[1] else LostRankError)(text) from None
+
 
 def step_key(rank: int) -> str:
-    """Of the store of all ranks: the number of the step that a rank is in, counted from 1."""
+    """Return the store's key for the step that a rank runs, counted from 1."""
     return f"step/{rank}"
 
 
-def join(
-    place: RankAddress,
-    backend: str,
-    join_s: float,
-    timeout_s: float,
-    stuck_s: float | None = None,
-    kind: str | None = None,
-) -> World:
+def join(place: RankAddress, backend: str, join_s: float, timeout_s: float, kind: str | None = None) -> World:
     """Find the other ranks within `join_s`. Raises SimfrontierError where the port is taken or somebody is missing.
 
-    Collectives of gloo and nccl give up after `timeout_s`; a rank that gives no sign of life counts as stuck soon after
-    `stuck_s` (by default as much), and the run ends. `kind`: of the device that tensors are on, cpu or cuda (None: as
-    the backend needs it).
+    Collectives of gloo and nccl give up after `timeout_s`. `kind`: of the device that tensors are on, cpu or cuda
+    (None: as the backend needs it).
     """
     import torch
     import torch.distributed as dist
@@ -170,181 +183,106 @@ def join(
         torch.cuda.set_device(device)
     if backend == "gloo":
         torch.set_num_threads(1)  # ranks share the cores
-    _name_interface(place.address)
-    store = _in_time(lambda: _store(place, join_s), place, join_s)
-    _in_time(lambda: _wait_for_all(store, place, join_s), place, join_s + LINGER_S + 1.0)
-    holder = None if _is_launchers() else 0
-    own = store if place.size == 1 else _connected(place, join_s)
-    alive = Heartbeat(place.rank, place.size, own, holder, (timeout_s if stuck_s is None else stuck_s) + SLACK_S)
-    alive.start()
+    if DATA_DEVICE in os.environ:
+        os.environ[GLOO_DEVICE] = os.environ[DATA_DEVICE]
+    store = _store(place, join_s)
+    _wait_for_all(store, place, join_s)
+    timeout = timedelta(seconds=timeout_s)
     try:
         with shared_device():
             dist.init_process_group(
-                backend,
-                store=PrefixStore("world", store),
-                rank=place.rank,
-                world_size=place.size,
-                timeout=timedelta(seconds=timeout_s),
+                backend, store=PrefixStore("world", store), rank=place.rank, world_size=place.size, timeout=timeout
             )
         with _control_interface(), shared_device():
-            control = dist.new_group(backend="gloo", timeout=timedelta(seconds=CONTROL_S))
+            control = dist.new_group(backend="gloo")  # torch's half hour: rank 0 trains the unsharded model
+            between_steps = dist.new_group(backend="gloo", timeout=timeout)
     except (RuntimeError, ValueError) as error:
         raise SimfrontierError(f"the {backend} ranks cannot be joined: {_first_line(error)}") from None
-    return World(place, backend, device, store, control, alive)
+    return World(place, backend, device, store, control, between_steps, timeout_s)
 
 
 def leave(world: World) -> None:
-    """Say that this rank has done everything, and take the process groups down, if there are any."""
+    """Take the process groups down, if there are any."""
     import torch.distributed as dist
 
-    world.heartbeat.leave()
     if dist.is_initialized():
         with suppress(RuntimeError):
             dist.destroy_process_group()
 
 
+def launcher_has_store() -> bool:
+    """Whether the launcher has the ranks' store, ours or torchrun."""
+    return os.environ.get("TORCHELASTIC_USE_AGENT_STORE", "False") == "True"
+
+
 def _store(place: RankAddress, join_s: float) -> Any:
     """The key-value store of all ranks: the launcher's where it has one, else rank 0 listens."""
     import torch.distributed as dist
+    from torch._C._distributed_c10d import TCPStore
 
-    where = f"{place.address}:{place.port}"
     try:
-        return _connected(place, join_s, place.rank == 0 and not _is_launchers())
+        return TCPStore(
+            place.address,
+            place.port,
+            world_size=None,
+            is_master=place.rank == 0 and not launcher_has_store(),
+            timeout=timedelta(seconds=join_s),
+            wait_for_workers=False,
+        )
     except (dist.DistError, RuntimeError, ValueError) as error:
         text = _first_line(error)
         if "EADDRINUSE" in text or "address already in use" in text:
             raise SimfrontierError(
                 f"port {place.port} of {place.address} is taken; set MASTER_PORT to a free one"
             ) from None
+        where = f"{place.address}:{place.port}"
         raise SimfrontierError(f"rank 0 does not answer at {where} within {join_s:g} s: {text}") from None
 
 
-def _is_launchers() -> bool:
-    """Whether the launcher has the store, ours or torchrun."""
-    return os.environ.get("TORCHELASTIC_USE_AGENT_STORE", "False") == "True"
-
-
-def _connected(place: RankAddress, join_s: float, listens: bool = False) -> Any:
-    """A connection to the store; one that `listens` is the store."""
-    from torch._C._distributed_c10d import TCPStore
-
-    return TCPStore(
-        place.address,
-        place.port,
-        world_size=None,
-        is_master=listens,
-        timeout=timedelta(seconds=join_s),
-        wait_for_workers=False,
-    )
-
-
-def _in_time(work: Callable[[], Any], place: RankAddress, limit_s: float) -> Any:
-    """Do what may hang inside torch (a stranger may listen on the port) on a thread of its own, and wait so long."""
-    outcome: list[Any] = []
-    raised: list[Exception] = []
-
-    def run() -> None:
-        try:
-            outcome.append(work())
-        except Exception as error:  # whatever it is, it is raised again in the thread that waits
-            raised.append(error)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(limit_s + 1.0)
-    if raised:
-        raise raised[0]
-    if not outcome:
-        raise SimfrontierError(
-            f"rank {place.rank}: nothing that answers like rank 0 listens at {place.address}:{place.port} "
-            f"within {limit_s:g} s; is another program on that port?"
-        )
-    return outcome[0]
-
-
 def _wait_for_all(store: Any, place: RankAddress, join_s: float) -> None:
-    """Every rank reports that it is there and how many it expects; one reports for all where they do not agree."""
-    deadline = time.monotonic() + join_s
-    here: list[int] = []
-    fault = ""
+    """Wait until every rank has reported that it is there, and how many it expects. Raises SimfrontierError."""
+    keys = [f"size/{rank}" for rank in range(place.size)]
     try:
-        store.set(f"size/{place.rank}", str(place.size))
-        while not fault:
-            here = [rank for rank in range(place.size) if store.check([f"size/{rank}"])]
-            sizes = {rank: int(store.get(f"size/{rank}")) for rank in here}
-            odd = next((rank for rank, size in sizes.items() if size != place.size), None)
-            if odd is not None:
-                fault = f"rank {place.rank} was started as one of {place.size}, rank {odd} as one of {sizes[odd]}"
-            elif len(here) == place.size:
-                return
-            elif store.check(["fault"]):  # reported by a rank that has waited for longer
-                fault = store.get("fault").decode()
-            elif time.monotonic() > deadline:
-                missing = [str(rank) for rank in range(place.size) if rank not in here]
-                fault = f"of {place.size} ranks {len(here)} came within {join_s:g} s; missing: {', '.join(missing[:8])}"
-            else:
-                time.sleep(0.05)
-        spoken = int(store.add("refusals", 1)) > 1
-        if not spoken:
-            store.set("fault", fault)
-        if place.rank == 0:
-            time.sleep(LINGER_S)  # the others still ask this rank's store who speaks
+        store.set(keys[place.rank], str(place.size))
+        with suppress(RuntimeError):  # somebody does not come in time
+            store.wait(keys, timedelta(seconds=join_s))
+        sizes = {rank: int(store.get(key)) for rank, key in enumerate(keys) if store.check([key])}
+        other = next((rank for rank, size in sizes.items() if size != place.size), None)
+        missing = [str(rank) for rank in range(place.size) if rank not in sizes]
+        if other is not None:
+            text = f"rank {place.rank} was started as one of {place.size}, rank {other} as one of {sizes[other]}"
+        elif missing:
+            text = f"of {place.size} ranks {len(sizes)} came within {join_s:g} s; missing: {', '.join(missing[:8])}"
+        else:
+            return
+        fault = _reported_once(store, place, text)
     except RuntimeError as error:
         raise SimfrontierError(f"rank 0 at {place.address}:{place.port} is gone: {_first_line(error)}") from None
-    raise ReportedElsewhereError(fault) if spoken else SimfrontierError(fault)
+    raise fault
+
+
+def _reported_once(store: Any, place: RankAddress, text: str) -> SimfrontierError:
+    """A fault that ranks find at the same time: the first to ask reports it."""
+    is_first = int(store.add("reports", 1)) == 1
+    if place.rank == 0:
+        time.sleep(LINGER_S)  # the others still ask this rank's store
+    return SimfrontierError(text) if is_first else ReportedElsewhereError(text)
 
 
 def end_with_launcher() -> None:
-    """Let this rank end when the launcher that started it is gone: ours, of which it has a pipe, or torchrun (Linux);
-    others end with their connections."""
-    pipe = os.environ.pop(LAUNCHER, None)
-    if pipe is not None:
-        end_with_parent(int(pipe))
-    elif "TORCHELASTIC_RUN_ID" in os.environ:
-        _end_with_parent()
+    """Let this rank end when a launcher that started it is gone, ours or torchrun (Linux)."""
+    if launcher_has_store():
+        die_with_parent()
 
 
 def end_with_starter() -> None:
-    """Let this process end with the one that started it, where that one has set its id. Raises SimfrontierError
-    where it has ended already."""
+    """Let this process end with the one that started it, where that one has set its id (Linux). Raises
+    SimfrontierError where it has ended already."""
     starter = os.environ.get(STARTED_BY)
     if starter is not None:
-        _end_with_parent()
+        die_with_parent()
         if str(os.getppid()) != starter:
             raise SimfrontierError(f"process {starter}, which started this one, has ended")
-
-
-def _end_with_parent() -> None:
-    """Get a signal to end when the parent ends, however it does (Linux)."""
-    if sys.platform == "linux":
-        import ctypes
-        import signal
-
-        with suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
-
-
-def _name_interface(address: str) -> None:
-    """Tell gloo the network interface that leads to rank 0, unless the user does; it must not be the loopback one."""
-    if DATA_DEVICE in os.environ:
-        os.environ[GLOO_DEVICE] = os.environ[DATA_DEVICE]
-    if GLOO_DEVICE in os.environ:
-        return
-    with suppress(OSError):
-        import fcntl
-        import struct
-
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            local = address in ("localhost", "127.0.0.1", socket.gethostname())
-            probe.connect(("192.0.2.1" if local else address, 9))  # no packet is sent: this asks the routing table
-            mine = probe.getsockname()[0]
-            for _, name in socket.if_nameindex():
-                with suppress(OSError):
-                    request = struct.pack("256s", name[:15].encode())
-                    at = socket.inet_ntoa(fcntl.ioctl(probe.fileno(), 0x8915, request)[20:24])  # SIOCGIFADDR
-                    if at == mine and name != "lo":
-                        os.environ[GLOO_DEVICE] = name
-                        return
 
 
 @contextmanager

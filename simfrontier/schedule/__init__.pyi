@@ -82,7 +82,6 @@ from .roles import (
 from .saved import (
     SavedBytes as SavedBytes,
     SavedState as SavedState,
-    is_writer as is_writer,
     saved_bytes as saved_bytes,
     saved_states as saved_states,
 )

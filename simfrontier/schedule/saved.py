@@ -9,7 +9,7 @@ each writes its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import chain
 
 from simfrontier.records import dataclass
@@ -82,17 +82,6 @@ def dividing_axes(schedule: Schedule, tensor: Tensor) -> tuple[str, ...]:
     """The axes over which ranks hold different parts of a tensor."""
     placement = tensor.placement
     return schedule.mesh.live(schedule.mesh.ordered({*placement.flat, *(axis for axis, _ in placement.shards)}))
-
-
-def is_writer(schedule: Schedule, state: SavedState, at: Mapping[str, int]) -> bool:
-    """Whether the rank at these coordinates, one of those that hold a state, writes its part of it."""
-    if schedule.codes_per_hop:
-        return True
-    axis, first = axis_of_roles(schedule), schedule.roles[state.roles[0]].at
-    for name in schedule.mesh.live(schedule.mesh.names):
-        if name not in state.axes and at[name] != (first[1] if name == axis and first is not None else 0):
-            return False
-    return True
 
 
 def saved_bytes(schedule: Schedule) -> SavedBytes:

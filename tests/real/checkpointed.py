@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from torch.distributed import checkpoint
+
 from simfrontier.collectives import LoweredSchedule
 from simfrontier.errors import SimfrontierError
 from simfrontier.plan import build, make_plan
-from simfrontier.schedule import Schedule, digest
-from simfrontier.wholefile import write_durable
+from simfrontier.schedule import Ref, Schedule, digest
+from simfrontier.wholefile import write_whole
 from simfrontier.workload import gpt
 from simfrontier_real.arrays import numpy_backend
-from simfrontier_real.checkpoints.folder import step_folder
-from simfrontier_real.checkpoints.manifest import NAME, Manifest, manifest_text
-from simfrontier_real.checkpoints.resume import FoundCheckpoint, read_checkpoint
-from simfrontier_real.checkpoints.writer import manifest_of, write_shard
+from simfrontier_real.checkpoints.chunks import ChunkSavePlanner, HeldTensor
+from simfrontier_real.checkpoints.folder import MANIFEST, step_folder
+from simfrontier_real.checkpoints.manifest import Manifest, manifest_text, read_manifest, saved_file
+from simfrontier_real.checkpoints.resume import FoundCheckpoint
+from simfrontier_real.checkpoints.states import held_states, state_dict
+from simfrontier_real.checkpoints.writer import manifest_of
+from simfrontier_real.codecs.encoded import Encoded, octets
 from simfrontier_real.executor import inline, run_together
 from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.lowered import LoweredTransport
@@ -69,10 +75,8 @@ class Run:
         self.before: Manifest | None = None
         point = None
         if start is not None:
-            read = read_checkpoint(start)
-            assert not isinstance(read, str), read
-            self.before = read[0]
-            point = FoundCheckpoint(folder=start, manifest=read[0], shards=read[1]).start(self.loaded.digest)
+            self.before = read_manifest(start)
+            point = FoundCheckpoint(folder=start, manifest=self.before).start(self.loaded.digest)
         self.start = point
         world, backend = LoopbackWorld(schedule.mesh), numpy_backend()
         self.ranks = []
@@ -101,11 +105,19 @@ class Run:
         """Write a checkpoint; the folder of the step."""
         to = step_folder(folder, self.steps)
         to.mkdir(parents=True, exist_ok=True)
-        made = [write_shard(to, rank.context, self.steps, self.loaded.digest) for rank in self.ranks]
+        every: dict[str, HeldTensor] = {}
+        for rank in reversed(self.ranks):
+            for name, held in state_dict(rank.context).items():
+                chunks = every[name].chunks if name in every else {}
+                every[name] = HeldTensor(held.shape, {**chunks, **held.chunks})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that no other processes take part
+            writer = checkpoint.FileSystemWriter(to)
+            checkpoint.save(dict(every), storage_writer=writer, planner=ChunkSavePlanner(), no_dist=True)
         losses = [sum(parts) for parts in zip(*(rank.losses for rank in self.ranks), strict=True)]
-        files = [each for each in made if each is not None]
+        files = {path.name: saved_file(path) for path in sorted(to.iterdir())}
         manifest = manifest_of(self.loaded, self.training, self.steps, self.ranks[0], losses, files, self.before)
-        write_durable(to / NAME, manifest_text(manifest).encode())
+        write_whole(to / MANIFEST, manifest_text(manifest))
         return to
 
     def weights(self) -> Weights:
@@ -116,10 +128,6 @@ class Run:
 
     def buffers(self) -> list[dict[Any, bytes]]:
         """The bytes of every rank's lasting buffers."""
-        from simfrontier.schedule import Ref
-        from simfrontier_real.checkpoints.states_of_rank import held_states
-        from simfrontier_real.codecs.encoded import Encoded, octets
-
         out = []
         for rank in self.ranks:
             refs = [Ref(each.tensor.name, each.layer) for each in held_states(rank.context)]

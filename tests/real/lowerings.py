@@ -11,7 +11,6 @@ from simfrontier.schedule import Schedule, digest
 from simfrontier.schedule.ir import CollectiveKind
 from simfrontier_real.transport import collectives_of
 
-KINDS: tuple[CollectiveKind, ...] = ("all_gather", "reduce_scatter", "all_reduce", "all_to_all")
 RINGS: Mapping[CollectiveKind, str] = {
     "all_gather": "ring",
     "reduce_scatter": "ring",

@@ -1,4 +1,4 @@
-"""Real ranks for the tests, one process each: forked from a warm process, or started as a launcher would start them."""
+"""Real ranks for the tests, one process each, forked from a process that has imported torch."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ import multiprocessing
 import os
 import runpy
 import shutil
-import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
@@ -61,56 +59,6 @@ class Ended:
 
 
 @dataclass
-class Ranks:
-    """Processes of one run, by rank, each started as a launcher would: for tests of how runs begin, fail and end."""
-
-    processes: list[subprocess.Popen[str]] = field(default_factory=list)
-
-    @classmethod
-    def start(
-        cls,
-        arguments: Sequence[Sequence[str]],
-        port: int | None = None,
-        sizes: Sequence[int] | None = None,
-        module: str = "simfrontier_real",
-    ) -> Ranks:
-        """Start a process of `module` for every list of arguments; `sizes` are the world sizes they are given (default:
-        how many there are)."""
-        out = cls()
-        for mine, place in _places(arguments, port, sizes):
-            out.processes.append(
-                subprocess.Popen(
-                    [sys.executable, "-m", module, *mine],
-                    env={**os.environ, **place},
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    text=True,
-                    cwd=ROOT,
-                )
-            )
-        return out
-
-    def kill(self, rank: int) -> None:
-        self.processes[rank].send_signal(signal.SIGKILL)
-
-    def wait(self, limit_s: float) -> Ended:
-        """Wait for all; those that outlast the limit are killed and counted as orphans."""
-        deadline = time.monotonic() + limit_s
-        codes, out, err, orphans = [], [], [], []
-        for rank, process in enumerate(self.processes):
-            try:
-                message, warned = process.communicate(timeout=max(0.1, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                orphans.append(rank)
-                process.kill()
-                message, warned = process.communicate()
-            codes.append(process.returncode)
-            out.append(message)
-            err.append(warned)
-        return Ended(tuple(codes), "".join(out), "".join(err), tuple(orphans))
-
-
-@dataclass
 class WarmRanks:
     """Processes of one run, forked from a process of this test worker that has imported torch: each starts in
     milliseconds, and is else as fresh as a launched one. Environment, output, memory and exit code are its own."""
@@ -126,7 +74,8 @@ class WarmRanks:
         sizes: Sequence[int] | None = None,
         module: str = "simfrontier_real",
     ) -> WarmRanks:
-        """As `Ranks.start`."""
+        """Start `python -m MODULE` for every list of arguments; `sizes` are their world sizes (default: how
+        many there are)."""
         server = multiprocessing.get_context("forkserver")
         server.set_forkserver_preload([WARM])
         out = cls([], Path(tempfile.mkdtemp(prefix="ranks-")))
@@ -143,7 +92,7 @@ class WarmRanks:
         self.processes[rank].kill()
 
     def wait(self, limit_s: float) -> Ended:
-        """As `Ranks.wait`."""
+        """Wait for all; those that outlast the limit are killed and counted as orphans."""
         deadline = time.monotonic() + limit_s
         codes, orphans = [], []
         for rank, process in enumerate(self.processes):
@@ -171,10 +120,8 @@ def run_ranks(
     port: int | None = None,
     sizes: Sequence[int] | None = None,
 ) -> Ended:
-    """Run `python -m MODULE ARGUMENTS` as every rank, and wait for all. Ranks are warm where the system can fork a
-    process that has imported torch."""
-    ranks = WarmRanks if sys.platform == "linux" else Ranks
-    return ranks.start(arguments, port, sizes, module).wait(limit_s)
+    """Run `python -m MODULE ARGUMENTS` as every rank, and wait for all."""
+    return WarmRanks.start(arguments, port, sizes, module).wait(limit_s)
 
 
 def trained(arguments: Sequence[str], num_ranks: int, limit_s: float) -> Ended:

@@ -1,4 +1,4 @@
-"""A rank that joins the others; the one that is named stops itself, the others wait for all at a barrier."""
+"""A rank that joins the others; the one that is named stops itself, the others wait for all before a step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def main(victim: int, timeout_s: float) -> None:
         opened.world.barrier()
         if opened.world.rank == victim:
             os.kill(os.getpid(), signal.SIGSTOP)
-        opened.world.barrier()
+        opened.world.barrier_of_step()
 
 
 if __name__ == "__main__":

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 
 from simfrontier.schedule import Collective, Exchange, Schedule
-from simfrontier_real import arrivals
-from simfrontier_real.arrivals import Calls, _numbers, call_errors
+from simfrontier_real.arrivals import Calls, call_errors
 from simfrontier_real.checks import MESSAGES
 from simfrontier_real.programs import programs_of
 from simfrontier_real.train import run_in_one_process
@@ -59,17 +57,6 @@ def test_what_arrives_is_what_was_sent(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_messages_may_be_longer_than_there_are_numbers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = MADE[name]()
-    whole = [max(each.square for calls in by_rank for each in sum(calls.values(), ())) for by_rank in _calls(made)]
-    assert arrivals._longest(made) > 10 * 101
-    monkeypatch.setattr(arrivals, "PERIOD", 101)
-    for by_rank, square in zip(_calls(made), whole, strict=True):
-        assert 0 < call_errors(made, programs_of(made), by_rank).error < 0.5
-        assert max(each.square for calls in by_rank for each in sum(calls.values(), ())) == pytest.approx(square)
-
-
-@pytest.mark.parametrize("name", MADE)
 @pytest.mark.parametrize("field", ["received", "sent"])
 def test_every_call_of_every_rank_counts(name: str, field: str) -> None:
     """A ten-thousandth more or less, anywhere, is named with its op."""
@@ -93,13 +80,6 @@ def test_every_call_of_every_rank_counts(name: str, field: str) -> None:
             setattr(messages[0], field, kept)
             changed += 1
     assert changed > 1
-
-
-def test_no_place_counts_little() -> None:
-    """And every message begins with the same numbers, however long others are."""
-    assert np.array_equal(_numbers(1000)[:10], _numbers(10))
-    assert np.abs(_numbers(1000)).min() >= 0.5 and np.abs(_numbers(1000)).max() <= 1.5
-    assert abs(_numbers(10_000).mean()) < 0.05
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import time
 from typing import Any
 
@@ -19,7 +18,6 @@ from simfrontier.schedule.placement import PartialOp, Placement
 from simfrontier_real.arrays import Backend, numpy_backend, torch_backend
 from simfrontier_real.blocks import block_of, first_index, local_shape, side_by_side, taken_apart
 from simfrontier_real.executor import inline, run_together
-from simfrontier_real.initial_states import initial_weights, place
 from simfrontier_real.lane_step import LaneStep
 from simfrontier_real.layout import coordinates, layouts_of
 from simfrontier_real.loopback import LoopbackWorld
@@ -27,7 +25,6 @@ from simfrontier_real.lowered import LoweredTransport
 from simfrontier_real.op_runner import RealOpRunner
 from simfrontier_real.programs import programs_of
 from simfrontier_real.rank_context import RankContext, rank_context_of
-from simfrontier_real.states import assembled, final_states
 from tests.real.lowerings import lowered_of
 from tests.some import some
 
@@ -186,73 +183,3 @@ def test_an_axis_that_cuts_outside_another_cannot_be_gathered() -> None:
     )
     with pytest.raises(InputError, match=message):
         layouts_of(made, programs_of(made).of_roles[0])
-
-
-def test_a_weight_is_not_gathered_along_the_axis_that_cuts_it() -> None:
-    tensors = {
-        name: Tensor(name=name, shape=SHAPE, dtype="fp64", role="weight", placement=placement, persistent=True)
-        for name, placement in (("src0", Placement((("p", 0),))), ("dst0", Placement()))
-    }
-    base = one_call("all_gather", ("p",), Placement((("p", 0),)), Placement(), 1)
-    made = Schedule(mesh=MESH, tensors=tensors, roles=base.roles, pools={}, meta={})
-    with pytest.raises(InputError, match=r"^collective activation: src0 is cut along a dimension by its axes"):
-        layouts_of(made, programs_of(made).of_roles[0])
-
-
-# ── states ──
-
-
-@st.composite
-def placements(draw: st.DrawFn) -> Placement:
-    """Shards over some axes, flat over others."""
-    order = draw(st.permutations(AXES))
-    number = draw(st.integers(0, 3))
-    flat = draw(st.lists(st.sampled_from(order[number:]), unique=True)) if number < 3 else []
-    return Placement(tuple((axis, draw(st.integers(0, 1))) for axis in order[:number]), frozenset(flat))
-
-
-@settings(max_examples=40, deadline=None)
-@given(placement=placements(), nesting=st.permutations(AXES), shape=st.sampled_from([(12, 24), (12, 12), (24, 36)]))
-def test_states_in_blocks_and_flat_inside_them_are_put_together_again(
-    placement: Placement, nesting: tuple[str, ...], shape: tuple[int, int]
-) -> None:
-    """Shards first, then the flat index of the block, padded: the ranks' lines make the whole weight."""
-    inside = tuple(axis for axis in nesting if axis not in dict(placement.shards))
-    weight = Tensor(
-        name="w", shape=shape, dtype="fp64", role="weight", placement=placement, nesting=inside, persistent=True
-    )
-    made = holding({"w": weight})
-    weights = initial_weights(made, 1)
-    program = programs_of(made).of_roles[0]
-    lines = []
-    for rank in range(MESH.num_ranks):
-        context = rank_context_of(made, program, layouts_of(made, program), numpy_backend(), rank)
-        place(context, weights)
-        (line,) = final_states(context).values()
-        assert line.shape == (weight.local_elements(MESH),)
-        lines.append(final_states(context))
-    assert np.array_equal(assembled(made, lines)["w", 0], weights["w", 0])
-    assert math.prod(local_shape(weight, MESH)) <= weight.local_elements(MESH) * MESH.size(placement.flat)
-
-
-def holding(tensors: dict[str, Tensor]) -> Schedule:
-    """A schedule whose program touches these tensors."""
-    from simfrontier.schedule import Compute
-
-    op = Compute(kind="hook", name="touch", reads=tuple(map(Ref, tensors)))
-    return Schedule(mesh=MESH, tensors=tensors, roles=(Role("all", (Call("step", 0, 0, (op,)),)),), pools={}, meta={})
-
-
-def test_a_block_at_the_wrong_coordinate_shows_in_what_is_put_together() -> None:
-    placement = Placement((("p", 0), ("q", 1)))
-    made = holding(
-        {"w": Tensor(name="w", shape=(4, 6), dtype="fp64", role="weight", placement=placement, persistent=True)}
-    )
-    weights, program = initial_weights(made, 1), programs_of(made).of_roles[0]
-    lines = []
-    for rank in range(MESH.num_ranks):
-        context = rank_context_of(made, program, layouts_of(made, program), numpy_backend(), rank)
-        context.at["q"] = (context.at["q"] + 1) % 3
-        place(context, weights)
-        lines.append(final_states(context))
-    assert not np.array_equal(assembled(made, lines)["w", 0], weights["w", 0])

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from simfrontier.errors import SimfrontierError
-from simfrontier.schedule import Call, Compute, ExpandedProgram, Issuer, Mesh, Ref, Role, Schedule, Tensor, expand
+from simfrontier.schedule import Call, Compute, ExpandedProgram, Mesh, Ref, Role, Schedule, Tensor, expand
 from simfrontier.schedule.placement import REPLICATE
 from simfrontier.workload import Checkpointing
 from simfrontier_real.arrays import numpy_backend
@@ -60,53 +59,6 @@ def test_what_is_held_after_each_op_is_what_is_touched_again_before_it_is_writte
         run(buffers, program, index)
         made_by_now |= {ref for ref in (*program.writes[index], *program.accumulates[index]) if ref.name in names}
         assert {ref for ref in buffers.by_ref if ref.name in names} == needed[index] & made_by_now, index
-
-
-@pytest.mark.parametrize("plan", ["zero3", "zero-topo", "copy"])
-def test_nothing_is_held_beyond_the_lifetimes_that_memory_is_counted_by(plan: str) -> None:
-    """`peak_bytes` counts lifetimes, so what is held after an op may only be what lives beyond it."""
-    made = schedule(EXACT[plan], (2, 2, 2), 2, engine=ENGINES["tight"])
-    program, names = expand(made, made.roles[0]), transient(made)
-    spans = {ref: (begin, end) for ref, begin, end in program.lifetimes}
-    buffers = Buffers(made, program)
-    buffers.begin_step()
-    most = 0
-    for index in range(program.num_ops):
-        run(buffers, program, index)
-        mine = [ref for ref in buffers.by_ref if ref.name in names]
-        assert all(spans[ref][0] <= index < spans[ref][1] for ref in mine), index
-        most = max(most, len(mine))
-    assert most > 10
-
-
-@settings(max_examples=20, deadline=None)
-@given(plan=st.sampled_from(sorted(PLANS)), engine=st.sampled_from(sorted(ENGINES)), seed=st.integers(0, 2**32))
-def test_in_any_order_that_the_issuer_allows_what_is_read_is_there_and_is_the_latest(
-    plan: str, engine: str, seed: int
-) -> None:
-    made = schedule(PLANS[plan], (2, 1, 2), 2, engine=ENGINES[engine])
-    program, names = expand(made, made.roles[0]), transient(made)
-    wrote: list[dict[Ref, int]] = []  # per op, who wrote what it reads, in program order
-    last: dict[Ref, int] = {}
-    for index in range(program.num_ops):
-        wrote.append({ref: last[ref] for ref in program.reads[index] if ref.name in names and ref in last})
-        last.update(dict.fromkeys((*program.writes[index], *program.accumulates[index]), index))
-    dice = random.Random(seed)
-    buffers, issuer = Buffers(made, program), Issuer(program)
-    for _ in range(2):  # two steps: what the first leaves must not be taken for the second's
-        buffers.begin_step()
-        issuer = Issuer(program)
-        running: list[int] = []
-        while not issuer.is_finished:
-            running += issuer.startable()
-            index = running.pop(dice.randrange(len(running)))
-            for ref, writer in wrote[index].items():
-                assert buffers[ref] == writer, (index, ref)
-            for ref in (*program.writes[index], *program.accumulates[index]):
-                buffers[ref] = index
-            buffers.used_by(index)
-            issuer.finish(index)
-        assert {ref.name for ref in buffers.by_ref} & names == set()
 
 
 @pytest.mark.parametrize("plan", ["zero3", "zero-topo", "copy of each forward", "ddp"])
@@ -192,29 +144,6 @@ def test_lifetimes_by_hand() -> None:
     """a is written twice: between its last use by op 1 and its second writing by op 3 nobody holds it."""
     made, program = one_line(("", "a", ""), ("a", "b", ""), ("b", "c", ""), ("c", "a", ""), ("a", "w", ""))
     assert held_after(made, program) == ["a", "b", "c", "a", ""]
-
-
-def test_what_nobody_reads_goes_at_once_and_what_is_persistent_stays() -> None:
-    made, program = one_line(("w", "a", ""), ("", "b", ""), ("b", "w", ""), persistent="w")
-    assert held_after(made, program, {"w": 0}) == ["w", "bw", "w"]
-
-
-def test_sums_live_from_the_first_addition_to_the_last_use() -> None:
-    made, program = one_line(("", "", "s"), ("", "", "s"), ("s", "o", ""), persistent="o")
-    assert held_after(made, program) == ["s", "s", "o"]
-
-
-def test_an_op_may_write_what_it_reads() -> None:
-    """In place: the old value is there while the op runs, the new one after it."""
-    made, program = one_line(("", "a", ""), ("a", "a", ""), ("a", "o", ""), persistent="o")
-    buffers = Buffers(made, program)
-    buffers.begin_step()
-    run(buffers, program, 0)
-    assert buffers[Ref("a")] == 0
-    run(buffers, program, 1)
-    assert buffers[Ref("a")] == 1
-    run(buffers, program, 2)
-    assert Ref("a") not in buffers
 
 
 def test_reading_what_was_never_written_is_an_error_with_its_name() -> None:

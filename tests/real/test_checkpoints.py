@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from hypothesis import given, settings, strategies as st
 
-from simfrontier.schedule import Schedule
+from simfrontier.schedule import REPLICATE, Mesh, Schedule, Tensor
+from simfrontier_real.checkpoints.chunks import ChunkReader, part
 from tests.real.checkpointed import STEPS, Run, far, same_batch
 from tests.real.grids import axonn, megatron
 from tests.real.lowerings import lowered_of
-from tests.real.schedules import EXACT, FAMILIES, QUANTISED, STALE, Sizes, schedule
+from tests.real.schedules import EXACT, QUANTISED, STALE, Sizes, schedule
 
 PLANS = {**EXACT, **QUANTISED, "stale": STALE}
-USUAL = {*FAMILIES, "zero1 next", "odd order", "copy", "qwz and qgz", "int8 copy", "stale"}  # the others are long
+USUAL = {"ddp", "zero1", "zero3", "zero-topo", "odd order", "qwz and qgz", "stale"}  # the others are long
 GRIDS = {
     "tensors": megatron(2, 1, 2),
     "pipeline": megatron(1, 2, 2),
@@ -51,7 +57,9 @@ def test_copies_that_coding_per_hop_sets_apart_go_on_each_by_itself(tmp_path: Pa
     keys: dict[str, Any] = {"compression": "naive-zfp:16", "compress_from": 0, "compress_per_hop": True}
     made = megatron(1, 1, 4, data="zero1", precision="fp32", **keys).schedule
     restarted(made, tmp_path, lowered=lowered_of(made, channels=1, slices=1))
-    assert len(list(tmp_path.glob("step-*/rank-*"))) == 4
+    (saved,) = tmp_path.iterdir()
+    names = ChunkReader(saved).read_metadata().state_dict_metadata
+    assert {name.partition("/")[0] for name in names} >= {f"rank-{rank:05}" for rank in range(4)}
 
 
 @pytest.mark.parametrize(
@@ -85,12 +93,8 @@ PAIRS: list[tuple[str, Sizes, str, Sizes]] = [
     ("zero3", (2, 1, 2), "ddp", (1, 1, 2)),
     ("ddp", (1, 1, 2), "zero-topo", (2, 2, 2)),
     ("hsdp", (2, 1, 2), "zeropp", (2, 2, 1)),
-    ("zeropp", (2, 1, 2), "zero2", (1, 1, 1)),
-    ("zero1", (1, 1, 1), "odd order", (2, 2, 2)),
 ]
 MORE: list[tuple[str, Sizes, str, Sizes]] = [
-    ("zero-topo", (2, 2, 2), "zero3", (1, 1, 4)),
-    ("zero-topo", (2, 1, 2), "zero-topo", (1, 2, 2)),
     ("odd order", (2, 2, 2), "reversed", (2, 2, 2)),
     ("zero1 next", (2, 1, 2), "copy", (2, 2, 1)),
     ("zero2", (2, 2, 2), "zero1", (1, 2, 2)),
@@ -143,11 +147,23 @@ def test_a_restart_of_a_restart_continues_bit_for_bit(tmp_path: Path) -> None:
     assert [each.steps for each in third.before.history] == [4]
 
 
-def test_the_same_run_writes_the_same_bytes(tmp_path: Path) -> None:
-    made = schedule(PLANS["zero-topo"], (2, 1, 2))
-    first, second = (Run(made).train(2).save(tmp_path / name) for name in ("a", "b"))
-    contents = [{path.name: path.read_bytes() for path in folder.iterdir()} for folder in (first, second)]
-    assert contents[0] == contents[1] and len(contents[0]) == 5
+@settings(max_examples=30)
+@given(shape=st.lists(st.integers(1, 7), min_size=1, max_size=3).map(tuple), sizes=st.permutations((2, 3, 2)))
+def test_the_boxes_of_all_ranks_are_the_whole_tensor_once(shape: tuple[int, ...], sizes: list[int]) -> None:
+    """Flat over two of three axes, not the two innermost ones: parts that lie apart in rows."""
+    mesh = Mesh(tuple(zip(("a", "b", "c"), sizes, strict=True)))
+    placement = replace(REPLICATE, flat=frozenset({"a", "c"}))
+    tensor = Tensor(name="w", shape=shape, dtype="fp64", role="weight", placement=placement, nesting=("a", "b", "c"))
+    numbers = torch.arange(math.prod(shape))
+    padded = torch.cat([numbers, torch.zeros(-len(numbers) % math.prod(sizes), dtype=torch.int64)])
+    seen = torch.full(shape, -1)
+    for a, c in itertools.product(range(mesh["a"]), range(mesh["c"])):
+        line = padded.reshape(*sizes, -1)[a, :, c].reshape(-1)
+        for offsets, values in part(tensor, mesh, {"a": a, "b": 0, "c": c}, line).chunks.items():
+            box = seen[tuple(slice(at, at + size) for at, size in zip(offsets, values.shape, strict=True))]
+            assert bool((box == -1).all())
+            box.copy_(values)
+    assert torch.equal(seen, numbers.reshape(shape))
 
 
 def test_steps_of_a_plan_that_loses_something_are_not_compared_with_what_loses_nothing(tmp_path: Path) -> None:

@@ -18,9 +18,8 @@ from simfrontier.errors import InputError
 from simfrontier.schedule import Schedule, load, save
 from simfrontier.trace import read_perfetto
 from simfrontier_real.options import device_kind
-from simfrontier_real.through_host import HostTransport, HostWire
+from simfrontier_real.through_host import HostTransport
 from simfrontier_real.transport import Pending
-from simfrontier_real.wire import Mailboxes, WireMessage
 from tests.real.grids import axonn, megatron
 from tests.real.lowerings import lowered_of
 from tests.real.ranks import ROOT, Ended, run_ranks
@@ -82,23 +81,6 @@ def test_four_ranks_train_like_the_unsharded_model(
             assert all(span.ready_s <= span.start_s <= span.end_s for span in spans)
 
 
-def test_a_replay_computes_for_real_and_cannot_wait(files: Path, tmp_path: Path) -> None:
-    module = "simfrontier_real" if HAS_GPU else ON_STANDIN
-    given = ["replay", str(path(files, "zero3")), *ON_CUDA, "--iterations", "2", "--warmup", "1"]
-    run([*given, "--out", str(tmp_path)], module)
-    assert "buffers" in read_perfetto(tmp_path / "trace-zero3.json").notes
-    waits = ["--compute", "wait", "--waits", str(tmp_path), "--out", str(tmp_path / "waited")]
-    ended = run_ranks([[*given, *waits]] * 4, LIMIT_S, module)
-    assert set(ended.codes) == {2} and "allowed on a GPU: real or none" in ended.err, ended.err
-
-
-@pytest.mark.skipif(HAS_GPU, reason="the streams of a GPU are no stand-ins")
-def test_the_stand_in_notices_an_op_that_does_not_wait(files: Path) -> None:
-    given = ["train", str(path(files, "zero3")), "--steps", "1", "--no-reference", *ON_CUDA]
-    ended = run_ranks([given] * 4, LIMIT_S, "tests.real.standin_forgetful")
-    assert set(ended.codes) == {1} and "does not wait for ops" in ended.err, ended.err
-
-
 def test_measuring_says_what_was_measured(tmp_path: Path) -> None:
     given = ["measure", "--out", str(tmp_path / "box.toml"), *ON_CUDA, "--sizes", "4KiB,64KiB", "--iterations", "3"]
     run(given, "simfrontier_real" if HAS_GPU else ON_STANDIN)
@@ -112,7 +94,6 @@ def test_measuring_says_what_was_measured(tmp_path: Path) -> None:
 def test_what_tensors_are_on() -> None:
     assert device_kind("gloo", None) == device_kind("gloo", "cpu") == "cpu"
     for backend, kind, message in (
-        ("gloo", "gpu", "--device: got 'gpu'; allowed: cpu or cuda"),
         ("nccl", "cpu", "--device: got 'cpu' beside --backend nccl, which needs a GPU; allowed: cuda"),
     ):
         with pytest.raises(InputError) as refused:
@@ -176,37 +157,3 @@ def test_gloo_gets_copies_in_the_hosts_memory_and_results_go_to_the_device() -> 
     assert sent.device.type == "cpu" and torch.equal(sent, message.T) and sent.is_contiguous()
     assert sent.data_ptr() != message.data_ptr()
     assert result.device.type == "meta" and result.shape == (2, 3)
-
-
-def test_an_exchange_goes_in_the_directions_that_it_is_given() -> None:
-    gloo, op, message = Recorder(), object(), torch.arange(4.0)
-    transport, room = HostTransport(gloo, "cpu"), torch.zeros(4)  # type: ignore[arg-type]
-    assert transport.exchange(op, message, None).wait() is None  # type: ignore[arg-type]
-    assert gloo.given[1] is None and gloo.given[0].data_ptr() != message.data_ptr()
-    assert transport.exchange(op, None, room).wait() is room  # type: ignore[arg-type]
-    assert gloo.given[2] is None and gloo.given[3].data_ptr() != room.data_ptr()
-    assert room.tolist() == [7.0] * 4
-
-
-@dataclass
-class TorchMailbox:
-    """One end of mailboxes for tensors."""
-
-    wire: Any
-
-    def send(self, peer: int, values: Any) -> Any:
-        return self.wire.send(peer, values.numpy())
-
-    def receive(self, peer: int, values: Any) -> Any:
-        return self.wire.receive(peer, values.numpy())
-
-
-def test_messages_arrive_in_their_places_when_they_are_waited_for() -> None:
-    boxes = Mailboxes()
-    one, other = (HostWire(TorchMailbox(boxes.wire(rank, (0, 1)))) for rank in range(2))  # type: ignore[arg-type]
-    line, there = torch.arange(8.0), torch.zeros(8)
-    one.exchange([WireMessage(1, True, line[2:5])])
-    (moving,) = other.exchange([WireMessage(0, False, there[4:7])])
-    assert moving.is_done() and there.tolist() == [0.0] * 8
-    moving.wait()
-    assert there.tolist() == [0.0] * 4 + [2.0, 3.0, 4.0] + [0.0]

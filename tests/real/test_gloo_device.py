@@ -45,29 +45,3 @@ def threads(manager: str) -> int:
 @pytest.mark.skipif(sys.platform != "linux", reason="threads are counted in /proc")
 def test_four_groups_have_one_device_instead_of_four() -> None:
     assert threads("nullcontext()") - threads("shared_device()") == 3
-
-
-def test_torch_is_left_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    from torch.distributed import distributed_c10d as inside
-
-    from simfrontier_real.gloo_device import shared_device
-
-    monkeypatch.delenv("GLOO_SOCKET_IFNAME", raising=False)
-    before = inside.ProcessGroupGloo
-    with pytest.raises(ValueError, match="x"), shared_device():
-        assert inside.ProcessGroupGloo is not before and issubclass(inside.ProcessGroupGloo, before)
-        raise ValueError("x")
-    assert inside.ProcessGroupGloo is before
-
-
-@pytest.mark.parametrize("lacking", ["_Options", "create_device", "create_default_device", None])
-def test_another_torch_makes_devices_of_its_own(monkeypatch: pytest.MonkeyPatch, lacking: str | None) -> None:
-    from torch.distributed import distributed_c10d as inside
-
-    from simfrontier_real.gloo_device import shared_device
-
-    names = {"_Options", "create_device", "create_default_device"} - {lacking}
-    other = None if lacking is None else type("ProcessGroupGloo", (), dict.fromkeys(names))
-    monkeypatch.setattr(inside, "ProcessGroupGloo", other)
-    with shared_device():
-        assert inside.ProcessGroupGloo is other

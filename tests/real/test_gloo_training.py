@@ -13,7 +13,7 @@ import pytest
 from simfrontier.schedule import digest, load, save
 from simfrontier.trace import read_perfetto
 from tests.real.ranks import Ended, trained
-from tests.real.schedules import ENGINES, EXACT, FAMILIES, QUANTISED, STALE, Sizes, schedule
+from tests.real.schedules import ENGINES, EXACT, QUANTISED, STALE, Sizes, schedule
 
 LIMIT_S = 400.0  # of a whole launch, on a box that is busy with other tests
 
@@ -144,10 +144,3 @@ def test_real_ranks_train_like_the_unsharded_model(cases: tuple[Case, ...], step
         assert trace.members == tuple((rank,) for rank in range(math.prod(each.sizes)))
         moved = sum(span.message_bytes for spans in trace.spans for span in spans)
         assert moved == result["scheduled_bytes"], each
-
-
-def test_every_family_codec_of_integers_and_precision_is_among_those_of_four_ranks() -> None:
-    """So that each is trained on real ranks without the long tests."""
-    assert {each.plan for each in FOUR} >= {*FAMILIES, "qwz and qgz", "stale"}  # int8 and int4
-    assert {each.options[0] for each in FOUR} >= {"lattice", *FAMILIES}
-    assert {each.how.get("precision", "fp64") for each in FOUR} == {"fp64", "fp32", "bf16", "fp16"}

@@ -12,9 +12,8 @@ import pytest
 import torch
 
 from simfrontier.errors import InputError
-from simfrontier_real.device_facts import device_facts, lines_of
-from simfrontier_real.gpu import FACTS, LIMIT_S, SUMMARY, GpuRun, line_of, make_room, run_and_summarise, steps_of
-from simfrontier_real.steps import CheckStep, StepResult
+from simfrontier_real.gpu import LIMIT_S, SUMMARY, GpuRun, make_room, run_and_summarise, steps_of
+from simfrontier_real.steps import CheckStep
 from tests.real.ranks import ROOT
 
 HAS_GPU = torch.cuda.is_available()
@@ -44,13 +43,6 @@ def test_without_a_gpu_there_is_one_line(arguments: tuple[str, ...], code: int, 
     assert not (tmp_path / "out").exists()
 
 
-def test_make_gpu_is_that_command() -> None:
-    made = subprocess.run(["make", "-n", "gpu"], capture_output=True, text=True, cwd=ROOT, check=True).stdout
-    assert ".venv/bin/simfrontier-real gpu --out reports/gpu" in made
-    told = subprocess.run(["make", "help"], capture_output=True, text=True, cwd=ROOT, check=True).stdout
-    assert "make gpu " in told
-
-
 # ── the steps ──
 
 
@@ -68,13 +60,6 @@ def test_every_step_has_its_time_within_eight_minutes(tmp_path: Path) -> None:
     ]
     for number, step in enumerate(steps):
         assert set(step.needs) <= set(names[:number]), step
-
-
-def test_rates_stop_by_themselves_before_their_limit(tmp_path: Path) -> None:
-    (rates,) = (step for step in steps_of(GpuRun(out=tmp_path, machine="h100-node")) if step.name == "rates")
-    seconds = float(rates.command[rates.command.index("--seconds") + 1])
-    assert seconds <= rates.limit_s - 15  # torch's start, and a case that began in time
-    assert rates.command[-2:] == ("--machine", "h100-node")
 
 
 @pytest.mark.parametrize(
@@ -120,14 +105,6 @@ def test_a_folder_of_somebody_else_is_refused(tmp_path: Path) -> None:
     assert (tmp_path / "thesis.tex").exists()
 
 
-def test_a_folder_of_an_earlier_run_loses_its_results_and_nothing_else(tmp_path: Path) -> None:
-    for name in (SUMMARY, FACTS, "notes.txt"):
-        (tmp_path / name).write_text("{}", encoding="utf-8")
-    (tmp_path / "rates").mkdir()
-    make_room(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
-
-
 def test_the_summary_is_written_after_every_step(tmp_path: Path) -> None:
     """The second step copies what is written of the first; the exit code is 1, because the third fails."""
     copies = f"import shutil; shutil.copy({str(tmp_path / SUMMARY)!r}, {str(tmp_path / 'seen.json')!r})"
@@ -145,11 +122,6 @@ def test_the_summary_is_written_after_every_step(tmp_path: Path) -> None:
     assert said[3].startswith("2 of 3 steps passed in ")
 
 
-def test_a_step_in_one_line() -> None:
-    passed = StepResult(name="nccl-train", shows="it trains", verdict="passed", seconds=12.34, code=0)
-    assert line_of(passed) == "nccl-train         12.3 s  passed     it trains"
-
-
 # ── what is here ──
 
 
@@ -160,8 +132,3 @@ def test_what_runs_stand_on(tmp_path: Path) -> None:
     assert facts["torch"] == torch.__version__ and facts["missing_packages"] == []
     assert bool(facts["devices"]) == HAS_GPU
     assert f"torch {torch.__version__}" in ended.stdout
-
-
-def test_a_missing_package_is_named() -> None:
-    facts = device_facts() | {"missing_packages": ["array_api_compat"]}
-    assert list(lines_of(facts))[-1] == "missing packages: array_api_compat (imported by these names)"

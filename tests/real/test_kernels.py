@@ -18,13 +18,12 @@ from simfrontier_real.arrays import Backend, numpy_backend, torch_backend
 from simfrontier_real.data import batch
 from simfrontier_real.executor import inline, run_together
 from simfrontier_real.initial_states import initial_weights, place
-from simfrontier_real.kernels import MODEL_KERNELS, NORM_EPSILON
+from simfrontier_real.kernels import NORM_EPSILON
 from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.op_runner import RealOpRunner
 from simfrontier_real.rank_context import RankContext
 from simfrontier_real.reference import train_unsharded
 from simfrontier_real.train import TrainingRank, train_in_one_process
-from tests.real.grids import OTHERS, axonn
 from tests.real.schedules import FAMILIES, distance, schedule, training
 
 MODELS = ("gpt", "mlp")
@@ -199,14 +198,6 @@ def test_backward_of_layer_norm(name: str) -> None:
     assert near(seen[f"{name}.weight.grad"], w.grad) and near(seen[f"{name}.bias.grad"], b.grad)
 
 
-def test_backward_of_the_first_norm_adds_the_other_paths_of_the_stream() -> None:
-    """x feeds ln1, ln2 and the residual: d.x of the layer below is the sum of the three."""
-    seen = step("gpt").ops["ln1.backward"]
-    x = seen["x"].requires_grad_()
-    backward(functional.layer_norm(x, (16,), seen["ln1.weight"], None, NORM_EPSILON), seen["d.ln1"])
-    assert near(seen["d.x'"], x.grad + seen["d.mlp_path"] + seen["d.x"])
-
-
 def parts_of(qkv: Any) -> tuple[Any, ...]:
     """[batch, sequence, heads · 3 · 8] → query, key and value as [batch, heads, sequence, 8]."""
     batch_size, length, _ = qkv.shape
@@ -269,27 +260,3 @@ def test_lookup_and_its_backward() -> None:
     table = forward["embedding.weight"].requires_grad_()
     backward(functional.embedding(tokens, table), back["d.x"])
     assert near(back["embedding.weight.grad"], table.grad)
-
-
-def test_residual_is_a_sum() -> None:
-    seen = step("gpt").ops["residual"]
-    assert near(seen["x'"], seen["x"] + seen["attention.out"] + seen["mlp.out"])
-
-
-def test_the_logits_of_a_16_bit_model_are_cast_to_32_bits() -> None:
-    seen = watched(schedule(FAMILIES["ddp"], (1, 1, 1), precision="fp16"), numpy_backend()).ops
-    narrow, wide = seen["to_fp32"].values()
-    assert (narrow.dtype, wide.dtype) == (torch.float16, torch.float32)
-    assert torch.equal(wide, narrow.float())
-
-
-def test_every_kind_of_kernel_is_met() -> None:
-    met = set()
-    for model, precision in (("gpt", "fp16"), ("mlp", "fp64")):
-        made = schedule(FAMILIES["ddp"], (1, 1, 1), model=model, precision=precision)
-        met |= {op.kind for op in expand(made, made.roles[0]).ops}
-    for attention in ("plain", "fused"):
-        for shape in ("sequential", *OTHERS):
-            cut = axonn(2, 2, 1, attention=attention, shape=shape).schedule
-            met |= {op.kind for op in expand(cut, cut.roles[0]).ops}
-    assert set(MODEL_KERNELS) <= met

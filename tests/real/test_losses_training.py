@@ -15,7 +15,6 @@ import pytest
 from simfrontier.schedule import digest, save
 from simfrontier.schedule.ir import Compute
 from simfrontier.workload import CrossEntropy, Softmax
-from simfrontier_real import losses
 from simfrontier_real.arrays import numpy_backend
 from simfrontier_real.executor import inline, run_together
 from simfrontier_real.layout import layouts_of
@@ -23,14 +22,12 @@ from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.programs import programs_of
 from simfrontier_real.rank_context import rank_context_of
 from simfrontier_real.replay import ReplayRunner, StandInKernels
-from simfrontier_real.train import TrainingRank, train_in_one_process
+from simfrontier_real.train import TrainingRank
 from simfrontier_real.verdict import scheduled_bytes
 from tests.real.grids import Grid, axonn, megatron
-from tests.real.lowerings import MIXED, RINGS, lowered_of
 from tests.real.ranks import trained
-from tests.real.schedules import distance, loss_distance, training, unsharded as reference
-from tests.real.test_grid_training import agrees, unsharded
-from tests.some import some
+from tests.real.schedules import training
+from tests.real.test_grid_training import agrees
 
 WAYS = get_args(CrossEntropy)
 KERNELS = get_args(Softmax)
@@ -64,13 +61,6 @@ def test_every_way_trains_like_the_unsharded_model(make: Any, sizes: tuple[int, 
     agrees(make(*sizes, cross_entropy=way, **keys))
 
 
-@pytest.mark.parametrize(("algorithms", "way"), list(every_other([(MIXED,), (RINGS,)], WAYS)))
-def test_lowered_collectives_carry_every_way(algorithms: Any, way: str) -> None:
-    grid = megatron(4, 1, 2, cross_entropy=way)
-    ours = train_in_one_process(grid.schedule, training(2), lowered=lowered_of(grid.schedule, algorithms))
-    assert distance(ours.weights, unsharded(grid, 2).weights) <= 1e-10
-
-
 @every_way
 def test_bytes_of_training_and_replay_are_those_of_the_schedule(way: str) -> None:
     made = megatron(2, 2, 2, cross_entropy=way, shape="tied").schedule
@@ -90,17 +80,6 @@ def test_bytes_of_training_and_replay_are_those_of_the_schedule(way: str) -> Non
         assert [sum(rank.step.message_bytes.values()) for rank in ranks] == expected, stand
 
 
-def test_a_merge_of_something_else_shows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pairs that are merged as maxima and sums, or the other way round, are another loss."""
-    grids = [megatron(2, cross_entropy=way) for way in ("one-gather", "mn-merge")]
-    for grid in some(grids):
-        assert distance(train_in_one_process(grid.schedule, training(2)).weights, unsharded(grid, 2).weights) <= 1e-10
-    turned = dict(zip(losses._MERGES, reversed(losses._MERGES.values()), strict=True))
-    monkeypatch.setattr(losses, "_MERGES", turned)
-    for grid in some(grids):
-        assert not distance(train_in_one_process(grid.schedule, training(2)).weights, unsharded(grid, 2).weights) < 1e-3
-
-
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("grid", [axonn(2, 1, 2), megatron(1, 2), megatron(2), megatron(1, 1, 2, shape="mlp")], ids=str)
 def test_every_kernel_trains_like_the_unsharded_model(grid: Grid, kernel: Softmax) -> None:
@@ -112,12 +91,6 @@ def test_every_kernel_trains_like_the_unsharded_model(grid: Grid, kernel: Softma
     whole = not any(op.kind == "loss_max" for op in ops)
     assert {op.kernel for op in ops if op.name == "loss"} == {wanted if whole else ""}
     agrees(named)
-
-
-def test_float16_in_two_passes_stays_near_the_unsharded_model() -> None:
-    made = replace(megatron(2, precision="fp16", cross_entropy="mn-merge"), softmax="two-pass").schedule
-    how = replace(training(4), loss_scale=128.0)
-    assert loss_distance(train_in_one_process(made, how).losses, reference(made, training(4)).losses) < 0.01
 
 
 def test_real_ranks_train_every_way_and_kernel(tmp_path: Path) -> None:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-import signal
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,9 +16,8 @@ from simfrontier.trace import read_perfetto
 from simfrontier_real.session import _refuse_differences
 from simfrontier_real.verdict import scheduled_bytes
 from tests.real.lowerings import MIXED, RINGS, lowered_of
-from tests.real.ranks import Ended, WarmRanks, run_ranks
+from tests.real.ranks import Ended, run_ranks
 from tests.real.schedules import ENGINES, EXACT, QUANTISED, schedule
-from tests.real.test_failures import wait_for
 
 LIMIT_S = 120.0  # of a whole launch, on a box that is busy with other tests
 EQUAL = 1e-10  # the largest relative difference of a parameter tensor in float64
@@ -88,29 +84,10 @@ def test_a_replay_says_how_its_collectives_were_carried(files: Path, tmp_path: P
     assert moved == scheduled_bytes(made, expand(made, made.roles[0])) * 4
 
 
-def test_a_schedule_without_a_lowering_is_refused_in_one_line(tmp_path: Path) -> None:
-    save(schedule(EXACT["ddp"], (1, 1, 1), model="mlp"), tmp_path / "schedule-alone.json")
-    ended = run(train(tmp_path, "alone"))
-    assert ended.codes == (2,)
-    (line,) = ended.err.strip().splitlines()
-    assert line.startswith(f"simfrontier-real: {tmp_path}/lowered-alone.json: is not there, and --collectives lowered")
-
-
-def test_another_word_is_refused_in_one_line(files: Path) -> None:
-    ended = run(["train", str(files / "schedule-zero3.json"), "--collectives", "lowred"])
-    assert ended.codes == (2,)
-    assert ended.err == "simfrontier-real: --collectives: got 'lowred'; did you mean \"lowered\"?\n"
-
-
 def test_a_rank_that_carries_otherwise_is_named() -> None:
-    for ours, message in (("", "native"), ("a" * 64, "lowered aaaaaaaaaaaaaaaa…")):
-        everybody = [[("zero3", "digest", each)] for each in ("b" * 64, ours, "b" * 64)]
-        with pytest.raises(InputError) as caught:
-            _refuse_differences(everybody)
-        assert str(caught.value) == (
-            f"rank 1 carries the collectives of zero3 otherwise than rank 0: {message}, rank 0 lowered "
-            "bbbbbbbbbbbbbbbb…"
-        )
+    everybody = [[("zero3", "digest", each)] for each in ("b" * 64, "", "b" * 64)]
+    with pytest.raises(InputError, match=r"^rank 1 carries the collectives of zero3 otherwise than rank 0$"):
+        _refuse_differences(everybody)
 
 
 def test_ranks_that_wait_for_each_other_end_with_the_table(files: Path, tmp_path: Path) -> None:
@@ -130,19 +107,3 @@ def test_ranks_that_wait_for_each_other_end_with_the_table(files: Path, tmp_path
 
 def backwards(recipe: Recipe) -> Recipe:
     return replace(recipe, orders=tuple(order[::-1] for order in recipe.orders))
-
-
-def test_a_killed_rank_ends_all(files: Path, tmp_path: Path) -> None:
-    """The others lose a connection in the middle of a transfer, or wait for one who does."""
-    arguments = [*train(files, "order", "long"), "--steps", "6", "--no-reference", "--timeout", "8"]
-    ranks = WarmRanks.start([[*arguments, "--out", str(tmp_path)]] * 4)
-    wait_for(tmp_path / "trace-order.json")  # so they are at work on the second
-    time.sleep(0.5)
-    ranks.kill(2)
-    ended = ranks.wait(30.0)
-    assert ended.orphans == () and "Traceback" not in ended.err, ended.err
-    assert ended.codes == (1, 1, -signal.SIGKILL, 1), ended.err
-    broke = r"the connection to another rank broke \(it ended or was killed\)"
-    assert re.search(rf"(op \d+, .*|rank \d, between two steps): {broke}", ended.err), ended.err
-    assert len(ended.err.strip().splitlines()) == 1, ended.err
-    assert [path.name for path in tmp_path.iterdir()] == ["trace-order.json"]

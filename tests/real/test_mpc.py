@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -67,46 +66,6 @@ def test_the_longest_stream_fills_its_room() -> None:
 # ── every bit comes back ──
 
 
-def patterns(draw: np.random.Generator, count: int, length: int) -> Any:
-    """[count, length] words, a kind for each piece."""
-    at = np.arange(length, dtype=np.uint32)
-    out = draw.integers(0, WORD, (count, length), dtype=np.uint32)
-    kind = draw.integers(0, 9, count)[:, None]
-    first = out[:, :1].copy()
-    normal = draw.standard_normal((count, length), dtype=np.float32)
-    kinds = (
-        out,
-        np.broadcast_to(first, out.shape),  # constants
-        np.zeros_like(out),
-        first + at,  # ramps of words
-        (normal[:, :1] * at.astype(np.float32)).view(np.uint32),  # ramps of numbers
-        normal.view(np.uint32),
-        out & 0x007FFFFF | (out & 0x80000000),  # denormals and zeros of both signs
-        out | 0x7F800000,  # infinite, and NaN with any payload
-        out * (draw.random(out.shape) < 0.1),  # mostly zeros
-    )
-    return np.select([kind == number for number in range(len(kinds))], kinds).astype(np.uint32)
-
-
-def batches() -> Iterator[tuple[int, int]]:
-    """(pieces, words): 10⁵ pieces of every length up to 200, and some of thousands."""
-    yield from ((495, length) for length in range(1, 201))
-    yield from ((99, length) for length in (255, 256, 257, 511, 1000, 1023, 1024, 1025, 2047, 2048, 2049))
-    yield from ((3, length) for length in (4095, 4096, 4097, 40_001, 65_536))
-
-
-def test_a_hundred_thousand_arrays_come_back_bit_for_bit() -> None:
-    draw, backend, total = np.random.default_rng(11), numpy_backend(), 0
-    for count, length in batches():
-        words = patterns(draw, count, length)
-        there = encode(backend, words.view(np.float32), MPC)
-        back = decode(backend, there, MPC, length, "fp32")
-        assert np.array_equal(back.view(np.uint32), words)
-        assert mpc.stream_bytes(there.data).max() <= there.data.shape[1]
-        total += count
-    assert total >= 100_000
-
-
 SIZES = {"fp64": 8, "fp32": 4, "fp16": 2, "bf16": 2}
 
 
@@ -136,36 +95,6 @@ def test_any_type_comes_back_bit_for_bit_in_both_libraries(dtype: str, count: in
         assert decode(ours, mine, codec, length, dtype).tobytes() == raw.tobytes()
 
 
-def test_a_type_can_be_asked_for_that_is_wider_than_what_was_sent() -> None:
-    backend, codec = torch_backend(), Mpc(of="bf16")
-    values = backend.array(np.array([[1.5, -2, 0.25]]), "bf16")
-    back = decode(backend, encode(backend, values, codec), codec, 3, "fp64")
-    assert (back.dtype, back.tolist()) == (backend.dtype("fp64"), [[1.5, -2, 0.25]])
-
-
-@pytest.mark.parametrize("dtype", ["fp16", "bf16"])
-def test_narrow_numbers_are_widened_for_words_of_fp32(dtype: str) -> None:
-    backend, codec = torch_backend(), Mpc(of="fp32")
-    every = np.arange(2**16, dtype=np.uint16).view(np.int16)[None]
-    values = backend.xp.asarray(every).view(backend.dtype(dtype))
-    there = encode(backend, values, codec)
-    assert there.data.numpy().tobytes() == encode(backend, values.float(), codec).data.numpy().tobytes()
-    back, known = decode(backend, there, codec, 2**16, dtype), ~values.isnan()
-    assert np.array_equal(back.view(backend.xp.int16)[known].numpy(), every[known.numpy()])
-    assert bool(back[~known].isnan().all())
-
-
-def test_zeros_behind_the_longest_stream_may_be_left_out() -> None:
-    backend = numpy_backend()
-    values = np.random.default_rng(5).standard_normal((4, 300), dtype=np.float32)
-    there = encode(backend, values, MPC)
-    longest = int(mpc.stream_bytes(there.data).max())
-    cut = Encoded(there.data[:, :longest], None)
-    assert np.array_equal(decode(backend, cut, MPC, 300, "fp32"), values)
-    with pytest.raises(SimfrontierError, match="mpc: a stream ends 4 bytes early"):
-        decode(backend, Encoded(there.data[:, : longest - 4], None), MPC, 300, "fp32")
-
-
 # ── how far it shrinks ──
 
 
@@ -173,29 +102,6 @@ def bf16(values: Any) -> Any:
     """Rounded to nearest, ties to even, and widened again."""
     bits = values.view(np.uint32)
     return ((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
-
-
-def normal() -> Any:
-    return np.random.default_rng(3).standard_normal(2_100_000, dtype=np.float32)
-
-
-# facts: 2.1 M numbers, dimension 1
-SAMPLES: dict[str, tuple[Callable[[], Any], float]] = {
-    "normal": (normal, 1.10),
-    "pairs of fp16": (lambda: normal().astype(np.float16), 1.03),
-    "fp16 widened": (lambda: normal().astype(np.float16).astype(np.float32), 1.89),
-    "bf16 widened": (lambda: bf16(normal()), 2.29),
-    "half zeros, fp16 widened": (lambda: np.maximum(normal(), 0).astype(np.float16).astype(np.float32), 1.85),
-    "sine": (lambda: np.sin(1e-3 * np.arange(2_100_000)).astype(np.float32), 2.16),
-    "zeros": (lambda: np.zeros(2_100_000, np.float32), 32.0),
-}
-
-
-@pytest.mark.parametrize(("numbers", "ratio"), SAMPLES.values(), ids=SAMPLES)
-def test_ratios_are_those_measured(numbers: Callable[[], Any], ratio: float) -> None:
-    values = numbers()
-    there = encode(numpy_backend(), values[None], MPC)
-    assert round(values.nbytes / int(mpc.stream_bytes(there.data)[0]), 2) == ratio
 
 
 # ── what is refused ──

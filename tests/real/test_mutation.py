@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from simfrontier.schedule import save
-from simfrontier_real.bounds import ROUNDING
+from simfrontier_real.bounds import TOLERANCES
 from simfrontier_real.checks import MESSAGES
-from simfrontier_real.training_settings import CLIP
 from simfrontier_real.verdict import _verdict
 from tests.real.mutation.cases import CASES, LOSSY
 from tests.real.mutation.faults import ALL, BY_NAME
@@ -54,16 +53,6 @@ def test_the_verdict_sees_faults(case: str) -> None:
         assert result.fired > 0, name
 
 
-def test_a_fault_that_has_nothing_to_change_is_not_applicable() -> None:
-    bench = Bench("ddp", CASES["ddp"]())
-    for name in ("weights: gather left out", "exchange: halves swapped", "gradients: slice of another member"):
-        assert bench.outcome(BY_NAME[name]).said == "not applicable", name
-
-
-def test_faults_have_names_of_their_own() -> None:
-    assert len(BY_NAME) == len(ALL) > 100
-
-
 @pytest.mark.parametrize(("seed", "steps"), [(1, 2), pytest.param(2, 3, marks=pytest.mark.long)])
 @pytest.mark.parametrize("case", LOSSY)
 def test_what_codecs_lose_is_within_bounds_from_any_start(case: str, seed: int, steps: int) -> None:
@@ -73,7 +62,7 @@ def test_what_codecs_lose_is_within_bounds_from_any_start(case: str, seed: int, 
     assert all(each.seen <= 0.9 * each.limit for each in result.checks), list(map(str, result.checks))
     assert result.allowed
     gradients = next(each for each in result.checks if each.name == "gradients")
-    assert ROUNDING["fp32"] < gradients.limit <= 0.9
+    assert TOLERANCES["gradients"].of("fp32") < gradients.limit <= 0.9
 
 
 ROUNDINGS = [fault.name for fault in ALL if fault.codec]
@@ -89,14 +78,6 @@ def test_a_codec_that_rounds_wrongly_ends_the_run_before_it_trains(case: str, fa
 
 
 # ── clipping ──
-
-
-@pytest.mark.parametrize("case", ["ddp", "megatron 2×2×2, zero1", "axonn 2×2×1, 2 replicas"])
-def test_the_default_clip_binds_on_no_step(case: str) -> None:
-    result, _ = Bench(case, CASES[case](), steps=4).result()
-    assert result.clip == CLIP and result.clipped_steps == 0
-    assert 0 < max(result.reference_norms) < CLIP / 10
-    assert result.gradient_norms == pytest.approx(result.reference_norms, rel=1e-9)
 
 
 @pytest.mark.parametrize("case", ["zero3", "megatron 2×2×2, zero1"])
@@ -130,24 +111,3 @@ def _trained(fault: str, folder: Path, case: str = "zero3", precision: str = "fp
     ended = run_ranks([arguments] * 2, LIMIT_S, module="tests.real.mutation.ranks")
     (result,) = json.loads(report.read_text(encoding="utf-8"))
     return ended, result
-
-
-@pytest.mark.parametrize("fault", ["rounds down", "rounds towards zero", "rounds a quarter of a step too high"])
-def test_real_ranks_with_a_codec_that_rounds_wrongly_end_with_exit_code_1(fault: str, tmp_path: Path) -> None:
-    file = tmp_path / "schedule-a.json"
-    save(schedule(QUANTISED["qwz and qgz"], (2, 1, 1), 2), file)
-    ended = run_ranks([[f"codec: {fault}", "train", str(file)]] * 2, LIMIT_S, module="tests.real.mutation.ranks")
-    assert ended.codes == (1, 1)
-    (line,) = [line for line in ended.err.splitlines() if "codec" in line]
-    assert "codec int4:64: loses " in line and "; documented: 1.06e-01 " in line
-
-
-def test_real_ranks_with_gradients_too_large_end_with_exit_code_1(tmp_path: Path) -> None:
-    """Over gloo, as a user starts them."""
-    for fault, apart in (("Adam: gradients × 4", 3.0), ("loss: gradient × 1.0001", 1e-4)):
-        ended, result = _trained(fault, tmp_path)
-        assert ended.codes == (1, 1) and not result["is_good"], ended.err
-        checks = {each["name"]: each for each in result["checks"]}  # type: ignore[attr-defined]
-        assert checks["gradients"]["seen"] == pytest.approx(apart, rel=0.3)
-        assert checks["gradients"]["limit"] == 1e-9
-        assert "DIFFERS: " in ended.out and "gradients" in ended.out

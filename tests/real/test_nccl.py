@@ -56,14 +56,6 @@ def test_without_a_gpu_nccl_is_refused_in_one_line(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_another_backend_is_refused_in_one_line(tmp_path: Path) -> None:
-    save(schedule(EXACT["ddp"], (1, 1, 1), model="mlp"), tmp_path / "schedule-one.json")
-    ended = run("train", str(tmp_path / "schedule-one.json"), "--backend", "ncll")
-    assert ended.returncode == 2
-    assert len(ended.stderr.strip().splitlines()) == 1, ended.stderr
-    assert ended.stderr.startswith("simfrontier-real: --backend: got 'ncll'"), ended.stderr
-
-
 @pytest.mark.parametrize("backend", ["gloo", pytest.param("nccl", marks=needs_gpu)])
 def test_every_call_of_a_rank_that_is_alone(backend: str) -> None:
     """Schedules of one rank have no calls; these are the library's, of one member, in five types."""
@@ -118,24 +110,6 @@ def against_the_roofline(made: Schedule, trace: Trace, flops_per_s: float, bytes
             least_s = max(op.local_flops(made.mesh) / flops_per_s, moved / bytes_per_s)
             out[span.op] = (span.end_s - span.start_s) / least_s
     return out
-
-
-def test_the_roofline_by_hand() -> None:
-    """The head's product on (8 · 512) × 4096 × 1024 takes 34.36 Gflop: 1 s at that rate, so ratio 2 in 2 s."""
-    made = large()
-    program = expand(made, made.roles[0])
-    index, head = next((i, op) for i, op in enumerate(program.ops) if isinstance(op, Compute) and op.name == "head")
-    trace = Trace(digest="", title="", ranks=("0",), members=((0,),), spans=((_span(index, 2.0),),))
-    assert against_the_roofline(made, trace, 2.0 * 8 * 512 * 4096 * 1024, 1e30) == {index: 2.0}
-    moved = traffic_bytes(head, made.tensors, made.mesh)
-    assert moved == 4 * (4096 * 1024 + 4096 * 1024 + 4096 * 4096)  # reads rows and weights, writes logits, of 4 bytes
-    assert against_the_roofline(made, trace, 1e30, moved / 4.0) == {index: 0.5}
-
-
-def _span(index: int, length_s: float) -> Any:
-    from tests.real.test_units import span
-
-    return span(index, 0.0, length_s)
 
 
 def peak_flops_per_s() -> float:

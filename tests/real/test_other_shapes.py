@@ -9,13 +9,11 @@ import pytest
 
 from simfrontier.plan import Engine, build, make_plan
 from simfrontier.schedule import Schedule, check
-from simfrontier.workload import Attention, Checkpointing, GptShape, gpt
+from simfrontier.workload import Attention, Checkpointing, gpt
 from simfrontier_real.attention import slopes
 from simfrontier_real.initial_states import initial_weights
 from simfrontier_real.train import train_in_one_process
-from simfrontier_real.train_session import unsharded as reference_of
-from simfrontier_real.training_result import TrainingResult
-from tests.real.grids import OTHERS, SEQUENTIAL, Grid, axonn, megatron
+from tests.real.grids import OTHERS, Grid, axonn, megatron
 from tests.real.schedules import PLAIN, distance, loss_distance, training, unsharded
 from tests.schedule.builders import mesh_of, options_of
 
@@ -44,12 +42,6 @@ def test_every_shape_trains_like_the_unsharded_model(family: str, shape: str) ->
     agrees(data_parallel(family, shape, "fused", "none", engine))
 
 
-@pytest.mark.parametrize("shape", ["llama", "bloom"])
-@pytest.mark.parametrize("family", ["ddp", "zero3"])
-def test_selective_checkpointing_trains_like_the_unsharded_model(family: str, shape: str) -> None:
-    agrees(data_parallel(family, shape, "plain", "selective", replace(PLAIN, persistence_elements=0)))
-
-
 GRIDS = {
     "tensor": megatron(2, 1, 2),
     "sequence": megatron(2, sequence_parallel=True),
@@ -67,22 +59,6 @@ GRIDS = {
 def test_every_shape_trains_on_grids_like_the_unsharded_model(grid: str, shape: str) -> None:
     made: Grid = replace(GRIDS[grid], shape=shape)
     agrees(made.schedule)
-
-
-def test_models_that_sizes_do_not_tell_apart_have_references_of_their_own() -> None:
-    """ALiBi has no weights, and dropout neither; each trains to other losses."""
-    known: dict[tuple[object, ...], TrainingResult] = {}
-    losses = []
-    for changes in ({}, {"positions": "alibi"}, {"positions": "rotary"}, {"dropout": True}):
-        made = build_ddp(replace(SEQUENTIAL, **changes))  # type: ignore[arg-type]
-        losses.append(reference_of(made, training(1), known).losses)
-        assert reference_of(made, training(1), known).losses == losses[-1]
-    assert len(known) == len(set(losses)) == 4
-
-
-def build_ddp(shape: GptShape) -> Schedule:
-    mesh = mesh_of(1, 1, 1)
-    return build(gpt(shape, 2, "none", precision="fp64"), make_plan("ddp", options_of("ddp"), mesh), mesh, PLAIN)
 
 
 def test_slopes_of_twelve_heads_by_hand() -> None:

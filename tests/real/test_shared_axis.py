@@ -10,7 +10,7 @@ import pytest
 from simfrontier.plan import Engine, Plan, build
 from simfrontier.plan.families import FAMILIES
 from simfrontier.plan.moves import Hop
-from simfrontier.schedule import Collective, Mesh, Schedule, check
+from simfrontier.schedule import Mesh, Schedule, check
 from simfrontier.workload import Attention, gpt
 from simfrontier_real.train import train_in_one_process
 from tests.real.grids import SHAPES
@@ -58,19 +58,3 @@ def test_attention_by_heads_beside_tokens_trains_like_the_unsharded_model(
     assert str(check(made)) == "no findings"
     ours, theirs = train_in_one_process(made, training(2)), unsharded(made, training(2), "fp64")
     assert distance(ours.weights, theirs.weights) <= 1e-10
-
-
-def test_tokens_become_heads_and_heads_tokens_by_all_to_alls_of_what_a_rank_holds() -> None:
-    """Two samples and half of the tokens on every rank: queries, keys and values together, then the context; backward
-    the gradients of all four. In fp64."""
-    made, shape = schedule_of("gpt-2", "fused", "ddp"), SHAPES["gpt-2"]
-    stream = 2 * (shape.sequence // 2) * shape.hidden * 8
-    calls = [op for op in made.ops if isinstance(op, Collective) and op.kind == "all_to_all"]
-    assert {op.axes for op in calls} == {("tokens",)}
-    sent = {ref.name: made.tensors[ref.name].local_bytes(MESH) for op in calls for ref in op.src}
-    forward = {"qkv.out": 3 * stream, "context": stream}
-    assert sent == {
-        **forward,
-        **{f"{name}.again": size for name, size in forward.items()},
-        **dict.fromkeys(("d.context", "d.query", "d.key", "d.value"), stream),
-    }

@@ -20,7 +20,6 @@ from simfrontier.cli import app_of
 from simfrontier.schedule.store import digest, load
 from simfrontier.trace import read_perfetto
 from simfrontier_real.cli import app as simfrontier_real
-from tests.real.slurm_stand_ins import install_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 SLURM = ROOT / "real" / "slurm"
@@ -32,7 +31,6 @@ APPS = {
 }
 INPUTS = {"SCENARIO": "/scenarios/mine.toml", "PLANS": "zero3,zero-topo", "OUT": "/results"}
 JOB = {"SLURM_JOB_ID": "1991", "SLURM_JOB_NUM_NODES": "3", "SLURM_JOB_NODELIST": "hosta,hostb,hostc"}
-SETTING = re.compile(r"^\s*(?:setting|export)\s+([A-Z][A-Z0-9_]*)")
 
 
 @dataclass(frozen=True)
@@ -82,14 +80,6 @@ def parsed(program: str, arguments: list[str]) -> Any:
     return command.make_context(arguments[0], arguments[1:])
 
 
-@pytest.mark.parametrize("site", SITES)
-@pytest.mark.parametrize("nodes", ["0", "-1", "2.5", "two", "100001", "9" * 30, "a[$(touch planted)]", "1 2"])
-def test_a_number_of_nodes_that_is_none_is_one_line(site: str, nodes: str, tmp_path: Path) -> None:
-    ran = dry_run(site, NODES=nodes.replace("planted", str(tmp_path / "planted")), **INPUTS)
-    assert ran.code == 2 and ran.err.count("\n") == 1 and "NODES: got '" in ran.err, ran
-    assert "allowed: a whole number from 1 to 100000" in ran.err and not (tmp_path / "planted").exists()
-
-
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_bash_can_read_the_script(script: str) -> None:
     subprocess.run(["bash", "-n", str(SLURM / script)], check=True)
@@ -117,11 +107,6 @@ def test_every_command_of_the_dry_run_has_these_options(
             parsed(program, words)
 
 
-def test_an_unknown_option_would_be_noticed() -> None:
-    with pytest.raises(Exception, match="No such option"):
-        parsed("simfrontier-real", ["measure", "--out", "x.toml", "--no-such-option"])
-
-
 @pytest.mark.parametrize(("site", "ranks"), [("frontier", 8), ("perlmutter", 4), ("generic", 8)])
 def test_one_rank_per_device_on_all_nodes_of_the_job(site: str, ranks: int) -> None:
     ended = dry_run(site, **INPUTS, **JOB)
@@ -143,36 +128,11 @@ def test_every_launch_has_a_port_of_its_own_and_the_first_host(site: str) -> Non
 
 
 @pytest.mark.parametrize("site", SITES)
-def test_what_is_replayed_is_what_was_predicted_before_measuring(site: str) -> None:
-    ended = dry_run(site, **INPUTS, **JOB)
-    blind, calibrated, _ = (words for words in ended.commands("simfrontier") if words[0] == "export")
-    assert blind[blind.index("--out") + 1] == "/results/sim" and "--set" not in blind
-    assert calibrated[-2:] == ["--set", "library.calibration=/results/calibration.toml"]
-    replay = ended.commands("simfrontier-real")[1]
-    assert replay[1:3] == ["/results/sim/schedule-zero3.json", "/results/sim/schedule-zero-topo.json"]
-
-
-@pytest.mark.parametrize("site", SITES)
 def test_outside_of_a_job_the_script_submits_itself(site: str) -> None:
     ended = dry_run(site, **INPUTS, NODES="5", ACCOUNT="abc123")
     assert ended.lines[0][:1] == ["sbatch"] and ended.lines[0][-1] == str(SLURM / f"{site}.sbatch")
     assert {"--nodes=5", "--account=abc123"} < set(ended.lines[0])
     assert all(words[0] != "sbatch" for words in dry_run(site, **INPUTS, **JOB).lines)
-
-
-@pytest.mark.parametrize("site", SITES)
-def test_steps_can_be_chosen(site: str) -> None:
-    ended = dry_run(site, **INPUTS, **JOB, STEPS="replay compare")
-    assert [words[0] for words in ended.commands("simfrontier-real")] == ["replay"]
-    assert [words[0] for words in ended.commands("simfrontier")] == ["crosscheck", "crosscheck"]
-
-
-def test_the_set_up_of_every_site_installs_its_torch_and_not_the_extra() -> None:
-    for site in SITES:
-        ended = dry_run(site, SETUP="1")
-        installs = [words[words.index("install") + 1 :] for words in ended.lines if "install" in words]
-        assert [words[0].partition("==")[0] for words in installs] == ["torch", "-c"]
-        assert not any("[real]" in word for words in installs for word in words)
 
 
 @pytest.mark.parametrize(
@@ -207,39 +167,6 @@ def test_on_frontier_rank_r_of_a_node_has_the_cores_and_memory_of_gcd_r() -> Non
     assert {"--gpus-per-task=1", "--gpu-bind=closest"} < set(closest)
 
 
-def test_a_missing_network_plugin_stops_jobs_of_several_nodes() -> None:
-    one = {**JOB, "SLURM_JOB_NUM_NODES": "1"}
-    assert dry_run("frontier", **INPUTS, **JOB).exports("NCCL_NET") == ["OFI"]
-    assert dry_run("frontier", **INPUTS, **one).exports("NCCL_NET") == ["Socket"]
-    assert dry_run("perlmutter", **INPUTS, **JOB).exports("NCCL_NET") == ["AWS Libfabric"]
-    assert dry_run("perlmutter", **INPUTS, **one).exports("NCCL_NET") == []
-
-
-def test_the_control_group_never_uses_the_loopback_interface() -> None:
-    for site in SITES:
-        for interface in dry_run(site, **INPUTS, **JOB, IFNAME="ib0").exports("GLOO_SOCKET_IFNAME"):
-            assert interface in ("hsn0", "ib0")
-
-
-def test_every_setting_names_its_source() -> None:
-    result = 0
-    for script in SCRIPTS:
-        lines = (SLURM / script).read_text(encoding="utf-8").splitlines()
-        for number, line in enumerate(lines):
-            match = SETTING.match(line)
-            if match is None or match[1] == "ROOT":  # ROOT and its like only hand the script's inputs to the job
-                continue
-            result += 1
-            above = lines[number - 1].strip()
-            comments = line.partition(" # ")[2] + (above if above.startswith("#") else "")
-            assert "source:" in comments, f"{script}:{number + 1}: {match[1]} has no source"
-    assert result > 25
-
-
-def test_an_empty_environment_is_enough_for_a_dry_run() -> None:
-    assert [dry_run(site).code for site in SITES] == [0, 0, 0]
-
-
 def test_a_dry_run_says_what_is_missing() -> None:
     commands = [f"the command {name} on this host" for name in ("sbatch", "srun", "scontrol", "module")]
     environment = "the Python environment /nowhere with simfrontier (PYTHON_ENV; SETUP=1 makes it)"
@@ -258,34 +185,6 @@ def test_a_dry_run_says_what_is_missing() -> None:
     ]
 
 
-def test_a_dry_run_tries_the_schedules(tmp_path: Path) -> None:
-    install_environment(tmp_path / "env", real_simulator=True)
-    ended = dry_run("frontier", PYTHON_ENV=str(tmp_path / "env"), PLANS="zero3,zero33", ACCOUNT="a", **JOB)
-    tried = [line for line in ended.missing if line.startswith("schedules for ")]
-    assert [line.partition(": ")[0] for line in tried] == ["schedules for predict", "schedules for train"]
-    assert all('plans: got "zero33"' in line for line in tried) and ended.code == 0
-
-
-@pytest.mark.parametrize("site", SITES)
-def test_results_go_into_a_folder_of_the_job(site: str) -> None:
-    made = [words for words in dry_run(site, **JOB, SCENARIO="mine.toml").lines if words[0] == "mkdir"]
-    assert made == [["mkdir", "-p", f"{ROOT}/reports/{site}-1991"]]
-
-
-@pytest.mark.parametrize("site", SITES)
-def test_queues_can_be_chosen(site: str) -> None:
-    submitted = dry_run(site, **INPUTS, QOS="debug", PARTITION="small").lines[0]
-    assert {"--qos=debug", "--partition=small"} < set(submitted)
-
-
-def test_an_environment_named_by_env_is_refused(tmp_path: Path) -> None:
-    install_environment(tmp_path, real_simulator=False)
-    (tmp_path / "bin" / "python").symlink_to("python3")
-    ended = dry_run("frontier", PYTHON_ENV="", ENV=str(tmp_path))
-    assert ended.code == 2 and "allowed: PYTHON_ENV for the Python environment" in ended.err
-    assert dry_run("frontier", PYTHON_ENV="", ENV="/etc/profile").code == 0  # what a shell reads at its start
-
-
 NODES = [1, 2, 48, 384, *(pytest.param(nodes, marks=pytest.mark.long) for nodes in (4, 8, 16, 96, 192))]
 
 
@@ -299,16 +198,6 @@ def test_what_frontier_runs_unless_told_otherwise_has_schedules(nodes: int, tmp_
         assert done.exit_code == 0, done.output
     for folder in ("sim", "train"):
         assert len(list((tmp_path / folder).glob("schedule-*.json"))) == 3
-
-
-@pytest.mark.parametrize("name", ["rocm", "cuda"])
-def test_a_container_keeps_the_torch_of_its_image_and_says_that_it_was_not_run(name: str) -> None:
-    lines = (ROOT / "real" / "containers" / f"{name}.def").read_text(encoding="utf-8").splitlines()
-    assert lines[0].startswith("# Not built and not run yet")
-    (install,) = (line for line in lines if "pip install" in line)
-    assert "torch" not in install and "[" not in install
-    copied = [line.split()[0] for line in lines if " /opt/simfrontier/" in line]
-    assert len(copied) == 6 and all((ROOT / each).exists() for each in copied)
 
 
 STAND_IN = """#!/bin/bash

@@ -145,37 +145,11 @@ def test_a_step_that_fails_takes_along_only_what_needs_it(
     assert there == pages
 
 
-def test_training_that_cannot_be_exported_does_not_end_the_job(tmp_path: Path) -> None:
-    job = run_job(tmp_path, STAND_IN_FAILS="export-train:2")
-    assert job.code == 2 and "train failed (2)" in job.summary and "train" not in job.launches()
-    assert job.has_page("page-predicted") and job.has_page("page-calibrated")
-
-
 def test_ranks_start_from_the_file_system_where_the_broadcast_fails(tmp_path: Path) -> None:
     pack(tmp_path)
     job = run_job(tmp_path, STAND_IN_FAILS="sbcast:1")
     assert job.code == 1 and "broadcast failed (1)" in job.summary and job.has_page("page-calibrated")
     assert all(call["command"][0].startswith(str(tmp_path / "env")) for call in job.launches().values())
-
-
-@pytest.mark.parametrize(
-    ("nodes", "packed", "asked", "expected"),
-    [
-        ("8", True, "", False),
-        ("9", True, "", True),
-        ("9", False, "", False),
-        ("1", True, "1", True),
-        ("9", True, "0", False),
-    ],
-)
-def test_the_environment_is_broadcast_above_8_nodes_where_it_is_packed(
-    nodes: str, packed: bool, asked: str, expected: bool, tmp_path: Path
-) -> None:
-    if packed:
-        pack(tmp_path)
-    job = run_job(tmp_path, NODES=nodes, STEPS="where", BROADCAST=asked)
-    assert job.code == 0 and bool(job.of("sbcast")) is expected, job.said + job.err
-    assert ("constraint" in job.of("sbatch")[0]["options"]) is expected
 
 
 def test_a_later_job_reads_what_an_earlier_one_left(tmp_path: Path) -> None:
@@ -185,44 +159,6 @@ def test_a_later_job_reads_what_an_earlier_one_left(tmp_path: Path) -> None:
     second = run_job(tmp_path, OUT=out, STEPS="compare", STAND_IN_JOB="1992")
     assert second.code == 0 and second.has_page("page-predicted") and not second.has_page("page-calibrated")
     assert "compare-calibrated skipped (no calibration was asked for)" in second.summary
-
-
-def test_files_of_an_earlier_job_do_not_stand_for_a_step_that_failed(tmp_path: Path) -> None:
-    out = str(tmp_path / "mine")
-    assert run_job(tmp_path, OUT=out, STEPS="predict replay").code == 0
-    job = run_job(tmp_path, OUT=out, STEPS="predict replay compare", STAND_IN_FAILS="sim:4")
-    assert job.code == 4 and "replay skipped (predict failed); compare skipped (predict failed)" in job.summary
-
-
-def test_a_comparison_without_anything_to_compare_says_what_is_missing(tmp_path: Path) -> None:
-    job = run_job(tmp_path, STEPS="compare")
-    assert job.code == 2 and "compare skipped (no sim of an earlier predict in OUT)" in job.summary
-
-
-def test_two_jobs_have_two_folders(tmp_path: Path) -> None:
-    one, other = (run_job(tmp_path, STEPS="predict", STAND_IN_JOB=number) for number in ("5", "6"))
-    assert one.out != other.out and (one.out / "sim").exists() and (other.out / "sim").exists()
-
-
-def test_the_name_of_the_first_host_serves_where_it_has_no_address(tmp_path: Path) -> None:
-    job = run_job(tmp_path, STEPS="where", STAND_IN_FAILS="hostname:1")
-    assert job.code == 0 and job.launches()["where"]["environment"]["MASTER_ADDR"] == "host0"
-    assert "hostname -i gives no address of host0 that others can reach; its name is used" in job.said
-
-
-def test_a_replay_waits_by_the_prediction_where_nothing_was_measured(tmp_path: Path) -> None:
-    def waits(job: Job) -> str:
-        command = job.launches()["replay"]["command"]
-        return Path(command[command.index("--waits") + 1]).name
-
-    assert waits(run_job(tmp_path, "generic", NODES="1")) == "sim-calibrated"
-    assert waits(run_job(tmp_path, "generic", NODES="1", STAND_IN_FAILS="measure:7", STAND_IN_JOB="7")) == "sim"
-
-
-def test_a_job_that_would_miss_its_files_is_not_submitted(tmp_path: Path) -> None:
-    job = run_job(tmp_path, SCENARIO="/nowhere.toml")
-    assert job.code == 2 and not job.of("sbatch")
-    assert job.err == "frontier: missing: the file /nowhere.toml (SCENARIO); DRY_RUN=1 lists all\n"
 
 
 def test_a_container_starts_every_program(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 import gc
 
-import pytest
-
 from simfrontier_real.timed import uncollected
 
 
@@ -19,9 +17,3 @@ def test_nothing_is_collected_meanwhile_and_all_is_as_before() -> None:
         assert gc.isenabled()
     finally:
         gc.callbacks.pop()
-
-
-def test_the_collector_runs_again_after_a_step_that_failed() -> None:
-    with pytest.raises(ValueError, match="step"), uncollected():
-        raise ValueError("step")
-    assert gc.isenabled()

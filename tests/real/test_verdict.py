@@ -2,19 +2,13 @@
 
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from simfrontier.errors import InputError
 from simfrontier_real.checks import TrainingCheck, _usual, distance
-from simfrontier_real.failure import _by_line
 from simfrontier_real.gradients import RelativeError
-from simfrontier_real.options import refuse_number, refuse_places
 from simfrontier_real.train import train_in_one_process
-from simfrontier_real.train_session import unsharded
-from simfrontier_real.training_result import TrainingResult
 from simfrontier_real.training_settings import TrainingSettings
 from simfrontier_real.verdict import TrainingVerdict, _finite, _verdict
 from tests.real.mutation.cases import CASES
@@ -63,14 +57,6 @@ def test_steps_are_skipped_only_where_gradients_overflow_and_never_all() -> None
     assert _verdict(replace(half, skipped_steps=2), True) == "DIFFERS: 2 of 2 steps skipped (gradients overflowed)"
 
 
-def test_two_shapes_of_one_name_have_references_of_their_own() -> None:
-    known: dict[tuple[object, ...], TrainingResult] = {}
-    training = TrainingSettings(steps=1)
-    for model in ("gpt", "mlp", "gpt"):
-        unsharded(schedule(EXACT["ddp"], (1, 1, 2), model=model), training, known)
-    assert len(known) == 2
-
-
 def test_json_has_no_word_for_what_is_not_finite() -> None:
     assert _finite({"a": (1.0, math.nan), "b": math.inf, "c": 2}) == {"a": [1.0, None], "b": None, "c": 2}
 
@@ -82,26 +68,6 @@ def test_steps_that_overflow_are_skipped_and_do_not_count_for_adam() -> None:
     kept = train_in_one_process(built, TrainingSettings(steps=2, loss_scale=1e8))
     fresh = train_in_one_process(built, TrainingSettings(steps=1, loss_scale=1e8))
     assert all(np.array_equal(kept.weights[key], fresh.weights[key]) for key in fresh.weights)
-
-
-def test_the_table_says_equal_lines_once_and_the_odd_ones_first() -> None:
-    assert _by_line({0: ["a"], 1: ["b"], 2: ["a"], 3: []}) == [("b", "1"), ("nothing under way", "3"), ("a", "0, 2")]
-
-
-@pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf])
-def test_numbers_must_be_above_zero(value: float) -> None:
-    with pytest.raises(InputError, match=r"--clip: got .*; allowed: a number above 0"):
-        refuse_number("--clip", value)
-
-
-def test_places_are_looked_at_before_the_work(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    refuse_places(tmp_path / "new" / "folder", tmp_path / "other" / "x.json")
-    assert not (tmp_path / "new").exists()
-    with pytest.raises(InputError, match="is a file; allowed: a folder"):
-        refuse_places(tmp_path / "file" / "x", None)
-    with pytest.raises(InputError, match="is a folder; allowed: a file"):
-        refuse_places(None, tmp_path)
 
 
 def test_half_of_the_steps_must_be_within_the_usual_bound() -> None:

@@ -7,7 +7,7 @@ import os
 import threading
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # torch reads it once: what a rank sets comes too late
+os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")  # torch reads it once: what a rank sets comes too late
 import torch
 import torch.distributed
 

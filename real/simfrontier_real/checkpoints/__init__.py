@@ -1,1 +1,1 @@
-"""Checkpoints of training: a folder per step, with a file of each rank that writes, whole by its manifest."""
+"""Checkpoints of training: one folder a step, saved and resharded by torch.distributed.checkpoint."""

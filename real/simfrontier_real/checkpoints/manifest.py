@@ -1,44 +1,35 @@
-"""The manifest of a checkpoint: written last, it lists every file with its size and digest; without it, whole and
-unchanged, there is no checkpoint.
-
-It is JSON, and its bytes are the one way to write what it says: whatever is cut off or changed, blanks included, shows.
-"""
+"""The manifest of a checkpoint, written last: its files, and what a run must have in common with it to go on."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
 from simfrontier.errors import InputError
 from simfrontier.io import read_json, typed
+from simfrontier.schedule import Schedule
+from simfrontier_real.checkpoints.folder import MANIFEST
+from simfrontier_real.checkpoints.states import described_tensors
+from simfrontier_real.models import OF_MODEL
+from simfrontier_real.training_settings import TrainingSettings
 
-NAME: Final = "manifest.json"
-FORMAT: Final = "simfrontier checkpoint 1"
+FORMAT: Final = "simfrontier checkpoint 2"
+OF_RUN: Final = (*OF_MODEL, "attention", "batch", "clip", "model", "sequence", "tied")
+"""Keys of a schedule's meta about its model, data and optimizer."""
+
 Value = str | int | float | bool | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileOf:
-    """A file of a checkpoint: the rank that wrote it, its size and its SHA-256."""
+class SavedFile:
+    """Size and SHA-256 of a file."""
 
-    name: str
-    rank: int
     bytes: int
     sha256: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogicalTensor:
-    """A tensor that a checkpoint holds, once for each layer: its type in the files and its shape, whatever the plan."""
-
-    role: str
-    name: str
-    layers: int
-    dtype: str
-    shape: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,10 +46,10 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What is in a checkpoint. `steps`: optimizer steps that were run, `skipped` the numbers (from 0) of those that
-    changed nothing because gradients overflowed, `losses` the mean losses of all (null: not finite), `counters` whole
-    numbers that a model keeps beside its states. `model` and `training`: what a run must have in common with this one
-    to go on. `history`: which schedules ran the steps, the last of which wrote the checkpoint."""
+    """The contents of a checkpoint. `steps`: optimizer steps that were run, `skipped` the numbers (from 0) of those
+    that changed nothing because gradients overflowed, `losses` the mean losses of all (null: not finite), `counters`
+    whole numbers that a model keeps beside its states. `history`: which schedules ran the steps, the last of which
+    wrote the checkpoint. `tensors`: type and shape by name."""
 
     format: str
     steps: int
@@ -68,40 +59,86 @@ class Manifest:
     model: dict[str, Value]
     training: dict[str, Value]
     history: tuple[Stretch, ...]
-    tensors: tuple[LogicalTensor, ...]
-    files: tuple[FileOf, ...]
+    tensors: dict[str, str]
+    files: dict[str, SavedFile]
 
     @property
     def num_bytes(self) -> int:
         """Bytes of all files but the manifest."""
-        return sum(each.bytes for each in self.files)
+        return sum(each.bytes for each in self.files.values())
 
 
 def manifest_text(manifest: Manifest) -> str:
-    """A manifest as it is written: with the digest of all the rest at its end."""
-    document = asdict(manifest)
-    return json.dumps({**document, "sha256": _digest(document)}, indent=1) + "\n"
+    """A manifest as JSON."""
+    return json.dumps(asdict(manifest), indent=1) + "\n"
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest of a step's folder. Raises InputError where there is none, or not as it was written."""
-    path = folder / NAME
+    """The manifest of a step's folder. Raises InputError where there is none."""
+    path = folder / MANIFEST
     if not path.is_file():
-        raise InputError(f"has no {NAME}, which is written last: not finished", where=str(folder))
+        raise InputError(f"has no {MANIFEST}, which is written last: not finished", where=str(folder))
     document = read_json(path, "manifest of a checkpoint")
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        got = document.get("format") if isinstance(document, dict) else None
-        raise InputError(f"format {got!r}; allowed: {FORMAT!r}", where=str(path))
-    digest = document.pop("sha256", None)
-    manifest = typed(document, Manifest, str(path))
-    try:
-        is_same = path.read_bytes() == manifest_text(manifest).encode()
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", where=str(path)) from None
-    if digest != _digest(asdict(manifest)) or not is_same:
-        raise InputError("is not what was written (cut short or changed)", where=str(path))
-    return manifest
+    found = document.get("format") if isinstance(document, dict) else None
+    if found != FORMAT:
+        raise InputError(f"format {found!r}; allowed: {FORMAT!r}", where=str(path))
+    return typed(document, Manifest, str(path))
 
 
-def _digest(document: dict[str, object]) -> str:
-    return hashlib.sha256(json.dumps(document, separators=(",", ":")).encode()).hexdigest()
+def saved_file(path: Path) -> SavedFile:
+    """Size and digest of a file."""
+    with path.open("rb") as file:
+        return SavedFile(bytes=path.stat().st_size, sha256=hashlib.file_digest(file, "sha256").hexdigest())
+
+
+def verify(folder: Path, manifest: Manifest, names: Collection[str]) -> None:
+    """Raise InputError where one of these files is not as it was written."""
+    for name in names:
+        path, written = folder / name, manifest.files[name]
+        try:
+            found = saved_file(path)
+        except OSError as error:
+            raise InputError(f"cannot be read: {error.strerror}", where=str(path)) from None
+        if found.bytes != written.bytes:
+            raise InputError(f"has {found.bytes:,} bytes, written were {written.bytes:,}", where=str(path))
+        if found != written:
+            raise InputError("has been changed: its SHA-256 is another one", where=str(path))
+
+
+# ── what runs have in common ──
+
+
+def model_facts(schedule: Schedule) -> dict[str, Value]:
+    """The model and data of a schedule, by keys of its meta; nothing of its plan."""
+    meta = schedule.meta
+    # fused attention drops no probabilities, else how it is computed is the plan's affair
+    keys = [key for key in OF_RUN if key in meta and (key != "attention" or meta.get("dropout"))]
+    return {key: meta[key] for key in sorted(keys)}
+
+
+def training_facts(training: TrainingSettings) -> dict[str, Value]:
+    """The settings of a run on which its weights depend."""
+    return {
+        "seed": training.seed,
+        "data_seed": training.data_seed,
+        **asdict(training.adam),
+        "loss_scale": training.loss_scale,
+        "of_model": None if training.of_model is None else repr(training.of_model),
+    }
+
+
+def refuse_other_run(manifest: Manifest, folder: Path, schedule: Schedule, training: TrainingSettings) -> None:
+    """Raise InputError where a run cannot go on with a checkpoint as the one that wrote it would have."""
+    for title, theirs, ours in (
+        ("model", manifest.model, model_facts(schedule)),
+        ("training", manifest.training, training_facts(training)),
+        ("model", manifest.tensors, described_tensors(schedule)),
+    ):
+        for key in dict.fromkeys((*theirs, *ours)):
+            if theirs.get(key) != ours.get(key):
+                there, here = (json.dumps(each.get(key), ensure_ascii=False) for each in (theirs, ours))
+                raise InputError(f"is of another {title}: {key} is {there} there, {here} here", where=str(folder))
+    if manifest.steps >= training.steps:
+        raise InputError(
+            f"got {training.steps}, but {folder} is after {manifest.steps} steps; allowed: more", where="--steps"
+        )

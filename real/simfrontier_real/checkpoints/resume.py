@@ -1,22 +1,19 @@
-"""The checkpoint that a run goes on with: the newest whole one, found and verified by all ranks together."""
+"""The checkpoint that a run goes on with: the newest finished one, verified by all ranks together."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import typer
 
 from simfrontier.errors import InputError
-from simfrontier_real.checkpoints.facts import refuse_other_run
-from simfrontier_real.checkpoints.folder import steps_in, verified
-from simfrontier_real.checkpoints.manifest import FileOf, Manifest, read_manifest
-from simfrontier_real.checkpoints.shard_file import Entry, entries_of
-from simfrontier_real.checkpoints.states_of_rank import Shards, restore
-from simfrontier_real.heartbeat import print_line
-from simfrontier_real.rank_context import RankContext
+from simfrontier_real.checkpoints.folder import steps_in
+from simfrontier_real.checkpoints.manifest import Manifest, read_manifest, refuse_other_run, verify
+from simfrontier_real.checkpoints.states import restore
+from simfrontier_real.failure import print_line
 from simfrontier_real.session import LoadedSchedule
 from simfrontier_real.training_settings import StartingPoint, TrainingSettings
 from simfrontier_real.world import World
@@ -26,7 +23,7 @@ from simfrontier_real.world import World
 class CheckpointSettings:
     """Where checkpoints are written (`folder`; None: nowhere), after every how many steps, and how many of the last are
     kept; the folder of those that training goes on from (`resume`; None: it starts), and whether it starts where that
-    has no whole one."""
+    has no finished one."""
 
     folder: Path | None = None
     every: int = 1
@@ -41,22 +38,18 @@ class FoundCheckpoint:
 
     folder: Path
     manifest: Manifest
-    shards: Shards
     refused: tuple[Path, ...] = ()
 
     def start(self, digest: str) -> StartingPoint:
         """Where a schedule of that digest goes on."""
-        manifest, shards = self.manifest, self.shards
+        manifest = self.manifest
         others = (each.loses for each in manifest.history if each.loses and each.schedule != digest)
-
-        def put(context: RankContext) -> None:
-            restore(context, shards)
-
+        is_same = manifest.history[-1].schedule == digest
         return StartingPoint(
             steps=manifest.steps,
             skipped=frozenset(manifest.skipped),
             losses=tuple(math.nan if loss is None else loss for loss in manifest.losses),
-            restore=put,
+            restore=lambda context: restore(context, self.folder, is_same),
             counters=manifest.counters,
             loses=next(others, ""),
         )
@@ -65,7 +58,7 @@ class FoundCheckpoint:
 def found_checkpoint(
     world: World, loaded: LoadedSchedule, training: TrainingSettings, settings: CheckpointSettings
 ) -> FoundCheckpoint | None:
-    """The newest whole checkpoint that a run is to go on with, the same on all ranks; rank 0 prints a line for each
+    """The newest finished checkpoint that a run is to go on with, the same on all ranks; rank 0 prints a line for each
     that is refused. None where it is to start. Raises InputError where there is none, or it is another run's."""
     if settings.resume is None:
         return None
@@ -80,15 +73,13 @@ def found_checkpoint(
     faults: list[tuple[Path, str]] = []
     found: FoundCheckpoint | None = None
     for _, folder in steps:
-        verdict = _verified_by_all(world, folder)
-        if isinstance(verdict, str):
-            faults.append((folder, verdict))
+        try:
+            manifest = world.run_on_all(partial(_verified, world, folder))
+        except InputError as error:
+            faults.append((folder, str(error)))
             continue
-        manifest, shards = verdict
         refuse_other_run(manifest, folder, loaded.schedule, training)
-        found = FoundCheckpoint(
-            folder=folder, manifest=manifest, shards=shards, refused=tuple(path for path, _ in faults)
-        )
+        found = FoundCheckpoint(folder=folder, manifest=manifest, refused=tuple(path for path, _ in faults))
         break
     if found is None and not settings.start_if_none:
         why = "; ".join(fault for _, fault in faults) or "there is none"
@@ -102,50 +93,8 @@ def found_checkpoint(
     return found
 
 
-def _verified_by_all(world: World, folder: Path) -> tuple[Manifest, Shards] | str:
-    """A checkpoint of which every rank has verified some files; in words what is wrong with it."""
-    manifest: Manifest | str = world.all_gather(_manifest(folder) if world.rank == 0 else "")[0]
-    if isinstance(manifest, str):
-        return manifest
-    mine = {
-        file.rank: _entries(folder, file)
-        for number, file in enumerate(manifest.files)
-        if number % world.size == world.rank
-    }
-    everybody: dict[int, list[Entry] | str] = {}
-    for theirs in world.all_gather(mine):
-        everybody |= theirs
-    return joined(folder, manifest, everybody)
-
-
-def read_checkpoint(folder: Path) -> tuple[Manifest, Shards] | str:
-    """A checkpoint that this process verifies by itself; in words what is wrong with it."""
-    manifest = _manifest(folder)
-    if isinstance(manifest, str):
-        return manifest
-    return joined(folder, manifest, {file.rank: _entries(folder, file) for file in manifest.files})
-
-
-def joined(folder: Path, manifest: Manifest, entries: Mapping[int, list[Entry] | str]) -> tuple[Manifest, Shards] | str:
-    """A checkpoint out of the entries of its files by rank, or of what is wrong with the first that is not whole."""
-    good: dict[int, tuple[Path, Sequence[Entry]]] = {}
-    for file in manifest.files:
-        held = entries[file.rank]
-        if isinstance(held, str):
-            return held
-        good[file.rank] = (folder / file.name, held)
-    return manifest, Shards(good)
-
-
-def _manifest(folder: Path) -> Manifest | str:
-    try:
-        return read_manifest(folder)
-    except InputError as error:
-        return str(error)
-
-
-def _entries(folder: Path, file: FileOf) -> list[Entry] | str:
-    try:
-        return entries_of(verified(folder, file), str(folder / file.name))
-    except InputError as error:
-        return str(error)
+def _verified(world: World, folder: Path) -> Manifest:
+    """The manifest of a checkpoint of which this rank has verified its share of the files."""
+    manifest = read_manifest(folder)
+    verify(folder, manifest, sorted(manifest.files)[world.rank :: world.size])
+    return manifest

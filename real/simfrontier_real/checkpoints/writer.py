@@ -1,26 +1,34 @@
-"""Checkpoints written while ranks train: each rank its file, then rank 0 the manifest that makes them one."""
+"""Checkpoints written while ranks train: torch.distributed.checkpoint's files, then the manifest that lists them."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
+import shutil
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.filesystem import FileSystemWriter
+from torch.distributed.checkpoint.state_dict_saver import save
 
 from simfrontier.errors import InputError
-from simfrontier.schedule import saved_states
-from simfrontier.wholefile import write_durable
-from simfrontier_real.checkpoints.facts import model_facts, training_facts
-from simfrontier_real.checkpoints.folder import begin, prune, shard_name, step_folder
-from simfrontier_real.checkpoints.manifest import FORMAT, NAME, FileOf, Manifest, Stretch, manifest_text
+from simfrontier.wholefile import write_whole
+from simfrontier_real.checkpoints.chunks import ChunkSavePlanner
+from simfrontier_real.checkpoints.folder import MANIFEST, prune, step_folder
+from simfrontier_real.checkpoints.manifest import (
+    FORMAT,
+    Manifest,
+    SavedFile,
+    Stretch,
+    manifest_text,
+    model_facts,
+    saved_file,
+    training_facts,
+)
 from simfrontier_real.checkpoints.resume import CheckpointSettings, FoundCheckpoint
-from simfrontier_real.checkpoints.shard_file import shard_bytes
-from simfrontier_real.checkpoints.states_of_rank import entries_of_rank, logical_tensors
-from simfrontier_real.rank_context import RankContext
+from simfrontier_real.checkpoints.states import described_tensors, state_dict
 from simfrontier_real.session import LoadedSchedule
 from simfrontier_real.train import TrainingRank
 from simfrontier_real.training_settings import TrainingSettings
@@ -45,30 +53,38 @@ class CheckpointWriter:
         on all ranks, where one of them cannot write."""
         folder = self.settings.folder
         if folder is not None and (steps % self.settings.every == 0 or steps == self.training.steps):
-            self.write(rank, steps, step_folder(folder, steps))
+            self._write(rank, steps, step_folder(folder, steps))
 
-    def write(self, rank: TrainingRank, steps: int, folder: Path) -> None:
-        """Write a checkpoint: every rank its file, then rank 0 the manifest; and remove the oldest ones."""
+    def _write(self, rank: TrainingRank, steps: int, folder: Path) -> None:
         world, begun = self.world, time.monotonic()
-        world.run_on_all(lambda: _prepared(folder) if world.rank == 0 else None)
-        file = world.run_on_all(lambda: write_shard(folder, rank.context, steps, self.loaded.digest))
-        everybody = world.all_gather((file, rank.losses))
-        files = [each for each, _ in everybody if each is not None]
-        losses = [sum(parts) for parts in zip(*(parts for _, parts in everybody), strict=True)]
+        world.run_on_all(lambda: _cleared(folder) if world.rank == 0 else None)
+        self._save(rank, folder)
+        losses = [sum(parts) for parts in zip(*world.all_gather(rank.losses), strict=True)]
         before = None if self.before is None else self.before.manifest
 
-        def finish() -> None:
-            if world.rank == 0:
-                manifest = manifest_of(self.loaded, self.training, steps, rank, losses, files, before)
-                write_durable(folder / NAME, manifest_text(manifest).encode())
-                prune(folder.parent, self.settings.keep, () if self.before is None else self.before.refused)
+        def finish() -> int:
+            if world.rank:
+                return 0
+            files = {path.name: saved_file(path) for path in sorted(folder.iterdir())}
+            manifest = manifest_of(self.loaded, self.training, steps, rank, losses, files, before)
+            write_whole(folder / MANIFEST, manifest_text(manifest))
+            prune(folder.parent, self.settings.keep, () if self.before is None else self.before.refused)
+            return manifest.num_bytes
 
-        world.run_on_all(finish)
-        self.written.append(
-            WrittenCheckpoint(
-                steps=steps, num_bytes=sum(each.bytes for each in files), seconds=time.monotonic() - begun
+        num_bytes = world.run_on_all(finish)
+        self.written.append(WrittenCheckpoint(steps=steps, num_bytes=num_bytes, seconds=time.monotonic() - begun))
+
+    def _save(self, rank: TrainingRank, folder: Path) -> None:
+        try:
+            save(
+                state_dict(rank.context),
+                storage_writer=FileSystemWriter(folder),
+                planner=ChunkSavePlanner(),
+                process_group=self.world.control,
             )
-        )
+        except CheckpointException as error:
+            number, (why, _) = next(iter(error.failures.items()))
+            raise InputError(f"cannot be written by rank {number}: {why}", where=str(folder)) from None
 
 
 def manifest_of(
@@ -77,19 +93,18 @@ def manifest_of(
     steps: int,
     rank: TrainingRank,
     losses: Sequence[float],
-    files: Sequence[FileOf],
+    files: Mapping[str, SavedFile],
     before: Manifest | None,
 ) -> Manifest:
     """The manifest after so many steps, of which those after `before` (None: all) had these losses, by any rank."""
     schedule = loaded.schedule
-    first = 0 if before is None else before.steps
-    loses = next(filter(None, (why_inexact(schedule, each) for each in loaded.programs.of_roles)), "")
+    first, skipped, known = (0, (), ()) if before is None else (before.steps, before.skipped, before.losses)
     stretch = Stretch(
         steps=steps,
         plan=str(schedule.meta.get("plan", "")),
         mesh=schedule.mesh.axes,
         schedule=loaded.digest,
-        loses=loses,
+        loses=next(filter(None, (why_inexact(schedule, each) for each in loaded.programs.of_roles)), ""),
     )
     past = () if before is None else before.history
     if past and past[-1].schedule == loaded.digest:
@@ -97,44 +112,23 @@ def manifest_of(
     return Manifest(
         format=FORMAT,
         steps=steps,
-        skipped=(*(() if before is None else before.skipped), *(first + number for number in rank.skipped)),
-        losses=(*(() if before is None else before.losses), *_finite(losses)),
+        skipped=(*skipped, *(first + number for number in rank.skipped)),
+        losses=(*known, *(loss if math.isfinite(loss) else None for loss in losses)),
         counters=dict(rank.training_state.counters),
         model=model_facts(schedule),
         training=training_facts(training),
         history=(*past, stretch),
-        tensors=logical_tensors(saved_states(schedule)),
-        files=tuple(files),
+        tensors=described_tensors(schedule),
+        files=dict(files),
     )
 
 
-def _finite(losses: Iterable[float]) -> Iterable[float | None]:
-    return (loss if math.isfinite(loss) else None for loss in losses)
-
-
-def _prepared(folder: Path) -> None:
+def _cleared(folder: Path) -> None:
+    """Make the folder of a step, without what a run that ended early has left in it."""
     try:
-        begin(folder)
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(
             f"cannot be written: {error.strerror}; allowed: a folder of yours", where=str(folder)
         ) from None
-
-
-def write_shard(folder: Path, context: RankContext, steps: int, digest: str) -> FileOf | None:
-    """Write the file of a rank; None where others write all that it holds. Raises InputError."""
-    entries = entries_of_rank(context)
-    if not entries:
-        return None
-    about: dict[str, Any] = {
-        "format": FORMAT,
-        "steps": str(steps),
-        "rank": str(context.rank),
-        "plan": str(context.schedule.meta.get("plan", "")),
-        "mesh": json.dumps(context.schedule.mesh.axes),
-        "schedule": digest,
-    }
-    content = shard_bytes(entries, about)
-    name = shard_name(context.rank)
-    write_durable(folder / name, content)
-    return FileOf(name=name, rank=context.rank, bytes=len(content), sha256=hashlib.sha256(content).hexdigest())

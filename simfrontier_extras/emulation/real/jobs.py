@@ -9,7 +9,7 @@ from simfrontier.io import Strict, read_json, typed
 from simfrontier_extras.emulation.changed import CHANGED, RateChange, save_changes
 from simfrontier_extras.emulation.real.changes import TimedChanges
 from simfrontier_extras.emulation.real.fabric import slowed
-from simfrontier_real.options import Collectives
+from simfrontier_real.cli_options import Collectives
 from simfrontier_real.replay_session import ReplaySettings, replay
 from simfrontier_real.session import Session
 

@@ -35,9 +35,8 @@ def losses(
     """Train a small real model by schedules that compress messages in different ways, from several seeds, and write
     their loss curves: `simfrontier losses` lists those that leave the band of the uncompressed one."""
     from simfrontier_extras.losses.real.session import curves, parse_seeds
-    from simfrontier_real.options import refuse_collectives, refuse_number, refuse_places
+    from simfrontier_real.options import refuse_number, refuse_places
 
-    refuse_collectives(collectives)
     refuse_number("--learning-rate", learning_rate)
     refuse_places(None, out)
     chosen = parse_seeds(seeds)
