@@ -125,9 +125,7 @@ def reads_also(name: str) -> Schedule:
 
 
 def test_cycle_is_named_with_its_ops() -> None:
-    says(
-        reads_also("scores"), "references: forward of layer 0", "a cycle: scores (forward of layer 0, micro-batch 0)"
-    )
+    says(reads_also("scores"), "references: forward of layer 0", "a cycle: scores (forward of layer 0, micro-batch 0)")
     says(
         reads_also("context"),
         "references: forward of layer 0",
