@@ -75,6 +75,34 @@ def test_memory_holds_a_fast_codec_up(kind: str) -> None:
     assert one_kernel(kind, "zfp:8", load_machine("toy-cluster", fast)) == pytest.approx(GAP + 60e-6, rel=1e-9)
 
 
+@pytest.mark.parametrize(("kind", "factor"), [("encode", 8.0), ("decode", 2.0)])
+def test_each_way_has_its_own_speed(kind: str, factor: float) -> None:
+    machine = load_machine(
+        "toy-cluster",
+        {"device.codecs.zfp.encode_bytes_per_s": SPEED / 8, "device.codecs.zfp.decode_bytes_per_s": SPEED / 2},
+    )
+    assert one_kernel(kind, "zfp:8", machine) == pytest.approx(GAP + factor * 4 * ELEMENTS / SPEED, rel=1e-9)
+
+
+def test_a_sum_decodes_what_every_rank_sent() -> None:
+    """Pieces of 2 M values of two ranks: 16 MB of 32-bit values, 640 us."""
+    assert one_kernel("decode_sum", "zfp:8", stacked=("gcd",)) == pytest.approx(GAP + 16e6 / SPEED, rel=1e-9)
+
+
+def test_kernels_of_codecs_share_a_device() -> None:
+    """Each keeps all compute units busy for 320 us: two at a time take twice as long, less the gap that one uses while
+    the other waits; and both go as fast as alone one after the other."""
+    coded = [tensor(f"coded{number}", "zfp:8") for number in (0, 1)]
+    plain = [tensor(f"plain{number}") for number in (0, 1)]
+    beside, after = (
+        of((*coded, *plain), local("encode", "plain0", "coded0"), local("decode", "coded1", "plain1", lane))
+        for lane in ("other", "compute")
+    )
+    math_s = 4 * ELEMENTS / SPEED
+    assert seconds(beside) == pytest.approx(2 * math_s, rel=1e-9)
+    assert seconds(after) == pytest.approx(2 * (math_s + GAP), rel=1e-9)
+
+
 # ── at every hop ──
 
 NO_TIME = HopTimes(base_s=0.0, hop_in_node_s=0.0, hop_between_nodes_s=0.0)
@@ -126,7 +154,7 @@ def ring(kind: CollectiveKind, codec: str, per_hop: bool = True, elements: int =
         ("all_gather", "mpc:fp32:2", 2, 2e6, 0.5),
     ],
 )
-@pytest.mark.parametrize("how", ["flow", "analytic"])
+@pytest.mark.parametrize("how", ["flow", "analytic", "chunk"])
 def test_a_ring_that_codes_every_message(
     kind: CollectiveKind, codec: str, gaps: int, volume: float, values: float, how: Fidelity
 ) -> None:
@@ -134,6 +162,24 @@ def test_a_ring_that_codes_every_message(
     per_byte = 1 / 10e9 + values * 4 * 2 / SPEED
     got = seconds(ring(kind, codec), library=free(), how=how)
     assert got == pytest.approx(gaps * GAP + volume * per_byte, rel=1e-9)
+
+
+@pytest.mark.parametrize(("kind", "gaps", "share"), [("all_reduce", 12, 1.5), ("all_gather", 6, 0.75)])
+def test_a_ring_of_four_codes_at_each_of_its_hops(kind: CollectiveKind, gaps: int, share: float) -> None:
+    """Once or twice three messages, each with two kernels, beside 2 MB that go as fast as 2 MB of plain numbers."""
+    plain = seconds(ring(kind, "fp16", False, ELEMENTS // 2, ranks=4), library=free())
+    coded = seconds(ring(kind, "zfp:8", ranks=4), library=free())
+    assert coded == pytest.approx(plain + gaps * GAP + share * 2e6 * 4 * 2 / SPEED, rel=1e-9)
+
+
+@pytest.mark.parametrize("codec", ["zfp:8", "zfp:16"])
+def test_a_ring_codes_on_the_units_of_its_channels_first(codec: str) -> None:
+    """Eight channels hold 8 of the toy's 10 units. 320 ns of coding in every 420 ns on all units are 7.6 of 10 on
+    average, with zfp:16 160 ns of every 260 ns 6.2: less than the ring holds, so it takes what it takes alone."""
+    holding = replace(free(), num_channels=8, units_per_channel=1.0)
+    made = ring("all_reduce", codec)
+    flow, alone = seconds(made, library=holding), seconds(made, library=holding, how="analytic")
+    assert flow == pytest.approx(alone, rel=1e-9)
 
 
 # ── whole steps ──

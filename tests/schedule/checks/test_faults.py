@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from simfrontier.codecs import Plain, Quantised
-from simfrontier.schedule import Call, Collective, Compute, Op, Ref
+from simfrontier.schedule import Call, Collective, Compute, Op, Ref, Schedule
 from simfrontier.schedule.placement import REPLICATE
 from tests.schedule.builders import topo, zero3, zeropp
 from tests.schedule.mutations import changed, dropped, lines, mutated, says, where, with_tensor
@@ -113,14 +113,21 @@ def test_swapped_order_is_named() -> None:
     )
 
 
-def test_cycle_is_named_with_its_ops() -> None:
+def reads_also(name: str) -> Schedule:
+    """The scores of a layer read one tensor more."""
+
     def tie(call: Call, op: Op) -> list[Op]:
         if call.label == "forward" and call.layer == 0 and op.name == "scores":
-            return [replace(op, reads=(*op.reads, Ref("context")))]  # type: ignore[arg-type]
+            return [replace(op, reads=(*op.reads, Ref(name)))]  # type: ignore[arg-type]
         return [op]
 
+    return mutated(zero3(), tie)
+
+
+def test_cycle_is_named_with_its_ops() -> None:
+    says(reads_also("scores"), "references: forward of layer 0", "a cycle: scores (forward of layer 0, micro-batch 0)")
     says(
-        mutated(zero3(), tie),
+        reads_also("context"),
         "references: forward of layer 0",
         "scores",
         "a cycle: scores (forward of layer 0, micro-batch 0) → softmax (forward",
