@@ -35,6 +35,7 @@ def cell_of(words: str) -> dict[str, Any]:
     return next(cell for cell in executed() if words in cell["source"])
 
 
+@pytest.mark.long  # make docs executes it as well
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_every_cell_runs_and_comparisons_show_a_chart_in_little_html() -> None:
     for words in ("study = sf.compare", "mine = sf.compare"):
