@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from simfrontier.errors import InputError, SimfrontierError
 from simfrontier_real.gloo_device import shared_device
 from simfrontier_real.options import device_kind
+from simfrontier_real.parent import die_with_parent
 
 T = TypeVar("T")
 _TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
