@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from simfrontier.measured.csv_calls import COLUMNS
-from simfrontier.measured.csv_kernels import read_kernels
 
 from simfrontier.accuracy import validation
 from simfrontier.accuracy.bounds import ErrorBound, load_bounds
 from simfrontier.accuracy.predictors.kernels import predict_kernel
 from simfrontier.accuracy.residual import Prediction
-from simfrontier.measured import load_table, load_tables
+from simfrontier.measured import load_table, load_tables, read_of_device
+from simfrontier.measured.call_table import COLUMNS
 from simfrontier.measured.rows import CallRow
 from tests.invoke import Ran, invoke
 from tests.measured.tables import shipped as shipped_rows, write_calls
@@ -129,7 +128,7 @@ def table(folder: Path, *lines: str) -> Path:
 
 def test_kernels_by_hand(tmp_path: Path) -> None:
     """A gap of 5 us, then 3,350 GB/s · 0.85: 50,331,648 bytes take 17.675 us. Attention: 0.4 Tflop at 400 TF, 1 ms."""
-    copy, attention = read_kernels(table(tmp_path, KERNELS, COPY, ATTENTION))
+    copy, attention = read_of_device(table(tmp_path, KERNELS, COPY, ATTENTION))
     made = predict_kernel(copy)
     assert isinstance(made, Prediction) and math.isnan(made.low)
     assert made.value == pytest.approx(5e-6 + 50331648 / (3350e9 * 0.85), rel=1e-12)

@@ -9,8 +9,8 @@ import pytest
 
 from simfrontier.codecs import parse_codec
 from simfrontier.errors import InputError
-from simfrontier.limits import USUAL
 from simfrontier.schedule import from_json, load, to_json
+from simfrontier.schedule.parse import MOST_OPS
 from tests.plan.grids import megatron, other, schedule_of as grid_of
 from tests.schedule.builders import mesh_of, options_of, schedule_of
 
@@ -116,10 +116,10 @@ def test_files_that_are_no_schedule(tmp_path: Path) -> None:
 def test_more_calls_are_read_where_that_is_asked_for() -> None:
     form = json.loads(to_json(schedule_of(options_of("ddp"), mesh_of(1, 2, 2))))
     form["blocks"][0] = form["blocks"][0][:1]
-    in_calls(loop(USUAL.calls.most + 1, [["x", 0, 0, 0]]))(form)
+    in_calls(loop(MOST_OPS + 1, [["x", 0, 0, 0]]))(form)
     with pytest.raises(InputError, match="take more with --yes-large"):
         from_json(json.dumps(form), "s.json")
-    assert len(from_json(json.dumps(form), "s.json", large=True).roles[0].calls) == USUAL.calls.most + 1
+    assert len(from_json(json.dumps(form), "s.json", large=True).roles[0].calls) == MOST_OPS + 1
 
 
 @pytest.mark.parametrize(
