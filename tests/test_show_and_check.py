@@ -131,7 +131,7 @@ def test_check_says_what_does_not_fit(tmp_path: Path) -> None:
 def test_a_capacity_is_a_number_of_bytes(tmp_path: Path, capacity: str) -> None:
     message = refusal("check", saved(tmp_path), "--capacity", capacity)
     allowed = "less than or equal to 1000000000000000" if capacity in ("inf", "nan") else "greater than or equal to 1"
-    assert message == f"--capacity: got {capacity!r}; allowed: {allowed}"
+    assert message == f"check: Invalid value for '--capacity': Input should be {allowed}"
 
 
 def _collective(form: dict[str, Any]) -> dict[str, Any]:

@@ -139,7 +139,7 @@ def test_a_missing_base_is_told_with_those_that_fit(tmp_path: Path, text: str, s
         ),
         (
             ("frontier", "--version", "3"),
-            "'--version': Input should be less than or equal to 2",
+            "topology: Invalid value for '--version': Input should be less than or equal to 2",
         ),
         (("frontier", "--arch", "gfx9a"), '--arch: got "gfx9a"; did you mean "gfx90a"?'),
         (("frontier", "--base", "frontier"), "--base: not for frontier, a machine; allowed: --out, --arch, --version"),

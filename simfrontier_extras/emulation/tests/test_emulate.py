@@ -305,3 +305,26 @@ def test_doctor_says_when_the_trial_does_not_end(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("as_json", [True, False])
 def test_bytes_that_nobody_simulated_are_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], as_json: bool
+) -> None:
+    """They are infinitely far apart, which JSON cannot say."""
+    from simfrontier_extras.emulation import findings
+
+    (tmp_path / "plans" / "real").mkdir(parents=True)
+    monkeypatch.setattr(findings, "_points", lambda *_: [])
+    monkeypatch.setattr(findings, "_effects", lambda *_: [])
+    made = check(links=(link(0.0, 2e6),), sweep=(point(1.0),))
+    monkeypatch.setattr(findings, "crosscheck_of", lambda *_: replace(made.operations, added=(made,)))
+    how = EmulateSettings(iterations=1, lowered_sizes=(1,), native_sizes=(1,), slow_wire="nic0>net")
+    assert findings.report(how, tmp_path, as_json) is False
+    message = capsys.readouterr().out
+    if as_json:
+        limits = {limit["what"]: limit for limit in json.loads(message)["limits"]}
+        missed = {"allowed": 0.03, "seen": None, "holds": False}
+        assert (
+            limits["bytes of 1 link directions, the worst"]
+            == {"what": "bytes of 1 link directions, the worst"} | missed
+        )
+    else:
+        assert "missed: bytes of 1 link directions, the worst." in " ".join(message.split())
+    assert 'id="limits"' in (tmp_path / "index.html").read_text(encoding="utf-8")

@@ -176,3 +176,7 @@ def test_one_length_is_not_told_as_a_range(tmp_path: Path) -> None:
 
 
 def test_a_table_is_bounded(tmp_path: Path) -> None:
+    softmax = tmp_path / "softmax.csv"
+    head = "elements,algorithm,starts,median_s,least_s,bytes_moved,cpu,cache_bytes"
+    softmax.write_text(f"{head}\n1000,two-pass,cached,1e308,1e308,12000,CPU,1048576\n", encoding="utf-8")
+    assert 'line 2: median_s: got "1e308", allowed: ' in refusal("softmax", softmax)
