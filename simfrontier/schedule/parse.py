@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final, get_args
@@ -101,6 +102,8 @@ def _mesh(node: Node) -> Mesh:
     for item in node.items():
         name, size = item.items(2)
         axes.append((name.name(), size.whole(1)))
+    if fault := RANKS.fault(math.prod(size for _, size in axes)):
+        node.fail(fault)
     try:
         return Mesh(tuple(axes))
     except InputError as error:

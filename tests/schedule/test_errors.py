@@ -65,7 +65,7 @@ def in_calls(*calls: Any) -> Edit:
         (in_calls(["a", 999, 0, 0]), "roles[0].calls[0][1]: got 999, allowed: "),
         (in_calls(loop(3, [["a", 0, 1, 0]], layers=-1)), "the loops lead to layer or micro-batch -1"),
         (in_calls(loop(2, [])), "roles[0].calls[0].calls: a loop of no calls; allowed: one call"),
-        (in_calls(loop(10**6, [loop(10**6, [["a", 0, 0, 0]])])), "the loops mean 1,000,000,000,000 calls; allowed:"),
+        (in_calls(loop(10**6, [loop(10**6, [["a", 0, 0, 0]])])), "the loops mean 9,000,000,000,000 ops; allowed:"),
         (top(mesh=[["node", 10**18]]), "mesh: "),
     ],
 )
