@@ -11,6 +11,7 @@ from simfrontier.codecs import Codec, Plain, parse_codec
 from simfrontier.dtypes import DTYPE_BYTES, INTEGERS
 from simfrontier.errors import InputError, unknown
 from simfrontier.io import Node, headed, json_of, no_fraction
+from simfrontier.limits import RANKS
 from simfrontier.schedule.algorithms import VIAS
 from simfrontier.schedule.ir import (
     Call,
