@@ -90,7 +90,7 @@ def test_a_comparison_shows_itself_in_few_lines_and_little_html() -> None:
     found = sf.compare("toy-cluster", "tiny", plans, devices=[2, 8])
     shown, html = repr(found), found._repr_html_()
     assert len(shown.splitlines()) <= 20 and "15 more" in shown
-    rate = found.findings.scaling["plan-0"][1].rate
+    rate = found.findings["rows"]["plan-0"][1]["tokens_per_s_per_device"]
     assert rate is not None and number(rate) in shown and number(rate) in html and "<svg" in html
     assert len(html) < 60_000 and "<script" not in html
     assert found.verdict in html and found.verdict.replace("\u00a0", " ") in shown

@@ -77,11 +77,11 @@ def test_a_plan_that_is_searched_for_has_the_batch_of_the_others() -> None:
 def test_the_line_of_assumptions_says_it_and_the_first_line_has_no_warning() -> None:
     view = StudyView(study=run_study(scenario({"zero3": {}, "pipe": PIPE})))
     assert headline_of(view).unequal_batches == {}
-    setup = findings_of(view).setup
+    setup = findings_of(view)["setup"]
     assert setup.batch_by_default and set(setup.samples.values()) == {8}
     assert "steps of 8 sequences for every plan (by default)" in assumed(setup)
     view = StudyView(study=run_study(scenario({"zero3": {}, "pipe": PIPE}, training={"batch": 32})))
-    assert "by default" not in assumed(findings_of(view).setup)
+    assert "by default" not in assumed(findings_of(view)["setup"])
     view = StudyView(study=run_study(scenario({"zero3": {}, "pipe": PIPE}, training={"grad_accum": 1})))
     assert headline_of(view).unequal_batches == {"zero3": 8, "pipe": 2}
-    assert not findings_of(view).setup.batch_by_default
+    assert not findings_of(view)["setup"]["batch_by_default"]

@@ -288,7 +288,7 @@ def test_where_writing_fails_nothing_is_half_written(tmp_path: Path, monkeypatch
     def fails(*_: object) -> None:
         raise InputError("the disk is full")
 
-    monkeypatch.setattr("simfrontier.report.tuning_files.write_tuning_page", fails)
+    monkeypatch.setattr("simfrontier.report.tuning.tuning_page", fails)
     quick = (*QUICK, "--fidelity", "analytic")
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "best.toml").write_text("mine", encoding="utf-8")

@@ -175,22 +175,8 @@ class _Facts:
 
     def wait(self, walk: Predecessors, place: OpOnClass, start_s: float, end_s: float) -> PathLink:
         """Time in which a rank waits for what no op says."""
-        op, call = walk.op(place), walk.call(place)
-        return PathLink(
-            name=op.name,
-            kind=WAIT,
-            axes=(),
-            level="device",
-            lane=op.lane,
-            call=call.label,
-            layer=call.layer,
-            micro=call.micro,
-            role=walk.role_name(place),
-            rank=self.first_rank[place.cls],
-            start_s=start_s,
-            end_s=end_s,
-            alone_s=0.0,
-        )
+        link = self.link(walk, place, start_s, end_s)
+        return replace(link, kind=WAIT, axes=(), level="device", alone_s=0.0)
 
     def _level(self, op: Op) -> tuple[tuple[str, ...], PathLevel]:
         if op.number not in self.levels:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import Final, Literal, get_args
 
+from simfrontier.analysis.volumes import counted_messages
 from simfrontier.codecs import Plain
 from simfrontier.collectives import exchanged_bytes, message_bytes, sent_part, whole_side, wire_of
 from simfrontier.plan import OF_PURPOSE
 from simfrontier.records import dataclass
-from simfrontier.schedule import RING, Collective, Compute, Exchange, Schedule, axis_of_roles, members_of
+from simfrontier.schedule import RING, Collective, Exchange, Schedule, axis_of_roles
 
 Side = Literal["dp", "tp", "pp", "zero", "other"]
 SIDES: Final[tuple[Side, ...]] = get_args(Side)
@@ -50,7 +50,7 @@ def sent_by_dimension(schedule: Schedule) -> dict[Side, SentBytes]:
     2 (n - 1)/n of its coded S. Codings per hop count at their coded size as well.
     """
     out: dict[Side, SentBytes] = {side: SentBytes() for side in SIDES}
-    for op, count in _moves(schedule):
+    for _, op, count in counted_messages(schedule):
         side = _OF_NAME.get(op.name, "other")
         times = count * senders(op, schedule)
         coded, plain = _sizes(op, schedule)
@@ -79,15 +79,3 @@ def _sizes(op: Collective | Exchange, schedule: Schedule) -> tuple[int, int]:
     coded = message_bytes(op, tensors, mesh)
     bare = {name: replace(op, codec=Plain(tensors[name].dtype), per_hop=False) for name, *_ in whole_side(op)}
     return coded, sum(wire_of(bare[ref.name], tensors[ref.name], mesh)[0] for ref in whole_side(op))
-
-
-def _moves(schedule: Schedule) -> Iterator[tuple[Collective | Exchange, int]]:
-    """What moves between ranks in every stored block of each role, with the block's calls; what roles share is the
-    first one's."""
-    for number, role in enumerate(schedule.roles):
-        blocks = {call.block: call.ops for call in role.calls}
-        calls = Counter(call.block for call in role.calls)
-        for block, ops in blocks.items():
-            for op in ops:
-                if not isinstance(op, Compute) and number == min(members_of(op, schedule), default=number):
-                    yield op, calls[block]

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from simfrontier.analysis.bytes_moved import instances
+from simfrontier.analysis.volumes import counted_ops
 from simfrontier.arrays import Floats
 from simfrontier.cost import PricedOp, Pricing
 from simfrontier.network import ResourceKind
@@ -41,7 +41,7 @@ def bounds(step: SimulatedStep) -> Bounds:
     wire = np.zeros(pricing.folding.num_link_classes)
     best = np.max([state.folding.capacity for state in states], axis=0)
     longer = None if step.call_factors is None else _longer(step)
-    for role, op, count in instances(step):
+    for role, op, count in counted_ops(step.schedule):
         priced = pricing.of(op)
         if op.number not in known:
             each = [[state.least_s(work) for work in state.of(op).works] for state in states]

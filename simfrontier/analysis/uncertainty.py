@@ -44,19 +44,8 @@ class Spread:
     @property
     def is_known(self) -> bool:
         """Whether there is anything to sample."""
-        law = self.law
-        return (
-            max(
-                law.model_sd,
-                law.small_sd,
-                law.run_sd,
-                self.speed_sd,
-                self.matmul_sd,
-                self.call_sd,
-                *law.of_kind.values(),
-            )
-            > 0.0
-        )
+        of_law = (self.law.model_sd, self.law.small_sd, self.law.run_sd, *self.law.of_kind.values())
+        return max(*of_law, self.speed_sd, self.matmul_sd, self.call_sd) > 0.0
 
 
 def spread_of(machine: Machine, library: Library) -> Spread:

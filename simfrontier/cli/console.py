@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,10 +30,16 @@ def console() -> Console:
 
 
 def grid(
-    title: str | None, heads: Sequence[str], words: Collection[str], left: Collection[str] = (), gap: int = 1
+    title: str | None,
+    heads: Sequence[str],
+    rows: Iterable[Sequence[str]] = (),
+    words: Collection[str] = (),
+    left: Collection[str] = (),
+    gap: int = 1,
+    styles: Iterable[str] = (),
 ) -> Table:
     """A table for the terminal. Columns of `words` are aligned left and may be broken, those of `left` only the first;
-    all others are numbers."""
+    all others are numbers. `styles`: of the first rows."""
     from rich import box
     from rich.table import Table
 
@@ -41,29 +48,32 @@ def grid(
         is_words = head in words
         justify = "left" if is_words or head in left else "right"
         table.add_column(head, justify=justify, no_wrap=not is_words, overflow="fold")  # type: ignore[arg-type]
+    for cells, style in zip(rows, chain(styles, repeat("")), strict=False):
+        table.add_row(*cells, style=style)
     return table
 
 
-def say(
-    verb: str,
-    name: str,
-    *found: object,
-    before: str = "",
-    style: str = "",
-    soft_wrap: bool = False,
-    screen: Console | None = None,
-) -> None:
+def say(verb: str, name: str, *found: object, before: str = "", style: str = "") -> None:
     """Print the sentences that a macro of the verb's texts makes of findings."""
     from simfrontier.report import said
 
     for sentence in said(verb, name, *found):
-        (screen or console()).print(before + sentence, style=style, soft_wrap=soft_wrap)
+        console().print(before + sentence, style=style, soft_wrap=True)
 
 
 def say_written(out: Path | None) -> None:
     """Print where the page is, if one was written."""
     if out is not None:
         console().print(f"Written: {out / 'index.html'} (open it in a browser)", soft_wrap=True)
+
+
+def write_page(folder: Path, verb: str, files: Mapping[str, str]) -> None:
+    """Write the page of a verb, and what is beside it, by name. Raises InputError where that cannot be done."""
+    from simfrontier.wholefile import filled, write_whole
+
+    with filled(folder, verb) as new:
+        for name, text in files.items():
+            write_whole(new / name, text)
 
 
 def print_json(document: object) -> None:

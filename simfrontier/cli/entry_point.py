@@ -3,55 +3,25 @@
 from __future__ import annotations
 
 import gc
-import os
 import signal
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-STOPPED = 130  # the exit code after Ctrl-C
 
 
 def main() -> None:
     """Run a verb: whatever comes up ends in one line and an exit code, never in a traceback."""
     gc.disable()  # a verb makes few cycles and ends soon; collecting would take a tenth to a quarter of its time
-    with ctrl_c_ends_at_once():
-        os.environ.setdefault(
-            "PYDANTIC_DISABLE_PLUGINS", "__all__"
-        )  # or it reads the metadata of all that is installed
-        from simfrontier.cli.typer_app import app_of
-        from simfrontier.ending import run_to_end
+    from simfrontier.cli.typer_app import app_of
+    from simfrontier.ending import run_to_end
 
-        named = next((word for word in sys.argv[1:] if not word.startswith("-")), None)
-        app = app_of(named)
-        let_sigterm_stop()
-    run_to_end("simfrontier", app)
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:  # it is not ignored
+        signal.signal(signal.SIGTERM, _terminate)
+    named = next((word for word in sys.argv[1:] if not word.startswith("-")), None)
+    run_to_end("simfrontier", lambda: app_of(named)())
 
 
-@contextmanager
-def ctrl_c_ends_at_once() -> Iterator[None]:
-    """Meanwhile Ctrl-C ends this process without a word: nothing is begun yet, and an error in the middle of an import
-    may be said, or lost, by whatever is imported."""
-    is_usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # not where it is ignored
-    if not is_usual or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    signal.signal(signal.SIGINT, lambda *_: os._exit(STOPPED))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def let_sigterm_stop() -> None:
-    """From now on SIGTERM is raised here as Ctrl-C is, the first one: `timeout` sends two."""
-    if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:  # it is ignored
-        return
+def _terminate(*_: object) -> None:
+    """Raise SIGTERM as Ctrl-C is, the first one: `timeout` sends two."""
     from simfrontier.errors import Terminated
 
-    def terminate(*_: object) -> None:
-        signal.signal(signal.SIGTERM, lambda *_: None)  # not SIG_IGN, which processes that are started would inherit
-        raise Terminated
-
-    signal.signal(signal.SIGTERM, terminate)
+    signal.signal(signal.SIGTERM, lambda *_: None)  # not SIG_IGN, which processes that are started would inherit
+    raise Terminated

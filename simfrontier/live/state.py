@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from simfrontier.errors import InputError, nearest
@@ -21,11 +20,6 @@ class LiveState:
 
     places: Mapping[str, int]
     plan: str = ""
-
-    def moved(self, control: Control, place: int) -> LiveState:
-        """The same with a control at another place."""
-        others = {key: at for key, at in self.places.items() if key != control.key}
-        return replace(self, places=others if place == control.at else {**others, control.key: place})
 
 
 def state_of(query: Mapping[str, str], controls: Sequence[Control], plans: Sequence[str]) -> LiveState:

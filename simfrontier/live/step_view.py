@@ -19,6 +19,7 @@ from simfrontier.report import (
     kind_of,
     lanes_of,
     node_drawing,
+    op_name,
 )
 from simfrontier.schedule import Peak
 from simfrontier.simulation import MemoryTimeline, SimulatedStep, Walk, fullest, spans_of
@@ -64,8 +65,7 @@ def _spans(spans: Sequence[Span]) -> dict[str, Any]:
 
 
 def _name(span: Span) -> str:
-    own = span.name if span.name.startswith(span.kind) or span.kind == span.name else f"{span.kind} {span.name}"
-    return f"{own}{f' over {span.axes}' if span.axes else ''}, {span.call}, layer {span.layer}"
+    return f"{op_name(span)}{f' over {span.axes}' if span.axes else ''}, {span.call}, layer {span.layer}"
 
 
 def _memory(held: MemoryTimeline, kinds: Sequence[str]) -> dict[str, Any]:

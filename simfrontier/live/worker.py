@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -16,7 +15,6 @@ from simfrontier.study import BuiltSchedule, PlanOutcome, ScheduleCache, advised
 from simfrontier.workers import PerProcess
 
 MOST_SCHEDULES: Final = 40  # that a worker keeps
-LEAST_PRIORITY: Final = 19  # of what nobody has asked for (nice)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,9 +78,3 @@ def step_of(worker: PerProcess[Worker], plan: str, state: LiveState) -> dict[str
     """The step of a plan as the page draws it."""
     found = worker.here.simulated(plan, state)
     return step_view(worker.here.base.machine, plan, found.step, found.built.peaks)
-
-
-def beside(work: Work, worker: PerProcess[Worker], plan: str, state: LiveState) -> Any:
-    """One of these, at the lowest priority, which this process has from here on."""
-    os.setpriority(os.PRIO_PROCESS, 0, LEAST_PRIORITY)
-    return work(worker, plan, state)

@@ -119,7 +119,7 @@ def test_page_and_findings_say_it() -> None:
     found = environment_of(made, 16)
     view = StudyView(study=run_study(made), environment=found)
     told = findings_of(view)
-    assert told.environment is found
+    assert told["environment"] is found
     text = study_page(told, view)
     assert '<section id="environment">' in text and "rccl-sockets" in text
     without = replace(view, environment=None)

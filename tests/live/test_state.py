@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ import pytest
 from hypothesis import given, strategies as st
 
 from simfrontier.errors import InputError
-from simfrontier.live.ahead import beside
 from simfrontier.live.controls import DEVICES, HOP, SHARE, SLOW, controls_of, own_words
 from simfrontier.live.state import LiveState, scenario_at, scenario_file, shown, state_of
 from simfrontier.scenario import COMPARING, load_scenario
@@ -103,31 +101,6 @@ def test_a_link_that_cannot_be_is_one_line(link: dict[str, str], message: str) -
     with pytest.raises(InputError) as error:
         state_of(link, tuple(CONTROLS.values()), PLANS)
     assert str(error.value) == message
-
-
-def test_the_control_that_was_moved_last_is_looked_at_first_and_further() -> None:
-    """Of 11 shares the third was chosen: 2, 4, 1 and 5 come first; then one place up and down of every other."""
-    share = "library.overrides.shares.nic"
-    last = LiveState(places={share: 3})
-    ahead = list(beside(last, LiveState(places={}), tuple(CONTROLS.values())))
-    first = [state.places.get(share, CONTROLS[share].at) for state in ahead[:4]]
-    assert first == [2, 4, 1, 5]
-    assert all(state.places[share] == 3 and len(state.places) == 2 for state in ahead[4:])
-    neighbours = [
-        key
-        for key, control in CONTROLS.items()
-        if key != share
-        for place in (control.at - 1, control.at + 1)
-        if 0 <= place < len(control.values)
-    ]
-    assert sorted(key for state in ahead[4:] for key in state.places if key != share) == sorted(neighbours)
-
-
-def test_a_control_that_is_moved_back_is_as_it_was() -> None:
-    control = CONTROLS["engine.overlap"]
-    off = LiveState(places={}, plan="zero3").moved(control, 1 - control.at)
-    assert off.places == {control.key: 1 - control.at}
-    assert off.moved(control, control.at) == replace(off, places={})
 
 
 @pytest.mark.parametrize(

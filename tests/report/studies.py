@@ -89,10 +89,3 @@ def piped() -> tuple[Study, Sensitivity | None, Searches]:
     searcher = GridSearcher()
     scenario = searcher.complete(scenario_of(PIPED, scenario_path()))
     return run_study(scenario), run_sensitivity(scenario, "flow"), searcher.tried
-
-
-@cache
-def sized() -> Study:
-    """A model that grows with the machine."""
-    plain = {key: value for key, value in SCENARIO.items() if key not in ("sensitivity", "published")}
-    return run_study(scenario_of({**plain, "at": {"2": {"model": {"num_layers": 1}}}}, scenario_path()))

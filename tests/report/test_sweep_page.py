@@ -1,25 +1,23 @@
-"""The page of a sweep: made from its folder alone, whole, bounded, and one line for what cannot be read."""
+"""The page of a sweep: made from its folder alone, whole and bounded; its best rows, Pareto front and goal."""
 
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+import pandas as pd
 import pytest
+from hypothesis import given, strategies as st
 
 from simfrontier.errors import InputError
-from simfrontier.experiments import OFF_BY
 from simfrontier.report import write_sweep_page
-from simfrontier.report.findings.sweep import sweep_findings
-from simfrontier.report.findings.sweep_columns import KNOWN, QUANTITIES
-from simfrontier.report.sweep import sweep_page
-from simfrontier.sweep import read_rows
-from tests.invoke import invoke, refusal
-from tests.report.sweeps import NIC, made_up, refused, sampled, table, toy_sweep, write
+from simfrontier.report.findings.sweep import MEMORY, RATE, pareto_front, sweep_findings
+from simfrontier.report.sweep import goal_figure
+from simfrontier.sweep import goal_answer, load_study, read_goal, read_rows, run_sweep, write_goal
+from simfrontier.workers import Local
+from tests.invoke import invoke
+from tests.report.sweeps import NIC, SCENARIO, STUDY, goal, indices, made_up, refused, sampled, toy_sweep, write
 from tests.report.test_page import Page, figures_of
 
 SECTIONS = ("headline", "swept", "best", "parallel", "heat", "front", "reading")
@@ -54,10 +52,6 @@ def test_the_page_has_every_section_and_needs_no_network(toy: Path) -> None:
     assert all(each.startswith(("#", "data:,")) for each in page.loaded)
     assert "http" not in text[: text.index("</main>")]
     assert page.library.startswith("/**") and "plotly" in page.library[:200]
-
-
-def test_the_same_folder_gives_the_same_page(toy: Path) -> None:
-    assert sweep_page(sweep_findings(toy)) == sweep_page(sweep_findings(toy))
 
 
 def test_the_page_says_what_was_swept_and_what_is_best(toy: Path) -> None:
@@ -99,28 +93,6 @@ def test_charts_are_valid_figures_of_the_rows(toy: Path) -> None:
     assert traces["zero1"]["hovertext"][0].startswith("<b>point 0</b><br>link classes nic 500\u00a0MB/s<br>")
 
 
-def test_two_axes_that_are_no_grid_have_no_heat_map(tmp_path: Path) -> None:
-    assert "fig-heat" not in page_of_folder(write(tmp_path / "of", sampled(30))).data
-
-
-def test_values_that_are_near_are_cells_of_their_own(tmp_path: Path) -> None:
-    pairs = [(a, b) for a in (1.00001e-6, 1.00002e-6) for b in (1, 2)]
-    keys = ("machine.overrides.host.hook_s", "training.micro_batch")
-    rows = [made_up(at, dict(zip(keys, pair, strict=True))) for at, pair in enumerate(pairs)]
-    (cells,) = charts(page_of_folder(write(tmp_path / "of", rows)), "fig-heat")["16 devices"]["data"]
-    assert [cell for line in cells["z"] for cell in line] == pytest.approx(
-        [rows[at]["tokens_per_s"] for at in (0, 2, 1, 3)], rel=1e-4
-    )
-
-
-def test_coordinates_that_reach_far_are_logarithmic(tmp_path: Path) -> None:
-    rows = [made_up(at, {"machine.overrides.host.hook_s": 10.0 ** (at - 6)}) for at in range(4)]
-    (lines,) = charts(page_of_folder(write(tmp_path / "of", rows)), "fig-parallel")["by rate"]["data"]
-    hook = lines["dimensions"][0]
-    assert hook["label"].endswith("host hook") and hook["values"] == pytest.approx([-6.0, -5.0, -4.0, -3.0])
-    assert (hook["ticktext"][0], hook["ticktext"][-1]) == ("1\u00a0µs", "1\u00a0ms")
-
-
 def test_names_that_look_like_html_are_text(tmp_path: Path) -> None:
     evil = '<script>alert("1 & 2")</script>'
     rows = [made_up(0, {evil: evil}, scenario=evil, plan=evil), made_up(1, {evil: "b"}), refused(2, {evil: "c"}, evil)]
@@ -132,93 +104,6 @@ def test_names_that_look_like_html_are_text(tmp_path: Path) -> None:
     assert "<script" not in drawn and "&lt;script&gt;" in drawn
 
 
-def test_settings_of_any_kind_are_harmless(tmp_path: Path) -> None:
-    strange = {
-        "a": None,
-        "b": {"c": [1]},
-        "d": [[1, 2], "x"],
-        "e": 10**40,
-        "f": [],
-        "": 1,
-        "run.devices": "9" * 5_000,
-    }
-    said = page_of_folder(write(tmp_path / "of", sampled(3), set=strange)).section("swept")
-    assert "(1, 2), x" in said and "9" * 401 not in said
-
-
-def replays(count: int, simulated: dict[int, float] | None = None) -> list[Any]:
-    """Points of which all but some, with these tokens per second, were replayed; the later the faster."""
-    empty = {name: None for name in KNOWN if QUANTITIES.get(name) and QUANTITIES[name].unit in ("s", "bytes")}
-    rows = []
-    for point in range(count):
-        cells: dict[str, Any] = {"tokens_per_s": 1e5 + point, "step_time_s": 1.0}
-        cells = empty | cells | {"fidelity": "replay"}
-        if simulated and point in simulated:
-            cells = {"tokens_per_s": simulated[point]}
-        rows.append(made_up(point, {"engine.overlap": point % 2 == 0}, **cells))
-    return rows
-
-
-def test_replayed_rows_are_counted_with_the_error_of_replays(tmp_path: Path) -> None:
-    page = page_of_folder(write(tmp_path / "of", replays(5)))
-    said = said_of(page, "headline")
-    assert "is fastest at point 4 ≈ :" in said and "5 of 5 rows were replayed from a simulated step" in said
-    assert f"and replays are {OFF_BY}." in said and "Of the 1 row listed as the best, 1 was replayed." in said
-    assert "None of memory and rate: the rows were replayed" in page.section("front")
-    (lines,) = charts(page, "fig-parallel")["by rate"]["data"]
-    assert len(lines["dimensions"]) == 4  # the axis; time, tokens and TFLOPS, which replays have
-
-
-def test_a_best_row_that_was_simulated_is_said_to_be(tmp_path: Path) -> None:
-    page = page_of_folder(write(tmp_path / "of", replays(5, {2: 2e5})))
-    said = said_of(page, "headline")
-    assert "is fastest at point 2:" in said and "4 of 5 rows were replayed" in said
-    assert "Of the 1 row listed as the best, none were replayed." in said
-    assert "Rows that were replayed have no memory" in page.section("front")
-
-
-def test_nothing_is_said_of_replays_where_there_are_none(toy: Path) -> None:
-    assert "replayed" not in page_of_folder(toy).words
-
-
-def test_refused_rows_are_told_with_their_reasons(tmp_path: Path) -> None:
-    rows = [made_up(0, {"engine.overlap": True}), refused(1, {"engine.overlap": False}, "does not divide")]
-    page = page_of_folder(write(tmp_path / "of", rows))
-    assert "does not divide 1 1 1" in page.section("swept") and "1 point as a whole" in page.section("headline")
-
-
-def test_a_sweep_that_was_refused_as_a_whole_has_a_page(tmp_path: Path) -> None:
-    page = page_of_folder(write(tmp_path / "of", [refused(0, {"engine.overlap": True}, "no")]))
-    assert "No row has a time: every point was refused" in page.section("headline")
-    assert [name for name in SECTIONS if name in page.ids] == ["headline", "swept", "reading"]
-    assert list(page.data) == []
-
-
-def test_the_best_of_several_scenarios_is_named_with_its_own(tmp_path: Path) -> None:
-    rows = [made_up(0, {}, tokens_per_s=1e5), made_up(1, {}, scenario="other", tokens_per_s=2e5)]
-    page = page_of_folder(write(tmp_path / "of", rows))
-    assert "zero3 of other on 16 devices is fastest at point 1:" in said_of(page, "headline")
-    assert list(charts(page, "fig-front")) == ["other, 16 devices", "toy, 16 devices"]
-    assert "No axis: the scenarios as they are." in page.section("swept")
-
-
-def test_numbers_that_are_none_are_missing(tmp_path: Path) -> None:
-    rows = [made_up(at, {"engine.overlap": at == 0}, step_time_s=float("inf")) for at in (0, 1)]
-    page = page_of_folder(write(tmp_path / "of", rows))
-    assert "Infinity" not in page.data["fig-parallel"] and "NaN" not in page.data["fig-parallel"]
-
-
-def test_the_page_of_ten_thousand_rows_is_small_and_says_what_it_draws(tmp_path: Path) -> None:
-    folder = write(tmp_path / "of", sampled(2_500, 4))
-    began = time.process_time()
-    page = page_of_folder(folder)
-    assert time.process_time() - began < 20.0
-    assert (folder / "index.html").stat().st_size < 3_000_000
-    found = sweep_findings(folder)
-    assert f"Drawn: {len(found.rows_to_draw()):,} of 10,000 rows" in page.section("parallel")
-    assert len(found.rows_to_draw()) < 2_200
-
-
 # ── what cannot be read ──
 
 
@@ -228,62 +113,6 @@ def said(folder: Path) -> str:
         write_sweep_page(folder)
     assert "\n" not in str(caught.value) and not (folder / "index.html").exists()
     return str(caught.value)
-
-
-def some(folder: Path) -> Path:
-    return write(folder, sampled(3))
-
-
-def test_a_folder_that_is_no_data_set_is_one_line(tmp_path: Path) -> None:
-    (tmp_path / "of").mkdir()
-    assert said(tmp_path / "of").startswith(f"{tmp_path / 'of'}: no data set of a sweep")
-    assert "no data set of a sweep" in said(tmp_path / "nowhere")
-
-
-def test_another_commands_folder_is_one_line(tmp_path: Path) -> None:
-    folder = some(tmp_path / "of")
-    (folder / "manifest.json").write_text('{"scenario": "toy"}', encoding="utf-8")
-    assert "holds results of another command" in said(folder)
-
-
-def test_no_rows_are_one_line(tmp_path: Path) -> None:
-    folder = some(tmp_path / "of")
-    pq.write_table(table(sampled(3), []), folder / "rows.parquet")
-    assert "rows.parquet: has no rows" in said(folder)
-
-
-def test_a_truncated_file_is_one_line(tmp_path: Path) -> None:
-    folder = some(tmp_path / "of")
-    part = folder / "rows.parquet"
-    part.write_bytes(part.read_bytes()[:-40])
-    assert "cannot be read" in said(folder)
-
-
-def changed(folder: Path, change: Any) -> Path:
-    part = folder / "rows.parquet"
-    pq.write_table(change(pq.read_table(part, partitioning=None)), part)
-    return folder
-
-
-@pytest.mark.parametrize("name", ["mfu", "point"])
-def test_a_missing_column_is_one_line(tmp_path: Path, name: str) -> None:
-    assert name in said(changed(some(tmp_path / "of"), lambda rows: rows.drop_columns([name])))
-
-
-def test_a_column_of_another_type_is_one_line(tmp_path: Path) -> None:
-    def put(rows: pa.Table) -> pa.Table:
-        return rows.set_column(rows.schema.get_field_index("step_time_s"), "step_time_s", pa.array(["a"] * 3))
-
-    assert '"step_time_s" is not there as double' in said(changed(some(tmp_path / "of"), put))
-
-
-def test_a_page_that_cannot_be_written_leaves_the_one_before(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_sweep_page(toy)
-    before = (toy / "index.html").read_bytes()
-    monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
-    with pytest.raises(InputError, match="No space left"):
-        write_sweep_page(toy)
-    assert (toy / "index.html").read_bytes() == before
 
 
 # ── the verb ──
@@ -302,14 +131,88 @@ def test_the_verb_writes_the_page_and_makes_it_anew_from_the_folder_alone(tmp_pa
     assert ran.out == f"Written: {page} (open it in a browser)\n" and page.read_bytes() == before
 
 
-def test_a_page_of_no_data_set_is_refused_in_one_line(tmp_path: Path) -> None:
-    assert refusal("sweep", tmp_path, "--page").startswith(f"{tmp_path}: no data set of a sweep")
-    assert "--page: goes with no other option" in refusal("sweep", tmp_path, "--page", "--jobs", "2")
+def front_of(rows: list[tuple[int, int]]) -> list[int]:
+    """The places of the rows (memory, rate) on the front."""
+    return pareto_front(pd.DataFrame(rows, columns=[MEMORY, RATE])).index.tolist()
 
 
-def test_rows_stay_where_their_page_cannot_be_made(tmp_path: Path) -> None:
-    folder = toy_sweep(tmp_path)
-    (folder / "index.html").mkdir()
-    ran = invoke("sweep", tmp_path / "study.toml", "--out", folder, "--jobs", "1")
-    assert ran.code == 0 and ran.err.startswith("simfrontier: no page: ") and ran.err.count("\n") == 1
-    assert ran.out.endswith("manifest.json\n")
+def test_the_front_of_six_rows() -> None:
+    """0 (1, 1): nothing takes as little. 1 (2, 3): faster than 0. 2 (2, 2): row 1 is faster for the same memory.
+    3 (3, 3): row 1 is as fast with less. 4 (4, 5): the fastest. 5: as row 0, which is the first of both."""
+    assert front_of([(1, 1), (2, 3), (2, 2), (3, 3), (4, 5), (1, 1)]) == [0, 1, 4]
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=30))
+def test_no_row_is_better_than_one_of_the_front_and_one_is_no_worse_than_any_other(rows: list[tuple[int, int]]) -> None:
+    front = [rows[at] for at in front_of(rows)]
+    assert front == sorted(set(front))
+    assert not any(a <= c and b >= d and (a, b) != (c, d) for a, b in rows for c, d in front)
+    assert all(any(a <= c and b >= d for a, b in front) for c, d in rows)
+
+
+def test_what_does_not_fit_is_neither_best_nor_on_the_front(tmp_path: Path) -> None:
+    settings = [{"training.micro_batch": value} for value in (1, 2, 4)]
+    rows = [made_up(0, settings[0], **{RATE: 10.0}), made_up(1, settings[1], fits=False, step_time_s=None)]
+    rows += [refused(2, settings[2], "no such mesh"), made_up(2, settings[2], plan="zero1", **{RATE: 5.0})]
+    found = sweep_findings(write(tmp_path / "of", rows))
+    assert found.best["point"].tolist() == [0, 2]
+    assert set(found.fronts["toy", 16]["point"]) <= {0, 2}
+    assert (found.num_points, found.num_unfit, found.num_refused) == (3, 1, 0)
+    assert found.refused == ({"reason": "no such mesh", "num_rows": 1, "points": (2,)},)
+
+
+A, B, C = (f"machine.overrides.host.number_{axis}_s" for axis in "abc")
+
+
+def swept(folder: Path, document: Any) -> Path:
+    """A data set of three points with this goal.json."""
+    write(folder, sampled(3))
+    text = document if isinstance(document, str) else json.dumps(document)
+    (folder / "goal.json").write_text(text, encoding="utf-8")
+    return folder
+
+
+def section(folder: Path) -> str:
+    write_sweep_page(folder)
+    page = Page((folder / "index.html").read_text(encoding="utf-8"))
+    return page.section("goal").replace("\u00a0", " ")
+
+
+def drawn(folder: Path) -> dict[str, Any]:
+    """Traces of the chart of the goal by their names."""
+    figure = goal_figure(sweep_findings(folder).goal)
+    assert figure is not None
+    return {trace["name"]: trace for trace in figure["data"]}
+
+
+def test_unknowns_are_told_with_shares_and_what_to_measure_next(tmp_path: Path) -> None:
+    folder = swept(tmp_path / "of", goal("samples", indices=indices({B: 0.75, A: 0.19})))
+    said = section(folder)
+    assert "Measure host number b next: by itself it explains 75 % of the variance (65 to 85 %)" in said
+    assert "the standard deviation falls from 2 s to 1 s on average" in said  # 2 s times the root of 0.25
+    assert "Next comes host number a, with 19 %" in said and "(16 of 32 rounds)" in said
+    assert f"host number b 75.0 % (65.0 to 85.0 %) 80.0 % (70.0 to 90.0 %) 1 s {B}" in said
+    traces = drawn(folder)
+    first = traces["by itself"]
+    assert first["y"] == ["host number b", "host number a"] and first["x"] == pytest.approx([75.0, 19.0])
+    assert first["error_x"]["array"] == pytest.approx([10.0, 10.0])
+    assert traces["if all else is known"]["x"] == pytest.approx([80.0, 24.0])
+    assert B in first["hovertext"][0]
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    (tmp_path / "toy.toml").write_text(SCENARIO, encoding="utf-8")
+    text = STUDY.partition("[[axes]]")[0] + (
+        f'[goal]\ncolumn = "tokens_per_s"\n[sampling]\nmethod = "saltelli"\ncount = 8\n'
+        f'[[axes]]\nkey = "{NIC}"\nbetween = [5e8, 4e9]\n[[axes]]\nkey = "engine.overlap"\namong = [true, false]\n'
+    )
+    (tmp_path / "study.toml").write_text(text.replace("[8, 16]", "[8]"), encoding="utf-8")
+    study = load_study(tmp_path / "study.toml")
+    outcome = run_sweep(study, tmp_path / "out", Local(jobs=1))
+    answer = goal_answer(study, tmp_path / "out", outcome.counts.points)
+    write_goal(answer, tmp_path / "out")
+    assert answer is not None and answer.indices is not None
+    assert read_goal(tmp_path / "out") == answer
+    assert section(tmp_path / "out").startswith("The goal Measure ")
+    write_goal(None, tmp_path / "out")
+    assert read_goal(tmp_path / "out") is None

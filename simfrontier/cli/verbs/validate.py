@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from simfrontier.cli import options
-from simfrontier.cli.console import print_json
+from simfrontier.cli.console import print_json, write_page
 from simfrontier.errors import InputError
 from simfrontier.usage import to_write
 
@@ -60,8 +60,8 @@ def validate(
     from simfrontier.cli.terminal.validate import print_runs, print_validation, runs_document, tables_document
     from simfrontier.machine import load_machine
     from simfrontier.measured import Setup
-    from simfrontier.report import write_runs_page, write_validation_page
-    from simfrontier.wholefile import ensure_writable, filled
+    from simfrontier.report import runs_page, validation_page
+    from simfrontier.wholefile import ensure_writable
 
     place = options.place_of(jobs, scheduler, slurm, dashboard)
     if machine is not None and machine.endswith(".toml"):
@@ -73,11 +73,10 @@ def validate(
         ensure_writable(out, "index.html")
     tables, runs = _validated(own, setup, harness, cross, place)
     if out is not None:
-        with filled(out, "validate") as new:
-            if tables is not None:
-                write_validation_page(tables, new / "index.html")
-            if runs is not None:
-                write_runs_page(runs, new / ("index.html" if tables is None else "runs.html"))
+        pages = {} if tables is None else {"index.html": validation_page(tables)}
+        if runs is not None:
+            pages["runs.html" if pages else "index.html"] = runs_page(runs)
+        write_page(out, "validate", pages)
     if json and tables is not None:
         print_json(tables_document(tables) | ({} if runs is None else {"runs": runs_document(runs)}))
     elif json and runs is not None:

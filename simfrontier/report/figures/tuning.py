@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from html import escape as text
 from typing import Any
 
-from simfrontier.report.figures.breakdown import step_bars
-from simfrontier.report.findings.breakdown import StepParts
+from simfrontier.report.figures.breakdown import PARTS, step_bars
 from simfrontier.report.findings.tuning import KINDS, TuningFindings, kind_of
 from simfrontier.report.phrases import as_percent, between, quantity
 from simfrontier.report.theme import (
@@ -200,18 +199,12 @@ def against_estimates(found: TuningFindings) -> Figure:
 
 def parts(found: TuningFindings) -> Figure:
     """Stacked bars of the parts of each simulated plan's step, the fastest on top."""
-    plans = found.outcome.simulated
+    named = zip(_labels(found.outcome.simulated), found.outcome.simulated, strict=True)
     return step_bars(
         [
-            StepParts(
-                plan=label,
-                devices=found.outcome.devices,
-                fits=True,
-                nominal_step_s=plan.nominal_s,
-                bound_s=plan.estimate.floor_s,
-                parts_s=plan.simulated.parts,
-            )
-            for label, plan in zip(_labels(plans), plans, strict=True)
+            {"plan": label, "fits": True, "bound_s": plan.estimate.floor_s}
+            | {part.column: plan.simulated.parts[key] for key, part in PARTS.items()}
+            for label, plan in named
             if plan.simulated
         ]
     )

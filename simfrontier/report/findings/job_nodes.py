@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from simfrontier.machine import Machine, compressed
 from simfrontier.network import groups_of_job
 from simfrontier.records import dataclass
+from simfrontier.units import counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,10 +36,9 @@ class NodesOfJob:
         if not counts:
             return text
         low, high = min(counts), max(counts)
-        each = str(low) if low == high else f"{low} to {high}"
-        groups = self.group_word if len(counts) == 1 else {"group": "groups", "leaf": "leaves"}[self.group_word]
-        nodes = f"{sum(counts):,} node{'s' if sum(counts) > 1 else ''} in {len(counts)} {groups}"
-        return f"{text}, {nodes}" if len(counts) == 1 else f"{text}, {nodes}, {each} in each"
+        groups = counted(len(counts), self.group_word, {"group": "groups", "leaf": "leaves"}[self.group_word])
+        text = f"{text}, {counted(sum(counts), 'node')} in {groups}"
+        return text if len(counts) == 1 else f"{text}, {low if low == high else f'{low} to {high}'} in each"
 
 
 def nodes_of_job(machine: Machine, sizes: Sequence[int]) -> NodesOfJob:
