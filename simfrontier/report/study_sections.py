@@ -149,7 +149,7 @@ def published(found: Findings, view: StudyView) -> Values | None:
 
 def compression(found: Findings, view: StudyView) -> Values | None:
     compressed = compression_of(view)
-    return compressed and {"found": compressed, "side_names": SIDE_NAMES}
+    return compressed and {"found": compressed, "side_names": [SIDE_NAMES[side] for side in compressed["sides"]]}
 
 
 def scaling(found: Findings, view: StudyView) -> Values:

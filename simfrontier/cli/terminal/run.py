@@ -170,7 +170,9 @@ def _slowed(found: Mapping[str, Any], device: str) -> Table:
     for label, by_plan in worst_rows(found, device):
         rows[label] = [by_plan.get(plan, NOTHING) for plan in plans]
     title = f"A step with trouble over a healthy one, at {found['num_devices']} devices ({found['fidelity']})"
-    return _table(title, ("trouble", *plans), rows)
+    table = _table(title, ("trouble", *plans), rows)
+    table.rows[len(found["cases"])].end_section = True
+    return table
 
 
 def _environments(found: Environment) -> Iterator[str]:

@@ -118,27 +118,13 @@ def _stars(own: Sequence[tuple[OwnPlan, SimulatedPlan]]) -> PlotTrace:
 
 def _capacity(capacity_bytes: float, is_far: bool) -> dict[str, Any]:
     """A line at the memory of a device; where all plans take far less, the words alone."""
-    words = f"memory of a device: {quantity(capacity_bytes, 'bytes')}"
-    label = {
-        "xref": "paper",
-        "x": 1,
-        "xanchor": "right",
-        **({"yref": "paper", "y": 1, "yanchor": "top"} if is_far else {"y": capacity_bytes, "yanchor": "bottom"}),
-        "text": f"{words}, far above" if is_far else words,
-        "showarrow": False,
-        "font": {"color": CAPACITY, "size": 12},
-    }
+    words = f"memory of a device: {quantity(capacity_bytes, 'bytes')}{', far above' if is_far else ''}"
+    place = {"yref": "paper", "y": 1, "yanchor": "top"} if is_far else {"y": capacity_bytes, "yanchor": "bottom"}
+    label = {"xref": "paper", "x": 1, "xanchor": "right", **place, "text": words, "showarrow": False}
+    label["font"] = {"color": CAPACITY, "size": 12}
     dashes = {"dash": "dash", "width": 2, "color": CAPACITY}
-    drawn = {
-        "type": "line",
-        "xref": "paper",
-        "x0": 0,
-        "x1": 1,
-        "y0": capacity_bytes,
-        "y1": capacity_bytes,
-        "line": dashes,
-    }
-    return {"shapes": [] if is_far else [drawn], "annotations": [label]}
+    ends = {"xref": "paper", "x0": 0, "x1": 1, "y0": capacity_bytes, "y1": capacity_bytes}
+    return {"shapes": [] if is_far else [{"type": "line", **ends, "line": dashes}], "annotations": [label]}
 
 
 def order(found: TuningFindings) -> Figure:
