@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -95,13 +96,11 @@ def load(
     return load_scenario(scenario, dict(map(parse_setting, settings or ())), names, sizes_of(devices), laid_out)
 
 
-def refuse_options(file: Path, given: dict[str, str | list[str] | None]) -> None:
-    """Raise InputError for options that choose among a scenario's schedules, where the file is a schedule."""
+def refuse(given: Mapping[str, object], why: str) -> None:
+    """Raise InputError for the first option that is given where it means nothing; `why` says where it is allowed."""
     for option, value in given.items():
-        if value:
-            raise InputError(
-                f"got {value!r} for {file}, a schedule; allowed: only with a scenario (TOML)", where=option
-            )
+        if value not in (None, False, []):
+            raise InputError(f"got {str(value) if isinstance(value, Path) else value!r} {why}", where=option)
 
 
 def names_of(option: str, text: str | None, example: str) -> tuple[str, ...]:

@@ -1,6 +1,5 @@
 from .results import (
     LaggingDevices as LaggingDevices,
-    LaggingLinks as LaggingLinks,
     Slowdown as Slowdown,
     SlowedPlan as SlowedPlan,
 )

@@ -139,7 +139,10 @@ def test_a_missing_base_is_told_with_those_that_fit(tmp_path: Path, text: str, s
         ),
         (("frontier", "--version", "3"), "--version: got '3'; allowed: less than or equal to 2"),
         (("frontier", "--arch", "gfx9a"), '--arch: got "gfx9a"; did you mean "gfx90a"?'),
-        (("frontier", "--base", "frontier"), "--base: not for frontier, a machine; allowed: --out, --arch, --version"),
+        (
+            ("frontier", "--base", "frontier"),
+            "--base: got 'frontier' for frontier, a machine; allowed: --out, --arch, --version",
+        ),
         (
             ("toy-quad",),
             "--arch: missing: what the devices of toy-quad are is not known; "
@@ -175,9 +178,12 @@ def test_what_is_refused(arguments: tuple[str, ...], said: str) -> None:
 def test_options_of_the_other_sort_are_refused(tmp_path: Path) -> None:
     xml, conf = written(tmp_path, dgx_a100()), written(tmp_path, TOPOLOGY, "topology.conf")
     assert (
-        refusal("topology", xml, "--arch", "sm80") == f"--arch: not for {xml}, a topology XML; allowed: --out, --base"
+        refusal("topology", xml, "--arch", "sm80")
+        == f"--arch: got 'sm80' for {xml}, a topology XML; allowed: --out, --base"
     )
-    assert refusal("topology", conf, "--out", "x") == f"--out: not for {conf}, Slurm's file of switches; allowed: none"
+    assert (
+        refusal("topology", conf, "--out", "x") == f"--out: got 'x' for {conf}, Slurm's file of switches; allowed: none"
+    )
     message = refusal("topology", xml, "--base", "perlmutter")
     assert message == "--base: of the machine file that --out names, which is missing"
     message = refusal("topology", xml, "--base", "perlmuter", "--out", tmp_path / "m.toml")

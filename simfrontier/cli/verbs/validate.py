@@ -68,10 +68,11 @@ def validate(
         load_machine(machine)
     setup = Setup(machine=machine, library=library, devices=devices, nodes=nodes, packages=packages)
     own = [*(files or ()), *(data or ())]
-    _refuse_options(own, {**asdict(setup), "harness": harness}, cross)
+    of_times = {f"--{option}": value for option, value in {**asdict(setup), "harness": harness}.items()}
+    _refuse_options(own, of_times, cross)
     if out is not None:
         ensure_writable(out, "index.html")
-    tables, runs = _validated(own, setup, harness, cross, place)
+    tables, runs = _validated(own, setup, harness, of_times, cross, place)
     if out is not None:
         pages = {} if tables is None else {"index.html": validation_page(tables)}
         if runs is not None:
@@ -90,7 +91,12 @@ def validate(
 
 
 def _validated(
-    own: Sequence[Path], setup: Setup, harness: str | None, cross: bool | None, place: Place
+    own: Sequence[Path],
+    setup: Setup,
+    harness: str | None,
+    of_times: Mapping[str, object],
+    cross: bool | None,
+    place: Place,
 ) -> tuple[Validation | None, RunsValidation | None]:
     """The comparisons of tables and of training runs: of the files of a user, or of all that are shipped."""
     from simfrontier.accuracy import (
@@ -104,7 +110,7 @@ def _validated(
     from simfrontier.workers import Workers, for_calls
 
     if any(map(is_of_runs, own)):
-        _refuse_times(own, {**asdict(setup), "harness": harness})
+        _refuse_times(own, of_times)
         runs = [run for path in own for run in read_runs(path)]
         numbered = [replace(run, number=number) for number, run in enumerate(runs)]
         with Workers(for_calls(place, len(numbered))) as workers:
@@ -119,9 +125,8 @@ def _validated(
 
 def _refuse_options(own: Sequence[Path], of_files: Mapping[str, object], cross: bool | None) -> None:
     """Raise InputError for options of files without files, or of the shipped tables beside files."""
-    for option, value in of_files.items():
-        if value is not None and not own:
-            raise InputError(f"--{option}: got {value!r} without --data; allowed: only beside a file of your own")
+    if not own:
+        options.refuse(of_files, "without --data; allowed: only beside a file of your own")
     if cross is not None and own:
         option = "--cross" if cross else "--no-cross"
         raise InputError(
@@ -136,6 +141,4 @@ def _refuse_times(own: Sequence[Path], of_times: Mapping[str, object]) -> None:
     for path in own:
         if not is_of_runs(path):
             raise InputError(f"{path}: times beside a table of training runs; allowed: files of one sort")
-    for option, value in of_times.items():
-        if value is not None:
-            raise InputError(f"--{option}: got {value!r} beside training runs, whose columns say all; allowed: without")
+    options.refuse(of_times, "beside training runs, whose columns say all; allowed: without")

@@ -50,7 +50,7 @@ def agreement_figure(rows: Sequence[Residual[Row]]) -> Figure:
     known = [row for row in rows if row.measured and row.prediction]
     seconds = [s for row in known for s in (row.measured, row.prediction and row.prediction.value) if s]
     ends = min(seconds) / 1.5, max(seconds) * 1.5
-    values = [row.prediction and row.prediction.value for row in known]
+    values = [None if row.prediction is None else row.prediction.value for row in known]
     traces = _points_by_use(known, values, [row.measured for row in known], list(map(hover, known)))
     x, y = (axis(f"{which} time (s)", **LOG_SECONDS) for which in ("predicted", "measured"))
     return figure([*_level_lines(ends), *traces], x, y, 540)

@@ -88,8 +88,9 @@ def _predicted(name: str, made: Mapping[float, Prediction], colour: str) -> list
     if len(made) == 1:
         mark = {"symbol": "line-ew", "size": 22, "color": colour, "line": {"color": colour, "width": 2.5}}
         ends = [(each.low, each.value, each.high) for _, each in known]
-        bar = {"error_y": error_bars(ends, color=faint(colour, BAR), thickness=6, width=0)} if known else {}
-        return [scatter(name, list(made), values, marker=mark, hoverinfo="skip", **bar)]
+        dash = scatter(name, list(made), values, marker=mark, hoverinfo="skip")
+        bar = error_bars(ends, color=faint(colour, BAR), thickness=6, width=0)
+        return [dash | ({"error_y": bar} if known else {})]
     edge = [*(each.high for _, each in known), *(each.low for _, each in reversed(known))]
     look = {"fill": "toself", "fillcolor": faint(colour, BAND), "line": {"width": 0, "color": colour}}
     band = scatter(name, [*sizes, *reversed(sizes)], edge, "lines", hoverinfo="skip", **look)
