@@ -113,9 +113,10 @@ def critical_path(step: SimulatedStep) -> CriticalPath:
         start_s = min(now, walk.times(place).start_s)
         links.append(facts.link(walk, place, start_s, now))
         now = start_s
-        place = _last_ready(walk, place, tolerance)
+        met = walk.met(place)
+        place = _latest(met, [walk.times(each).ready_s for each in met], tolerance)
         before = walk.before(place)
-        previous = _last_ended(walk, before, tolerance)
+        previous = _latest(before, [walk.times(each).end_s for each in before], tolerance) if before else None
         end_s = 0.0 if previous is None else walk.times(previous).end_s
         if now - end_s > tolerance:
             links.append(facts.wait(walk, place, end_s, now))
@@ -124,20 +125,6 @@ def critical_path(step: SimulatedStep) -> CriticalPath:
     if links and links[-1].start_s != 0.0:  # a difference by rounding
         links.append(replace(links.pop(), start_s=0.0))
     return CriticalPath(links=tuple(reversed(links)), step_s=step_s)
-
-
-def _last_ready(walk: Predecessors, place: OpOnClass, tolerance: float) -> OpOnClass:
-    """Of all participants in an op, the one that was ready last; the place itself if none was later."""
-    met = walk.met(place)
-    if len(met) == 1:
-        return place
-    return _latest(met, [walk.times(each).ready_s for each in met], tolerance)
-
-
-def _last_ended(walk: Predecessors, before: list[OpOnClass], tolerance: float) -> OpOnClass | None:
-    if not before:
-        return None
-    return _latest(before, [walk.times(each).end_s for each in before], tolerance)
 
 
 def _latest(places: Sequence[OpOnClass], seconds: Sequence[float], tolerance: float) -> OpOnClass:

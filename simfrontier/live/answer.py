@@ -88,7 +88,11 @@ class Answerer:
         self._likely = shown
         return {
             "verdict": verdict(headline_of(view)),
-            "moved": [each.label + ": " + each.words[each.place(state.places)] for each in self._moved(state)],
+            "moved": [
+                f"{each.label}: {each.words[state.places[each.key]]}"
+                for each in self.controls
+                if each.key in state.places
+            ],
             "own": own_words(scenario),
             "unit": view.rate_unit.partition(" ")[0],
             "num_samples": scenario.file.uncertainty.samples,
@@ -96,9 +100,6 @@ class Answerer:
             "plans": [_rates(view, each) for each in [*view.ranked, *(o for o in view.drawn if not o.row["fits"])]],
             "step": None if step is None else step.result(),
         }
-
-    def _moved(self, state: LiveState) -> list[Control]:
-        return [control for control in self.controls if control.key in state.places]
 
 
 def _rates(view: StudyView, outcome: PlanOutcome) -> dict[str, Any]:

@@ -67,7 +67,8 @@ def _all(scenario: Scenario) -> Iterator[Control]:
     yield _control(
         "model.checkpointing", "activation checkpointing", "choice", levels, levels, file.model.checkpointing
     )
-    yield _switch("engine.overlap", "communication beside computation", file.engine.overlap)
+    overlap = "engine.overlap", "communication beside computation"
+    yield _control(*overlap, "switch", (False, True), ("off", "on"), file.engine.overlap)
     library, given = scenario.library.name, file.library.name
     found = tuple(
         dict.fromkeys([given or library, scenario.machine.library, *environments_of(scenario.machine.library)])
@@ -101,10 +102,6 @@ def _control(key: str, label: str, kind: Kind, values: Sequence[Any], words: Seq
     return Control(
         key=key, label=label, kind=kind, values=tuple(values), words=tuple(words), at=list(values).index(own)
     )
-
-
-def _switch(key: str, label: str, own: bool) -> Control:
-    return Control(key=key, label=label, kind="switch", values=(False, True), words=("off", "on"), at=int(own))
 
 
 def _stack_words(name: str, runs: Sequence[str], plans: Collection[str]) -> str:

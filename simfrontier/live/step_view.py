@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from simfrontier.analysis import DRAWN_PARTS, link_use, node_links, traffic
-from simfrontier.arrays import Floats
 from simfrontier.machine import Machine
 from simfrontier.report import (
     MEMORY_COLOURS,
@@ -73,11 +72,6 @@ def _memory(held: MemoryTimeline, kinds: Sequence[str]) -> dict[str, Any]:
     times, values = drawn_memory(held)
     return {
         "times": np.round(1e6 * times, 2).tolist(),
-        "held": [_whole(values[kind]) for kind in kinds],
+        "held": [np.rint(values[kind]).astype(np.int64).tolist() for kind in kinds],
         "peak_bytes": held.peak_bytes,
     }
-
-
-def _whole(values: Floats) -> list[int]:
-    out: list[int] = np.rint(values).astype(np.int64).tolist()
-    return out

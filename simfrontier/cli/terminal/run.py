@@ -39,8 +39,10 @@ def print_run(found: Findings, view: StudyView, folder: Path, page: bool) -> Non
     screen, scenario = console(), view.scenario
     screen.print(_rates(found, view))
     screen.print(verdict(found["headline"]), soft_wrap=True)
-    for line in (*_setup(found, view), *_grids(found), *_bands(found, view), *_fitted(found)):
+    for line in (*_setup(found, view), *_grids(found), *_bands(found, view)):
         screen.print(line, soft_wrap=True)
+    if fitted := fitted_words(found["setup"]["library"], found["setup"]["fitted_on"], found["setup"]["machine"]):
+        screen.print(f"{fitted}.", soft_wrap=True)
     for line in _misfits(view):
         screen.print(line, style="dim", soft_wrap=True)
     for plan, words in found["headline"].advice.items():
@@ -96,12 +98,6 @@ def _setup(found: Findings, view: StudyView) -> Iterator[str]:
         yield f"Degraded components: {troubles_in_short(wrong, view.device)}."
     if words := scenario.beside_words:
         yield f"Beside this job: {words}."
-
-
-def _fitted(found: Findings) -> Iterator[str]:
-    setup = found["setup"]
-    if setup["fitted_on"]:
-        yield f"{fitted_words(setup['library'], setup['fitted_on'], setup['machine'])}."
 
 
 def _grids(found: Findings) -> Iterator[str]:

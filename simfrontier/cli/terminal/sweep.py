@@ -105,14 +105,11 @@ def _settings(study: SweepStudy, best: Sequence[BestRow]) -> Iterator[str]:
         plans.setdefault(each.row["point"], []).append(each.plan)
     for point, row in sorted(rows.items()):
         keys = [key for key in study.keys if any(is_of_plan(key, plan) for plan in plans[point])]
-        words = [f"{key} = {_shown(row[f'axis:{key}'])}" for key in keys]
+        values = {key: row[f"axis:{key}"] for key in keys}
+        words = [f"{key} = {f'{each:.4g}' if isinstance(each, float) else each}" for key, each in values.items()]
         more = f" and {len(words) - MANY} more" if len(words) > MANY else ""
         if words:
             yield f"Point {point:,}: {', '.join(words[:MANY])}{more}."
-
-
-def _shown(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _sentences(outcome: SweepOutcome) -> Iterator[str]:

@@ -147,7 +147,8 @@ def order(found: TuningFindings) -> Figure:
     ends = [end for _, (low, _, high) in bands for end in (low, high)] + steps
     width = (max(ends) - min(ends)) or 0.1 * max(ends)
     x = axis("time of one step", range=[min(ends) - 0.04 * width, max(ends) + 0.16 * width], **SECONDS)
-    return figure(traces, x, _rows(labels), 120 + 40 * len(labels), annotations=notes, hovermode="closest")
+    y = axis("", **rows(labels), tickfont={"size": 11})
+    return figure(traces, x, y, 120 + 40 * len(labels), annotations=notes, hovermode="closest")
 
 
 def _medians(bands: Sequence[tuple[str, Band]]) -> PlotTrace:
@@ -215,7 +216,3 @@ def _labels(plans: Sequence[TunedPlan]) -> list[str]:
     """Plans as labels of rows, on two lines."""
     named = enumerate((plan.candidate for plan in plans), start=1)
     return [f"{place}. {text(one.layout)}<br>{text(one.of_the_batch)}" for place, one in named]
-
-
-def _rows(labels: Sequence[str]) -> dict[str, Any]:
-    return axis("", **rows(labels), tickfont={"size": 11})
